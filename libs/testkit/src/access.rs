@@ -1,71 +1,80 @@
-//! Who may come in: every operation that a service documents, called by everybody who might call it.
-//! What each is answered stands in a table of the service, with a row for each operation and a column
-//! for each caller; this walk holds the two together.
+//! Access tests: calls every documented operation of a service as every kind of caller.
+//!
+//! A table of the service has a row for each operation, a column for each kind of caller, and the
+//! expected status in each cell.
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::client::{Answer, send};
+use crate::client::{Response, send};
 use crate::forged;
 use crate::issuer::{CLIENTS, Claims};
 use crate::service::{Running, issuer};
 
-/// A request that succeeds when the right one makes it, and the people who make it.
+/// A request that succeeds for an authorized caller, and the users who send it.
 pub struct Case {
-    /// What stands in the path, by the document's names, and in the query, whose members begin with a capital.
+    /// Path parameters by their names in the document, and query parameters, which begin with a
+    /// capital letter.
     pub parameters: Vec<(&'static str, String)>,
-    /// `null` for none.
+    /// `null` sends no body.
     pub body: Value,
-    /// The people of the table; several in a column where all are to be answered alike.
+    /// Users of the columns. All users of one column expect the same status.
     pub people: Vec<(&'static str, Vec<Claims>)>,
 }
 
-/// What the empty id is in a path.
+/// The expected response to the empty id in a path.
 #[derive(Clone, Copy)]
 pub enum EmptyId {
-    /// As any id of nothing.
+    /// The response to an unknown id.
     Unknown,
-    /// `400`, to whoever would not be refused for who they are.
+    /// `400`, unless the caller is refused with 401 or 403.
     Refused,
-    /// The same in these operations alone.
+    /// `400` in these operations, the response to an unknown id in all others.
     RefusedIn(&'static [&'static str]),
-    /// Nobody's in these operations, which take any other: `404`.
-    NobodysIn(&'static [&'static str]),
+    /// `404` in these operations, which accept every other id.
+    NotFoundIn(&'static [&'static str]),
 }
 
 impl EmptyId {
-    /// Status and code, where they are others than those of any id of nothing.
-    fn answer(self, operation: &str) -> Option<(u16, &'static str)> {
+    /// Returns the status and the code if they differ from those for an unknown id.
+    fn expected(self, operation: &str) -> Option<(u16, &'static str)> {
         let refused = (400, "VALIDATION_FAILED");
         match self {
             Self::Unknown => None,
             Self::Refused => Some(refused),
             Self::RefusedIn(operations) => operations.contains(&operation).then_some(refused),
-            Self::NobodysIn(operations) => operations.contains(&operation).then_some((404, "NOT_FOUND")),
+            Self::NotFoundIn(operations) => operations.contains(&operation).then_some((404, "NOT_FOUND")),
         }
     }
 }
 
-/// [`check_with`], where the empty id is as any id of nothing.
+/// Calls [`check_with`] for a service that treats the empty id as an unknown id.
 ///
 /// # Panics
-/// As that.
+/// Under the conditions of [`check_with`].
 pub async fn check(service: &Running, table: &str, prepare: impl AsyncFn(&str) -> Case) {
     check_with(service, table, EmptyId::Unknown, prepare).await;
 }
 
-/// Calls every operation, at the port that documents it, as everybody who has a column. Beside the people of
-/// the case these may be `guest`; `forged`, with every token of [`forged::tokens`] that would else speak for
-/// the right caller; each machine of [`CLIENTS`] by its name; and `other machines`.
+/// Calls every operation as the caller of every column, at the port that documents the operation.
 ///
-/// The right caller is that of the first column with a success. After each refusal they make the same request
-/// and succeed: it was about the caller, and has changed nothing. Whoever is refused for who they are (401, or
-/// 403 of a machine) is refused before the body is looked at, and the other port knows of no such operation. An id that
-/// does not parse is not found, by whoever would not be refused for who they are.
+/// A column names users of the case, or one of these:
+/// - `guest`: no token.
+/// - `forged`: every token of [`forged::tokens`], forged for the authorized caller.
+/// - A name in [`CLIENTS`]: that machine.
+/// - `other machines`: machine tokens whose client id is similar, unknown, empty or missing.
+///
+/// The authorized caller is that of the first column with a success. After each refusal this caller
+/// sends the same request and must succeed: the refusal depended on the caller and changed nothing.
+///
+/// The walk also checks these rules:
+/// - A refusal by the token (401, or 403 for a machine) precedes the body.
+/// - The other port does not have the operation.
+/// - An id that does not parse is 404, after 401 and 403.
 ///
 /// # Panics
-/// Unless all is as the table says, and it has a row for each operation and no other.
+/// If a response differs from the table, or the rows differ from the documented operations.
 pub async fn check_with(
     service: &Running,
     table: &str,
@@ -78,7 +87,7 @@ pub async fn check_with(
     let mut expected: Vec<_> = rows.iter().map(|(id, _)| *id).collect();
     documented.sort_unstable();
     expected.sort_unstable();
-    assert_eq!(expected, documented, "the table's rows, and the operations of the documents");
+    assert_eq!(expected, documented, "rows of the table, and documented operations");
 
     let mut faults = Vec::new();
     for (at, operation) in operations.iter().enumerate() {
@@ -88,37 +97,37 @@ pub async fn check_with(
             realm.rotate().await;
         }
         let (_, row) = rows.iter().find(|(id, _)| *id == operation.id).expect("compared above");
-        let at = row.iter().position(|status| *status < 300).expect("somebody may do it");
-        let (right, success) = (columns[at], row[at]);
+        let at = row.iter().position(|status| *status < 300).expect("each row has a success");
+        let (authorized, success) = (columns[at], row[at]);
         for (column, status) in columns.iter().zip(row) {
             let mut case = prepare(&operation.id).await;
-            for at in 0..callers(column, &case, right).len() {
+            for at in 0..callers(column, &case, authorized).len() {
                 if at > 0 && *status < 300 {
-                    // The one before has done it.
+                    // The previous caller has already performed the operation.
                     case = prepare(&operation.id).await;
                 }
-                let (who, token) = callers(column, &case, right).swap_remove(at);
+                let (name, token) = callers(column, &case, authorized).swap_remove(at);
                 let mut found = vec![fault(&operation.call(service, token.as_deref(), &case).await, *status)];
                 if at == 0 {
                     found.extend(
-                        operation.call_amiss(service, token.as_deref(), &case, *status, empty_id).await,
+                        operation.call_malformed(service, token.as_deref(), &case, *status, empty_id).await,
                     );
                 }
                 let found = found.into_iter().flatten();
-                faults.extend(found.map(|fault| format!("{} as {who}: {fault}", operation.id)));
+                faults.extend(found.map(|fault| format!("{} as {name}: {fault}", operation.id)));
             }
             if *status >= 300 {
-                let (who, token) = callers(right, &case, right).swap_remove(0);
+                let (name, token) = callers(authorized, &case, authorized).swap_remove(0);
                 let found = fault(&operation.call(service, token.as_deref(), &case).await, success);
                 faults
-                    .extend(found.map(|fault| format!("{} as {who} after {column}: {fault}", operation.id)));
+                    .extend(found.map(|fault| format!("{} as {name} after {column}: {fault}", operation.id)));
             }
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The columns, and for each operation the statuses in their order.
+/// Returns the columns, and the statuses of each operation in the order of the columns.
 fn parse(table: &str) -> (Vec<&str>, Vec<(&str, Vec<u16>)>) {
     let mut lines = table.lines().map(str::trim).filter(|line| !line.is_empty());
     let columns: Vec<_> = lines.next().expect("a head").split('|').skip(1).map(str::trim).collect();
@@ -141,11 +150,11 @@ struct Operation {
     internal: bool,
 }
 
-/// What the documents of both ports tell of.
+/// Reads the operations from the documents of both ports.
 async fn operations(service: &Running) -> Vec<Operation> {
     let mut documents = vec![(false, service.guest())];
     if service.has_internal() {
-        documents.push((true, service.at_internal(None)));
+        documents.push((true, service.internal_client(None)));
     }
     let mut operations = Vec::new();
     for (internal, port) in documents {
@@ -153,7 +162,7 @@ async fn operations(service: &Running) -> Vec<Operation> {
         for (path, item) in document["paths"].as_object().expect("paths") {
             for method in [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
                 if let Some(operation) = item.get(method.as_str().to_lowercase())
-                    // Who signs what they send shows no token.
+                    // Signed callbacks have no token.
                     && operation.pointer("/security/0/signature").is_none()
                 {
                     let id = operation["operationId"].as_str().expect("an id").to_owned();
@@ -166,10 +175,10 @@ async fn operations(service: &Running) -> Vec<Operation> {
 }
 
 impl Operation {
-    /// Without a body.
+    /// Builds the request without its body.
     fn request(&self, service: &Running, token: Option<&str>, case: &Case) -> RequestBuilder {
         let caller = match (self.internal, token) {
-            (true, token) => service.at_internal(token.map(str::to_owned)),
+            (true, token) => service.internal_client(token.map(str::to_owned)),
             (false, Some(token)) => service.bearer(token),
             (false, None) => service.guest(),
         };
@@ -183,13 +192,14 @@ impl Operation {
         caller.request(self.method.clone(), &format!("{path}?{}", query.join("&")))
     }
 
-    async fn call(&self, service: &Running, token: Option<&str>, case: &Case) -> Answer {
+    async fn call(&self, service: &Running, token: Option<&str>, case: &Case) -> Response {
         let request = self.request(service, token, case);
         send(if case.body.is_null() { request } else { request.json(&case.body) }).await
     }
 
-    /// What is wrong when the same caller sends what nobody could understand, or asks at the other port.
-    async fn call_amiss(
+    /// Sends malformed variants of the request, and the request to the other port. Returns each
+    /// unexpected response.
+    async fn call_malformed(
         &self,
         service: &Running,
         token: Option<&str>,
@@ -208,20 +218,21 @@ impl Operation {
         }
         found.extend(self.call_with_other_ids(service, token, case, empty_id).await);
         if service.has_internal() {
-            let elsewhere = Self { internal: !self.internal, ..self.clone() };
-            let found_there = fault(&elsewhere.call(service, token, case).await, 404);
+            let at_other_port = Self { internal: !self.internal, ..self.clone() };
+            let found_there = fault(&at_other_port.call(service, token, case).await, 404);
             found.push(found_there.map(|fault| format!("{fault} at the other port")));
         }
         found
     }
 }
 
-/// What is no id of anything.
-const NO_ID: &str = "no-id";
+/// A path segment that does not parse as an id.
+const MALFORMED_ID: &str = "no-id";
 
 impl Operation {
-    /// What is wrong when the same caller puts other ids in the path: one that does not parse is not found, after 401
-    /// and after whatever 403 an unknown one meets; the empty one is as any unknown one, or refused.
+    /// Sends the request with a malformed id and with the empty id. Returns each unexpected response.
+    ///
+    /// A malformed id is 404, unless an unknown id is 401 or 403.
     async fn call_with_other_ids(
         &self,
         service: &Running,
@@ -234,34 +245,34 @@ impl Operation {
             if !self.path.contains(&format!("{{{name}}}")) {
                 continue;
             }
-            let ask = async |id: String| {
+            let call_with = async |id: String| {
                 let mut parameters = case.parameters.clone();
                 parameters[at].1 = id;
                 let case = Case { parameters, body: case.body.clone(), people: Vec::new() };
                 self.call(service, token, &case).await
             };
-            let unknown = ask(Uuid::from_u128(rand::random()).to_string()).await;
+            let unknown = call_with(Uuid::from_u128(rand::random()).to_string()).await;
             let refused = if matches!(unknown.status, 401 | 403) { unknown.status } else { 404 };
-            let unparsable = fault(&ask(NO_ID.to_owned()).await, refused);
-            found.push(unparsable.map(|fault| format!("{fault} with {NO_ID} for {name}")));
-            let empty = ask(Uuid::nil().to_string()).await;
+            let malformed = fault(&call_with(MALFORMED_ID.to_owned()).await, refused);
+            found.push(malformed.map(|fault| format!("{fault} with {MALFORMED_ID} for {name}")));
+            let empty = call_with(Uuid::nil().to_string()).await;
             let as_unknown = (unknown.status, unknown.body["code"].as_str().unwrap_or_default());
             let may_differ = !matches!(unknown.status, 401 | 403);
-            let expected = empty_id.answer(&self.id).filter(|_| may_differ).unwrap_or(as_unknown);
+            let expected = empty_id.expected(&self.id).filter(|_| may_differ).unwrap_or(as_unknown);
             let differs = (empty.status, empty.body["code"].as_str().unwrap_or_default()) != expected;
             found.push(differs.then(|| {
-                format!("{} with the empty id for {name}, {} with another", empty.status, unknown.status)
+                format!("{} with the empty id for {name}, {} with an unknown id", empty.status, unknown.status)
             }));
         }
         found
     }
 }
 
-/// Those who stand behind a column: what to call them, and their tokens.
-fn callers(column: &str, case: &Case, right: &str) -> Vec<(String, Option<String>)> {
+/// Returns the callers of a column, each with a description and a token.
+fn callers(column: &str, case: &Case, authorized: &str) -> Vec<(String, Option<String>)> {
     let signed = |claims: Vec<Claims>| {
         let issued =
-            claims.into_iter().filter(|claims| issuer().realm().is_none_or(|realm| realm.issues(claims)));
+            claims.into_iter().filter(|claims| issuer().realm().is_none_or(|realm| realm.can_issue(claims)));
         let tokens = issued.map(|claims| {
             let token = issuer().token(&claims).expect("a token");
             (format!("{column} ({:?}, {:?})", claims.company_id, claims.permissions), Some(token))
@@ -271,8 +282,8 @@ fn callers(column: &str, case: &Case, right: &str) -> Vec<(String, Option<String
     match column {
         "guest" => vec![(column.to_owned(), None)],
         "forged" => {
-            let right = claims(right, case).swap_remove(0);
-            let tokens = forged::tokens(&right).into_iter();
+            let authorized = claims(authorized, case).swap_remove(0);
+            let tokens = forged::tokens(&authorized).into_iter();
             tokens.map(|(flaw, token)| (format!("forged, {flaw}"), Some(token))).collect()
         }
         _ => signed(claims(column, case)),
@@ -291,23 +302,23 @@ fn claims(column: &str, case: &Case) -> Vec<Claims> {
             machines.into_iter().flat_map(|client| [client.to_uppercase(), format!("{client} ")]);
         let others =
             near_misses.chain(["chessboard".to_owned(), String::new()]).map(|id| Claims::client(&id));
-        // Nor does a machine become another by a permission of that name.
+        // A permission with the name of a machine does not make a caller that machine.
         let others = others.chain([nameless]);
         return others.map(|claims| machines.into_iter().fold(claims, Claims::permission)).collect();
     }
-    let person = case.people.iter().find(|(name, _)| *name == column);
-    person.unwrap_or_else(|| panic!("nobody stands behind the column {column}")).1.clone()
+    let users = case.people.iter().find(|(name, _)| *name == column);
+    users.unwrap_or_else(|| panic!("the case has no users for the column {column}")).1.clone()
 }
 
-/// What is wrong with an answer that should have this status.
-fn fault(answer: &Answer, status: u16) -> Option<String> {
-    let code = answer.body["code"].as_str().unwrap_or_default();
-    let told = match status {
-        401 => code.ends_with("UNAUTHORIZED") && answer.header("www-authenticate") == "Bearer",
+/// Describes a response that lacks the expected status or its code.
+fn fault(response: &Response, status: u16) -> Option<String> {
+    let code = response.body["code"].as_str().unwrap_or_default();
+    let has_code = match status {
+        401 => code.ends_with("UNAUTHORIZED") && response.header("www-authenticate") == "Bearer",
         403 => code.ends_with("FORBIDDEN"),
         404 => code.ends_with("NOT_FOUND"),
         _ => true,
     };
-    (answer.status != status || !told)
-        .then(|| format!("{} {} instead of {status}", answer.status, answer.text))
+    (response.status != status || !has_code)
+        .then(|| format!("{} {} instead of {status}", response.status, response.text))
 }

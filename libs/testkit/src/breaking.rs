@@ -1,14 +1,18 @@
-//! Which changes of a document break those who rely on the one before. Contracts grow by addition: what is
-//! sent may be asked for less strictly, and what is answered or published may not promise less.
+//! Finds breaking changes between two versions of an OpenAPI or AsyncAPI document.
+//!
+//! Contracts grow by addition: a request may require less, and a response or an event may not promise
+//! less.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// What of `released` does not hold in `present` any more; both OpenAPI, or both AsyncAPI, as YAML.
+/// Returns the promises of `released` that `present` breaks.
+///
+/// Both are OpenAPI, or both are AsyncAPI, as YAML.
 ///
 /// # Panics
-/// When one of them is not YAML.
+/// If a document is not YAML.
 pub fn changes(released: &str, present: &str) -> Vec<String> {
     let read = |yaml| yaml_serde::from_str(yaml).expect("a document in YAML");
     between(&read(released), &read(present))
@@ -27,12 +31,12 @@ fn between(old: &Value, new: &Value) -> Vec<String> {
     comparison.breaks
 }
 
-/// Which way a value goes.
+/// The direction of a value, seen from the service.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
-    /// Sent to us: what was accepted must be accepted.
+    /// A request: accepted values stay accepted.
     In,
-    /// Answered or published: what was promised must be kept.
+    /// A response or an event: promises stay kept.
     Out,
 }
 
@@ -40,7 +44,7 @@ struct Comparison<'d> {
     old: &'d Value,
     new: &'d Value,
     breaks: Vec<String>,
-    /// The references that are being followed, for schemas that hold themselves.
+    /// The references on the current path. Recursive schemas end there.
     within: Vec<(Option<String>, Option<String>)>,
 }
 
@@ -54,11 +58,11 @@ impl Comparison<'_> {
             return self.fail(at, "the operation is gone");
         }
         if old["operationId"] != new["operationId"] {
-            self.fail(at, "the operation is called otherwise");
+            self.fail(at, "the operation id has changed");
         }
         for requirement in list(&old["security"]).filter(|old| !list(&new["security"]).any(|new| new == *old))
         {
-            self.fail(at, format!("{requirement} does not let in any more"));
+            self.fail(at, format!("{requirement} is no longer accepted"));
         }
         let is = |one: &Value, other: &Value| one["name"] == other["name"] && one["in"] == other["in"];
         for old in list(&old["parameters"]) {
@@ -75,7 +79,7 @@ impl Comparison<'_> {
         }
         for new in list(&new["parameters"]).filter(|new| new["required"] == true) {
             if !list(&old["parameters"]).any(|old| is(old, new)) {
-                self.fail(at, format!("?{} is asked for now", text(&new["name"])));
+                self.fail(at, format!("?{} is a new required parameter", text(&new["name"])));
             }
         }
         let (old_body, new_body) = (&old["requestBody"], &new["requestBody"]);
@@ -114,7 +118,7 @@ impl Comparison<'_> {
                 self.schema(&format!("{message} {part}"), &old[part], &new[part], Direction::Out);
             }
             if old["bindings"]["kafka"]["key"]["format"] != new["bindings"]["kafka"]["key"]["format"] {
-                self.fail(name, "the key is another");
+                self.fail(name, "the format of the key has changed");
             }
         }
     }
@@ -125,13 +129,13 @@ impl Comparison<'_> {
             return;
         }
         self.within.push(references);
-        let (old_whole, new_whole) = (whole(self.old, old), whole(self.new, new));
-        self.kinds(at, &old_whole, &new_whole, direction);
-        self.values(at, &old_whole, &new_whole, direction);
-        self.limits(at, &old_whole, &new_whole, direction);
-        self.properties(at, &old_whole, &new_whole, direction);
-        if !old_whole["items"].is_null() {
-            self.schema(&format!("{at}[]"), &old_whole["items"], &new_whole["items"], direction);
+        let (old_merged, new_merged) = (merged(self.old, old), merged(self.new, new));
+        self.kinds(at, &old_merged, &new_merged, direction);
+        self.values(at, &old_merged, &new_merged, direction);
+        self.limits(at, &old_merged, &new_merged, direction);
+        self.properties(at, &old_merged, &new_merged, direction);
+        if !old_merged["items"].is_null() {
+            self.schema(&format!("{at}[]"), &old_merged["items"], &new_merged["items"], direction);
         }
         self.within.pop();
     }
@@ -145,7 +149,7 @@ impl Comparison<'_> {
         if !wide.is_empty() && (narrow.is_empty() || !narrow.is_subset(wide)) {
             self.fail(at, format!("was {old_kinds:?} and is {new_kinds:?}"));
         }
-        // A choice between shapes may get further ones; each that there was must be there still.
+        // A choice may get further shapes. Each released shape must remain.
         for choice in choices(old).filter(|choice| choice["type"] != "null") {
             let fits = |new: &Value| {
                 let mut inner = Comparison {
@@ -165,11 +169,11 @@ impl Comparison<'_> {
         }
     }
 
-    /// Enumerations, the codes of problems among them, may get further values.
+    /// Compares enumerations. They may get further values, and so may the codes of problems.
     fn values(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
         let (old_values, new_values) = (values(old), values(new));
         if old_values.is_empty() && !new_values.is_empty() && direction == Direction::In {
-            self.fail(at, "takes only some values now");
+            self.fail(at, "accepts only some values now");
         }
         if !old_values.is_empty() && new_values.is_empty() && direction == Direction::Out {
             self.fail(at, "may be any value now");
@@ -202,11 +206,11 @@ impl Comparison<'_> {
             }
         }
         for form in ["format", "pattern"] {
-            let asked = match direction {
+            let stricter = match direction {
                 Direction::In => new,
                 Direction::Out => old,
             };
-            if !asked[form].is_null() && old[form] != new[form] {
+            if !stricter[form].is_null() && old[form] != new[form] {
                 self.fail(at, format!("{form} was {} and is {}", old[form], new[form]));
             }
         }
@@ -221,11 +225,11 @@ impl Comparison<'_> {
         }
         let is_required =
             |schema: &Value, name: &Value| list(&schema["required"]).any(|required| required == name);
-        let (asked, before) = match direction {
+        let (stricter, before) = match direction {
             Direction::In => (new, old),
             Direction::Out => (old, new),
         };
-        for name in list(&asked["required"]).filter(|name| !is_required(before, name)) {
+        for name in list(&stricter["required"]).filter(|name| !is_required(before, name)) {
             let is_gone = direction == Direction::Out && new["properties"].get(text(name)).is_none();
             if !is_gone {
                 let now = if direction == Direction::In { "is required now" } else { "may be missing now" };
@@ -247,7 +251,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// What a schema refers to, be it that it may also be `null`.
+/// Returns the reference of a schema, also if the schema permits `null` beside it.
 fn reference(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str().or_else(|| choices(schema).find_map(|choice| choice["$ref"].as_str()))
 }
@@ -259,28 +263,29 @@ fn resolved(document: &Value, value: &Value) -> Value {
     }
 }
 
-/// A schema with what it refers to and what it is made of in one. A shape that may also be `null` is that
-/// shape, with one more type.
-pub(crate) fn whole(document: &Value, schema: &Value) -> Value {
+/// Merges a schema with its references and the parts of `allOf`.
+///
+/// A choice between one shape and `null` becomes that shape with one more type.
+pub(crate) fn merged(document: &Value, schema: &Value) -> Value {
     let mut all = Map::new();
     let resolved = resolved(document, schema);
     let shapes: Vec<_> = choices(&resolved).filter(|choice| choice["type"] != "null").collect();
     if let [only] = shapes[..]
         && choices(&resolved).count() == 2
     {
-        let mut shape = whole(document, only);
+        let mut shape = merged(document, only);
         let mut kinds = kinds(&shape);
         kinds.insert("null");
         shape["type"] = kinds.into_iter().map(str::to_owned).collect::<Vec<_>>().into();
         return shape;
     }
-    let parts: Vec<_> = list(&resolved["allOf"]).map(|part| whole(document, part)).collect();
+    let parts: Vec<_> = list(&resolved["allOf"]).map(|part| merged(document, part)).collect();
     for part in parts.iter().chain([&resolved]) {
         for (keyword, value) in members(part).filter(|(keyword, _)| *keyword != "allOf") {
             match (all.get_mut(keyword), value) {
                 (Some(Value::Object(all)), Value::Object(more)) if keyword == "properties" => {
                     for (name, narrower) in more {
-                        // `code` of every problem, then the codes of this answer.
+                        // `Problem` declares `code`, and a response narrows it to its own codes.
                         match all.get_mut(name) {
                             Some(Value::Object(known)) if narrower.is_object() => {
                                 known.extend(narrower.as_object().cloned().unwrap_or_default());

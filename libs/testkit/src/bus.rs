@@ -1,4 +1,4 @@
-//! The bus as a test sees it: everything that was published, by key, and a way to publish.
+//! The bus as a test sees it: every published message by key, and a producer.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -18,10 +18,11 @@ use uuid::Uuid;
 
 use crate::{TIMEOUT, contract};
 
-/// Partitions are fetched apart: when the last event of a key is here, so are the others after this.
-const STRAGGLERS: Duration = Duration::from_millis(200);
+/// Delay between partitions, which are fetched separately. After it the events of a key on other
+/// topics have arrived, too.
+const PARTITION_SKEW: Duration = Duration::from_millis(200);
 
-/// A message as it was on the bus.
+/// A message that was read from the bus.
 #[derive(Clone, Debug)]
 pub struct Published {
     pub topic: String,
@@ -30,7 +31,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// `ce_sequence`
+    /// Returns `ce_sequence`, or -1 without one.
     pub fn sequence(&self) -> i64 {
         self.headers.get("ce_sequence").and_then(|sequence| sequence.parse().ok()).unwrap_or(-1)
     }
@@ -39,14 +40,14 @@ impl Published {
 /// The next offset of each partition.
 type Offsets = HashMap<(String, i32), i64>;
 
-/// Everything that the reader has received.
+/// All messages that the reader has received.
 #[derive(Default)]
 struct Received {
     by_key: HashMap<String, Vec<Published>>,
     next: Offsets,
 }
 
-/// One reader of all topics, shared by the tests of a process.
+/// A reader of all topics and a producer. The tests of a process share one.
 pub struct Bus {
     topics: Vec<String>,
     received: Arc<Mutex<Received>>,
@@ -55,23 +56,23 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// The bus that `KAFKA_BROKERS` names.
+    /// Returns the bus of the brokers in `KAFKA_BROKERS`.
     ///
     /// # Panics
-    /// When it cannot be reached: no test that needs it can go on.
+    /// If the brokers cannot be reached.
     pub fn shared(topics: &[String]) -> &'static Self {
         static BUS: OnceLock<Bus> = OnceLock::new();
         let connect = || Self::connect(&crate::required("KAFKA_BROKERS")?, topics);
         BUS.get_or_init(|| connect().expect("the bus"))
     }
 
-    /// The bus of these brokers.
+    /// Connects to brokers and starts a reader of `topics` on its own thread.
     ///
     /// # Errors
-    /// When none of them answers.
+    /// If no broker responds.
     ///
     /// # Panics
-    /// Never here: its reader would, had another test panicked in it.
+    /// Never in the caller: only the reader's thread panics, if its mutex is poisoned.
     pub fn connect(brokers: &str, topics: &[String]) -> anyhow::Result<Self> {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", brokers);
@@ -107,7 +108,7 @@ impl Bus {
     /// Waits until the reader has received every message that the broker has now.
     ///
     /// # Panics
-    /// When the broker does not answer, or the messages do not arrive.
+    /// If the broker does not respond, or the messages do not arrive.
     pub async fn read_to_end(&self) {
         let (producer, topics) = (self.producer.clone(), self.topics.clone());
         let ends = tokio::task::spawn_blocking(move || ends(&producer, &topics)).await;
@@ -129,10 +130,11 @@ impl Bus {
         ends.iter().all(|(partition, end)| received.next.get(partition).is_some_and(|next| next >= end))
     }
 
-    /// Returns everything published under `key`, in the order of [`Bus::events`], once an event of topic `last` is among it.
+    /// Waits for an event of `key` on the topic `last`, and returns all events of the key in the order
+    /// of [`Bus::events`].
     ///
     /// # Panics
-    /// When it does not arrive.
+    /// If the event does not arrive.
     pub async fn events_until(&self, key: impl ToString, last: &str) -> Vec<Published> {
         let key = key.to_string();
         let of_key = || self.events(&key);
@@ -147,17 +149,18 @@ impl Bus {
             "no {last} of {key}; only {:?}",
             of_key()
         );
-        tokio::time::sleep(STRAGGLERS).await;
+        tokio::time::sleep(PARTITION_SKEW).await;
         of_key()
     }
 
-    /// Returns everything published under `key` so far, in the order of arrival and without redeliveries.
+    /// Returns all events published under `key` so far, in the order of arrival and without
+    /// redeliveries.
     ///
-    /// Kafka orders the events of a key within a topic, not between topics. A test that compares events of several topics
-    /// sorts them by [`Published::sequence`] itself.
+    /// Kafka orders the events of a key within a topic, not between topics. A test that compares events
+    /// of several topics sorts them by [`Published::sequence`].
     ///
     /// # Panics
-    /// When the service does not document one of them, or when they arrive out of order within a topic.
+    /// If an event differs from its document, or arrives out of order within its topic.
     pub fn events(&self, key: &(impl ToString + ?Sized)) -> Vec<Published> {
         let received = self.received.lock().expect("no test panics here");
         let mut events = received.by_key.get(&key.to_string()).cloned().unwrap_or_default();
@@ -171,9 +174,9 @@ impl Bus {
         for event in &events {
             let Some(contract) = contract::of(&event.topic) else { continue };
             if let Err(error) = contract.check_event(event) {
-                panic!("a message of {} breaks its contract, and {error:#}: {event:?}", event.topic);
+                panic!("a message of {} differs from its document: {error:#}: {event:?}", event.topic);
             }
-            assert_eq!(event.headers.get("ce_subject"), Some(&key.to_string()), "its key: {event:?}");
+            assert_eq!(event.headers.get("ce_subject"), Some(&key.to_string()), "the subject is not the key: {event:?}");
             let before = last.insert(&event.topic, event.sequence());
             assert!(
                 before < Some(event.sequence()),
@@ -183,10 +186,10 @@ impl Bus {
         events
     }
 
-    /// Publishes as another service would: CloudEvents in binary mode.
+    /// Publishes an event as another service would: CloudEvents in binary mode.
     ///
     /// # Panics
-    /// When the broker does not take it.
+    /// If the broker rejects the message.
     pub async fn publish(&self, topic: &str, key: Uuid, sequence: i64, payload: &Value) {
         let headers = [
             ("ce_specversion", "1.0".to_owned()),
@@ -200,35 +203,37 @@ impl Bus {
         self.publish_raw(topic, key.to_string().as_bytes(), &headers, payload.to_string().as_bytes()).await;
     }
 
-    /// Publishes anything at all.
+    /// Publishes a message with any headers and any bytes.
     ///
     /// # Panics
-    /// When the broker does not take it.
+    /// If the broker rejects the message.
     pub async fn publish_raw(&self, topic: &str, key: &[u8], headers: &[(&str, String)], payload: &[u8]) {
         let headers = headers.iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
             headers.insert(Header { key, value: Some(value) })
         });
         let record = FutureRecord::to(topic).key(key).payload(payload).headers(headers);
-        self.producer.send(record, *TIMEOUT).await.expect("the broker takes the message");
+        self.producer.send(record, *TIMEOUT).await.expect("the broker accepts the message");
     }
 }
 
-/// Has the consumers of a service whose groups end in `suffix` begin with what is published from now
-/// on: the tests of others have filled its topics.
+/// Commits the ends of all topics for the consumer groups of a service that end in `suffix`.
+///
+/// The service then consumes only messages that are published from now on, since other tests have
+/// already published to its topics.
 ///
 /// # Errors
-/// When the brokers do not answer.
+/// If the brokers do not respond.
 ///
 /// # Panics
-/// Never here: the blocking part does not.
-pub async fn begin_now<S: Service>(suffix: &str) -> anyhow::Result<()> {
+/// Never: the blocking part does not panic.
+pub async fn skip_to_end<S: Service>(suffix: &str) -> anyhow::Result<()> {
     let (brokers, suffix) = (crate::required("KAFKA_BROKERS")?, suffix.to_owned());
     let commit =
-        move || S::CONSUMERS.iter().try_for_each(|of| commit_ends(&brokers, of.topics, of.group, &suffix));
+        move || S::CONSUMERS.iter().try_for_each(|consumer| commit_ends(&brokers, consumer.topics, consumer.group, &suffix));
     let deadline = Instant::now() + *TIMEOUT;
     loop {
-        let committed = tokio::task::spawn_blocking(commit.clone()).await.expect("it does not panic");
-        // Of topics that have just been made, brokers do not know at once who leads which partition.
+        let committed = tokio::task::spawn_blocking(commit.clone()).await.expect("committing does not panic");
+        // Brokers need a moment to learn the leaders of a new topic's partitions.
         if committed.is_ok() || Instant::now() > deadline {
             return committed;
         }
@@ -250,7 +255,7 @@ fn commit_ends(brokers: &str, topics: &[&str], group: &str, suffix: &str) -> any
     Ok(consumer.commit(&ends, CommitMode::Sync)?)
 }
 
-/// The end of each partition that is not empty.
+/// Returns the end of each partition that is not empty.
 fn ends(producer: &FutureProducer, topics: &[String]) -> anyhow::Result<Offsets> {
     let client = producer.client();
     let mut ends = Offsets::new();
@@ -267,12 +272,12 @@ fn ends(producer: &FutureProducer, topics: &[String]) -> anyhow::Result<Offsets>
 }
 
 fn partitions(consumer: &BaseConsumer, topic: &str) -> anyhow::Result<Vec<i32>> {
-    let metadata = consumer.fetch_metadata(Some(topic), *TIMEOUT).context("no broker answers")?;
+    let metadata = consumer.fetch_metadata(Some(topic), *TIMEOUT).context("no broker responded")?;
     let topics = metadata.topics().iter();
     Ok(topics.flat_map(MetadataTopic::partitions).map(MetadataPartition::id).collect())
 }
 
-/// A reader of all that is and will be in `topics`, in no group.
+/// Creates a consumer that reads `topics` from their beginning, without a group.
 pub(crate) fn read(config: &mut ClientConfig, topics: &[String]) -> anyhow::Result<BaseConsumer> {
     let consumer: BaseConsumer = config
         .set("group.id", "testkit")

@@ -1,4 +1,4 @@
-//! An HTTP client that knows what answers should look like.
+//! An HTTP client that checks each response against the documents of the service.
 
 use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder};
@@ -6,25 +6,26 @@ use serde_json::Value;
 
 use crate::contract;
 
-/// A caller: an address, and a token unless it is a guest.
+/// A caller: an address, and a token unless the caller is a guest.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
     base: String,
     token: Option<String>,
-    /// Its address as the trusted proxy tells it, so that rate limits take tests for different guests.
+    /// The forwarded client address. It is random, so that rate limits count each test separately.
     address: String,
 }
 
 impl Client {
     pub(crate) fn new(base: String, token: Option<String>) -> Self {
         let [a, b, c] = rand::random::<[u8; 3]>();
-        // Services under test speak plain HTTP; reading the machine's certificates takes longer than a test.
+        // Services under test serve plain HTTP. Reading the machine's certificates would take longer
+        // than a test.
         let http = reqwest::ClientBuilder::new().tls_certs_only([]).build().expect("a client");
         Self { http, base, token, address: format!("10.{a}.{b}.{c}") }
     }
 
-    /// A request that the test completes and sends with [`Client::send`].
+    /// Builds a request that the test completes and sends with [`send`].
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self
             .http
@@ -36,75 +37,75 @@ impl Client {
         }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> Response {
         send(self.request(Method::GET, path)).await
     }
 
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub async fn delete(&self, path: &str) -> Response {
         send(self.request(Method::DELETE, path)).await
     }
 
-    pub async fn put(&self, path: &str, body: Value) -> Answer {
+    pub async fn put(&self, path: &str, body: Value) -> Response {
         send(self.request(Method::PUT, path).json(&body)).await
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> Answer {
+    pub async fn post(&self, path: &str, body: Value) -> Response {
         send(self.request(Method::POST, path).json(&body)).await
     }
 }
 
-/// Sends a request and reads the whole answer.
+/// Sends a request and reads the whole response.
 ///
 /// # Panics
-/// When there is no answer, or one that the service does not document.
-pub async fn send(request: RequestBuilder) -> Answer {
+/// If there is no response, or the service does not document it.
+pub async fn send(request: RequestBuilder) -> Response {
     let (client, request) = request.build_split();
     let request = request.expect("a request");
     let (method, url) = (request.method().clone(), request.url().clone());
-    let response = client.execute(request).await.expect("an answer");
-    let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    let bytes = response.bytes().await.expect("a whole answer");
+    let received = client.execute(request).await.expect("a response");
+    let (status, headers) = (received.status().as_u16(), received.headers().clone());
+    let bytes = received.bytes().await.expect("a whole response");
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let answer =
-        Answer { status, headers, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null), text };
+    let response =
+        Response { status, headers, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null), text };
     if let Some(contract) = contract::of(url.authority())
-        && let Err(error) = contract.check_answer(method.as_str(), url.path(), &answer)
+        && let Err(error) = contract.check_response(method.as_str(), url.path(), &response)
     {
-        panic!("{method} {} is answered {status}, and {error:#}: {}", url.path(), answer.text);
+        panic!("undocumented response {status} to {method} {}: {error:#}: {}", url.path(), response.text);
     }
-    answer
+    response
 }
 
-/// An answer, read whole.
+/// A response with its whole body.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub headers: HeaderMap,
-    /// `null` when it is not JSON.
+    /// `null` if the body is not JSON.
     pub body: Value,
     pub text: String,
 }
 
-impl Answer {
-    /// A header as text, empty when it is absent.
+impl Response {
+    /// Returns a header as text, empty if it is absent.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The body of a success.
+    /// Asserts the status and returns the body.
     ///
     /// # Panics
-    /// Unless the status is this one.
+    /// If the status differs.
     #[track_caller]
     pub fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
         self.body
     }
 
-    /// A problem, with every member that a problem has.
+    /// Asserts that the response is this problem, with every member of a problem, and returns its body.
     ///
     /// # Panics
-    /// Unless it is this one.
+    /// If the response differs.
     #[track_caller]
     pub fn expect_problem(self, status: u16, code: &str) -> Value {
         assert_eq!((self.status, self.body["code"].as_str()), (status, Some(code)), "{}", self.text);
@@ -122,16 +123,16 @@ impl Answer {
         self.body
     }
 
-    /// `400 VALIDATION_FAILED` (or `code`) that blames `field` for `reason`.
+    /// Asserts that the response is 400 with this code, and that its errors name `field` and `reason`.
     ///
     /// # Panics
-    /// Unless it is that.
+    /// If the response differs.
     #[track_caller]
     pub fn expect_refusal(self, code: &str, field: &str, reason: &str) {
         let body = self.expect_problem(400, code);
         let errors = body["errors"].as_array().expect("errors");
-        let blamed = errors.iter().find(|error| error["field"] == field && error["code"] == reason);
-        let message = blamed.unwrap_or_else(|| panic!("{field} is not {reason}: {body}"))["message"].as_str();
+        let reported = errors.iter().find(|error| error["field"] == field && error["code"] == reason);
+        let message = reported.unwrap_or_else(|| panic!("{field} is not {reason}: {body}"))["message"].as_str();
         assert!(message.is_some_and(|message| !message.is_empty() && message != reason), "{body}");
     }
 }

@@ -1,4 +1,4 @@
-//! An OTLP collector: the spans that a process has exported.
+//! An OTLP collector that stores the spans of a process.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,36 +9,36 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 use prost::Message;
 
 use crate::TIMEOUT;
-use crate::faults::{Fault, Faults};
+use crate::faults::{Fault, FaultProxy};
 
-/// A listening collector. It stops when dropped.
-pub struct Collector(Faults);
+/// A listening collector. Dropping it stops the collector.
+pub struct Collector(FaultProxy);
 
 impl Collector {
-    /// One that takes whatever comes.
+    /// Starts a collector that accepts every export.
     pub fn start() -> Self {
-        let collector = Faults::before("http://127.0.0.1:1");
-        collector.on("/v1/traces", Fault::Answer(200, String::new()));
+        let collector = FaultProxy::start("http://127.0.0.1:1");
+        collector.on("/v1/traces", Fault::Respond(200, String::new()));
         Self(collector)
     }
 
-    /// Where it takes OTLP over HTTP.
+    /// Returns the endpoint of OTLP over HTTP.
     pub fn url(&self) -> String {
         self.0.url()
     }
 
-    /// Every span that has come.
+    /// Returns every span that has been received.
     ///
     /// # Panics
-    /// When something came that is no span.
+    /// If an export does not decode.
     pub fn all(&self) -> impl Iterator<Item = Span> {
         self.resources().flat_map(|spans| spans.scope_spans).flat_map(|scope| scope.spans)
     }
 
-    /// Every span that has come, and the `service.name` that sent it.
+    /// Returns every span that has been received, with the `service.name` of its sender.
     ///
     /// # Panics
-    /// When something came that is no span.
+    /// If an export does not decode.
     pub fn by_service(&self) -> impl Iterator<Item = (String, Span)> {
         self.resources().flat_map(|spans| {
             let service = name(&spans);
@@ -58,14 +58,14 @@ impl Collector {
         self.all().filter(move |span| hex(&span.trace_id) == trace)
     }
 
-    /// The first span of `trace` that is the one, once it is here.
+    /// Waits for a span of `trace` that matches, and returns it.
     ///
     /// # Panics
-    /// When it does not arrive.
-    pub async fn span(&self, trace: &str, is_it: impl Fn(&Span) -> bool) -> Span {
+    /// If no such span arrives.
+    pub async fn span(&self, trace: &str, is_match: impl Fn(&Span) -> bool) -> Span {
         let arrived = async {
             loop {
-                if let Some(span) = self.spans(trace).find(&is_it) {
+                if let Some(span) = self.spans(trace).find(&is_match) {
                     return span;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -74,7 +74,7 @@ impl Collector {
         let arrived = tokio::time::timeout(*TIMEOUT, arrived).await;
         arrived.unwrap_or_else(|_| {
             let names: Vec<_> = self.spans(trace).map(|span| span.name).collect();
-            panic!("the span does not arrive, only {names:?}")
+            panic!("the span did not arrive, only {names:?}")
         })
     }
 }
@@ -88,7 +88,7 @@ fn name(spans: &ResourceSpans) -> String {
     }
 }
 
-/// An id as `traceparent` writes it.
+/// Returns an id in the notation of `traceparent`.
 pub fn hex(id: &[u8]) -> String {
     id.iter().fold(String::new(), |mut hex, byte| {
         write!(hex, "{byte:02x}").expect("memory");

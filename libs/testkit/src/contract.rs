@@ -1,5 +1,6 @@
-//! A service's own documents, held against everything that it answers and publishes under test: what
-//! they do not promise fails the test that sees it.
+//! Checks every response and every message of a service under test against the service's documents.
+//!
+//! A test that receives something undocumented fails.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -10,19 +11,19 @@ use serde_json::{Value, json};
 use service::{Endpoints, Service};
 
 use crate::bus::Published;
-use crate::client::Answer;
-use crate::{possible, sunset};
+use crate::client::Response;
+use crate::{samples, sunset};
 
-/// The contracts of running services, by the address they answer at or the topic they publish to.
-static HELD: LazyLock<Mutex<HashMap<String, Arc<Contract>>>> = LazyLock::new(Mutex::default);
+/// The documents of running services, by the address of a listener or by the topic.
+static CONTRACTS: LazyLock<Mutex<HashMap<String, Arc<Contract>>>> = LazyLock::new(Mutex::default);
 
-/// One document with the validators of its schemas, each made when it is first needed.
+/// A document with the validators of its schemas, each built at its first use.
 pub struct Contract {
     document: Value,
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
-/// The documents of one service. Its tests start it many times and read them once.
+/// The documents of a service. A test binary starts the service many times and reads them once.
 struct Documents {
     public: Arc<Contract>,
     internal: Arc<Contract>,
@@ -37,9 +38,9 @@ impl Documents {
         if let Some(documents) = read.get(S::NAME) {
             return Ok(Arc::clone(documents));
         }
-        let contracts = service::contracts::<S>()?;
-        let openapi: Value = yaml_serde::from_str(&contracts.openapi)?;
-        let events = Contract::read(&contracts.asyncapi)?;
+        let documents = service::contracts::<S>()?;
+        let openapi: Value = yaml_serde::from_str(&documents.openapi)?;
+        let events = Contract::read(&documents.asyncapi)?;
         let channels = events.document["channels"].as_object().into_iter().flatten();
         let topics = channels.filter_map(|(_, channel)| channel["address"].as_str()).map(str::to_owned);
         let documents = Arc::new(Self {
@@ -53,62 +54,65 @@ impl Documents {
     }
 }
 
-/// Holds the service to its documents: from now on every answer of these ports and every message of its topics is checked.
+/// Registers the documents of a service: from now on every response of these listeners and every
+/// message of its topics is checked.
 ///
 /// # Errors
-/// Documents that cannot be read.
-pub(crate) fn hold<S: Service>(endpoints: &Endpoints) -> anyhow::Result<()> {
+/// If the documents cannot be read.
+pub(crate) fn register<S: Service>(endpoints: &Endpoints) -> anyhow::Result<()> {
     let documents = Documents::of::<S>()?;
-    let mut held = HELD.lock().expect("no test panics here");
-    // It may have been the port of an API that has been stopped since.
-    held.remove(&endpoints.admin.to_string());
+    let mut contracts = CONTRACTS.lock().expect("no test panics here");
+    // A stopped listener may have had the port before.
+    contracts.remove(&endpoints.admin.to_string());
     for (address, document) in
         [(endpoints.public, &documents.public), (endpoints.internal, &documents.internal)]
     {
         if let Some(address) = address {
-            held.insert(address.to_string(), Arc::clone(document));
+            contracts.insert(address.to_string(), Arc::clone(document));
         }
     }
     for topic in &documents.topics {
-        held.entry(topic.clone()).or_insert_with(|| Arc::clone(&documents.events));
+        contracts.entry(topic.clone()).or_insert_with(|| Arc::clone(&documents.events));
     }
     Ok(())
 }
 
-/// What the service at `address`, or the one that publishes to this topic, has promised.
+/// Returns the document of the listener at `address`, or of the service that publishes to this topic.
 pub(crate) fn of(address: &str) -> Option<Arc<Contract>> {
-    HELD.lock().expect("no test panics here").get(address).cloned()
+    CONTRACTS.lock().expect("no test panics here").get(address).cloned()
 }
 
 impl Contract {
+    /// Parses a document.
+    ///
     /// # Errors
-    /// A document that is not YAML.
+    /// If the document is not YAML.
     pub fn read(yaml: &str) -> anyhow::Result<Self> {
         Ok(Self { document: yaml_serde::from_str(yaml)?, validators: Mutex::default() })
     }
 
-    /// Keeps the operations behind the port of these callers. Signed callers use the port of people.
+    /// Keeps the operations of the port for these callers. Signed callers use the port of users.
     fn for_callers(mut document: Value, callers: &str) -> Self {
         let paths = document["paths"].as_object_mut().into_iter().flatten();
         for (_, item) in paths {
-            let is_theirs = |operation: &Value| {
-                lets_in(operation, callers) || callers == "person" && lets_in(operation, "signature")
+            let is_on_port = |operation: &Value| {
+                permits(operation, callers) || callers == "person" && permits(operation, "signature")
             };
             item.as_object_mut()
                 .into_iter()
-                .for_each(|item| item.retain(|_, operation| is_theirs(operation)));
+                .for_each(|item| item.retain(|_, operation| is_on_port(operation)));
         }
         Self { document, validators: Mutex::default() }
     }
 
-    /// Whether the answer to a request is one of those that its operation documents.
+    /// Checks that the operation documents a response to a request.
     ///
     /// # Errors
-    /// What is not documented about it.
-    pub fn check_answer(&self, method: &str, path: &str, answer: &Answer) -> anyhow::Result<()> {
+    /// The first undocumented property of the response.
+    pub fn check_response(&self, method: &str, path: &str, response: &Response) -> anyhow::Result<()> {
         let Some((operation, pointer)) = self.operation(method, path) else {
-            let code = answer.body["code"].as_str().unwrap_or_default();
-            let is_refused = match answer.status {
+            let code = response.body["code"].as_str().unwrap_or_default();
+            let is_refused = match response.status {
                 404 => code.ends_with("NOT_FOUND"),
                 405 => code.ends_with("METHOD_NOT_ALLOWED"),
                 _ => false,
@@ -119,28 +123,28 @@ impl Contract {
             );
             return Ok(());
         };
-        sunset::check(operation, answer)?;
-        let status = answer.status.to_string();
-        let response = operation["responses"].get(&status).context("its status is not documented")?;
-        let (response, pointer) = self.resolved(response, format!("{pointer}/responses/{status}"))?;
-        let Some(content) = response.get("content") else {
-            ensure!(answer.text.is_empty(), "its body is not documented");
+        sunset::check(operation, response)?;
+        let status = response.status.to_string();
+        let documented = operation["responses"].get(&status).context("its status is not documented")?;
+        let (documented, pointer) = self.resolved(documented, format!("{pointer}/responses/{status}"))?;
+        let Some(content) = documented.get("content") else {
+            ensure!(response.text.is_empty(), "its body is not documented");
             return Ok(());
         };
-        let media_type = answer.header("content-type").split(';').next().unwrap_or_default();
+        let media_type = response.header("content-type").split(';').next().unwrap_or_default();
         ensure!(content.get(media_type).is_some(), "its content type {media_type:?} is not documented");
         let pointer = format!("{pointer}/content/{}/schema", escaped(media_type));
         if media_type.starts_with("text/") {
-            return self.check_value(&pointer, &answer.text.clone().into(), false);
+            return self.check_value(&pointer, &response.text.clone().into(), false);
         }
-        // What one of several problems says beside, the others leave out.
-        self.check_value(&pointer, &answer.body, answer.status < 400)
+        // Only some problems have further members, so their schema is not checked for missing ones.
+        self.check_value(&pointer, &response.body, response.status < 400)
     }
 
-    /// Whether a request is one that its operation documents: for consumers, whose tests send it.
+    /// Checks that the operation documents a request. The tests of calling services use this.
     ///
     /// # Errors
-    /// What is not documented about it.
+    /// The first undocumented property of the request.
     pub fn check_request(&self, method: &str, path: &str, body: &Value) -> anyhow::Result<()> {
         let (operation, pointer) = self.operation(method, path).context("the operation is not documented")?;
         if operation.get("requestBody").is_none() {
@@ -150,11 +154,11 @@ impl Contract {
         self.check_value(&format!("{pointer}/requestBody/content/application~1json/schema"), body, false)
     }
 
-    /// Every answer that an operation gives as an example, with its status: for consumers, who must
-    /// understand each.
+    /// Returns every example response of an operation with its status. A calling service must accept
+    /// each.
     ///
     /// # Panics
-    /// When there is no such operation.
+    /// If the operation does not exist.
     pub fn examples(&self, method: &str, path: &str) -> Vec<(u16, Value)> {
         let (operation, _) = self.operation(method, path).expect("an operation");
         let responses = operation["responses"].as_object().into_iter().flatten();
@@ -171,53 +175,54 @@ impl Contract {
         examples
     }
 
-    /// What may be answered to an operation that is done, with its status: each member at its edges, for consumers as
-    /// [`examples`](Self::examples) are.
+    /// Returns sample bodies of the successful responses of an operation, with their status. Each member
+    /// has each value at its limits.
     ///
     /// # Panics
-    /// When there is no such operation.
+    /// If the operation does not exist.
     pub fn successes(&self, method: &str, path: &str) -> Vec<(u16, Value)> {
         let (operation, _) = self.operation(method, path).expect("an operation");
         let responses = operation["responses"].as_object().into_iter().flatten();
         let responses =
             responses.filter_map(|(status, response)| Some((status.parse::<u16>().ok()?, response)));
-        let done = responses.filter(|(status, _)| (200..300).contains(status));
-        done.flat_map(|(status, response)| {
+        let successes = responses.filter(|(status, _)| (200..300).contains(status));
+        successes.flat_map(|(status, response)| {
             let (response, _) = self.resolved(response, String::new()).expect("a whole document");
-            let bodies = possible::values(&self.document, &response["content"]["application/json"]["schema"]);
+            let bodies = samples::values(&self.document, &response["content"]["application/json"]["schema"]);
             bodies.into_iter().map(move |body| (status, body))
         })
         .collect()
     }
 
-    /// What may be published to a topic, each member at its edges; `None` where the topic is not documented.
+    /// Returns sample payloads of a topic, with each member at each limit, or `None` if the topic is not
+    /// documented.
     pub fn messages(&self, topic: &str) -> Option<Vec<Value>> {
         let mut channels = self.document["channels"].as_object().into_iter().flatten();
         let (name, channel) = channels.find(|(_, channel)| channel["address"] == topic)?;
-        Some(possible::values(&self.document, &channel["messages"][name]["payload"]))
+        Some(samples::values(&self.document, &channel["messages"][name]["payload"]))
     }
 
-    /// The operations that are there for these callers (`service`, say), as method and path.
+    /// Returns method and path of each operation for these callers, for example `service`.
     pub fn operations_of(&self, callers: &str) -> Vec<(String, String)> {
         let paths = self.document["paths"].as_object().into_iter().flatten();
         let operations = paths.flat_map(|(path, item)| {
             item.as_object().into_iter().flatten().map(move |(method, operation)| (method, path, operation))
         });
-        let theirs = operations.filter(|(_, _, operation)| lets_in(operation, callers));
-        theirs.map(|(method, path, _)| (method.to_ascii_uppercase(), path.clone())).collect()
+        let permitted = operations.filter(|(_, _, operation)| permits(operation, callers));
+        permitted.map(|(method, path, _)| (method.to_ascii_uppercase(), path.clone())).collect()
     }
 
-    /// What a reference stands for, with where it is in the document.
+    /// Follows a reference. Returns its target and the JSON pointer of the target.
     fn resolved<'d>(&'d self, value: &'d Value, pointer: String) -> anyhow::Result<(&'d Value, String)> {
         let Some(reference) = value["$ref"].as_str() else { return Ok((value, pointer)) };
         let pointer = reference.trim_start_matches('#');
-        Ok((self.document.pointer(pointer).context("a reference to nothing")?, pointer.to_owned()))
+        Ok((self.document.pointer(pointer).context("a reference without a target")?, pointer.to_owned()))
     }
 
-    /// Whether a message is what its topic's event should look like.
+    /// Checks that the document of the topic describes a message.
     ///
     /// # Errors
-    /// What is not documented about it.
+    /// The first undocumented property of the message.
     pub fn check_event(&self, event: &Published) -> anyhow::Result<()> {
         let channels = self.document["channels"].as_object().into_iter().flatten();
         let name = channels.into_iter().find(|(_, channel)| channel["address"] == event.topic.as_str());
@@ -227,13 +232,14 @@ impl Contract {
         self.check_value(&format!("{message}/headers"), &json!(event.headers), false)
     }
 
-    /// Whether a value fits the schema at `pointer`; if `is_whole`, with every member that is described there: nulls are
-    /// written.
+    /// Checks a value against the schema at `pointer`.
+    ///
+    /// With `is_whole` the value must have every described member, since services write nulls.
     fn check_value(&self, pointer: &str, value: &Value, is_whole: bool) -> anyhow::Result<()> {
         let validator = self.validator(pointer, is_whole)?;
         let errors: Vec<_> =
             validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
-        if errors.is_empty() { Ok(()) } else { bail!("it does not fit {pointer}: {}", errors.join("; ")) }
+        if errors.is_empty() { Ok(()) } else { bail!("the value does not match {pointer}: {}", errors.join("; ")) }
     }
 
     fn validator(&self, pointer: &str, is_whole: bool) -> anyhow::Result<Arc<Validator>> {
@@ -254,11 +260,11 @@ impl Contract {
         Ok(validator)
     }
 
-    /// The operation for a path as it was asked for, with where it is in the document.
+    /// Returns the operation of a requested path with its JSON pointer.
     fn operation(&self, method: &str, path: &str) -> Option<(&Value, String)> {
         let method = method.to_ascii_lowercase();
         let paths = self.document["paths"].as_object()?.iter();
-        // `/selections/from-favorites` before `/selections/{selection}`, as it is routed.
+        // The router prefers `/selections/from-favorites` to `/selections/{selection}`.
         let (template, item) = paths
             .filter(|(template, _)| matches(template, path))
             .min_by_key(|(template, _)| template.matches('{').count())?;
@@ -267,9 +273,10 @@ impl Contract {
     }
 }
 
-/// Whether an operation is there for these callers.
-fn lets_in(operation: &Value, callers: &str) -> bool {
-    operation["security"].as_array().into_iter().flatten().any(|one| one.get(callers).is_some())
+/// Returns true if an operation permits these callers.
+fn permits(operation: &Value, callers: &str) -> bool {
+    let mut requirements = operation["security"].as_array().into_iter().flatten();
+    requirements.any(|requirement| requirement.get(callers).is_some())
 }
 
 fn matches(template: &str, path: &str) -> bool {
@@ -284,14 +291,16 @@ fn matches(template: &str, path: &str) -> bool {
     }
 }
 
-/// A key as a part of a JSON pointer.
+/// Escapes a key for a JSON pointer.
 fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// Documents leave objects open, so that contracts can grow. An answer must not have members that nobody
-/// has described, so here each schema that a member or an item has is closed, where it describes any. What is whole leaves
-/// none of them out either.
+/// Forbids undocumented members in the schemas of members and items, and with `is_whole` requires all
+/// described members.
+///
+/// Documents leave objects open so that contracts can grow, but tests must not receive undocumented
+/// members.
 fn close(schema: &mut Value, is_whole: bool) {
     let Some(keywords) = schema.as_object_mut() else { return };
     for (keyword, value) in keywords.iter_mut() {
@@ -332,12 +341,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Contract, Published};
-    use crate::client::Answer;
+    use crate::client::Response;
 
     const DOCUMENT: &str = r"
 paths:
   /shelves/new:
-    post: {responses: {'204': {description: made}}}
+    post: {responses: {'204': {description: created}}}
   /shelves/{id}:
     get:
       responses:
@@ -361,8 +370,9 @@ channels:
         headers: {type: object, required: [ce_id, ce_type], properties: {ce_id: {type: string}, ce_type: {const: moved}}}
 ";
 
+    /// RULE-EVT-001, RULE-ALL-063: a message needs the documented topic, headers and members.
     #[test]
-    fn a_message_without_its_context_breaks_its_contract() {
+    fn message_with_undocumented_headers_or_payload_is_rejected() {
         let contract = Contract::read(EVENTS).unwrap();
         let id = json!({"Id": "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3", "To": null});
         let check = |topic: &str, headers: &[(&str, &str)], payload: &Value| {
@@ -379,9 +389,9 @@ channels:
         assert!(!check("shelves.moved", &[("ce_id", "1"), ("ce_type", "moved")], &json!({})));
     }
 
-    /// JSON member names: nulls are written.
+    /// RULE-EVT-001, RULE-ALL-001: events and responses write nullable members.
     #[test]
-    fn what_may_be_null_is_written_all_the_same() {
+    fn absent_nullable_member_is_rejected() {
         let contract = Contract::read(EVENTS).unwrap();
         let moved = |payload: Value| {
             let headers = [("ce_id", "1"), ("ce_type", "moved")];
@@ -410,13 +420,14 @@ channels:
     ) -> Result<(), String> {
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]);
         let text = if body.is_null() { String::new() } else { body.to_string() };
-        let answer = Answer { status, headers, body, text };
+        let response = Response { status, headers, body, text };
         let contract = Contract::read(DOCUMENT).unwrap();
-        contract.check_answer(method, path, &answer).map_err(|error| format!("{error:#}"))
+        contract.check_response(method, path, &response).map_err(|error| format!("{error:#}"))
     }
 
+    /// RULE-ALL-062: a documented response is accepted.
     #[test]
-    fn what_is_documented_may_be_answered() {
+    fn documented_response_is_accepted() {
         let shelf = json!({"Books": [{"Title": "a", "Id": "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3"}]});
         check("GET", "/shelves/1", 200, "application/json; charset=utf-8", shelf).unwrap();
         let problem = json!({"code": "SHELF_NOT_FOUND"});
@@ -426,8 +437,9 @@ channels:
         check("PUT", "/shelves/1", 405, "application/problem+json", code).unwrap();
     }
 
+    /// RULE-ALL-062: a response with an undocumented status, type, member or code is rejected.
     #[test]
-    fn nothing_else_may_be_answered() {
+    fn undocumented_response_is_rejected() {
         let shelf = || json!({"Books": []});
         for (method, path, status, content_type, body, why) in [
             ("DELETE", "/shelves/1", 204, "", Value::Null, "operation"),

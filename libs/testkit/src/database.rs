@@ -1,30 +1,31 @@
-//! A database of its own for each service under test.
+//! A separate database for each service under test.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
 use tokio_postgres::{Client, NoTls};
 
-use crate::own;
+use crate::child;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A connection to the database at `url`, for what no edge of a service shows.
+/// Connects to the database at `url`, for data that no edge of a service returns.
 ///
 /// # Errors
-/// When it cannot be reached.
+/// If the database cannot be reached.
 pub async fn connect(url: &str) -> anyhow::Result<Client> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    // It ends with the client.
+    // The task ends with the client.
     tokio::task::spawn(connection);
     Ok(client)
 }
 
-/// Creates an empty database on the server that `DATABASE_URL` names and answers its URL. Those of
-/// test processes that have ended are removed.
+/// Creates an empty database on the server of `DATABASE_URL` and returns its URL.
+///
+/// The first call of a process also removes the databases of test processes that have ended.
 ///
 /// # Errors
-/// Without `DATABASE_URL`, or when the server refuses.
+/// If `DATABASE_URL` is not set, or the server rejects a statement.
 pub async fn create() -> anyhow::Result<String> {
     let server = crate::required("DATABASE_URL")?;
     let (client, connection) = tokio_postgres::connect(&server, NoTls).await.context("DATABASE_URL")?;
@@ -36,8 +37,8 @@ pub async fn create() -> anyhow::Result<String> {
         {
             let name: String = row.get(0);
             let process = name.split('_').nth(1).unwrap_or_default();
-            if !own::lives(process) {
-                // Another test process may be removing it too.
+            if !child::is_alive(process) {
+                // Another test process may remove the database at the same time.
                 let _ = client.batch_execute(&format!("drop database if exists {name} with (force)")).await;
             }
         }

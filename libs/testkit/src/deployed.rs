@@ -1,4 +1,4 @@
-//! A service as it is deployed: its binary in a process of its own, with a database and a collector.
+//! A service as it is deployed: its binary in a separate process, with a database and a collector.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ use crate::issuer::Claims;
 use crate::service::issuer;
 use crate::{TIMEOUT, database, ports, required};
 
-/// A running process. It is killed when dropped.
+/// A running process. Dropping it kills the process.
 pub struct Deployed {
     pub collector: Collector,
     pub process: Child,
@@ -26,18 +26,19 @@ pub struct Deployed {
 }
 
 impl Deployed {
-    /// Migrates a database and starts `binary` in `roles` (none: all of them), with `settings` over the
-    /// defaults.
+    /// Migrates a database and starts `binary` in `roles`, or in all roles if there are none.
+    ///
+    /// `settings` override the defaults.
     ///
     /// # Panics
-    /// When it does not become ready.
+    /// If the process does not become ready.
     pub async fn start(binary: &str, roles: &[&str], settings: &[(&str, &str)]) -> Self {
         let collector = Collector::start();
         let [public, internal, admin] =
             std::array::from_fn(|_| format!("127.0.0.1:{}", ports::free().expect("a port")));
         let mut environment = HashMap::from([
             ("DATABASE_URL", database::create().await.expect("a database")),
-            // As in [`crate::service`].
+            // Long timeouts, since a busy test machine may stall for seconds.
             ("DATABASE_WAIT_MS", "20000".to_owned()),
             ("DATABASE_STATEMENT_TIMEOUT_MS", "30000".to_owned()),
             ("KAFKA_BROKERS", required("KAFKA_BROKERS").expect("a broker")),
@@ -74,46 +75,47 @@ impl Deployed {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        assert!(tokio::time::timeout(*TIMEOUT, ready).await.is_ok(), "{binary} does not become ready");
+        assert!(tokio::time::timeout(*TIMEOUT, ready).await.is_ok(), "{binary} did not become ready");
         let [public, admin] = [public, admin].map(|address| format!("http://{address}"));
         Self { collector, process, public, admin, lines }
     }
 
-    /// What it has logged so far.
+    /// Returns the log lines so far.
     ///
     /// # Panics
-    /// On a line that is no JSON.
+    /// If a line is not JSON.
     pub fn log(&self) -> Vec<Value> {
         let lines = self.lines.lock().expect("no test panics here");
         lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    /// `VmRSS` (now) or `VmHWM` (at its peak) of the process, in bytes.
+    /// Returns the memory of the process in bytes: `VmRSS` for now, `VmHWM` for the peak.
     ///
     /// # Panics
-    /// When the process is gone.
+    /// If the process has ended.
     pub fn memory(&self, which: &str) -> usize {
-        let process = self.process.id().expect("a process that runs");
-        let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process that runs");
+        let process = self.process.id().expect("a running process");
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a running process");
         let line = status.lines().find_map(|line| line.strip_prefix(which)?.strip_prefix(':'));
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<usize>().ok());
         kib.expect("a size in KiB") * 1024
     }
 
-    /// Begins the measurement of `VmHWM` anew (proc(5)).
+    /// Resets `VmHWM` to the present memory (proc(5)).
     ///
     /// # Panics
-    /// When the process is gone.
-    pub fn forget_peak(&self) {
-        let process = self.process.id().expect("a process that runs");
-        std::fs::write(format!("/proc/{process}/clear_refs"), "5").expect("a process that runs");
+    /// If the process has ended.
+    pub fn reset_peak_memory(&self) {
+        let process = self.process.id().expect("a running process");
+        std::fs::write(format!("/proc/{process}/clear_refs"), "5").expect("a running process");
     }
 
-    /// For each connection of the public port what the kernel keeps of answers that have not been taken, in bytes.
+    /// Returns, for each connection of the public port, the bytes of responses in the kernel that the
+    /// client has not read.
     ///
     /// # Panics
-    /// Where the kernel does not tell of its connections.
-    pub fn untaken(&self) -> Vec<usize> {
+    /// If `/proc/net/tcp` cannot be read.
+    pub fn unread_response_bytes(&self) -> Vec<usize> {
         let (_, port) = self.public.rsplit_once(':').expect("a port");
         let port = format!(":{:04X}", port.parse::<u16>().expect("a port"));
         let table = std::fs::read_to_string("/proc/net/tcp").expect("its connections");
@@ -123,20 +125,20 @@ impl Deployed {
         queued.collect()
     }
 
-    /// Whoever `claims` speak for, at the public port.
+    /// Returns a client of the public port with a token of these claims.
     ///
     /// # Panics
-    /// When the token cannot be signed.
+    /// If the token cannot be signed.
     pub fn caller(&self, claims: &Claims) -> Client {
         Client::new(self.public.clone(), Some(issuer().token(claims).expect("a token")))
     }
 
-    /// Whoever watches it.
+    /// Returns a client of the admin port.
     pub fn operator(&self) -> Client {
         Client::new(self.admin.clone(), None)
     }
 
-    /// Nobody in particular, at the public port.
+    /// Returns a client of the public port without a token.
     pub fn guest(&self) -> Client {
         Client::new(self.public.clone(), None)
     }

@@ -1,4 +1,5 @@
-//! What is written down is what is served: the contracts, the table of the README, the variables of the chart.
+//! Compares the written documents of a service with the service: its contracts, the table of settings in
+//! its README, and the variables of its chart.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +12,7 @@ use service::Service;
 use crate::breaking;
 use crate::service::Running;
 
-/// The values of a chart, as far as they name variables.
+/// The part of a chart's values that names variables.
 #[derive(Deserialize)]
 struct Chart {
     variables: Variables,
@@ -25,14 +26,14 @@ struct Variables {
     own: BTreeSet<String>,
 }
 
-/// Of an area's chart, the metrics of its own that it alerts on.
+/// The part of a chart's values that names the metrics of the service's own alerts.
 #[derive(Deserialize)]
-struct Watched {
-    app: WatchedApp,
+struct AlertValues {
+    app: AlertApp,
 }
 
 #[derive(Deserialize)]
-struct WatchedApp {
+struct AlertApp {
     #[serde(rename = "prometheusRule", default)]
     rule: Rule,
 }
@@ -47,24 +48,24 @@ struct OwnAlert {
     metric: String,
 }
 
-/// An area's values lie below the name that its chart gives to `helm/lib`.
+/// A service's values are below the name that its chart gives to `helm/lib`.
 #[derive(Deserialize)]
-struct Area {
+struct ServiceValues {
     app: Chart,
 }
 
-/// Holds a service to its documents in `contracts/`, to what was released of them, to the table of settings in its
-/// README, and to the variables that its chart takes.
+/// Compares a service with its documents in `contracts/`, their released versions, the table of settings
+/// in its README, and the variables of its chart.
 ///
 /// # Panics
-/// When one of them says something else.
+/// If one of them differs.
 pub fn check<S: Service>() {
     let name = S::NAME;
     let present = service::contracts::<S>().expect("contracts");
     for (kind, present) in [("openapi", &present.openapi), ("asyncapi", &present.asyncapi)] {
         let written = read(&format!("contracts/{kind}/{name}.yaml"));
         assert!(written == *present, "{kind}: run `cargo dev contracts`");
-        // Contracts grow by addition: what was released holds as long as there is anybody who relies on it.
+        // Contracts grow by addition, since clients rely on the released documents.
         let released = read(&format!("contracts/released/{kind}/{name}.yaml"));
         assert_eq!(breaking::changes(&released, present), [""; 0], "{kind}");
     }
@@ -82,37 +83,38 @@ pub fn check<S: Service>() {
         assert!(readme.contains(&row), "the README lacks\n{row}");
     }
     let reads = env.variables().iter().map(|variable| variable.name.to_owned());
-    // Where it listens is the templates' own business.
+    // The chart's templates set the listen addresses.
     let reads: BTreeSet<_> = reads.filter(|name| !name.ends_with("_LISTEN")).collect();
-    assert_eq!(charted(name), reads, "helm/{name}/values.yaml: variables.own");
+    assert_eq!(chart_variables(name), reads, "helm/{name}/values.yaml: variables.own");
 }
 
-/// Holds alerts and dashboards to a running service that consumes and has jobs: each metric that they name is one that it tells.
+/// Checks that a running service with consumers and jobs has every metric of the alerts and dashboards.
 ///
 /// # Panics
-/// When it does not tell one.
-pub async fn check_watched(service: &Running) {
-    // A route is told of once it has been asked for.
+/// If a metric does not exist.
+pub async fn check_metrics(service: &Running) {
+    // The metrics of a route appear after its first request.
     service.guest().get("/").await;
-    let told = service.operator().get("/metrics").await.text;
-    let told: BTreeSet<_> = told
+    let metrics = service.operator().get("/metrics").await.text;
+    let existing: BTreeSet<_> = metrics
         .lines()
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split(['{', ' ']).next())
         .collect();
-    let own: Watched = yaml(&format!("helm/{}/values.yaml", service.name));
+    let own: AlertValues = yaml(&format!("helm/{}/values.yaml", service.name));
     let own = own.app.rule.own.into_iter().map(|alert| alert.metric);
     let templates = ["alerts", "dashboard"].map(|name| read(&format!("helm/lib/templates/_{name}.tpl")));
     let named: BTreeSet<_> =
-        templates.iter().flat_map(|text| metrics(text)).map(str::to_owned).chain(own).collect();
+        templates.iter().flat_map(|text| named_metrics(text)).map(str::to_owned).chain(own).collect();
     assert!(named.len() > 20, "{named:?}");
-    // It is Prometheus that says which of its targets are up.
-    let unknown: Vec<_> = named.iter().filter(|name| *name != "up" && !told.contains(&***name)).collect();
-    assert!(unknown.is_empty(), "{}: nobody tells {unknown:?} of {told:?}", service.name);
+    // Prometheus itself writes `up` for each target.
+    let unknown: Vec<_> = named.iter().filter(|name| *name != "up" && !existing.contains(&***name)).collect();
+    assert!(unknown.is_empty(), "{}: {unknown:?} do not exist among {existing:?}", service.name);
 }
 
-/// The names before `{OF` in templates of `PromQL`, but for one that is a value of the area.
-fn metrics(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the metric names before `{OF` in templates of `PromQL`, without those that a value of the
+/// service names.
+fn named_metrics(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("{OF").filter_map(|(end, _)| {
         let before =
             text[..end].trim_end_matches(|letter: char| letter.is_ascii_alphanumeric() || letter == '_');
@@ -121,11 +123,11 @@ fn metrics(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The variables that the chart of an area takes.
-fn charted(area: &str) -> BTreeSet<String> {
+/// Returns the variables of a service's chart.
+fn chart_variables(service: &str) -> BTreeSet<String> {
     let shared: Chart = yaml("helm/lib/values.yaml");
-    let area: Area = yaml(&format!("helm/{area}/values.yaml"));
-    &shared.variables.common | &area.app.variables.own
+    let values: ServiceValues = yaml(&format!("helm/{service}/values.yaml"));
+    &shared.variables.common | &values.app.variables.own
 }
 
 fn yaml<T: for<'a> Deserialize<'a>>(path: &str) -> T {

@@ -1,5 +1,4 @@
-//! An HTTP fault injector: it stands before a real service, passes calls on, counts them, and makes
-//! those that a test names fail, wait, or answer nonsense.
+//! A proxy before a real service that records calls, forwards them, and injects faults.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,39 +14,40 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::TIMEOUT;
 
-/// What becomes of a call.
+/// The fault of a call.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// The service does not see it; this is answered instead, as `application/problem+json`.
-    Answer(u16, String),
-    /// The service sees it after so long, and its answer is passed on.
-    Slow(Duration),
-    /// Status and headers come, the body never does.
+    /// The proxy responds with this status and body as `application/problem+json`. The service does not
+    /// receive the call.
+    Respond(u16, String),
+    /// The proxy forwards the call after a delay.
+    Delay(Duration),
+    /// The client receives status and headers, and never a body.
     HangAfterHeaders,
-    /// The answer breaks off in the middle of its body.
-    BreakOff,
-    /// The connection is closed without an answer.
+    /// The response ends in the middle of its body.
+    Truncate,
+    /// The connection is closed without a response.
     Drop,
-    /// What comes is not HTTP.
+    /// The client receives bytes that are not HTTP.
     Garbage,
-    /// A success whose body is so many bytes long.
+    /// A success with a body of this length in bytes.
     Huge(usize),
-    /// The service acts, but its answer is lost.
-    LoseAnswer,
-    /// It waits for the test, and then goes to the service.
+    /// The service processes the call, and its response is lost.
+    LoseResponse,
+    /// The call waits at the gate before the service receives it.
     Hold(Gate),
-    /// It goes to the service, and the answer waits for the test.
-    HoldAnswer(Gate),
+    /// The service processes the call, and its response waits at the gate.
+    HoldResponse(Gate),
 }
 
 impl Fault {
-    /// A problem with this code.
+    /// Returns the fault that responds with a problem.
     pub fn problem(status: u16, code: &str) -> Self {
-        Self::Answer(status, format!(r#"{{"status":{status},"code":"{code}"}}"#))
+        Self::Respond(status, format!(r#"{{"status":{status},"code":"{code}"}}"#))
     }
 }
 
-/// Where a held call waits.
+/// The gate where a held call waits for the test.
 #[derive(Clone, Debug)]
 pub struct Gate {
     arrived: Arc<Semaphore>,
@@ -59,16 +59,16 @@ impl Gate {
         Self { arrived: Arc::new(Semaphore::new(0)), opened: Arc::new(Semaphore::new(0)) }
     }
 
-    /// Waits until the call is here.
+    /// Waits until the call is at the gate.
     ///
     /// # Panics
-    /// When it does not come.
+    /// If the call does not arrive.
     pub async fn arrived(&self) {
         let arrived = tokio::time::timeout(*TIMEOUT, self.arrived.acquire()).await;
-        arrived.expect("the call that is to be held does not come").expect("never closed").forget();
+        arrived.expect("the call to hold did not arrive").expect("never closed").forget();
     }
 
-    /// Lets the call go on.
+    /// Releases the call.
     pub fn open(&self) {
         self.opened.add_permits(1);
     }
@@ -79,14 +79,14 @@ impl Gate {
     }
 }
 
-/// A call as it came.
+/// A call that the proxy has received.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub method: String,
     pub path: String,
-    /// Names in lower case.
+    /// Names are in lower case.
     pub headers: HashMap<String, String>,
-    /// `null` when it is not JSON.
+    /// `null` if the body is not JSON.
     pub body: Value,
     pub raw: Vec<u8>,
 }
@@ -94,7 +94,7 @@ pub struct Call {
 struct Rule {
     path: String,
     fault: Fault,
-    /// Calls that it is still for; `None`: all.
+    /// Number of further calls with this fault. `None` means all.
     left: Option<usize>,
 }
 
@@ -102,8 +102,8 @@ struct Rule {
 struct State {
     rules: Vec<Rule>,
     calls: Vec<Call>,
-    /// It refuses connections.
-    is_deaf: bool,
+    /// The proxy refuses connections.
+    is_refusing: bool,
 }
 
 impl State {
@@ -115,19 +115,19 @@ impl State {
     }
 }
 
-/// The injector. It stops when dropped.
-pub struct Faults {
+/// A running proxy. Dropping it stops the proxy.
+pub struct FaultProxy {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
     listening: watch::Sender<bool>,
 }
 
-impl Faults {
-    /// Starts one that passes everything on to the service at `target`, on a thread of its own.
+impl FaultProxy {
+    /// Starts a proxy before the service at `target`, on a separate thread.
     ///
     /// # Panics
-    /// When it does not start.
-    pub fn before(target: impl Into<String>) -> Self {
+    /// If the proxy does not start.
+    pub fn start(target: impl Into<String>) -> Self {
         let (target, state) = (target.into(), Arc::new(Mutex::new(State::default())));
         let (listening, is_listening) = watch::channel(true);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -140,48 +140,49 @@ impl Faults {
             tokio.block_on(async {
                 let listener = TcpListener::from_std(listener).expect("a listener");
                 if let Err(error) = serve(listener, address, &target, shared, is_listening).await {
-                    eprintln!("the fault injector ended: {error:#}");
+                    eprintln!("fault proxy stopped: {error:#}");
                 }
             });
         });
         Self { address, state, listening }
     }
 
-    /// Where callers find it.
+    /// Returns the address for callers.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// From now on calls whose path contains `path` get `fault`. A later rule goes before an earlier one.
+    /// Injects `fault` into all further calls whose path contains `path`. A later rule has precedence.
     pub fn on(&self, path: impl Into<String>, fault: Fault) {
         self.add(path.into(), fault, None);
     }
 
-    /// The next `count` calls whose path contains `path` get `fault`.
+    /// Injects `fault` into the next `count` calls whose path contains `path`.
     pub fn next(&self, count: usize, path: impl Into<String>, fault: Fault) {
         self.add(path.into(), fault, Some(count));
     }
 
-    /// Holds the next call whose path contains `path` before the service sees it.
+    /// Holds the next call whose path contains `path` before the service receives it.
     pub fn hold(&self, path: impl Into<String>) -> Gate {
         let gate = Gate::new();
         self.next(1, path, Fault::Hold(gate.clone()));
         gate
     }
 
-    /// Holds the answer to the next call whose path contains `path`; the service has acted by then.
-    pub fn hold_answer(&self, path: impl Into<String>) -> Gate {
+    /// Holds the response to the next call whose path contains `path`. The service has then processed the
+    /// call.
+    pub fn hold_response(&self, path: impl Into<String>) -> Gate {
         let gate = Gate::new();
-        self.next(1, path, Fault::HoldAnswer(gate.clone()));
+        self.next(1, path, Fault::HoldResponse(gate.clone()));
         gate
     }
 
-    /// Passes everything on again.
+    /// Removes all rules.
     pub fn heal(&self) {
         self.state().rules.clear();
     }
 
-    /// Refuses connections until [`Faults::listen`].
+    /// Refuses connections until [`FaultProxy::listen`] is called.
     pub fn refuse(&self) {
         self.set_listening(false);
     }
@@ -191,15 +192,15 @@ impl Faults {
         self.set_listening(true);
     }
 
-    /// Answers when it is so: the injector's thread may have to wait for a processor.
+    /// Returns after the proxy's thread has applied the change.
     fn set_listening(&self, listens: bool) {
         self.listening.send_replace(listens);
-        while self.state().is_deaf == listens {
+        while self.state().is_refusing == listens {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Every call so far whose path contains `path`, in order of arrival.
+    /// Returns all calls so far whose path contains `path`, in the order of arrival.
     pub fn calls(&self, path: impl AsRef<str>) -> Vec<Call> {
         self.state().calls.iter().filter(|call| call.path.contains(path.as_ref())).cloned().collect()
     }
@@ -209,7 +210,7 @@ impl Faults {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics in here")
+        self.state.lock().expect("no holder of this lock panics")
     }
 }
 
@@ -234,8 +235,8 @@ async fn serve(
                 let (stream, _) = accepted?;
                 let (http, target, state) = (http.clone(), target.to_owned(), Arc::clone(&state));
                 tokio::task::spawn(async move {
-                    // A caller that gives up is no failure of the injector.
-                    let _ = answer(stream, &http, &target, &state).await;
+                    // A caller that disconnects is not a failure of the proxy.
+                    let _ = respond(stream, &http, &target, &state).await;
                 });
             }
             changed = listening.changed() => {
@@ -248,14 +249,14 @@ async fn serve(
                 } else {
                     None
                 };
-                state.lock().expect("nobody panics in here").is_deaf = !accepts;
+                state.lock().expect("no holder of this lock panics").is_refusing = !accepts;
             }
         }
     }
 }
 
-/// One call, one connection.
-async fn answer(
+/// Serves one call. Each call has its own connection.
+async fn respond(
     stream: TcpStream,
     http: &reqwest::Client,
     target: &str,
@@ -264,29 +265,29 @@ async fn answer(
     let mut stream = BufReader::new(stream);
     let call = read(&mut stream).await?;
     let fault = {
-        let mut state = state.lock().expect("nobody panics in here");
+        let mut state = state.lock().expect("no holder of this lock panics");
         state.calls.push(call.clone());
         state.fault(&call.path)
     };
     let ok = |length: usize| head(200, "application/json", length);
     let bytes = match fault {
         None => forward(http, target, &call).await?,
-        Some(Fault::Answer(status, text)) => {
+        Some(Fault::Respond(status, text)) => {
             [head(status, "application/problem+json", text.len()).as_bytes(), text.as_bytes()].concat()
         }
-        Some(Fault::Slow(pause)) => {
-            tokio::time::sleep(pause).await;
+        Some(Fault::Delay(delay)) => {
+            tokio::time::sleep(delay).await;
             forward(http, target, &call).await?
         }
         Some(Fault::HangAfterHeaders) => {
             stream.write_all(ok(100).as_bytes()).await?;
             return std::future::pending().await;
         }
-        Some(Fault::BreakOff) => [ok(100).as_bytes(), b"{\"SnapshotId\":"].concat(),
+        Some(Fault::Truncate) => [ok(100).as_bytes(), b"{\"SnapshotId\":"].concat(),
         Some(Fault::Drop) => Vec::new(),
         Some(Fault::Garbage) => b"\x16\x03\x01 this is not HTTP\r\n\r\n".to_vec(),
         Some(Fault::Huge(length)) => [ok(length).as_bytes(), &vec![b' '; length]].concat(),
-        Some(Fault::LoseAnswer) => {
+        Some(Fault::LoseResponse) => {
             forward(http, target, &call).await?;
             Vec::new()
         }
@@ -294,10 +295,10 @@ async fn answer(
             gate.pass().await;
             forward(http, target, &call).await?
         }
-        Some(Fault::HoldAnswer(gate)) => {
-            let answer = forward(http, target, &call).await?;
+        Some(Fault::HoldResponse(gate)) => {
+            let response = forward(http, target, &call).await?;
             gate.pass().await;
-            answer
+            response
         }
     };
     stream.write_all(&bytes).await?;
@@ -309,7 +310,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> anyhow::Result<Call> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
-        anyhow::ensure!(stream.read_line(&mut line).await? > 0, "the caller hung up");
+        anyhow::ensure!(stream.read_line(&mut line).await? > 0, "the caller has disconnected");
         match line.trim_end() {
             "" => break,
             line => lines.push(line.to_owned()),

@@ -1,5 +1,7 @@
-//! What happened to events, and whether it was what is promised: a [`Recorder`] in the database of a
-//! service, a [`Log`] of what the broker delivered, and the [`Verdict`] on both.
+//! Records the history of events and judges it.
+//!
+//! A [`Recorder`] records the appended and received events in the database of a service, a [`Log`] the
+//! events that the broker delivered. The [`Verdict`] lists the violations of the delivery guarantees.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,54 +12,56 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::Headers;
 use rdkafka::{ClientConfig, Message};
 
-/// How long the broker may take to say how long its log is.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Timeout of a request for the end of a partition.
+const WATERMARK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A topic and a key: order is promised within.
+/// A topic and a key. Events are ordered within a stream.
 pub type Stream = (String, String);
 
-/// What is known of a run, of one service or several.
+/// The history of a test run, of one service or several.
 #[derive(Debug, Default)]
 pub struct History {
-    /// The sequences that were committed, from the database.
+    /// Committed sequences, from the database.
     pub committed: BTreeMap<Stream, BTreeSet<i64>>,
-    /// The sequences that were delivered, in the order of the log.
+    /// Delivered sequences in the order of the log.
     pub delivered: BTreeMap<Stream, Vec<i64>>,
-    /// The sequences that each consumer has a receipt for, in the order of their transactions.
+    /// Received sequences of each consumer, in the order of its transactions.
     pub received: BTreeMap<String, BTreeMap<Stream, Vec<i64>>>,
 }
 
+/// A violation of the delivery guarantees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Committed and not delivered.
     Lost,
     /// Delivered and not committed.
     Ghost,
-    /// Delivered for the first time after a later one.
+    /// Delivered for the first time after a later event.
     Overtaken,
-    /// Repeated after a later one, which was not repeated after it: what a stale relay sends.
+    /// Repeated after a later event that was not repeated in turn: sent by a stale relay.
     Stale,
-    /// Committed and never received by a consumer of its topic.
+    /// Committed, but not received by a consumer of the topic.
     Skipped,
-    /// Received after a later one, or again.
+    /// Received twice, or after a later event.
     Misapplied,
 }
 
-/// What a history comes to.
+/// The result of judging a history.
 #[derive(Debug, Default)]
 pub struct Verdict {
     pub committed: usize,
     pub delivered: usize,
-    /// Deliveries beyond the first of an event. They are allowed.
+    /// Deliveries of an event after its first one. At-least-once delivery permits them.
     pub repeated: usize,
-    /// How many of the skipped each consumer lacks.
-    pub behind: BTreeMap<String, usize>,
+    /// Number of skipped events of each consumer.
+    pub skipped_by_consumer: BTreeMap<String, usize>,
     pub faults: Vec<(Fault, Stream, i64)>,
 }
 
 impl Verdict {
+    /// Returns the number of faults of a kind.
     pub fn count(&self, kind: Fault) -> usize {
-        self.faults.iter().filter(|(of, ..)| *of == kind).count()
+        self.faults.iter().filter(|(fault, ..)| *fault == kind).count()
     }
 
     fn add(&mut self, fault: Fault, stream: &Stream, sequences: impl IntoIterator<Item = i64>) {
@@ -66,6 +70,7 @@ impl Verdict {
 }
 
 impl History {
+    /// Judges the history.
     pub fn verdict(&self) -> Verdict {
         let mut verdict = Verdict::default();
         let none = (BTreeSet::new(), Vec::new());
@@ -97,17 +102,17 @@ impl History {
             }
             let skipped = verdict.count(Fault::Skipped) - skipped_before;
             if skipped > 0 {
-                verdict.behind.insert(consumer.clone(), skipped);
+                verdict.skipped_by_consumer.insert(consumer.clone(), skipped);
             }
         }
         verdict
     }
 }
 
-/// First deliveries that came late, and repeats that were not taken up to where the log had been.
+/// Returns the overtaken and the stale sequences of a stream.
 ///
-/// A relay that takes over begins with the oldest pending event and goes on from there, so after a
-/// step back in the log all that follows is repeated in order. A stale relay stops short of that.
+/// A relay that takes over begins with the oldest pending event, so after a step back in the log all
+/// later events are repeated in order. A stale relay stops before it has repeated all of them.
 fn disorder(delivered: &[i64]) -> (Vec<i64>, Vec<i64>) {
     let (mut overtaken, mut stale) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
@@ -129,17 +134,17 @@ fn disorder(delivered: &[i64]) -> (Vec<i64>, Vec<i64>) {
     (overtaken, stale)
 }
 
-/// Writes down in a service's schema, within its own transactions, what it appends and receives.
+/// Triggers in a service's schema that record its appended and received events in its transactions.
 pub struct Recorder {
     url: String,
     schema: String,
 }
 
 impl Recorder {
-    /// Installs itself in `schema` of the database at `url`, which has been migrated.
+    /// Installs the triggers in `schema` of the migrated database at `url`.
     ///
     /// # Errors
-    /// When the database refuses.
+    /// If the database cannot be reached, or rejects a statement.
     pub async fn install(url: &str, schema: &str) -> anyhow::Result<Self> {
         let client = crate::database::connect(url).await?;
         let tables = include_str!("history.sql").replace("{schema}", schema);
@@ -147,13 +152,13 @@ impl Recorder {
         Ok(Self { url: url.to_owned(), schema: schema.to_owned() })
     }
 
-    /// Adds what was recorded to `history`.
+    /// Adds the recorded events to `history`.
     ///
     /// # Errors
-    /// When the database is away.
+    /// If the database cannot be reached.
     pub async fn read(&self, history: &mut History) -> anyhow::Result<()> {
         let Self { url, schema } = self;
-        // A new connection: whatever has happened to the database meanwhile has ended the old ones.
+        // A new connection, since a fault of the database may have closed the old ones.
         let client = crate::database::connect(url).await?;
         let appended = format!("select topic, key, sequence from {schema}.history_appended");
         for row in client.query(&appended, &[]).await? {
@@ -169,7 +174,7 @@ impl Recorder {
     }
 }
 
-/// What the broker delivers, read as it comes.
+/// A reader of the events that the broker delivers.
 pub struct Log {
     consumer: Arc<BaseConsumer>,
     read: Arc<Mutex<Read>>,
@@ -179,18 +184,18 @@ pub struct Log {
 struct Read {
     delivered: BTreeMap<Stream, Vec<i64>>,
     partitions: HashMap<Stream, i32>,
-    /// The offset that comes next, of each topic and partition.
+    /// The next offset of each topic and partition.
     next: HashMap<(String, i32), i64>,
     count: usize,
-    /// What reading failed with last.
+    /// The last error of the reader.
     failure: Option<KafkaError>,
 }
 
 impl Log {
-    /// Reads `topics` of the broker from their beginning, until dropped.
+    /// Starts a reader of `topics` from their beginning. Dropping the log stops the reader.
     ///
     /// # Errors
-    /// When no broker answers.
+    /// If no broker responds.
     pub fn follow(brokers: &str, topics: &[String]) -> anyhow::Result<Self> {
         let consumer = crate::bus::read(ClientConfig::new().set("bootstrap.servers", brokers), topics)?;
         let log = Self { consumer: Arc::new(consumer), read: Arc::default() };
@@ -203,36 +208,36 @@ impl Log {
         Ok(log)
     }
 
-    fn so_far(&self) -> MutexGuard<'_, Read> {
+    fn state(&self) -> MutexGuard<'_, Read> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many messages have come.
+    /// Returns the number of read messages.
     pub fn count(&self) -> usize {
-        self.so_far().count
+        self.state().count
     }
 
-    /// Where the messages of a stream are.
+    /// Returns the partition of a stream, once one of its messages has been read.
     pub fn partition(&self, stream: &Stream) -> Option<i32> {
-        self.so_far().partitions.get(stream).copied()
+        self.state().partitions.get(stream).copied()
     }
 
-    /// The partitions of which the broker has more now than has been read, as it says; each with how far that is. Asks it.
-    pub fn behind(&self) -> Vec<String> {
-        let Ok(partitions) = self.consumer.assignment() else { return vec!["nothing is read".to_owned()] };
-        let behind = partitions.elements().into_iter().filter_map(|partition| {
-            let at = (partition.topic().to_owned(), partition.partition());
-            let next = self.so_far().next.get(&at).copied().unwrap_or(0);
-            let end = self.consumer.fetch_watermarks(&at.0, at.1, PATIENCE).map(|(_, end)| end);
-            let last = self.so_far().failure.clone();
-            (end != Ok(next)).then(|| format!("{at:?}: read to {next} of {end:?}, last failure {last:?}"))
+    /// Returns a description of each partition with unread messages. Requests the ends from the broker.
+    pub fn unread_partitions(&self) -> Vec<String> {
+        let Ok(partitions) = self.consumer.assignment() else { return vec!["no partition is assigned".to_owned()] };
+        let unread = partitions.elements().into_iter().filter_map(|partition| {
+            let partition = (partition.topic().to_owned(), partition.partition());
+            let next = self.state().next.get(&partition).copied().unwrap_or(0);
+            let end = self.consumer.fetch_watermarks(&partition.0, partition.1, WATERMARK_TIMEOUT).map(|(_, end)| end);
+            let last = self.state().failure.clone();
+            (end != Ok(next)).then(|| format!("{partition:?}: read to {next} of {end:?}, last failure {last:?}"))
         });
-        behind.collect()
+        unread.collect()
     }
 
-    /// Adds what was delivered to `history`.
+    /// Adds the delivered events to `history`.
     pub fn read(&self, history: &mut History) {
-        let read = self.so_far();
+        let read = self.state();
         for (stream, sequences) in &read.delivered {
             history.delivered.entry(stream.clone()).or_default().extend(sequences);
         }
@@ -258,7 +263,7 @@ fn next(consumer: &BaseConsumer, read: &Mutex<Read>) {
     read.count += 1;
     read.next.insert((stream.0.clone(), message.partition()), message.offset() + 1);
     read.partitions.insert(stream.clone(), message.partition());
-    // No event has this one, so it will be found to be nobody's.
+    // No event has the sequence -1, so the verdict reports a ghost.
     read.delivered.entry(stream).or_default().push(sequence.unwrap_or(-1));
 }
 
@@ -270,7 +275,7 @@ mod tests {
         ("topic".to_owned(), "key".to_owned())
     }
 
-    /// The verdict on one stream, received by one consumer.
+    /// Judges the history of one stream with one consumer.
     fn judge(committed: &[i64], delivered: &[i64], received: &[i64]) -> Verdict {
         let mut history = History::default();
         history.committed.insert(stream(), committed.iter().copied().collect());
@@ -285,52 +290,58 @@ mod tests {
     }
 
     #[test]
-    fn events_in_order_and_gaps_of_other_keys_are_fine() {
+    fn ordered_stream_with_gaps_has_no_faults() {
         assert!(faults(&[1, 4, 9], &[1, 4, 9], &[1, 4, 9]).is_empty());
     }
 
     #[test]
-    fn a_batch_that_is_sent_again_is_fine_and_counted() {
+    fn repeated_batch_is_counted_and_no_fault() {
         let verdict = judge(&[1, 2, 3, 4], &[1, 2, 3, 1, 2, 1, 2, 3, 4], &[1, 2, 3, 4]);
         assert!(verdict.faults.is_empty(), "{verdict:?}");
         assert_eq!((verdict.committed, verdict.delivered, verdict.repeated), (4, 9, 5));
     }
 
     #[test]
-    fn two_relays_that_send_the_same_side_by_side_are_fine() {
+    fn duplicates_of_concurrent_relays_are_no_fault() {
         assert!(faults(&[1, 2, 3], &[1, 1, 2, 2, 3, 3], &[1, 2, 3]).is_empty());
     }
 
+    /// RULE-EVT-028: an event that was not delivered is detected.
     #[test]
-    fn an_event_that_was_not_delivered_is_lost() {
+    fn undelivered_event_is_lost() {
         assert_eq!(faults(&[1, 2, 3], &[1, 3], &[1, 2, 3]), [(Fault::Lost, 2)]);
     }
 
+    /// RULE-EVT-028: an event that was not committed is detected.
     #[test]
-    fn an_event_that_was_not_committed_is_a_ghost() {
+    fn uncommitted_event_is_a_ghost() {
         assert_eq!(faults(&[1, 3], &[1, 2, 3], &[1, 3]), [(Fault::Ghost, 2)]);
     }
 
+    /// RULE-EVT-028: an event that another one has overtaken is detected.
     #[test]
-    fn a_first_delivery_after_a_later_one_is_overtaken() {
+    fn first_delivery_after_a_later_event_is_overtaken() {
         assert_eq!(faults(&[1, 2, 3], &[1, 3, 2, 3], &[1, 2, 3]), [(Fault::Overtaken, 2)]);
     }
 
+    /// RULE-EVT-028: a stale event is detected.
     #[test]
-    fn a_stale_relay_stops_short_of_where_the_log_had_been() {
+    fn incomplete_repetition_is_stale() {
         assert_eq!(faults(&[1, 2, 3, 4, 5], &[1, 2, 3, 4, 1, 2, 5], &[1, 2, 3, 4, 5]), [(Fault::Stale, 2)]);
         assert_eq!(faults(&[1, 2, 3, 4], &[1, 2, 3, 4, 1, 2], &[1, 2, 3, 4]), [(Fault::Stale, 2)]);
     }
 
+    /// RULE-EVT-028: a skipped event is detected.
     #[test]
-    fn an_event_without_a_receipt_was_skipped() {
+    fn event_without_a_receipt_is_skipped() {
         assert_eq!(faults(&[1, 2, 3], &[1, 2, 3], &[1, 3]), [(Fault::Skipped, 2)]);
-        let behind = judge(&[1, 2, 3], &[1, 2, 3], &[1]).behind;
-        assert_eq!(behind.into_iter().collect::<Vec<_>>(), [("consumer".to_owned(), 2)]);
+        let skipped = judge(&[1, 2, 3], &[1, 2, 3], &[1]).skipped_by_consumer;
+        assert_eq!(skipped.into_iter().collect::<Vec<_>>(), [("consumer".to_owned(), 2)]);
     }
 
+    /// RULE-EVT-028: an event that was applied out of order or twice is detected.
     #[test]
-    fn a_receipt_after_a_later_one_or_again_is_misapplied() {
+    fn late_or_repeated_receipt_is_misapplied() {
         assert_eq!(faults(&[1, 2], &[1, 2], &[2, 1]), [(Fault::Misapplied, 1)]);
         assert_eq!(faults(&[1, 2], &[1, 2], &[1, 1, 2]), [(Fault::Misapplied, 1)]);
     }

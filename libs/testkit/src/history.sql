@@ -13,9 +13,9 @@ create table {schema}.history_received (
     sequence bigint not null
 );
 
--- The service's own role need not see what is written down here.
--- An event that is released after it was parked is inserted once more. A dead letter's copy has the sequence of
--- its original.
+-- `security definer`: the role of the service needs no access to the history tables.
+-- `on conflict do nothing`: a released event is inserted into the outbox again, and the copy of a dead
+-- letter has the sequence of its original.
 create function {schema}.history_append() returns trigger language plpgsql security definer as $$ begin
     insert into {schema}.history_appended values (coalesce((new.headers ->> 'ce_sequence')::bigint, new.id), new.topic, new.key) on conflict do nothing;
     return null;
@@ -30,6 +30,6 @@ end $$;
 create trigger history after insert on {schema}.outbox
 for each row execute function {schema}.history_append();
 
--- Events without a sequence are received under 0.
+-- The inbox stores 0 for events without a sequence.
 create trigger history after insert or update of sequence on {schema}.inbox
 for each row when (new.sequence > 0) execute function {schema}.history_receive();

@@ -1,5 +1,7 @@
-//! A small OIDC issuer: discovery, JWKS and a token endpoint for machine callers. Tests sign tokens
-//! with it directly; the local stack serves it on a port of its own. Where there is a Keycloak, tests have its tokens instead.
+//! A small OIDC issuer: discovery, JWKS and a token endpoint for machines.
+//!
+//! Tests sign tokens with it directly, and the local stack serves it. With `KEYCLOAK_URL` the tests use
+//! tokens of Keycloak instead.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -25,15 +27,15 @@ use uuid::Uuid;
 
 use crate::keycloak::Realm;
 
-/// What a person's token is for.
+/// The audience of user tokens.
 pub const PLATFORM: &str = "platform";
-/// What a machine's token is for.
+/// The audience of machine tokens.
 pub const PLATFORM_INTERNAL: &str = "platform-internal";
-/// The machine callers and their secrets, which protect nothing but a developer's own machine.
+/// The machine clients and their secrets, which protect only a developer's own machine.
 pub const CLIENTS: [(&str, &str); 3] =
     [("news", "news-dev-secret"), ("crm", "crm-dev-secret"), ("issuer", "issuer-dev-secret")];
 
-/// Whom a token speaks for and what it allows.
+/// The claims of a token.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claims {
     pub sub: String,
@@ -43,13 +45,13 @@ pub struct Claims {
     pub permissions: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
-    /// From now until the token expires.
+    /// Time from issue to expiry.
     #[serde(skip)]
     pub lifetime: Duration,
 }
 
 impl Claims {
-    /// A person.
+    /// Returns the claims of a user.
     pub fn user(id: Uuid) -> Self {
         Self {
             sub: id.to_string(),
@@ -61,7 +63,7 @@ impl Claims {
         }
     }
 
-    /// A machine caller.
+    /// Returns the claims of a machine client.
     pub fn client(id: &str) -> Self {
         Self {
             sub: id.to_owned(),
@@ -79,7 +81,7 @@ impl Claims {
         self
     }
 
-    /// Adds a permission as tokens spell it: `crm.deals.manage@platform`, `news.posts.manage-own`.
+    /// Adds a permission in the notation of tokens: `crm.deals.manage@platform`, `news.posts.manage-own`.
     #[must_use]
     pub fn permission(mut self, name: impl Into<String>) -> Self {
         self.permissions.push(name.into());
@@ -93,7 +95,7 @@ impl Claims {
     }
 }
 
-/// An issuer with one ES256 key. Cloning shares it.
+/// An issuer with one ES256 key. Clones share the key.
 #[derive(Clone)]
 pub struct Issuer(Arc<Inner>);
 
@@ -108,12 +110,12 @@ struct Inner {
 }
 
 impl Issuer {
-    /// An issuer with a fresh key. `url` is what its tokens name as `iss`.
+    /// Creates an issuer with a new key. `url` is the `iss` of its tokens.
     pub fn new(url: impl Into<String>) -> anyhow::Result<Self> {
         Self::from_pkcs8(&generate()?, url)
     }
 
-    /// An issuer whose key is kept in a file (mode 0600), so that its tokens outlive the process.
+    /// Loads the key from a file, or creates it there with mode 0600, so that tokens outlive the process.
     pub fn load_or_create(path: &Path, url: impl Into<String>) -> anyhow::Result<Self> {
         if !path.exists() {
             let key = generate()?;
@@ -123,9 +125,9 @@ impl Issuer {
                 .mode(0o600)
                 .open(path)
                 .and_then(|mut file| file.write_all(&key))
-                .with_context(|| format!("cannot write {}", path.display()))?;
+                .with_context(|| format!("failed to write {}", path.display()))?;
         }
-        let key = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let key = std::fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
         Self::from_pkcs8(&key, url).with_context(|| format!("{} is not a signing key", path.display()))
     }
 
@@ -140,37 +142,37 @@ impl Issuer {
         Ok(Self(Arc::new(Inner { url, key, key_id, jwks, machine_lifetime: None, realm: None })))
     }
 
-    /// One whose tokens are Keycloak's. Its own key signs what is forged.
+    /// Creates an issuer that requests its tokens from Keycloak. Its own key signs forged tokens.
     ///
     /// # Errors
-    /// When there is no key.
+    /// If no key can be generated.
     pub fn of(realm: Realm) -> anyhow::Result<Self> {
         let mut issuer = Self::new(realm.issuer())?;
         Arc::make_mut(&mut issuer.0).realm = Some(Arc::new(realm));
         Ok(issuer)
     }
 
-    /// The realm that its tokens are from, where they are Keycloak's.
+    /// Returns the Keycloak realm that issues the tokens, if any.
     pub fn realm(&self) -> Option<&Realm> {
         self.0.realm.as_deref()
     }
 
-    /// Machines get tokens that live so long.
+    /// Sets the lifetime of machine tokens.
     #[must_use]
     pub fn machine_lifetime(mut self, lifetime: Duration) -> Self {
         Arc::make_mut(&mut self.0).machine_lifetime = Some(lifetime);
         self
     }
 
-    /// Serves a new issuer on a free loopback port until the answer is dropped.
-    pub fn start() -> anyhow::Result<Served> {
+    /// Serves a new issuer on a free loopback port until the result is dropped.
+    pub fn start() -> anyhow::Result<RunningIssuer> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let issuer = Self::new(format!("http://{}", listener.local_addr()?))?;
         issuer.serve(listener)
     }
 
-    /// Serves on a thread of its own, since a test's runtime ends with the test.
-    pub fn serve(self, listener: TcpListener) -> anyhow::Result<Served> {
+    /// Serves on a separate thread, since a test's runtime ends with the test.
+    pub fn serve(self, listener: TcpListener) -> anyhow::Result<RunningIssuer> {
         let (issuer, (sender, receiver)) = (self.clone(), std::sync::mpsc::channel());
         std::thread::Builder::new().name("issuer".to_owned()).spawn(move || {
             let serve = async move {
@@ -180,19 +182,19 @@ impl Issuer {
                     .shutdown_timeout(1)
                     .listen(listener)?
                     .run();
-                // Nobody waits for it any more: then nothing needs serving either.
+                // The send fails only if the caller is gone, and then nothing needs to be served.
                 let _ = sender.send(server.handle());
                 server.await
             };
             if let Err(error) = actix_web::rt::System::new().block_on(serve) {
-                eprintln!("the issuer ended: {error}");
+                eprintln!("issuer stopped: {error}");
             }
         })?;
-        let handle = receiver.recv().context("the issuer did not start")?;
-        Ok(Served { issuer: self, handle })
+        let handle = receiver.recv().context("failed to start the issuer")?;
+        Ok(RunningIssuer { issuer: self, handle })
     }
 
-    /// Its routes: discovery, keys, token endpoint.
+    /// Registers the routes: discovery, keys, token endpoint.
     pub fn configure(&self, routes: &mut ServiceConfig) {
         routes
             .app_data(Data::new(self.clone()))
@@ -209,12 +211,12 @@ impl Issuer {
         &self.0.key_id
     }
 
-    /// The public half of the key, as `/jwks` answers it.
+    /// Returns the public key, as `/jwks` does.
     pub fn jwks(&self) -> &JwkSet {
         &self.0.jwks
     }
 
-    /// A token that is valid from now on.
+    /// Returns a token that is valid from now on.
     pub fn token(&self, claims: &Claims) -> anyhow::Result<String> {
         if let Some(realm) = self.realm() {
             return realm.token(claims);
@@ -228,25 +230,25 @@ impl Issuer {
         self.sign(&all)
     }
 
-    /// A token of any claims, signed as every other.
+    /// Signs any claims under the usual header.
     pub fn sign(&self, claims: &impl Serialize) -> anyhow::Result<String> {
         let header = Header { kid: Some(self.0.key_id.clone()), ..Header::new(Algorithm::ES256) };
         self.sign_with(&header, claims)
     }
 
-    /// A token of any claims under any header that the key can sign for.
+    /// Signs any claims under any header for an ES256 key.
     pub fn sign_with(&self, header: &Header, claims: &impl Serialize) -> anyhow::Result<String> {
         Ok(jsonwebtoken::encode(header, claims, &self.0.key)?)
     }
 }
 
-/// A listening issuer.
-pub struct Served {
+/// A listening issuer. Dropping it stops the issuer.
+pub struct RunningIssuer {
     issuer: Issuer,
     handle: ServerHandle,
 }
 
-impl std::ops::Deref for Served {
+impl std::ops::Deref for RunningIssuer {
     type Target = Issuer;
 
     fn deref(&self) -> &Issuer {
@@ -254,16 +256,16 @@ impl std::ops::Deref for Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for RunningIssuer {
     fn drop(&mut self) {
-        // The command is sent at once; the future only waits for its end.
+        // `stop` sends the command at once. The future only waits for its completion.
         drop(self.handle.stop(false));
     }
 }
 
 fn generate() -> anyhow::Result<Vec<u8>> {
     let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
-        .map_err(|_| anyhow::anyhow!("the signing key could not be generated"))?;
+        .map_err(|_| anyhow::anyhow!("failed to generate the signing key"))?;
     Ok(key.as_ref().to_vec())
 }
 
@@ -292,7 +294,7 @@ struct TokenRequest {
     client_secret: Option<String>,
 }
 
-/// RFC 6749, section 4.4.
+/// Issues a machine token for client credentials (RFC 6749, section 4.4).
 async fn token(issuer: Data<Issuer>, request: HttpRequest, form: Form<TokenRequest>) -> HttpResponse {
     if form.grant_type != "client_credentials" {
         return refuse(HttpResponse::BadRequest(), "unsupported_grant_type");
@@ -323,7 +325,7 @@ fn refuse(mut response: actix_web::HttpResponseBuilder, error: &str) -> HttpResp
     response.json(Value::from_iter([("error", error)]))
 }
 
-/// Client id and secret of HTTP basic authentication.
+/// Returns client id and secret of HTTP basic authentication.
 fn basic(headers: &HeaderMap) -> Option<(String, String)> {
     let encoded = headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Basic ")?;
     let text = String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()?;
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_holds_against_the_published_key() {
+    fn token_verifies_with_the_published_key() {
         let issuer = Issuer::new("http://issuer").unwrap();
         let user = Uuid::from_u128(7);
         let token = issuer.token(&Claims::user(user).permission("crm.deals.manage@platform")).unwrap();
@@ -358,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_key_signs_for_the_next_process_too() {
+    fn stored_key_is_loaded_by_the_next_process() {
         let path = std::env::temp_dir().join(format!("issuer-{}.key", std::process::id()));
         let token =
             Issuer::load_or_create(&path, "http://issuer").unwrap().token(&Claims::client("crm")).unwrap();
@@ -367,11 +369,12 @@ mod tests {
         assert_eq!(verify(&later, "platform-internal", &token)["client_id"], "crm");
     }
 
+    /// RULE-ALL-041: a machine token needs the secret of the machine.
     #[tokio::test]
-    async fn a_machine_gets_its_token_for_its_secret_alone() {
+    async fn machine_token_needs_the_secret() {
         let issuer = Issuer::start().unwrap();
         let http = reqwest::ClientBuilder::new().tls_certs_only([]).build().unwrap();
-        let ask = async |secret: &str| {
+        let request = async |secret: &str| {
             let form = [
                 ("grant_type", "client_credentials"),
                 ("client_id", CLIENTS[0].0),
@@ -379,9 +382,9 @@ mod tests {
             ];
             http.post(format!("{}/token", issuer.url())).form(&form).send().await.unwrap()
         };
-        assert_eq!(ask("guess").await.status(), 401);
-        let answer: Value = ask(CLIENTS[0].1).await.json().await.unwrap();
-        let claims = verify(&issuer, "platform-internal", answer["access_token"].as_str().unwrap());
+        assert_eq!(request("guess").await.status(), 401);
+        let response: Value = request(CLIENTS[0].1).await.json().await.unwrap();
+        let claims = verify(&issuer, "platform-internal", response["access_token"].as_str().unwrap());
         assert_eq!(claims["client_id"], CLIENTS[0].0);
     }
 }

@@ -17,7 +17,7 @@ use rdkafka::metadata::{Metadata, MetadataTopic};
 use self::artifacts::classes;
 pub use self::artifacts::{fetch, home};
 use self::node::{Address, Node};
-use crate::own;
+use crate::child;
 use crate::signals::Signal;
 
 /// From a cold start one node takes three seconds on a small machine; recovery takes longer.
@@ -58,7 +58,7 @@ impl Cluster {
     }
 
     async fn start_empty(size: u16) -> anyhow::Result<Self> {
-        let folder = own::temporary(&home()?.join("temporary"));
+        let folder = child::temporary(&home()?.join("temporary"));
         let mut cluster = Self::start(&folder, Ipv4Addr::LOCALHOST.into(), size).await?;
         cluster.temporary = Some(folder);
         Ok(cluster)

@@ -1,5 +1,6 @@
-//! A real Keycloak on this machine, with the realm of `deploy/keycloak`: brought by Maven once and kept under
-//! `.dev/keycloak`. What it has it forgets when it stops.
+//! A real Keycloak on this machine with the realm of `deploy/keycloak`.
+//!
+//! Maven downloads it once to `.dev/keycloak`. Its data is in memory and is lost when it stops.
 
 mod realm;
 
@@ -13,12 +14,12 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
 pub use self::realm::Realm;
-use crate::own::Server;
+use crate::child::Server;
 use crate::ports;
 
-/// The variable that names one to the tests.
-pub const URL: &str = "KEYCLOAK_URL";
-/// The administrator of one that protects nothing but a developer's own machine.
+/// The environment variable with the URL of the Keycloak that tests use.
+pub const URL_VARIABLE: &str = "KEYCLOAK_URL";
+/// Name and password of the administrator, which protect only a developer's own machine.
 pub const ADMINISTRATOR: (&str, &str) = ("admin", "admin");
 
 const POM: &str = "<project>
@@ -32,23 +33,23 @@ const POM: &str = "<project>
 </project>
 ";
 
-/// Its folder in what Maven unpacks.
+/// The folder in the archive that Maven unpacks.
 const DISTRIBUTION: &str = "keycloak-26.4.5";
 
-/// A busy machine of two cores takes a minute to make its tables.
-const PATIENCE: Duration = Duration::from_mins(3);
+/// Timeout of a start. A busy machine with two cores needs a minute to create the tables.
+const START_TIMEOUT: Duration = Duration::from_mins(3);
 
-/// A running Keycloak. It is killed when it is dropped, or when this process dies.
+/// A running Keycloak. It is killed when the value is dropped or this process ends.
 pub struct Keycloak {
     server: Server,
     url: String,
 }
 
 impl Keycloak {
-    /// Starts one on a free port, and answers when its realm is there.
+    /// Starts Keycloak on a free port and waits until its realm exists.
     ///
     /// # Errors
-    /// When [`fetch`] has not brought it, or it does not start; its log says why.
+    /// If [`fetch`] has not downloaded it, or it does not start. The error names the log file.
     pub async fn start() -> anyhow::Result<Self> {
         let (port, home) = (ports::free()?, home());
         let import = home.join("data/import");
@@ -66,16 +67,16 @@ impl Keycloak {
         let mut keycloak =
             Self { server: Server::spawn(&mut java)?, url: format!("http://127.0.0.1:{port}") };
         let ready = keycloak.ready().await;
-        ready.with_context(|| format!("Keycloak does not start, see {}", self::log().display()))?;
+        ready.with_context(|| format!("failed to start Keycloak, see {}", self::log().display()))?;
         Ok(keycloak)
     }
 
     async fn ready(&mut self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        let realm = Realm::of(&self.url);
+        let deadline = Instant::now() + START_TIMEOUT;
+        let realm = Realm::new(&self.url);
         loop {
             tokio::select! {
-                ended = self.server.wait() => bail!("it has ended: {}", ended?),
+                ended = self.server.wait() => bail!("the process has ended: {}", ended?),
                 () = sleep(Duration::from_millis(200)) => {}
             }
             match realm.prepare().await {
@@ -86,12 +87,12 @@ impl Keycloak {
         }
     }
 
-    /// Where it listens.
+    /// Returns the URL of the server.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Resolves with the reason when it ends although nobody stopped it.
+    /// Waits for an unexpected end of the process and returns its reason.
     pub async fn ended(&mut self) -> anyhow::Error {
         match self.server.wait().await {
             Ok(status) => anyhow::anyhow!("Keycloak has ended ({status}), see {}", log().display()),
@@ -100,39 +101,39 @@ impl Keycloak {
     }
 }
 
-/// Brings Keycloak and prepares it for tables in memory, unless that has been done.
+/// Downloads Keycloak and builds it for tables in memory, unless that has been done.
 ///
 /// # Errors
-/// When there is no Java or Maven, or Maven cannot bring it.
+/// If Java or Maven is missing, or the download fails.
 pub async fn fetch() -> anyhow::Result<()> {
     let folder = folder();
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     if folder.join("brought").exists() {
         return Ok(());
     }
     std::fs::write(folder.join("pom.xml"), POM)?;
     let mut maven = Command::new("mvn");
     maven.args(["-q", "-B", "dependency:unpack-dependencies", "-DoutputDirectory=brought.new"]);
-    run(maven.current_dir(&folder), "Maven brings Keycloak").await?;
+    run(maven.current_dir(&folder), "download Keycloak with Maven").await?;
     run(
         java(&folder.join("brought.new").join(DISTRIBUTION)).args(["build", "--db=dev-mem"]),
-        "Java prepares it",
+        "build Keycloak with Java",
     )
     .await?;
-    // Under its name when all is done.
+    // The final name exists only after all steps have succeeded.
     Ok(std::fs::rename(folder.join("brought.new"), folder.join("brought"))?)
 }
 
-async fn run(command: &mut Command, what: &str) -> anyhow::Result<()> {
-    let output = command.output().await.with_context(|| format!("{what}, and is missing"))?;
+async fn run(command: &mut Command, step: &str) -> anyhow::Result<()> {
+    let output = command.output().await.with_context(|| format!("failed to {step}: the program is missing"))?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stdout);
-        bail!("{what}, and could not: {}", text.lines().next().unwrap_or_default());
+        bail!("failed to {step}: {}", text.lines().next().unwrap_or_default());
     }
     Ok(())
 }
 
-/// The server's own program, without the shell script that would be its parent.
+/// Returns the command of the server without its shell script, which would be the parent process.
 fn java(home: &Path) -> Command {
     let mut java = Command::new("java");
     java.args(["-Xmx512m", "-XX:TieredStopAtLevel=1"])

@@ -1,7 +1,7 @@
-//! What tests stand on: a running service with a database of its own, the bus, tokens, callers.
+//! Test support: a running service with its own database, the bus, tokens and HTTP clients.
 
-#![allow(clippy::expect_used, reason = "a test that cannot be set up should say so at once")]
-#![allow(clippy::disallowed_methods, reason = "tests stand outside the services that the rule is for")]
+#![allow(clippy::expect_used, reason = "a test whose setup fails should fail at once")]
+#![allow(clippy::disallowed_methods, reason = "the rule is for services, not for tests")]
 
 pub mod access;
 pub mod breaking;
@@ -21,10 +21,10 @@ pub mod issuer;
 pub mod kafka;
 pub mod keycloak;
 pub mod livekit;
-mod own;
-pub mod page;
+mod child;
+pub mod api_page;
 pub mod ports;
-mod possible;
+mod samples;
 pub mod postgres;
 pub mod service;
 pub mod signals;
@@ -37,47 +37,48 @@ use std::time::Duration;
 use serde_json::Value;
 use uuid::Uuid;
 
-/// An id of anything.
+/// Returns a random id.
 pub fn guid() -> Uuid {
     Uuid::from_u128(rand::random())
 }
 
-/// A member that is a text.
+/// Returns a JSON value as text.
 ///
 /// # Panics
-/// When it is none.
+/// If the value is not a text.
 pub fn text(value: &Value) -> &str {
     value.as_str().expect("a text")
 }
 
-/// The longest wait of a test. It is generous, since a busy machine is late; `TEST_TIMEOUT_SECONDS` shortens it for mutants, most
-/// of which are caught by waiting in vain.
+/// Timeout of every wait in a test. It is long, since a busy machine is slow.
+///
+/// `TEST_TIMEOUT_SECONDS` shortens it for mutants, most of which are caught by this timeout.
 pub(crate) static TIMEOUT: LazyLock<Duration> = LazyLock::new(|| {
     let seconds = required("TEST_TIMEOUT_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(90))
 });
 
-/// Asks again until there is an answer.
+/// Polls until there is a result, and returns it.
 ///
 /// # Panics
-/// When there is none in time.
-pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let answered = async {
+/// If there is no result within the timeout.
+pub async fn eventually<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
+    let polled = async {
         loop {
-            if let Some(answer) = ask().await {
-                return answer;
+            if let Some(result) = poll().await {
+                return result;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let in_time = tokio::time::timeout(*TIMEOUT, answered).await;
-    in_time.unwrap_or_else(|_| panic!("waited in vain: {what}"))
+    let in_time = tokio::time::timeout(*TIMEOUT, polled).await;
+    in_time.unwrap_or_else(|_| panic!("timed out waiting for {what}"))
 }
 
-/// A variable of the environment that `cargo dev test` sets.
+/// Returns an environment variable that `cargo dev test` sets.
 ///
 /// # Errors
-/// When it is not set.
+/// If the variable is not set.
 pub fn required(name: &str) -> anyhow::Result<String> {
     std::env::var(name).map_err(|_| anyhow::anyhow!("{name} is not set; run the tests with `cargo dev test`"))
 }

@@ -11,9 +11,9 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-pub use self::programs::{fetch, fetch_for_browsers, for_browsers, server};
+pub use self::programs::{fetch, fetch_browser_client, browser_client, server};
 pub use self::real::{Participant, RealLiveKit};
-use crate::faults::{Call, Fault, Faults};
+use crate::faults::{Call, Fault, FaultProxy};
 
 /// Where clients find it, says the configuration.
 pub const URL: &str = "wss://media.example.org/rtc";
@@ -23,7 +23,7 @@ pub const SECRET: &str = "a secret that is long enough for LiveKit";
 const SERVICE: &str = "/twirp/livekit.RoomService/";
 
 /// The peer. It stops when dropped.
-pub struct LiveKit(Faults);
+pub struct LiveKit(FaultProxy);
 
 impl LiveKit {
     /// One with whose rooms all is well.
@@ -31,9 +31,9 @@ impl LiveKit {
     /// # Panics
     /// When it does not start.
     pub fn start() -> Self {
-        let peer = Faults::before("http://127.0.0.1:1");
-        peer.on("/", Fault::Answer(200, "OK".to_owned()));
-        peer.on(SERVICE, Fault::Answer(200, "{}".to_owned()));
+        let peer = FaultProxy::start("http://127.0.0.1:1");
+        peer.on("/", Fault::Respond(200, "OK".to_owned()));
+        peer.on(SERVICE, Fault::Respond(200, "{}".to_owned()));
         Self(peer)
     }
 
@@ -48,14 +48,14 @@ impl LiveKit {
     }
 
     /// How it fails, and every call.
-    pub fn faults(&self) -> &Faults {
+    pub fn faults(&self) -> &FaultProxy {
         &self.0
     }
 
     /// Answers the next calls of a method with an error, as twirp writes one.
     pub fn refuse(&self, count: usize, method: &str, status: u16, code: &str) {
         let answer = json!({"code": code, "msg": "as a test asks for"});
-        self.0.next(count, format!("{SERVICE}{method}"), Fault::Answer(status, answer.to_string()));
+        self.0.next(count, format!("{SERVICE}{method}"), Fault::Respond(status, answer.to_string()));
     }
 
     /// Answers from now on that these are in every room: identity and `sid`.
@@ -64,7 +64,7 @@ impl LiveKit {
             json!({"sid": sid, "identity": identity, "state": "ACTIVE", "joined_at": "1", "kind": "STANDARD"})
         });
         let answer = json!({"participants": seated.collect::<Vec<_>>()});
-        self.0.on(format!("{SERVICE}ListParticipants"), Fault::Answer(200, answer.to_string()));
+        self.0.on(format!("{SERVICE}ListParticipants"), Fault::Respond(200, answer.to_string()));
     }
 
     /// Every call of a method that concerns a room.

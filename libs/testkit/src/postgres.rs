@@ -11,7 +11,7 @@ use tokio::process::Command;
 use tokio::time::Instant;
 
 use crate::database;
-use crate::own::{self, Server};
+use crate::child::{self, Server};
 use crate::ports;
 use crate::signals::Signal;
 
@@ -65,7 +65,7 @@ impl Postgres {
         let mut postgres = Self {
             programs,
             owner: (metadata.uid(), metadata.gid()),
-            folder: own::temporary(&parent),
+            folder: child::temporary(&parent),
             port: ports::free()?,
             account: Account::of(&url)?,
             server: None,

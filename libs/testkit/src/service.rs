@@ -9,7 +9,7 @@ use runtime::{Env, Process, telemetry};
 use service::{Endpoints, Role, Service};
 use uuid::Uuid;
 
-use crate::bus::{Bus, Published, begin_now};
+use crate::bus::{Bus, Published, skip_to_end};
 use crate::client::Client;
 use crate::issuer::{Claims, Issuer};
 use crate::keycloak::{self, Realm};
@@ -30,8 +30,8 @@ pub struct Running {
 /// When it cannot be started.
 pub fn issuer() -> &'static Issuer {
     static ISSUER: OnceLock<Issuer> = OnceLock::new();
-    ISSUER.get_or_init(|| match required(keycloak::URL) {
-        Ok(url) => Issuer::of(Realm::of(&url)).expect("an issuer"),
+    ISSUER.get_or_init(|| match required(keycloak::URL_VARIABLE) {
+        Ok(url) => Issuer::from_realm(Realm::new(&url)).expect("an issuer"),
         // It is served until the process ends.
         Err(_) => Issuer::clone(Box::leak(Box::new(Issuer::start().expect("an issuer")))),
     })
@@ -100,7 +100,7 @@ impl Running {
     }
 
     /// Whoever holds `token`, or nobody, at the internal port.
-    pub fn at_internal(&self, token: Option<String>) -> Client {
+    pub fn internal_client(&self, token: Option<String>) -> Client {
         Client::new(self.internal_url(), token)
     }
 
@@ -186,7 +186,7 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
     let database_url = if let Some(url) = settings.get("DATABASE_URL") {
         url.clone()
     } else {
-        begin_now::<S>(settings.get("KAFKA_GROUP_SUFFIX").unwrap_or(&group_suffix)).await?;
+        skip_to_end::<S>(settings.get("KAFKA_GROUP_SUFFIX").unwrap_or(&group_suffix)).await?;
         database::create().await?
     };
     let loopback = "127.0.0.1:0".to_owned();
@@ -214,6 +214,6 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
     service::migrate(&config).await.context("migrate")?;
     let process = Process::new();
     let endpoints = service::start(config, Role::Both, &process).await?;
-    contract::hold::<S>(&endpoints)?;
+    contract::register::<S>(&endpoints)?;
     Ok(Running { name: S::NAME, database_url, process, endpoints, topics: service::topics::<S>() })
 }

@@ -10,7 +10,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 /// The relay. It passes everything on as long as the runtime that it was started on.
-pub struct Statements {
+pub struct StatementCounter {
     url: String,
     counted: Arc<Counted>,
 }
@@ -21,7 +21,7 @@ struct Counted {
     prepared: AtomicUsize,
 }
 
-impl Statements {
+impl StatementCounter {
     /// Starts one before the database at `url`.
     ///
     /// # Panics
@@ -73,7 +73,7 @@ async fn relay(client: TcpStream, server: &str, counted: &Counted) -> std::io::R
     }
 }
 
-/// Passes on what a client says, message by message: the first has no type. Statements are executed by `Execute` and by `Query`, and
+/// Passes on what a client says, message by message: the first has no type. StatementCounter are executed by `Execute` and by `Query`, and
 /// prepared by `Parse`.
 async fn pass_on(
     mut asking: BufReader<OwnedReadHalf>,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use time::format_description::well_known::Rfc2822;
 use time::{Duration, OffsetDateTime};
 
-use crate::client::Answer;
+use crate::client::Response;
 
 /// How long callers have after they were told.
 const NOTICE: Duration = Duration::days(180);
@@ -15,7 +15,7 @@ const NOTICE: Duration = Duration::days(180);
 ///
 /// # Errors
 /// What it lacks, or has too much.
-pub(crate) fn check(operation: &Value, answer: &Answer) -> anyhow::Result<()> {
+pub(crate) fn check(operation: &Value, answer: &Response) -> anyhow::Result<()> {
     let (deprecation, sunset) = (answer.header("deprecation"), answer.header("sunset"));
     if operation["deprecated"] != true {
         ensure!(deprecation.is_empty() && sunset.is_empty(), "its operation is not documented as deprecated");
@@ -36,14 +36,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::check;
-    use crate::client::Answer;
+    use crate::client::Response;
 
-    fn answer(headers: &[(&'static str, &'static str)]) -> Answer {
+    fn answer(headers: &[(&'static str, &'static str)]) -> Response {
         let header = |(name, value): &(&'static str, &'static str)| {
             (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
         let headers = headers.iter().map(header).collect();
-        Answer { status: 200, headers, body: Value::Null, text: String::new() }
+        Response { status: 200, headers, body: Value::Null, text: String::new() }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use anyhow::{Context, ensure};
 use tokio::process::Command;
 
 use super::{classes, home};
-use crate::own::Server;
+use crate::child::Server;
 use crate::ports;
 use crate::signals::Signal;
 

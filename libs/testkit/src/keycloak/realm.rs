@@ -1,4 +1,5 @@
-//! Keycloak's realm as tests use it: people and machines are made in it as they are needed, and ask it for their tokens.
+//! A client of Keycloak's admin API: creates users and machines as tests need them, and requests their
+//! tokens.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -13,67 +14,69 @@ use crate::issuer::{CLIENTS, Claims, PLATFORM};
 
 const REALM: &str = "platform";
 const PASSWORD: &str = "password";
-/// An administrator's token lives for a minute.
-const ADMINISTRATION: Duration = Duration::from_secs(40);
-/// Services that were shown a made-up key ask for no other for five seconds.
-const PAUSE: Duration = Duration::from_secs(6);
+/// Time of use of an administrator's token, which expires after one minute.
+const ADMIN_TOKEN_REUSE: Duration = Duration::from_secs(40);
+/// Delay before a rotation. After an unknown key id, services request no keys for five seconds.
+const ROTATION_DELAY: Duration = Duration::from_secs(6);
 
 /// The realm of a running Keycloak.
 pub struct Realm {
     keycloak: String,
-    administration: Mutex<Option<(String, Instant)>>,
-    /// By what they say, since the last key.
+    admin_token: Mutex<Option<(String, Instant)>>,
+    /// Tokens under the present key, by their claims.
     issued: Mutex<HashMap<String, String>>,
-    /// What people get their tokens with, by how many seconds these live.
+    /// Existing clients for user tokens, by the token lifetime in seconds.
     clients: Mutex<HashSet<i64>>,
 }
 
 impl Realm {
-    pub fn of(keycloak: &str) -> Self {
+    /// Returns the realm of the Keycloak at this URL.
+    pub fn new(keycloak: &str) -> Self {
         Self {
             keycloak: keycloak.to_owned(),
-            administration: Mutex::default(),
+            admin_token: Mutex::default(),
             issued: Mutex::default(),
             clients: Mutex::default(),
         }
     }
 
-    /// What its tokens name as `iss`.
+    /// Returns the `iss` of the tokens.
     pub fn issuer(&self) -> String {
         format!("{}/realms/{REALM}", self.keycloak)
     }
 
-    /// Lets people have tokens for a password that is hashed in no time, as no realm should where people are real.
+    /// Sets a fast password hash, since tests create many users. Never do so for a real realm.
     pub(super) async fn prepare(&self) -> anyhow::Result<()> {
         let policy = json!({"passwordPolicy": "hashAlgorithm(pbkdf2-sha256) and hashIterations(1)"});
         self.administer(Method::PUT, "", &policy).await.map(drop)
     }
 
-    /// A token that says this, of a person or a machine who is made for it.
+    /// Returns a token with these claims. Creates the user or the machine if necessary.
     ///
     /// # Errors
-    /// When Keycloak issues none: it knows only machines with a name.
+    /// If Keycloak issues no token, for example for a machine without a client id.
     pub fn token(&self, claims: &Claims) -> anyhow::Result<String> {
-        let said = serde_json::to_string(claims)?;
-        if let Some(token) = self.issued.lock().unwrap_or_else(PoisonError::into_inner).get(&said) {
+        let key = serde_json::to_string(claims)?;
+        if let Some(token) = self.issued.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(token.clone());
         }
-        let asked = async {
-            if claims.aud == PLATFORM { self.person(claims).await } else { self.machine(claims).await }
+        let request = async {
+            if claims.aud == PLATFORM { self.user_token(claims).await } else { self.machine_token(claims).await }
         };
-        // Of whoever calls, the runtime is busy with the call.
+        // A separate thread, since the caller's runtime cannot run a blocking call.
         let token = std::thread::scope(|scope| {
-            let asking = scope.spawn(|| {
-                tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(asked)
+            let requesting = scope.spawn(|| {
+                tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(request)
             });
-            asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            requesting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
-        self.issued.lock().unwrap_or_else(PoisonError::into_inner).insert(said, token.clone());
+        self.issued.lock().unwrap_or_else(PoisonError::into_inner).insert(key, token.clone());
         Ok(token)
     }
 
-    /// Whether there can be such a token: none is for a machine without a name, nor beside one of the same name but for case or a space.
-    pub fn issues(&self, claims: &Claims) -> bool {
+    /// Returns false for machine tokens that Keycloak cannot issue: those without a client id, and those
+    /// with an id that differs from another in letter case or spaces.
+    pub fn can_issue(&self, claims: &Claims) -> bool {
         claims.aud == PLATFORM
             || claims
                 .client_id
@@ -81,14 +84,14 @@ impl Realm {
                 .is_some_and(|id| !id.is_empty() && id.trim() == id && id.to_lowercase() == id)
     }
 
-    async fn person(&self, claims: &Claims) -> anyhow::Result<String> {
+    async fn user_token(&self, claims: &Claims) -> anyhow::Result<String> {
         let company: Vec<_> = claims.company_id.iter().collect();
-        let person = json!({
+        let user = json!({
             "id": claims.sub, "username": claims.sub, "enabled": true,
             "attributes": {"company_id": company, "permissions": claims.permissions},
             "credentials": [{"type": "password", "value": PASSWORD}],
         });
-        let import = json!({"ifResourceExists": "OVERWRITE", "users": [person]});
+        let import = json!({"ifResourceExists": "OVERWRITE", "users": [user]});
         self.administer(Method::POST, "/partialImport", &import).await?;
         let client = self.client(claims.lifetime.whole_seconds()).await?;
         let form = [
@@ -100,7 +103,7 @@ impl Realm {
         self.grant(REALM, &form).await
     }
 
-    /// The client whose tokens for people live so many seconds; made when it is first asked for.
+    /// Returns the client for user tokens of this lifetime. Creates it at its first use.
     async fn client(&self, seconds: i64) -> anyhow::Result<String> {
         let id = format!("tests-{seconds}");
         if !self.clients.lock().unwrap_or_else(PoisonError::into_inner).contains(&seconds) {
@@ -116,29 +119,29 @@ impl Realm {
         Ok(id)
     }
 
-    async fn machine(&self, claims: &Claims) -> anyhow::Result<String> {
-        let id = claims.client_id.as_deref().context("a machine without a name")?;
+    async fn machine_token(&self, claims: &Claims) -> anyhow::Result<String> {
+        let id = claims.client_id.as_deref().context("a machine without a client id")?;
         let known = CLIENTS.into_iter().find(|(client, _)| *client == id);
-        let (like, secret) = known.unwrap_or(CLIENTS[0]);
+        let (template, secret) = known.unwrap_or(CLIENTS[0]);
         if known.is_none() {
-            let path = format!("/clients?clientId={like}");
-            let mut other = self.administer(Method::GET, &path, &Value::Null).await?[0].take();
+            let path = format!("/clients?clientId={template}");
+            let mut copy = self.administer(Method::GET, &path, &Value::Null).await?[0].take();
             for member in ["id", "protocolMappers"] {
-                other.as_object_mut().context("no client")?.remove(member);
+                copy.as_object_mut().context("no client")?.remove(member);
             }
-            other["clientId"] = json!(id);
-            self.administer(Method::POST, "/clients", &other).await?;
+            copy["clientId"] = json!(id);
+            self.administer(Method::POST, "/clients", &copy).await?;
         }
         let form = [("grant_type", "client_credentials"), ("client_id", id), ("client_secret", secret)];
         self.grant(REALM, &form).await
     }
 
-    /// Signs with a new key from now on; what was signed before still holds.
+    /// Creates a new signing key. Tokens under the previous key stay valid.
     ///
     /// # Panics
-    /// When Keycloak makes none.
+    /// If Keycloak creates no key.
     pub async fn rotate(&self) {
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(ROTATION_DELAY).await;
         let now = runtime::clock::now().unix_timestamp();
         let key = json!({
             "name": format!("from {now}"),
@@ -150,21 +153,21 @@ impl Realm {
         self.issued.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// What is there already stays as it is.
+    /// Calls the admin API. An object that already exists is not changed.
     async fn administer(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
         let url = format!("{}/admin/realms/{REALM}{path}", self.keycloak);
-        let request = http()?.request(method, url).bearer_auth(self.administration().await?);
+        let request = http()?.request(method, url).bearer_auth(self.admin_token().await?);
         let request = if body.is_null() { request } else { request.json(body) };
-        let answer = request.send().await?;
-        let (status, text) = (answer.status(), answer.text().await?);
-        ensure!(status.is_success() || status == StatusCode::CONFLICT, "Keycloak answers {status}: {text}");
+        let response = request.send().await?;
+        let (status, text) = (response.status(), response.text().await?);
+        ensure!(status.is_success() || status == StatusCode::CONFLICT, "Keycloak responded {status}: {text}");
         Ok(serde_json::from_str(&text).unwrap_or_default())
     }
 
-    async fn administration(&self) -> anyhow::Result<String> {
-        let kept = self.administration.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((token, since)) = kept
-            && since.elapsed() < ADMINISTRATION
+    async fn admin_token(&self) -> anyhow::Result<String> {
+        let cached = self.admin_token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((token, since)) = cached
+            && since.elapsed() < ADMIN_TOKEN_REUSE
         {
             return Ok(token);
         }
@@ -176,20 +179,20 @@ impl Realm {
             ("password", password),
         ];
         let token = self.grant("master", &form).await?;
-        let kept = Some((token.clone(), Instant::now()));
-        *self.administration.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        let cached = Some((token.clone(), Instant::now()));
+        *self.admin_token.lock().unwrap_or_else(PoisonError::into_inner) = cached;
         Ok(token)
     }
 
     async fn grant(&self, realm: &str, form: &[(&str, &str)]) -> anyhow::Result<String> {
         let url = format!("{}/realms/{realm}/protocol/openid-connect/token", self.keycloak);
-        let answer: Value = http()?.post(url).form(form).send().await?.json().await?;
-        let token = answer["access_token"].as_str();
-        Ok(token.with_context(|| format!("Keycloak gives no token: {answer}"))?.to_owned())
+        let response: Value = http()?.post(url).form(form).send().await?.json().await?;
+        let token = response["access_token"].as_str();
+        Ok(token.with_context(|| format!("Keycloak issued no token: {response}"))?.to_owned())
     }
 }
 
-/// For one call, since the next may come from another runtime.
+/// Creates a client for one call, since the next call may use another runtime.
 fn http() -> reqwest::Result<reqwest::Client> {
     reqwest::ClientBuilder::new().tls_certs_only([]).build()
 }

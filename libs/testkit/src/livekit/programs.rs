@@ -46,7 +46,7 @@ pub async fn fetch() -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When there is no npm, or it cannot get it.
-pub async fn fetch_for_browsers() -> anyhow::Result<()> {
+pub async fn fetch_browser_client() -> anyhow::Result<()> {
     let home = home().join("browser");
     std::fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
     for file in ["package.json", "package-lock.json"] {
@@ -64,7 +64,7 @@ pub async fn fetch_for_browsers() -> anyhow::Result<()> {
 }
 
 /// LiveKit's client for browsers, a script for which it needs nothing else, where it was brought.
-pub fn for_browsers() -> PathBuf {
+pub fn browser_client() -> PathBuf {
     home().join("browser/node_modules/livekit-client/dist/livekit-client.umd.js")
 }
 

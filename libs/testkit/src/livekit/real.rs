@@ -10,7 +10,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::{KEY, SECRET, programs};
-use crate::own::Server;
+use crate::child::Server;
 use crate::{TIMEOUT, ports};
 
 /// A server. It ends when dropped.

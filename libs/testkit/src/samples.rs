@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::breaking::{choices, kinds, list, members, whole};
+use crate::breaking::{choices, kinds, list, members, merged};
 
 /// Of a text that has no bound.
 const LONG: u64 = 5_000;
@@ -14,7 +14,7 @@ const LONG: u64 = 5_000;
 /// # Panics
 /// When a pattern is not known here.
 pub(crate) fn values(document: &Value, schema: &Value) -> Vec<Value> {
-    let schema = whole(document, schema);
+    let schema = merged(document, schema);
     if let Some(constant) = schema.get("const") {
         return vec![constant.clone()];
     }
@@ -45,7 +45,7 @@ fn of_kind(document: &Value, schema: &Value, kind: &str) -> Vec<Value> {
 
 /// The first of the [`values`], without the others, of which there are many where members have members.
 fn ordinary(document: &Value, schema: &Value) -> Value {
-    let schema = whole(document, schema);
+    let schema = merged(document, schema);
     if let Some(choice) = choices(&schema).next() {
         return ordinary(document, choice);
     }

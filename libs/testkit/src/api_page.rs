@@ -12,7 +12,7 @@ pub async fn check(service: &Running) {
     let public = load(service, &service.guest()).await;
     assert!(public.contains("\"tryItOutEnabled\": true"), "{public}");
     if service.has_internal() {
-        let internal = load(service, &service.at_internal(None)).await;
+        let internal = load(service, &service.internal_client(None)).await;
         assert!(internal.contains("\"supportedSubmitMethods\": []"), "{internal}");
     }
     let sign_in = service.guest().post("/stack/tokens/anna", serde_json::Value::Null).await;
