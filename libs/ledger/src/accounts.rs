@@ -1,4 +1,4 @@
-//! Tells anew of accounts.
+//! Republishes accounts.
 
 use db::Tx;
 use diesel::sql_types::{Array, BigInt, Bool, Uuid as SqlUuid};

@@ -1,4 +1,4 @@
-//! Writes down what it is told, unless the key is poisoned.
+//! Consumers: one stores the counts that it receives, one only decodes remarks.
 
 use db::Tx;
 use diesel::OptionalExtension;
@@ -8,9 +8,10 @@ use messaging::{Event, Failure, Handler, Message};
 
 use crate::{Counted, Remarked};
 
+/// Stores each received count in `applied`, unless `poison` has the key.
 pub struct Ledger;
 
-/// Hears of remarks. The receipt is enough.
+/// Receives remarks and stores nothing: their receipts in the inbox are enough for the tests.
 pub struct Remarks;
 
 impl Handler for Remarks {
@@ -34,7 +35,7 @@ impl Handler for Ledger {
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let Counted { key, n } = message.decode()?;
-        // Before anything can fail: what a failure leaves behind would show.
+        // Before the failures below, so that a row of a failed transaction would be visible in `applied`.
         diesel::sql_query("insert into applied (key, n) values ($1, $2)")
             .bind::<SqlUuid, _>(key)
             .bind::<BigInt, _>(n)

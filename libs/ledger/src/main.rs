@@ -1,5 +1,7 @@
-//! The smallest real service, for the tests that torture messaging: accounts that count up, an event
-//! for every step, and a consumer that writes down what it was told.
+//! A minimal service for the fault tests of messaging.
+//!
+//! Writers increment accounts and publish an event for each step. A consumer stores the counts that it
+//! receives.
 
 mod accounts;
 mod consumer;
@@ -23,7 +25,7 @@ use crate::consumer::{Ledger, Remarks};
 
 const ACCOUNT: Aggregate = Aggregate { name: "Account", table: "account", key: "key" };
 
-/// An account has come to `n`.
+/// An account was incremented to `n`.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 struct Counted {
@@ -41,7 +43,7 @@ impl Event for Counted {
     }
 }
 
-/// Something was remarked of an account, which itself stays as it is.
+/// A remark on an account was stored. The account does not change.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 struct Remarked {
@@ -58,7 +60,7 @@ impl Event for Remarked {
     }
 }
 
-/// An account as it is, told anew. Of one that is closed nothing is left.
+/// The current state of an account. A closed account has a tombstone instead.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 struct AccountUpserted {
@@ -103,9 +105,9 @@ impl service::Service for Service {
     type App = App;
 
     fn settings(env: &mut Env) -> Option<Settings> {
-        let writers = env.or("LEDGER_WRITERS", 4, "how many count at the same time");
-        let remarkers = env.or("LEDGER_REMARKERS", 0, "how many remark on accounts at the same time");
-        let pause_ms = env.or("LEDGER_PAUSE_MS", 10, "how long each of them rests between two steps");
+        let writers = env.or("LEDGER_WRITERS", 4, "number of tasks that increment accounts");
+        let remarkers = env.or("LEDGER_REMARKERS", 0, "number of tasks that add remarks");
+        let pause_ms = env.or("LEDGER_PAUSE_MS", 10, "delay of each task between two steps, in milliseconds");
         Some(Settings { writers: writers?, remarkers: remarkers?, pause_ms: pause_ms? })
     }
 
@@ -118,11 +120,11 @@ impl service::Service for Service {
             let pause = Duration::from_millis(app.settings.pause_ms);
             for _ in 0..app.settings.writers {
                 let db = app.db.clone();
-                process.spawn(Phase::Work, "writer", |ending| writer::write(db, pause, ending));
+                process.spawn(Phase::Work, "writer", |stopping| writer::write_counts(db, pause, stopping));
             }
             for _ in 0..app.settings.remarkers {
                 let db = app.db.clone();
-                process.spawn(Phase::Work, "remarker", |ending| writer::remark(db, pause, ending));
+                process.spawn(Phase::Work, "remarker", |stopping| writer::write_remarks(db, pause, stopping));
             }
         }
         Ok(())

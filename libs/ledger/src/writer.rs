@@ -1,4 +1,4 @@
-//! Counts accounts up, and remarks on them, in transactions that end as transactions do: soon, late, or not at all.
+//! Writes counts and remarks in transactions of different length, some of which are rolled back.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use crate::{Counted, Remarked};
 
-/// After a failure of the database.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Delay after a failed transaction.
+const FAILURE_DELAY: Duration = Duration::from_millis(100);
 
 #[derive(diesel::QueryableByName)]
 struct Account {
@@ -29,31 +29,31 @@ struct Remark {
     account: Uuid,
 }
 
-/// Counts until `ending`.
-pub async fn write(db: Db, pause: Duration, ending: CancellationToken) -> anyhow::Result<()> {
-    while !ending.is_cancelled() {
-        rest(db.tx(count).await, pause).await;
+/// Increments accounts until the process stops.
+pub async fn write_counts(db: Db, pause: Duration, stopping: CancellationToken) -> anyhow::Result<()> {
+    while !stopping.is_cancelled() {
+        pause_after(db.tx(increment).await, pause).await;
     }
     Ok(())
 }
 
-/// Remarks until `ending`.
-pub async fn remark(db: Db, pause: Duration, ending: CancellationToken) -> anyhow::Result<()> {
-    while !ending.is_cancelled() {
-        rest(db.tx(add_remark).await, pause).await;
+/// Adds remarks until the process stops.
+pub async fn write_remarks(db: Db, pause: Duration, stopping: CancellationToken) -> anyhow::Result<()> {
+    while !stopping.is_cancelled() {
+        pause_after(db.tx(add_remark).await, pause).await;
     }
     Ok(())
 }
 
-async fn rest(done: anyhow::Result<()>, pause: Duration) {
-    if let Err(error) = done {
-        tracing::debug!(error = format!("{error:#}"), "nothing was written");
-        tokio::time::sleep(PATIENCE).await;
+async fn pause_after(result: anyhow::Result<()>, pause: Duration) {
+    if let Err(error) = result {
+        tracing::debug!(error = format!("{error:#}"), "transaction rolled back");
+        tokio::time::sleep(FAILURE_DELAY).await;
     }
     tokio::time::sleep(pause).await;
 }
 
-async fn count(tx: &mut Tx) -> anyhow::Result<()> {
+async fn increment(tx: &mut Tx) -> anyhow::Result<()> {
     let Account { key, n } = diesel::sql_query(
         "update account set n = n + 1 where key = (select key from account order by random() limit 1) \
          returning key, n",
@@ -62,10 +62,12 @@ async fn count(tx: &mut Tx) -> anyhow::Result<()> {
     .await
     .map_err(db::Error::from)?;
     outbox::append(tx, &Counted { key, n }).await?;
-    linger().await
+    delay_or_fail().await
 }
 
-/// Writes a child of the account alone, as a participant of a conference or an item of a payout is.
+/// Inserts a child of the account and does not lock the account itself.
+///
+/// Services do the same, for example for a participant of a conference.
 async fn add_remark(tx: &mut Tx) -> anyhow::Result<()> {
     let Remark { account: key } = diesel::sql_query(
         "insert into remark (account) select key from account order by random() limit 1 returning account",
@@ -74,14 +76,16 @@ async fn add_remark(tx: &mut Tx) -> anyhow::Result<()> {
     .await
     .map_err(db::Error::from)?;
     outbox::append(tx, &Remarked { key }).await?;
-    linger().await
+    delay_or_fail().await
 }
 
-/// While one transaction lingers, others commit events with later ids; and one in ten is given up.
-async fn linger() -> anyhow::Result<()> {
+/// Delays one transaction in ten, and rolls back one in ten.
+///
+/// During the delay other transactions commit events with later ids.
+async fn delay_or_fail() -> anyhow::Result<()> {
     if rand::random_ratio(1, 10) {
         tokio::time::sleep(Duration::from_millis(rand::random_range(1..50))).await;
     }
-    ensure!(!rand::random_ratio(1, 10), "another change of mind");
+    ensure!(!rand::random_ratio(1, 10), "rolled back on purpose");
     Ok(())
 }

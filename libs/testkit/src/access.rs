@@ -261,7 +261,10 @@ impl Operation {
             let expected = empty_id.expected(&self.id).filter(|_| may_differ).unwrap_or(as_unknown);
             let differs = (empty.status, empty.body["code"].as_str().unwrap_or_default()) != expected;
             found.push(differs.then(|| {
-                format!("{} with the empty id for {name}, {} with an unknown id", empty.status, unknown.status)
+                format!(
+                    "{} with the empty id for {name}, {} with an unknown id",
+                    empty.status, unknown.status
+                )
             }));
         }
         found

@@ -1,13 +1,15 @@
-//! What holds of the API page of every service.
+//! The check of a service's API page.
 
 use crate::client::Client;
 use crate::service::Running;
 
-/// Opens the page as a browser does: all that it loads is there, is the service's own, and the browser is told to
-/// load nothing else. What nobody outside may call is not tried, and nobody is handed a token.
+/// Loads the API page of each port as a browser does.
+///
+/// The page loads only existing files of the service, and its policy forbids all others. The page of the
+/// internal port sends no requests. The service has no sign-in, which only the local stack has.
 ///
 /// # Panics
-/// Unless all that is so.
+/// If one of these rules is broken.
 pub async fn check(service: &Running) {
     let public = load(service, &service.guest()).await;
     assert!(public.contains("\"tryItOutEnabled\": true"), "{public}");
@@ -16,13 +18,13 @@ pub async fn check(service: &Running) {
         assert!(internal.contains("\"supportedSubmitMethods\": []"), "{internal}");
     }
     let sign_in = service.guest().post("/stack/tokens/anna", serde_json::Value::Null).await;
-    assert_eq!(sign_in.status, 404, "the sign-in is the local stack's");
+    assert_eq!(sign_in.status, 404, "only the local stack has a sign-in");
 }
 
-/// Loads the page with its parts; its settings.
+/// Loads the page with its files and returns its settings.
 async fn load(service: &Running, port: &Client) -> String {
-    let place = format!("/docs/{}/", service.name);
-    let page = port.get(&place).await;
+    let base = format!("/docs/{}/", service.name);
+    let page = port.get(&base).await;
     assert_eq!(page.status, 200, "{}", page.text);
     assert!(page.header("content-type").starts_with("text/html"));
     let policy = page.header("content-security-policy");
@@ -36,10 +38,10 @@ async fn load(service: &Running, port: &Client) -> String {
         .collect();
     assert!(parts.len() > 3, "{}", page.text);
     for part in parts {
-        assert!(!part.contains(':') && !part.starts_with('/'), "{part} is loaded from elsewhere");
-        assert_eq!(port.get(&format!("{place}{part}")).await.status, 200, "{part}");
+        assert!(!part.contains(':') && !part.starts_with('/'), "{part} is not below the page");
+        assert_eq!(port.get(&format!("{base}{part}")).await.status, 200, "{part}");
     }
-    let settings = port.get(&format!("{place}swagger-initializer.js")).await.text;
+    let settings = port.get(&format!("{base}swagger-initializer.js")).await.text;
     assert!(!settings.contains("://"), "{settings}");
     assert!(settings.contains("\"url\": \"openapi.json\""), "{settings}");
     assert!(settings.contains("\"validatorUrl\": \"none\""), "{settings}");

@@ -176,7 +176,11 @@ impl Bus {
             if let Err(error) = contract.check_event(event) {
                 panic!("a message of {} differs from its document: {error:#}: {event:?}", event.topic);
             }
-            assert_eq!(event.headers.get("ce_subject"), Some(&key.to_string()), "the subject is not the key: {event:?}");
+            assert_eq!(
+                event.headers.get("ce_subject"),
+                Some(&key.to_string()),
+                "the subject is not the key: {event:?}"
+            );
             let before = last.insert(&event.topic, event.sequence());
             assert!(
                 before < Some(event.sequence()),
@@ -228,8 +232,11 @@ impl Bus {
 /// Never: the blocking part does not panic.
 pub async fn skip_to_end<S: Service>(suffix: &str) -> anyhow::Result<()> {
     let (brokers, suffix) = (crate::required("KAFKA_BROKERS")?, suffix.to_owned());
-    let commit =
-        move || S::CONSUMERS.iter().try_for_each(|consumer| commit_ends(&brokers, consumer.topics, consumer.group, &suffix));
+    let commit = move || {
+        S::CONSUMERS
+            .iter()
+            .try_for_each(|consumer| commit_ends(&brokers, consumer.topics, consumer.group, &suffix))
+    };
     let deadline = Instant::now() + *TIMEOUT;
     loop {
         let committed = tokio::task::spawn_blocking(commit.clone()).await.expect("committing does not panic");

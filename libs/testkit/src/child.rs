@@ -1,4 +1,4 @@
-//! Servers of a test's own: a process that goes with the test, a folder.
+//! Child processes and temporary folders that end with the test.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,12 @@ use tokio::process::{Child, Command};
 
 use crate::signals::{self, Signal};
 
-/// How long a server may take to end before it is killed.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a regular end. After it the server is killed.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A name in `parent` for a folder of this process. When it asks for the first, those of test processes that
-/// have ended are removed.
+/// Returns the path of a new temporary folder in `parent`.
+///
+/// The first call for a parent removes the folders of test processes that have ended.
 pub(crate) fn temporary(parent: &Path) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -32,34 +33,35 @@ pub(crate) fn temporary(parent: &Path) -> PathBuf {
 fn sweep(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if !lives(name.split('-').next().unwrap_or_default()) {
-            // Another test process may be removing it too.
+        if !is_alive(name.split('-').next().unwrap_or_default()) {
+            // Another test process may remove the folder at the same time.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// Reports whether a process of this id may be running.
-pub(crate) fn lives(process: &str) -> bool {
+/// Returns true if a process with this id may be running.
+pub(crate) fn is_alive(process: &str) -> bool {
     let Some(id) = process.parse().ok().filter(|id| *id > 0) else { return false };
-    // Without the right to signal it, there still is one.
+    // A process that this one may not signal is running, too.
     kill(Pid::from_raw(id), None) != Err(Errno::ESRCH)
 }
 
-/// A running server. It is killed when it is dropped, or when this process dies.
+/// A running server. It is killed when the value is dropped or this process ends.
 pub(crate) struct Server {
     process: Child,
-    /// Kills the server when this process has ended without doing so: its input ends then.
+    /// A shell that kills the server when its input ends, which happens when this process ends.
     #[expect(dead_code, reason = "held, and killed when dropped")]
     guard: Child,
 }
 
 impl Server {
     pub(crate) fn spawn(command: &mut Command) -> anyhow::Result<Self> {
-        // Ctrl-C goes to the whole group, but whoever started it decides when it ends.
+        // A separate process group, since Ctrl-C signals the whole group of the terminal and would
+        // stop the server before its owner does.
         let process = command.stdin(Stdio::null()).process_group(0).kill_on_drop(true).spawn()?;
-        let id = process.id().context("it has ended already")?;
-        // Every Unix has a shell with `kill` built in, so the guard needs no program of its own.
+        let id = process.id().context("the process has already ended")?;
+        // A POSIX shell has `kill` built in, so the guard needs no further program.
         let guard = Command::new("/bin/sh")
             .args(["-c", &format!("read -r _; kill -KILL {id}")])
             .stdin(Stdio::piped())
@@ -74,13 +76,13 @@ impl Server {
     }
 
     pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        Ok(signals::send(self.process.id().context("it has ended already")?, signal)?)
+        Ok(signals::send(self.process.id().context("the process has already ended")?, signal)?)
     }
 
-    /// Ends it by a signal, waiting for it, or kills it when that takes too long.
+    /// Signals the server and waits for its end. Kills it after a timeout.
     pub(crate) fn end(mut self, signal: Signal) {
         let sent = self.signal(signal).is_ok();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
         while sent && matches!(self.process.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
         }

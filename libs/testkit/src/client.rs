@@ -132,7 +132,8 @@ impl Response {
         let body = self.expect_problem(400, code);
         let errors = body["errors"].as_array().expect("errors");
         let reported = errors.iter().find(|error| error["field"] == field && error["code"] == reason);
-        let message = reported.unwrap_or_else(|| panic!("{field} is not {reason}: {body}"))["message"].as_str();
+        let message =
+            reported.unwrap_or_else(|| panic!("{field} is not {reason}: {body}"))["message"].as_str();
         assert!(message.is_some_and(|message| !message.is_empty() && message != reason), "{body}");
     }
 }

@@ -186,12 +186,14 @@ impl Contract {
         let responses =
             responses.filter_map(|(status, response)| Some((status.parse::<u16>().ok()?, response)));
         let successes = responses.filter(|(status, _)| (200..300).contains(status));
-        successes.flat_map(|(status, response)| {
-            let (response, _) = self.resolved(response, String::new()).expect("a whole document");
-            let bodies = samples::values(&self.document, &response["content"]["application/json"]["schema"]);
-            bodies.into_iter().map(move |body| (status, body))
-        })
-        .collect()
+        successes
+            .flat_map(|(status, response)| {
+                let (response, _) = self.resolved(response, String::new()).expect("a whole document");
+                let bodies =
+                    samples::values(&self.document, &response["content"]["application/json"]["schema"]);
+                bodies.into_iter().map(move |body| (status, body))
+            })
+            .collect()
     }
 
     /// Returns sample payloads of a topic, with each member at each limit, or `None` if the topic is not
@@ -239,7 +241,11 @@ impl Contract {
         let validator = self.validator(pointer, is_whole)?;
         let errors: Vec<_> =
             validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
-        if errors.is_empty() { Ok(()) } else { bail!("the value does not match {pointer}: {}", errors.join("; ")) }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            bail!("the value does not match {pointer}: {}", errors.join("; "))
+        }
     }
 
     fn validator(&self, pointer: &str, is_whole: bool) -> anyhow::Result<Arc<Validator>> {

@@ -39,7 +39,8 @@ impl Held {
                     on behind.pid = any (pg_blocking_pids(other.pid)) \
             ) select count(*) from behind join pg_stat_activity using (pid) where query ilike $2";
         eventually(&format!("{count} statements like {pattern} to wait for the locks"), async || {
-            let waiting = self.watcher.query_one(waiting_behind, &[&self.process, &pattern]).await.expect("a count");
+            let waiting =
+                self.watcher.query_one(waiting_behind, &[&self.process, &pattern]).await.expect("a count");
             (waiting.get::<_, i64>(0) == count).then_some(())
         })
         .await;

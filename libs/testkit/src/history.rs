@@ -224,13 +224,19 @@ impl Log {
 
     /// Returns a description of each partition with unread messages. Requests the ends from the broker.
     pub fn unread_partitions(&self) -> Vec<String> {
-        let Ok(partitions) = self.consumer.assignment() else { return vec!["no partition is assigned".to_owned()] };
+        let Ok(partitions) = self.consumer.assignment() else {
+            return vec!["no partition is assigned".to_owned()];
+        };
         let unread = partitions.elements().into_iter().filter_map(|partition| {
             let partition = (partition.topic().to_owned(), partition.partition());
             let next = self.state().next.get(&partition).copied().unwrap_or(0);
-            let end = self.consumer.fetch_watermarks(&partition.0, partition.1, WATERMARK_TIMEOUT).map(|(_, end)| end);
+            let end = self
+                .consumer
+                .fetch_watermarks(&partition.0, partition.1, WATERMARK_TIMEOUT)
+                .map(|(_, end)| end);
             let last = self.state().failure.clone();
-            (end != Ok(next)).then(|| format!("{partition:?}: read to {next} of {end:?}, last failure {last:?}"))
+            (end != Ok(next))
+                .then(|| format!("{partition:?}: read to {next} of {end:?}, last failure {last:?}"))
         });
         unread.collect()
     }

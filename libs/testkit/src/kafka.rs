@@ -1,5 +1,7 @@
-//! A real Apache Kafka on this machine: one node or several, each broker and controller (`KRaft`), that
-//! can be killed, frozen and brought back one by one.
+//! A real Apache Kafka on this machine.
+//!
+//! A cluster has one node or several, each a broker and a controller (`KRaft`). Tests kill, freeze and
+//! restart single nodes.
 
 mod artifacts;
 mod node;
@@ -20,22 +22,25 @@ use self::node::{Address, Node};
 use crate::child;
 use crate::signals::Signal;
 
-/// From a cold start one node takes three seconds on a small machine; recovery takes longer.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Timeout for a healthy cluster. A cold node needs three seconds on a small machine, and longer for a
+/// recovery.
+const HEALTH_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// A running cluster. What is left of it when it is dropped, or when this process dies, is killed.
+/// A running cluster. Its nodes are killed when the value is dropped or this process ends.
 pub struct Cluster {
     nodes: Vec<Node>,
-    /// Goes with the cluster.
+    /// The folder that is removed with the cluster.
     temporary: Option<PathBuf>,
 }
 
 impl Cluster {
-    /// Starts a cluster on the data in `folder`, which is made where it is missing, and answers when it
-    /// is healthy. Its nodes listen at an address of this machine. A folder belongs to clusters of one size.
+    /// Starts a cluster on the data in `folder` and waits until it is healthy.
+    ///
+    /// Creates the folder if it is missing. The nodes listen at `host`, an address of this machine. All
+    /// clusters of a folder have the same size.
     ///
     /// # Errors
-    /// When [`fetch`] has not brought Kafka yet, or a node does not start; its log says why.
+    /// If [`fetch`] has not downloaded Kafka, or a node does not start. The error names the node's log.
     pub async fn start(folder: &Path, host: IpAddr, size: u16) -> anyhow::Result<Self> {
         let addresses = (1..=size).map(|id| Address::choose(id, host)).collect::<anyhow::Result<Vec<_>>>()?;
         let started = addresses.iter().map(|address| Node::create(folder, *address, &addresses));
@@ -48,10 +53,10 @@ impl Cluster {
         result.map(|()| cluster)
     }
 
-    /// Brings Kafka if need be and starts a cluster of a test's own, whose data goes with it.
+    /// Downloads Kafka if necessary and starts a cluster with temporary data.
     ///
     /// # Errors
-    /// Those of [`fetch`] and [`Cluster::start`].
+    /// If [`fetch`] or [`Cluster::start`] fails.
     pub async fn start_temporary(size: u16) -> anyhow::Result<Self> {
         fetch().await?;
         Self::start_empty(size).await
@@ -64,58 +69,58 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where clients connect.
+    /// Returns the addresses for clients.
     pub fn bootstrap_servers(&self) -> String {
         self.nodes.iter().map(|node| node.address.broker()).collect::<Vec<_>>().join(",")
     }
 
-    /// Kills a node, counted from 0, as a failing machine would: `kill -9`.
+    /// Kills a node with SIGKILL, as a failing machine would. Nodes are numbered from 0.
     ///
     /// # Errors
-    /// When there is no such node, or it does not run.
+    /// If the node does not exist or is not running.
     pub async fn kill(&mut self, node: usize) -> anyhow::Result<()> {
         self.node(node)?.kill().await
     }
 
-    /// Starts a node again that was killed, where it was and on its data.
+    /// Restarts a killed node with its address and its data.
     ///
     /// # Errors
-    /// When there is no such node, or it cannot be run.
+    /// If the node does not exist, or does not start.
     pub fn restart(&mut self, node: usize) -> anyhow::Result<()> {
         self.node(node)?.start()
     }
 
-    /// Freezes a node: it keeps its connections, but does nothing (SIGSTOP).
+    /// Freezes a node with SIGSTOP. It keeps its connections and does not respond.
     ///
     /// # Errors
-    /// When there is no such node, or it does not run.
+    /// If the node does not exist or is not running.
     pub fn freeze(&mut self, node: usize) -> anyhow::Result<()> {
         self.node(node)?.signal(Signal::SIGSTOP)
     }
 
-    /// Lets a frozen node go on (SIGCONT).
+    /// Resumes a frozen node with SIGCONT.
     ///
     /// # Errors
-    /// When there is no such node, or it does not run.
+    /// If the node does not exist or is not running.
     pub fn thaw(&mut self, node: usize) -> anyhow::Result<()> {
         self.node(node)?.signal(Signal::SIGCONT)
     }
 
-    /// Waits until every node answers, each knows all the others, and every partition has a leader and
-    /// all its replicas in sync.
+    /// Waits until every node knows all others, and every partition has a leader and all its replicas in
+    /// sync.
     ///
     /// # Errors
-    /// When that takes too long.
+    /// If the timeout elapses.
     pub async fn healthy(&self) -> anyhow::Result<()> {
         Self::healthy_at(self.nodes.iter().map(|node| node.address).collect()).await
     }
 
     async fn healthy_at(addresses: Vec<Address>) -> anyhow::Result<()> {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + HEALTH_TIMEOUT;
         for address in &addresses {
-            while !is_whole(address.broker(), addresses.len()).await? {
+            while !is_in_sync(address.broker(), addresses.len()).await? {
                 if tokio::time::Instant::now() > deadline {
-                    bail!("Kafka's node {} is not healthy within {} s", address.id, PATIENCE.as_secs());
+                    bail!("Kafka node {} is not healthy after {} s", address.id, HEALTH_TIMEOUT.as_secs());
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -123,21 +128,21 @@ impl Cluster {
         Ok(())
     }
 
-    /// Resolves with the reason when a node ends although nobody stopped it.
+    /// Waits for the unexpected end of a node and returns its reason.
     pub async fn ended(&mut self) -> anyhow::Error {
         select_all(self.nodes.iter_mut().map(|node| Box::pin(node.ended()))).await.0
     }
 
-    /// Stops the nodes and waits until they have written what they had.
+    /// Stops the nodes and waits until they have written their data.
     ///
     /// # Errors
-    /// When a node cannot be waited for.
+    /// If a node does not end and cannot be killed.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         join_all(self.nodes.iter_mut().map(Node::stop)).await.into_iter().collect()
     }
 
     fn node(&mut self, node: usize) -> anyhow::Result<&mut Node> {
-        self.nodes.get_mut(node).with_context(|| format!("there is no node {node}"))
+        self.nodes.get_mut(node).with_context(|| format!("node {node} does not exist"))
     }
 }
 
@@ -145,24 +150,24 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.nodes.clear();
         if let Some(folder) = &self.temporary {
-            // What is not removed now is removed by a later run.
+            // A later run removes the rest.
             let _ = std::fs::remove_dir_all(folder);
         }
     }
 }
 
-/// Whether this broker answers and knows of so many, with every partition whole.
-async fn is_whole(broker: String, size: usize) -> anyhow::Result<bool> {
-    // A client of its own each time: one that knows the others would ask any of them.
+/// Returns true if this broker knows `size` brokers and every partition is in sync.
+async fn is_in_sync(broker: String, size: usize) -> anyhow::Result<bool> {
+    // A new client each time, since a client that knows all brokers would request from any of them.
     let client: BaseConsumer = ClientConfig::new().set("bootstrap.servers", broker).create()?;
-    let whole = move |metadata: Metadata| {
+    let in_sync = move |metadata: Metadata| {
         let mut partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions);
         metadata.brokers().len() == size
             && partitions.all(|partition| {
                 partition.leader() >= 0 && partition.isr().len() == partition.replicas().len()
             })
     };
-    let answer =
-        tokio::task::spawn_blocking(move || client.fetch_metadata(None, Duration::from_secs(1)).map(whole));
-    Ok(answer.await?.unwrap_or(false))
+    let response =
+        tokio::task::spawn_blocking(move || client.fetch_metadata(None, Duration::from_secs(1)).map(in_sync));
+    Ok(response.await?.unwrap_or(false))
 }

@@ -125,7 +125,8 @@ pub async fn fetch() -> anyhow::Result<()> {
 }
 
 async fn run(command: &mut Command, step: &str) -> anyhow::Result<()> {
-    let output = command.output().await.with_context(|| format!("failed to {step}: the program is missing"))?;
+    let output =
+        command.output().await.with_context(|| format!("failed to {step}: the program is missing"))?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stdout);
         bail!("failed to {step}: {}", text.lines().next().unwrap_or_default());

@@ -4,9 +4,11 @@
 #![allow(clippy::disallowed_methods, reason = "the rule is for services, not for tests")]
 
 pub mod access;
+pub mod api_page;
 pub mod breaking;
 pub mod broker;
 pub mod bus;
+mod child;
 pub mod client;
 pub mod collector;
 pub mod contract;
@@ -21,11 +23,9 @@ pub mod issuer;
 pub mod kafka;
 pub mod keycloak;
 pub mod livekit;
-mod child;
-pub mod api_page;
 pub mod ports;
-mod samples;
 pub mod postgres;
+mod samples;
 pub mod service;
 pub mod signals;
 pub mod statements;

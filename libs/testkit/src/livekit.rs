@@ -1,5 +1,5 @@
-//! A media server as services see it: it answers as LiveKit's `RoomService` does, remembers what it is told, and signs
-//! what it tells. And a real one, with its own client.
+//! LiveKit for tests: a fake that responds as `RoomService` does, records calls and signs webhooks, and a
+//! real server with a real client.
 
 mod programs;
 mod real;
@@ -11,33 +11,33 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-pub use self::programs::{fetch, fetch_browser_client, browser_client, server};
+pub use self::programs::{browser_client, fetch, fetch_browser_client, server};
 pub use self::real::{Participant, RealLiveKit};
 use crate::faults::{Call, Fault, FaultProxy};
 
-/// Where clients find it, says the configuration.
+/// The configured URL for clients of the fake.
 pub const URL: &str = "wss://media.example.org/rtc";
 pub const KEY: &str = "APIkey";
 pub const SECRET: &str = "a secret that is long enough for LiveKit";
 
 const SERVICE: &str = "/twirp/livekit.RoomService/";
 
-/// The peer. It stops when dropped.
+/// The fake. Dropping it stops the fake.
 pub struct LiveKit(FaultProxy);
 
 impl LiveKit {
-    /// One with whose rooms all is well.
+    /// Starts a fake that accepts every call.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If the fake does not start.
     pub fn start() -> Self {
-        let peer = FaultProxy::start("http://127.0.0.1:1");
-        peer.on("/", Fault::Respond(200, "OK".to_owned()));
-        peer.on(SERVICE, Fault::Respond(200, "{}".to_owned()));
-        Self(peer)
+        let proxy = FaultProxy::start("http://127.0.0.1:1");
+        proxy.on("/", Fault::Respond(200, "OK".to_owned()));
+        proxy.on(SERVICE, Fault::Respond(200, "{}".to_owned()));
+        Self(proxy)
     }
 
-    /// What a service is told of it.
+    /// Returns the settings of a service that uses the fake.
     pub fn settings(&self) -> [(&'static str, String); 4] {
         [
             ("LIVEKIT_URL", URL.to_owned()),
@@ -47,49 +47,49 @@ impl LiveKit {
         ]
     }
 
-    /// How it fails, and every call.
+    /// Returns the proxy, which injects faults and records calls.
     pub fn faults(&self) -> &FaultProxy {
         &self.0
     }
 
-    /// Answers the next calls of a method with an error, as twirp writes one.
+    /// Responds to the next `count` calls of a method with a Twirp error.
     pub fn refuse(&self, count: usize, method: &str, status: u16, code: &str) {
-        let answer = json!({"code": code, "msg": "as a test asks for"});
-        self.0.next(count, format!("{SERVICE}{method}"), Fault::Respond(status, answer.to_string()));
+        let error = json!({"code": code, "msg": "injected by a test"});
+        self.0.next(count, format!("{SERVICE}{method}"), Fault::Respond(status, error.to_string()));
     }
 
-    /// Answers from now on that these are in every room: identity and `sid`.
-    pub fn seat(&self, participants: &[(String, &str)]) {
-        let seated = participants.iter().map(|(identity, sid)| {
+    /// Sets the participants of every room, each with identity and `sid`.
+    pub fn set_participants(&self, participants: &[(String, &str)]) {
+        let entries = participants.iter().map(|(identity, sid)| {
             json!({"sid": sid, "identity": identity, "state": "ACTIVE", "joined_at": "1", "kind": "STANDARD"})
         });
-        let answer = json!({"participants": seated.collect::<Vec<_>>()});
-        self.0.on(format!("{SERVICE}ListParticipants"), Fault::Respond(200, answer.to_string()));
+        let response = json!({"participants": entries.collect::<Vec<_>>()});
+        self.0.on(format!("{SERVICE}ListParticipants"), Fault::Respond(200, response.to_string()));
     }
 
-    /// Every call of a method that concerns a room.
+    /// Returns every call of a method for a room.
     pub fn calls(&self, method: &str, room: &str) -> Vec<Call> {
         let calls = self.0.calls(format!("{SERVICE}{method}")).into_iter();
         calls.filter(|call| call.body["room"] == room).collect()
     }
 }
 
-/// The `Authorization` of a webhook with this body, as it signs one now.
+/// Returns the `Authorization` of a webhook with this body, signed now.
 pub fn sign(body: &[u8]) -> String {
     let now = OffsetDateTime::now_utc().unix_timestamp();
     sign_as(&json!({"iss": KEY, "nbf": now, "exp": now + 300, "sha256": sha256(body)}), SECRET)
 }
 
-/// The same, with claims of a test's own, signed by this secret.
+/// Returns an `Authorization` with any claims, signed by any secret.
 ///
 /// # Panics
-/// When they cannot be signed.
+/// If the claims cannot be signed.
 pub fn sign_as(claims: &Value, secret: &str) -> String {
     let key = EncodingKey::from_secret(secret.as_bytes());
     jsonwebtoken::encode(&Header::new(Algorithm::HS256), claims, &key).expect("a token")
 }
 
-/// Of a body, as a webhook's token has it.
+/// Returns the hash of a body in the encoding of webhook tokens.
 pub fn sha256(body: &[u8]) -> String {
     BASE64_STANDARD.encode(digest(&SHA256, body))
 }

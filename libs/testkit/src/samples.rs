@@ -1,18 +1,18 @@
-//! What a schema lets through, at its edges: whoever relies on a document must be able to take all of it.
+//! Sample values of a JSON schema at its limits. A consumer of a document must accept all of them.
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::breaking::{choices, kinds, list, members, merged};
 
-/// Of a text that has no bound.
-const LONG: u64 = 5_000;
+/// Length of the longest sample of a text without `maxLength`.
+const UNBOUNDED_TEXT_LENGTH: u64 = 5_000;
 
-/// Values that fit a schema of `document`: an ordinary one, then one for each edge of each of its members. Ids in it
-/// are anybody's, and others each time.
+/// Returns valid values of a schema in `document`: an ordinary one, then one for each limit of each
+/// member. Ids are random.
 ///
 /// # Panics
-/// When a pattern is not known here.
+/// If the schema has an unknown pattern.
 pub(crate) fn values(document: &Value, schema: &Value) -> Vec<Value> {
     let schema = merged(document, schema);
     if let Some(constant) = schema.get("const") {
@@ -43,7 +43,7 @@ fn of_kind(document: &Value, schema: &Value, kind: &str) -> Vec<Value> {
     }
 }
 
-/// The first of the [`values`], without the others, of which there are many where members have members.
+/// Returns the first of the [`values`] without computing all of them. Nested schemas have many.
 fn ordinary(document: &Value, schema: &Value) -> Value {
     let schema = merged(document, schema);
     if let Some(choice) = choices(&schema).next() {
@@ -51,20 +51,20 @@ fn ordinary(document: &Value, schema: &Value) -> Value {
     }
     let kinds = kinds(&schema);
     match kinds.into_iter().find(|kind| *kind != "null") {
-        Some("object") => Value::Object(all(document, &schema)),
-        Some("array") => json!(vec![ordinary(document, &schema["items"]); at_least(&schema).max(1)]),
+        Some("object") => Value::Object(all_members(document, &schema)),
+        Some("array") => json!(vec![ordinary(document, &schema["items"]); min_items(&schema).max(1)]),
         _ => values(document, &schema).into_iter().next().unwrap_or_default(),
     }
 }
 
-/// Every member, each with an ordinary value.
-fn all(document: &Value, schema: &Value) -> Map<String, Value> {
+/// Returns an object with an ordinary value of every member.
+fn all_members(document: &Value, schema: &Value) -> Map<String, Value> {
     let members = members(&schema["properties"]);
     members.map(|(name, schema)| (name.clone(), ordinary(document, schema))).collect()
 }
 
-fn at_least(array: &Value) -> usize {
-    array["minItems"].as_u64().map_or(0, |length| usize::try_from(length).expect("of an array"))
+fn min_items(array: &Value) -> usize {
+    array["minItems"].as_u64().map_or(0, |length| usize::try_from(length).expect("a length of an array"))
 }
 
 fn integers(schema: &Value) -> Vec<Value> {
@@ -98,51 +98,53 @@ fn texts(schema: &Value) -> Vec<Value> {
         None => {}
         Some("^[A-Z]{3}$") => return vec![json!("RUB"), json!("AAA"), json!("ZZZ")],
         Some("^[0-9A-Za-z]{12}$") => return vec![json!("7Gq2ZkX0aBcd"), json!("000000000000")],
-        Some(pattern) => panic!("{pattern} needs values here"),
+        Some(pattern) => panic!("no samples for the pattern {pattern}"),
     }
-    let of = |text: &str, length: u64| json!(text.repeat(usize::try_from(length).expect("of a text")));
+    let repeat =
+        |text: &str, length: u64| json!(text.repeat(usize::try_from(length).expect("a length of a text")));
     let shortest = schema["minLength"].as_u64().unwrap_or(0);
-    let longest = schema["maxLength"].as_u64().unwrap_or(LONG);
+    let longest = schema["maxLength"].as_u64().unwrap_or(UNBOUNDED_TEXT_LENGTH);
     vec![
-        of("Ж", 7.clamp(shortest, longest)),
-        of(" ", shortest),
-        // Of four bytes each, and of six when it is escaped.
-        of("\u{1f3e0}", longest),
-        of("\u{1}", longest),
+        repeat("Ж", 7.clamp(shortest, longest)),
+        repeat(" ", shortest),
+        // A character of four bytes in UTF-8, and one of six bytes when escaped.
+        repeat("\u{1f3e0}", longest),
+        repeat("\u{1}", longest),
     ]
 }
 
 fn arrays(document: &Value, schema: &Value) -> Vec<Value> {
     let items = values(document, &schema["items"]);
     let ordinary = items.first().cloned().unwrap_or_default();
-    let of = |value: &Value, length: usize| json!(vec![value; length]);
-    let shortest = at_least(schema);
-    let longest =
-        schema["maxItems"].as_u64().map_or(200, |length| usize::try_from(length).expect("of an array"));
-    let edges = items.iter().map(|item| of(item, shortest.max(1)));
-    edges.chain([of(&ordinary, shortest), of(&ordinary, longest)]).collect()
+    let repeat = |value: &Value, length: usize| json!(vec![value; length]);
+    let shortest = min_items(schema);
+    let longest = schema["maxItems"]
+        .as_u64()
+        .map_or(200, |length| usize::try_from(length).expect("a length of an array"));
+    let limits = items.iter().map(|item| repeat(item, shortest.max(1)));
+    limits.chain([repeat(&ordinary, shortest), repeat(&ordinary, longest)]).collect()
 }
 
 fn objects(document: &Value, schema: &Value) -> Vec<Value> {
-    let all = || all(document, schema);
+    let all = || all_members(document, schema);
     let mut objects = vec![all()];
-    let (mut edge, mut at_last) = (all(), all());
-    edge.retain(|name, _| list(&schema["required"]).any(|required| required == name));
-    objects.push(edge);
+    let (mut object, mut last) = (all(), all());
+    object.retain(|name, _| list(&schema["required"]).any(|required| required == name));
+    objects.push(object);
     for (name, member) in members(&schema["properties"]) {
         for value in values(document, member).into_iter().skip(1) {
-            at_last.insert(name.clone(), value.clone());
-            edge = all();
-            edge.insert(name.clone(), value);
-            objects.push(edge);
+            last.insert(name.clone(), value.clone());
+            object = all();
+            object.insert(name.clone(), value);
+            objects.push(object);
         }
     }
-    objects.push(at_last);
-    // Contracts grow: a member that nobody knows yet, before and behind the others.
-    edge = Map::from_iter([("AAddedLater".to_owned(), json!({"Id": [null, 1.5, {"Version": "x"}]}))]);
-    edge.extend(all());
-    edge.insert("ZAddedLater".to_owned(), json!("\u{1f3e0}"));
-    objects.push(edge);
+    objects.push(last);
+    // Contracts grow: unknown members before and after the others.
+    object = Map::from_iter([("AAddedLater".to_owned(), json!({"Id": [null, 1.5, {"Version": "x"}]}))]);
+    object.extend(all());
+    object.insert("ZAddedLater".to_owned(), json!("\u{1f3e0}"));
+    objects.push(object);
     objects.into_iter().map(Value::Object).collect()
 }
 
@@ -152,12 +154,14 @@ mod tests {
 
     use super::values;
 
-    fn possible(schema: &Value) -> Vec<Value> {
+    fn samples(schema: &Value) -> Vec<Value> {
         values(&json!({"Level": {"type": "integer", "minimum": -2, "maximum": 9}}), schema)
     }
 
+    /// RULE-ALL-067: the samples contain each member at each limit, absent optional members, and unknown
+    /// members.
     #[test]
-    fn each_edge_of_each_member_is_there() {
+    fn samples_contain_each_limit_of_each_member() {
         let shelf = json!({
             "type": "object",
             "required": ["Level"],
@@ -167,9 +171,9 @@ mod tests {
                 "Kind": {"enum": ["Open", "Closed"], "type": "string"},
             },
         });
-        let shelves = possible(&shelf);
-        assert!(shelves.contains(&json!({"Level": 1})), "what is not required is left out");
-        for (member, edge) in [
+        let shelves = samples(&shelf);
+        assert!(shelves.contains(&json!({"Level": 1})), "optional members are absent");
+        for (member, limit) in [
             ("Level", json!(-2)),
             ("Level", json!(9)),
             ("Label", json!("")),
@@ -177,17 +181,18 @@ mod tests {
             ("Label", Value::Null),
             ("Kind", json!("Closed")),
         ] {
-            assert!(shelves.iter().any(|shelf| shelf[member] == edge), "{member}: {edge}");
+            assert!(shelves.iter().any(|shelf| shelf[member] == limit), "{member}: {limit}");
         }
         assert!(
             shelves.iter().any(|shelf| !shelf["AAddedLater"].is_null() && !shelf["ZAddedLater"].is_null())
         );
     }
 
+    /// RULE-ALL-067: the samples of `allOf` have the members of all parts.
     #[test]
-    fn what_several_shapes_make_up_has_the_members_of_all() {
+    fn samples_of_all_of_have_the_members_of_each_part() {
         let part = |member: &str| json!({"type": "object", "required": [member], "properties": {member: {"type": "boolean"}}});
-        let whole = possible(&json!({"allOf": [part("IsHigh"), part("IsWide")]}));
+        let whole = samples(&json!({"allOf": [part("IsHigh"), part("IsWide")]}));
         assert_eq!(whole[0], json!({"IsHigh": true, "IsWide": true}));
         assert!(whole.contains(&json!({"IsHigh": true, "IsWide": false})));
     }

@@ -1,4 +1,4 @@
-//! A service, really running: its own database, its own ports, the shared broker and issuer.
+//! A running service with its own database and ports. Broker and issuer are shared.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ use crate::issuer::{Claims, Issuer};
 use crate::keycloak::{self, Realm};
 use crate::{contract, database, eventually, required};
 
-/// A running service. It stops when dropped.
+/// A running service. Dropping it stops the service.
 pub struct Running {
     pub name: &'static str,
     pub database_url: String,
@@ -24,25 +24,26 @@ pub struct Running {
     topics: Vec<String>,
 }
 
-/// The issuer that all services under test believe: the Keycloak that `KEYCLOAK_URL` names, or one of the tests' own.
+/// Returns the issuer of all services under test: the Keycloak at `KEYCLOAK_URL`, or a new issuer.
 ///
 /// # Panics
-/// When it cannot be started.
+/// If the issuer does not start.
 pub fn issuer() -> &'static Issuer {
     static ISSUER: OnceLock<Issuer> = OnceLock::new();
     ISSUER.get_or_init(|| match required(keycloak::URL_VARIABLE) {
         Ok(url) => Issuer::from_realm(Realm::new(&url)).expect("an issuer"),
-        // It is served until the process ends.
+        // Leaked, since the issuer serves until the process ends.
         Err(_) => Issuer::clone(Box::leak(Box::new(Issuer::start().expect("an issuer")))),
     })
 }
 
 impl Running {
-    /// Starts a service in both roles, with `settings` over the defaults, on threads of its own, since
-    /// it may serve tests whose runtimes come and go.
+    /// Starts a service in both roles. `settings` override the defaults.
+    ///
+    /// The service has its own threads, since it may outlive the runtime of the test that starts it.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If the service does not start.
     pub fn start<S: Service>(settings: &[(&str, &str)]) -> Self {
         let settings: HashMap<String, String> =
             settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -56,7 +57,7 @@ impl Running {
                 if let Some(process) = process
                     && let Err(error) = process.finished().await
                 {
-                    eprintln!("{} ended: {error:#}", S::NAME);
+                    eprintln!("{} stopped: {error:#}", S::NAME);
                 }
             });
         });
@@ -66,61 +67,61 @@ impl Running {
             .unwrap_or_else(|error| panic!("{}: {error:#}", S::NAME))
     }
 
-    /// A person with an id of their own.
+    /// Returns a new user id and a client with a token of that user.
     pub fn user(&self) -> (Uuid, Client) {
         let id = Uuid::from_u128(rand::random());
         (id, self.caller(&Claims::user(id)))
     }
 
-    /// Whoever `claims` speak for, at the public port.
+    /// Returns a client of the public port with a token of these claims.
     ///
     /// # Panics
-    /// When the token cannot be signed.
+    /// If the token cannot be signed.
     pub fn caller(&self, claims: &Claims) -> Client {
         self.bearer(&issuer().token(claims).expect("a token"))
     }
 
-    /// Whoever holds `token`, at the public port.
+    /// Returns a client of the public port with this token.
     pub fn bearer(&self, token: &str) -> Client {
         Client::new(self.public_url(), Some(token.to_owned()))
     }
 
-    /// Nobody in particular.
+    /// Returns a client of the public port without a token.
     pub fn guest(&self) -> Client {
         Client::new(self.public_url(), None)
     }
 
-    /// The service `client_id`, at the internal port.
+    /// Returns a client of the internal port with a token of the machine `client_id`.
     ///
     /// # Panics
-    /// When the token cannot be signed.
+    /// If the token cannot be signed.
     pub fn machine(&self, client_id: &str) -> Client {
         let token = issuer().token(&Claims::client(client_id)).expect("a token");
         Client::new(self.internal_url(), Some(token))
     }
 
-    /// Whoever holds `token`, or nobody, at the internal port.
+    /// Returns a client of the internal port, with this token if there is one.
     pub fn internal_client(&self, token: Option<String>) -> Client {
         Client::new(self.internal_url(), token)
     }
 
-    /// Whoever watches the service.
+    /// Returns a client of the admin port.
     pub fn operator(&self) -> Client {
         Client::new(format!("http://{}", self.endpoints.admin), None)
     }
 
-    /// The bus that it publishes to.
+    /// Returns the bus that the service publishes to.
     pub fn bus(&self) -> &'static Bus {
         Bus::shared(&self.topics)
     }
 
     /// Returns every event of `key` that the service has committed, in the order of [`Bus::events`].
     ///
-    /// Waits until the relay has emptied the outbox of the key and the reader has reached the end of the bus. An event too
-    /// many is therefore in the result.
+    /// Waits until the relay has published all rows of the key and the reader has reached the end of the
+    /// bus, so that unexpected events are in the result, too.
     ///
     /// # Panics
-    /// When the events do not arrive.
+    /// If the events do not arrive.
     pub async fn published(&self, key: impl ToString) -> Vec<Published> {
         let (sql, key) = (self.sql().await, key.to_string());
         eventually("the outbox to be published", async || {
@@ -132,10 +133,10 @@ impl Running {
         self.bus().events(&key)
     }
 
-    /// A connection to the service's own tables, for what no edge shows.
+    /// Connects to the service's schema, for data that no edge returns.
     ///
     /// # Panics
-    /// When there is none.
+    /// If the database cannot be reached.
     pub async fn sql(&self) -> tokio_postgres::Client {
         let client = database::connect(&self.database_url).await.expect("the database");
         let schema = format!("set search_path = {}", self.name);
@@ -143,23 +144,23 @@ impl Running {
         client
     }
 
-    /// Where people call it.
+    /// Returns the URL of the public port.
     ///
     /// # Panics
-    /// When it has no public port.
+    /// If the service has no public port.
     pub fn public_url(&self) -> String {
         format!("http://{}", self.endpoints.public.expect("a public port"))
     }
 
-    /// Whether other services call it.
+    /// Returns true if the service has an internal port.
     pub fn has_internal(&self) -> bool {
         self.endpoints.internal.is_some()
     }
 
-    /// Where other services call it.
+    /// Returns the URL of the internal port.
     ///
     /// # Panics
-    /// When it has no internal port.
+    /// If the service has no internal port.
     pub fn internal_url(&self) -> String {
         format!("http://{}", self.endpoints.internal.expect("an internal port"))
     }
@@ -180,9 +181,9 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
         let config = telemetry::Config::read(&mut env);
         env.finish(config).and_then(|config| telemetry::start("test", &config)).expect("telemetry")
     });
-    // Each service under test is a consumer group of its own on the shared broker.
+    // Each service under test has its own consumer groups on the shared broker.
     let group_suffix = format!(".{}", Uuid::from_u128(rand::random()).simple());
-    // A database that is named was another service's before: this one takes it over.
+    // With DATABASE_URL the test reuses a database, and its consumers continue from their offsets.
     let database_url = if let Some(url) = settings.get("DATABASE_URL") {
         url.clone()
     } else {
@@ -192,12 +193,12 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
     let loopback = "127.0.0.1:0".to_owned();
     for (name, value) in [
         ("DATABASE_URL", database_url.clone()),
-        // A machine that all tests share may stand still for seconds.
+        // Long timeouts, since a busy test machine may stall for seconds.
         ("DATABASE_WAIT_MS", "20000".to_owned()),
         ("DATABASE_STATEMENT_TIMEOUT_MS", "30000".to_owned()),
         ("KAFKA_BROKERS", required("KAFKA_BROKERS")?),
         ("KAFKA_FETCH_WAIT_MS", "50".to_owned()),
-        // The embedded broker lets a group wait for nearly so long when a member has left.
+        // The embedded broker delays a group by almost this time after a member has left.
         ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
         ("AUTH_ISSUER", issuer().url().to_owned()),
         ("PUBLIC_LISTEN", loopback.clone()),

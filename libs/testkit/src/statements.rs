@@ -1,4 +1,4 @@
-//! A relay before PostgreSQL that counts what a service asks.
+//! A proxy before PostgreSQL that counts the statements of a service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,89 +9,90 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
-/// The relay. It passes everything on as long as the runtime that it was started on.
+/// A counting proxy. It runs until the runtime of its start ends.
 pub struct StatementCounter {
     url: String,
-    counted: Arc<Counted>,
+    counters: Arc<Counters>,
 }
 
 #[derive(Default)]
-struct Counted {
+struct Counters {
     executed: AtomicUsize,
     prepared: AtomicUsize,
 }
 
 impl StatementCounter {
-    /// Starts one before the database at `url`.
+    /// Starts a proxy before the database at `url`.
     ///
     /// # Panics
-    /// When it does not start, or the URL names no host and port.
-    pub async fn before(url: &str) -> Self {
+    /// If the proxy does not start, or the URL has no host and port.
+    pub async fn start(url: &str) -> Self {
         let config: Config = url.parse().expect("a URL");
         let (Some(Host::Tcp(host)), Some(port)) = (config.get_hosts().first(), config.get_ports().first())
         else {
             panic!("a URL with a host and a port");
         };
-        let (server, counted) = (format!("{host}:{port}"), Arc::new(Counted::default()));
+        let (server, counters) = (format!("{host}:{port}"), Arc::new(Counters::default()));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
-        let (url, counting) = (url.replacen(&server, &address, 1), Arc::clone(&counted));
+        let (url, shared) = (url.replacen(&server, &address, 1), Arc::clone(&counters));
         tokio::task::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let (server, counted) = (server.clone(), Arc::clone(&counting));
-                // Whoever hangs up ends it for the other.
-                tokio::task::spawn(async move { relay(client, &server, &counted).await });
+                let (server, counters) = (server.clone(), Arc::clone(&shared));
+                // If one side disconnects, the proxy closes the connection to the other.
+                tokio::task::spawn(async move { forward(client, &server, &counters).await });
             }
         });
-        Self { url, counted }
+        Self { url, counters }
     }
 
-    /// Where a service finds it.
+    /// Returns the database URL for the service.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// How many statements have been executed so far.
+    /// Returns the number of executed statements.
     pub fn executed(&self) -> usize {
-        self.counted.executed.load(Ordering::Relaxed)
+        self.counters.executed.load(Ordering::Relaxed)
     }
 
-    /// How many were parsed anew: what a connection has prepared before is none.
+    /// Returns the number of parsed statements. A reused prepared statement is not parsed.
     pub fn prepared(&self) -> usize {
-        self.counted.prepared.load(Ordering::Relaxed)
+        self.counters.prepared.load(Ordering::Relaxed)
     }
 }
 
-async fn relay(client: TcpStream, server: &str, counted: &Counted) -> std::io::Result<()> {
+async fn forward(client: TcpStream, server: &str, counters: &Counters) -> std::io::Result<()> {
     let server = TcpStream::connect(server).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    let ((asking, mut answered), (mut answering, asked)) = (client.into_split(), server.into_split());
+    let ((requests, mut to_client), (mut responses, to_server)) = (client.into_split(), server.into_split());
     tokio::select! {
-        ended = copy(&mut answering, &mut answered) => ended.map(drop),
-        ended = pass_on(BufReader::new(asking), asked, counted) => ended,
+        ended = copy(&mut responses, &mut to_client) => ended.map(drop),
+        ended = forward_requests(BufReader::new(requests), to_server, counters) => ended,
     }
 }
 
-/// Passes on what a client says, message by message: the first has no type. StatementCounter are executed by `Execute` and by `Query`, and
-/// prepared by `Parse`.
-async fn pass_on(
-    mut asking: BufReader<OwnedReadHalf>,
-    mut asked: OwnedWriteHalf,
-    counted: &Counted,
+/// Forwards the messages of a client and counts them by type. The first message has no type.
+///
+/// `Execute` and `Query` execute a statement, `Parse` prepares one.
+async fn forward_requests(
+    mut requests: BufReader<OwnedReadHalf>,
+    mut to_server: OwnedWriteHalf,
+    counters: &Counters,
 ) -> std::io::Result<()> {
     let mut kind = None;
     loop {
-        let length = asking.read_u32().await?;
+        let length = requests.read_u32().await?;
         let mut message: Vec<u8> = kind.into_iter().chain(length.to_be_bytes()).collect();
-        // The length is counted in.
-        (&mut asking).take(u64::from(length).saturating_sub(4)).read_to_end(&mut message).await?;
+        // The length includes its own four bytes.
+        (&mut requests).take(u64::from(length).saturating_sub(4)).read_to_end(&mut message).await?;
         match kind {
-            Some(b'E' | b'Q') => counted.executed.fetch_add(1, Ordering::Relaxed),
-            Some(b'P') => counted.prepared.fetch_add(1, Ordering::Relaxed),
+            Some(b'E' | b'Q') => counters.executed.fetch_add(1, Ordering::Relaxed),
+            Some(b'P') => counters.prepared.fetch_add(1, Ordering::Relaxed),
             _ => 0,
         };
-        asked.write_all(&message).await?;
-        kind = Some(asking.read_u8().await?);
+        to_server.write_all(&message).await?;
+        kind = Some(requests.read_u8().await?);
     }
 }

@@ -1,6 +1,6 @@
-//! Each kind of change of a document, as one that breaks somebody or as one that does not.
+//! Each kind of change of a document, breaking or not.
 
-#![expect(clippy::unwrap_used, reason = "a table that does not fit its document fails the test")]
+#![expect(clippy::unwrap_used, reason = "a pointer without a target fails the test")]
 
 use serde_json::{Value, json};
 use testkit::breaking::changes;
@@ -57,7 +57,7 @@ fn asyncapi() -> Value {
     })
 }
 
-/// The document with another value at the pointer; `null` removes what is there.
+/// Returns the document with another value at the pointer. `null` removes the present value.
 fn with(mut document: Value, pointer: &str, value: Value) -> Value {
     let (parent, key) = pointer.rsplit_once('/').unwrap();
     let key = key.replace("~1", "/").replace("~0", "~");
@@ -81,14 +81,16 @@ fn broken(document: fn() -> Value, pointer: &str, value: Value) -> Vec<String> {
 const OPERATION: &str = "/paths/~1shelves~1{id}/put";
 const SCHEMAS: &str = "/components/schemas";
 
+/// RULE-ALL-064: a document does not break itself.
 #[test]
-fn nothing_has_changed_in_the_same_document() {
+fn identical_documents_have_no_breaking_change() {
     assert_eq!(changes(&openapi().to_string(), &openapi().to_string()), [""; 0]);
     assert_eq!(changes(&asyncapi().to_string(), &asyncapi().to_string()), [""; 0]);
 }
 
+/// RULE-ALL-064: documents may grow by addition.
 #[test]
-fn additions_break_nobody() {
+fn additions_are_not_breaking() {
     let optional = json!({"type": "string", "maxLength": 5});
     for (pointer, value) in [
         ("/paths/~1books".to_owned(), json!({"get": {"responses": {}}})),
@@ -126,18 +128,23 @@ fn additions_break_nobody() {
     assert_eq!(broken(asyncapi, "/channels/ShelfEmptied", json!({"address": "x"})), [""; 0]);
 }
 
+/// RULE-ALL-064, RULE-ALL-065: a released operation, parameter, status or code does not disappear.
 #[test]
-fn what_an_operation_loses_breaks_its_callers() {
+fn removal_from_an_operation_is_breaking() {
     for (part, value, why) in [
         ("", Value::Null, "operation is gone"),
-        ("/operationId", json!("change_shelf"), "called otherwise"),
-        ("/security/0", Value::Null, "{} does not let in"),
+        ("/operationId", json!("change_shelf"), "the operation id has changed"),
+        ("/security/0", Value::Null, "{} is no longer accepted"),
         ("/parameters/1", Value::Null, "?Sort: the parameter is gone"),
         ("/parameters/1/name", json!("Order"), "?Sort: the parameter is gone"),
         ("/parameters/1/required", json!(true), "?Sort: is required now"),
         ("/parameters/1/schema/enum/0", Value::Null, "?Sort: \"Name\" is gone"),
         ("/parameters/0/schema/type", json!("integer"), "?id: was"),
-        ("/parameters/-", json!({"name": "Page", "in": "query", "required": true}), "?Page is asked for now"),
+        (
+            "/parameters/-",
+            json!({"name": "Page", "in": "query", "required": true}),
+            "?Page is a new required parameter",
+        ),
         ("/requestBody/content", json!({"text/csv": {}}), "application/json is gone"),
         ("/responses/200", Value::Null, "200: the status is gone"),
         ("/responses/200/content/application~1json", Value::Null, "application/json is gone"),
@@ -155,8 +162,9 @@ fn what_an_operation_loses_breaks_its_callers() {
     assert!(moved.contains("put /shelves/{id}: the operation is gone"));
 }
 
+/// RULE-ALL-064: a request does not require more than the released document.
 #[test]
-fn a_request_must_not_be_asked_for_more() {
+fn stricter_request_is_breaking() {
     for (part, value, why) in [
         ("/Update/required/-", json!("Note"), "/Note: is required now"),
         ("/Update/properties/Note", Value::Null, "/Note: the member is gone"),
@@ -167,7 +175,7 @@ fn a_request_must_not_be_asked_for_more() {
         ("/Update/properties/Note/maxLength", json!(100), "maxLength was null and is 100"),
         ("/Update/properties/Name/pattern", json!("^a"), "pattern was null"),
         ("/Update/properties/Name/format", json!("uuid"), "format was null"),
-        ("/Update/properties/Name/enum", json!(["a"]), "/Name: takes only some values now"),
+        ("/Update/properties/Name/enum", json!(["a"]), "/Name: accepts only some values now"),
         ("/Update/properties/Books/maxItems", json!(5), "maxItems was 10 and is 5"),
         ("/Update/properties/Books/items/oneOf/0", Value::Null, "/Isbn: the member is gone"),
         ("/Update/properties/Books/items/oneOf/1/required/-", json!("Isbn"), "/Isbn: is required now"),
@@ -177,8 +185,9 @@ fn a_request_must_not_be_asked_for_more() {
     }
 }
 
+/// RULE-ALL-064: a response does not promise less than the released document.
 #[test]
-fn an_answer_must_not_promise_less() {
+fn weaker_response_is_breaking() {
     for (part, value, why) in [
         ("/Shelf/properties/Name", Value::Null, "/Name: the member is gone"),
         ("/Shelf/properties/Id/type", json!("integer"), "/Id: was"),
@@ -195,8 +204,9 @@ fn an_answer_must_not_promise_less() {
     }
 }
 
+/// RULE-ALL-064, RULE-ALL-065: a released topic does not disappear, and its events do not promise less.
 #[test]
-fn an_event_must_not_promise_less() {
+fn weaker_event_is_breaking() {
     let message = "/channels/ShelfFilled/messages/ShelfFilled";
     for (pointer, value, why) in [
         ("/channels/ShelfFilled".to_owned(), Value::Null, "the topic is gone"),
@@ -205,7 +215,7 @@ fn an_event_must_not_promise_less() {
         (format!("{SCHEMAS}/ShelfFilled/properties/Books/type"), json!("string"), "/Books: was"),
         (format!("{SCHEMAS}/ShelfFilled/required/0"), Value::Null, "/ShelfId: may be missing now"),
         (format!("{message}/headers/properties/ce_id"), Value::Null, "/ce_id: the member is gone"),
-        (format!("{message}/bindings/kafka/key/format"), Value::Null, "the key is another"),
+        (format!("{message}/bindings/kafka/key/format"), Value::Null, "the format of the key has changed"),
     ] {
         let breaks = broken(asyncapi, &pointer, value).join("\n");
         assert!(breaks.contains(why), "{pointer}: {breaks:?}");

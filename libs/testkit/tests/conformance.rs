@@ -1,6 +1,6 @@
-//! Holds `docs/conformance.md` to the tests: what it names exists, and every code has its row, and its words.
+//! Compares `docs/conformance.md` with the tests, the error codes and their messages.
 
-#![expect(clippy::unwrap_used, reason = "a repository that cannot be read fails the test")]
+#![expect(clippy::unwrap_used, reason = "an unreadable repository fails the test")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,14 +20,14 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
         let path = entry.unwrap().path();
         if path.is_dir() {
             found.extend(files(&path, extension));
-        } else if path.extension().is_some_and(|of| of == extension) {
+        } else if path.extension().is_some_and(|found| found == extension) {
             found.push(path);
         }
     }
     found
 }
 
-/// Every package of the workspace: its name and its folder.
+/// Returns name and folder of every package of the workspace.
 fn packages() -> Vec<(String, PathBuf)> {
     let mut packages = Vec::new();
     for group in ["libs", "libs/dev", "libs/testing", "services"] {
@@ -41,7 +41,9 @@ fn packages() -> Vec<(String, PathBuf)> {
     packages
 }
 
-/// Every test of the workspace, as `crate::file::name`; those of `thing/tests.rs` belong to the file `thing`.
+/// Returns every test of the workspace as `crate::file::name`.
+///
+/// The tests of `inbox/tests.rs` belong to the file `inbox`.
 fn tests() -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
     for (name, package) in packages() {
@@ -52,7 +54,7 @@ fn tests() -> BTreeSet<String> {
             let text = fs::read_to_string(&file).unwrap();
             let mut is_test = false;
             for line in text.lines().map(str::trim) {
-                if ["#[test]", "#[tokio::test", "#[actix_web::test"].iter().any(|of| line.starts_with(of)) {
+                if ["#[test]", "#[tokio::test", "#[actix_web::test"].iter().any(|attribute| line.starts_with(attribute)) {
                     is_test = true;
                 } else if let Some((_, rest)) = line.split_once("fn ") {
                     if is_test {
@@ -67,31 +69,31 @@ fn tests() -> BTreeSet<String> {
     tests
 }
 
-/// `a::b::c` in backticks.
+/// Returns each `a::b::c` in backticks.
 fn named(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2).filter(|text| text.split("::").count() == 3)
 }
 
 #[test]
-fn every_test_that_the_page_names_exists() {
+fn each_test_on_the_page_exists() {
     let (page, tests) = (page(), tests());
     let unknown: Vec<_> = page.lines().flat_map(named).filter(|name| !tests.contains(*name)).collect();
     assert!(unknown.is_empty(), "docs/conformance.md names tests that do not exist: {unknown:#?}");
 }
 
 #[test]
-fn every_row_of_the_page_names_a_test() {
+fn each_row_of_the_page_names_a_test() {
     let page = page();
     let rows = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Rule"));
-    let unproved: Vec<_> = rows.clone().filter(|row| named(row).next().is_none()).collect();
-    assert!(rows.count() > 20 && unproved.is_empty(), "rows without a test: {unproved:#?}");
+    let untested: Vec<_> = rows.clone().filter(|row| named(row).next().is_none()).collect();
+    assert!(rows.count() > 20 && untested.is_empty(), "rows without a test: {untested:#?}");
 }
 
 #[test]
-fn every_code_of_every_area_has_a_row() {
+fn each_error_code_has_a_row() {
     let page = page();
-    for area in fs::read_dir(root().join("services")).unwrap() {
-        let messages = fs::read_to_string(area.unwrap().path().join("messages/en.ftl")).unwrap();
+    for service in fs::read_dir(root().join("services")).unwrap() {
+        let messages = fs::read_to_string(service.unwrap().path().join("messages/en.ftl")).unwrap();
         let codes = messages.lines().filter_map(|line| line.split_once(" = ")).map(|(code, _)| code);
         for code in codes.filter(|code| code.chars().all(|c| c.is_ascii_uppercase() || c == '_')) {
             assert!(page.contains(&format!("`{code}`")), "{code} has no row in docs/conformance.md");
@@ -99,11 +101,11 @@ fn every_code_of_every_area_has_a_row() {
     }
 }
 
-/// Errors: every message, with all that it says, is there in every language.
+/// RULE-ALL-010: the message files of all languages have the same messages.
 #[test]
-fn every_message_is_there_in_every_language() {
-    let areas = fs::read_dir(root().join("services")).unwrap().map(|area| area.unwrap().path());
-    for folder in areas.chain([root().join("libs/web")]) {
+fn languages_have_the_same_messages() {
+    let services = fs::read_dir(root().join("services")).unwrap().map(|service| service.unwrap().path());
+    for folder in services.chain([root().join("libs/web")]) {
         let [english, russian] = ["en", "ru"].map(|language| {
             let messages = fs::read_to_string(folder.join(format!("messages/{language}.ftl"))).unwrap();
             let names = messages.lines().filter_map(|line| line.split_once(" = "));

@@ -1,6 +1,6 @@
-//! A cluster of three keeps what it has acknowledged while one node is killed or frozen, and heals.
+//! A cluster of three nodes keeps acknowledged messages while one node is killed or frozen.
 
-#![expect(clippy::unwrap_used, reason = "a cluster that cannot be set up fails the test")]
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use testkit::kafka::Cluster;
 
-const TOPIC: &str = "kept";
+const TOPIC: &str = "retained";
 
 async fn send(producer: &FutureProducer, payload: &str) {
     let record = FutureRecord::to(TOPIC).key("key").payload(payload);
@@ -20,7 +20,7 @@ async fn send(producer: &FutureProducer, payload: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
-async fn three_nodes_survive_the_loss_of_one_and_heal() {
+async fn cluster_of_three_survives_the_loss_of_one_node() {
     let mut cluster = Cluster::start_temporary(3).await.unwrap();
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", cluster.bootstrap_servers());
@@ -28,7 +28,7 @@ async fn three_nodes_survive_the_loss_of_one_and_heal() {
     let topic = NewTopic::new(TOPIC, 3, TopicReplication::Fixed(-1));
     admin.create_topics(&[topic], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
     cluster.healthy().await.unwrap();
-    // A frozen leader is not waited for as long as is usual.
+    // Short timeouts, since the client waits for a frozen leader.
     let producer: FutureProducer =
         config.clone().set("request.timeout.ms", "2000").set("socket.timeout.ms", "5000").create().unwrap();
     send(&producer, "with all").await;
@@ -45,6 +45,6 @@ async fn three_nodes_survive_the_loss_of_one_and_heal() {
 
     let consumer: BaseConsumer = config.set("group.id", "test").create().unwrap();
     let end = |partition| consumer.fetch_watermarks(TOPIC, partition, Duration::from_secs(10)).unwrap().1;
-    let kept: i64 = (0..3).map(end).sum();
-    assert!(kept >= 3, "{kept} of 3 messages are left");
+    let retained: i64 = (0..3).map(end).sum();
+    assert!(retained >= 3, "{retained} of 3 messages are left");
 }

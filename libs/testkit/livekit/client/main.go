@@ -1,6 +1,6 @@
-// Somebody in a call, by LiveKit's own client. They connect with the token that they were given, publish what their first
-// argument names (microphone or camera), and say on standard output what becomes of it, a line each. They leave when their
-// standard input ends.
+// A participant of a call, with LiveKit's own client. It connects with the token in the
+// environment, publishes the source in its first argument (microphone or camera), and prints each
+// event as a line. It leaves when its standard input ends.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/pion/webrtc/v4"
 )
 
-// Bits a second of the silence that is published.
+// Bitrate of the published empty samples, in bits per second.
 const bitrate = 32_000
 
 var output sync.Mutex
@@ -23,17 +23,17 @@ var output sync.Mutex
 func main() {
 	room, err := lksdk.ConnectToRoomWithToken(os.Getenv("LIVEKIT_URL"), os.Getenv("LIVEKIT_TOKEN"), &lksdk.RoomCallback{
 		OnDisconnectedWithReason: func(reason lksdk.DisconnectionReason) {
-			say("disconnected: %s", reason)
+			report("disconnected: %s", reason)
 			os.Exit(0)
 		},
-		OnReconnected:       func() { say("reconnected") },
-		ParticipantCallback: lksdk.ParticipantCallback{OnTrackSubscribed: hear},
+		OnReconnected:       func() { report("reconnected") },
+		ParticipantCallback: lksdk.ParticipantCallback{OnTrackSubscribed: receive},
 	})
 	if err != nil {
-		say("refused: %v", err)
+		report("refused: %v", err)
 		os.Exit(1)
 	}
-	say("connected")
+	report("connected")
 	go publish(room)
 	io.Copy(io.Discard, os.Stdin)
 	room.Disconnect()
@@ -49,10 +49,10 @@ func publish(room *lksdk.Room) {
 		}
 	}
 	if err != nil {
-		say("not published: %v", err)
+		report("not published: %v", err)
 		return
 	}
-	say("published")
+	report("published")
 }
 
 func published(arguments []string) (webrtc.RTPCodecCapability, livekit.TrackSource, error) {
@@ -67,14 +67,14 @@ func published(arguments []string) (webrtc.RTPCodecCapability, livekit.TrackSour
 	return webrtc.RTPCodecCapability{}, livekit.TrackSource_UNKNOWN, errors.New("neither microphone nor camera")
 }
 
-// Says who is heard as soon as something of them has arrived.
-func hear(track *webrtc.TrackRemote, _ *lksdk.RemoteTrackPublication, of *lksdk.RemoteParticipant) {
+// Prints the sender of a track after its first packet.
+func receive(track *webrtc.TrackRemote, _ *lksdk.RemoteTrackPublication, sender *lksdk.RemoteParticipant) {
 	if _, _, err := track.ReadRTP(); err == nil {
-		say("hears %s", of.Identity())
+		report("receives %s", sender.Identity())
 	}
 }
 
-func say(format string, arguments ...any) {
+func report(format string, arguments ...any) {
 	output.Lock()
 	defer output.Unlock()
 	fmt.Printf(format+"\n", arguments...)

@@ -1,4 +1,4 @@
-//! One node of a cluster: its folder, its settings, its process.
+//! A node of a cluster: its folder, settings and process.
 
 use std::fs::OpenOptions;
 use std::net::{IpAddr, SocketAddr};
@@ -14,12 +14,12 @@ use crate::child::Server;
 use crate::ports;
 use crate::signals::Signal;
 
-/// Names every cluster there will ever be here: 16 bytes in base64.
-const CLUSTER: &str = "bG9jYWwtZGV2LXN0YWNrMA";
-/// Of several nodes that stop together the last ones have no quorum left to take their leave of.
-const STOP: Duration = Duration::from_secs(15);
+/// The id of all clusters: 16 bytes in base64.
+const CLUSTER_ID: &str = "bG9jYWwtZGV2LXN0YWNrMA";
+/// Timeout of a regular end. When all nodes stop together, the last ones have no quorum and do not end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Where a node listens.
+/// The addresses of a node.
 #[derive(Clone, Copy)]
 pub(super) struct Address {
     pub(super) id: u16,
@@ -29,7 +29,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Two ports that are free at this moment.
+    /// Chooses two free ports.
     pub(super) fn choose(id: u16, host: IpAddr) -> anyhow::Result<Self> {
         Ok(Self { id, host, port: ports::free()?, controller: ports::free()? })
     }
@@ -42,7 +42,7 @@ impl Address {
         format!("{}@{}", self.id, self.quorum())
     }
 
-    /// Where the other nodes find it.
+    /// Returns the address for the other nodes.
     fn quorum(self) -> SocketAddr {
         SocketAddr::new(self.host, self.controller)
     }
@@ -51,12 +51,12 @@ impl Address {
 pub(super) struct Node {
     pub(super) address: Address,
     folder: PathBuf,
-    /// `None`: it was killed or stopped.
+    /// `None` after the node was killed or stopped.
     process: Option<Server>,
 }
 
 impl Node {
-    /// Writes its settings, formats its storage if that is new, and starts it.
+    /// Writes the settings, formats new storage, and starts the node.
     pub(super) async fn create(folder: &Path, address: Address, all: &[Address]) -> anyhow::Result<Self> {
         let folder = folder.join(format!("node-{}", address.id));
         std::fs::create_dir_all(&folder)?;
@@ -65,16 +65,20 @@ impl Node {
         if !node.folder.join("data/meta.properties").exists() {
             let mut format = node.java()?;
             format
-                .args(["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c"])
+                .args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"])
                 .arg(node.folder.join("server.properties"));
-            ensure!(format.status().await?.success(), "Kafka's storage could not be made: {}", node.words());
+            ensure!(
+                format.status().await?.success(),
+                "failed to format Kafka's storage: {}",
+                node.last_log_line()
+            );
         }
         node.start()?;
         Ok(node)
     }
 
     pub(super) fn start(&mut self) -> anyhow::Result<()> {
-        ensure!(self.process.is_none(), "node {} runs already", self.address.id);
+        ensure!(self.process.is_none(), "node {} is already running", self.address.id);
         let classes = classes()?;
         let read_or_write = if classes.exists() { "SharedArchiveFile" } else { "ArchiveClassesAtExit" };
         let mut server = self.java()?;
@@ -84,11 +88,11 @@ impl Node {
     }
 
     pub(super) async fn kill(&mut self) -> anyhow::Result<()> {
-        self.process.take().context("it does not run")?.kill().await
+        self.process.take().context("the node is not running")?.kill().await
     }
 
     pub(super) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let process = self.process.as_ref().context("it does not run")?;
+        let process = self.process.as_ref().context("the node is not running")?;
         process.signal(signal).with_context(|| format!("node {}", self.address.id))
     }
 
@@ -96,10 +100,10 @@ impl Node {
         if self.process.is_none() {
             return Ok(());
         }
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.signal(Signal::SIGTERM);
         let Some(mut process) = self.process.take() else { return Ok(()) };
-        match tokio::time::timeout(STOP, process.wait()).await {
+        match tokio::time::timeout(STOP_TIMEOUT, process.wait()).await {
             Ok(_) => Ok(()),
             Err(_) => process.kill().await,
         }
@@ -109,7 +113,11 @@ impl Node {
         match &mut self.process {
             Some(process) => match process.wait().await {
                 Ok(status) => {
-                    anyhow::anyhow!("Kafka's node {} ended ({status}): {}", self.address.id, self.words())
+                    anyhow::anyhow!(
+                        "Kafka node {} ended ({status}): {}",
+                        self.address.id,
+                        self.last_log_line()
+                    )
                 }
                 Err(error) => error.into(),
             },
@@ -117,7 +125,7 @@ impl Node {
         }
     }
 
-    /// A command that runs the program of Kafka that it is given, and logs into the node's folder.
+    /// Returns a Java command that logs into the node's folder. The caller adds the class to run.
     fn java(&self) -> anyhow::Result<Command> {
         let log = OpenOptions::new().create(true).append(true).open(self.log())?;
         let mut java = Command::new("java");
@@ -133,17 +141,19 @@ impl Node {
         self.folder.join("server.log")
     }
 
-    /// The last line of its log and where the others are.
-    fn words(&self) -> String {
+    /// Returns the last line of the log and the path of the log.
+    fn last_log_line(&self) -> String {
         let text = std::fs::read_to_string(self.log()).unwrap_or_default();
         let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         format!("{line} (see {})", self.log().display())
     }
 }
 
-/// As in production where it matters: no topic by accident, three replicas of which two must have a
-/// message, where there are three nodes. Otherwise quick: nobody waits for members that may join, nor
-/// for long for those that are dead.
+/// Returns the settings of a node.
+///
+/// Durability is as in production: no automatic topics, and with three nodes three replicas, of which two
+/// must have a message. Timeouts are short: groups do not wait for further members, and dead members are
+/// detected soon.
 fn settings(folder: &Path, address: Address, all: &[Address]) -> String {
     let voters: Vec<_> = all.iter().copied().map(Address::voter).collect();
     let replicas = all.len().min(3);

@@ -61,7 +61,11 @@ impl Realm {
             return Ok(token.clone());
         }
         let request = async {
-            if claims.aud == PLATFORM { self.user_token(claims).await } else { self.machine_token(claims).await }
+            if claims.aud == PLATFORM {
+                self.user_token(claims).await
+            } else {
+                self.machine_token(claims).await
+            }
         };
         // A separate thread, since the caller's runtime cannot run a blocking call.
         let token = std::thread::scope(|scope| {

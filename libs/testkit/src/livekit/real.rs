@@ -1,4 +1,4 @@
-//! A real server of a test's own, and people who are connected to it.
+//! A real LiveKit server of a test, and participants that are connected to it.
 
 use std::net::UdpSocket;
 use std::process::Stdio;
@@ -13,38 +13,39 @@ use super::{KEY, SECRET, programs};
 use crate::child::Server;
 use crate::{TIMEOUT, ports};
 
-/// A server. It ends when dropped.
+/// A server. Dropping it kills the server.
 pub struct RealLiveKit {
     port: u16,
-    /// For media.
+    /// Ports for media.
     tcp: u16,
     udp: u16,
     server: Option<Server>,
 }
 
 impl RealLiveKit {
-    /// One that does not run yet: it is told where its webhooks go when it starts.
+    /// Chooses the ports of a server. [`Self::start`] starts it, since its settings contain the URL of the
+    /// webhooks.
     ///
     /// # Errors
-    /// When there are no free ports.
+    /// If there are no free ports.
     pub fn new() -> anyhow::Result<Self> {
-        // Any of those that `ports` gives is claimed by a socket for datagrams.
+        // Not from `ports`, which claims each port by a UDP socket.
         let udp = UdpSocket::bind(("127.0.0.1", 0))?.local_addr()?.port();
         Ok(Self { port: ports::free()?, tcp: ports::free()?, udp, server: None })
     }
 
-    /// Where it answers.
+    /// Returns the URL of the server.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Starts it, or starts it again where it was; what it tells goes to this address.
+    /// Starts or restarts the server on its ports. It sends webhooks to this URL.
     ///
     /// # Errors
-    /// When there is none on this machine.
+    /// If the program is missing.
     pub fn start(&mut self, webhooks: &str) -> anyhow::Result<()> {
-        let program = programs::server().context("no livekit-server here: `cargo dev livekit` brings one")?;
-        // JSON is YAML, too. A machine may have no other address than its loopback's.
+        let program = programs::server().context("`livekit-server` is missing: run `cargo dev livekit`")?;
+        // JSON is valid YAML. A machine may have no address but its loopback address.
         let config = json!({
             "port": self.port, "keys": {KEY: SECRET}, "webhook": {"api_key": KEY, "urls": [webhooks]},
             "rtc": {"tcp_port": self.tcp, "udp_port": self.udp, "enable_loopback_candidate": true},
@@ -56,10 +57,10 @@ impl RealLiveKit {
         Ok(())
     }
 
-    /// Ends it as a failing machine would.
+    /// Kills the server, as a failing machine would.
     ///
     /// # Errors
-    /// When it cannot be killed.
+    /// If the server cannot be killed.
     pub async fn kill(&mut self) -> anyhow::Result<()> {
         match self.server.take() {
             Some(server) => server.kill().await,
@@ -68,72 +69,72 @@ impl RealLiveKit {
     }
 }
 
-/// Somebody who is connected, or was: LiveKit's own client, as a process that goes with this value.
+/// A participant: a process of LiveKit's client. Dropping it kills the process.
 pub struct Participant {
     process: Child,
-    /// They leave when it is closed.
+    /// The participant leaves when this input is closed.
     input: Option<ChildStdin>,
-    said: Lines<BufReader<ChildStdout>>,
+    output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Participant {
-    /// Somebody who connects with a token, and publishes the silence of their `microphone` or what their `camera` sees.
+    /// Connects with a token, and publishes empty samples of a `microphone` or a `camera`.
     ///
     /// # Errors
-    /// When there is no client on this machine.
+    /// If the client program is missing.
     pub fn connect(url: &str, token: &str, publishes: &str) -> anyhow::Result<Self> {
         let mut command = Command::new(programs::client());
         command.arg(publishes).env("LIVEKIT_URL", url).env("LIVEKIT_TOKEN", token);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-        let process = command.spawn().context("no client of LiveKit here: `cargo dev livekit` brings one");
+        let process = command.spawn().context("LiveKit's client is missing: run `cargo dev livekit`");
         let mut process = process?;
         let input = process.stdin.take();
         let output = process.stdout.take().context("no output")?;
-        Ok(Self { process, input, said: BufReader::new(output).lines() })
+        Ok(Self { process, input, output: BufReader::new(output).lines() })
     }
 
-    /// Waits until they say something that begins so, and answers the rest of it.
+    /// Waits for a line of the client's output with this prefix, and returns its rest.
     ///
     /// # Errors
-    /// When they end without, or do not say it in time.
-    pub async fn says(&mut self, beginning: &str) -> anyhow::Result<String> {
+    /// If the client ends, or the timeout elapses.
+    pub async fn wait_for_line(&mut self, prefix: &str) -> anyhow::Result<String> {
         let mut all = Vec::new();
-        let heard = async {
-            while let Some(line) = self.said.next_line().await? {
-                if let Some(rest) = line.strip_prefix(beginning) {
+        let found = async {
+            while let Some(line) = self.output.next_line().await? {
+                if let Some(rest) = line.strip_prefix(prefix) {
                     return Ok(rest.trim_start().to_owned());
                 }
                 all.push(line);
             }
-            bail!("they ended without")
+            bail!("the client has ended")
         };
-        let heard = timeout(*TIMEOUT, heard).await.context("they do not say it").flatten();
-        heard.with_context(|| format!("waited for {beginning:?}, heard {all:?}"))
+        let found = timeout(*TIMEOUT, found).await.context("the line did not arrive").flatten();
+        found.with_context(|| format!("no line {prefix:?} among {all:?}"))
     }
 
-    /// Waits until they are connected no longer, whether they ever were.
+    /// Waits until the client has ended because it is disconnected or was never admitted.
     ///
     /// # Errors
-    /// When they still are.
-    pub async fn is_sent_away(&mut self) -> anyhow::Result<()> {
-        timeout(*TIMEOUT, self.process.wait()).await.context("they are still connected")??;
+    /// If the client is still connected after the timeout.
+    pub async fn wait_until_disconnected(&mut self) -> anyhow::Result<()> {
+        timeout(*TIMEOUT, self.process.wait()).await.context("the participant is still connected")??;
         Ok(())
     }
 
-    /// Has them hang up, and waits until they have.
+    /// Leaves the call and waits for the end of the client.
     ///
     /// # Errors
-    /// When they do not.
+    /// If the client does not end.
     pub async fn leave(mut self) -> anyhow::Result<()> {
         drop(self.input.take());
-        timeout(*TIMEOUT, self.process.wait()).await.context("they do not leave")??;
+        timeout(*TIMEOUT, self.process.wait()).await.context("the participant did not leave")??;
         Ok(())
     }
 
-    /// Ends it as a failing machine would.
+    /// Kills the client, as a failing machine would.
     ///
     /// # Errors
-    /// When it cannot be killed.
+    /// If the client cannot be killed.
     pub async fn kill(mut self) -> anyhow::Result<()> {
         Ok(self.process.kill().await?)
     }
