@@ -1,7 +1,7 @@
 //! A minimal service for the fault tests of messaging.
 //!
-//! Writers increment accounts and publish an event for each step. A consumer stores the counts that it
-//! receives.
+//! Writers increment accounts and publish an event for each step. A consumer stores the counts that
+//! it receives.
 
 mod accounts;
 mod consumer;

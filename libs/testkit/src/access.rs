@@ -230,7 +230,8 @@ impl Operation {
 const MALFORMED_ID: &str = "no-id";
 
 impl Operation {
-    /// Sends the request with a malformed id and with the empty id. Returns each unexpected response.
+    /// Sends the request with a malformed id and with the empty id. Returns each unexpected
+    /// response.
     ///
     /// A malformed id is 404, unless an unknown id is 401 or 403.
     async fn call_with_other_ids(

@@ -5,8 +5,9 @@ use crate::service::Running;
 
 /// Loads the API page of each port as a browser does.
 ///
-/// The page loads only existing files of the service, and its policy forbids all others. The page of the
-/// internal port sends no requests. The service has no sign-in, which only the local stack has.
+/// The page loads only existing files of the service, and its policy forbids all others. The page
+/// of the internal port sends no requests. The service has no sign-in, which only the local stack
+/// has.
 ///
 /// # Panics
 /// If one of these rules is broken.

@@ -1,7 +1,7 @@
 //! Finds breaking changes between two versions of an OpenAPI or AsyncAPI document.
 //!
-//! Contracts grow by addition: a request may require less, and a response or an event may not promise
-//! less.
+//! Contracts grow by addition: a request may require less, and a response or an event may not
+//! promise less.
 
 use std::collections::BTreeSet;
 

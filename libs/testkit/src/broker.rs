@@ -1,7 +1,7 @@
 //! The embedded broker: librdkafka's mock cluster, in this process and in memory.
 //!
-//! Tests of functions use it. It proves nothing about durability: it keeps 5 MiB of each partition and
-//! loses everything when it stops.
+//! Tests of functions use it. It proves nothing about durability: it keeps 5 MiB of each partition
+//! and loses everything when it stops.
 
 use anyhow::Context;
 use rdkafka::ClientConfig;
@@ -13,8 +13,8 @@ const PARTITIONS: i32 = 4;
 
 /// A running broker. Dropping it stops the broker.
 ///
-/// The mock cluster belongs to a producer that sends nothing, since a producer can be shared between
-/// threads.
+/// The mock cluster belongs to a producer that sends nothing, since a producer can be shared
+/// between threads.
 pub struct EmbeddedBroker(BaseProducer);
 
 impl EmbeddedBroker {

@@ -130,8 +130,8 @@ impl Bus {
         ends.iter().all(|(partition, end)| received.next.get(partition).is_some_and(|next| next >= end))
     }
 
-    /// Waits for an event of `key` on the topic `last`, and returns all events of the key in the order
-    /// of [`Bus::events`].
+    /// Waits for an event of `key` on the topic `last`, and returns all events of the key in the
+    /// order of [`Bus::events`].
     ///
     /// # Panics
     /// If the event does not arrive.
@@ -156,8 +156,8 @@ impl Bus {
     /// Returns all events published under `key` so far, in the order of arrival and without
     /// redeliveries.
     ///
-    /// Kafka orders the events of a key within a topic, not between topics. A test that compares events
-    /// of several topics sorts them by [`Published::sequence`].
+    /// Kafka orders the events of a key within a topic, not between topics. A test that compares
+    /// events of several topics sorts them by [`Published::sequence`].
     ///
     /// # Panics
     /// If an event differs from its document, or arrives out of order within its topic.

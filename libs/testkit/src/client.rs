@@ -19,8 +19,8 @@ pub struct Client {
 impl Client {
     pub(crate) fn new(base: String, token: Option<String>) -> Self {
         let [a, b, c] = rand::random::<[u8; 3]>();
-        // Services under test serve plain HTTP. Reading the machine's certificates would take longer
-        // than a test.
+        // Services under test serve plain HTTP. Reading the machine's certificates would take
+        // longer than a test.
         let http = reqwest::ClientBuilder::new().tls_certs_only([]).build().expect("a client");
         Self { http, base, token, address: format!("10.{a}.{b}.{c}") }
     }
@@ -102,7 +102,8 @@ impl Response {
         self.body
     }
 
-    /// Asserts that the response is this problem, with every member of a problem, and returns its body.
+    /// Asserts that the response is this problem, with every member of a problem, and returns its
+    /// body.
     ///
     /// # Panics
     /// If the response differs.
@@ -123,7 +124,8 @@ impl Response {
         self.body
     }
 
-    /// Asserts that the response is 400 with this code, and that its errors name `field` and `reason`.
+    /// Asserts that the response is 400 with this code, and that its errors name `field` and
+    /// `reason`.
     ///
     /// # Panics
     /// If the response differs.

@@ -77,7 +77,8 @@ pub(crate) fn register<S: Service>(endpoints: &Endpoints) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Returns the document of the listener at `address`, or of the service that publishes to this topic.
+/// Returns the document of the listener at `address`, or of the service that publishes to this
+/// topic.
 pub(crate) fn of(address: &str) -> Option<Arc<Contract>> {
     CONTRACTS.lock().expect("no test panics here").get(address).cloned()
 }
@@ -154,8 +155,8 @@ impl Contract {
         self.check_value(&format!("{pointer}/requestBody/content/application~1json/schema"), body, false)
     }
 
-    /// Returns every example response of an operation with its status. A calling service must accept
-    /// each.
+    /// Returns every example response of an operation with its status. A calling service must
+    /// accept each.
     ///
     /// # Panics
     /// If the operation does not exist.
@@ -175,8 +176,8 @@ impl Contract {
         examples
     }
 
-    /// Returns sample bodies of the successful responses of an operation, with their status. Each member
-    /// has each value at its limits.
+    /// Returns sample bodies of the successful responses of an operation, with their status. Each
+    /// member has each value at its limits.
     ///
     /// # Panics
     /// If the operation does not exist.
@@ -196,8 +197,8 @@ impl Contract {
             .collect()
     }
 
-    /// Returns sample payloads of a topic, with each member at each limit, or `None` if the topic is not
-    /// documented.
+    /// Returns sample payloads of a topic, with each member at each limit, or `None` if the topic
+    /// is not documented.
     pub fn messages(&self, topic: &str) -> Option<Vec<Value>> {
         let mut channels = self.document["channels"].as_object().into_iter().flatten();
         let (name, channel) = channels.find(|(_, channel)| channel["address"] == topic)?;
@@ -302,8 +303,8 @@ fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// Forbids undocumented members in the schemas of members and items, and with `is_whole` requires all
-/// described members.
+/// Forbids undocumented members in the schemas of members and items, and with `is_whole` requires
+/// all described members.
 ///
 /// Documents leave objects open so that contracts can grow, but tests must not receive undocumented
 /// members.

@@ -110,8 +110,8 @@ impl Deployed {
         std::fs::write(format!("/proc/{process}/clear_refs"), "5").expect("a running process");
     }
 
-    /// Returns, for each connection of the public port, the bytes of responses in the kernel that the
-    /// client has not read.
+    /// Returns, for each connection of the public port, the bytes of responses in the kernel that
+    /// the client has not read.
     ///
     /// # Panics
     /// If `/proc/net/tcp` cannot be read.

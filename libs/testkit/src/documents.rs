@@ -1,5 +1,5 @@
-//! Compares the written documents of a service with the service: its contracts, the table of settings in
-//! its README, and the variables of its chart.
+//! Compares the written documents of a service with the service: its contracts, the table of
+//! settings in its README, and the variables of its chart.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -54,8 +54,8 @@ struct ServiceValues {
     app: Chart,
 }
 
-/// Compares a service with its documents in `contracts/`, their released versions, the table of settings
-/// in its README, and the variables of its chart.
+/// Compares a service with its documents in `contracts/`, their released versions, the table of
+/// settings in its README, and the variables of its chart.
 ///
 /// # Panics
 /// If one of them differs.
@@ -88,7 +88,8 @@ pub fn check<S: Service>() {
     assert_eq!(chart_variables(name), reads, "helm/{name}/values.yaml: variables.own");
 }
 
-/// Checks that a running service with consumers and jobs has every metric of the alerts and dashboards.
+/// Checks that a running service with consumers and jobs has every metric of the alerts and
+/// dashboards.
 ///
 /// # Panics
 /// If a metric does not exist.
@@ -112,8 +113,8 @@ pub async fn check_metrics(service: &Running) {
     assert!(unknown.is_empty(), "{}: {unknown:?} do not exist among {existing:?}", service.name);
 }
 
-/// Returns the metric names before `{OF` in templates of `PromQL`, without those that a value of the
-/// service names.
+/// Returns the metric names before `{OF` in templates of `PromQL`, without those that a value of
+/// the service names.
 fn named_metrics(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("{OF").filter_map(|(end, _)| {
         let before =

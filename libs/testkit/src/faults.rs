@@ -17,8 +17,8 @@ use crate::TIMEOUT;
 /// The fault of a call.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// The proxy responds with this status and body as `application/problem+json`. The service does not
-    /// receive the call.
+    /// The proxy responds with this status and body as `application/problem+json`. The service does
+    /// not receive the call.
     Respond(u16, String),
     /// The proxy forwards the call after a delay.
     Delay(Duration),
@@ -152,7 +152,8 @@ impl FaultProxy {
         format!("http://{}", self.address)
     }
 
-    /// Injects `fault` into all further calls whose path contains `path`. A later rule has precedence.
+    /// Injects `fault` into all further calls whose path contains `path`. A later rule has
+    /// precedence.
     pub fn on(&self, path: impl Into<String>, fault: Fault) {
         self.add(path.into(), fault, None);
     }
@@ -169,8 +170,8 @@ impl FaultProxy {
         gate
     }
 
-    /// Holds the response to the next call whose path contains `path`. The service has then processed the
-    /// call.
+    /// Holds the response to the next call whose path contains `path`. The service has then
+    /// processed the call.
     pub fn hold_response(&self, path: impl Into<String>) -> Gate {
         let gate = Gate::new();
         self.next(1, path, Fault::HoldResponse(gate.clone()));

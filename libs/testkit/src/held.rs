@@ -28,7 +28,8 @@ impl Held {
         Self { tx, watcher, process }
     }
 
-    /// Waits until `count` statements like `pattern` wait for the locks, directly or behind one another.
+    /// Waits until `count` statements like `pattern` wait for the locks, directly or behind one
+    /// another.
     ///
     /// # Panics
     /// If there are not `count` such statements within the timeout.

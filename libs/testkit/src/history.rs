@@ -1,7 +1,8 @@
 //! Records the history of events and judges it.
 //!
-//! A [`Recorder`] records the appended and received events in the database of a service, a [`Log`] the
-//! events that the broker delivered. The [`Verdict`] lists the violations of the delivery guarantees.
+//! A [`Recorder`] records the appended and received events in the database of a service, a [`Log`]
+//! the events that the broker delivered. The [`Verdict`] lists the violations of the delivery
+//! guarantees.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,8 +112,8 @@ impl History {
 
 /// Returns the overtaken and the stale sequences of a stream.
 ///
-/// A relay that takes over begins with the oldest pending event, so after a step back in the log all
-/// later events are repeated in order. A stale relay stops before it has repeated all of them.
+/// A relay that takes over begins with the oldest pending event, so after a step back in the log
+/// all later events are repeated in order. A stale relay stops before it has repeated all of them.
 fn disorder(delivered: &[i64]) -> (Vec<i64>, Vec<i64>) {
     let (mut overtaken, mut stale) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
@@ -222,7 +223,8 @@ impl Log {
         self.state().partitions.get(stream).copied()
     }
 
-    /// Returns a description of each partition with unread messages. Requests the ends from the broker.
+    /// Returns a description of each partition with unread messages. Requests the ends from the
+    /// broker.
     pub fn unread_partitions(&self) -> Vec<String> {
         let Ok(partitions) = self.consumer.assignment() else {
             return vec!["no partition is assigned".to_owned()];

@@ -1,7 +1,7 @@
 //! A small OIDC issuer: discovery, JWKS and a token endpoint for machines.
 //!
-//! Tests sign tokens with it directly, and the local stack serves it. With `KEYCLOAK_URL` the tests use
-//! tokens of Keycloak instead.
+//! Tests sign tokens with it directly, and the local stack serves it. With `KEYCLOAK_URL` the tests
+//! use tokens of Keycloak instead.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -81,7 +81,8 @@ impl Claims {
         self
     }
 
-    /// Adds a permission in the notation of tokens: `crm.deals.manage@platform`, `news.posts.manage-own`.
+    /// Adds a permission in the notation of tokens: `crm.deals.manage@platform`,
+    /// `news.posts.manage-own`.
     #[must_use]
     pub fn permission(mut self, name: impl Into<String>) -> Self {
         self.permissions.push(name.into());
@@ -115,7 +116,8 @@ impl Issuer {
         Self::from_pkcs8(&generate()?, url)
     }
 
-    /// Loads the key from a file, or creates it there with mode 0600, so that tokens outlive the process.
+    /// Loads the key from a file, or creates it there with mode 0600, so that tokens outlive the
+    /// process.
     pub fn load_or_create(path: &Path, url: impl Into<String>) -> anyhow::Result<Self> {
         if !path.exists() {
             let key = generate()?;

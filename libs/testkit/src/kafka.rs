@@ -1,7 +1,7 @@
 //! A real Apache Kafka on this machine.
 //!
-//! A cluster has one node or several, each a broker and a controller (`KRaft`). Tests kill, freeze and
-//! restart single nodes.
+//! A cluster has one node or several, each a broker and a controller (`KRaft`). Tests kill, freeze
+//! and restart single nodes.
 
 mod artifacts;
 mod node;
@@ -22,8 +22,8 @@ use self::node::{Address, Node};
 use crate::child;
 use crate::signals::Signal;
 
-/// Timeout for a healthy cluster. A cold node needs three seconds on a small machine, and longer for a
-/// recovery.
+/// Timeout for a healthy cluster. A cold node needs three seconds on a small machine, and longer
+/// for a recovery.
 const HEALTH_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A running cluster. Its nodes are killed when the value is dropped or this process ends.
@@ -36,11 +36,12 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a cluster on the data in `folder` and waits until it is healthy.
     ///
-    /// Creates the folder if it is missing. The nodes listen at `host`, an address of this machine. All
-    /// clusters of a folder have the same size.
+    /// Creates the folder if it is missing. The nodes listen at `host`, an address of this machine.
+    /// All clusters of a folder have the same size.
     ///
     /// # Errors
-    /// If [`fetch`] has not downloaded Kafka, or a node does not start. The error names the node's log.
+    /// If [`fetch`] has not downloaded Kafka, or a node does not start. The error names the node's
+    /// log.
     pub async fn start(folder: &Path, host: IpAddr, size: u16) -> anyhow::Result<Self> {
         let addresses = (1..=size).map(|id| Address::choose(id, host)).collect::<anyhow::Result<Vec<_>>>()?;
         let started = addresses.iter().map(|address| Node::create(folder, *address, &addresses));
@@ -106,8 +107,8 @@ impl Cluster {
         self.node(node)?.signal(Signal::SIGCONT)
     }
 
-    /// Waits until every node knows all others, and every partition has a leader and all its replicas in
-    /// sync.
+    /// Waits until every node knows all others, and every partition has a leader and all its
+    /// replicas in sync.
     ///
     /// # Errors
     /// If the timeout elapses.

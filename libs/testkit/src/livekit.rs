@@ -1,5 +1,5 @@
-//! LiveKit for tests: a fake that responds as `RoomService` does, records calls and signs webhooks, and a
-//! real server with a real client.
+//! LiveKit for tests: a fake that responds as `RoomService` does, records calls and signs webhooks,
+//! and a real server with a real client.
 
 mod programs;
 mod real;

@@ -7,8 +7,8 @@ use anyhow::Context;
 
 /// Ports below the ephemeral ports of Linux and macOS.
 ///
-/// Clients reconnect while a server is down. On an ephemeral port a connection may get the server's port
-/// as its own, connect to itself, and prevent the restart.
+/// Clients reconnect while a server is down. On an ephemeral port a connection may get the server's
+/// port as its own, connect to itself, and prevent the restart.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
 /// Returns a loopback port without a listener, which no running test process has claimed.
@@ -16,8 +16,8 @@ const PORTS: std::ops::Range<u16> = 20_000..32_000;
 /// # Errors
 /// If no free port is found.
 pub fn free() -> anyhow::Result<u16> {
-    /// UDP sockets that claim the ports until this process ends. A stopped server does not hold its TCP
-    /// port, and no server here uses the UDP port.
+    /// UDP sockets that claim the ports until this process ends. A stopped server does not hold its
+    /// TCP port, and no server here uses the UDP port.
     static CLAIMS: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     let mut ports = (0..100).map(|_| rand::random_range(PORTS));
     let (port, claim) = ports

@@ -52,7 +52,8 @@ impl Postgres {
     /// Starts a new server with the programs and the account of the server of `DATABASE_URL`.
     ///
     /// # Errors
-    /// If that server is not on this machine, or the new one does not start. The error names its folder.
+    /// If that server is not on this machine, or the new one does not start. The error names its
+    /// folder.
     pub async fn start() -> anyhow::Result<Self> {
         let url = crate::required("DATABASE_URL")?;
         let shared = database::connect(&url).await.context("DATABASE_URL")?;
@@ -130,8 +131,8 @@ impl Postgres {
         Ok(())
     }
 
-    /// Returns the command of a program, run by the owner of the data, since PostgreSQL refuses to run as
-    /// root.
+    /// Returns the command of a program, run by the owner of the data, since PostgreSQL refuses to
+    /// run as root.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
         command.current_dir(&self.folder).uid(self.owner.0).gid(self.owner.1);

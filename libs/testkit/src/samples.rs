@@ -158,8 +158,8 @@ mod tests {
         values(&json!({"Level": {"type": "integer", "minimum": -2, "maximum": 9}}), schema)
     }
 
-    /// RULE-ALL-067: the samples contain each member at each limit, absent optional members, and unknown
-    /// members.
+    /// RULE-ALL-067: the samples contain each member at each limit, absent optional members, and
+    /// unknown members.
     #[test]
     fn samples_contain_each_limit_of_each_member() {
         let shelf = json!({

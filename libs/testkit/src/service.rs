@@ -40,7 +40,8 @@ pub fn issuer() -> &'static Issuer {
 impl Running {
     /// Starts a service in both roles. `settings` override the defaults.
     ///
-    /// The service has its own threads, since it may outlive the runtime of the test that starts it.
+    /// The service has its own threads, since it may outlive the runtime of the test that starts
+    /// it.
     ///
     /// # Panics
     /// If the service does not start.
@@ -115,10 +116,11 @@ impl Running {
         Bus::shared(&self.topics)
     }
 
-    /// Returns every event of `key` that the service has committed, in the order of [`Bus::events`].
+    /// Returns every event of `key` that the service has committed, in the order of
+    /// [`Bus::events`].
     ///
-    /// Waits until the relay has published all rows of the key and the reader has reached the end of the
-    /// bus, so that unexpected events are in the result, too.
+    /// Waits until the relay has published all rows of the key and the reader has reached the end
+    /// of the bus, so that unexpected events are in the result, too.
     ///
     /// # Panics
     /// If the events do not arrive.

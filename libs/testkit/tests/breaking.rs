@@ -204,7 +204,8 @@ fn weaker_response_is_breaking() {
     }
 }
 
-/// RULE-ALL-064, RULE-ALL-065: a released topic does not disappear, and its events do not promise less.
+/// RULE-ALL-064, RULE-ALL-065: a released topic does not disappear, and its events do not promise
+/// less.
 #[test]
 fn weaker_event_is_breaking() {
     let message = "/channels/ShelfFilled/messages/ShelfFilled";

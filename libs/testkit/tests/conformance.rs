@@ -54,7 +54,10 @@ fn tests() -> BTreeSet<String> {
             let text = fs::read_to_string(&file).unwrap();
             let mut is_test = false;
             for line in text.lines().map(str::trim) {
-                if ["#[test]", "#[tokio::test", "#[actix_web::test"].iter().any(|attribute| line.starts_with(attribute)) {
+                if ["#[test]", "#[tokio::test", "#[actix_web::test"]
+                    .iter()
+                    .any(|attribute| line.starts_with(attribute))
+                {
                     is_test = true;
                 } else if let Some((_, rest)) = line.split_once("fn ") {
                     if is_test {

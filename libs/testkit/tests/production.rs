@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// RULE-ALL-069: no package of a production binary depends on the issuer of test tokens or on the local
-/// stack, which has the sign-in.
+/// RULE-ALL-069: no package of a production binary depends on the issuer of test tokens or on the
+/// local stack, which has the sign-in.
 #[test]
 fn production_binaries_have_no_test_sign_in() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

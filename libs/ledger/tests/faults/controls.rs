@@ -1,5 +1,6 @@
-//! Writers that commit out of order; and relays that are known to be wrong, which the verdict must find
-//! out: a checker that never complains proves nothing.
+//! Writers that commit out of order, and relays that are known to be wrong.
+//!
+//! The verdict must report the faults of the wrong relays: a check that never fails proves nothing.
 
 use rdkafka::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
@@ -8,31 +9,33 @@ use testkit::history::Fault;
 
 use crate::rig::{COUNTED, Rig, eventually};
 
-/// A pending row.
+/// A pending row of the outbox.
 pub struct Row {
     pub id: i64,
     pub key: String,
     payload: Vec<u8>,
 }
 
-/// A relay without a lease.
-pub struct Naive<'r> {
+/// A wrong relay: without a lease.
+pub struct NaiveRelay<'r> {
     rig: &'r Rig,
     producer: FutureProducer,
 }
 
-impl<'r> Naive<'r> {
+impl<'r> NaiveRelay<'r> {
     pub fn new(rig: &'r Rig) -> Self {
         let producer = ClientConfig::new().set("bootstrap.servers", &rig.servers).create();
         Self { rig, producer: producer.unwrap() }
     }
 
+    /// Returns the next rows after an id.
     pub async fn pending(&self, after: i64) -> Vec<Row> {
         let query = "select id, key, payload from outbox where id > $1 order by id limit 500";
         let rows = self.rig.db.query(query, &[&after]).await.unwrap();
         rows.iter().map(|row| Row { id: row.get(0), key: row.get(1), payload: row.get(2) }).collect()
     }
 
+    /// Sends rows and waits for their acknowledgements.
     pub async fn send(&self, rows: impl IntoIterator<Item = &Row>) {
         let mut acks = Vec::new();
         for row in rows {
@@ -52,38 +55,41 @@ impl<'r> Naive<'r> {
     }
 }
 
+/// RULE-EVT-033, RULE-EVT-022: concurrent writers may commit out of order.
 #[tokio::test]
-async fn writers_that_commit_out_of_order_lose_nothing() {
+async fn writers_that_commit_out_of_order_lose_no_event() {
     let rig = Rig::new().await;
     let writers = rig.start("serve", &[("LEDGER_WRITERS", "6"), ("LEDGER_PAUSE_MS", "5")]).await;
-    let replicas = [rig.work().await, rig.work().await];
-    rig.committed(1000).await;
+    let replicas = [rig.start_worker().await, rig.start_worker().await];
+    rig.wait_until_committed(1000).await;
     assert!(writers.terminate().await.success());
-    rig.clean().await;
+    rig.expect_no_faults().await;
     drop(replicas);
 }
 
-/// What they write is a child of the key's row, and that is locked by nobody but the outbox.
+/// RULE-EVT-033: writers may lock no row themselves. Here they insert children of the row, which
+/// only the outbox locks.
 #[tokio::test]
-async fn writers_that_do_not_lock_the_row_of_their_key_lose_nothing() {
+async fn writers_without_row_locks_lose_no_event() {
     let rig = Rig::new().await;
     let settings = [("LEDGER_WRITERS", "0"), ("LEDGER_REMARKERS", "6"), ("LEDGER_PAUSE_MS", "5")];
     let writers = rig.start("serve", &settings).await;
-    let _worker = rig.work().await;
+    let _worker = rig.start_worker().await;
     let remarks = "select count(*) from remark";
-    eventually("remarks", async || rig.number(remarks).await >= 500).await;
+    eventually("remarks", async || rig.query_number(remarks).await >= 500).await;
     assert!(writers.terminate().await.success());
-    let verdict = rig.clean().await;
-    assert_eq!(i64::try_from(verdict.committed).unwrap(), rig.number(remarks).await);
+    let verdict = rig.expect_no_faults().await;
+    assert_eq!(i64::try_from(verdict.committed).unwrap(), rig.query_number(remarks).await);
 }
 
+/// RULE-EVT-028: a relay with a cursor over ids loses events, and the verdict reports each.
 #[tokio::test]
-async fn a_cursor_over_ids_is_found_to_lose_events() {
+async fn relay_with_an_id_cursor_is_detected() {
     let rig = Rig::new().await;
     let writers = rig.start("serve", &[("LEDGER_WRITERS", "6"), ("LEDGER_PAUSE_MS", "5")]).await;
-    let relay = Naive::new(&rig);
+    let relay = NaiveRelay::new(&rig);
     let mut cursor = 0;
-    while rig.number("select count(*) from history_appended").await < 500 {
+    while rig.query_number("select count(*) from history_appended").await < 500 {
         let rows = relay.pending(cursor).await;
         relay.send(&rows).await;
         relay.delete(&rows).await;
@@ -93,27 +99,28 @@ async fn a_cursor_over_ids_is_found_to_lose_events() {
     let rest = relay.pending(cursor).await;
     relay.send(&rest).await;
     relay.delete(&rest).await;
-    let left_behind = usize::try_from(rig.number("select count(*) from outbox").await).unwrap();
+    let left_behind = usize::try_from(rig.query_number("select count(*) from outbox").await).unwrap();
     assert!(left_behind > 0, "no event was committed behind the cursor");
-    rig.read_all().await;
+    rig.wait_until_read().await;
     let verdict = rig.verdict().await;
     assert_eq!(verdict.count(Fault::Lost), left_behind);
     eprintln!("{left_behind} of {} lost", verdict.committed);
 }
 
+/// RULE-EVT-028: a relay without a lease sends stale events, and the verdict reports each.
 #[tokio::test]
-async fn a_relay_without_a_lease_is_found_to_send_stale_events() {
+async fn relay_without_a_lease_is_detected() {
     let rig = Rig::new().await;
-    let (frozen, successor) = (Naive::new(&rig), Naive::new(&rig));
+    let (frozen, successor) = (NaiveRelay::new(&rig), NaiveRelay::new(&rig));
     rig.step().await;
-    let in_hand = frozen.pending(0).await;
+    let unsent = frozen.pending(0).await;
     for _ in 0..2 {
         let rows = successor.pending(0).await;
         successor.send(&rows).await;
         successor.delete(&rows).await;
         rig.step().await;
     }
-    frozen.send(&in_hand).await;
-    rig.read_all().await;
+    frozen.send(&unsent).await;
+    rig.wait_until_read().await;
     assert_eq!(rig.verdict().await.count(Fault::Stale), 8);
 }

@@ -1,4 +1,4 @@
-//! Messages that cannot be taken: put aside, replayed, dropped.
+//! Messages that a consumer cannot apply: dead-lettered, replayed, discarded.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use serde_json::Value;
 use testkit::bus::Bus;
 
-use crate::rig::{COUNTED, Rig, eventually, stream};
+use crate::rig::{COUNTED, Rig, eventually, stream_of};
 
-const DEAD: &str = "select count(*) from dead_letter";
+const DEAD_LETTERS: &str = "select count(*) from dead_letter";
 
-/// What `dead-letters list` prints.
-fn listed(rig: &Rig) -> Vec<Value> {
-    let output = rig.operate(&["dead-letters", "list"]);
+/// Returns the output of `dead-letters list`.
+fn list_dead_letters(rig: &Rig) -> Vec<Value> {
+    let output = rig.run_command(&["dead-letters", "list"]);
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout)
         .unwrap()
@@ -23,101 +23,108 @@ fn listed(rig: &Rig) -> Vec<Value> {
         .collect()
 }
 
+/// RULE-EVT-036: a dead letter blocks no other key and is replayed in order.
 #[tokio::test]
-async fn a_poison_key_holds_up_no_other_and_is_replayed_in_order() {
+async fn poisoned_key_blocks_no_other_and_is_replayed_in_order() {
     let rig = Rig::new().await;
-    let _worker = rig.work().await;
+    let _worker = rig.start_worker().await;
     rig.step().await;
-    rig.applied(8).await;
+    rig.wait_until_applied(8).await;
     let poisoned = &rig.keys().await[0];
     rig.poison(poisoned, "reject").await;
     for _ in 0..4 {
         rig.step().await;
     }
-    rig.settle().await;
-    assert_eq!(rig.miscounted().await, 1, "only the poisoned one");
-    let letters = listed(&rig);
+    rig.wait_until_settled().await;
+    assert_eq!(rig.miscounted_accounts().await, 1, "only the poisoned account");
+    let letters = list_dead_letters(&rig);
     assert_eq!(letters.len(), 4);
     assert!(letters.iter().all(|letter| letter["key"] == **poisoned), "{letters:?}");
     assert_eq!(letters[0]["error"], "this key is poisoned");
 
-    assert!(!rig.operate(&["dead-letters", "replay"]).status.success(), "it is poisoned still");
-    assert_eq!(rig.number(DEAD).await, 4);
+    assert!(!rig.run_command(&["dead-letters", "replay"]).status.success(), "the key is still poisoned");
+    assert_eq!(rig.query_number(DEAD_LETTERS).await, 4);
 
-    rig.cure().await;
-    // New ones arrive while the old ones are replayed.
+    rig.remove_poison().await;
+    // New messages arrive during the replay.
     let writers = rig.start("serve", &[]).await;
-    rig.committed(100).await;
-    let replayed = rig.operate(&["dead-letters", "replay", "--key", poisoned]);
+    rig.wait_until_committed(100).await;
+    let replayed = rig.run_command(&["dead-letters", "replay", "--key", poisoned]);
     assert!(replayed.status.success(), "{replayed:?}");
     assert!(writers.terminate().await.success());
-    rig.clean().await;
+    rig.expect_no_faults().await;
 }
 
+/// RULE-EVT-036: a discarded dead letter unblocks its key.
 #[tokio::test]
-async fn a_discarded_message_lets_the_later_ones_through() {
+async fn discarded_dead_letter_unblocks_its_key() {
     let rig = Rig::new().await;
-    let _worker = rig.work().await;
+    let _worker = rig.start_worker().await;
     let poisoned = &rig.keys().await[0];
     rig.poison(poisoned, "reject").await;
     rig.step().await;
-    rig.settle().await;
-    rig.cure().await;
+    rig.wait_until_settled().await;
+    rig.remove_poison().await;
     rig.step().await;
-    rig.settle().await;
-    let ids: Vec<String> = listed(&rig).iter().map(|letter| letter["id"].to_string()).collect();
-    assert_eq!(ids.len(), 2, "one behind the other");
-    assert!(rig.operate(&["dead-letters", "discard", &ids[0], &ids[1]]).status.success());
-    assert!(!rig.operate(&["dead-letters", "discard", &ids[0]]).status.success(), "it is gone");
+    rig.wait_until_settled().await;
+    let ids: Vec<String> = list_dead_letters(&rig).iter().map(|letter| letter["id"].to_string()).collect();
+    assert_eq!(ids.len(), 2, "the second message waits behind the first");
+    assert!(rig.run_command(&["dead-letters", "discard", &ids[0], &ids[1]]).status.success());
+    assert!(
+        !rig.run_command(&["dead-letters", "discard", &ids[0]]).status.success(),
+        "the dead letter no longer exists"
+    );
     rig.step().await;
-    rig.settle().await;
+    rig.wait_until_settled().await;
     let query = format!("select count(*) from applied where key = '{poisoned}' and n = 3");
-    assert_eq!(rig.number(&query).await, 1);
-    assert_eq!(rig.number(&format!("select count(*) from applied where key = '{poisoned}'")).await, 1);
-    assert_eq!(rig.number("select count(*) from applied").await, 22);
-    assert_eq!(rig.number(DEAD).await, 0);
+    assert_eq!(rig.query_number(&query).await, 1);
+    assert_eq!(rig.query_number(&format!("select count(*) from applied where key = '{poisoned}'")).await, 1);
+    assert_eq!(rig.query_number("select count(*) from applied").await, 22);
+    assert_eq!(rig.query_number(DEAD_LETTERS).await, 0);
 }
 
+/// RULE-EVT-036: a message whose handler panics becomes a dead letter, and the process continues.
 #[tokio::test]
-async fn a_handler_that_panics_has_its_message_put_aside() {
+async fn message_of_a_panicking_handler_is_dead_lettered() {
     let rig = Rig::new().await;
-    let worker = rig.work().await;
+    let worker = rig.start_worker().await;
     let poisoned = &rig.keys().await[0];
     rig.poison(poisoned, "panic").await;
     rig.step().await;
-    rig.settle().await;
-    assert_eq!(listed(&rig)[0]["error"], "the handler panicked");
-    rig.cure().await;
-    assert!(rig.operate(&["dead-letters", "replay"]).status.success());
+    rig.wait_until_settled().await;
+    assert_eq!(list_dead_letters(&rig)[0]["error"], "the handler panicked");
+    rig.remove_poison().await;
+    assert!(rig.run_command(&["dead-letters", "replay"]).status.success());
     rig.step().await;
-    rig.clean().await;
-    assert!(worker.terminate().await.success(), "the same process");
+    rig.expect_no_faults().await;
+    assert!(worker.terminate().await.success(), "the process has continued");
 }
 
+/// RULE-EVT-036: a message that is retried blocks no other partition.
 #[tokio::test]
-async fn a_message_that_has_to_wait_holds_up_its_partition_alone() {
+async fn retried_message_blocks_only_its_partition() {
     let rig = Rig::new().await;
-    let _worker = rig.work().await;
+    let _worker = rig.start_worker().await;
     rig.step().await;
-    rig.applied(8).await;
-    eventually("the log", async || rig.log.count() == 8).await;
+    rig.wait_until_applied(8).await;
+    eventually("all events in the log", async || rig.log.count() == 8).await;
     let keys = rig.keys().await;
-    let waiting = rig.log.partition(&stream(&keys[0]));
+    let waiting = rig.log.partition(&stream_of(&keys[0]));
     rig.poison(&keys[0], "later").await;
     for _ in 0..3 {
         rig.step().await;
     }
-    for key in keys.iter().filter(|key| rig.log.partition(&stream(key)) != waiting) {
+    for key in keys.iter().filter(|key| rig.log.partition(&stream_of(key)) != waiting) {
         let applied = format!("select count(*) from applied where key = '{key}'");
-        eventually("another partition", async || rig.number(&applied).await == 4).await;
+        eventually("the events of another partition", async || rig.query_number(&applied).await == 4).await;
     }
     let applied = format!("select count(*) from applied where key = '{}'", keys[0]);
-    assert_eq!(rig.number(&applied).await, 1);
-    rig.cure().await;
-    rig.clean().await;
+    assert_eq!(rig.query_number(&applied).await, 1);
+    rig.remove_poison().await;
+    rig.expect_no_faults().await;
 }
 
-/// Sends what somebody else might.
+/// Sends a message with any headers and any payload.
 async fn send(rig: &Rig, key: &str, headers: &[(&str, &[u8])], payload: Option<&[u8]>) {
     let producer: FutureProducer =
         ClientConfig::new().set("bootstrap.servers", &rig.servers).create().unwrap();
@@ -129,10 +136,12 @@ async fn send(rig: &Rig, key: &str, headers: &[(&str, &[u8])], payload: Option<&
     producer.send(record, Duration::from_secs(20)).await.unwrap();
 }
 
+/// RULE-EVT-036: every message can become a dead letter, whatever its key, headers, payload and
+/// reason.
 #[tokio::test]
-async fn whatever_a_message_has_in_it_is_put_aside_and_holds_up_no_other() {
+async fn any_message_can_become_a_dead_letter() {
     let rig = Rig::new().await;
-    let _worker = rig.work().await;
+    let _worker = rig.start_worker().await;
     let large = vec![b'x'; 900_000];
     let long = "y".repeat(20_000);
     let bytes = &[0, 255, b'"', 0][..];
@@ -141,28 +150,33 @@ async fn whatever_a_message_has_in_it_is_put_aside_and_holds_up_no_other() {
     send(&rig, &long, &[("ce_type", bytes), ("ce_id", bytes), ("", bytes)], Some(bytes)).await;
     send(&rig, "", &[], Some(&large)).await;
     send(&rig, "tombstone", &[("ce_sequence", b"1")], None).await;
-    eventually("all of them", async || rig.number(DEAD).await == 5).await;
-    let letters = listed(&rig);
+    eventually("five dead letters", async || rig.query_number(DEAD_LETTERS).await == 5).await;
+    let letters = list_dead_letters(&rig);
     let tombstone = letters.iter().find(|letter| letter["key"] == "tombstone").unwrap();
     assert_eq!(tombstone["error"], "a tombstone");
-    // A reason that cannot be stored as it is.
+    // PostgreSQL cannot store this reason unchanged.
     let key = &rig.keys().await[0];
     rig.poison(key, "nul").await;
     rig.step().await;
-    eventually("the reason", async || rig.number(DEAD).await == 6).await;
-    rig.applied(7).await;
-    eventually("all copies", async || rig.number("select count(*) from outbox").await == 0).await;
-    assert_eq!(rig.number("select count(*) from outbox_parked").await, 0, "copies that no broker takes");
+    eventually("the sixth dead letter", async || rig.query_number(DEAD_LETTERS).await == 6).await;
+    rig.wait_until_applied(7).await;
+    eventually("the copies", async || rig.query_number("select count(*) from outbox").await == 0).await;
+    assert_eq!(
+        rig.query_number("select count(*) from outbox_parked").await,
+        0,
+        "copies that the broker rejects"
+    );
 }
 
+/// RULE-EVT-036: the copy of a dead letter keeps the context and has the reason.
 #[tokio::test]
-async fn the_copy_of_a_dead_letter_keeps_its_context_and_carries_the_reason() {
+async fn copy_of_a_dead_letter_has_its_context_and_the_reason() {
     let rig = Rig::new().await;
-    let _worker = rig.work().await;
+    let _worker = rig.start_worker().await;
     let topic = format!("{COUNTED}.ledger.dlq");
     let bus = Bus::connect(&rig.servers, std::slice::from_ref(&topic)).unwrap();
     let context: [(&str, &[u8]); 4] =
-        [("ce_id", b"1"), ("ce_source", b"/elsewhere"), ("ce_type", b"told"), ("ce_sequence", b"42")];
+        [("ce_id", b"1"), ("ce_source", b"/elsewhere"), ("ce_type", b"counted"), ("ce_sequence", b"42")];
     send(&rig, "key", &context, Some(b"[]")).await;
     let copies = bus.events_until("key", &topic).await;
     let headers = &copies[0].headers;

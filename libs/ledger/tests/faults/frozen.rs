@@ -1,4 +1,4 @@
-//! A process that stops for longer than its lease and then goes on as if nothing had been.
+//! A process that is frozen for longer than its lease and then resumes.
 
 use std::time::Duration;
 
@@ -7,109 +7,114 @@ use testkit::history::Fault;
 use crate::replica::Replica;
 use crate::rig::{Rig, eventually};
 
-/// Waits until the replica has noticed that it is the relay no more.
-async fn fenced(replica: &Replica) {
+/// Waits until the replica has detected that it has lost the lease.
+async fn wait_until_fenced(replica: &Replica) {
     eventually("the fence", async || replica.metric("outbox_fenced_total").await >= 1.0).await;
 }
 
+/// RULE-EVT-030: the late deletion of a frozen relay is fenced.
 #[tokio::test]
-async fn the_late_deletion_of_a_frozen_relay_is_fenced() {
+async fn late_deletion_of_a_frozen_relay_is_fenced() {
     let rig = Rig::new().await;
-    let patient = [("DATABASE_STATEMENT_TIMEOUT_MS", "60000")];
-    let frozen = rig.start("work", &patient).await;
+    let settings = [("DATABASE_STATEMENT_TIMEOUT_MS", "60000")];
+    let frozen = rig.start("work", &settings).await;
     rig.step().await;
-    rig.applied(8).await;
-    // Asleep while the lock is taken, so that it comes as far as the deletion and no further.
+    rig.wait_until_applied(8).await;
+    // Frozen while the test takes the lock, so that the relay then waits at its deletion.
     frozen.freeze();
     rig.step().await;
     let lock = rig.lock("outbox").await;
     frozen.thaw();
-    rig.blocked(1, "delete %from \"outbox\"%").await;
+    rig.wait_until_blocked(1, "delete %from \"outbox\"%").await;
     frozen.freeze();
     let epoch = rig.epoch().await;
-    let successor = rig.start("work", &patient).await;
+    let successor = rig.start("work", &settings).await;
     eventually("a takeover", async || rig.epoch().await > epoch).await;
-    rig.blocked(2, "delete %from \"outbox\"%").await;
+    rig.wait_until_blocked(2, "delete %from \"outbox\"%").await;
     lock.release().await;
-    eventually("the successor's deletion", async || rig.number("select count(*) from outbox").await == 0)
-        .await;
+    eventually("the successor's deletion", async || {
+        rig.query_number("select count(*) from outbox").await == 0
+    })
+    .await;
     rig.step().await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     frozen.thaw();
-    fenced(&frozen).await;
+    wait_until_fenced(&frozen).await;
     rig.step().await;
-    let verdict = rig.clean().await;
+    let verdict = rig.expect_no_faults().await;
     assert!(verdict.repeated >= 8, "{verdict:?}");
     drop(successor);
 }
 
-/// It cannot know whether its renewal was answered in time, so it is the relay no more.
+/// RULE-EVT-030: a relay that is frozen during a renewal is fenced, since it cannot know whether
+/// the renewal was in time.
 #[tokio::test]
-async fn a_relay_that_is_frozen_while_it_renews_its_lease_is_fenced() {
+async fn relay_frozen_during_a_renewal_is_fenced() {
     let rig = Rig::new().await;
-    let frozen = rig.work().await;
+    let frozen = rig.start_worker().await;
     rig.step().await;
-    rig.applied(8).await;
+    rig.wait_until_applied(8).await;
     let lock = rig.lock("outbox_lease").await;
-    rig.blocked(1, "update outbox_lease%").await;
+    rig.wait_until_blocked(1, "update outbox_lease%").await;
     frozen.freeze();
     let epoch = rig.epoch().await;
     lock.release().await;
-    let _successor = rig.work().await;
+    let _successor = rig.start_worker().await;
     eventually("a takeover", async || rig.epoch().await > epoch).await;
     frozen.thaw();
-    fenced(&frozen).await;
+    wait_until_fenced(&frozen).await;
     rig.step().await;
-    rig.clean().await;
+    rig.expect_no_faults().await;
 }
 
-/// Kafka has no fence for what a frozen process had already handed to its client: it may be written
-/// late, once. Consumers know it by its sequence.
+/// RULE-EVT-030: the events that a frozen relay had queued in its client may arrive late and are
+/// applied once. Kafka cannot fence them, but consumers know their sequences.
 #[tokio::test]
-async fn what_a_frozen_relay_had_queued_is_applied_once() {
+async fn queued_events_of_a_frozen_relay_are_applied_once() {
     let rig = Rig::new().await;
-    let frozen = rig.work().await;
+    let frozen = rig.start_worker().await;
     rig.step().await;
-    rig.applied(8).await;
+    rig.wait_until_applied(8).await;
     rig.broker.kill(0).await;
     rig.step().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     frozen.freeze();
     let epoch = rig.epoch().await;
     rig.broker.restart(0).await;
-    let _successor = rig.work().await;
+    let _successor = rig.start_worker().await;
     eventually("a takeover", async || rig.epoch().await > epoch).await;
     rig.step().await;
-    rig.settle().await;
+    rig.wait_until_settled().await;
     frozen.thaw();
-    fenced(&frozen).await;
+    wait_until_fenced(&frozen).await;
     rig.step().await;
-    rig.settle().await;
+    rig.wait_until_settled().await;
     let verdict = rig.verdict().await;
     assert!(verdict.faults.iter().all(|(fault, ..)| *fault == Fault::Stale), "{verdict:?}");
-    assert_eq!(rig.miscounted().await, 0);
+    assert_eq!(rig.miscounted_accounts().await, 0);
     eprintln!("{} repeated, {} of them stale", verdict.repeated, verdict.count(Fault::Stale));
 }
 
+/// RULE-EVT-030: a replica may be frozen under load and resume.
 #[tokio::test]
-async fn a_replica_that_freezes_under_load_and_wakes_disturbs_nothing() {
+async fn replica_frozen_under_load_causes_no_fault() {
     let rig = Rig::new().await;
     let writers = rig.start("serve", &[]).await;
-    let frozen = rig.work().await;
-    rig.committed(100).await;
-    let _other = rig.work().await;
-    rig.committed(200).await;
+    let frozen = rig.start_worker().await;
+    rig.wait_until_committed(100).await;
+    let _other = rig.start_worker().await;
+    rig.wait_until_committed(200).await;
     let epoch = rig.epoch().await;
     frozen.freeze();
     eventually("a takeover", async || rig.epoch().await > epoch).await;
-    // Its consumer is missed too by now.
+    // Longer than the session timeout of the consumer.
     tokio::time::sleep(Duration::from_secs(3)).await;
     frozen.thaw();
-    rig.committed(800).await;
+    rig.wait_until_committed(800).await;
     assert!(writers.terminate().await.success());
-    rig.settle().await;
+    rig.wait_until_settled().await;
     let verdict = rig.verdict().await;
     assert!(verdict.faults.iter().all(|(fault, ..)| *fault == Fault::Stale), "{verdict:?}");
-    assert_eq!(rig.miscounted().await, 0);
+    assert_eq!(rig.miscounted_accounts().await, 0);
     eprintln!("{} repeated, {} of them stale", verdict.repeated, verdict.count(Fault::Stale));
 }

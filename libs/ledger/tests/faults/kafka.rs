@@ -1,5 +1,6 @@
-//! The broker of one test: the embedded one, or in a run with a real Kafka a cluster of the test's own.
-//! Nodes are counted from 0.
+//! The broker of a test: embedded, or a separate cluster in the lane with a real Kafka.
+//!
+//! Nodes are numbered from 0.
 
 use std::time::Duration;
 
@@ -10,32 +11,33 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::RDKafkaRespErr;
-use testkit::broker::Embedded;
+use testkit::broker::EmbeddedBroker;
 use testkit::kafka::Cluster;
 use tokio::sync::Mutex;
 
-/// As the embedded broker has: enough that order per key is not order per topic.
+/// Partitions of a topic, as with the embedded broker: enough that the order per key differs from
+/// the order per topic.
 const PARTITIONS: i32 = 4;
-/// In which the embedded broker answers while it is frozen: after its clients have given up.
-const FROZEN: Duration = Duration::from_secs(12);
-/// How long it may take to say who leads.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Response time of the embedded broker while it is frozen: longer than its clients wait.
+const FROZEN_RESPONSE_DELAY: Duration = Duration::from_secs(12);
+/// Timeout of a request for the leader of a partition.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub enum Broker {
-    Embedded(Embedded),
+    Embedded(EmbeddedBroker),
     Kafka(Mutex<Cluster>),
 }
 
 impl Broker {
-    /// Starts the broker that this run is with, of so many nodes.
+    /// Starts the broker of this lane with this number of nodes.
     #[expect(clippy::disallowed_methods, reason = "a test is configured by its own environment")]
     pub async fn start(nodes: u16, topics: &[String]) -> Self {
         if std::env::var("KAFKA").is_ok_and(|kind| kind == "real") {
             let broker = Self::Kafka(Mutex::new(Cluster::start_temporary(nodes).await.unwrap()));
-            broker.make(topics).await;
+            broker.create_topics(topics).await;
             return broker;
         }
-        Self::Embedded(Embedded::with_nodes(nodes.into(), topics).unwrap())
+        Self::Embedded(EmbeddedBroker::with_nodes(nodes.into(), topics).unwrap())
     }
 
     pub async fn servers(&self) -> String {
@@ -45,23 +47,23 @@ impl Broker {
         }
     }
 
-    /// The embedded broker, for what no other does at a command.
+    /// Returns the embedded broker, for faults that a real one cannot inject.
     pub fn embedded(&self) -> MockCluster<'_, DefaultProducerContext> {
-        let Self::Embedded(broker) = self else { panic!("a test of the embedded broker runs on another") };
+        let Self::Embedded(broker) = self else { panic!("this test needs the embedded broker") };
         broker.cluster().unwrap()
     }
 
-    /// The node that leads a partition.
+    /// Returns the node that leads a partition.
     pub async fn leader(&self, topic: &str, partition: i32) -> u16 {
         let client: BaseConsumer =
             ClientConfig::new().set("bootstrap.servers", self.servers().await).create().unwrap();
-        let metadata = client.fetch_metadata(Some(topic), PATIENCE).unwrap();
+        let metadata = client.fetch_metadata(Some(topic), METADATA_TIMEOUT).unwrap();
         let partitions = metadata.topics()[0].partitions();
         let leader = partitions.iter().find(|known| known.id() == partition).unwrap().leader();
         u16::try_from(leader - 1).unwrap()
     }
 
-    /// A node is gone, with its connections.
+    /// Kills a node, which closes its connections.
     pub async fn kill(&self, node: u16) {
         match self {
             Self::Embedded(_) => self.embedded().broker_down(i32::from(node) + 1).unwrap(),
@@ -69,7 +71,7 @@ impl Broker {
         }
     }
 
-    /// A node that was gone is back, with what it had.
+    /// Restarts a killed node with its data.
     pub async fn restart(&self, node: u16) {
         match self {
             Self::Embedded(_) => self.embedded().broker_up(i32::from(node) + 1).unwrap(),
@@ -81,15 +83,15 @@ impl Broker {
         }
     }
 
-    /// A node keeps its connections and answers no more.
+    /// Freezes a node, which keeps its connections and does not respond.
     pub async fn freeze(&self, node: u16) {
         match self {
-            Self::Embedded(_) => self.delay(node, FROZEN),
+            Self::Embedded(_) => self.delay(node, FROZEN_RESPONSE_DELAY),
             Self::Kafka(cluster) => cluster.lock().await.freeze(node.into()).unwrap(),
         }
     }
 
-    /// A node that was frozen goes on with what it was sent.
+    /// Resumes a frozen node. It processes the requests that it has received.
     pub async fn thaw(&self, node: u16) {
         match self {
             Self::Embedded(_) => self.delay(node, Duration::ZERO),
@@ -97,8 +99,8 @@ impl Broker {
         }
     }
 
-    /// Takes a topic away.
-    pub async fn remove(&self, topic: &str) {
+    /// Removes a topic.
+    pub async fn remove_topic(&self, topic: &str) {
         match self {
             Self::Embedded(_) => self
                 .embedded()
@@ -111,13 +113,13 @@ impl Broker {
         }
     }
 
-    /// Makes a topic that was taken away.
-    pub async fn make_again(&self, topic: &str) {
+    /// Creates a removed topic again.
+    pub async fn restore_topic(&self, topic: &str) {
         match self {
             Self::Embedded(_) => {
                 self.embedded().topic_error(topic, RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR).unwrap();
             }
-            Self::Kafka(_) => self.make(&[topic.to_owned()]).await,
+            Self::Kafka(_) => self.create_topics(&[topic.to_owned()]).await,
         }
     }
 
@@ -125,11 +127,11 @@ impl Broker {
         self.embedded().broker_round_trip_time(i32::from(node) + 1, delay).unwrap();
     }
 
-    async fn make(&self, topics: &[String]) {
+    async fn create_topics(&self, topics: &[String]) {
         let new = topics.iter().map(|topic| NewTopic::new(topic, PARTITIONS, TopicReplication::Fixed(-1)));
         let new: Vec<_> = new.collect();
-        for made in self.admin().await.create_topics(&new, &AdminOptions::new()).await.unwrap() {
-            made.unwrap();
+        for created in self.admin().await.create_topics(&new, &AdminOptions::new()).await.unwrap() {
+            created.unwrap();
         }
         let Self::Kafka(cluster) = self else { return };
         cluster.lock().await.healthy().await.unwrap();

@@ -1,5 +1,6 @@
-//! A process is killed at each step of an event's way. Nothing in the service helps with that: locks
-//! and a frozen broker hold it where it is to die.
+//! A process that is killed at each step between the change and the deletion of its outbox row.
+//!
+//! The service has no hooks for this: locks and a frozen broker stop the process at the step.
 
 use std::time::Duration;
 
@@ -7,75 +8,80 @@ use crate::rig::{Rig, eventually};
 
 const DELETE: &str = "delete %from \"outbox\"%";
 
+/// RULE-EVT-029: a process that is killed before its commit leaves no event.
 #[tokio::test]
-async fn killed_before_its_commit_a_change_leaves_no_event() {
+async fn change_killed_before_its_commit_leaves_no_event() {
     let rig = Rig::new().await;
     let lock = rig.lock("outbox").await;
     let writers = rig.start("serve", &[]).await;
-    rig.blocked(1, "insert into%outbox%").await;
+    rig.wait_until_blocked(1, "insert into%outbox%").await;
     writers.kill();
     lock.release().await;
-    let _worker = rig.work().await;
+    let _worker = rig.start_worker().await;
     rig.step().await;
-    let verdict = rig.clean().await;
-    assert_eq!(verdict.committed, 8, "only what was counted after the kill");
+    let verdict = rig.expect_no_faults().await;
+    assert_eq!(verdict.committed, 8, "only the changes after the kill");
 }
 
+/// RULE-EVT-029: a process that is killed after its commit loses no event.
 #[tokio::test]
-async fn killed_after_its_commit_an_event_is_sent_by_the_next() {
+async fn event_of_a_process_killed_after_its_commit_is_sent() {
     let rig = Rig::new().await;
     rig.broker.kill(0).await;
     let service = rig.start("both", &[]).await;
-    rig.committed(100).await;
+    rig.wait_until_committed(100).await;
     service.kill();
-    assert!(rig.number("select count(*) from outbox").await >= 100);
+    assert!(rig.query_number("select count(*) from outbox").await >= 100);
     rig.broker.restart(0).await;
-    let _worker = rig.work().await;
-    rig.clean().await;
+    let _worker = rig.start_worker().await;
+    rig.expect_no_faults().await;
 }
 
+/// RULE-EVT-029: a relay that is killed while the broker is frozen loses no event.
 #[tokio::test]
-async fn killed_while_the_broker_is_frozen_an_event_is_sent_by_the_next() {
+async fn event_of_a_relay_killed_during_a_broker_freeze_is_sent() {
     let rig = Rig::new().await;
-    let worker = rig.work().await;
+    let worker = rig.start_worker().await;
     rig.step().await;
-    rig.applied(8).await;
-    eventually("the deletion", async || rig.number("select count(*) from outbox").await == 0).await;
+    rig.wait_until_applied(8).await;
+    eventually("an empty outbox", async || rig.query_number("select count(*) from outbox").await == 0).await;
     rig.broker.freeze(0).await;
     rig.step().await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     worker.kill();
     rig.broker.thaw(0).await;
-    assert_eq!(rig.number("select count(*) from outbox").await, 8);
-    let _worker = rig.work().await;
-    rig.clean().await;
+    assert_eq!(rig.query_number("select count(*) from outbox").await, 8);
+    let _worker = rig.start_worker().await;
+    rig.expect_no_faults().await;
 }
 
+/// RULE-EVT-029: a relay that is killed before it deletes the rows loses no event.
 #[tokio::test]
-async fn killed_before_the_deletion_an_event_is_sent_again() {
+async fn event_of_a_relay_killed_before_the_deletion_is_sent_again() {
     let rig = Rig::new().await;
     rig.step().await;
     let lock = rig.lock("outbox").await;
-    let worker = rig.work().await;
-    rig.blocked(1, DELETE).await;
+    let worker = rig.start_worker().await;
+    rig.wait_until_blocked(1, DELETE).await;
     worker.kill();
-    // The server would go on with the statement of a process that it does not know to be dead.
-    assert!(rig.disconnect().await > 0);
+    // The server would continue the statement, since it has not noticed the end of the process.
+    assert!(rig.terminate_connections().await > 0);
     lock.release().await;
-    let _worker = rig.work().await;
-    let verdict = rig.clean().await;
-    // All that the broker had taken by then; on a busy machine that is not yet each of the eight.
+    let _worker = rig.start_worker().await;
+    let verdict = rig.expect_no_faults().await;
+    // The events that the broker had accepted before the kill: on a busy machine not all eight.
     assert!(verdict.repeated > 0, "{verdict:?}");
 }
 
+/// RULE-EVT-029: a relay that is killed after it has deleted the rows has sent them once.
 #[tokio::test]
-async fn killed_after_the_deletion_an_event_is_not_sent_again() {
+async fn event_of_a_relay_killed_after_the_deletion_is_not_sent_again() {
     let rig = Rig::new().await;
-    let worker = rig.work().await;
+    let worker = rig.start_worker().await;
     rig.step().await;
-    eventually("the deletion", async || rig.number("select count(*) from outbox").await == 0).await;
+    eventually("an empty outbox", async || rig.query_number("select count(*) from outbox").await == 0).await;
     worker.kill();
-    let _worker = rig.work().await;
-    let verdict = rig.clean().await;
+    let _worker = rig.start_worker().await;
+    let verdict = rig.expect_no_faults().await;
     assert_eq!(verdict.repeated, 0);
 }

@@ -1,8 +1,9 @@
-//! What messaging promises, kept while processes, the broker and the database fail: real processes of
-//! the `ledger` service, each test with a database and a broker of its own, the embedded one or a real
-//! Kafka, as the run has it. Each ends with the verdict on the whole history.
+//! Fault tests of messaging with real processes of the service `ledger`.
+//!
+//! Each test has its own database and its own broker, embedded or a real Kafka as the lane
+//! requires. It ends with the verdict on the whole history.
 
-#![expect(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a helper that fails ends its test")]
 
 mod backlog;
 mod broker;

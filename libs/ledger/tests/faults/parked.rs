@@ -1,4 +1,4 @@
-//! Events that cannot be sent as they are: parked, released, dropped.
+//! Events that the broker rejects: parked, released, discarded.
 
 use serde_json::Value;
 
@@ -7,80 +7,95 @@ use crate::rig::{BULK, GROUP_PROPERTIES, Rig, eventually};
 
 const PARKED: &str = "select count(*) from outbox_parked";
 
-/// A process that cannot send what is larger than 2000 bytes.
-async fn narrow(rig: &Rig) -> Replica {
+/// Starts a worker that cannot send events above 2000 bytes.
+async fn start_limited_worker(rig: &Rig) -> Replica {
     let properties = format!("{GROUP_PROPERTIES},message.max.bytes=2000");
     rig.start("work", &[("KAFKA_PROPERTIES", &properties)]).await
 }
 
-/// What `parked list` prints: the id of the one event.
-fn listed(rig: &Rig) -> String {
-    let output = rig.operate(&["parked", "list"]);
+/// Returns the id of the only event in the output of `parked list`.
+fn parked_id(rig: &Rig) -> String {
+    let output = rig.run_command(&["parked", "list"]);
     let event: Value = serde_json::from_slice(&output.stdout).unwrap();
     event["id"].to_string()
 }
 
+/// RULE-EVT-040: an event that is too large is parked, blocks no other key, and is released in
+/// order.
 #[tokio::test]
-async fn an_event_that_is_too_large_waits_with_its_key_until_it_is_released() {
+async fn oversized_event_is_parked_until_it_is_released() {
     let rig = Rig::new().await;
-    let worker = narrow(&rig).await;
+    let worker = start_limited_worker(&rig).await;
     rig.step().await;
     let key = &rig.keys().await[0];
     rig.step_with(key, 5000).await;
     rig.step().await;
     rig.step().await;
-    eventually("a parked event", async || rig.number(PARKED).await == 1).await;
-    rig.applied(8 + 14).await;
-    eventually("the rest", async || rig.number("select count(*) from outbox").await == 2).await;
+    eventually("a parked event", async || rig.query_number(PARKED).await == 1).await;
+    rig.wait_until_applied(8 + 14).await;
+    eventually("the delivery of all other events", async || {
+        rig.query_number("select count(*) from outbox").await == 2
+    })
+    .await;
 
-    let id = listed(&rig);
-    assert!(rig.operate(&["parked", "release", &id]).status.success());
-    eventually("another refusal", async || worker.metric("outbox_refused_total").await >= 2.0).await;
-    assert_eq!(rig.number("select count(*) from outbox").await, 2, "its key still waits");
+    let id = parked_id(&rig);
+    assert!(rig.run_command(&["parked", "release", &id]).status.success());
+    eventually("another rejection", async || worker.metric("outbox_refused_total").await >= 2.0).await;
+    assert_eq!(rig.query_number("select count(*) from outbox").await, 2, "the key still waits");
 
     assert!(worker.terminate().await.success());
-    let _worker = rig.work().await;
-    assert!(rig.operate(&["parked", "release", &id]).status.success());
-    rig.clean().await;
+    let _worker = rig.start_worker().await;
+    assert!(rig.run_command(&["parked", "release", &id]).status.success());
+    rig.expect_no_faults().await;
 }
 
+/// RULE-EVT-040: a discarded parked event unblocks its key.
 #[tokio::test]
-async fn a_discarded_event_lets_the_later_ones_of_its_key_go() {
+async fn discarded_parked_event_unblocks_its_key() {
     let rig = Rig::new().await;
-    let _worker = narrow(&rig).await;
+    let _worker = start_limited_worker(&rig).await;
     let key = &rig.keys().await[0];
     rig.step_with(key, 5000).await;
     rig.step().await;
-    eventually("a parked event", async || rig.number(PARKED).await == 1).await;
-    assert!(rig.operate(&["parked", "discard", &listed(&rig)]).status.success());
-    rig.applied(8).await;
-    // What is sent is taken before its row goes.
-    eventually("the others have gone", async || rig.number("select count(*) from outbox").await == 0).await;
-    assert_eq!(rig.number(&format!("select n from applied where key = '{key}'")).await, 2);
+    eventually("a parked event", async || rig.query_number(PARKED).await == 1).await;
+    assert!(rig.run_command(&["parked", "discard", &parked_id(&rig)]).status.success());
+    rig.wait_until_applied(8).await;
+    // An event is applied before its row is deleted.
+    eventually("an empty outbox", async || rig.query_number("select count(*) from outbox").await == 0).await;
+    assert_eq!(rig.query_number(&format!("select n from applied where key = '{key}'")).await, 2);
 }
 
+/// RULE-EVT-040: an event without a topic waits and blocks no other topic.
 #[tokio::test]
-async fn a_topic_that_is_missing_holds_up_no_other() {
+async fn missing_topic_blocks_no_other() {
     let rig = Rig::new().await;
-    rig.broker.remove(BULK).await;
-    rig.bulk(2).await;
-    let _worker = rig.work().await;
+    rig.broker.remove_topic(BULK).await;
+    rig.append_bulk(2).await;
+    let _worker = rig.start_worker().await;
     for steps in 1..=2 {
         rig.step().await;
-        rig.applied(8 * steps).await;
+        rig.wait_until_applied(8 * steps).await;
     }
-    eventually("the others", async || rig.number("select count(*) from outbox").await == 2).await;
+    eventually("the delivery of all other events", async || {
+        rig.query_number("select count(*) from outbox").await == 2
+    })
+    .await;
 
-    rig.broker.make_again(BULK).await;
-    eventually("those that waited", async || rig.number("select count(*) from outbox").await == 0).await;
-    assert_eq!(rig.number(PARKED).await, 0);
-    assert_eq!(rig.verdict().await.repeated, 0, "nobody else's events are sent again and again");
+    rig.broker.restore_topic(BULK).await;
+    eventually("the delivery of the waiting events", async || {
+        rig.query_number("select count(*) from outbox").await == 0
+    })
+    .await;
+    assert_eq!(rig.query_number(PARKED).await, 0);
+    assert_eq!(rig.verdict().await.repeated, 0, "events of other topics are not repeated");
 }
 
+/// RULE-EVT-042: a batch has at most 4 MiB.
 #[tokio::test]
-async fn a_batch_ends_at_four_megabytes() {
+async fn batch_has_at_most_four_mebibytes() {
     let rig = Rig::new().await;
-    // What a relay has sent together it deletes together.
+    // A relay deletes the rows of a batch in one statement, so the trigger counts the events of a
+    // batch.
     rig.db
         .batch_execute(
             "create table together (events bigint); \
@@ -91,8 +106,12 @@ async fn a_batch_ends_at_four_megabytes() {
         )
         .await
         .unwrap();
-    rig.bulk_of(40, 900_000).await;
-    let _worker = rig.work().await;
-    eventually("the rest", async || rig.number("select count(*) from outbox").await == 0).await;
-    assert_eq!(rig.number("select max(events) from together").await, 5, "of 900,000 bytes each");
+    rig.append_bulk_of(40, 900_000).await;
+    let _worker = rig.start_worker().await;
+    eventually("an empty outbox", async || rig.query_number("select count(*) from outbox").await == 0).await;
+    assert_eq!(
+        rig.query_number("select max(events) from together").await,
+        5,
+        "events of 900,000 bytes in a batch"
+    );
 }

@@ -1,4 +1,4 @@
-//! A process of the ledger.
+//! A process of the service `ledger`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -8,7 +8,7 @@ use testkit::signals::{self, Signal};
 
 use crate::rig::eventually;
 
-/// A running process; it is killed when dropped.
+/// A running process. Dropping it kills the process.
 pub struct Replica {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
@@ -24,53 +24,53 @@ impl Replica {
             output.lines().map_while(Result::ok).for_each(|line| log.lock().unwrap().push(line));
         });
         let replica = Self { child, lines };
-        eventually("a start", async || replica.logged("\"started\"").is_some()).await;
+        eventually("a start", async || replica.find_log_line("\"started\"").is_some()).await;
         replica
     }
 
-    /// The first line of its log that has `text` in it.
-    pub fn logged(&self, text: &str) -> Option<String> {
+    /// Returns the first log line that contains `text`.
+    pub fn find_log_line(&self, text: &str) -> Option<String> {
         self.lines.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
     }
 
-    /// Whether it is, or was, the relay of `epoch`.
-    pub fn relayed(&self, epoch: i64) -> bool {
+    /// Returns true if this process is or was the relay of `epoch`.
+    pub fn has_relayed(&self, epoch: i64) -> bool {
         let epoch = format!("\"epoch\":{epoch}");
         let lines = self.lines.lock().unwrap();
         lines.iter().any(|line| line.contains("\"relay session started\"") && line.contains(&epoch))
     }
 
-    /// Whether it says that it is ready.
+    /// Returns the readiness of the process.
     pub async fn is_ready(&self) -> bool {
-        self.ask("/health/ready").await.status() == 204
+        self.get("/health/ready").await.status() == 204
     }
 
-    /// What the admin port answers.
-    async fn ask(&self, path: &str) -> reqwest::Response {
-        let started = self.logged("\"started\"").unwrap();
+    /// Sends a request to the admin port.
+    async fn get(&self, path: &str) -> reqwest::Response {
+        let started = self.find_log_line("\"started\"").unwrap();
         let (_, address) = started.split_once("admin: ").unwrap();
         let address = address.split_once(' ').unwrap().0;
         reqwest::get(format!("http://{address}{path}")).await.unwrap()
     }
 
-    /// A metric as the admin port tells it; several of one name are added up.
+    /// Returns a metric of the admin port: the sum over all labels.
     pub async fn metric(&self, name: &str) -> f64 {
-        let text = self.ask("/metrics").await.text().await.unwrap();
+        let text = self.get("/metrics").await.text().await.unwrap();
         let lines = text.lines().filter(|line| line.starts_with(name));
         lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
     }
 
-    /// As nobody can prevent: no destructor, no flush.
+    /// Kills the process with SIGKILL: no destructor runs, and no buffer is flushed.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Stops it as Kubernetes does, and waits.
+    /// Stops the process as Kubernetes does, with SIGTERM, and waits for its end.
     pub async fn terminate(mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
         let mut ended = None;
-        eventually("its end", async || {
+        eventually("the end of the process", async || {
             ended = self.child.try_wait().unwrap();
             ended.is_some()
         })

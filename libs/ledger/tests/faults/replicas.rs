@@ -1,56 +1,62 @@
-//! Replicas that come and go.
+//! Replicas that start and stop.
 
 use std::time::{Duration, Instant};
 
 use crate::rig::{Rig, eventually};
 
+/// RULE-EVT-034: replicas may start and stop, and another replica takes over the relay.
 #[tokio::test]
-async fn one_three_one_replicas_under_load() {
+async fn replicas_start_and_stop_under_load() {
     let rig = Rig::new().await;
     let writers = rig.start("serve", &[]).await;
-    let mut replicas = vec![rig.work().await];
-    rig.committed(200).await;
-    replicas.extend([rig.work().await, rig.work().await]);
-    rig.committed(500).await;
+    let mut replicas = vec![rig.start_worker().await];
+    rig.wait_until_committed(200).await;
+    replicas.extend([rig.start_worker().await, rig.start_worker().await]);
+    rig.wait_until_committed(500).await;
     let epoch = rig.epoch().await;
-    let owner = replicas.iter().position(|replica| replica.relayed(epoch)).unwrap();
+    let owner = replicas.iter().position(|replica| replica.has_relayed(epoch)).unwrap();
     replicas.swap_remove(owner).kill();
     let killed = Instant::now();
     eventually("a takeover", async || rig.epoch().await > epoch).await;
     let takeover = killed.elapsed();
-    eprintln!("taken over after {takeover:.1?}");
-    // Six seconds by the rule; the rest is what a busy machine adds.
+    eprintln!("takeover after {takeover:.1?}");
+    // The rule says six seconds. The rest allows for a busy machine.
     assert!(takeover < Duration::from_secs(15), "{takeover:?}");
-    rig.committed(800).await;
+    rig.wait_until_committed(800).await;
     assert!(replicas.remove(0).terminate().await.success());
-    rig.committed(1000).await;
+    rig.wait_until_committed(1000).await;
     assert!(writers.terminate().await.success());
-    rig.clean().await;
+    rig.expect_no_faults().await;
 }
 
+/// RULE-EVT-034: a stopped service publishes the events that it has written.
 #[tokio::test]
-async fn a_service_that_is_stopped_sends_what_it_has_written() {
+async fn stopped_service_publishes_its_events() {
     let rig = Rig::new().await;
     let service = rig.start("both", &[]).await;
-    rig.committed(300).await;
+    rig.wait_until_committed(300).await;
     assert!(service.terminate().await.success());
-    assert_eq!(rig.number("select count(*) from outbox").await, 0);
-    let _worker = rig.work().await;
-    rig.clean().await;
+    assert_eq!(rig.query_number("select count(*) from outbox").await, 0);
+    let _worker = rig.start_worker().await;
+    rig.expect_no_faults().await;
 }
 
-/// Nobody else can take it then, but the relay cannot know: it stops, and asks again.
+/// RULE-EVT-034: a relay that cannot renew its lease in time ends its session, since another relay
+/// may have the lease.
 #[tokio::test]
-async fn a_relay_that_cannot_renew_its_lease_in_time_stops_relaying() {
+async fn relay_that_cannot_renew_its_lease_stops() {
     let rig = Rig::new().await;
-    let worker = rig.work().await;
+    let worker = rig.start_worker().await;
     rig.step().await;
-    rig.applied(8).await;
+    rig.wait_until_applied(8).await;
     let epoch = rig.epoch().await;
     let lock = rig.lock("outbox_lease").await;
-    eventually("its giving up", async || worker.logged("the lease was not renewed in time").is_some()).await;
+    eventually("the failed renewal", async || {
+        worker.find_log_line("the lease was not renewed in time").is_some()
+    })
+    .await;
     rig.step().await;
     lock.release().await;
-    eventually("the next tenure", async || rig.epoch().await > epoch).await;
-    rig.clean().await;
+    eventually("the next relay session", async || rig.epoch().await > epoch).await;
+    rig.expect_no_faults().await;
 }

@@ -1,4 +1,4 @@
-//! Telling anew: what a compacted topic keeps is right again, and a database that went back is believed again.
+//! Republishing corrects a compacted topic, and consumers accept the events of a restored database.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 
 use crate::rig::{Rig, UPSERTED, eventually};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a request to the broker.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What compaction leaves of the accounts' topic: the last value of each key.
-fn kept(rig: &Rig) -> BTreeMap<String, Option<Value>> {
+/// Returns the last value of each key in the topic of accounts, which compaction keeps.
+fn compacted(rig: &Rig) -> BTreeMap<String, Option<Value>> {
     let mut client = ClientConfig::new();
     client
         .set("bootstrap.servers", &rig.servers)
@@ -21,86 +22,94 @@ fn kept(rig: &Rig) -> BTreeMap<String, Option<Value>> {
         .set("enable.auto.commit", "false");
     let reader: BaseConsumer = client.create().unwrap();
     let mut list = TopicPartitionList::new();
-    let mut left = 0;
+    let mut remaining = 0;
     for partition in 0..4 {
         list.add_partition_offset(UPSERTED, partition, Offset::Beginning).unwrap();
-        left += reader.fetch_watermarks(UPSERTED, partition, PATIENCE).unwrap().1;
+        remaining += reader.fetch_watermarks(UPSERTED, partition, BROKER_TIMEOUT).unwrap().1;
     }
     reader.assign(&list).unwrap();
-    let mut kept = BTreeMap::new();
-    while left > 0 {
-        let message = reader.poll(PATIENCE).unwrap().unwrap();
+    let mut compacted = BTreeMap::new();
+    while remaining > 0 {
+        let message = reader.poll(BROKER_TIMEOUT).unwrap().unwrap();
         let key = String::from_utf8(message.key().unwrap().to_vec()).unwrap();
-        kept.insert(key, message.payload().map(|value| serde_json::from_slice(value).unwrap()));
-        left -= 1;
+        compacted.insert(key, message.payload().map(|value| serde_json::from_slice(value).unwrap()));
+        remaining -= 1;
     }
-    kept
+    compacted
 }
 
-/// Has all accounts told anew, and waits until that was sent.
+/// Republishes all accounts and waits until the events have been sent.
 async fn republish(rig: &Rig) {
-    let told = rig.operate(&["republish", "Account"]);
-    assert!(told.status.success(), "{told:?}");
-    eventually("what was told", async || rig.number("select count(*) from outbox").await == 0).await;
-    assert_eq!(rig.number("select count(*) from outbox_republish").await, 0, "it is at its end");
+    let output = rig.run_command(&["republish", "Account"]);
+    assert!(output.status.success(), "{output:?}");
+    eventually("an empty outbox", async || rig.query_number("select count(*) from outbox").await == 0).await;
+    assert_eq!(
+        rig.query_number("select count(*) from outbox_republish").await,
+        0,
+        "the republish is complete"
+    );
 }
 
+/// RULE-EVT-041, RULE-EVT-027: a republish corrects a value that a late event has overwritten,
+/// tombstones included.
 #[tokio::test]
-async fn what_a_late_value_has_overwritten_is_told_anew() {
+async fn republish_corrects_a_late_value() {
     let rig = Rig::new().await;
-    let _worker = rig.work().await;
+    let _worker = rig.start_worker().await;
     for _ in 0..2 {
         rig.step().await;
     }
     let keys = rig.keys().await;
-    // As a relay that was frozen would: behind what its successor has sent.
+    // A late value, as a frozen relay sends it after its successor's events.
     let stale: FutureProducer = ClientConfig::new().set("bootstrap.servers", &rig.servers).create().unwrap();
     for key in &keys {
         let late = json!({"Key": key, "N": 1}).to_string();
-        stale.send(FutureRecord::to(UPSERTED).key(key).payload(&late), PATIENCE).await.unwrap();
+        stale.send(FutureRecord::to(UPSERTED).key(key).payload(&late), BROKER_TIMEOUT).await.unwrap();
     }
     let close = format!("update account set closed = true where key = '{}'", keys[0]);
     rig.db.batch_execute(&close).await.unwrap();
 
     republish(&rig).await;
 
-    let kept = kept(&rig);
-    assert_eq!(kept[&keys[0]], None, "nothing is left of it");
+    let values = compacted(&rig);
+    assert_eq!(values[&keys[0]], None, "a closed account has a tombstone");
     for key in &keys[1..] {
-        assert_eq!(kept[key], Some(json!({"Key": key, "N": 2})));
+        assert_eq!(values[key], Some(json!({"Key": key, "N": 2})));
     }
-    rig.settle().await;
-    assert_eq!(rig.miscounted().await, 0);
+    rig.wait_until_settled().await;
+    assert_eq!(rig.miscounted_accounts().await, 0);
 }
 
+/// RULE-EVT-041: a republish continues after an interruption.
 #[tokio::test]
-async fn telling_anew_goes_on_where_it_was_interrupted() {
+async fn republish_continues_after_an_interruption() {
     let rig = Rig::new().await;
-    let _worker = rig.work().await;
+    let _worker = rig.start_worker().await;
     let keys = rig.keys().await;
     let so_far = format!("insert into outbox_republish values ('Account', '{}', 5)", keys[4]);
     rig.db.batch_execute(&so_far).await.unwrap();
 
     republish(&rig).await;
 
-    assert!(kept(&rig).keys().eq(&keys[5..]));
+    assert!(compacted(&rig).keys().eq(&keys[5..]));
     republish(&rig).await;
-    assert!(kept(&rig).keys().eq(&keys));
-    assert!(!rig.operate(&["republish", "Nothing"]).status.success());
+    assert!(compacted(&rig).keys().eq(&keys));
+    assert!(!rig.run_command(&["republish", "Nothing"]).status.success());
 }
 
-/// What its counter gives out, consumers have seen of other events.
+/// RULE-EVT-041: consumers accept the events of a restored database, whose ids other events have
+/// had before.
 #[tokio::test]
-async fn the_events_of_a_restored_database_are_news_to_consumers() {
+async fn events_of_a_restored_database_are_applied() {
     let rig = Rig::new().await;
-    let _worker = rig.work().await;
+    let _worker = rig.start_worker().await;
     for _ in 0..3 {
         rig.step().await;
     }
-    rig.applied(24).await;
+    rig.wait_until_applied(24).await;
     let back = "select setval(pg_get_serial_sequence('outbox', 'id'), 1)";
     rig.db.batch_execute(back).await.unwrap();
-    assert!(rig.operate(&["restored"]).status.success());
+    assert!(rig.run_command(&["restored"]).status.success());
     rig.step().await;
-    rig.clean().await;
+    rig.expect_no_faults().await;
 }

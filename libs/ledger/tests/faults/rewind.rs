@@ -1,4 +1,4 @@
-//! Consumers that go back: their database did, or what they have built is built anew.
+//! Consumers that are moved back after a restore of their database, or rebuilt from the beginning.
 
 use std::time::Duration;
 
@@ -7,73 +7,79 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::rig::{Rig, eventually};
 
-/// What a consumer has in its database.
-const BACKUP: &str = "create table inbox_then as table inbox; create table applied_then as table applied";
-const RESTORE: &str = "truncate inbox, applied; insert into inbox table inbox_then; \
-    insert into applied overriding system value table applied_then";
+/// Copies the tables of the consumer.
+const BACKUP: &str = "create table inbox_backup as table inbox; create table applied_backup as table applied";
+const RESTORE: &str = "truncate inbox, applied; insert into inbox table inbox_backup; \
+    insert into applied overriding system value table applied_backup";
 
-/// Does a command, again where the broker does not know yet that the last replica has left.
-async fn done(rig: &Rig, command: &[&str]) {
-    let mut said = rig.operate(command);
+/// Runs a command until it succeeds.
+///
+/// The command fails while the broker has not noticed that the last replica has left the group.
+async fn run_until_success(rig: &Rig, command: &[&str]) {
+    let mut output = rig.run_command(command);
     for _ in 0..20 {
-        if said.status.success() {
+        if output.status.success() {
             return;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        said = rig.operate(command);
+        output = rig.run_command(command);
     }
-    panic!("{said:?}");
+    panic!("{output:?}");
 }
 
-/// The embedded broker knows no times.
+/// RULE-EVT-039: a consumer can be moved back to a time after a restore. The embedded broker stores
+/// no timestamps.
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
-async fn a_service_whose_database_went_back_takes_again_what_it_has_lost() {
+async fn rewound_consumer_restores_its_lost_state() {
     let rig = Rig::new().await;
-    let worker = rig.work().await;
+    let worker = rig.start_worker().await;
     rig.step().await;
-    rig.applied(8).await;
+    rig.wait_until_applied(8).await;
     rig.step().await;
-    rig.applied(16).await;
+    rig.wait_until_applied(16).await;
     rig.db.batch_execute(BACKUP).await.unwrap();
-    let then: OffsetDateTime = std::time::SystemTime::now().into();
-    let then = (then - Duration::from_mins(1)).format(&Rfc3339).unwrap();
+    let backup_time: OffsetDateTime = std::time::SystemTime::now().into();
+    let rewind_to = (backup_time - Duration::from_mins(1)).format(&Rfc3339).unwrap();
     for _ in 0..3 {
         rig.step().await;
     }
-    rig.applied(40).await;
-    let refused = rig.operate(&["consumers", "rewind", "--to", &then]);
-    assert!(!refused.status.success(), "while it runs: {refused:?}");
+    rig.wait_until_applied(40).await;
+    let output = rig.run_command(&["consumers", "rewind", "--to", &rewind_to]);
+    assert!(!output.status.success(), "the consumer is running: {output:?}");
     assert!(worker.terminate().await.success());
     rig.db.batch_execute(RESTORE).await.unwrap();
 
-    done(&rig, &["consumers", "rewind", "--to", &then]).await;
-    let worker = rig.work().await;
-    rig.applied(40).await;
-    assert_eq!(rig.miscounted().await, 0);
-    assert!(worker.metric("consumer_duplicates_total").await >= 15.0, "what it had is dropped as seen");
+    run_until_success(&rig, &["consumers", "rewind", "--to", &rewind_to]).await;
+    let worker = rig.start_worker().await;
+    rig.wait_until_applied(40).await;
+    assert_eq!(rig.miscounted_accounts().await, 0);
+    assert!(
+        worker.metric("consumer_duplicates_total").await >= 15.0,
+        "applied messages are dropped as duplicates"
+    );
 }
 
-/// The embedded broker does not say when a group is empty.
+/// RULE-EVT-039: a consumer can be moved back to the beginning. The embedded broker does not report
+/// that a group is empty.
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
-async fn a_consumer_that_is_built_anew_takes_all_that_there_is() {
+async fn rebuilt_consumer_reads_its_topics_from_the_beginning() {
     let rig = Rig::new().await;
-    let worker = rig.work().await;
+    let worker = rig.start_worker().await;
     for _ in 0..3 {
         rig.step().await;
     }
-    rig.applied(24).await;
-    let refused = rig.operate(&["consumers", "rebuild", "ledger.ledger"]);
-    assert!(!refused.status.success(), "while it runs: {refused:?}");
-    assert!(rig.number("select count(*) from inbox").await >= 8, "nothing was forgotten");
+    rig.wait_until_applied(24).await;
+    let output = rig.run_command(&["consumers", "rebuild", "ledger.ledger"]);
+    assert!(!output.status.success(), "the consumer is running: {output:?}");
+    assert!(rig.query_number("select count(*) from inbox").await >= 8, "the receipts still exist");
     assert!(worker.terminate().await.success());
     rig.db.batch_execute("truncate applied").await.unwrap();
 
-    // A broker may remember for a while who has left.
-    done(&rig, &["consumers", "rebuild", "ledger.ledger"]).await;
-    assert!(!rig.operate(&["consumers", "rebuild", "ledger.nobody"]).status.success());
-    let _worker = rig.work().await;
-    eventually("all of it", async || rig.number("select count(*) from applied").await == 24).await;
-    assert_eq!(rig.miscounted().await, 0);
+    run_until_success(&rig, &["consumers", "rebuild", "ledger.ledger"]).await;
+    assert!(!rig.run_command(&["consumers", "rebuild", "ledger.unknown"]).status.success());
+    let _worker = rig.start_worker().await;
+    eventually("all messages", async || rig.query_number("select count(*) from applied").await == 24).await;
+    assert_eq!(rig.miscounted_accounts().await, 0);
 }

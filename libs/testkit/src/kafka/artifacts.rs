@@ -1,7 +1,7 @@
 //! Apache Kafka's jars, which Maven downloads once to `.dev/kafka`.
 //!
-//! A class-data archive of a node's classes lies beside them. It shortens a start from four seconds to
-//! one.
+//! A class-data archive of a node's classes lies beside them. It shortens a start from four seconds
+//! to one.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! A client of Keycloak's admin API: creates users and machines as tests need them, and requests their
-//! tokens.
+//! A client of Keycloak's admin API: creates users and machines as tests need them, and requests
+//! their tokens.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -78,8 +78,8 @@ impl Realm {
         Ok(token)
     }
 
-    /// Returns false for machine tokens that Keycloak cannot issue: those without a client id, and those
-    /// with an id that differs from another in letter case or spaces.
+    /// Returns false for machine tokens that Keycloak cannot issue: those without a client id, and
+    /// those with an id that differs from another in letter case or spaces.
     pub fn can_issue(&self, claims: &Claims) -> bool {
         claims.aud == PLATFORM
             || claims

@@ -1,5 +1,5 @@
-//! LiveKit's programs in `.dev/livekit`: server and client, which Go builds once, and the client for
-//! browsers from npm.
+//! LiveKit's programs in `.dev/livekit`: server and client, which Go builds once, and the client
+//! for browsers from npm.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
