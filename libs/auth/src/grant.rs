@@ -49,6 +49,7 @@ pub(crate) fn grants<'de, D: Deserializer<'de>>(texts: D) -> Result<Vec<Grant>, 
 mod tests {
     use super::{Grant, Scope};
 
+    /// RULE-ALL-050: a permission without a scope has organization scope.
     #[test]
     fn grant_without_a_scope_has_organization_scope() {
         for (text, name, scope) in [
@@ -65,6 +66,7 @@ mod tests {
         }
     }
 
+    /// RULE-ALL-050: the platform scope covers the organization scope, but not the reverse.
     #[test]
     fn platform_scope_covers_organization_scope_but_not_the_reverse() {
         let (platform, organization) = (Grant::parse("p@platform").unwrap(), Grant::parse("p").unwrap());

@@ -109,6 +109,7 @@ mod tests {
         Actor::from_claims(Arc::new(serde_json::from_value(claims).unwrap())).unwrap()
     }
 
+    /// RULE-ALL-050: a permission reaches as far as its scope.
     #[test]
     fn permission_reaches_as_far_as_its_scope() {
         let own = CompanyId::generate();

@@ -69,6 +69,7 @@ async fn setting(brokers: &str, topic: &str, name: &str) -> Option<String> {
     described.get(name).and_then(|entry| entry.value.clone())
 }
 
+/// RULE-ALL-057: the owner's `migrate` creates a missing topic as declared.
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
 async fn migrate_creates_missing_topic_as_declared() {
@@ -85,6 +86,7 @@ async fn migrate_creates_missing_topic_as_declared() {
     assert_eq!(setting(&brokers, &dead, "retention.ms").await, days(30));
 }
 
+/// RULE-ALL-057: `migrate` creates no topic of another service.
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
 async fn migrate_creates_no_topic_of_another_service() {
@@ -98,6 +100,7 @@ async fn migrate_creates_no_topic_of_another_service() {
     assert_eq!(partition_count(&brokers, &name), 0);
 }
 
+/// RULE-ALL-057: no topic is altered.
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
 async fn existing_topic_is_not_altered_and_a_mismatch_is_reported() {
@@ -112,6 +115,7 @@ async fn existing_topic_is_not_altered_and_a_mismatch_is_reported() {
     wait_for_partitions(&brokers, &name, 2).await;
 }
 
+/// RULE-ALL-057: no topic is created by accident.
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
 async fn real_broker_creates_no_topic_for_a_producer() {
@@ -127,6 +131,7 @@ async fn real_broker_creates_no_topic_for_a_producer() {
     assert_eq!(partition_count(&brokers, &name), 0);
 }
 
+/// RULE-ALL-057: a broker without the admin API fails no migration.
 #[tokio::test]
 async fn broker_without_admin_api_is_reported_and_fails_no_migration() {
     let embedded = Embedded::start(&[]).unwrap();
@@ -143,6 +148,7 @@ async fn broker_without_admin_api_is_reported_and_fails_no_migration() {
     migration.unwrap();
 }
 
+/// RULE-ALL-057: topics that are created elsewhere need no broker.
 #[tokio::test]
 async fn topics_created_elsewhere_need_no_broker() {
     let broker = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -158,6 +164,7 @@ async fn topics_created_elsewhere_need_no_broker() {
     );
 }
 
+/// RULE-ALL-074: an unreadable declaration of topics is a configuration error.
 #[tokio::test]
 async fn unreadable_declaration_is_a_configuration_error() {
     let mut env = Env::new(|name| match name {

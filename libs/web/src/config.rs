@@ -113,6 +113,7 @@ mod tests {
 
     use super::{Config, Origin};
 
+    /// RULE-ALL-072: origins are configured as browsers write them.
     #[test]
     fn origin_is_accepted_only_as_browsers_write_it() {
         for origin in ["https://example.org", "http://localhost:3000", "https://[::1]:8443"] {
@@ -125,7 +126,7 @@ mod tests {
         }
     }
 
-    /// A service with a limit of zero would be ready and reject every request.
+    /// RULE-ALL-074: a service with a limit of zero would be ready and reject every request.
     #[test]
     fn zero_max_in_flight_is_rejected() {
         let mut env = Env::new(|name| (name == "HTTP_MAX_REQUESTS_UNDER_WAY").then(|| "0".to_owned()));

@@ -82,27 +82,32 @@ async fn takes_whatever_is_published_to_it<S: Service>(settings: &[(&str, &str)]
     assert!(refused.is_empty(), "{} of {}: {refused:#?}", refused.len(), told.len());
 }
 
+/// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
 #[tokio::test]
 async fn chessboard_takes_whatever_its_publishers_may_send() {
     takes_whatever_is_published_to_it::<chessboard::Service>(&[]).await;
 }
 
+/// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
 #[tokio::test]
 async fn crm_takes_whatever_its_publishers_may_send() {
     let settings = [("SELECTIONS_URL", "http://127.0.0.1:9"), ("CLIENT_SECRET", "not asked for")];
     takes_whatever_is_published_to_it::<crm::Service>(&settings).await;
 }
 
+/// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
 #[tokio::test]
 async fn messenger_takes_whatever_its_publishers_may_send() {
     takes_whatever_is_published_to_it::<messenger::Service>(&[]).await;
 }
 
+/// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
 #[tokio::test]
 async fn agent_takes_whatever_its_publishers_may_send() {
     takes_whatever_is_published_to_it::<agent::Service>(&[]).await;
 }
 
+/// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
 #[tokio::test]
 async fn selections_takes_whatever_its_publishers_may_send() {
     takes_whatever_is_published_to_it::<selections::Service>(&[]).await;

@@ -118,6 +118,7 @@ mod tests {
         ClientAddress::new(peer.parse().unwrap(), forwarded_for, &trusted).0.to_string()
     }
 
+    /// RULE-ALL-027: guests are limited by the address that a trusted proxy forwards.
     #[test]
     fn forwarded_address_counts_only_from_trusted_proxies() {
         assert_eq!(address("203.0.113.9", "1.1.1.1"), "203.0.113.9");

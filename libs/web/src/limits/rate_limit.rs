@@ -55,6 +55,7 @@ mod tests {
     use super::RateLimit;
     use crate::limits::caller::ClientAddress;
 
+    /// RULE-ALL-027: requests above the limit of a caller are rejected.
     #[test]
     fn request_above_the_limit_is_rejected() {
         let limit = RateLimit::<IpAddr>::per_minute(3);

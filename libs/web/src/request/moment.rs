@@ -28,6 +28,7 @@ mod tests {
 
     use super::Moment;
 
+    /// RULE-ALL-004: another offset is converted to UTC.
     #[test]
     fn moment_is_converted_to_utc_microseconds() {
         let read = |time: &str| serde_json::from_str::<Moment>(&format!("{time:?}")).map(|moment| moment.0);

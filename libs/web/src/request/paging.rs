@@ -211,6 +211,7 @@ mod tests {
         Paging::parse(&RawPaging { page: owned(page), page_size: owned(page_size), sort: owned(sort) }).ok()
     }
 
+    /// RULE-ALL-021: page and size at their limits are accepted.
     #[test]
     fn page_and_size_at_the_limits_are_accepted() {
         let default = Paging { page: 1, page_size: 20, sort: Sort::CreatedAt, descending: true };

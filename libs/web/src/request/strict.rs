@@ -184,6 +184,7 @@ mod tests {
         T::deserialize(Strict(&mut serde_json::Deserializer::from_str(json)))
     }
 
+    /// RULE-ALL-001: well-typed JSON is read.
     #[test]
     fn well_typed_json_is_read() {
         let shelf = r#"{"books": [{"title": "a", "state": "New"}], "kept": {"state": "Used", "title": "b"}, "x": [[]]}"#;
@@ -194,6 +195,7 @@ mod tests {
         assert_eq!(parts[0].get(), "{\"a\": 1}");
     }
 
+    /// RULE-ALL-001: a mistyped member is refused.
     #[test]
     fn list_as_object_and_object_as_variant_are_refused() {
         for shelf in [
