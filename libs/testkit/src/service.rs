@@ -185,7 +185,7 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
     });
     // Each service under test has its own consumer groups on the shared broker.
     let group_suffix = format!(".{}", Uuid::from_u128(rand::random()).simple());
-    // With DATABASE_URL the test reuses a database, and its consumers continue from their offsets.
+    // With DATABASE_URL in its settings, the service takes over the database of another one.
     let database_url = if let Some(url) = settings.get("DATABASE_URL") {
         url.clone()
     } else {

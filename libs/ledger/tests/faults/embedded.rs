@@ -70,9 +70,9 @@ async fn moved_partitions_receive_all_events() {
     .await;
 }
 
-/// RULE-EVT-031: a broker may reject requests. The requests go out one at a time, since the
-/// embedded broker, unlike Kafka, accepts a second request of a partition after it has rejected the
-/// first. The client would take the acknowledgement of the second for both.
+/// RULE-EVT-031: a broker may reject requests. Events are appended one at a time: unlike Kafka, the
+/// embedded broker accepts a second request of a partition after it has rejected the first. The
+/// client would take the acknowledgement of the second for both.
 #[tokio::test]
 async fn rejected_requests_are_repeated() {
     use RDKafkaRespErr::{
