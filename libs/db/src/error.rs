@@ -100,6 +100,7 @@ mod tests {
         DieselError::DatabaseError(DatabaseErrorKind::Unknown, Box::new(message.to_owned())).into()
     }
 
+    /// RULE-ALL-034: a temporary refusal of server or pooler is retried.
     #[test]
     fn temporary_failure_of_server_or_pooler_is_unavailable() {
         for message in [

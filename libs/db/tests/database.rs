@@ -48,6 +48,7 @@ async fn count(url: &str) -> i64 {
     client.query_one("select count(*) from shop.item", &[]).await.unwrap().get(0)
 }
 
+/// RULE-ALL-033: a commit that did not commit is an error.
 #[tokio::test]
 async fn commit_of_failed_transaction_is_an_error() {
     let (_, db, url) = setup(5_000).await;
@@ -81,7 +82,8 @@ async fn generic_plans_end_with_their_transaction() {
     assert_eq!(within, format!("force_generic_plan{backend}"));
 }
 
-/// Another replica gets the lock before its statement timeout of 5 s.
+/// RULE-ALL-033: a disconnected caller releases its row locks. Another replica gets the lock before
+/// its statement timeout of 5 s.
 #[tokio::test]
 async fn disconnected_caller_releases_its_row_lock() {
     let (config, db, _) = setup(5_000).await;
@@ -99,6 +101,7 @@ async fn disconnected_caller_releases_its_row_lock() {
     assert_eq!(other.tx(async |tx| lock(tx, 1).await).await.unwrap(), 1);
 }
 
+/// RULE-ALL-033: a caller that disconnects while it waits for a row releases its other locks.
 #[tokio::test]
 async fn disconnected_caller_that_waits_for_a_row_releases_its_other_locks() {
     let (config, db, url) = setup(5_000).await;
@@ -124,8 +127,9 @@ async fn disconnected_caller_that_waits_for_a_row_releases_its_other_locks() {
     assert_eq!(other.tx(async |tx| lock(tx, 1).await).await.unwrap(), 1);
 }
 
-/// A later statement on the connection would receive the pending response. The statement of this
-/// test runs outside a transaction.
+/// RULE-ALL-033: a connection with a pending response is closed. A later statement on the
+/// connection would receive the pending response. The statement of this test runs outside a
+/// transaction.
 #[tokio::test]
 async fn connection_with_pending_response_is_closed() {
     let (_, db, url) = setup(60_000).await;
@@ -158,7 +162,8 @@ async fn connection_with_pending_response_is_closed() {
     tokio::time::timeout(Duration::from_secs(10), closed).await.unwrap();
 }
 
-/// Simulates a pooler that ignores the timeout or has no free server connection.
+/// RULE-ALL-033: a statement that the server does not end is given up. Simulates a pooler that
+/// ignores the timeout or has no free server connection.
 #[tokio::test]
 async fn statement_that_the_server_does_not_cancel_times_out() {
     let (_, db, url) = setup(100).await;
@@ -181,6 +186,7 @@ async fn statement_that_the_server_does_not_cancel_times_out() {
     assert_eq!(count(&url).await, 3);
 }
 
+/// RULE-ALL-033: an extended timeout ends with its transaction.
 #[tokio::test]
 async fn extended_timeout_applies_to_client_and_server_until_the_transaction_ends() {
     let (_, db, _) = setup(200).await;
@@ -196,6 +202,7 @@ async fn extended_timeout_applies_to_client_and_server_until_the_transaction_end
     result.unwrap_err();
 }
 
+/// RULE-ALL-034: a migration that waits for a lock gives up before others wait behind it.
 #[tokio::test]
 async fn migration_that_waits_for_a_lock_fails() {
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("tests/migrations");
@@ -208,7 +215,8 @@ async fn migration_that_waits_for_a_lock_fails() {
     db::migrate(&config, [MIGRATIONS]).await.unwrap();
 }
 
-/// Reads the connection's keepalive timer in the kernel: 5 s instead of two hours.
+/// RULE-ALL-034: a vanished server is detected. Reads the connection's keepalive timer in the
+/// kernel: 5 s instead of two hours.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn idle_connection_sends_keepalive_probes_after_five_seconds() {

@@ -94,6 +94,7 @@ mod tests {
         breaker
     }
 
+    /// RULE-ALL-041: the breaker opens when half of the recent calls have failed.
     #[test]
     fn breaker_opens_when_half_of_the_recent_calls_failed() {
         let (breaker, now) = (Breaker::new(), Instant::now());
@@ -103,6 +104,7 @@ mod tests {
         assert!(!call(&breaker, now, false));
     }
 
+    /// RULE-ALL-041: a half-open breaker permits a few probes.
     #[test]
     fn half_open_breaker_permits_three_probes() {
         let now = Instant::now();
@@ -126,6 +128,7 @@ mod tests {
         assert_eq!(permits.collect::<Vec<_>>().len(), 100);
     }
 
+    /// RULE-ALL-041: a call that began before the breaker opened does not close it.
     #[test]
     fn call_that_began_before_the_breaker_opened_does_not_close_it() {
         let (breaker, now) = (Breaker::new(), Instant::now());

@@ -43,6 +43,7 @@ impl Call {
 mod tests {
     use super::Call;
 
+    /// RULE-ALL-066: a caller sends its values in the documented path.
     #[test]
     fn value_replaces_the_path_parameter() {
         assert_eq!(Call::get("shelves", "/shelves/{id}/books").path_with(7), "/shelves/7/books");

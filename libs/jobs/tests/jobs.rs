@@ -123,6 +123,7 @@ fn start_gated_replica(shop: &Shop) -> (Process, Arc<Notify>, Arc<Notify>) {
     (process, started, gate)
 }
 
+/// RULE-ALL-035: a job runs once over all replicas.
 #[tokio::test]
 async fn job_runs_once_among_racing_replicas() {
     let shop = Shop::new().await;
@@ -136,6 +137,7 @@ async fn job_runs_once_among_racing_replicas() {
     drop(replicas);
 }
 
+/// RULE-ALL-035: a job runs at its time.
 #[tokio::test]
 async fn job_runs_at_its_due_time() {
     let shop = Shop::new().await;
@@ -157,8 +159,8 @@ async fn timestamp(shop: &Shop, query: &str) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp_nanos(micros * 1000).unwrap()
 }
 
-/// Each of sixty jobs schedules the next one. Without wake-ups each would wait a second for the
-/// poll.
+/// RULE-ALL-035: a commit wakes the worker of its job. Each of sixty jobs schedules the next one.
+/// Without wake-ups each would wait a second for the poll.
 #[tokio::test]
 async fn commit_wakes_the_worker_of_its_job() {
     let shop = Shop::new().await;
@@ -185,7 +187,8 @@ async fn commit_wakes_the_worker_of_its_job() {
     assert!(started_at.elapsed() < Duration::from_secs(30), "{:?}", started_at.elapsed());
 }
 
-/// Jobs of other replicas wait for the poll interval. A commit of this replica wakes the worker.
+/// RULE-ALL-035: jobs of other replicas wait for the poll interval. A commit of this replica wakes
+/// the worker.
 #[tokio::test]
 async fn job_of_another_replica_waits_for_the_poll_interval() {
     let shop = Shop::new().await;
@@ -205,6 +208,7 @@ async fn job_of_another_replica_waits_for_the_poll_interval() {
     shop.wait_for_number("select count(*) from done", 3).await;
 }
 
+/// RULE-ALL-035: a job is stored with the change that schedules it or not at all.
 #[tokio::test]
 async fn scheduled_job_is_rolled_back_with_its_transaction() {
     let shop = Shop::new().await;
@@ -219,6 +223,7 @@ async fn scheduled_job_is_rolled_back_with_its_transaction() {
     assert_eq!(shop.query_number("select count(*) from job").await, 0);
 }
 
+/// RULE-ALL-035: a scheduled job can be rescheduled or cancelled.
 #[tokio::test]
 async fn scheduled_job_can_be_rescheduled_or_cancelled() {
     let shop = Shop::new().await;
@@ -234,6 +239,7 @@ async fn scheduled_job_can_be_rescheduled_or_cancelled() {
     assert_eq!(shop.query_number("select count(*) from done").await, 2);
 }
 
+/// RULE-ALL-035: the run of a job that is rescheduled or cancelled while it runs is rolled back.
 #[tokio::test]
 async fn rescheduled_or_cancelled_job_rolls_back_its_current_run() {
     let shop = Shop::new().await;
@@ -256,6 +262,7 @@ async fn rescheduled_or_cancelled_job_rolls_back_its_current_run() {
     assert_eq!(shop.query_number(waiting).await, 1);
 }
 
+/// RULE-ALL-036: a failed job is retried later and delays no other.
 #[tokio::test]
 async fn failed_or_panicked_job_is_retried_and_delays_no_other() {
     let shop = Shop::new().await;
@@ -279,7 +286,8 @@ async fn failed_or_panicked_job_is_retried_and_delays_no_other() {
     assert!(metrics.contains("jobs_failed_total{kind=\"ring\"} 3"), "{metrics}");
 }
 
-/// The first replica has its own threads, which end during the job as in a killed process.
+/// RULE-ALL-036: the jobs of a killed replica are resumed. The first replica has its own threads,
+/// which end during the job as in a killed process.
 #[tokio::test]
 async fn job_of_killed_replica_is_claimed_by_another() {
     let shop = Shop::new().await;
@@ -298,6 +306,7 @@ async fn job_of_killed_replica_is_claimed_by_another() {
     assert_eq!(shop.query_number("select count(*) from job").await, 0);
 }
 
+/// RULE-ALL-036: a stopping replica finishes its jobs.
 #[tokio::test]
 async fn stopping_replica_finishes_its_jobs_and_claims_no_more() {
     let shop = Shop::new().await;
@@ -318,6 +327,7 @@ async fn stopping_replica_finishes_its_jobs_and_claims_no_more() {
     );
 }
 
+/// RULE-ALL-036: a periodic job runs in one replica at a time.
 #[tokio::test]
 async fn periodic_job_repeats_in_one_replica_at_a_time() {
     let shop = Shop::new().await;
@@ -345,7 +355,8 @@ async fn periodic_job_repeats_in_one_replica_at_a_time() {
     assert_eq!(shop.query_number("select count(*) from job where kind = 'audit' and key = ''").await, 1);
 }
 
-/// Simulates a rollout during a run that takes longer than the job's period.
+/// RULE-ALL-036: a starting replica does not claim a running periodic job. Simulates a rollout
+/// during a run that takes longer than the job's period.
 #[tokio::test]
 async fn starting_replica_does_not_claim_running_periodic_job() {
     let shop = Shop::new().await;

@@ -205,7 +205,7 @@ mod tests {
     use rdkafka::ClientConfig;
     use rdkafka::producer::{FutureProducer, FutureRecord};
     use runtime::Env;
-    use testkit::broker::Embedded;
+    use testkit::broker::EmbeddedBroker;
 
     use super::{Config, partition_counts};
 
@@ -219,9 +219,10 @@ mod tests {
         partition_counts(&client).await.unwrap().contains_key(topic)
     }
 
+    /// RULE-ALL-057: no client creates a topic by accident.
     #[tokio::test]
     async fn client_of_config_creates_no_topic_although_the_broker_would() {
-        let broker = Embedded::start(&[]).unwrap();
+        let broker = EmbeddedBroker::start(&[]).unwrap();
         let brokers = broker.bootstrap_servers().unwrap();
         let mut creating = ClientConfig::new();
         creating.set("bootstrap.servers", &brokers);

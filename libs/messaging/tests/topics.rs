@@ -12,7 +12,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{BaseProducer, FutureProducer, FutureRecord, Producer};
 use runtime::Env;
-use testkit::broker::Embedded;
+use testkit::broker::EmbeddedBroker;
 use testkit::{eventually, required};
 
 /// Returns the declaration of one topic of the service `shop`, with the default replication.
@@ -134,7 +134,7 @@ async fn real_broker_creates_no_topic_for_a_producer() {
 /// RULE-ALL-057: a broker without the admin API fails no migration.
 #[tokio::test]
 async fn broker_without_admin_api_is_reported_and_fails_no_migration() {
-    let embedded = Embedded::start(&[]).unwrap();
+    let embedded = EmbeddedBroker::start(&[]).unwrap();
     let (brokers, name) = (embedded.bootstrap_servers().unwrap(), unique("ordered"));
     let (declared, names) = (declared(&name, 5), [name.clone()]);
     let config = config(&brokers, &declared);

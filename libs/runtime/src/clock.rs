@@ -13,6 +13,7 @@ pub fn now() -> OffsetDateTime {
 
 #[cfg(test)]
 mod tests {
+    /// RULE-ALL-004: times have at most microseconds.
     #[test]
     fn now_is_truncated_to_microseconds() {
         assert_eq!(super::now().nanosecond() % 1_000, 0);

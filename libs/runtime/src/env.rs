@@ -141,6 +141,7 @@ impl Env {
 mod tests {
     use super::Env;
 
+    /// RULE-ALL-074: the configuration reports every mistake at once.
     #[test]
     fn all_errors_are_reported_together() {
         let mut env = Env::new(|name| (name == "PORT").then(|| "many".to_owned()));
@@ -151,6 +152,7 @@ mod tests {
         assert!(error.contains("DATABASE_URL is missing"), "{error}");
     }
 
+    /// RULE-ALL-074: a secret may be in a file.
     #[test]
     fn secret_is_read_from_its_file() {
         let path = std::env::temp_dir().join(format!("env-test-{}", std::process::id()));

@@ -215,6 +215,7 @@ mod tests {
 
     use super::{Phase, Process};
 
+    /// RULE-ALL-061: a part that fails stops the process.
     #[tokio::test]
     async fn failed_part_stops_the_service_with_its_error() {
         let process = Process::new();
@@ -222,6 +223,7 @@ mod tests {
         assert_eq!(process.finished().await.unwrap_err().to_string(), "broken");
     }
 
+    /// RULE-ALL-061: a part that panics stops the process.
     #[tokio::test]
     async fn panicked_part_stops_the_service() {
         let process = Process::new();
@@ -229,6 +231,7 @@ mod tests {
         assert_eq!(process.finished().await.unwrap_err().to_string(), "part panicked");
     }
 
+    /// RULE-ALL-060: a draining process still serves.
     #[tokio::test]
     async fn draining_service_is_not_ready_and_continues() {
         let process = Process::new();
@@ -238,6 +241,7 @@ mod tests {
         assert!(!process.stopping().is_cancelled());
     }
 
+    /// RULE-ALL-061: a stopping process is not ready and ends phase by phase.
     #[tokio::test]
     async fn stopping_service_is_not_ready_and_ends_phase_by_phase() {
         let process = Process::new();

@@ -102,7 +102,8 @@ mod tests {
 
     use super::Error;
 
-    /// Messaging: a transient error is retried, and a message that a rule refuses is dead-lettered.
+    /// RULE-ALL-040: a transient error is retried, and a message that a rule refuses is
+    /// dead-lettered.
     #[test]
     fn lost_race_is_transient_and_refusal_is_not() {
         let failure = |code: Code| Failure::from(Error::from(code));

@@ -183,6 +183,7 @@ mod tests {
         assert_eq!(Line::<1, 3>::parse("four").unwrap_err().code, "too_long");
     }
 
+    /// RULE-ALL-006: lines have no control characters.
     #[test]
     fn control_character_is_rejected_except_line_breaks_in_lines() {
         for text in ["a\0b", "a\nb", "a\u{7f}b", "a\u{85}b", "a\u{9f}b", "\u{1}"] {
@@ -203,6 +204,7 @@ mod tests {
         assert_eq!(Prose::<1, 4>::parse("a\0b").unwrap_err().code, "forbidden_character");
     }
 
+    /// RULE-ALL-009: e-mail addresses are parsed and stored as written.
     #[test]
     fn email_address_is_checked_and_stored_as_written() {
         for address in ["Anna@Example.org", "a.b+c@mail.example.co", "иван@пример.рф", " a@b.cd "]

@@ -47,6 +47,7 @@ mod tests {
         }
     }
 
+    /// RULE-ALL-006: letters of every script match in every case.
     #[test]
     fn letter_case_is_ignored_in_any_script() {
         for (one, other) in [

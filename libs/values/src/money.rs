@@ -138,7 +138,7 @@ mod tests {
     }
 
     proptest! {
-        /// Money: rounded once, half to even. The error is at most half a minor unit.
+        /// RULE-ALL-007: rounded once, half to even. The error is at most half a minor unit.
         #[test]
         fn share_is_the_nearest_integer_amount(amount: i64, share in 0_u32..=10_000) {
             let exact = i128::from(amount) * i128::from(share);
@@ -148,12 +148,14 @@ mod tests {
         }
     }
 
+    /// RULE-ALL-007: ties round to the even amount.
     #[test]
     fn ties_round_to_the_even_amount() {
         let half = |amount| rub(amount).share(BasisPoints(5_000)).unwrap().amount_minor;
         assert_eq!([1, 3, 5, -1, -3, -5].map(half), [0, 2, 2, 0, -2, -2]);
     }
 
+    /// RULE-ALL-007: sums have one currency and stay in bounds.
     #[test]
     fn sum_of_two_currencies_or_out_of_bounds_is_none() {
         assert_eq!(rub(2).checked_add(rub(-5)), Some(rub(-3)));
@@ -163,6 +165,7 @@ mod tests {
         assert_eq!(rub(1).checked_add(Money { currency: "USD".parse().unwrap(), ..rub(1) }), None);
     }
 
+    /// RULE-ALL-007: money is minor units and a currency code.
     #[test]
     fn money_is_minor_units_and_a_currency_code() {
         let json = r#"{"AmountMinor":1250000000,"Currency":"RUB"}"#;

@@ -253,6 +253,7 @@ mod tests {
         serde_json::from_str::<T>(json).map(drop).unwrap_err().to_string()
     }
 
+    /// RULE-ALL-008: an integer out of bounds is rejected.
     #[test]
     fn integer_out_of_bounds_is_rejected() {
         for number in [-10, 0, 200] {
@@ -269,7 +270,7 @@ mod tests {
     }
 
     proptest! {
-        /// Decimals with and without trailing zeros are equal.
+        /// RULE-ALL-008: decimals with and without trailing zeros are equal.
         #[test]
         fn decimal_survives_a_round_trip(units in 1_i64..=100_000_000, zeros in 0_usize..4) {
             let area = Area::from_units(units).unwrap();
@@ -280,7 +281,7 @@ mod tests {
             prop_assert_eq!(json.parse::<f64>(), written.parse::<f64>());
         }
 
-        /// Decimals with further places are rejected, never rounded.
+        /// RULE-ALL-008: decimals with further places are rejected, never rounded.
         #[test]
         fn decimal_with_a_further_place_is_rejected(units in 1_i64..100_000_000, zeros in 0_usize..4, last in 1..10) {
             let finer = format!("{}.{:02}{}{last}", units / 100, units % 100, "0".repeat(zeros));
@@ -288,6 +289,7 @@ mod tests {
         }
     }
 
+    /// RULE-ALL-008: decimals are never rounded.
     #[test]
     fn decimal_is_never_rounded() {
         for (json, code) in [

@@ -174,6 +174,7 @@ mod tests {
         Phone::from_dialled(&Dialled::<32>::parse(text).ok()?, region).ok().map(|phone| phone.0)
     }
 
+    /// RULE-ALL-009: phone numbers are E.164.
     #[test]
     fn number_is_stored_in_e164() {
         let moscow = Some("+74951234567".to_owned());
@@ -201,6 +202,7 @@ mod tests {
         assert_eq!(number("US", "+7 495 123-45-67"), moscow);
     }
 
+    /// RULE-ALL-009: an invalid phone number is rejected.
     #[test]
     fn invalid_number_is_rejected() {
         for text in [
@@ -277,8 +279,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        /// A national number belongs to the region. A number with a country code is the same in all
-        /// regions.
+        /// RULE-ALL-009: a national number belongs to the region. A number with a country code is
+        /// the same in all regions.
         #[test]
         fn number_has_the_country_that_was_dialled(
             (region, national, e164) in prop::sample::select(&DIALLED[..]),
@@ -290,8 +292,8 @@ mod tests {
             prop_assert_eq!(&number(elsewhere, &separated(e164.as_deref().unwrap(), &separators)), &e164);
         }
 
-        /// Any text is a number or is rejected. The number has the digits and the country of the
-        /// text.
+        /// RULE-ALL-009: any text is a number or is rejected. The number has the digits and the
+        /// country of the text.
         #[test]
         fn any_text_is_a_number_or_rejected(
             text in "\\PC{0,32}|[+0-9 ()./-]{0,32}|(\\+7|8|7|\\+1|810)? ?\\(?[2-9][0-9]{2}\\)? ?[0-9]{3}-?[0-9]{2}-?[0-9]{2}",

@@ -78,6 +78,7 @@ mod tests {
     use super::Private;
     use crate::text::Text;
 
+    /// RULE-ALL-038: a private value is sent and never printed.
     #[test]
     fn private_value_is_serialized_but_not_printed() {
         #[derive(Debug)]

@@ -95,6 +95,7 @@ impl<const MIN: usize, const MAX: usize> utoipa::ToSchema for Text<MIN, MAX> {
 mod tests {
     use super::Text;
 
+    /// RULE-ALL-006: texts are counted in Unicode scalar values.
     #[test]
     fn length_is_the_number_of_unicode_scalar_values() {
         assert!(Text::<1, 3>::parse("ёжи").is_ok());
@@ -109,6 +110,7 @@ mod tests {
         assert_eq!(Text::<1, 3>::parse_trimmed(" \n ").unwrap_err().code, "too_short");
     }
 
+    /// RULE-ALL-006: texts have no NUL.
     #[test]
     fn nul_is_rejected_since_the_database_cannot_store_it() {
         assert_eq!(Text::<0, 9>::parse("a\0b").unwrap_err().code, "forbidden_character");

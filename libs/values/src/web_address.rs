@@ -51,6 +51,7 @@ impl<const MAX: usize> Rule for HttpAddress<MAX> {
 mod tests {
     use super::WebAddress;
 
+    /// RULE-ALL-009: web addresses are parsed and stored as written.
     #[test]
     fn absolute_http_address_is_stored_as_written() {
         for address in [
@@ -63,7 +64,7 @@ mod tests {
         }
     }
 
-    /// The rule checks only the form of an address, so a private host is accepted.
+    /// RULE-ALL-009: the rule checks only the form of an address, so a private host is accepted.
     #[test]
     fn address_of_a_private_host_is_accepted() {
         for address in ["http://[::1]/", "http://127.0.0.1", "http://localhost", "https://intranet"] {
@@ -71,6 +72,7 @@ mod tests {
         }
     }
 
+    /// RULE-ALL-009: a text that is no web address is rejected.
     #[test]
     fn text_that_is_no_http_address_is_rejected() {
         for address in [

@@ -17,8 +17,7 @@ fn keys(jwks_url: &str) -> Keys {
     Keys::new(config).unwrap()
 }
 
-/// Conventions, Token: an unknown `kid` causes a fetch. For some time, further unknown ids cause
-/// none.
+/// RULE-ALL-055: an unknown `kid` causes a fetch. For some time, further unknown ids cause none.
 #[tokio::test]
 async fn unknown_key_ids_cause_one_request_to_the_issuer() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -14,8 +14,8 @@ struct Signed {
     tokens: Vec<(String, String)>,
 }
 
-/// Conventions, Token: RS256, ES256 and `EdDSA` are accepted. A token of another algorithm is
-/// rejected even if its key is known.
+/// RULE-ALL-047: RS256, ES256 and `EdDSA` are accepted. A token of another algorithm is rejected
+/// even if its key is known.
 #[tokio::test]
 async fn token_of_another_algorithm_is_rejected() {
     let Signed { jwks, tokens } = serde_json::from_str(include_str!("signed.json")).unwrap();

@@ -50,7 +50,7 @@ impl Keycloak {
         let (name, password) = ADMINISTRATOR;
         devkit::say(&format!(
             "AUTH_ISSUER={}\n{}",
-            Realm::of(keycloak.url()).issuer(),
+            Realm::new(keycloak.url()).issuer(),
             style(format!("Its administrator is {name}, password {password}. Ctrl-C stops it.")).dim()
         ));
         tokio::select! {
@@ -64,7 +64,7 @@ impl Keycloak {
 async fn walk(url: &str) -> anyhow::Result<ExitCode> {
     let mut test = tokio::process::Command::new(std::env::current_exe()?);
     test.args(["test", "--at-once", "1", "--locked", "--test", "it", WALKS])
-        .env(keycloak::URL, url)
+        .env(keycloak::URL_VARIABLE, url)
         .stdin(Stdio::null());
     let status = test.kill_on_drop(true).status().await.context("the tests cannot be run")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use messaging::topics::Topics;
 use rdkafka::ClientConfig;
-use testkit::broker::Embedded;
+use testkit::broker::EmbeddedBroker;
 use testkit::kafka::Cluster;
 
 use crate::kafka;
@@ -20,7 +20,7 @@ pub enum Kind {
 /// A broker that has the topics of every area.
 pub enum Bus {
     External(String),
-    Embedded(Embedded),
+    Embedded(EmbeddedBroker),
     Kafka(Cluster),
 }
 
@@ -33,7 +33,7 @@ impl Bus {
     pub async fn open(kind: Kind, name: &str, topics: &[String], step: &Step) -> anyhow::Result<Self> {
         let bus = match (crate::variable("KAFKA_BROKERS"), kind) {
             (Some(brokers), _) => Self::External(brokers),
-            (None, Kind::Embedded) => return Ok(Self::Embedded(Embedded::start(topics)?)),
+            (None, Kind::Embedded) => return Ok(Self::Embedded(EmbeddedBroker::start(topics)?)),
             (None, Kind::Kafka) => Self::Kafka(kafka::start(name, kafka::LOOPBACK, 1, step).await?),
         };
         if let Err(error) = create_topics(&bus.brokers()?, topics).await {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde_json::json;
-use testkit::livekit::{fetch, fetch_for_browsers, for_browsers, server};
+use testkit::livekit::{browser_client, fetch, fetch_browser_client, server};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
@@ -34,7 +34,7 @@ pub struct Fetch {}
 impl Fetch {
     pub async fn run(self) -> anyhow::Result<()> {
         fetch().await?;
-        if let Err(error) = fetch_for_browsers().await {
+        if let Err(error) = fetch_browser_client().await {
             // Tests of services need none.
             eprintln!("{error:#}; without it the first page rings, but carries neither sound nor picture");
         }
@@ -44,7 +44,7 @@ impl Fetch {
 
 /// The client for browsers, where it was brought.
 pub async fn browser_client() -> Option<Vec<u8>> {
-    tokio::fs::read(for_browsers()).await.ok()
+    tokio::fs::read(browser_client()).await.ok()
 }
 
 /// What services are told of it. Tokens and webhooks work without one; only where one runs it is probed.
@@ -70,8 +70,8 @@ impl LiveKit {
     /// Starts one whose webhooks go to the stack at `base_url`.
     pub async fn start(base_url: &str, step: &Step) -> anyhow::Result<Self> {
         let program = find_or_build(step).await?;
-        if !for_browsers().is_file()
-            && let Err(error) = fetch_for_browsers().await
+        if !browser_client().is_file()
+            && let Err(error) = fetch_browser_client().await
         {
             // Without it the first page rings, but carries neither sound nor picture.
             step.note(format!("{error:#}"));

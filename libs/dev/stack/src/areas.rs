@@ -246,6 +246,7 @@ mod tests {
         rows.collect()
     }
 
+    /// RULE-EVT-001: each topic has the members of the specification.
     #[test]
     fn each_event_has_the_members_of_the_table() {
         let mut documented = BTreeMap::new();
@@ -258,6 +259,7 @@ mod tests {
         assert_eq!(documented, told(1));
     }
 
+    /// RULE-EVT-001: each topic has the consumers of the specification.
     #[test]
     fn each_topic_is_read_by_those_of_the_table() {
         for (topic, expected) in told(2) {
@@ -283,6 +285,8 @@ mod tests {
         "/api/v1/selections/{selection}",
     ];
 
+    /// RULE-ALL-051: guests read the catalog, the feed and content with a public code, and nothing
+    /// else.
     #[test]
     fn guests_read_what_is_public_and_do_nothing() {
         let mut open = BTreeSet::new();
@@ -295,8 +299,10 @@ mod tests {
         assert_eq!(open, BTreeSet::from(OPEN.map(str::to_owned)));
     }
 
-    /// Route families: what is for services is on internal ports under one family, which the base URL does not know; all else
-    /// is under a path of its area alone, what is for the platform's people under a family that names the area.
+    /// RULE-ALL-053, RULE-ALL-054: each route is below the path of its family and its service. What
+    /// is for services is on internal ports under one family, which the base URL does not know; all
+    /// else is under a path of its area alone, what is for the platform's people under a family
+    /// that names the area.
     #[test]
     fn every_operation_is_in_the_family_of_its_area() {
         let areas = all();
@@ -320,7 +326,8 @@ mod tests {
         }
     }
 
-    /// Paging: a list of pages has an order and a count, a walk has a cursor, a lookup has a limit.
+    /// RULE-ALL-021: every list follows the section on lists. A list of pages has an order and a
+    /// count, a walk has a cursor, a lookup has a limit.
     #[test]
     fn lists_are_asked_for_and_answered_alike() {
         let mut lists = 0;
@@ -350,6 +357,7 @@ mod tests {
         assert!(lists > 30, "{lists}");
     }
 
+    /// RULE-ALL-057: the topics of a service are declared as its own.
     #[test]
     fn what_a_service_publishes_is_declared_as_its_own() {
         let declared = Topics::built_in().unwrap();
@@ -361,6 +369,7 @@ mod tests {
         }
     }
 
+    /// RULE-ALL-058: a topic is named after its service, its event and its version.
     #[test]
     fn a_topic_is_named_after_its_area_its_event_and_its_version() {
         for area in all() {
@@ -373,7 +382,8 @@ mod tests {
         }
     }
 
-    /// What tells of a state is kept for who comes late; what tells of a change is kept 14 days.
+    /// RULE-ALL-057: `-upserted` topics are compacted, and others are kept 14 days. What tells of a
+    /// state is kept for who comes late; what tells of a change is kept 14 days.
     #[test]
     fn what_a_topic_keeps_follows_from_its_name() {
         for topic in Topics::built_in().unwrap().topics() {
@@ -391,6 +401,7 @@ mod tests {
         assert_eq!(devkit::topics::all().unwrap(), topics(&all()), "run `cargo dev contracts`");
     }
 
+    /// RULE-ALL-057: every topic that is used is declared, and no other.
     #[test]
     fn every_topic_that_is_used_is_declared_and_no_other() {
         let declared = Topics::built_in().unwrap();

@@ -87,6 +87,7 @@ mod tests {
     use crate::areas;
     use devkit::stack;
 
+    /// RULE-ALL-068: the chart is generated from what its service declares.
     #[test]
     fn every_chart_knows_what_its_service_declares() {
         let areas = areas::all();
@@ -97,7 +98,8 @@ mod tests {
         }
     }
 
-    /// What a Gateway sends to an area is what the gateway of the local stack sends to it.
+    /// RULE-ALL-053: the chart of a service routes the same paths as the local gateway. What a
+    /// Gateway sends to an area is what the gateway of the local stack sends to it.
     #[test]
     fn every_chart_routes_the_paths_of_its_area() {
         for area in areas::all() {

@@ -150,6 +150,7 @@ mod tests {
     use super::{Feed, publisher};
     use crate::areas;
 
+    /// RULE-EVT-001: an event is shown with its publisher and its consumers.
     #[test]
     fn an_event_is_told_with_who_publishes_and_who_reads_it() {
         let feed = Feed::new(&areas::all(), String::new());

@@ -232,6 +232,8 @@ mod tests {
         (answer.status().as_u16(), retry, test::read_body_json(answer).await)
     }
 
+    /// RULE-ALL-053: the base URL returns 404 for everything that is not a public path of a
+    /// service.
     #[actix_web::test]
     async fn what_is_no_areas_is_not_forwarded() {
         let paths = [
@@ -249,6 +251,7 @@ mod tests {
         }
     }
 
+    /// RULE-ALL-053: the paths of a service that is down are unavailable, not missing.
     #[actix_web::test]
     async fn an_area_that_is_away_is_unavailable_for_a_while() {
         let (status, retry, body) = ask("/api/v1/selections").await;

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use actix_web::dev::ServerHandle;
 use anyhow::{Context, ensure};
 use runtime::Process;
-use testkit::issuer::{Issuer, Served};
+use testkit::issuer::{Issuer, RunningIssuer};
 
 use crate::areas::{self, Area};
 use crate::feed::Feed;
@@ -35,7 +35,7 @@ pub struct Running {
     /// Holds the gateway's task, as each service's process holds its own.
     process: Process,
     services: Services,
-    issuer: Option<Served>,
+    issuer: Option<RunningIssuer>,
     livekit: Option<LiveKit>,
     bus: Option<Bus>,
     cluster: Option<Cluster>,

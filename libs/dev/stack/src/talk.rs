@@ -112,12 +112,14 @@ mod tests {
     use super::{PAGE, contract, page, uncalled};
     use crate::areas;
 
+    /// RULE-ALL-068: the page of topics and calls is generated from what the services declare.
     #[test]
     fn the_page_says_what_the_services_declare() {
         let written = std::fs::read_to_string(devkit::stack::root().join(PAGE)).unwrap();
         assert!(written == page(&areas::all()).unwrap(), "run `cargo dev contracts`");
     }
 
+    /// RULE-ALL-066: each declared call has a documented internal operation.
     #[test]
     fn every_call_is_to_an_internal_operation_that_its_owner_documents() {
         for caller in areas::all() {
@@ -129,6 +131,7 @@ mod tests {
         }
     }
 
+    /// RULE-ALL-066: each internal operation has a caller.
     #[test]
     fn every_internal_operation_but_the_issuers_is_called() {
         let areas = areas::all();

@@ -18,44 +18,45 @@ async fn count_attempts(fault: Fault) -> usize {
     setup.called.calls("/it").len()
 }
 
-/// Limits: a call without a response, or with status 503 or 429, is retried twice.
+/// RULE-ALL-040: a call without a response, or with status 503 or 429, is retried twice.
 #[tokio::test]
 async fn call_with_transient_failure_has_three_attempts() {
     for fault in [
         Fault::problem(503, "SERVICE_UNAVAILABLE"),
         Fault::problem(429, "RATE_LIMITED"),
-        Fault::Answer(503, String::new()),
+        Fault::Respond(503, String::new()),
         Fault::Drop,
-        Fault::BreakOff,
+        Fault::Truncate,
         Fault::Garbage,
     ] {
         assert_eq!(count_attempts(fault.clone()).await, 3, "{fault:?}");
     }
 }
 
-/// Conventions, Repeating: no other response is retried, not even that of a gateway.
+/// RULE-ALL-040: no other response is retried, not even that of a gateway.
 #[tokio::test]
 async fn call_with_any_other_response_has_one_attempt() {
     for fault in [
         Fault::problem(500, "INTERNAL_ERROR"),
-        Fault::Answer(502, String::new()),
-        Fault::Answer(504, String::new()),
-        Fault::Answer(408, String::new()),
+        Fault::Respond(502, String::new()),
+        Fault::Respond(504, String::new()),
+        Fault::Respond(408, String::new()),
         Fault::problem(409, "CONCURRENCY_CONFLICT"),
         Fault::problem(404, "NOT_FOUND"),
-        Fault::Answer(200, "<html>".to_owned()),
+        Fault::Respond(200, "<html>".to_owned()),
     ] {
         assert_eq!(count_attempts(fault.clone()).await, 1, "{fault:?}");
     }
 }
 
+/// RULE-ALL-040: an operation that must not run twice is sent once.
 #[tokio::test]
 async fn post_once_has_one_attempt() {
     for fault in [
         Fault::problem(503, "SERVICE_UNAVAILABLE"),
         Fault::problem(429, "RATE_LIMITED"),
         Fault::Drop,
-        Fault::BreakOff,
+        Fault::Truncate,
     ] {
         let setup = Setup::new();
         setup.called.on("/", fault.clone());
@@ -67,7 +68,7 @@ async fn post_once_has_one_attempt() {
     setup.client.post_once::<Value>("/it", &json!({})).await.unwrap();
 }
 
-/// A rejected token is replaced once, also for `post_once`.
+/// RULE-ALL-041: a rejected token is replaced once, also for `post_once`.
 #[tokio::test]
 async fn call_with_rejected_token_is_repeated_with_a_new_token() {
     let setup = Setup::new();
@@ -83,7 +84,7 @@ async fn call_with_rejected_token_is_repeated_with_a_new_token() {
     assert_eq!(setup.called.calls("/again").len(), 2);
 }
 
-/// At most 64 calls are in flight. Further calls fail after a short wait.
+/// RULE-ALL-041: at most 64 calls are in flight. Further calls fail after a short wait.
 #[tokio::test]
 async fn concurrent_calls_are_limited() {
     let setup = Setup::new();
@@ -93,13 +94,14 @@ async fn concurrent_calls_are_limited() {
     let failed = calls.iter().filter(|call| matches!(call, Ok(Err(CallError::Unavailable(_))))).count();
     assert_eq!((failed, setup.called.calls("/slow").len()), (36, 64));
 
-    setup.called.on("/", Fault::Answer(200, "{}".to_owned()));
+    setup.called.on("/", Fault::Respond(200, "{}".to_owned()));
     for result in join_all((0..64).map(async |_| call("/fast").await)).await {
         result.unwrap().unwrap();
     }
 }
 
-/// While the called service recovers, the breaker permits three probes instead of all calls.
+/// RULE-ALL-041: while the called service recovers, the breaker permits three probes instead of all
+/// calls.
 #[tokio::test]
 async fn half_open_breaker_permits_three_calls() {
     let setup = Setup::new();
@@ -117,7 +119,7 @@ async fn half_open_breaker_permits_three_calls() {
     let failed = calls.iter().filter(|call| matches!(call, Ok(Err(CallError::Unavailable(_))))).count();
     assert_eq!((failed, setup.called.calls("/probe").len()), (17, 3));
 
-    setup.called.on("/", Fault::Answer(200, "{}".to_owned()));
+    setup.called.on("/", Fault::Respond(200, "{}".to_owned()));
     setup.client.get::<Value>("/up").await.unwrap();
     for result in join_all((0..20).map(async |_| setup.client.get::<Value>("/up").await)).await {
         result.unwrap();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use http_client::{CallError, Config, ServiceClient};
 use runtime::Env;
 use serde_json::Value;
-use testkit::faults::{Fault, Faults};
-use testkit::issuer::{CLIENTS, Issuer, Served};
+use testkit::faults::{Fault, FaultProxy};
+use testkit::issuer::{CLIENTS, Issuer, RunningIssuer};
 
 mod calls;
 mod token;
@@ -20,19 +20,19 @@ const TOKEN_LIFETIME: Duration = Duration::from_secs(8);
 /// A client, the fault proxy that it calls, and an issuer behind another fault proxy.
 struct Setup {
     client: ServiceClient,
-    called: Faults,
-    issuer: Faults,
-    _served: Served,
+    called: FaultProxy,
+    issuer: FaultProxy,
+    _served: RunningIssuer,
 }
 
 impl Setup {
     fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let issuer = Faults::before(format!("http://{}", listener.local_addr().unwrap()));
+        let issuer = FaultProxy::start(format!("http://{}", listener.local_addr().unwrap()));
         let served = Issuer::new(issuer.url()).unwrap().machine_lifetime(TOKEN_LIFETIME.try_into().unwrap());
         let served = served.serve(listener).unwrap();
-        let called = Faults::before("http://127.0.0.1:1");
-        called.on("/", Fault::Answer(200, "{}".to_owned()));
+        let called = FaultProxy::start("http://127.0.0.1:1");
+        called.on("/", Fault::Respond(200, "{}".to_owned()));
         let settings = [("CALLED_URL", called.url()), ("AUTH_ISSUER", issuer.url())];
         let mut env = Env::new(move |name| {
             let setting = settings.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());

@@ -9,8 +9,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::{Setup, TOKEN_LIFETIME};
 
-/// Conventions, Token: a token is cached until shortly before it expires. Then one of many
-/// concurrent calls renews it.
+/// RULE-ALL-041: one call renews the machine token for all before it expires. A token is cached
+/// until shortly before it expires. Then one of many concurrent calls renews it.
 #[tokio::test]
 async fn token_is_renewed_once_before_it_expires() {
     let setup = Setup::new();
@@ -29,7 +29,8 @@ async fn token_is_renewed_once_before_it_expires() {
     assert_eq!(setup.token_requests(), 2);
 }
 
-/// An issuer that is down or does not respond affects no call before the token expires.
+/// RULE-ALL-041: an issuer that is down or does not respond affects no call before the token
+/// expires.
 #[tokio::test]
 async fn valid_token_survives_an_outage_of_the_issuer() {
     let setup = Setup::new();
@@ -37,7 +38,7 @@ async fn valid_token_survives_an_outage_of_the_issuer() {
     setup.issuer.refuse();
     sleep(TOKEN_LIFETIME / 2).await;
     assert_eq!(setup.call().await.unwrap(), old);
-    setup.issuer.on("/", Fault::Slow(TOKEN_LIFETIME * 4));
+    setup.issuer.on("/", Fault::Delay(TOKEN_LIFETIME * 4));
     setup.issuer.listen();
     assert_eq!(setup.call().await.unwrap(), old);
 

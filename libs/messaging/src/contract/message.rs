@@ -158,6 +158,7 @@ mod tests {
         Message::new(topic.to_owned(), position, key.to_owned(), headers, None)
     }
 
+    /// RULE-EVT-037, RULE-EVT-006: the sequence of a message from outside is ignored.
     #[test]
     fn sequence_is_read_only_for_keys_of_platform_topics() {
         let headers = json!({"ce_sequence": "42"});
@@ -167,6 +168,8 @@ mod tests {
         assert_eq!(sequence("external.chessboard.developer-upserted.v1", "1"), None);
     }
 
+    /// RULE-EVT-037, RULE-EVT-006: a message from outside is identified by topic, source and id, or
+    /// by its position.
     #[test]
     fn message_is_identified_by_topic_source_and_id() {
         let id = |topic, source, id| message(topic, "", &json!({"ce_source": source, "ce_id": id})).id;
@@ -183,6 +186,7 @@ mod tests {
         assert_eq!(message("a", "", &json!({})).id, "[\"a\",1,7,null]", "the position identifies it");
     }
 
+    /// RULE-EVT-036: the reason and the context of a dead letter are shortened and stay distinct.
     #[test]
     fn long_text_is_shortened_and_stays_distinct() {
         let (one, other) = ("x".repeat(10_000), "x".repeat(10_001));

@@ -136,6 +136,7 @@ mod tests {
     }
 
     proptest! {
+        /// RULE-ALL-021: cursors lead through the whole list.
         #[test]
         fn following_cursors_visits_each_item_once(count in 0_i64..60, page_size in 1_u32..20) {
             let all: Vec<(i64, String)> = (0..count).map(|n| (n, format!("{}{n}", "№".repeat(250)))).collect();
@@ -152,12 +153,14 @@ mod tests {
             prop_assert_eq!(seen, all);
         }
 
+        /// RULE-ALL-021: a cursor that was not issued is refused.
         #[test]
         fn unknown_cursor_is_refused(cursor in "\\PC{1,40}") {
             prop_assert_eq!(parse(20, Some(cursor)), None);
         }
     }
 
+    /// RULE-ALL-021: an oversized cursor is refused.
     #[test]
     fn oversized_cursor_is_refused() {
         assert_eq!(parse(20, Some("A".repeat(100_000))), None);

@@ -147,6 +147,7 @@ mod tests {
         (problem.details().errors[0].field.clone(), problem.details().errors[0].invalid.code)
     }
 
+    /// RULE-ALL-022: a refused value is reported at its member.
     #[test]
     fn refusal_points_at_the_member() {
         assert_eq!(
@@ -157,6 +158,7 @@ mod tests {
         assert_eq!(first_error(b"{}"), ("/Items".into(), "required"));
     }
 
+    /// RULE-ALL-022: every refused value is reported.
     #[test]
     fn all_refused_values_are_reported() {
         #[derive(Debug, Deserialize)]
@@ -180,7 +182,8 @@ mod tests {
         assert_eq!(errors(&many).len(), 16, "at most 16 errors");
     }
 
-    /// serde discards the refusal in an optional flattened part, so no error may carry it.
+    /// RULE-ALL-022: serde discards the refusal in an optional flattened part, so no error may
+    /// carry it.
     #[test]
     fn skipped_refusal_is_not_reported_for_another_member() {
         #[derive(Debug, Deserialize)]
@@ -201,6 +204,7 @@ mod tests {
         assert_eq!(problem.details().errors.len(), 1);
     }
 
+    /// RULE-ALL-002: a body that is not JSON is 400.
     #[test]
     fn invalid_json_is_malformed() {
         for body in [
@@ -218,6 +222,7 @@ mod tests {
         }
     }
 
+    /// RULE-ALL-002: escaped characters are accepted unless a surrogate is broken.
     #[test]
     fn escaped_characters_are_accepted() {
         for text in [r"\ud83c\udfe0", r"\\ud83c", r"\u0041\\", "🏠"] {
@@ -225,6 +230,7 @@ mod tests {
         }
     }
 
+    /// RULE-ALL-022: nesting is bounded before it is followed.
     #[test]
     fn deep_nesting_is_refused() {
         let deep = "[".repeat(100_000);

@@ -124,6 +124,7 @@ mod tests {
         limit: u32,
     }
 
+    /// RULE-ALL-017: unknown query parameters are ignored.
     #[test]
     fn unknown_members_are_ignored() {
         let Query(filter) =
@@ -160,7 +161,7 @@ mod tests {
         statuses: Option<CommaSeparated<Status>>,
     }
 
-    /// An unknown or empty value is refused.
+    /// RULE-ALL-018: an unknown or empty value is refused.
     #[test]
     fn comma_separated_values_are_read() {
         let Query(read) = Query::<Statuses>::from_query("Statuses=Published,Draft").unwrap();
@@ -190,6 +191,7 @@ mod tests {
         }
     }
 
+    /// RULE-ALL-019: a range whose end is before its start is refused beside other errors.
     #[test]
     fn range_is_checked_beside_other_errors() {
         let errors = |query: &str| -> Vec<_> {
@@ -206,6 +208,7 @@ mod tests {
         assert_eq!(errors("From=x&To=2026-11-22T00:00:00Z"), [invalid]);
     }
 
+    /// RULE-ALL-017: a refusal names its query parameter.
     #[test]
     fn refusal_names_the_member() {
         for (query, field, code) in [

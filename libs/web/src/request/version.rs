@@ -30,6 +30,7 @@ mod tests {
 
     use crate::request::json::decode;
 
+    /// RULE-ALL-022: an invalid version hides no other error.
     #[test]
     fn invalid_version_hides_no_other_error() {
         #[derive(Debug, Deserialize)]

@@ -129,7 +129,7 @@ async fn prepare(operation: &str) -> Case {
 /// operation returns the statuses of `TABLE`, and refuses each kind of invalid token.
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
-    let empty_id = EmptyId::NobodysIn(&["get_agent", "replace_agent"]);
+    let empty_id = EmptyId::NotFoundIn(&["get_agent", "replace_agent"]);
     access::check_with(service(), TABLE, empty_id, prepare).await;
 }
 

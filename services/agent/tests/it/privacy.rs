@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use agent::Service;
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::bus::begin_now;
-use testkit::client::{Answer, Client, send};
+use testkit::bus::skip_to_end;
+use testkit::client::{Client, Response, send};
 use testkit::database;
 use testkit::deployed::Deployed;
 use uuid::Uuid;
@@ -55,7 +55,7 @@ impl ObservedService {
     async fn start() -> Self {
         let url = database::create().await.unwrap();
         let suffix = format!(".{}", guid().simple());
-        begin_now::<Service>(&suffix).await.unwrap();
+        skip_to_end::<Service>(&suffix).await.unwrap();
         let settings = [
             ("DATABASE_URL", url.as_str()),
             ("KAFKA_GROUP_SUFFIX", &suffix),
@@ -106,7 +106,14 @@ impl ObservedService {
 
     /// Sends a request, and checks that the answer has only the `allowed` marks.
     /// A refusal has none.
-    async fn send(&self, by: &Client, method: Method, path: &str, body: &Value, allowed: &[&str]) -> Answer {
+    async fn send(
+        &self,
+        by: &Client,
+        method: Method,
+        path: &str,
+        body: &Value,
+        allowed: &[&str],
+    ) -> Response {
         let path = if path.starts_with('/') { path.to_owned() } else { format!("{PLATFORM}/{path}") };
         let request = by.request(method.clone(), &path);
         let request = request.header("traceparent", format!("00-{}-00f067aa0ba902b7-01", self.trace));
@@ -127,11 +134,11 @@ impl ObservedService {
         answer
     }
 
-    async fn post(&self, by: &Client, path: &str, body: Value, allowed: &[&str]) -> Answer {
+    async fn post(&self, by: &Client, path: &str, body: Value, allowed: &[&str]) -> Response {
         self.send(by, Method::POST, path, &body, allowed).await
     }
 
-    async fn get(&self, by: &Client, path: &str, allowed: &[&str]) -> Answer {
+    async fn get(&self, by: &Client, path: &str, allowed: &[&str]) -> Response {
         self.send(by, Method::GET, path, &Value::Null, allowed).await
     }
 

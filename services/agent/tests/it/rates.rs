@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use testkit::client::Answer;
+use testkit::client::Response;
 use testkit::guid;
 use uuid::Uuid;
 
@@ -19,7 +19,7 @@ fn always(rate_bps: i64) -> Value {
     json!([{"RateBps": rate_bps, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}])
 }
 
-async fn put(card: &Value) -> Answer {
+async fn put(card: &Value) -> Response {
     commissions().put(&rates(), card.clone()).await
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use testkit::database;
 use testkit::deployed::Deployed;
-use testkit::statements::Statements;
+use testkit::statements::StatementCounter;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS, encoded};
 use crate::catalog_fill::{Building, Catalog, Developer, Object, Project};
@@ -55,7 +55,7 @@ fn reads(word: &str, catalog: &Catalog) -> Vec<(String, &'static str)> {
 #[tokio::test]
 async fn statement_count_does_not_depend_on_rows() {
     let url = database::create().await.unwrap();
-    let statements = Statements::before(&url).await;
+    let statements = StatementCounter::start(&url).await;
     let settings = [("DATABASE_URL", statements.url()), ("GUEST_READS_PER_MINUTE", "0")];
     let serve = Deployed::start(env!("CARGO_BIN_EXE_chessboard"), &["serve"], &settings).await;
     let (sql, guest) = (database::connect(&url).await.unwrap(), serve.guest());
@@ -93,7 +93,7 @@ async fn statement_count_does_not_depend_on_rows() {
 #[tokio::test]
 async fn later_search_pages_use_prepared_statements() {
     let url = database::create().await.unwrap();
-    let statements = Statements::before(&url).await;
+    let statements = StatementCounter::start(&url).await;
     let settings = [("DATABASE_URL", statements.url()), ("GUEST_READS_PER_MINUTE", "0")];
     let serve = Deployed::start(env!("CARGO_BIN_EXE_chessboard"), &["serve"], &settings).await;
     let (sql, guest) = (database::connect(&url).await.unwrap(), serve.guest());

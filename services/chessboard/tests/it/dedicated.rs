@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use chessboard::Service;
 use serde_json::Value;
-use testkit::broker::Embedded;
+use testkit::broker::EmbeddedBroker;
 use testkit::bus::{Bus, Published};
 use testkit::eventually;
 use testkit::service::Running;
@@ -22,7 +22,7 @@ pub struct DedicatedBroker {
 impl DedicatedBroker {
     /// Starts a broker with the topics of the service.
     pub fn start() -> Self {
-        let broker = Box::leak(Box::new(Embedded::start(&topics()).unwrap()));
+        let broker = Box::leak(Box::new(EmbeddedBroker::start(&topics()).unwrap()));
         Self { servers: broker.bootstrap_servers().unwrap(), bus: OnceLock::new() }
     }
 

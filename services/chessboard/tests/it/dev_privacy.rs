@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 use testkit::deployed::Deployed;
 use testkit::{database, eventually, guid, text};
 use uuid::Uuid;
@@ -67,7 +67,7 @@ impl ObservedService {
         Self { service, broker, sql, developer, manager, administrator, trace, requests: Mutex::new(0) }
     }
 
-    async fn send(&self, by: &Client, method: Method, path: &str, body: &Value) -> Answer {
+    async fn send(&self, by: &Client, method: Method, path: &str, body: &Value) -> Response {
         let request = by.request(method, path);
         let request = request.header("traceparent", format!("00-{}-00f067aa0ba902b7-01", self.trace));
         *self.requests.lock().unwrap() += 1;
@@ -87,7 +87,7 @@ impl ObservedService {
     }
 
     /// Sends a request whose response has no contacts, with success or not.
-    async fn expect_no_contacts(&self, by: &Client, method: Method, path: &str, body: &Value) -> Answer {
+    async fn expect_no_contacts(&self, by: &Client, method: Method, path: &str, body: &Value) -> Response {
         let answer = self.send(by, method, path, body).await;
         let whole = format!("{} {:?}", answer.text, answer.headers);
         assert_eq!(marks_in(&whole), [].into(), "{path}: {whole}");

@@ -15,11 +15,11 @@ fn contracts_and_readme_match_the_service() {
 /// stack.
 #[tokio::test]
 async fn api_page_loads_nothing_from_elsewhere() {
-    testkit::page::check(service()).await;
+    testkit::api_page::check(service()).await;
 }
 
 /// RULE-ALL-052: the service reports every metric of alerts and dashboards in `helm/lib`.
 #[tokio::test]
 async fn every_watched_metric_is_reported() {
-    testkit::documents::check_watched(service()).await;
+    testkit::documents::check_metrics(service()).await;
 }

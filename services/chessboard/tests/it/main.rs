@@ -48,7 +48,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use chessboard::Service;
 use serde_json::{Value, json};
 use testkit::bus::Published;
-use testkit::client::{Answer, Client};
+use testkit::client::{Client, Response};
 use testkit::issuer::Claims;
 use testkit::service::Running;
 use testkit::{eventually, guid, text};
@@ -243,6 +243,6 @@ fn without(mut object: Value, field: &str) -> Value {
     object
 }
 
-fn count(answers: &[Answer], status: u16) -> usize {
+fn count(answers: &[Response], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status == status).count()
 }

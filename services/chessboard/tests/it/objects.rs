@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::bus::Bus;
-use testkit::client::{Answer, Client};
+use testkit::client::{Client, Response};
 use testkit::{eventually, guid, text};
 use uuid::Uuid;
 
@@ -119,7 +119,7 @@ impl House {
         self.path(&format!("/property-objects/{object}"))
     }
 
-    pub async fn send_grid(&self, objects: &[Value], version: Option<i64>) -> Answer {
+    pub async fn send_grid(&self, objects: &[Value], version: Option<i64>) -> Response {
         let body = json!({"Objects": objects, "Version": version});
         self.manager.put(&self.path("/property-objects"), body).await
     }

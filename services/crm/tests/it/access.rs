@@ -280,7 +280,7 @@ async fn invalid_body_is_refused_before_an_unknown_deal() {
 async fn entity_of_another_company_is_refused_like_an_unknown_one() {
     let (foreign_deal, own) = (deal_to_read().await, create_developer().await);
     let by = manager(own);
-    let strip = |answer: testkit::client::Answer, id: Uuid| {
+    let strip = |answer: testkit::client::Response, id: Uuid| {
         let body = with(answer.body, "traceId", Value::Null);
         (answer.status, body.to_string().replace(&id.to_string(), "-"))
     };

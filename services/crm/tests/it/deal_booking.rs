@@ -1,7 +1,7 @@
 //! Bookings: creation, change of the expiry time, expiry.
 
 use serde_json::{Value, json};
-use testkit::client::Answer;
+use testkit::client::Response;
 use testkit::{eventually, guid};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
@@ -20,11 +20,11 @@ fn ahead(ahead: Duration) -> String {
     (now + ahead).format(&Rfc3339).unwrap()
 }
 
-async fn book(deal: &Deal, body: Value) -> Answer {
+async fn book(deal: &Deal, body: Value) -> Response {
     platform().post(&deal.path("/booking"), body).await
 }
 
-async fn prolong(deal: &Deal, expires_at: &str) -> Answer {
+async fn prolong(deal: &Deal, expires_at: &str) -> Response {
     platform().put(&deal.path("/booking"), json!({"ExpiresAt": expires_at})).await
 }
 

@@ -1,7 +1,7 @@
 //! Contract data, agents and notes.
 
 use serde_json::{Value, json};
-use testkit::client::Answer;
+use testkit::client::Response;
 use testkit::guid;
 use uuid::Uuid;
 
@@ -20,7 +20,7 @@ fn whole() -> Value {
     })
 }
 
-async fn put(deal: &Deal, body: Value) -> Answer {
+async fn put(deal: &Deal, body: Value) -> Response {
     platform().put(&deal.path("/contract"), body).await
 }
 

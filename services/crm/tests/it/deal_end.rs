@@ -1,7 +1,7 @@
 //! Cancellations and completions.
 
 use serde_json::{Value, json};
-use testkit::client::Answer;
+use testkit::client::Response;
 use testkit::guid;
 
 use crate::{
@@ -15,11 +15,11 @@ fn completion() -> Value {
     json!({"RegistryRecordNumber": " 77:01-5/2026 "})
 }
 
-async fn complete(deal: &Deal, body: Value) -> Answer {
+async fn complete(deal: &Deal, body: Value) -> Response {
     manager(deal.developer).post(&deal.own("/complete"), body).await
 }
 
-async fn cancel(deal: &Deal, body: Value) -> Answer {
+async fn cancel(deal: &Deal, body: Value) -> Response {
     platform().post(&deal.path("/cancel"), body).await
 }
 

@@ -1,7 +1,7 @@
 //! Moves on the board.
 
 use serde_json::{Value, json};
-use testkit::client::Answer;
+use testkit::client::Response;
 use testkit::guid;
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ use crate::{
 
 const GROUPS: [&str; 5] = ["Application", "Booking", "Contract", "Cancelled", "Completed"];
 
-async fn move_to(deal: &Deal, step: Uuid) -> Answer {
+async fn move_to(deal: &Deal, step: Uuid) -> Response {
     platform().post(&deal.path("/move-step"), json!({"StepId": step})).await
 }
 

@@ -1,7 +1,7 @@
 //! Status overrides and their previews.
 
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client};
+use testkit::client::{Client, Response};
 use testkit::guid;
 use testkit::issuer::Claims;
 use uuid::Uuid;
@@ -19,22 +19,22 @@ fn arbiter() -> (Uuid, Client) {
     (id, service().caller(&Claims::user(id).permission(MANAGE)))
 }
 
-async fn override_status(deal: &Deal, target: &str, row_version: Value) -> Answer {
+async fn override_status(deal: &Deal, target: &str, row_version: Value) -> Response {
     override_by(&platform(), deal, target, row_version).await
 }
 
-async fn override_by(by: &Client, deal: &Deal, target: &str, row_version: Value) -> Answer {
+async fn override_by(by: &Client, deal: &Deal, target: &str, row_version: Value) -> Response {
     let body = json!({"TargetStatus": target, "Comment": " по решению \n", "RowVersion": row_version});
     by.post(&deal.path("/override-status"), body).await
 }
 
-async fn preview(deal: &Deal, target: &str, row_version: Value) -> Answer {
+async fn preview(deal: &Deal, target: &str, row_version: Value) -> Response {
     let body = json!({"TargetStatus": target, "Comment": 5, "RowVersion": row_version});
     platform().post(&deal.path("/override-status/preview"), body).await
 }
 
 /// Asserts that two problems are equal except for `traceId` and `instance`.
-fn assert_same_problem(one: Answer, other: Answer, code: &str) {
+fn assert_same_problem(one: Response, other: Response, code: &str) {
     assert_eq!(one.status, other.status);
     let (one, other) = (one.expect_problem(other.status, code), other.body);
     for member in ["code", "title", "detail", "type", "errors"] {

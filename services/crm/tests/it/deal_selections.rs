@@ -6,9 +6,9 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 use testkit::contract::Contract;
-use testkit::faults::{Fault, Faults};
+use testkit::faults::{Fault, FaultProxy};
 use testkit::issuer::{CLIENTS, Claims};
 use testkit::service::Running;
 use uuid::Uuid;
@@ -42,7 +42,7 @@ async fn create(client: Uuid, agent: Option<Uuid>, selection: Option<Uuid>) -> (
     (insert_deals(&[deal]).await[0], developer)
 }
 
-async fn read(deal: Uuid) -> Answer {
+async fn read(deal: Uuid) -> Response {
     platform().get(&format!("{PLATFORM}/deals/{deal}/selection")).await
 }
 
@@ -121,7 +121,7 @@ async fn selections_of_the_client_are_listed() {
 /// A crm for one test with its proxy to selections. Each test has its own, since a circuit breaker
 /// that one test opens would fail the calls of another.
 struct Setup {
-    proxy: Faults,
+    proxy: FaultProxy,
     /// Stops when the setup is dropped.
     _crm: Running,
     by: Client,
@@ -132,7 +132,7 @@ struct Setup {
 
 impl Setup {
     async fn new() -> Self {
-        let proxy = Faults::before(selections().internal_url());
+        let proxy = FaultProxy::start(selections().internal_url());
         let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "crm").unwrap();
         let url = proxy.url();
         let crm = Running::start::<crm::Service>(&[("SELECTIONS_URL", &url), ("CLIENT_SECRET", secret)]);
@@ -152,18 +152,18 @@ impl Setup {
         Self { proxy, _crm: crm, by, deal: id_of(&deal["id"]), selection, client }
     }
 
-    async fn read(&self) -> Answer {
+    async fn read(&self) -> Response {
         self.by.get(&format!("{PLATFORM}/deals/{}/selection", self.deal)).await
     }
 
-    async fn list(&self) -> Answer {
+    async fn list(&self) -> Response {
         self.by.get(&format!("{PLATFORM}/deals/{}/client-selections", self.deal)).await
     }
 }
 
 /// Asserts a 503 with `Retry-After` that shows nothing of the cause.
 #[track_caller]
-fn expect_unavailable(answer: Answer) {
+fn expect_unavailable(answer: Response) {
     assert!(!answer.header("retry-after").is_empty());
     let problem = answer.expect_problem(503, "SERVICE_UNAVAILABLE").to_string();
     assert!(!problem.contains("127.0.0.1") && !problem.contains("SELECTIONS"), "{problem}");
@@ -175,7 +175,7 @@ fn expect_unavailable(answer: Answer) {
 async fn outage_of_selections_affects_its_routes_only() {
     for (fault, tries) in [
         (Fault::Drop, 3),
-        (Fault::Answer(503, String::new()), 3),
+        (Fault::Respond(503, String::new()), 3),
         (Fault::problem(429, "SELECTIONS_RATE_LIMITED"), 3),
         (Fault::Garbage, 3),
         (Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"), 1),
@@ -208,7 +208,7 @@ async fn each_call_sends_the_machine_token_and_the_trace() {
         ("selection", format!("/selections/{}", setup.selection)),
         ("client-selections", format!("/by-owner/{}", setup.client)),
     ] {
-        setup.proxy.next(2, path.clone(), Fault::Answer(503, String::new()));
+        setup.proxy.next(2, path.clone(), Fault::Respond(503, String::new()));
         let request = setup.by.request(Method::GET, &format!("{PLATFORM}/deals/{}/{below}", setup.deal));
         let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
         send(request).await.expect(200);
@@ -235,7 +235,7 @@ fn claims(authorization: &str) -> Value {
 #[tokio::test]
 async fn attempt_over_five_seconds_is_retried() {
     let setup = Setup::new().await;
-    setup.proxy.next(1, format!("/selections/{}", setup.selection), Fault::Slow(Duration::from_secs(7)));
+    setup.proxy.next(1, format!("/selections/{}", setup.selection), Fault::Delay(Duration::from_secs(7)));
     assert_eq!(setup.read().await.expect(200)["Id"], json!(setup.selection));
     assert_eq!(setup.proxy.calls(format!("/selections/{}", setup.selection)).len(), 2);
 }
@@ -270,7 +270,7 @@ async fn requests_and_responses_match_the_contract_of_selections() {
         }
         setup
             .proxy
-            .on(format!("/selections/{}", setup.selection), Fault::Answer(status, example.to_string()));
+            .on(format!("/selections/{}", setup.selection), Fault::Respond(status, example.to_string()));
         let answer = setup.read().await;
         match example["code"].as_str() {
             None => assert_eq!(answer.expect(200), example),
@@ -281,7 +281,7 @@ async fn requests_and_responses_match_the_contract_of_selections() {
     let answers = provider.examples("GET", LIST_BY_OWNER);
     for (status, example) in answers.into_iter().chain(provider.successes("GET", LIST_BY_OWNER)) {
         setup.proxy.heal();
-        setup.proxy.on(format!("/by-owner/{}", setup.client), Fault::Answer(status, example.to_string()));
+        setup.proxy.on(format!("/by-owner/{}", setup.client), Fault::Respond(status, example.to_string()));
         let answer = setup.list().await;
         match example["code"].as_str() {
             None => assert_eq!(answer.expect(200), example),

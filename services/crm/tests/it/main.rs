@@ -31,8 +31,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crm::Service;
 use serde_json::{Value, json};
 use testkit::bus::Published;
-use testkit::client::{Answer, Client};
-use testkit::faults::Faults;
+use testkit::client::{Client, Response};
+use testkit::faults::FaultProxy;
 use testkit::issuer::{CLIENTS, Claims};
 use testkit::service::Running;
 use testkit::{eventually, guid, text};
@@ -70,9 +70,9 @@ fn selections() -> &'static Running {
 /// Returns the proxy between the shared crm and selections.
 ///
 /// The proxy is shared, so a test records and replaces responses for its own ids only.
-fn selections_proxy() -> &'static Faults {
-    static PROXY: OnceLock<Faults> = OnceLock::new();
-    PROXY.get_or_init(|| Faults::before(selections().internal_url()))
+fn selections_proxy() -> &'static FaultProxy {
+    static PROXY: OnceLock<FaultProxy> = OnceLock::new();
+    PROXY.get_or_init(|| FaultProxy::start(selections().internal_url()))
 }
 
 /// Returns the service that most tests share. Each test creates its own developers.
@@ -362,6 +362,6 @@ fn without(mut object: Value, member: &str) -> Value {
     object
 }
 
-fn count(answers: &[Answer], status: u16) -> usize {
+fn count(answers: &[Response], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status == status).count()
 }

@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client};
+use testkit::client::{Client, Response};
 use testkit::issuer::Claims;
 use testkit::service::Running;
 use uuid::Uuid;
@@ -309,7 +309,7 @@ impl ModelRun<'_> {
 }
 
 /// Returns true if an answer is the one that the outcome requires.
-fn is_expected(outcome: &Outcome, deal: &Deal, request: &Request, answer: &Answer) -> bool {
+fn is_expected(outcome: &Outcome, deal: &Deal, request: &Request, answer: &Response) -> bool {
     let body = &answer.body;
     let card = if body["Deal"].is_null() { body } else { &body["Deal"] };
     let success = if matches!(request.operation, Operation::Book(_)) { 201 } else { 200 };

@@ -1,7 +1,7 @@
 //! Pipelines of developers.
 
 use serde_json::{Value, json};
-use testkit::client::Answer;
+use testkit::client::Response;
 use uuid::Uuid;
 
 use crate::rows::{deal_row, insert_deals};
@@ -20,7 +20,7 @@ async fn read(developer: Uuid) -> Value {
     all
 }
 
-async fn put(developer: Uuid, body: &Value) -> Answer {
+async fn put(developer: Uuid, body: &Value) -> Response {
     manager(developer).put(&format!("{OWN}{STEPS}"), body.clone()).await
 }
 
@@ -394,7 +394,7 @@ async fn concurrent_replacements_take_effect_whole() {
             async move { put(developer, &body).await }
         };
         let answers = futures_util::future::join_all((0..8).map(replace)).await;
-        let succeeded: Vec<&Answer> = answers.iter().filter(|answer| answer.status == 200).collect();
+        let succeeded: Vec<&Response> = answers.iter().filter(|answer| answer.status == 200).collect();
         let after = read(developer).await;
         assert_eq!(
             after["Version"],

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use crm::Service;
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::bus::begin_now;
-use testkit::client::{Answer, Client, send};
+use testkit::bus::skip_to_end;
+use testkit::client::{Client, Response, send};
 use testkit::database;
 use testkit::deployed::Deployed;
 use testkit::issuer::CLIENTS;
@@ -52,7 +52,7 @@ impl Watched {
         let url = database::create().await.unwrap();
         let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "crm").unwrap();
         let suffix = format!(".{}", guid().simple());
-        begin_now::<Service>(&suffix).await.unwrap();
+        skip_to_end::<Service>(&suffix).await.unwrap();
         let settings = [
             ("DATABASE_URL", url.as_str()),
             ("KAFKA_GROUP_SUFFIX", &suffix),
@@ -90,7 +90,14 @@ impl Watched {
     }
 
     /// Sends a request and checks that a success shows no other marks than `shows`.
-    async fn request(&self, by: &Client, method: Method, path: &str, body: &Value, shows: &[&str]) -> Answer {
+    async fn request(
+        &self,
+        by: &Client,
+        method: Method,
+        path: &str,
+        body: &Value,
+        shows: &[&str],
+    ) -> Response {
         let request = by.request(method.clone(), path);
         let request = request.header("traceparent", format!("00-{}-00f067aa0ba902b7-01", self.trace));
         let request = if body.is_null() { request } else { request.json(body) };
@@ -99,7 +106,7 @@ impl Watched {
         answer
     }
 
-    fn check(&self, what: &str, answer: &Answer, shows: &[&str]) {
+    fn check(&self, what: &str, answer: &Response, shows: &[&str]) {
         *self.count.lock().unwrap() += 1;
         // A refusal shows no mark.
         let shows = if answer.status < 400 { shows } else { &[] };
@@ -108,15 +115,15 @@ impl Watched {
         assert!(more.is_empty(), "{what} shows {more:?}: {} {}", answer.status, answer.text);
     }
 
-    async fn post(&self, by: &Client, path: &str, body: Value, shows: &[&str]) -> Answer {
+    async fn post(&self, by: &Client, path: &str, body: Value, shows: &[&str]) -> Response {
         self.request(by, Method::POST, path, &body, shows).await
     }
 
-    async fn put(&self, by: &Client, path: &str, body: Value) -> Answer {
+    async fn put(&self, by: &Client, path: &str, body: Value) -> Response {
         self.request(by, Method::PUT, path, &body, &[]).await
     }
 
-    async fn get(&self, by: &Client, path: &str, shows: &[&str]) -> Answer {
+    async fn get(&self, by: &Client, path: &str, shows: &[&str]) -> Response {
         self.request(by, Method::GET, path, &Value::Null, shows).await
     }
 

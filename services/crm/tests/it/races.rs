@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client};
+use testkit::client::{Client, Response};
 use uuid::Uuid;
 
 use crate::{
@@ -29,12 +29,12 @@ async fn callers(count: usize) -> Vec<Client> {
     callers
 }
 
-pub fn is_conflict(answer: &Answer, code: &str) -> bool {
+pub fn is_conflict(answer: &Response, code: &str) -> bool {
     answer.status == 409 && answer.body["code"] == code
 }
 
 #[track_caller]
-fn assert_refused(answers: &[Answer], status: u16, codes: &[&str]) {
+fn assert_refused(answers: &[Response], status: u16, codes: &[&str]) {
     for answer in answers.iter().filter(|answer| answer.status != status) {
         assert!(codes.iter().any(|code| is_conflict(answer, code)), "{} {}", answer.status, answer.text);
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::database;
 use testkit::deployed::Deployed;
 use testkit::issuer::CLIENTS;
-use testkit::statements::Statements;
+use testkit::statements::StatementCounter;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -96,7 +96,7 @@ fn reads(filled: &Filled) -> Vec<(String, &'static str)> {
 #[tokio::test]
 async fn read_of_100_rows_takes_as_many_statements_as_of_one() {
     let url = database::create().await.unwrap();
-    let statements = Statements::before(&url).await;
+    let statements = StatementCounter::start(&url).await;
     let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "crm").unwrap();
     let selections = selections_proxy().url();
     let settings =

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 
 use crate::{
     EMPLOYEES, ROLES, TENANTS, create_tenant, each, email, employee_path, guid, operator, role, tax_number,
@@ -12,7 +12,7 @@ use crate::{
 const INVALID: &str = "VALIDATION_FAILED";
 const LIMIT: usize = 64 * 1024;
 
-async fn raw(by: &Client, method: Method, path: &str, body: impl Into<reqwest::Body>) -> Answer {
+async fn raw(by: &Client, method: Method, path: &str, body: impl Into<reqwest::Body>) -> Response {
     send(by.request(method, path).header("content-type", "application/json").body(body)).await
 }
 

@@ -28,7 +28,7 @@ use std::sync::OnceLock;
 use identity::Service;
 use serde_json::{Value, json};
 use testkit::bus::Published;
-use testkit::client::{Answer, Client};
+use testkit::client::{Client, Response};
 use testkit::issuer::Claims;
 use testkit::service::Running;
 use testkit::{guid, text};
@@ -182,11 +182,11 @@ fn employee_path(user: Uuid) -> String {
     format!("{EMPLOYEES}/{user}")
 }
 
-async fn add_role(by: &Client, user: Uuid, number: u8) -> Answer {
+async fn add_role(by: &Client, user: Uuid, number: u8) -> Response {
     by.post(&format!("{ROLES}/{user}/roles/{}/add", role(number)), Value::Null).await
 }
 
-async fn remove_role(by: &Client, user: Uuid, number: u8) -> Answer {
+async fn remove_role(by: &Client, user: Uuid, number: u8) -> Response {
     by.delete(&format!("{ROLES}/{user}/roles/{}", role(number))).await
 }
 
@@ -215,6 +215,6 @@ fn with(mut object: Value, member: &str, value: impl Into<Value>) -> Value {
     object
 }
 
-fn count(answers: &[Answer], status: u16) -> usize {
+fn count(answers: &[Response], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status == status).count()
 }

@@ -95,7 +95,7 @@ async fn read_marker_and_removal_do_not_deadlock() {
         "select from stream where user_id in (select user_id from member where chat_id = '{id}') \
             order by user_id desc limit 1 for update"
     );
-    let held = Held::by(service(), &lock).await;
+    let held = Held::lock(service(), &lock).await;
     let (reader, target) = (as_user(user), path(id, "/read"));
     let read = reader.put(&target, json!({"Sequence": 2}));
     let (removed, read) = held.queue(Held::ANY, remove(&deal, id, user), read).await;
@@ -115,10 +115,10 @@ async fn waiting_change_is_dated_after_its_wait() {
         now.get::<_, f64>(0)
     };
     let lock = format!("select from chat where id = '{}' for update", fixture.chat);
-    let held = Held::by(service(), &lock).await;
+    let held = Held::lock(service(), &lock).await;
     let user = guid();
     let release = async {
-        held.waiting(3, Held::ANY).await;
+        held.wait_for(3, Held::ANY).await;
         let queued = now().await;
         // The wait has to be longer than the tolerance of the assertion below.
         let waited = async || Some(now().await).filter(|now| *now > queued + 0.1);

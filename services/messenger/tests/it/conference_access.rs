@@ -9,7 +9,7 @@ use crate::{CHATS, claims_with, each, id_of, list};
 
 const MEMBER_ACTIONS: [&str; 4] = ["join", "media-token", "leave", "decline"];
 
-async fn invite(caller: &Client, id: uuid::Uuid) -> testkit::client::Answer {
+async fn invite(caller: &Client, id: uuid::Uuid) -> testkit::client::Response {
     caller.post(&format!("{CONFERENCES}/{id}/invite"), json!({"UserIds": [guid()]})).await
 }
 

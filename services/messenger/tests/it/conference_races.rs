@@ -18,7 +18,7 @@ const ROUNDS: usize = 6;
 /// Locks the row of the chat. All changes of a chat and its conferences wait for that row.
 async fn hold_chat(fixture: &ConferenceFixture<'_>) -> Held {
     let lock = format!("select from chat where id = '{}' for update", fixture.chat);
-    Held::by(fixture.service, &lock).await
+    Held::lock(fixture.service, &lock).await
 }
 
 /// Asserts that one event and one card report the end of a conference.
@@ -192,7 +192,7 @@ async fn concurrent_ends_leaves_and_declines_end_the_conference_once() {
         acts.rotate_left(round);
         let held = hold_chat(&fixture).await;
         let release = async {
-            held.waiting(6, Held::ANY).await;
+            held.wait_for(6, Held::ANY).await;
             held.release().await;
         };
         let requests = join_all(acts.map(|(user, act)| fixture.act(user, id, act)));
@@ -219,7 +219,7 @@ async fn concurrent_removal_and_end_by_the_host_end_the_conference_once() {
         let messages = fixture.path("/messages");
         let held = hold_chat(&fixture).await;
         let release = async {
-            held.waiting(4, Held::ANY).await;
+            held.wait_for(4, Held::ANY).await;
             held.release().await;
         };
         let (removed, ended, declined, sent, ()) = tokio::join!(

@@ -3,7 +3,7 @@
 use messenger::Service;
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::bus::begin_now;
+use testkit::bus::skip_to_end;
 use testkit::client::{Client, send};
 use testkit::deployed::Deployed;
 use testkit::issuer::Claims;
@@ -29,7 +29,7 @@ impl DeployedFixture {
     async fn start(livekit: &LiveKit, log: &str) -> Self {
         let url = database::create().await.unwrap();
         let suffix = format!(".{}", guid().simple());
-        begin_now::<Service>(&suffix).await.unwrap();
+        skip_to_end::<Service>(&suffix).await.unwrap();
         let media = livekit.settings();
         let own = [
             ("DATABASE_URL", url.as_str()),

@@ -15,5 +15,5 @@ fn contracts_and_readme_match_the_service() {
 /// stack.
 #[tokio::test]
 async fn api_page_loads_nothing_from_elsewhere() {
-    testkit::page::check(service()).await;
+    testkit::api_page::check(service()).await;
 }

@@ -6,7 +6,7 @@ use messenger::Service;
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::bus::Published;
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 use testkit::issuer::Claims;
 use testkit::livekit::{LiveKit, sign};
 use testkit::service::Running;
@@ -105,7 +105,7 @@ impl<'s> ConferenceFixture<'s> {
         format!("{CHATS}/{}{below}", self.chat)
     }
 
-    pub async fn start(&self, host: Uuid, body: Value) -> Answer {
+    pub async fn start(&self, host: Uuid, body: Value) -> Response {
         self.as_user(host).post(&self.path("/conferences"), body).await
     }
 
@@ -123,15 +123,15 @@ impl<'s> ConferenceFixture<'s> {
     }
 
     /// Sends `join`, `leave`, `decline`, `end`, `media-token` or `participants/{userId}/remove`.
-    pub async fn act(&self, user: Uuid, id: Uuid, act: &str) -> Answer {
+    pub async fn act(&self, user: Uuid, id: Uuid, act: &str) -> Response {
         act_as(&self.as_user(user), id, act).await
     }
 
-    pub async fn remove(&self, by: Uuid, id: Uuid, user: Uuid) -> Answer {
+    pub async fn remove(&self, by: Uuid, id: Uuid, user: Uuid) -> Response {
         self.act(by, id, &format!("participants/{user}/remove")).await
     }
 
-    pub async fn invite(&self, by: Uuid, id: Uuid, users: &[Uuid]) -> Answer {
+    pub async fn invite(&self, by: Uuid, id: Uuid, users: &[Uuid]) -> Response {
         self.as_user(by).post(&format!("{CONFERENCES}/{id}/invite"), json!({"UserIds": users})).await
     }
 
@@ -154,13 +154,13 @@ impl<'s> ConferenceFixture<'s> {
         self.send_webhook(&webhook).await.expect(200);
     }
 
-    pub async fn send_webhook(&self, webhook: &Value) -> Answer {
+    pub async fn send_webhook(&self, webhook: &Value) -> Response {
         let body = webhook.to_string();
         let signed = sign(body.as_bytes());
         self.post_webhook(&body, Some(&signed)).await
     }
 
-    pub async fn post_webhook(&self, body: &str, authorization: Option<&str>) -> Answer {
+    pub async fn post_webhook(&self, body: &str, authorization: Option<&str>) -> Response {
         let request = self.service.guest().request(Method::POST, WEBHOOK).body(body.to_owned());
         let request = request.header("content-type", "application/webhook+json");
         send(match authorization {
@@ -178,7 +178,7 @@ impl<'s> ConferenceFixture<'s> {
     }
 }
 
-pub async fn act_as(caller: &Client, id: Uuid, act: &str) -> Answer {
+pub async fn act_as(caller: &Client, id: Uuid, act: &str) -> Response {
     send(caller.request(Method::POST, &format!("{CONFERENCES}/{id}/{act}"))).await
 }
 

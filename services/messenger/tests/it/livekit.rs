@@ -85,23 +85,23 @@ async fn participants_receive_sound_and_become_left() {
     // An Audio conference has no video.
     let for_manager = join(&fixture, manager, id).await;
     let mut camera = connect(&for_manager, "camera");
-    assert_eq!(host.says("hears").await.unwrap(), agent.to_string());
-    assert_eq!(guest.says("hears").await.unwrap(), client.to_string());
-    camera.says("not published").await.unwrap();
+    assert_eq!(host.wait_for_line("receives").await.unwrap(), agent.to_string());
+    assert_eq!(guest.wait_for_line("receives").await.unwrap(), client.to_string());
+    camera.wait_for_line("not published").await.unwrap();
     camera.leave().await.unwrap();
     wait_for_state(&fixture, id, manager, "Left").await;
 
     guest.kill().await.unwrap();
     wait_for_state(&fixture, id, agent, "Left").await;
     let mut guest = connect(&for_agent, "microphone");
-    guest.says("published").await.unwrap();
+    guest.wait_for_line("published").await.unwrap();
     wait_for_state(&fixture, id, agent, "Joined").await;
     assert_eq!(fixture.conference(id).await["Status"], "Active");
 
     fixture.act(agent, id, "leave").await.expect(200);
-    guest.is_sent_away().await.unwrap();
+    guest.wait_until_disconnected().await.unwrap();
     fixture.act(client, id, "end").await.expect(200);
-    host.is_sent_away().await.unwrap();
+    host.wait_until_disconnected().await.unwrap();
     wait_until_all_sent(&own).await;
 }
 
@@ -116,19 +116,19 @@ async fn removed_participant_is_disconnected_and_an_old_token_gives_no_access() 
     let id = ring(&fixture, "Video").await;
     let (for_host, for_agent) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
     let (mut host, mut guest) = (connect(&for_host, "camera"), connect(&for_agent, "camera"));
-    assert_eq!(host.says("hears").await.unwrap(), agent.to_string());
-    guest.says("published").await.unwrap();
+    assert_eq!(host.wait_for_line("receives").await.unwrap(), agent.to_string());
+    guest.wait_for_line("published").await.unwrap();
     fixture.remove(client, id, agent).await.expect(200);
-    assert_eq!(guest.says("disconnected:").await.unwrap(), "removed by server");
+    assert_eq!(guest.wait_for_line("disconnected:").await.unwrap(), "removed by server");
     let removed = fixture.conference(id).await;
-    connect(&for_agent, "camera").is_sent_away().await.unwrap();
+    connect(&for_agent, "camera").wait_until_disconnected().await.unwrap();
     assert_eq!(fixture.conference(id).await, removed);
 
     fixture.act(client, id, "end").await.expect(200);
-    host.is_sent_away().await.unwrap();
+    host.wait_until_disconnected().await.unwrap();
     let ended = fixture.conference(id).await;
     for old in [&for_host, &for_agent] {
-        connect(old, "camera").is_sent_away().await.unwrap();
+        connect(old, "camera").wait_until_disconnected().await.unwrap();
     }
     assert_eq!(fixture.conference(id).await, ended);
     wait_until_all_sent(&own).await;
@@ -145,8 +145,8 @@ async fn livekit_restart_keeps_the_conference() {
     let id = ring(&fixture, "Audio").await;
     let (for_host, for_agent) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
     let (mut host, mut guest) = (connect(&for_host, "microphone"), connect(&for_agent, "microphone"));
-    assert_eq!(host.says("hears").await.unwrap(), agent.to_string());
-    guest.says("published").await.unwrap();
+    assert_eq!(host.wait_for_line("receives").await.unwrap(), agent.to_string());
+    guest.wait_for_line("published").await.unwrap();
     let other_id = ring(&other, "Audio").await;
 
     livekit.kill().await.unwrap();
@@ -165,7 +165,7 @@ async fn livekit_restart_keeps_the_conference() {
 
     livekit.start(&webhooks(&own)).unwrap();
     wait_until_up(&livekit).await;
-    host.says("reconnected").await.unwrap();
+    host.wait_for_line("reconnected").await.unwrap();
     wait_until_all_sent(&own).await;
     let sql = own.sql().await;
     let make_due =
@@ -177,9 +177,9 @@ async fn livekit_restart_keeps_the_conference() {
     .await;
     assert_eq!(state(&fixture.conference(id).await, client), "Joined");
     let mut guest = connect(&join(&fixture, agent, id).await, "microphone");
-    assert_eq!(guest.says("hears").await.unwrap(), client.to_string());
+    assert_eq!(guest.wait_for_line("receives").await.unwrap(), client.to_string());
     fixture.act(client, id, "end").await.expect(200);
-    host.is_sent_away().await.unwrap();
-    guest.is_sent_away().await.unwrap();
+    host.wait_until_disconnected().await.unwrap();
+    guest.wait_until_disconnected().await.unwrap();
     wait_until_all_sent(&own).await;
 }

@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 use testkit::issuer::Claims;
 use testkit::service::Running;
 use testkit::{eventually, guid, text};
@@ -200,17 +200,17 @@ fn role(chat: &Value, user: Uuid) -> Option<String> {
 }
 
 /// Adds a user to a deal's chat, as a supervisor.
-async fn add(deal: &Deal, chat: Uuid, user: Uuid) -> Answer {
+async fn add(deal: &Deal, chat: Uuid, user: Uuid) -> Response {
     put(&supervisor(deal.tenant), &path(chat, &format!("/members/{user}"))).await
 }
 
 /// Removes a user from a deal's chat, as a supervisor.
-async fn remove(deal: &Deal, chat: Uuid, user: Uuid) -> Answer {
+async fn remove(deal: &Deal, chat: Uuid, user: Uuid) -> Response {
     supervisor(deal.tenant).delete(&path(chat, &format!("/members/{user}"))).await
 }
 
 /// Sends a `PUT` without a body.
-async fn put(caller: &Client, path: &str) -> Answer {
+async fn put(caller: &Client, path: &str) -> Response {
     send(caller.request(Method::PUT, path)).await
 }
 
@@ -237,6 +237,6 @@ fn without(mut object: Value, field: &str) -> Value {
     object
 }
 
-fn count(answers: &[Answer], status: u16) -> usize {
+fn count(answers: &[Response], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status == status).count()
 }

@@ -148,7 +148,7 @@ async fn three_failed_probes_refuse_media_operations() {
     let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, _] = fixture.users();
     let id = fixture.ring(None).await;
-    livekit.faults().on("/", Fault::Answer(503, String::new()));
+    livekit.faults().on("/", Fault::Respond(503, String::new()));
     let refused = eventually("a refusal", async || {
         let answer = fixture.act(agent, id, "join").await;
         (answer.status == 503).then_some(answer)
@@ -164,7 +164,7 @@ async fn three_failed_probes_refuse_media_operations() {
     let answer = fixture.start(client, json!({"Media": "Audio"})).await;
     answer.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
     livekit.faults().heal();
-    livekit.faults().on("/", Fault::Answer(200, "OK".to_owned()));
+    livekit.faults().on("/", Fault::Respond(200, "OK".to_owned()));
     let start = async || {
         let answer = fixture.start(client, json!({"Media": "Audio"})).await;
         (answer.status == 201).then_some(())
@@ -194,11 +194,11 @@ async fn two_failed_probes_refuse_nothing() {
     let before = probes();
     // Each round has two failed probes and a successful one. The last fault is used first.
     for _ in 0..2 {
-        livekit.faults().next(1, "/", Fault::Answer(200, "OK".to_owned()));
-        livekit.faults().next(2, "/", Fault::Answer(503, String::new()));
+        livekit.faults().next(1, "/", Fault::Respond(200, "OK".to_owned()));
+        livekit.faults().next(2, "/", Fault::Respond(503, String::new()));
     }
     // Every other call succeeds.
-    livekit.faults().on("/twirp/", Fault::Answer(200, "{}".to_owned()));
+    livekit.faults().on("/twirp/", Fault::Respond(200, "{}".to_owned()));
     wait_for_probes(before + 7).await;
 }
 
@@ -215,7 +215,7 @@ async fn comparison_replaces_lost_webhooks() {
     // The comparison ignores participants who joined within the last 10 s.
     sleep(Duration::from_secs(11)).await;
     let connected = [(client, "PA_1"), (manager, "PA_2"), (stranger, "PA_3")];
-    livekit.seat(&connected.map(|(user, sid)| (user.to_string(), sid)));
+    livekit.set_participants(&connected.map(|(user, sid)| (user.to_string(), sid)));
     let before = fixture.conference(id).await;
     assert_eq!((state(&before, agent), state(&before, manager)), ("Joined", "Invited"));
     let sql = own.sql().await;

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::access::{self, Case};
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 use testkit::issuer::Claims;
 use uuid::Uuid;
 
@@ -88,7 +88,7 @@ fn changes(post: &str) -> Vec<(Method, String, Option<Value>)> {
     ]
 }
 
-async fn call(caller: &Client, (method, path, body): &(Method, String, Option<Value>)) -> Answer {
+async fn call(caller: &Client, (method, path, body): &(Method, String, Option<Value>)) -> Response {
     let request = caller.request(method.clone(), path);
     send(match body {
         Some(body) => request.json(body),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 use testkit::deployed::Deployed;
 use testkit::issuer::{CLIENTS, Claims};
 use tokio::io::AsyncWriteExt;
@@ -43,7 +43,7 @@ impl Author {
         Self { post: text(&post["Id"]).to_owned(), news }
     }
 
-    async fn put(&self, body: impl Into<reqwest::Body>) -> Answer {
+    async fn put(&self, body: impl Into<reqwest::Body>) -> Response {
         let request = self.news.request(Method::PUT, &blocks_path(&self.post));
         send(request.header("content-type", "application/json").body(body)).await
     }
@@ -78,7 +78,7 @@ impl Author {
     }
 
     /// Sends an edit above 1 MiB.
-    async fn put_large(&self) -> Answer {
+    async fn put_large(&self) -> Response {
         self.put(format!("{}{}", content([text_block("x")]), " ".repeat(MIB))).await
     }
 }
@@ -167,7 +167,7 @@ async fn publish_large(news: &Deployed) -> (Author, String, usize) {
     (author, path, length)
 }
 
-fn expect_retry(answer: Answer, status: u16, code: &str) {
+fn expect_retry(answer: Response, status: u16, code: &str) {
     assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
     answer.expect_problem(status, code);
 }
@@ -179,7 +179,7 @@ async fn readers_of_large_posts_share_a_byte_budget() {
     let news = deploy().await;
     let (_, path, length) = publish_large(&news).await;
     // The peak of the edit was higher.
-    news.forget_peak();
+    news.reset_peak_memory();
     let before = news.memory("VmHWM");
 
     let readers: Vec<_> = (0..24).map(|_| news.caller(&Claims::user(guid()))).collect();
@@ -307,7 +307,7 @@ async fn slow_readers_of_lists_do_not_exceed_the_memory_limit() {
     assert!(unread.len() >= 24 && refused == 24, "{} served, {refused} refused", unread.len());
     author.news.post(POSTS, post).await.expect(201);
     news.guest().get(&format!("{POSTS}?PageSize=1")).await.expect(200);
-    let taken = news.memory("VmHWM") + news.untaken().iter().sum::<usize>();
+    let taken = news.memory("VmHWM") + news.unread_response_bytes().iter().sum::<usize>();
     assert!(taken < MEMORY_LIMIT, "{} MiB", taken / MIB);
     drop(unread);
     let read = async || (news.guest().get(&feed).await.status == 200).then_some(());

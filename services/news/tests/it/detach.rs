@@ -1,7 +1,7 @@
 //! Rule 9: snapshots that leave a post are detached, unless an edit embeds them again.
 
 use serde_json::json;
-use testkit::faults::{Fault, Faults, Gate};
+use testkit::faults::{Fault, FaultProxy, Gate};
 use testkit::service::Running;
 
 use crate::{
@@ -40,7 +40,7 @@ pub async fn make_due(news: &Running, post: &str) {
 /// Occupies all eight tasks of the job with held detachments of other snapshots.
 ///
 /// Returns these snapshots and the gates that hold their detachments.
-async fn occupy_job(author: &Author, proxy: &Faults) -> (Vec<String>, Vec<Gate>) {
+async fn occupy_job(author: &Author, proxy: &FaultProxy) -> (Vec<String>, Vec<Gate>) {
     let mut embeds = Vec::new();
     for _ in 0..8 {
         embeds.push(embed(&author.create_selection().await));
@@ -163,7 +163,7 @@ async fn failed_detachment_is_retried() {
 async fn detachment_with_a_lost_response_is_repeated() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    proxy().next(1, detach_path(&snapshot), Fault::LoseAnswer);
+    proxy().next(1, detach_path(&snapshot), Fault::LoseResponse);
     author.set_blocks(&post, []).await.expect(200);
     assert_eq!(wait_until_detached(&snapshot).await, "BlockReplaced");
     wait_until_settled(service(), &post).await;
@@ -199,7 +199,7 @@ async fn failing_detachment_does_not_block_others() {
 /// detached.
 #[tokio::test]
 async fn snapshot_embedded_again_in_time_stays() {
-    let proxy = Faults::before(selections().internal_url());
+    let proxy = FaultProxy::start(selections().internal_url());
     let news = start(&proxy.url());
     let author = author_at(&news);
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
@@ -221,7 +221,7 @@ async fn snapshot_embedded_again_in_time_stays() {
 /// snapshot.
 #[tokio::test]
 async fn source_embedded_again_in_time_keeps_its_snapshot() {
-    let proxy = Faults::before(selections().internal_url());
+    let proxy = FaultProxy::start(selections().internal_url());
     let news = start(&proxy.url());
     let author = author_at(&news);
     let selection = author.create_selection().await;
@@ -289,7 +289,7 @@ async fn snapshot_detached_during_an_edit_is_not_embedded() {
     author.set_blocks(&post, []).await.expect(200);
     detachment.arrived().await;
 
-    let waiting = proxy().hold_answer(take_path(&second));
+    let waiting = proxy().hold_response(take_path(&second));
     let edit = author.set_blocks(&post, [embed(&first), embed(&second)]);
     let (saved, ()) = futures_util::future::join(edit, async {
         waiting.arrived().await;
@@ -327,7 +327,7 @@ async fn kept_snapshot_detached_during_an_edit_is_invalid() {
     author.set_blocks(&post, []).await.expect(200);
     detachment.arrived().await;
 
-    let waiting = proxy().hold_answer(take_path(&second));
+    let waiting = proxy().hold_response(take_path(&second));
     let edit = author.set_blocks(&post, [embed_snapshot(&old), embed(&second)]);
     let (refused, ()) = futures_util::future::join(edit, async {
         waiting.arrived().await;

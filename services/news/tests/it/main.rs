@@ -26,8 +26,8 @@ use std::sync::OnceLock;
 
 use news::Service;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client};
-use testkit::faults::Faults;
+use testkit::client::{Client, Response};
+use testkit::faults::FaultProxy;
 use testkit::issuer::{CLIENTS, Claims};
 use testkit::service::Running;
 use testkit::{eventually, guid, text};
@@ -50,9 +50,9 @@ fn selections() -> &'static Running {
 /// Returns the proxy between the shared news and selections.
 ///
 /// Tests count and hold calls with it. They inject faults only for their own ids.
-fn proxy() -> &'static Faults {
-    static PROXY: OnceLock<Faults> = OnceLock::new();
-    PROXY.get_or_init(|| Faults::before(selections().internal_url()))
+fn proxy() -> &'static FaultProxy {
+    static PROXY: OnceLock<FaultProxy> = OnceLock::new();
+    PROXY.get_or_init(|| FaultProxy::start(selections().internal_url()))
 }
 
 /// Returns the service that most tests share. Each test has its own authors and posts.
@@ -118,11 +118,11 @@ impl Author {
     }
 
     /// Replaces the blocks. A block without `SortOrder` gets its position.
-    async fn set_blocks(&self, post: &str, blocks: impl IntoIterator<Item = Value>) -> Answer {
+    async fn set_blocks(&self, post: &str, blocks: impl IntoIterator<Item = Value>) -> Response {
         self.news.put(&blocks_path(post), content(blocks)).await
     }
 
-    async fn change_status(&self, post: &str, to: &str) -> Answer {
+    async fn change_status(&self, post: &str, to: &str) -> Response {
         self.news.post(&format!("{POSTS}/{post}/{to}"), Value::Null).await
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join;
-use testkit::faults::{Fault, Faults};
+use testkit::faults::{Fault, FaultProxy};
 use testkit::issuer::CLIENTS;
 use testkit::service::Running;
 
@@ -99,7 +99,7 @@ async fn snapshot_of_a_later_edit_is_kept() {
 /// RULE-NWS-024: another process continues claims and detachments.
 #[tokio::test]
 async fn claims_and_detachments_survive_a_restart() {
-    let proxy = Faults::before(selections().internal_url());
+    let proxy = FaultProxy::start(selections().internal_url());
     let first = start(&proxy.url());
     let author = author_at(&first);
     let (good, deleted) = (author.create_selection().await, author.create_selection().await);

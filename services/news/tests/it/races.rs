@@ -3,7 +3,7 @@
 
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
-use testkit::client::Answer;
+use testkit::client::Response;
 
 use crate::{
     Author, author, embed, path, proxy, selections, service, take_path, text, text_block, wait_until_detached,
@@ -15,8 +15,8 @@ async fn edit_during(
     post: &str,
     selection: &str,
     change: impl Future<Output = ()>,
-) -> Answer {
-    let gate = proxy().hold_answer(take_path(selection));
+) -> Response {
+    let gate = proxy().hold_response(take_path(selection));
     let edit = author.set_blocks(post, [text_block("loser"), embed(selection)]);
     let (answer, ()) = join(edit, async {
         gate.arrived().await;

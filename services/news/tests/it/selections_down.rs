@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
-use testkit::client::Answer;
-use testkit::faults::{Fault, Faults};
+use testkit::client::Response;
+use testkit::faults::{Fault, FaultProxy};
 use testkit::service::Running;
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 
 /// An instance of news with an author, and the proxy between it and selections.
 pub struct Fixture {
-    pub proxy: Faults,
+    pub proxy: FaultProxy,
     pub news: Running,
     pub author: Author,
     /// A post with the text "kept".
@@ -27,7 +27,7 @@ pub struct Fixture {
 
 impl Fixture {
     pub async fn new() -> Self {
-        let proxy = Faults::before(selections().internal_url());
+        let proxy = FaultProxy::start(selections().internal_url());
         let news = start(&proxy.url());
         let author = author_at(&news);
         let post = author.create_post_of([text_block("kept")]).await;
@@ -36,7 +36,7 @@ impl Fixture {
     }
 
     /// Sends an edit that embeds the selection.
-    pub async fn edit(&self) -> Answer {
+    pub async fn edit(&self) -> Response {
         self.author.set_blocks(&self.post, [text_block("new"), embed(&self.selection)]).await
     }
 
@@ -71,7 +71,7 @@ impl Fixture {
 
 /// Expects 503 `NEWS_SELECTIONS_UNAVAILABLE` with `Retry-After` and without the cause.
 #[track_caller]
-pub fn assert_unavailable(answer: Answer) {
+pub fn assert_unavailable(answer: Response) {
     let wait: Option<u64> = answer.header("retry-after").parse().ok();
     assert!(wait.is_some_and(|seconds| (1..=60).contains(&seconds)), "{:?}: {}", answer.headers, answer.text);
     let problem = answer.expect_problem(503, "NEWS_SELECTIONS_UNAVAILABLE").to_string();
@@ -105,7 +105,7 @@ async fn internal_error_is_not_retried() {
 /// RULE-NWS-015, RULE-NWS-017: 503 is retried twice, and a later edit succeeds.
 #[tokio::test]
 async fn service_unavailable_without_a_body_is_retried_twice() {
-    assert_fails_after_three_attempts(Fault::Answer(503, String::new())).await;
+    assert_fails_after_three_attempts(Fault::Respond(503, String::new())).await;
 }
 
 /// RULE-NWS-017: 429 is retried twice.
@@ -123,7 +123,7 @@ async fn closed_connection_is_retried_twice() {
 /// RULE-NWS-019: a truncated response is retried twice, then the edit returns 503.
 #[tokio::test]
 async fn truncated_response_is_retried_twice() {
-    assert_fails_after_three_attempts(Fault::BreakOff).await;
+    assert_fails_after_three_attempts(Fault::Truncate).await;
 }
 
 /// RULE-NWS-019: a response that is not HTTP is retried twice, then the edit returns 503.
@@ -141,7 +141,7 @@ async fn oversized_response_is_retried_twice() {
 /// RULE-NWS-019: taking is idempotent, so that a lost response does not make a second snapshot.
 #[tokio::test]
 async fn lost_response_leaves_one_snapshot() {
-    assert_fails_after_three_attempts(Fault::LoseAnswer).await;
+    assert_fails_after_three_attempts(Fault::LoseResponse).await;
 }
 
 /// Checks that an attempt times out after 5 seconds, and that the edit fails after 2 retries.
@@ -160,7 +160,7 @@ async fn assert_times_out(fault: Fault) {
 /// RULE-NWS-017: three attempts that are slow, or silent after the headers, return 503.
 #[tokio::test]
 async fn attempts_that_time_out_make_selections_unavailable() {
-    let slow = assert_times_out(Fault::Slow(Duration::from_secs(20)));
+    let slow = assert_times_out(Fault::Delay(Duration::from_secs(20)));
     futures_util::future::join(slow, assert_times_out(Fault::HangAfterHeaders)).await;
 }
 
@@ -168,7 +168,7 @@ async fn attempts_that_time_out_make_selections_unavailable() {
 #[tokio::test]
 async fn response_after_four_seconds_is_in_time() {
     let fixture = Fixture::new().await;
-    fixture.proxy.on(take_path(&fixture.selection), Fault::Slow(Duration::from_secs(4)));
+    fixture.proxy.on(take_path(&fixture.selection), Fault::Delay(Duration::from_secs(4)));
     fixture.edit().await.expect(200);
     assert_eq!(fixture.attempts(), 1);
 }
@@ -177,7 +177,7 @@ async fn response_after_four_seconds_is_in_time() {
 #[tokio::test]
 async fn response_after_six_seconds_is_retried() {
     let fixture = Fixture::new().await;
-    fixture.proxy.next(1, take_path(&fixture.selection), Fault::Slow(Duration::from_secs(6)));
+    fixture.proxy.next(1, take_path(&fixture.selection), Fault::Delay(Duration::from_secs(6)));
     fixture.edit().await.expect(200);
     assert_eq!(fixture.attempts(), 2);
 }
@@ -187,8 +187,8 @@ async fn response_after_six_seconds_is_retried() {
 async fn successful_retry_hides_the_failure() {
     for faults in [
         vec![Fault::Drop, Fault::problem(503, "X")],
-        vec![Fault::LoseAnswer],
-        vec![Fault::Answer(429, String::new())],
+        vec![Fault::LoseResponse],
+        vec![Fault::Respond(429, String::new())],
     ] {
         let fixture = Fixture::new().await;
         for fault in faults.iter().rev() {
@@ -238,7 +238,7 @@ async fn unexpected_response_makes_selections_unavailable() {
         [(200, "<html>"), (200, "{}"), (200, foreign), (201, ""), (404, "<html>"), (400, "{}"), (302, "")]
     {
         let fixture = Fixture::new().await;
-        fixture.proxy.on(take_path(&fixture.selection), Fault::Answer(status, body.to_owned()));
+        fixture.proxy.on(take_path(&fixture.selection), Fault::Respond(status, body.to_owned()));
         assert_unavailable(fixture.edit().await);
         assert_eq!(fixture.attempts(), 1, "{status} {body}");
         fixture.assert_nothing_is_saved().await;
@@ -330,7 +330,7 @@ async fn concurrent_readers_share_one_fetch() {
     fixture.proxy.on(snapshot_path(&snapshot), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
     assert_eq!(items().await, json!(null));
     let failed = fixture.proxy.calls(snapshot_path(&snapshot)).len();
-    fixture.proxy.on(snapshot_path(&snapshot), Fault::Slow(Duration::from_secs(1)));
+    fixture.proxy.on(snapshot_path(&snapshot), Fault::Delay(Duration::from_secs(1)));
 
     let read = join_all((0..20).map(async |_| items().await)).await;
 

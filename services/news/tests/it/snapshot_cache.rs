@@ -1,7 +1,7 @@
 //! Caches of news: the items of snapshots and the machine token.
 
 use serde_json::{Value, json};
-use testkit::faults::{Fault, Faults};
+use testkit::faults::{Fault, FaultProxy};
 
 use crate::selections_down::{Fixture, assert_unavailable};
 use crate::{author_at, embed, eventually, path, selections, snapshot_path, start_with, take_path, text};
@@ -33,7 +33,7 @@ async fn post_is_readable_while_selections_is_down() {
 /// RULE-NWS-026: a reader does not wait for a call that hangs.
 #[tokio::test]
 async fn post_is_readable_while_selections_hangs() {
-    let proxy = Faults::before(selections().internal_url());
+    let proxy = FaultProxy::start(selections().internal_url());
     let news = start_with(&proxy.url(), "100");
     let author = author_at(&news);
     let post = author.create_post().await;

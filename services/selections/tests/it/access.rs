@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::access::{self, Case};
-use testkit::client::{Answer, send};
+use testkit::client::{Response, send};
 use testkit::issuer::Claims;
 use testkit::service::issuer;
 use time::{Duration, OffsetDateTime};
@@ -74,7 +74,7 @@ async fn prepare(operation: &str) -> Case {
 }
 
 #[track_caller]
-fn assert_unauthorized(answer: Answer, why: &str) {
+fn assert_unauthorized(answer: Response, why: &str) {
     assert_eq!(answer.status, 401, "{why}: {}", answer.text);
     assert_eq!(answer.header("www-authenticate"), "Bearer", "{why}");
     answer.expect_problem(401, "SELECTIONS_UNAUTHORIZED");

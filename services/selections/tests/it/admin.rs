@@ -92,7 +92,7 @@ async fn public_port_serves_its_openapi_document() {
 /// RULE-ALL-069: the document of the internal port has only internal routes.
 #[tokio::test]
 async fn internal_port_serves_its_openapi_document() {
-    let document = service().at_internal(None).get("/docs/selections/openapi.json").await.expect(200);
+    let document = service().internal_client(None).get("/docs/selections/openapi.json").await.expect(200);
     assert!(document["paths"].as_object().unwrap().keys().all(|path| path.starts_with("/api/v1/internal/")));
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::stream;
 use reqwest::{Body, Method};
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 
 use crate::{
     FROM_FAVORITES, SELECTIONS, create_selection, guid, items_path, members, path, service, snapshots_path,
@@ -16,7 +16,7 @@ const INVALID: &str = "SELECTIONS_VALIDATION_FAILED";
 const LIMIT: usize = 256 * 1024;
 
 /// Creates a selection with these bytes as the body.
-async fn create(owner: &Client, body: impl Into<Body>) -> Answer {
+async fn create(owner: &Client, body: impl Into<Body>) -> Response {
     send(owner.request(Method::POST, SELECTIONS).header("content-type", "application/json").body(body)).await
 }
 

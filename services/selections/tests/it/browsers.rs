@@ -3,7 +3,7 @@
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 use selections::Service;
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 use testkit::service::Running;
 
 use crate::{SELECTIONS, create_selection, open_path, service};
@@ -34,7 +34,7 @@ async fn responses_are_neither_cached_nor_sniffed() {
 }
 
 /// Sends a request as a page of `origin` does.
-async fn get_from(caller: &Client, origin: &str) -> Answer {
+async fn get_from(caller: &Client, origin: &str) -> Response {
     send(caller.request(Method::GET, SELECTIONS).header("origin", origin)).await
 }
 
@@ -64,7 +64,8 @@ async fn pages_of_allowed_origins_read_every_response() {
         get_from(&service.guest(), "https://example.com").await.header("access-control-allow-origin"),
         ""
     );
-    let internal = service.at_internal(None).request(Method::GET, "/").header("origin", ORIGIN).send().await;
+    let internal =
+        service.internal_client(None).request(Method::GET, "/").header("origin", ORIGIN).send().await;
     assert_eq!(
         header(internal.unwrap().headers(), "access-control-allow-origin"),
         "",

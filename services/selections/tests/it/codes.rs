@@ -67,7 +67,7 @@ async fn with_collisions(attempts: u32, taken: &str) -> (Running, Client) {
 const TAKEN: &str = "Taken";
 const CODE: &str = "taken0TAKEN1";
 
-async fn create(owner: &Client, title: &str) -> testkit::client::Answer {
+async fn create(owner: &Client, title: &str) -> testkit::client::Response {
     owner.post(SELECTIONS, json!({"Title": title, "Items": crate::items(1)})).await
 }
 

@@ -14,5 +14,5 @@ fn contracts_and_readme_match_the_service() {
 /// RULE-ALL-069: the API page loads only from the service, and has no sign-in of the local stack.
 #[tokio::test]
 async fn api_page_loads_nothing_from_elsewhere() {
-    testkit::page::check(service()).await;
+    testkit::api_page::check(service()).await;
 }

@@ -4,14 +4,14 @@ use std::net::TcpListener;
 
 use futures_util::future::join_all;
 use selections::Service;
-use testkit::issuer::{Claims, Issuer, Served};
+use testkit::issuer::{Claims, Issuer, RunningIssuer};
 use testkit::service::Running;
 use time::Duration;
 
 use crate::{SELECTIONS, eventually, guid};
 
 /// Stops an issuer and listens at its address.
-async fn take_address_of(issuer: Served) -> TcpListener {
+async fn take_address_of(issuer: RunningIssuer) -> TcpListener {
     let address = issuer.url().trim_start_matches("http://").to_owned();
     drop(issuer);
     eventually("the port of the issuer is free", async || TcpListener::bind(&address).ok()).await

@@ -32,7 +32,7 @@ use futures_util::{StreamExt, stream};
 use selections::Service;
 use serde_json::{Value, json};
 use testkit::bus::Published;
-use testkit::client::{Answer, Client};
+use testkit::client::{Client, Response};
 use testkit::service::Running;
 use testkit::{eventually, guid, text};
 use uuid::Uuid;
@@ -111,12 +111,12 @@ fn topics(events: &[Published]) -> Vec<&str> {
 }
 
 /// Takes a snapshot for a post of the selection's owner.
-async fn take_snapshot(selection: &Value, post: Uuid) -> Answer {
+async fn take_snapshot(selection: &Value, post: Uuid) -> Response {
     let body = json!({"PostId": post, "ActorUserId": selection["OwnerUserId"]});
     service().machine("news").post(&snapshots_path(selection), body).await
 }
 
-async fn detach_snapshot(snapshot: &Value, reason: &str) -> Answer {
+async fn detach_snapshot(snapshot: &Value, reason: &str) -> Response {
     let path = format!("{}/detach", snapshot_path(snapshot));
     service().machine("news").post(&path, json!({"Reason": reason})).await
 }

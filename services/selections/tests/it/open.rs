@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use selections::Service;
 use serde_json::json;
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 use testkit::service::Running;
 
 use crate::{
@@ -19,7 +19,7 @@ fn unknown_code() -> String {
     guid().simple().to_string()[..12].to_owned()
 }
 
-async fn open(caller: &Client, code: &str) -> Answer {
+async fn open(caller: &Client, code: &str) -> Response {
     caller.get(&format!("{SELECTIONS}/{code}")).await
 }
 

@@ -4,7 +4,7 @@ use futures_util::future::{join, join_all};
 use reqwest::Method;
 use selections::Service;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 use testkit::service::Running;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -43,7 +43,7 @@ async fn wait_for_in_flight(service: &Running, count: u64) {
 }
 
 #[track_caller]
-fn expect_shed(answer: &Answer) {
+fn expect_shed(answer: &Response) {
     assert_eq!((answer.status, answer.header("retry-after")), (503, "1"), "{}", answer.text);
     assert_eq!(answer.header("content-type"), "application/problem+json");
     assert_eq!(answer.body["code"], "SELECTIONS_SERVICE_UNAVAILABLE");

@@ -3,7 +3,7 @@
 use futures_util::future::{join, join_all};
 use selections::Service;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client};
+use testkit::client::{Client, Response};
 use testkit::held::Held;
 use testkit::service::Running;
 
@@ -24,7 +24,7 @@ fn owners<const N: usize>(service: &Running) -> [Client; N] {
     callers(|| service.caller(&testkit::issuer::Claims::user(id)))
 }
 
-fn count(answers: &[Answer], status: u16) -> usize {
+fn count(answers: &[Response], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status == status).count()
 }
 
@@ -67,17 +67,17 @@ async fn first_of_two_waiting_detachments_sets_the_reason() {
 
 async fn lock_snapshot(snapshot: &Value) -> Held {
     let lock = format!("select from snapshot where id = '{}' for update", text(&snapshot["SnapshotId"]));
-    Held::by(service(), &lock).await
+    Held::lock(service(), &lock).await
 }
 
 async fn lock_selection(selection: &Value) -> Held {
     let lock = format!("select from selection where id = '{}' for update", text(&selection["Id"]));
-    Held::by(service(), &lock).await
+    Held::lock(service(), &lock).await
 }
 
 /// Locks the counters of an owner, which every creation, deletion and mark updates.
 async fn lock_owner(owner: uuid::Uuid) -> Held {
-    Held::by(service(), &format!("select from owner where user_id = '{owner}' for update")).await
+    Held::lock(service(), &format!("select from owner where user_id = '{owner}' for update")).await
 }
 
 /// INV-SNP-002: a snapshot can be taken until the deletion of its source has committed.
@@ -89,7 +89,7 @@ async fn snapshot_is_taken_during_an_uncommitted_deletion() {
     // The deletion has written the selection and waits for the row of its owner.
     let held = lock_owner(id).await;
     let take = async {
-        held.waiting(1, "update \"owner\"%").await;
+        held.wait_for(1, "update \"owner\"%").await;
         let taken = take_snapshot(&selection, post).await;
         held.release().await;
         taken
@@ -114,10 +114,10 @@ async fn snapshot_overtaken_by_a_change_has_the_earlier_state() {
         let body = json!({"Title": "Spring", "Description": "Sea", "Items": items(3)});
         let selection = owner.post(SELECTIONS, body).await.expect(201);
         // The request has read its source and waits for the public data of the objects.
-        let held = Held::by(&service, "lock table property_object in access exclusive mode").await;
+        let held = Held::lock(&service, "lock table property_object in access exclusive mode").await;
         let body = json!({"PostId": guid(), "ActorUserId": id});
         let change = async {
-            held.waiting(1, "select%from \"property_object\"%").await;
+            held.wait_for(1, "select%from \"property_object\"%").await;
             if is_deleted {
                 owner.delete(&path(&selection)).await.expect(204);
             } else {
@@ -148,7 +148,7 @@ async fn snapshot_requested_during_its_detachment_is_the_detached_one() {
     let first = take_snapshot(&selection, post).await.expect(201);
     let held = lock_snapshot(&first).await;
     let take = async {
-        held.waiting(1, "update \"snapshot\"%").await;
+        held.wait_for(1, "update \"snapshot\"%").await;
         let taken = take_snapshot(&selection, post).await;
         held.release().await;
         taken

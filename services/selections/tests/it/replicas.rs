@@ -35,7 +35,7 @@ impl Replicas {
     }
 }
 
-fn count(answers: &[testkit::client::Answer], status: u16) -> usize {
+fn count(answers: &[testkit::client::Response], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status == status).count()
 }
 

@@ -30,7 +30,7 @@ async fn unread_api_pages_share_memory() {
     let page = selections.caller(&Claims::user(guid())).get("/docs/selections/swagger-ui-bundle.js").await;
     let length = page.text.len();
     assert!(length > 1024 * 1024, "{length}");
-    selections.forget_peak();
+    selections.reset_peak_memory();
     let before = selections.memory("VmHWM");
 
     let mut unread = Vec::new();
@@ -39,9 +39,9 @@ async fn unread_api_pages_share_memory() {
     }
 
     let untaken = eventually("the buffers are full", async || {
-        let first = selections.untaken();
+        let first = selections.unread_response_bytes();
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        (first.len() >= READERS && first == selections.untaken()).then_some(first)
+        (first.len() >= READERS && first == selections.unread_response_bytes()).then_some(first)
     })
     .await;
     let kernel: usize = untaken.iter().sum();

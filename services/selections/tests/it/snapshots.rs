@@ -1,7 +1,7 @@
 //! Snapshots, which news takes and detaches.
 
 use serde_json::{Value, json};
-use testkit::client::Answer;
+use testkit::client::Response;
 use uuid::Uuid;
 
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     read_snapshot, service, snapshot_path, snapshots_path, take_snapshot, text,
 };
 
-async fn take(selection: &Value, body: Value) -> Answer {
+async fn take(selection: &Value, body: Value) -> Response {
     service().machine("news").post(&snapshots_path(selection), body).await
 }
 

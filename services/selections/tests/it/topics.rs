@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use selections::Service;
-use testkit::broker::Embedded;
+use testkit::broker::EmbeddedBroker;
 use testkit::bus::Bus;
 use testkit::service::Running;
 
@@ -17,7 +17,7 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_mins(2);
 /// once the topics exist.
 #[tokio::test]
 async fn service_waits_for_missing_topics() {
-    let broker = Embedded::start(&[]).unwrap();
+    let broker = EmbeddedBroker::start(&[]).unwrap();
     let brokers = broker.bootstrap_servers().unwrap();
     let service = Running::start::<Service>(&[("KAFKA_BROKERS", &brokers)]);
     let (_, owner) = service.user();

@@ -189,6 +189,7 @@ async fn deliver(db: &Db, deal: &str, order: &[Event]) -> Deal {
 /// The approximate number of delivery orders that a test tries for one history.
 const MAX_ORDERS: usize = 100;
 
+/// RULE-EVT-038, RULE-EVT-023: a history ends in one state in every delivery order.
 #[test]
 fn history_ends_in_one_state_in_every_delivery_order() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -213,6 +214,8 @@ fn history_ends_in_one_state_in_every_delivery_order() {
     eprintln!("{} orders", order_count.get());
 }
 
+/// RULE-EVT-038, RULE-EVT-025: a message about an unknown entity is deferred and applied when the
+/// entity becomes known.
 #[tokio::test]
 async fn deferred_message_is_applied_by_a_concurrent_creation() {
     let db = database().await;

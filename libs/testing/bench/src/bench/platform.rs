@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
-use testkit::issuer::{Issuer, Served};
+use testkit::issuer::{Issuer, RunningIssuer};
 use testkit::ports;
 use tokio::process::Command;
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use devstack::areas;
 use devstack::processes;
 
 pub(super) struct Platform {
-    pub(super) issuer: Served,
+    pub(super) issuer: RunningIssuer,
     /// Of each service, by its name.
     settings: BTreeMap<&'static str, Settings>,
 }

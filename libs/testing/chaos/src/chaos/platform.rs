@@ -7,8 +7,8 @@ use console::style;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use testkit::broker::Embedded;
-use testkit::issuer::{Issuer, Served};
+use testkit::broker::EmbeddedBroker;
+use testkit::issuer::{Issuer, RunningIssuer};
 use testkit::kafka::Cluster as Kafka;
 use testkit::ports;
 
@@ -28,7 +28,7 @@ const CHAOS: &str = "chaos";
 
 pub(super) struct Platform {
     pub(super) areas: Vec<Area>,
-    pub(super) issuer: Served,
+    pub(super) issuer: RunningIssuer,
     pub(super) replicas: Vec<Replica>,
     /// How often one has ended although nobody has killed it.
     pub(super) ended: usize,
@@ -39,7 +39,7 @@ pub(super) struct Platform {
 }
 
 enum Broker {
-    Embedded(Embedded),
+    Embedded(EmbeddedBroker),
     Kafka(Kafka),
 }
 
@@ -82,7 +82,7 @@ impl Broker {
     async fn start(kind: Kind, topics: &[String], step: &Step) -> anyhow::Result<(Self, String)> {
         match kind {
             Kind::Embedded => {
-                let broker = Embedded::start(topics)?;
+                let broker = EmbeddedBroker::start(topics)?;
                 let servers = broker.bootstrap_servers()?;
                 Ok((Self::Embedded(broker), servers))
             }

@@ -79,7 +79,7 @@ pub(super) async fn settle(
         waiting.push((Left::DUE.to_owned(), left.due));
         let verdict = books.verdict().await?;
         waiting.push(("not delivered".to_owned(), verdict.count(Fault::Lost)));
-        let behind = verdict.behind.iter();
+        let behind = verdict.skipped_by_consumer.iter();
         waiting.extend(behind.map(|(consumer, count)| (format!("not applied by {consumer}"), *count)));
         waiting.retain(|(_, count)| *count > 0);
         if waiting.is_empty() {
@@ -92,7 +92,7 @@ pub(super) async fn settle(
         } else {
             quiet_at = None;
             if patience.is_over(&waiting) {
-                for partition in tokio::task::block_in_place(|| books.log.behind()) {
+                for partition in tokio::task::block_in_place(|| books.log.unread_partitions()) {
                     devkit::say(&format!("            {partition}"));
                 }
                 return Ok(verdict);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::Value;
-use testkit::broker::Embedded;
+use testkit::broker::EmbeddedBroker;
 use testkit::bus::Bus;
-use testkit::issuer::{Claims, Issuer, Served};
+use testkit::issuer::{Claims, Issuer, RunningIssuer};
 use testkit::ports;
 use testkit::signals::Signal;
 use tokio::process::Command;
@@ -31,9 +31,9 @@ const ASKERS: usize = 120;
 
 pub(super) struct Scene {
     areas: Vec<Area>,
-    issuer: Served,
+    issuer: RunningIssuer,
     cluster: Cluster,
-    broker: Embedded,
+    broker: EmbeddedBroker,
     bus: &'static Bus,
     processes: Vec<Process>,
     /// What a fault holds, for as long as it lasts.
@@ -68,7 +68,7 @@ impl Scene {
     /// All but what has to be stopped.
     pub(super) async fn prepare(areas: Vec<Area>) -> anyhow::Result<Self> {
         let topics = areas::topics(&areas);
-        let broker = Embedded::start(&topics)?;
+        let broker = EmbeddedBroker::start(&topics)?;
         let bus = Box::leak(Box::new(Bus::connect(&broker.bootstrap_servers()?, &topics)?));
         let cluster = Cluster::prepare(Cluster::WATCH, true, &Step::start("database")).await?;
         let (issuer, people) = (Issuer::start()?, JoinSet::new());

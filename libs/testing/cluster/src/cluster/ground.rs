@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 
 use anyhow::Context;
-use testkit::issuer::{Issuer, Served};
+use testkit::issuer::{Issuer, RunningIssuer};
 use testkit::kafka::Cluster as Kafka;
 
 use devkit::kafka;
@@ -20,7 +20,7 @@ const DATA: &str = "cluster";
 
 pub(super) struct Ground {
     pub(super) address: IpAddr,
-    pub(super) issuer: Served,
+    pub(super) issuer: RunningIssuer,
     pub(super) database: Cluster,
     pub(super) broker: Option<Kafka>,
     /// Of the role of each area, which owns its schema and sees no other.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client};
+use testkit::client::{Client, Response};
 use testkit::service::Running;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
@@ -182,7 +182,12 @@ impl Driver<'_> {
     }
 
     /// Checks an answer against the model, and returns the body of a success.
-    fn check_answer(&mut self, answer: Answer, success: u16, expected: Result<(), Refusal>) -> Option<Value> {
+    fn check_answer(
+        &mut self,
+        answer: Response,
+        success: u16,
+        expected: Result<(), Refusal>,
+    ) -> Option<Value> {
         match expected {
             Ok(()) => Some(answer.expect(success)),
             Err((status, code)) => {

@@ -10,7 +10,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use runtime::clock;
 use serde_json::{Value, json};
-use testkit::client::Answer;
+use testkit::client::Response;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -31,7 +31,7 @@ const ROUNDS: usize = 5;
 struct Exchange {
     deal: usize,
     request: Request,
-    answer: Answer,
+    answer: Response,
     /// Start and end on a logical clock.
     begun: usize,
     ended: usize,
@@ -158,7 +158,7 @@ async fn run_actor(
     }
 }
 
-fn card(answer: &Answer) -> &Value {
+fn card(answer: &Response) -> &Value {
     if answer.body["Deal"].is_null() { &answer.body } else { &answer.body["Deal"] }
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client};
+use testkit::client::{Client, Response};
 use uuid::Uuid;
 
 use super::compare::assert_pipeline;
@@ -153,7 +153,7 @@ fn new_step(group: &'static str) -> Step {
 }
 
 impl Change {
-    async fn send(&self, client: &Client, by: Person, tenant: Uuid) -> Answer {
+    async fn send(&self, client: &Client, by: Person, tenant: Uuid) -> Response {
         let items = self.items.iter().map(|(id, step)| {
             json!({"Id": id, "Group": step.group, "Name": step.name, "IsDefault": step.is_default})
         });

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 use uuid::Uuid;
 
 use super::world::{Contract, Deal, Person, Role, World};
@@ -100,7 +100,7 @@ impl Operation {
 }
 
 impl Request {
-    pub async fn send(&self, client: &Client, deal: Uuid) -> Answer {
+    pub async fn send(&self, client: &Client, deal: Uuid) -> Response {
         let family = if self.by.is_of_platform() { PLATFORM } else { OWN };
         let (method, below) = self.operation.route();
         let mut body = self.operation.body();
