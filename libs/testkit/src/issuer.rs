@@ -148,7 +148,7 @@ impl Issuer {
     ///
     /// # Errors
     /// If no key can be generated.
-    pub fn of(realm: Realm) -> anyhow::Result<Self> {
+    pub fn from_realm(realm: Realm) -> anyhow::Result<Self> {
         let mut issuer = Self::new(realm.issuer())?;
         Arc::make_mut(&mut issuer.0).realm = Some(Arc::new(realm));
         Ok(issuer)
