@@ -15,7 +15,7 @@ create table tenant (
     created_at timestamptz not null,
     updated_at timestamptz not null,
     version bigint not null check (version >= 1),
-    -- The service computes both, since letter case follows Unicode and not the database's locale.
+    -- Computed by the service, since letter case follows Unicode and not the database's locale.
     lower_name text collate "C" not null,
     search_text text collate "C" not null,
     check ((suspended_at is not null) = (status = 'Suspended')),
@@ -30,7 +30,7 @@ create index tenant_status_name on tenant (status, lower_name, id);
 create index tenant_created on tenant (created_at, id);
 create index tenant_type_created on tenant (type, created_at, id);
 create index tenant_status_created on tenant (status, created_at, id);
--- Each search would scan the pending list of fast updates.
+-- With fast updates, each search would scan the pending list.
 create index tenant_trigrams on tenant using gin (trigrams(search_text)) with (fastupdate = off);
 -- The planner learns which types and statuses seldom occur together, and uses an index for them.
 create statistics tenant_type_status (mcv) on type, status from tenant;
@@ -116,8 +116,8 @@ create table audit_entry (
     changed_fields text[] not null,
     reason text check (char_length(reason) between 1 and 1000),
     trace_id text collate "C",
-    -- The transaction of the entry. `at` precedes the commit, so a walk of the log needs it to leave
-    -- out entries that are committed later.
+    -- The transaction of the entry. A walk of the log leaves out entries that are committed after
+    -- its beginning, and `at` precedes the commit.
     added_in bigint not null default pg_current_xact_id()::text::bigint
 );
 create index audit_entry_at on audit_entry (at, id);

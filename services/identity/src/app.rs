@@ -6,7 +6,6 @@ use auth::Actor;
 use crate::domain::Baseline;
 use crate::ops::actor::ActorContext;
 
-/// The database and the baseline permissions.
 pub struct App {
     pub db: Db,
     pub baseline: Baseline,

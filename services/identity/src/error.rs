@@ -6,7 +6,7 @@ pub use ::service::Error;
 pub use web::FORBIDDEN;
 
 pub const TENANT_NOT_FOUND: Code = Code::new(404, "IDENTITY_TENANT_NOT_FOUND");
-/// Rejects a missing user and another company's employee alike.
+/// Rejects both a missing user and another company's employee.
 pub const USER_NOT_FOUND: Code = Code::new(404, "IDENTITY_USER_NOT_FOUND");
 pub const ROLE_NOT_FOUND: Code = Code::new(404, "IDENTITY_ROLE_NOT_FOUND");
 pub const ROLE_ASSIGNMENT_NOT_FOUND: Code = Code::new(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
@@ -29,5 +29,5 @@ pub const ROLE_ESCALATION_FORBIDDEN: Code =
     Code::new(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN").with_text("permissions", "crm.deals.manage-own");
 /// INV-IDN-007
 pub const ROLE_NOT_ASSIGNABLE: Code = Code::new(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
-/// Rejects the losing side of a race and an outdated version.
+/// Rejects an outdated version and the loser of a race.
 pub const CONFLICT: Code = Code::conflict("IDENTITY_CONCURRENCY_CONFLICT");

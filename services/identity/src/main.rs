@@ -1,4 +1,4 @@
-//! The identity service: `identity [serve | work | migrate | contracts | config | bootstrap]`.
+//! The identity service. Its README lists the commands.
 
 use std::process::ExitCode;
 

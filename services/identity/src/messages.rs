@@ -1,5 +1,5 @@
 //! Texts for users, in Fluent.
 
-/// The source of each language.
+/// Fluent sources by language.
 pub const ALL: &[(&str, &str)] =
     &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];

@@ -1,4 +1,4 @@
-//! Settings of this service, beside the common ones.
+//! Settings that only this service has.
 
 use runtime::Env;
 

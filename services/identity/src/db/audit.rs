@@ -23,10 +23,10 @@ pub struct AuditKey {
     walk: WalkSnapshot,
 }
 
-/// Transactions that were committed when a walk began.
+/// Snapshot of the transactions at the beginning of a walk.
 ///
-/// An entry has the time of its change and is visible from the commit on. A walk therefore leaves
-/// out entries that are committed later, although their time is earlier.
+/// The time of an entry precedes its commit. A walk therefore selects entries by their transaction
+/// and leaves out those that are committed after its beginning.
 #[derive(Clone, Debug, Serialize, Deserialize, QueryableByName)]
 struct WalkSnapshot {
     #[serde(with = "::web::utc")]
@@ -42,14 +42,14 @@ struct WalkSnapshot {
 
 /// Maximum duration of a transaction.
 ///
-/// Older entries count as committed whatever their transaction id, because a restored database
-/// starts its transaction ids again.
+/// A restored database starts its transaction ids again. Entries above this age therefore count as
+/// committed, regardless of their transaction id.
 const MAX_TRANSACTION_AGE: Duration = Duration::HOUR;
 
 const SELECT_WALK_SNAPSHOT: &str = "\
-    select clock_timestamp() as began, pg_snapshot_xmax(now)::text::bigint as next, \
-        array(select open::text::bigint from pg_snapshot_xip(now) as open) as open \
-    from pg_current_snapshot() as now";
+    select clock_timestamp() as began, pg_snapshot_xmax(snapshot)::text::bigint as next, \
+        array(select open::text::bigint from pg_snapshot_xip(snapshot) as open) as open \
+    from pg_current_snapshot() as snapshot";
 
 /// Filter of the audit log.
 #[derive(Debug, Default)]
@@ -87,7 +87,7 @@ pub async fn append(tx: &mut Tx, entry: AuditEntry) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// Returns true if the log of this tenant, or of all, has an entry at this position.
+/// Returns true if an entry of this tenant, or of any tenant, has this position.
 pub async fn contains(
     mut conn: &Conn,
     tenant: Option<CompanyId>,
@@ -125,7 +125,7 @@ pub async fn list(
         entries = entries.filter(audit_entry::at.lt(to));
     }
     if let Some(&AuditKey { at, id, .. }) = paging.after.as_ref() {
-        // An index is read by the first condition.
+        // The index scan starts at the first condition.
         let is_older = audit_entry::at.lt(at).or(audit_entry::id.lt(id));
         entries = entries.filter(audit_entry::at.le(at)).filter(is_older);
     }

@@ -59,7 +59,7 @@ pub async fn insert(tx: &mut Tx, new: &Employee) -> Result<(), Error> {
     }
 }
 
-/// Returns an employee of this company. An employee of another company is missing.
+/// Returns an employee of this company, and `None` for an employee of another company.
 pub async fn find(
     conn: &mut Conn,
     company: CompanyId,
@@ -103,7 +103,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Employee) -> Result<(), Error> {
     Ok(())
 }
 
-/// Erases an employee, whose roles must be removed already.
+/// Deletes an employee. The caller has deleted the roles before.
 pub async fn delete(tx: &mut Tx, user: UserId) -> Result<(), ::db::Error> {
     diesel::delete(employee::table.find(user)).execute(tx.conn()).await?;
     Ok(())
@@ -125,13 +125,13 @@ pub async fn list(
         .order((order(), employee_with_roles::id));
     let Page { items, page, page_size, total_count } =
         list::page::<_, UserId, _, _>(conn, paging, sorted, counted).await?;
-    // Only the rows of this page need their roles, so the view is read for these ids alone.
+    // Only the rows of this page need their roles, so the view is read for these ids only.
     let rows = employee_with_roles::table.filter(employee_with_roles::id.eq_any(items));
     let rows = rows.select(Employee::as_select()).order((order(), employee_with_roles::id));
     Ok(Page { items: rows.load(&mut conn).await?, page, page_size, total_count })
 }
 
-/// Builds the query for a filter.
+/// Builds the query of the employees that match a filter.
 fn select_matching(
     company: CompanyId,
     filter: &EmployeeFilter,
@@ -154,7 +154,7 @@ fn select_matching(
     employees
 }
 
-/// Maps a violation of the unique address to [`EMAIL_TAKEN`] (INV-IDN-005).
+/// Maps a violation of the unique e-mail address to [`EMAIL_TAKEN`] (INV-IDN-005).
 fn email_taken(error: diesel::result::Error) -> Error {
     let error = ::db::Error::from(error);
     match error.violated_constraint() {

@@ -36,7 +36,7 @@ const SELECT_STATE: &str = "\
 
 /// Returns the time of the database and the employment of `user`.
 ///
-/// A lock on the company's row keeps the employment unchanged until the transaction ends.
+/// The employment cannot change while the transaction holds a lock on the company's row.
 pub async fn find_state(
     mut conn: &Conn,
     user: UserId,

@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use super::schema::{employee_role, role};
 use crate::domain::{Employee, MANAGE_EMPLOYEE_ROLES, Role, RoleAssignment, RoleId, TenantType};
 
-/// Returns all roles, or the roles for companies of a type, by id.
+/// Returns all roles, or the roles for companies of a type, sorted by id.
 pub async fn list(conn: &mut Conn, kind: Option<TenantType>) -> Result<Vec<Role>, ::db::Error> {
     let roles = role::table.select(Role::as_select()).order(role::id).load(conn).await?;
     Ok(roles.into_iter().filter(|role| kind.is_none_or(|kind| role.is_assignable_to(kind))).collect())
@@ -27,7 +27,7 @@ pub async fn find_admin_role(conn: &mut Conn, kind: TenantType) -> Result<Role, 
     Ok(role::table.filter(code).select(Role::as_select()).first(conn).await?)
 }
 
-/// Returns the roles of an employee, by role id.
+/// Returns the roles of an employee, sorted by role id.
 pub async fn list_assignments(conn: &mut Conn, user: UserId) -> Result<Vec<RoleAssignment>, ::db::Error> {
     let assigned = employee_role::table
         .inner_join(role::table)
@@ -67,12 +67,12 @@ pub async fn remove(tx: &mut Tx, user: UserId, role: RoleId) -> Result<bool, ::d
     Ok(removed == 1)
 }
 
-/// The tail of a query for administrators: active employees with an administrator role.
+/// SQL clauses that select administrators: active employees with an administrator role.
 const FROM_ADMINISTRATORS: &str = "\
     from employee_role join role on role.id = employee_role.role_id join employee on employee.id = employee_role.user_id \
     where employee.status = 'Active' and role.permissions && $1";
 
-/// Returns the permission of an administrator role in both scopes.
+/// Returns the permission that makes a role an administrator role, in both scopes.
 fn admin_permissions() -> [String; 2] {
     [MANAGE_EMPLOYEE_ROLES.to_owned(), format!("{MANAGE_EMPLOYEE_ROLES}@platform")]
 }

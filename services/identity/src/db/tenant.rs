@@ -91,7 +91,7 @@ pub async fn lock(tx: &mut Tx, id: CompanyId) -> Result<Option<Tenant>, ::db::Er
     Ok(row.first(tx.conn()).await.optional()?)
 }
 
-/// Returns the tenants with these ids, by id.
+/// Returns the tenants with these ids, sorted by id.
 pub async fn find_all(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<Tenant>, ::db::Error> {
     let tenants = tenant::table.filter(tenant::id.eq_any(keys)).order(tenant::id);
     Ok(tenants.select(Tenant::as_select()).load(conn).await?)
@@ -124,7 +124,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Tenant) -> Result<(), Error> {
 }
 
 /// Adds `change` to the number of employees (INV-IDN-011).
-pub async fn count_employees(tx: &mut Tx, id: CompanyId, change: i32) -> Result<(), ::db::Error> {
+pub async fn add_to_employees_count(tx: &mut Tx, id: CompanyId, change: i32) -> Result<(), ::db::Error> {
     let count = diesel::update(tenant::table.find(id))
         .set(tenant::employees_count.eq(tenant::employees_count + change));
     Prepared(count).execute(tx.conn()).await?;
@@ -182,7 +182,7 @@ pub async fn look_up_by_query(
     Ok(items)
 }
 
-/// How to execute a search.
+/// Plan of a search.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ScanPlan {
     /// Reads the rows in the order of the list until the page is full.
@@ -192,11 +192,11 @@ enum ScanPlan {
     Trigrams,
 }
 
-/// A text is common if at least one of five tenants contains it. Reading in order then fills a page
-/// soon.
+/// A text is common if at least one of this number of tenants contains it. An ordered scan then
+/// fills a page soon.
 const COMMON_TEXT_DIVISOR: i64 = 5;
 
-/// The size of a sample of one thousandth of all tenants, and its number of matches.
+/// Counts of a sample of 0.1 % of the table.
 #[derive(QueryableByName)]
 struct Sample {
     #[diesel(sql_type = BigInt)]
@@ -208,9 +208,9 @@ struct Sample {
 impl ScanPlan {
     /// Chooses the plan by a sample of the table.
     ///
-    /// The plan for a common text takes seconds for a rare one, and the reverse. The planner's
-    /// estimate of a text is too rough to choose. With few tenants the sample is empty and both
-    /// plans are fast.
+    /// An ordered scan takes seconds for a rare text, and a trigram search for a common one. The
+    /// planner's estimate of a text is too rough to choose. With few tenants the sample is empty
+    /// and both plans are fast.
     async fn choose(mut conn: &Conn, filter: &TenantFilter) -> QueryResult<Self> {
         let Some(query) = filter.query.as_ref().filter(|query| !query.is_short()) else {
             return Ok(Self::Ordered);
@@ -227,7 +227,7 @@ impl ScanPlan {
     }
 }
 
-/// Builds the query for a filter.
+/// Builds the query of the tenants that match a filter.
 fn select_matching(filter: &TenantFilter, plan: ScanPlan) -> tenant::BoxedQuery<'static, Pg> {
     let tenants = select_without_query(filter);
     let Some(query) = &filter.query else { return tenants };
@@ -258,7 +258,7 @@ fn name_has_prefix(query: &FoldedQuery) -> Box<dyn BoxableExpression<tenant::tab
     }
 }
 
-/// Builds the query for all of a filter except its text.
+/// Builds the query of the tenants that match a filter, without its text.
 fn select_without_query(filter: &TenantFilter) -> tenant::BoxedQuery<'static, Pg> {
     let mut tenants = tenant::table.filter(list::custom_plan()).into_boxed();
     if let Some(types) = &filter.types {

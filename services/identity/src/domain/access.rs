@@ -15,7 +15,7 @@ const MANAGE_TENANTS: &str = "identity.tenants.manage";
 /// Permission that makes a role an administrator role.
 pub const MANAGE_EMPLOYEE_ROLES: &str = "identity.employee-roles.manage";
 
-/// Permission of administrators of the platform to read.
+/// Permission of administrators of the platform to read tenants.
 pub enum ReadTenants {}
 
 impl Permission for ReadTenants {
@@ -98,7 +98,7 @@ impl fmt::Display for Baseline {
     }
 }
 
-/// Rejects a text that does not parse as a permission.
+/// Error of a text that does not parse as a permission.
 #[derive(Debug)]
 pub struct InvalidPermission(String);
 
@@ -108,7 +108,7 @@ impl fmt::Display for InvalidPermission {
     }
 }
 
-/// The employment of a user, as far as it decides the claims.
+/// The part of a user's employment that determines the claims.
 #[derive(Clone, Debug)]
 pub struct EmploymentState {
     pub company_id: CompanyId,
@@ -129,7 +129,7 @@ pub struct TokenClaims {
 }
 
 impl TokenClaims {
-    /// Computes the claims. `employment` is `None` for a user who is not an employee.
+    /// Computes the claims of a user. `employment` is `None` for a user who is not an employee.
     pub fn of(user_id: UserId, employment: Option<&EmploymentState>, baseline: &Baseline) -> Self {
         let Some(employment) = employment else {
             return Self { user_id, company_id: None, permissions: baseline.0.iter().cloned().collect() };
@@ -161,9 +161,10 @@ impl<'a> EffectivePermissions<'a> {
     pub fn of(actor: &'a Actor, employment: Option<&EmploymentState>, baseline: &Baseline) -> Option<Self> {
         let token = actor.grants();
         let Some(employment) = employment else { return Some(Self { token, current: None }) };
-        let now = TokenClaims::of(actor.user_id, Some(employment), baseline);
-        (now.company_id == actor.company_id).then(|| {
-            let current = now.permissions.iter().filter_map(|permission| Grant::parse(permission)).collect();
+        let claims = TokenClaims::of(actor.user_id, Some(employment), baseline);
+        (claims.company_id == actor.company_id).then(|| {
+            let current =
+                claims.permissions.iter().filter_map(|permission| Grant::parse(permission)).collect();
             Self { token, current: Some(current) }
         })
     }

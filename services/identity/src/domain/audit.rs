@@ -133,7 +133,7 @@ impl AuditEntry {
         Self { changed_fields, ..entry }
     }
 
-    /// Records an employment (`from` is null), a removal (`to` is null) or a transition.
+    /// Records an employment (`from` is `None`), a removal (`to` is `None`) or a transition.
     pub fn employee_moved(
         by: &AuditActor,
         at: OffsetDateTime,

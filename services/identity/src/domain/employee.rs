@@ -71,17 +71,17 @@ impl Employee {
         self.name.expose().as_str().to_lowercase()
     }
 
-    /// Returns the key by which an address is unique in a company (INV-IDN-005).
+    /// Returns the folded e-mail address, which is unique in a company (INV-IDN-005).
     pub fn folded_email(&self) -> String {
         fold_case(self.email.expose().as_str())
     }
 
-    /// Returns the text in which a query is searched.
+    /// Returns the text that search queries match.
     pub fn search_text(&self) -> String {
         format!("{}\n{}", fold_case(self.name.expose().as_str()), self.folded_email())
     }
 
-    /// Replaces name and address. Returns the changed fields in the order of their names.
+    /// Replaces name and e-mail address. Returns the changed fields in the order of their names.
     pub fn update(&mut self, name: PersonName, email: WorkEmail, now: OffsetDateTime) -> Vec<ChangedField> {
         let mut changed = Vec::new();
         if self.email != email {

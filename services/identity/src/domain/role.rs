@@ -40,7 +40,7 @@ impl Role {
         }
     }
 
-    /// INV-IDN-007.
+    /// Returns true if companies of this type can use the role (INV-IDN-007).
     pub fn is_assignable_to(&self, kind: TenantType) -> bool {
         self.assignable_to.contains(&kind)
     }

@@ -1,4 +1,4 @@
-//! Search texts, compared without letter case in any script.
+//! Search texts, compared regardless of letter case in any script.
 
 use values::{Line, Private, fold_case};
 
@@ -13,7 +13,7 @@ pub struct FoldedQuery {
 }
 
 impl FoldedQuery {
-    /// Number of characters from which a text matches anywhere. A shorter one matches a beginning.
+    /// Minimum length of a text that matches anywhere. A shorter text matches a beginning only.
     const MIN_SUBSTRING_LENGTH: usize = 3;
 
     /// Returns `None` for an absent or blank text, which does not filter.

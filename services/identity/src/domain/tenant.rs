@@ -17,17 +17,17 @@ pub type TenantName = Line<1, 256>;
 pub type LegalName = Line<1, 512>;
 /// Reason of a suspension or an archiving. It may contain personal data.
 pub type Reason = Private<Lines<1, 1000>>;
-/// Number of a company at the tax office.
+/// Tax number (INN) of a company.
 pub type TaxNumber = Private<Checked<TaxNumberDigits>>;
 
-/// 10 or 12 ASCII digits.
+/// Rule of a tax number: 10 or 12 ASCII digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TaxNumberDigits {}
 
 impl Rule for TaxNumberDigits {
     fn parse(raw: &str) -> Result<String, Invalid> {
-        let is_one = matches!(raw.len(), 10 | 12) && raw.bytes().all(|byte| byte.is_ascii_digit());
-        if is_one { Ok(raw.to_owned()) } else { Err(Invalid::new("bad_tax_number")) }
+        let is_valid = matches!(raw.len(), 10 | 12) && raw.bytes().all(|byte| byte.is_ascii_digit());
+        if is_valid { Ok(raw.to_owned()) } else { Err(Invalid::new("bad_tax_number")) }
     }
 
     fn name() -> String {
@@ -128,9 +128,9 @@ impl Tenant {
         self.name.as_str().to_lowercase()
     }
 
-    /// Returns the text in which a query is searched.
+    /// Returns the text that search queries match.
     ///
-    /// A line break separates the parts, because a query cannot contain one.
+    /// A line break separates the fields. A query cannot contain one, so no match spans two fields.
     pub fn search_text(&self) -> String {
         let legal_name = self.legal_name.as_ref().map(Checked::as_str).unwrap_or_default();
         let tax_number = self.tax_number.as_ref().map(|number| number.expose().as_str()).unwrap_or_default();
@@ -176,7 +176,7 @@ impl Tenant {
         changed
     }
 
-    /// Changes the status. `own` is the company in the actor's token.
+    /// Changes the status. `actor_company` is the company in the actor's token.
     ///
     /// # Errors
     /// [`OWN_TENANT`], [`TENANT_ARCHIVED`], [`TENANT_INVALID_TRANSITION`]
@@ -184,10 +184,10 @@ impl Tenant {
         &mut self,
         to: TenantStatus,
         reason: Option<Reason>,
-        own: Option<CompanyId>,
+        actor_company: Option<CompanyId>,
         now: OffsetDateTime,
     ) -> Result<(), Code> {
-        if to != TenantStatus::Active && own == Some(self.id) {
+        if to != TenantStatus::Active && actor_company == Some(self.id) {
             return Err(OWN_TENANT);
         }
         self.check_not_archived()?;

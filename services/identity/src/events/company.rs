@@ -1,4 +1,4 @@
-//! Events of a company. They have no data of its employees.
+//! Events of a company, without data of its employees.
 
 use ::db::Tx;
 use auth::CompanyId;

@@ -1,4 +1,4 @@
-//! Events of an employment, without name and address of the employee.
+//! Events of an employment, without name and e-mail address of the employee.
 
 use auth::{CompanyId, UserId};
 use messaging::{Aggregate, Event};

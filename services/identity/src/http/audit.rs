@@ -1,4 +1,4 @@
-//! The audit log of all companies and of the caller's own.
+//! The audit log of all companies, and of the caller's company.
 
 use ::web::{Both, Check, CheckedQuery, CommaSeparated, CursorPage, CursorPaging, Fields, unknown_cursor};
 use actix_web::web::Data;
@@ -63,16 +63,18 @@ impl ListCompanyAudit {
 
 type AuditQuery<F> = Both<Both<F, CheckedQuery<ListCompanyAudit>>, CursorPaging<AuditKey>>;
 
-/// Returns one page of the log of a company, or of all if `own` is `None`.
-async fn page(
+/// Reads one page of the log.
+///
+/// Rejects a cursor of another company's log, unless `company` is `None`.
+async fn read_page(
     app: &App,
-    own: Option<CompanyId>,
+    company: Option<CompanyId>,
     filter: AuditFilter,
     paging: CursorPaging<AuditKey>,
 ) -> Result<web::Json<CursorPage<AuditEntry>>, Error> {
     let conn = app.db.conn().await?;
     if let Some(after) = &paging.after
-        && !db::audit::contains(&conn, own, after).await?
+        && !db::audit::contains(&conn, company, after).await?
     {
         return Err(unknown_cursor().into());
     }
@@ -93,7 +95,7 @@ pub async fn list_audit(
     _: Permitted<ReadTenants>,
     Both(Both(company, CheckedQuery(query)), paging): AuditQuery<::web::Query<ListAudit>>,
 ) -> Result<impl Responder, Error> {
-    page(&app, None, query.into_filter(company.0.tenant_id), paging).await
+    read_page(&app, None, query.into_filter(company.0.tenant_id), paging).await
 }
 
 /// Read the audit log of my company.
@@ -110,5 +112,5 @@ pub async fn list_company_audit(
     Both(CheckedQuery(query), paging): Both<CheckedQuery<ListCompanyAudit>, CursorPaging<AuditKey>>,
 ) -> Result<impl Responder, Error> {
     let own = Some(permitted.granted);
-    page(&app, own, query.into_filter(own), paging).await
+    read_page(&app, own, query.into_filter(own), paging).await
 }

@@ -37,7 +37,7 @@ pub const PUBLIC: Listener = Listener {
     routes: public,
 };
 
-/// API for the token issuer, on a port of its own.
+/// API for the token issuer, on its own port.
 pub const INTERNAL: Listener = Listener {
     name: "internal",
     callers: Callers::Services,

@@ -1,4 +1,4 @@
-//! The actor check (INV-IDN-009): the actor of a change must still hold what the token claims.
+//! The actor check (INV-IDN-009): an employee must still hold the permissions of the token.
 
 use ::db::Tx;
 use auth::{Actor, CompanyId};
@@ -8,7 +8,7 @@ use crate::db;
 use crate::domain::{AuditActor, Baseline, EffectivePermissions, Tenant};
 use crate::error::{Error, FORBIDDEN};
 
-/// The actor of a change, as in the token.
+/// The actor of a change, with the inputs of the actor check.
 pub struct ActorContext<'a> {
     pub actor: &'a Actor,
     pub baseline: &'a Baseline,
@@ -24,12 +24,12 @@ pub enum RequiredPermission {
     ManageEmployees,
 }
 
-/// Permissions of an authorized actor, and the tenant, locked until the transaction ends.
+/// Result of a successful actor check. The tenant stays locked until the transaction ends.
 pub struct Authorized<'a> {
     pub permissions: EffectivePermissions<'a>,
     pub tenant: Option<Tenant>,
-    /// Time of the change, by the database's clock. It is read under the locks, so the changes of a
-    /// company have growing times.
+    /// Time of the change, by the database's clock. The check reads it while it holds the locks, so
+    /// the times of a company's changes increase.
     pub now: OffsetDateTime,
 }
 

@@ -1,4 +1,4 @@
-//! The first company of the operator, which no administrator can create yet.
+//! Creation of the operator's first company, when no administrator exists yet.
 
 use ::db::Tx;
 use auth::UserId;
@@ -11,6 +11,8 @@ use crate::domain::{AuditActor, AuditEntry, Tenant, TenantName, TenantType};
 use crate::error::Error;
 use crate::events::CompanyUpserted;
 
+/// Creates the first company of the operator with its administrator.
+///
 /// Returns `None` if a company of the operator already has an administrator.
 pub async fn bootstrap(
     tx: &mut Tx,

@@ -1,4 +1,4 @@
-//! Changes of employees, by partners and by administrators of the platform.
+//! Changes of employees by partners and by administrators of the platform.
 
 use ::db::Tx;
 use auth::{CompanyId, Scope, UserId};
@@ -14,7 +14,7 @@ use crate::domain::{
 use crate::error::{CONFLICT, Error, LAST_ADMIN, TENANT_NOT_FOUND, USER_NOT_FOUND};
 use crate::events::{EmployeeRoleAssigned, EmployeeRoleRemoved, EmployeeStatusChanged};
 
-/// Name and address of an employee.
+/// Name and e-mail address of an employee.
 pub struct PersonDetails {
     pub name: PersonName,
     pub email: WorkEmail,
@@ -84,7 +84,7 @@ async fn employ(
 ) -> Result<Employee, Error> {
     let employee = Employee::new(user, company, person.name, person.email, now);
     db::employee::insert(tx, &employee).await?;
-    db::tenant::count_employees(tx, company, 1).await?;
+    db::tenant::add_to_employees_count(tx, company, 1).await?;
     record_status_change(tx, by, now, &employee, None, Some(employee.status)).await?;
     Ok(employee)
 }
@@ -99,7 +99,7 @@ pub async fn update_employee(
     version: Option<i64>,
     person: PersonDetails,
 ) -> Result<Employee, Error> {
-    let seen = version.or(db::employee::version(tx.conn(), user).await?);
+    let expected_version = version.or(db::employee::version(tx.conn(), user).await?);
     let Authorized { tenant, now, .. } =
         context.authorize(tx, RequiredPermission::ManageEmployees, Some(company)).await?;
     let mut employee = find_employee(tx, company, user).await?;
@@ -108,7 +108,7 @@ pub async fn update_employee(
     if changed.is_empty() {
         return Ok(employee);
     }
-    check_version(&employee, seen)?;
+    check_version(&employee, expected_version)?;
     db::employee::save(tx, &mut employee).await?;
     db::audit::append(tx, AuditEntry::employee_updated(&context.audit_actor(), &employee, changed)).await?;
     Ok(employee)
@@ -125,14 +125,14 @@ pub async fn move_employee(
     version: Option<i64>,
     to: EmployeeStatus,
 ) -> Result<Employee, Error> {
-    let seen = version.or(db::employee::version(tx.conn(), user).await?);
+    let expected_version = version.or(db::employee::version(tx.conn(), user).await?);
     let Authorized { tenant, now, .. } =
         context.authorize(tx, RequiredPermission::ManageEmployees, Some(company)).await?;
     let mut employee = find_employee(tx, company, user).await?;
     let tenant = require_active(tenant)?;
     let from = employee.status;
     employee.move_to(to, now)?;
-    check_version(&employee, seen)?;
+    check_version(&employee, expected_version)?;
     if to == EmployeeStatus::Suspended {
         check_admin_remains(tx, &tenant, user).await?;
     }
@@ -172,7 +172,7 @@ pub async fn remove_employee_of_tenant(
     erase(tx, context, &tenant.ok_or(USER_NOT_FOUND)?, &employee, now).await
 }
 
-/// Erases the roles, then the employee. Only events and audit entries remain.
+/// Deletes the roles, then the employee. Only events and audit entries remain.
 async fn erase(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -189,7 +189,7 @@ async fn erase(
     }
     record_status_change(tx, &by, now, employee, Some(employee.status), None).await?;
     db::employee::delete(tx, employee.id).await?;
-    db::tenant::count_employees(tx, tenant.id, -1).await?;
+    db::tenant::add_to_employees_count(tx, tenant.id, -1).await?;
     Ok(())
 }
 
@@ -205,10 +205,10 @@ pub async fn check_admin_remains(tx: &mut Tx, tenant: &Tenant, user: UserId) -> 
     Ok(())
 }
 
-/// Returns an employee of this company. An employee of another company is missing.
+/// Returns an employee of this company.
 ///
 /// # Errors
-/// [`USER_NOT_FOUND`]
+/// [`USER_NOT_FOUND`] for a missing user and for an employee of another company.
 pub async fn find_employee(tx: &mut Tx, company: CompanyId, user: UserId) -> Result<Employee, Error> {
     db::employee::find(tx.conn(), company, user).await?.ok_or_else(|| USER_NOT_FOUND.into())
 }
@@ -216,16 +216,21 @@ pub async fn find_employee(tx: &mut Tx, company: CompanyId, user: UserId) -> Res
 /// Returns the tenant of an employee if it is active.
 ///
 /// # Errors
-/// `TENANT_NOT_ACTIVE`
+/// [`USER_NOT_FOUND`] without a tenant, `TENANT_NOT_ACTIVE` for an inactive one.
 pub fn require_active(tenant: Option<Tenant>) -> Result<Tenant, Error> {
     let tenant = tenant.ok_or(USER_NOT_FOUND)?;
     tenant.check_active()?;
     Ok(tenant)
 }
 
-/// Compares the version with `seen`: the request's version, or the one at its arrival.
-fn check_version(employee: &Employee, seen: Option<i64>) -> Result<(), Error> {
-    if seen.is_some_and(|seen| seen != employee.version) { Err(CONFLICT.into()) } else { Ok(()) }
+/// Checks that no other request has changed the employee.
+///
+/// `expected` is the version in the request, or the version when the request arrived.
+///
+/// # Errors
+/// [`CONFLICT`]
+fn check_version(employee: &Employee, expected: Option<i64>) -> Result<(), Error> {
+    if expected.is_some_and(|expected| expected != employee.version) { Err(CONFLICT.into()) } else { Ok(()) }
 }
 
 async fn record_status_change(

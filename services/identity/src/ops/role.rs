@@ -9,7 +9,7 @@ use web::Problem;
 use super::actor::{ActorContext, Authorized, RequiredPermission};
 use super::employee::{check_admin_remains, find_employee, require_active};
 use crate::db;
-use crate::domain::{AuditEntry, EffectivePermissions, Employee, Role, RoleId, Tenant};
+use crate::domain::{AuditEntry, EffectivePermissions, Role, RoleId, Tenant};
 use crate::error::{
     Error, ROLE_ASSIGNMENT_NOT_FOUND, ROLE_ESCALATION_FORBIDDEN, ROLE_NOT_ASSIGNABLE, ROLE_NOT_FOUND,
     TENANT_NOT_FOUND, USER_NOT_FOUND,
@@ -74,22 +74,22 @@ pub async fn remove_role_of_tenant(
     remove(tx, context, authorized, user, role, |tenant| tenant.ok_or_else(|| USER_NOT_FOUND.into())).await
 }
 
-/// Removes a role. `check` decides by the tenant's status.
+/// Removes a role. `check_status` rejects tenants by their status.
 async fn remove(
     tx: &mut Tx,
     context: &ActorContext<'_>,
     Authorized { tenant, now, .. }: Authorized<'_>,
     user: UserId,
     role: RoleId,
-    check: fn(Option<Tenant>) -> Result<Tenant, Error>,
+    check_status: fn(Option<Tenant>) -> Result<Tenant, Error>,
 ) -> Result<(), Error> {
     let company = tenant.as_ref().ok_or(USER_NOT_FOUND)?.id;
-    let employee: Employee = find_employee(tx, company, user).await?;
+    let employee = find_employee(tx, company, user).await?;
     let role = find(tx, role).await?;
     if !db::role::is_assigned(tx.conn(), user, role.id).await? {
         return Err(ROLE_ASSIGNMENT_NOT_FOUND.into());
     }
-    let tenant = check(tenant)?;
+    let tenant = check_status(tenant)?;
     if role.is_admin_role() {
         check_admin_remains(tx, &tenant, user).await?;
     }
@@ -116,7 +116,9 @@ pub fn check_no_escalation(
     Err(Problem::from(ROLE_ESCALATION_FORBIDDEN).with_text(missing.join(", ")).into())
 }
 
-/// Records a refused grant, in a transaction after the one that the refusal has rolled back.
+/// Records a refused grant.
+///
+/// The caller opens a new transaction, since the refusal has rolled back the first one.
 pub async fn record_refused_grant(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -128,7 +130,7 @@ pub async fn record_refused_grant(
     record_refusal(tx, context, company, user.into(), &role).await
 }
 
-/// Records a refused `administrators` request, with the tenant as subject.
+/// Records a refused creation of an administrator. The tenant is the subject of the entry.
 pub async fn record_refused_administrator(
     tx: &mut Tx,
     context: &ActorContext<'_>,

@@ -1,4 +1,4 @@
-//! Changes of tenants, by administrators of the platform.
+//! Changes of tenants by administrators of the platform.
 
 use ::db::Tx;
 use auth::CompanyId;
@@ -43,7 +43,7 @@ pub async fn update_tenant(
     version: Option<i64>,
     details: TenantDetails,
 ) -> Result<Tenant, Error> {
-    let seen = version.or(db::tenant::version(tx.conn(), id).await?);
+    let expected_version = version.or(db::tenant::version(tx.conn(), id).await?);
     let Authorized { tenant, now, .. } =
         context.authorize(tx, RequiredPermission::ManageTenants, Some(id)).await?;
     let mut tenant = tenant.ok_or(TENANT_NOT_FOUND)?;
@@ -53,7 +53,7 @@ pub async fn update_tenant(
     if changed.is_empty() {
         return Ok(tenant);
     }
-    save(tx, &mut tenant, seen).await?;
+    save(tx, &mut tenant, expected_version).await?;
     db::audit::append(tx, AuditEntry::tenant_updated(&context.audit_actor(), &tenant, changed)).await?;
     Ok(tenant)
 }
@@ -69,13 +69,13 @@ pub async fn move_tenant(
     to: TenantStatus,
     reason: Option<Reason>,
 ) -> Result<Tenant, Error> {
-    let seen = version.or(db::tenant::version(tx.conn(), id).await?);
+    let expected_version = version.or(db::tenant::version(tx.conn(), id).await?);
     let Authorized { tenant, now, .. } =
         context.authorize(tx, RequiredPermission::ManageTenants, Some(id)).await?;
     let mut tenant = tenant.ok_or(TENANT_NOT_FOUND)?;
     let from = tenant.status;
     tenant.move_to(to, reason.clone(), context.actor.company_id, now)?;
-    save(tx, &mut tenant, seen).await?;
+    save(tx, &mut tenant, expected_version).await?;
     db::audit::append(tx, AuditEntry::tenant_moved(&context.audit_actor(), &tenant, from, reason)).await?;
     if to == TenantStatus::Suspended {
         outbox::append(tx, &CompanySuspended::of(&tenant, now)).await?;
@@ -83,11 +83,14 @@ pub async fn move_tenant(
     Ok(tenant)
 }
 
-/// Writes the tenant by compare and swap, with one `company-upserted` a version (INV-IDN-003).
+/// Writes the tenant and publishes one `company-upserted` for the new version (INV-IDN-003).
 ///
-/// `seen` is the request's version, or the one at its arrival.
-async fn save(tx: &mut Tx, tenant: &mut Tenant, seen: Option<i64>) -> Result<(), Error> {
-    if seen.is_some_and(|seen| seen != tenant.version) {
+/// `expected` is the version in the request, or the version when the request arrived.
+///
+/// # Errors
+/// [`CONFLICT`] if the tenant has another version, `TAX_NUMBER_TAKEN`
+async fn save(tx: &mut Tx, tenant: &mut Tenant, expected: Option<i64>) -> Result<(), Error> {
+    if expected.is_some_and(|expected| expected != tenant.version) {
         return Err(CONFLICT.into());
     }
     db::tenant::save(tx, tenant).await?;

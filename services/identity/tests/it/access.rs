@@ -13,8 +13,8 @@ use crate::{
 
 /// Status of each operation for each caller.
 ///
-/// Organization scope grants nothing on the routes of the platform. Platform scope reaches no
-/// further than the own company on the routes of partners.
+/// Organization scope grants nothing on the routes of the platform. On the routes of partners,
+/// platform scope covers the caller's own company only.
 const TABLE: &str = "
     operation                   | manager | reader | partner | elsewhere | organization | colleague | guest | forged | news | crm | issuer | other machines
     search_tenants              |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
@@ -47,7 +47,7 @@ const TABLE: &str = "
     get_claims                  |   401   |  401   |   401   |    401    |     401      |    401    |  401  |  401   | 403  | 403 |  200   |  403
 ";
 
-/// Prepares a developer with an administrator and a content editor, and a request.
+/// Prepares a developer with an administrator and a content editor, and the request of `operation`.
 async fn prepare(operation: &str) -> Case {
     let tenant = create_tenant("Developer").await;
     let (admin, bob, colleague) = (tenant.admin().await, tenant.employee().await, tenant.employee().await);

@@ -16,10 +16,10 @@ fn employee_body() -> Value {
 async fn lost_role_or_suspension_takes_effect_at_once() {
     let tenant = create_tenant("Developer").await;
     let partner = tenant.partner();
-    for lose in ["role", "suspension"] {
-        let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
+    for loss in ["role", "suspension"] {
+        let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
         admin.client.post(EMPLOYEES, employee_body()).await.expect(201);
-        match lose {
+        match loss {
             "role" => remove_role(&partner, admin.id, 1).await.expect(204),
             _ => partner.post(&format!("{}/suspend", employee_path(admin.id)), json!({})).await.expect(200),
         };
@@ -33,13 +33,13 @@ async fn lost_role_or_suspension_takes_effect_at_once() {
 #[tokio::test]
 async fn removed_administrator_keeps_the_permissions_of_the_token() {
     let (tenant, platform) = (create_tenant("Developer").await, create_tenant("Platform").await);
-    let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
+    let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
     tenant.partner().delete(&employee_path(admin.id)).await.expect(204);
     let bob = text(&admin.client.post(EMPLOYEES, employee_body()).await.expect(201)["Id"]).parse().unwrap();
     add_role(&admin.client, bob, 1).await.expect(204);
     admin.client.get(EMPLOYEES).await.expect(200);
 
-    let (_stays, admin) = (platform.admin().await, platform.admin().await);
+    let (_remaining, admin) = (platform.admin().await, platform.admin().await);
     platform.partner().delete(&employee_path(admin.id)).await.expect(204);
     admin.client.post(&tenant.path("/suspend"), json!({})).await.expect(200);
     // A new token grants nothing.
@@ -86,7 +86,7 @@ async fn change_needs_the_token_and_the_present_claims() {
 #[tokio::test]
 async fn actor_check_follows_the_body_and_precedes_the_stored_state() {
     let tenant = create_tenant("Developer").await;
-    let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
+    let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
     remove_role(&tenant.partner(), admin.id, 1).await.expect(204);
     admin.client.post(EMPLOYEES, json!({})).await.expect_problem(400, "VALIDATION_FAILED");
     let unknown = employee_path(guid());

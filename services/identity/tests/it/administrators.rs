@@ -1,7 +1,7 @@
 //! Changes of employees of any company by administrators of the platform.
 
 use serde_json::{Value, json};
-use testkit::client::Response;
+use testkit::client::Answer;
 use uuid::Uuid;
 
 use crate::{
@@ -30,28 +30,29 @@ async fn administrator_gets_the_role_of_the_tenants_type() {
     }
 }
 
-/// RULE-IDN-007: `administrators` refuses in the listed order.
+/// RULE-IDN-007: `administrators` returns the refusals in the listed order.
 #[tokio::test]
-async fn administrators_refuses_in_the_listed_order() {
+async fn administrator_creation_refuses_in_the_listed_order() {
     let tenant = create_tenant("Developer").await;
     let taken = email();
     let employed = tenant.employee().await;
     tenant.partner().post(EMPLOYEES, json!({"Name": "x", "Email": taken})).await.expect(201);
     let limited = service().caller(&claims_with(None, &["identity.tenants.manage@platform"]));
-    let ask = async |by: &testkit::client::Client, user: Option<Uuid>, address: &str| -> Response {
+    let call = async |by: &testkit::client::Client, user: Option<Uuid>, address: &str| -> Answer {
         let body = json!({"UserId": user, "Name": "x", "Email": address});
         by.post(&tenant.path("/administrators"), body).await
     };
-    ask(&operator(), Some(employed), &taken).await.expect_problem(409, "IDENTITY_USER_ALREADY_EMPLOYED");
-    ask(&operator(), None, &taken.to_uppercase()).await.expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
-    let refused =
-        ask(&limited, Some(employed), &taken).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    call(&operator(), Some(employed), &taken).await.expect_problem(409, "IDENTITY_USER_ALREADY_EMPLOYED");
+    call(&operator(), None, &taken.to_uppercase()).await.expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
+    let refused = call(&limited, Some(employed), &taken)
+        .await
+        .expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     assert!(text(&refused["detail"]).contains("crm.deals.manage-own"), "{refused}");
     tenant.transition("suspend").await;
-    ask(&limited, Some(employed), &taken).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
-    let faulty = operator().post(&tenant.path("/administrators"), json!({"UserId": "x", "Name": ""})).await;
-    let listed = faulty.expect_problem(400, "VALIDATION_FAILED");
-    let mut fields: Vec<_> = crate::each(&listed["errors"], "field").into_iter().map(text).collect();
+    call(&limited, Some(employed), &taken).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+    let invalid = operator().post(&tenant.path("/administrators"), json!({"UserId": "x", "Name": ""})).await;
+    let problem = invalid.expect_problem(400, "VALIDATION_FAILED");
+    let mut fields: Vec<_> = crate::each(&problem["errors"], "field").into_iter().map(text).collect();
     fields.sort_unstable();
     assert_eq!(fields, ["/Email", "/Name", "/UserId"]);
 }
@@ -99,7 +100,7 @@ async fn last_administrator_is_removed_from_an_inactive_tenant_only() {
     operator().delete(&tenant.path(&employee)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
 }
 
-/// RULE-IDN-008: an employee of another tenant is missing for administrators of the platform, too.
+/// RULE-IDN-008: administrators of the platform get 404 for an employee of another tenant.
 #[tokio::test]
 async fn removal_in_another_tenant_returns_not_found() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);

@@ -202,9 +202,9 @@ async fn audit_filters_select_entries() {
     assert_eq!(found(format!("SubjectId={}", guid())).await, [""; 0]);
 }
 
-/// RULE-IDN-014: a partner's log has the own company's entries, changes by the platform included.
+/// RULE-IDN-014: a partner's log has the entries of their own company, also those by the platform.
 #[tokio::test]
-async fn partner_reads_the_log_of_the_own_company() {
+async fn partner_reads_the_log_of_their_own_company() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     other.admin().await;
     let query = format!("{COMPANY_AUDIT}?TenantId={}", other.0);
@@ -221,18 +221,18 @@ async fn walk_returns_the_state_at_its_beginning() {
         tenant.employee().await;
     }
     let before: Vec<Value> = tenant.entries().await.into_iter().rev().collect();
-    let (mut met, mut cursor) = (Vec::new(), String::new());
+    let (mut returned, mut cursor) = (Vec::new(), String::new());
     loop {
         let path = format!("{AUDIT}?TenantId={}&PageSize=3{cursor}", tenant.0);
         let page = operator().get(&path).await.expect(200);
-        met.extend(list(&page["Items"]).iter().cloned());
+        returned.extend(list(&page["Items"]).iter().cloned());
         tenant.employee().await;
         let Some(next) = page["NextCursor"].as_str() else { break };
         cursor = format!("&Cursor={next}");
     }
-    assert_eq!(met, before);
+    assert_eq!(returned, before);
     let keys: Vec<_> =
-        met.iter().map(|entry| (text(&entry["At"]).to_owned(), text(&entry["Id"]).to_owned())).collect();
+        returned.iter().map(|entry| (text(&entry["At"]).to_owned(), text(&entry["Id"]).to_owned())).collect();
     assert!(
         keys.is_sorted_by(|newer, older| (newer.0.len(), newer) > (older.0.len(), older) || newer > older)
     );

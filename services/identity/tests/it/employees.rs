@@ -63,10 +63,14 @@ async fn update_replaces_name_and_email() {
     let same = json!({"Name": before["Name"], "Email": before["Email"], "Version": 99});
     assert_eq!(partner.put(&path, same).await.expect(200), before);
 
-    let shouted = text(&before["Email"]).to_uppercase();
+    let upper_case = text(&before["Email"]).to_uppercase();
     let after =
-        partner.put(&path, json!({"Name": "Борис", "Email": shouted, "Version": 1})).await.expect(200);
-    assert_eq!((text(&after["Email"]), &after["Version"]), (&*shouted, &json!(2)), "shown as written");
+        partner.put(&path, json!({"Name": "Борис", "Email": upper_case, "Version": 1})).await.expect(200);
+    assert_eq!(
+        (text(&after["Email"]), &after["Version"]),
+        (&*upper_case, &json!(2)),
+        "the address is returned as written"
+    );
     let taken = email();
     partner.post(EMPLOYEES, json!({"Name": "x", "Email": taken})).await.expect(201);
     let stale = json!({"Name": "x", "Email": taken, "Version": 1});
@@ -83,15 +87,15 @@ async fn email_is_unique_in_a_company_in_any_letter_case() {
     let address = email();
     let body = json!({"Name": "x", "Email": address});
     let created = tenant.partner().post(EMPLOYEES, body.clone()).await.expect(201);
-    let shouted = json!({"Name": "y", "Email": address.to_uppercase()});
+    let upper_case = json!({"Name": "y", "Email": address.to_uppercase()});
     tenant
         .partner()
-        .post(EMPLOYEES, shouted.clone())
+        .post(EMPLOYEES, upper_case.clone())
         .await
         .expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
-    other.partner().post(EMPLOYEES, shouted.clone()).await.expect(201);
+    other.partner().post(EMPLOYEES, upper_case.clone()).await.expect(201);
     tenant.partner().delete(&employee_path(text(&created["Id"]).parse().unwrap())).await.expect(204);
-    tenant.partner().post(EMPLOYEES, shouted).await.expect(201);
+    tenant.partner().post(EMPLOYEES, upper_case).await.expect(201);
 }
 
 /// INV-IDN-011, RULE-IDN-011, RULE-IDN-049: suspension and activation keep the roles; a repeat is
@@ -101,18 +105,19 @@ async fn suspension_and_activation_keep_roles() {
     let tenant = create_tenant("Developer").await;
     let (partner, bob) = (tenant.partner(), tenant.employee().await);
     add_role(&partner, bob, 9).await.expect(204);
-    let ask = async |to: &str, body: Value| partner.post(&format!("{}/{to}", employee_path(bob)), body).await;
+    let call =
+        async |to: &str, body: Value| partner.post(&format!("{}/{to}", employee_path(bob)), body).await;
     let invalid = "IDENTITY_EMPLOYEE_INVALID_TRANSITION";
-    ask("activate", json!({"Version": 9})).await.expect_problem(409, invalid);
-    ask("suspend", json!({"Version": 9})).await.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
-    let suspended = ask("suspend", json!({"Version": 1})).await.expect(200);
+    call("activate", json!({"Version": 9})).await.expect_problem(409, invalid);
+    call("suspend", json!({"Version": 9})).await.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+    let suspended = call("suspend", json!({"Version": 1})).await.expect(200);
     assert_eq!(
         (text(&suspended["Status"]), &suspended["RoleCodes"], &suspended["Version"]),
         ("Suspended", &json!(["content-editor"]), &json!(2))
     );
-    ask("suspend", json!({})).await.expect_problem(409, invalid);
+    call("suspend", json!({})).await.expect_problem(409, invalid);
     assert_eq!(tenant.read().await["EmployeesCount"], 1, "INV-IDN-011");
-    assert_eq!(ask("activate", json!({})).await.expect(200)["Status"], "Active");
+    assert_eq!(call("activate", json!({})).await.expect(200)["Status"], "Active");
 }
 
 /// RULE-IDN-011: removal erases the row; a repeat is 404; another company can employ the user.
@@ -231,12 +236,15 @@ async fn employments_and_roles_keep_version_and_update_time() {
     let before = tenant.read().await;
     let (partner, bob) = (tenant.partner(), tenant.employee().await);
     let path = employee_path(bob);
-    let card = partner.get(&path).await.expect(200);
+    let before_role = partner.get(&path).await.expect(200);
     add_role(&partner, bob, 7).await.expect(204);
-    assert_eq!(partner.get(&path).await.expect(200), with(card.clone(), "RoleCodes", json!(["agent"])));
+    assert_eq!(
+        partner.get(&path).await.expect(200),
+        with(before_role.clone(), "RoleCodes", json!(["agent"]))
+    );
     assert_eq!(tenant.read().await, with(before.clone(), "EmployeesCount", 1));
     crate::remove_role(&partner, bob, 7).await.expect(204);
-    assert_eq!(partner.get(&path).await.expect(200), card);
+    assert_eq!(partner.get(&path).await.expect(200), before_role);
     partner.delete(&path).await.expect(204);
     assert_eq!(tenant.read().await, before);
 }

@@ -26,14 +26,14 @@ async fn may_employ(by: &Client) -> bool {
 #[tokio::test]
 async fn suspended_actor_is_forbidden_until_activated() {
     let tenant = create_tenant("Agency").await;
-    let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
+    let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
     let path = employee_path(admin.id);
     tenant.partner().post(&format!("{path}/suspend"), json!({})).await.expect(200);
     assert!(!may_employ(&admin.client).await);
     admin.client.post(&format!("{path}/activate"), json!({})).await.expect_problem(403, "FORBIDDEN");
     admin.client.get(&path).await.expect(200);
     tenant.partner().post(&format!("{path}/activate"), json!({})).await.expect(200);
-    assert!(may_employ(&admin.client).await, "the same token, and the role is held again");
+    assert!(may_employ(&admin.client).await, "the same token works again after the activation");
 }
 
 /// INV-IDN-009: an actor of a suspended or archived company changes nothing.
@@ -61,11 +61,12 @@ async fn actor_of_an_inactive_company_is_forbidden() {
     }
 }
 
-/// INV-IDN-009: a token of the former company changes nothing, whatever the roles in the new one.
+/// INV-IDN-009: a token of the former company changes nothing, regardless of the roles in the
+/// new one.
 #[tokio::test]
 async fn token_of_the_former_company_is_forbidden() {
     let (before, after) = (create_tenant("Agency").await, create_tenant("Agency").await);
-    let (_stays, moved) = (before.admin().await, before.admin().await);
+    let (_remaining, moved) = (before.admin().await, before.admin().await);
     before.partner().delete(&employee_path(moved.id)).await.expect(204);
     let body = json!({"UserId": moved.id, "Name": "x", "Email": email()});
     operator().post(&after.path("/administrators"), body).await.expect(201);
@@ -148,7 +149,7 @@ async fn platform_scope_covers_organization_scope_only() {
         &["identity.employee-roles.manage@platform", "agent.cabinet.use@platform"],
     ));
     add_role(&wide, user, 7).await.expect(204);
-    // Any scope reaches the own company only.
+    // Any scope covers the actor's own company only.
     let elsewhere = create_tenant("Agency").await.employee().await;
     add_role(&wide, elsewhere, 7).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
     // Removing a role needs no coverage.
@@ -173,13 +174,13 @@ async fn unemployed_actor_needs_the_token_only() {
     without_company.get(EMPLOYEES).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// INV-IDN-009: an administrator without the own role changes nothing more with the token. A
+/// INV-IDN-009: an administrator who removed their own role changes nothing with the old token. A
 /// removed administrator is tested by
 /// `actor::removed_administrator_keeps_the_permissions_of_the_token`.
 #[tokio::test]
-async fn administrator_who_removes_the_own_role_is_forbidden() {
+async fn administrator_who_removes_their_own_role_is_forbidden() {
     let tenant = create_tenant("Agency").await;
-    let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
+    let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
     remove_role(&admin.client, admin.id, 6).await.expect(204);
     add_role(&admin.client, admin.id, 6).await.expect_problem(403, "FORBIDDEN");
     assert!(!may_employ(&admin.client).await);

@@ -131,8 +131,8 @@ async fn administrator_is_published_before_the_role() {
     assert_eq!(topics(&of(tenant.0).await), [UPSERTED, UPSERTED, SUSPENDED]);
 }
 
-/// RULE-IDN-008, RULE-EVT-005: removals by the platform have events and entries with the actor, in
-/// an archived tenant, too.
+/// RULE-IDN-008, RULE-EVT-005: removals by the platform have events and entries with the actor,
+/// also in an archived tenant.
 #[tokio::test]
 async fn platform_removals_are_published_and_recorded() {
     let tenant = create_tenant("Developer").await;
@@ -141,8 +141,8 @@ async fn platform_removals_are_published_and_recorded() {
     add_role(&partner, bob, 9).await.expect(204);
     partner.post(&format!("{}/suspend", employee_path(bob)), json!({})).await.expect(200);
     tenant.transition("archive").await;
-    let own = guid();
-    let claims = crate::claims_with(Some(own), &crate::ADMIN_PERMISSIONS);
+    let actor_company = guid();
+    let claims = crate::claims_with(Some(actor_company), &crate::ADMIN_PERMISSIONS);
     let (by, path) = (service().caller(&claims), tenant.path(&format!("/employees/{bob}")));
     by.delete(&format!("{path}/roles/{}", role(2))).await.expect(204);
     by.delete(&path).await.expect(204);
@@ -162,7 +162,7 @@ async fn platform_removals_are_published_and_recorded() {
     });
     assert_eq!(*left, expected);
     let entries = tenant.entries().await;
-    let taken: Vec<_> = entries[entries.len() - 3..]
+    let listed: Vec<_> = entries[entries.len() - 3..]
         .iter()
         .zip(&events[4..])
         .map(|(entry, event)| {
@@ -178,11 +178,11 @@ async fn platform_removals_are_published_and_recorded() {
         })
         .collect();
     assert_eq!(
-        taken,
+        listed,
         [
-            json!(["RoleRemoved", "developer-manager", null, null, claims.sub, own]),
-            json!(["RoleRemoved", "content-editor", null, null, claims.sub, own]),
-            json!(["EmployeeRemoved", null, "Suspended", null, claims.sub, own]),
+            json!(["RoleRemoved", "developer-manager", null, null, claims.sub, actor_company]),
+            json!(["RoleRemoved", "content-editor", null, null, claims.sub, actor_company]),
+            json!(["EmployeeRemoved", null, "Suspended", null, claims.sub, actor_company]),
         ]
     );
     // One event each for the creation and the archiving of the company.
@@ -208,14 +208,14 @@ async fn second_employment_continues_the_sequence() {
 /// present version.
 #[tokio::test]
 async fn republish_publishes_each_company_under_its_version() {
-    let own = Running::start::<identity::Service>(&[]);
-    let by = own.caller(&crate::claims_with(None, &crate::ADMIN_PERMISSIONS));
+    let identity = Running::start::<identity::Service>(&[]);
+    let by = identity.caller(&crate::claims_with(None, &crate::ADMIN_PERMISSIONS));
     let created = by.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
     let id: Uuid = text(&created["Id"]).parse().unwrap();
     by.post(&format!("{TENANTS}/{id}/suspend"), json!({})).await.expect(200);
-    assert_eq!(topics(&published(&own, id).await), [UPSERTED, UPSERTED, SUSPENDED]);
-    crate::bootstrap::run(&own.database_url, &["republish", "Company"]).await.expect("done");
-    let events = published(&own, id).await;
+    assert_eq!(topics(&published(&identity, id).await), [UPSERTED, UPSERTED, SUSPENDED]);
+    crate::bootstrap::run(&identity.database_url, &["republish", "Company"]).await.expect("done");
+    let events = published(&identity, id).await;
     assert_eq!(topics(&events), [UPSERTED, UPSERTED, SUSPENDED, UPSERTED]);
     assert_eq!(events[3].payload, events[1].payload);
 }

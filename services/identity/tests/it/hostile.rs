@@ -1,4 +1,4 @@
-//! Hostile requests: foreign ids, bodies at the limit, odd texts and odd addresses.
+//! Hostile requests: foreign ids, bodies at the limit, malformed texts and malformed addresses.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -16,10 +16,10 @@ async fn raw(by: &Client, method: Method, path: &str, body: impl Into<reqwest::B
     send(by.request(method, path).header("content-type", "application/json").body(body)).await
 }
 
-/// RULE-IDN-034: another company's employee has the same body as an unknown user, in each
-/// operation.
+/// RULE-IDN-034: each operation returns the same body for another company's employee as for
+/// an unknown user.
 #[tokio::test]
-async fn foreign_employee_has_the_body_of_an_unknown_user() {
+async fn foreign_employee_returns_the_same_body_as_an_unknown_user() {
     let (own, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let (stranger, by) = (other.admin().await.id, own.admin().await.client);
     let calls = |user| {
@@ -40,7 +40,7 @@ async fn foreign_employee_has_the_body_of_an_unknown_user() {
             (Method::DELETE, format!("{roles}/{}", role(99)), Value::Null),
         ]
     };
-    let ask = async |(method, path, body): (Method, String, Value)| {
+    let call = async |(method, path, body): (Method, String, Value)| {
         let request = by.request(method, &path);
         let answer = send(if body.is_null() { request } else { request.json(&body) }).await;
         let mut problem = answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
@@ -52,8 +52,8 @@ async fn foreign_employee_has_the_body_of_an_unknown_user() {
     };
     let before = other.entries().await;
     for (foreign, unknown) in calls(stranger).into_iter().zip(calls(guid())) {
-        let what = foreign.clone();
-        assert_eq!(ask(foreign).await, ask(unknown).await, "{what:?}");
+        let request = foreign.clone();
+        assert_eq!(call(foreign).await, call(unknown).await, "{request:?}");
     }
     assert_eq!(other.entries().await, before);
     let found = by.get(EMPLOYEES).await.expect(200);
@@ -62,7 +62,7 @@ async fn foreign_employee_has_the_body_of_an_unknown_user() {
 
 /// RULE-IDN-035: 64 KiB are accepted and one byte more returns 413.
 #[tokio::test]
-async fn body_above_64_kib_is_refused_to_the_byte() {
+async fn body_one_byte_above_64_kib_is_refused() {
     let tenant = create_tenant("Agency").await;
     let (partner, operator, user) = (tenant.partner(), operator(), tenant.employee().await);
     let padded = |body: Value, length: usize| {
@@ -331,7 +331,7 @@ async fn email_is_unique_in_any_letter_case_of_any_script() {
         taken.expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
         other.partner().post(EMPLOYEES, json!({"Name": "x", "Email": another})).await.expect(201);
     }
-    // The own address in another letter case is a change without a conflict.
+    // An employee's own address in another letter case is no conflict.
     let found = tenant.partner().get(&format!("{EMPLOYEES}?Query=anna")).await.expect(200);
     let path = employee_path(text(&found["Items"][0]["Id"]).parse().unwrap());
     let changed =
@@ -407,7 +407,7 @@ async fn invalid_body_lists_every_member() {
     }
 }
 
-/// RULE-IDN-035: an invalid `Version` is listed beside all later invalid members.
+/// RULE-IDN-035: an invalid `Version` is listed beside the other invalid members.
 #[tokio::test]
 async fn invalid_version_hides_no_other_error() {
     let tenant = create_tenant("Agency").await;
@@ -438,7 +438,7 @@ async fn invalid_version_hides_no_other_error() {
             assert_eq!(listed, fields, "{path} {version}");
         }
     }
-    // Any number is a valid version, and a conflict unless it is the current one.
+    // Any integer is a valid version. Another one than the current version is a conflict.
     for version in [i64::MIN, -1, 0, i64::MAX] {
         let stale = json!({"Name": "y", "Version": version});
         let refused = operator.put(&tenant.path(""), stale).await;
@@ -466,15 +466,11 @@ async fn read_only_members_are_ignored() {
         (&employee["Status"], &employee["RoleCodes"], &employee["Version"], &employee["CompanyId"]),
         (&json!("Active"), &json!([]), &json!(1), &json!(own.0))
     );
-    let mut described = forged.clone();
-    described["Version"] = json!(1);
-    described["Type"] = json!("Platform");
+    let mut update = forged.clone();
+    update["Version"] = json!(1);
+    update["Type"] = json!("Platform");
     let path = format!("{TENANTS}/{}", text(&tenant["Id"]));
-    assert_eq!(
-        operator().put(&path, described).await.expect(200),
-        tenant,
-        "INV-IDN-001: and nothing has changed"
-    );
+    assert_eq!(operator().put(&path, update).await.expect(200), tenant, "INV-IDN-001: nothing has changed");
 }
 
 /// RULE-IDN-037: a path id that does not parse returns `NOT_FOUND`; the empty Guid is an unknown

@@ -67,7 +67,7 @@ const ADMIN_PERMISSIONS: [&str; 17] = [
     "news.posts.manage@platform",
 ];
 
-/// Returns the service that most tests share. Each test has its own tenants.
+/// Returns the service that most tests share. Each test creates its own tenants.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| Running::start::<Service>(&[]))
@@ -91,7 +91,7 @@ fn role(number: u8) -> Uuid {
     )
 }
 
-/// Returns a tax number that no other test has.
+/// Returns a tax number that no other test uses.
 fn tax_number() -> String {
     format!("{:012}", rand_below(1_000_000_000_000))
 }
@@ -100,7 +100,7 @@ fn rand_below(limit: u64) -> u64 {
     u64::try_from(guid().as_u128() % u128::from(limit)).unwrap()
 }
 
-/// Returns an address that no other test has.
+/// Returns an e-mail address that no other test uses.
 fn email() -> String {
     format!("{}@example.org", guid().simple())
 }
@@ -109,7 +109,7 @@ fn email() -> String {
 #[derive(Clone, Copy)]
 struct Tenant(Uuid);
 
-/// An employee, with a token of the present claims.
+/// An employee, with a client whose token has the present claims.
 struct SignedInUser {
     id: Uuid,
     client: Client,
@@ -153,7 +153,7 @@ impl Tenant {
         sign_in(text(&admin["Id"]).parse().unwrap()).await
     }
 
-    /// Signs in a user who has all permissions of administrators here and is not an employee.
+    /// Signs in a user with all administrator permissions in this company, who is not an employee.
     fn partner(self) -> Client {
         let permissions = ADMIN_PERMISSIONS.map(|permission| permission.trim_end_matches("@platform"));
         service().caller(&claims_with(Some(self.0), &permissions))

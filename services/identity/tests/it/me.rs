@@ -19,8 +19,8 @@ async fn me_returns_the_stored_data() {
         (&json!(bob), &json!("Борис"), &json!("Active"))
     );
     assert!(response["Email"].as_str().is_some_and(|address| address.ends_with("@example.org")));
-    let card = json!({"Id": tenant.0, "Name": "Ромашка", "Type": "Agency", "Status": "Active"});
-    assert_eq!(response["Company"], card);
+    let reference = json!({"Id": tenant.0, "Name": "Ромашка", "Type": "Agency", "Status": "Active"});
+    assert_eq!(response["Company"], reference);
     assert_eq!(each(&response["Roles"], "Code"), [&json!("agent")]);
     assert_eq!(response["Permissions"], json!(["agent.cabinet.use", "news.posts.manage-own"]));
 
@@ -48,7 +48,7 @@ async fn suspended_employee_sees_roles_without_permissions() {
     );
 }
 
-/// RULE-IDN-012: the names of the own roles follow `Accept-Language`.
+/// RULE-IDN-012: the names of the caller's roles follow `Accept-Language`.
 #[tokio::test]
 async fn own_roles_are_named_in_the_callers_language() {
     let tenant = create_tenant("Agency").await;

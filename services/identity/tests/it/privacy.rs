@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::client::{Client, Response, send};
+use testkit::client::{Answer, Client, send};
 use testkit::deployed::Deployed;
 use testkit::{database, eventually};
 use uuid::Uuid;
@@ -11,15 +11,15 @@ use crate::{
     ADMIN_PERMISSIONS, AUDIT, EMPLOYEES, STATUS_CHANGED, TENANTS, claims_with, guid, service, text, topics,
 };
 
-/// Marked values, which the test searches in every output.
+/// Marked values, which the test searches for in every output.
 const NAME: &str = "Marked-Name";
 const ADDRESS: &str = "marked.address";
 const QUERY: &str = "marked-query";
 const REASON: &str = "marked-reason";
 const NUMBER: &str = "987654321012";
 
-/// Sends a request in a trace of its own.
-async fn ask(by: &Client, trace: &str, method: Method, path: &str, body: &Value) -> Response {
+/// Sends a request with this trace id.
+async fn call(by: &Client, trace: &str, method: Method, path: &str, body: &Value) -> Answer {
     let request = by.request(method, path).header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
     send(if body.is_null() { request } else { request.json(body) }).await
 }
@@ -43,16 +43,20 @@ async fn private_data_is_in_no_log_span_problem_event_or_entry() {
         "Name": "x", "Type": "Developer", "TaxNumber": NUMBER, "Email": format!("{ADDRESS}@example.org"), "Reason": REASON,
     });
     let person = json!({"Name": NAME, "Email": format!("{ADDRESS}@example.org")});
-    let created = ask(&by, &trace, Method::POST, TENANTS, &marked).await.expect(201);
+    let created = call(&by, &trace, Method::POST, TENANTS, &marked).await.expect(201);
     let company: Uuid = text(&created["Id"]).parse().unwrap();
     let tenant = format!("{TENANTS}/{company}");
     let partner = identity.caller(&claims_with(Some(company), &["identity.employee-roles.manage"]));
-    let employee = ask(&partner, &trace, Method::POST, EMPLOYEES, &person).await.expect(201);
+    let employee = call(&partner, &trace, Method::POST, EMPLOYEES, &person).await.expect(201);
     let user: Uuid = text(&employee["Id"]).parse().unwrap();
-    ask(&by, &trace, Method::GET, &format!("{TENANTS}/search?Query={QUERY}"), &Value::Null).await.expect(200);
-    ask(&partner, &trace, Method::GET, &format!("{EMPLOYEES}?Query={QUERY}"), &Value::Null).await.expect(200);
+    call(&by, &trace, Method::GET, &format!("{TENANTS}/search?Query={QUERY}"), &Value::Null)
+        .await
+        .expect(200);
+    call(&partner, &trace, Method::GET, &format!("{EMPLOYEES}?Query={QUERY}"), &Value::Null)
+        .await
+        .expect(200);
 
-    let person_and_more = [NAME, ADDRESS, QUERY, REASON, NUMBER];
+    let all_marks = [NAME, ADDRESS, QUERY, REASON, NUMBER];
     let path = format!("{EMPLOYEES}/{user}");
     for (by, method, path, body) in [
         (&by, Method::POST, TENANTS.to_owned(), marked.clone()),
@@ -80,21 +84,21 @@ async fn private_data_is_in_no_log_span_problem_event_or_entry() {
         (&by, Method::GET, format!("{TENANTS}/search?Query={QUERY}%00"), Value::Null),
         (&by, Method::GET, format!("{TENANTS}/lookup?Query={QUERY}{}", "x".repeat(100)), Value::Null),
     ] {
-        let answer = ask(by, &trace, method, &path, &body).await;
+        let answer = call(by, &trace, method, &path, &body).await;
         assert!(matches!(answer.status, 400 | 409), "{path} {body}: {}", answer.text);
-        assert_unmarked("a problem", &answer.text, &person_and_more);
+        assert_unmarked("a problem", &answer.text, &all_marks);
     }
-    ask(&by, &trace, Method::POST, &format!("{tenant}/suspend"), &json!({"Reason": REASON}))
+    call(&by, &trace, Method::POST, &format!("{tenant}/suspend"), &json!({"Reason": REASON}))
         .await
         .expect(200);
     let removal = format!("{tenant}/employees/{user}");
-    ask(&by, &trace, Method::DELETE, &removal, &Value::Null).await.expect(204);
+    call(&by, &trace, Method::DELETE, &removal, &Value::Null).await.expect(204);
 
     // The database rejects these statements, and its error contains the whole row.
     let sql = database::connect(&url).await.unwrap();
     sql.batch_execute("set search_path = identity").await.unwrap();
     let other =
-        ask(&by, &trace, Method::POST, TENANTS, &json!({"Name": "y", "Type": "Agency"})).await.expect(201);
+        call(&by, &trace, Method::POST, TENANTS, &json!({"Name": "y", "Type": "Agency"})).await.expect(201);
     let active = claims_with(Some(text(&other["Id"]).parse().unwrap()), &["identity.employee-roles.manage"]);
     let active = identity.caller(&active);
     for (by, table, path, body) in
@@ -103,14 +107,14 @@ async fn private_data_is_in_no_log_span_problem_event_or_entry() {
         sql.batch_execute(&format!("alter table {table} add constraint refused check (false) not valid"))
             .await
             .unwrap();
-        let failed = ask(by, &trace, Method::POST, path, body).await;
-        assert_unmarked("a problem", &failed.text, &person_and_more);
+        let failed = call(by, &trace, Method::POST, path, body).await;
+        assert_unmarked("a problem", &failed.text, &all_marks);
         failed.expect_problem(500, "INTERNAL_ERROR");
     }
     let errors = || identity.log().into_iter().filter(|line| line["level"] == "ERROR").count();
     eventually("both errors in the log", async || (errors() == 2).then_some(())).await;
     for line in identity.log() {
-        assert_unmarked("a line of the log", &line.to_string(), &person_and_more);
+        assert_unmarked("a line of the log", &line.to_string(), &all_marks);
     }
     for name in [
         "POST /api/identity/employees",
@@ -120,7 +124,7 @@ async fn private_data_is_in_no_log_span_problem_event_or_entry() {
         identity.collector.span(&trace, |span| span.name == name).await;
     }
     for span in identity.collector.all() {
-        assert_unmarked("a span", &format!("{span:?}"), &person_and_more);
+        assert_unmarked("a span", &format!("{span:?}"), &all_marks);
     }
     let bus = service().bus();
     let all = async |key: Uuid, count: usize| {

@@ -2,7 +2,7 @@
 
 use futures_util::future::{join, join_all, join3};
 use serde_json::json;
-use testkit::client::Response;
+use testkit::client::Answer;
 use testkit::held::Held;
 
 use crate::{
@@ -43,7 +43,7 @@ async fn concurrent_changes_publish_each_version_once() {
         answer.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
     }
     assert_eq!(tenant.read().await["Version"], done + 1);
-    // The requests arrive in this order.
+    // The broker received the events in this order.
     let events = service().published(tenant.0).await;
     let versions: Vec<_> = events.iter().map(|event| &event.payload["Version"]).collect();
     assert_eq!(json!(versions), json!((1..=done + 1).collect::<Vec<_>>()));
@@ -69,7 +69,7 @@ async fn one_of_two_concurrent_employments_succeeds() {
 }
 
 /// INV-IDN-008: two concurrent removals of the last two administrators give one success and one
-/// 409, in any of the ways.
+/// 409, for each pair of ways to remove one.
 #[tokio::test]
 async fn one_of_the_last_two_administrators_remains() {
     let ways = ["role", "suspension", "removal", "platform"];
@@ -77,7 +77,7 @@ async fn one_of_the_last_two_administrators_remains() {
         for other in &ways[at..] {
             let tenant = create_tenant("Developer").await;
             let (first, second) = (tenant.admin().await.id, tenant.admin().await.id);
-            let take = async |way: &str, user| -> Response {
+            let remove = async |way: &str, user| -> Answer {
                 let (partner, path) = (tenant.partner(), employee_path(user));
                 match way {
                     "role" => remove_role(&partner, user, 1).await,
@@ -86,7 +86,7 @@ async fn one_of_the_last_two_administrators_remains() {
                     _ => operator().delete(&tenant.path(&format!("/employees/{user}"))).await,
                 }
             };
-            let (one_answer, other_answer) = join(take(one, first), take(other, second)).await;
+            let (one_answer, other_answer) = join(remove(one, first), remove(other, second)).await;
             let answers = [one_answer, other_answer];
             assert_eq!(count(&answers, 409), 1, "{one} and {other}: {answers:?}");
             for answer in answers.into_iter().filter(|answer| answer.status == 409) {
@@ -110,30 +110,30 @@ async fn second_of_two_mutual_role_removals_is_forbidden() {
     }
 }
 
-/// INV-IDN-006: a grant that waits behind the giver's loss of role or suspension is refused. A
-/// removed giver is tested by `actor::removed_administrator_keeps_the_permissions_of_the_token`.
+/// INV-IDN-006: a grant that waits for the actor's loss of role or suspension is refused. A
+/// removed actor is tested by `actor::removed_administrator_keeps_the_permissions_of_the_token`.
 #[tokio::test]
-async fn grant_after_the_givers_loss_is_refused() {
+async fn grant_after_the_actors_loss_of_permission_is_refused() {
     for (loss, entry, status) in [("role", "RoleRemoved", 204), ("suspension", "EmployeeSuspended", 200)] {
         let tenant = create_tenant("Developer").await;
-        let (_stays, loser) = (tenant.admin().await, tenant.admin().await);
+        let (_remaining, loser) = (tenant.admin().await, tenant.admin().await);
         let (bob, partner) = (tenant.employee().await, tenant.partner());
         let take_away = async || match loss {
             "role" => remove_role(&partner, loser.id, 1).await,
             _ => partner.post(&format!("{}/suspend", employee_path(loser.id)), json!({})).await,
         };
         let lock = format!("select from tenant where id = '{}' for update", tenant.0);
-        let held = Held::lock(service(), &lock).await;
+        let held = Held::by(service(), &lock).await;
         let second = async {
-            held.wait_for(1, Held::ANY).await;
+            held.waiting(1, Held::ANY).await;
             take_away().await
         };
         let third = async {
-            held.wait_for(2, Held::ANY).await;
+            held.waiting(2, Held::ANY).await;
             add_role(&loser.client, bob, 3).await
         };
         let release = async {
-            held.wait_for(3, Held::ANY).await;
+            held.waiting(3, Held::ANY).await;
             held.release().await;
         };
         let (early, lost, late, ()) = tokio::join!(add_role(&loser.client, bob, 2), second, third, release);
@@ -150,7 +150,7 @@ async fn grant_after_the_givers_loss_is_refused() {
 /// INV-IDN-010, RULE-ALL-031: ten equal concurrent adds return 204 and leave one entry and one
 /// event.
 #[tokio::test]
-async fn ten_equal_adds_write_one_entry_and_one_event() {
+async fn ten_concurrent_adds_of_a_role_write_one_entry_and_event() {
     let tenant = create_tenant("Agency").await;
     let bob = tenant.employee().await;
     let callers: [_; 10] = std::array::from_fn(|_| tenant.partner());
@@ -166,12 +166,12 @@ async fn ten_equal_adds_write_one_entry_and_one_event() {
 async fn employees_count_is_exact_after_concurrent_changes() {
     let tenant = create_tenant("Agency").await;
     let partner = tenant.partner();
-    let mut there = Vec::new();
+    let mut employees = Vec::new();
     for _ in 0..6 {
-        there.push(tenant.employee().await);
+        employees.push(tenant.employee().await);
     }
     let joining = join_all((0..10).map(|_| partner.post(EMPLOYEES, json!({"Name": "x", "Email": email()}))));
-    let paths: Vec<_> = there.iter().map(|user| employee_path(*user)).collect();
+    let paths: Vec<_> = employees.iter().map(|user| employee_path(*user)).collect();
     let leaving = join_all(paths.iter().chain(&paths).map(|path| partner.delete(path)));
     let (joined, left) = join(joining, leaving).await;
     assert_eq!((count(&joined, 201), count(&left, 204), count(&left, 404)), (10, 6, 6));
@@ -213,8 +213,8 @@ async fn one_of_ten_concurrent_employee_suspensions_succeeds() {
     assert_eq!(tenant.actions().await, ["TenantCreated", "EmployeeCreated", "EmployeeSuspended"]);
     let events = service().published(bob).await;
     assert_eq!(topics(&events), [STATUS_CHANGED, STATUS_CHANGED]);
-    let moves: Vec<_> = events.iter().map(|event| &event.payload["To"]).collect();
-    assert_eq!(moves, [&json!("Active"), &json!("Suspended")]);
+    let statuses: Vec<_> = events.iter().map(|event| &event.payload["To"]).collect();
+    assert_eq!(statuses, [&json!("Active"), &json!("Suspended")]);
 }
 
 /// RULE-IDN-022: the changes of one company have one order, and none follows its suspension.

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::client::{Client, Response, send};
+use testkit::client::{Answer, Client, send};
 use uuid::Uuid;
 
 use crate::{
@@ -19,8 +19,8 @@ const NOT_ASSIGNED: (u16, &str) = (404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
 const ARCHIVED: (u16, &str) = (409, "IDENTITY_TENANT_ARCHIVED");
 const NOT_ACTIVE: (u16, &str) = (409, "IDENTITY_TENANT_NOT_ACTIVE");
 const OWN_TENANT: (u16, &str) = (409, "IDENTITY_OWN_TENANT");
-const NO_MOVE: (u16, &str) = (409, "IDENTITY_TENANT_INVALID_TRANSITION");
-const SAME_STATUS: (u16, &str) = (409, "IDENTITY_EMPLOYEE_INVALID_TRANSITION");
+const SAME_TENANT_STATUS: (u16, &str) = (409, "IDENTITY_TENANT_INVALID_TRANSITION");
+const SAME_EMPLOYEE_STATUS: (u16, &str) = (409, "IDENTITY_EMPLOYEE_INVALID_TRANSITION");
 const CONFLICT: (u16, &str) = (409, "IDENTITY_CONCURRENCY_CONFLICT");
 const NUMBER_TAKEN: (u16, &str) = (409, "IDENTITY_TENANT_TAX_NUMBER_TAKEN");
 const EMAIL_TAKEN: (u16, &str) = (409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
@@ -29,14 +29,14 @@ const LAST_ADMIN: (u16, &str) = (409, "IDENTITY_LAST_ADMIN");
 const ESCALATION: (u16, &str) = (403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
 
 #[track_caller]
-fn refused(answer: Response, (status, code): (u16, &str)) {
+fn assert_refused(answer: Answer, (status, code): (u16, &str)) {
     answer.expect_problem(status, code);
 }
 
 /// Returns a tenant and its former administrator, whose token still has the lost permissions.
 async fn former_admin(kind: &str) -> (Tenant, Client) {
     let tenant = create_tenant(kind).await;
-    let (_stays, former) = (tenant.admin().await, tenant.admin().await);
+    let (_remaining, former) = (tenant.admin().await, tenant.admin().await);
     let lost = ["01", "06", "08", "10"]
         [["Developer", "Agency", "Partner", "Platform"].iter().position(|one| *one == kind).unwrap()];
     let path =
@@ -45,7 +45,7 @@ async fn former_admin(kind: &str) -> (Tenant, Client) {
     (tenant, former.client)
 }
 
-fn description(tenant: &Value) -> Value {
+fn update_body(tenant: &Value) -> Value {
     json!({"Name": tenant["Name"], "LegalName": tenant["LegalName"], "TaxNumber": tenant["TaxNumber"]})
 }
 
@@ -76,7 +76,7 @@ fn changes(tenant: Uuid, user: Uuid) -> Vec<(Method, String, Value)> {
     ]
 }
 
-async fn call(by: &Client, (method, path, body): &(Method, String, Value)) -> Response {
+async fn call(by: &Client, (method, path, body): &(Method, String, Value)) -> Answer {
     let request = by.request(method.clone(), path);
     send(if body.is_null() { request } else { request.json(body) }).await
 }
@@ -92,14 +92,14 @@ async fn missing_permission_precedes_path_and_body() {
             [("application/json", "{"), ("text/plain", "x"), ("application/json", "{\"Name\":1}")]
         {
             let request = stranger.request(method.clone(), &path).header("content-type", kind).body(body);
-            refused(send(request).await, FORBIDDEN);
+            assert_refused(send(request).await, FORBIDDEN);
         }
     }
     let unparsable = format!("{TENANTS}/x/suspend");
-    refused(stranger.post(&unparsable, json!({"Version": "x"})).await, FORBIDDEN);
+    assert_refused(stranger.post(&unparsable, json!({"Version": "x"})).await, FORBIDDEN);
     operator().post(&unparsable, json!({"Version": "x"})).await.expect_problem(404, "NOT_FOUND");
     for list in ["search?Page=0", "lookup?Limit=0", "x", "lookup/x", "x/employees?Page=0"] {
-        refused(stranger.get(&format!("{TENANTS}/{list}")).await, FORBIDDEN);
+        assert_refused(stranger.get(&format!("{TENANTS}/{list}")).await, FORBIDDEN);
     }
 }
 
@@ -114,10 +114,10 @@ async fn actor_without_the_role_is_forbidden_every_change() {
     let (entries, before) = (tenant.entries().await, tenant.read().await);
     for (tenant, user) in [(tenant.0, user), (guid(), guid()), (Uuid::nil(), Uuid::nil())] {
         for change in changes(tenant, user) {
-            refused(call(&former, &change).await, FORBIDDEN);
+            assert_refused(call(&former, &change).await, FORBIDDEN);
             if !change.2.is_null() {
-                let faulty = (change.0.clone(), change.1.clone(), json!({"Name": 1, "Version": "x"}));
-                refused(call(&former, &faulty).await, INVALID);
+                let invalid = (change.0.clone(), change.1.clone(), json!({"Name": 1, "Version": "x"}));
+                assert_refused(call(&former, &invalid).await, INVALID);
             }
         }
     }
@@ -128,7 +128,7 @@ async fn actor_without_the_role_is_forbidden_every_change() {
     let entries = own.entries().await;
     for user in [user, guid()] {
         for change in changes(own.0, user) {
-            refused(call(&former, &change).await, FORBIDDEN);
+            assert_refused(call(&former, &change).await, FORBIDDEN);
         }
     }
     assert_eq!(own.entries().await, entries);
@@ -141,13 +141,16 @@ async fn create_tenant_refuses_in_order() {
     let number = tax_number();
     let taken = json!({"Name": "x", "Type": "Agency", "TaxNumber": number});
     operator().post(TENANTS, taken.clone()).await.expect(201);
-    refused(former.post(TENANTS, json!({"Name": "", "Type": "Agency", "TaxNumber": number})).await, INVALID);
-    refused(
+    assert_refused(
+        former.post(TENANTS, json!({"Name": "", "Type": "Agency", "TaxNumber": number})).await,
+        INVALID,
+    );
+    assert_refused(
         operator().post(TENANTS, json!({"Name": "", "Type": "Agency", "TaxNumber": number})).await,
         INVALID,
     );
-    refused(former.post(TENANTS, taken.clone()).await, FORBIDDEN);
-    refused(operator().post(TENANTS, taken).await, NUMBER_TAKEN);
+    assert_refused(former.post(TENANTS, taken.clone()).await, FORBIDDEN);
+    assert_refused(operator().post(TENANTS, taken).await, NUMBER_TAKEN);
 }
 
 /// RULE-IDN-024: `PUT` of a tenant: 400, actor check, 404, archived, 200 without a change,
@@ -160,27 +163,28 @@ async fn update_tenant_refuses_in_order() {
         body["Version"] = json!(99);
         body
     };
-    refused(operator.put(&format!("{TENANTS}/{}", guid()), json!({"Name": ""})).await, INVALID);
-    refused(
+    assert_refused(operator.put(&format!("{TENANTS}/{}", guid()), json!({"Name": ""})).await, INVALID);
+    assert_refused(
         operator.put(&format!("{TENANTS}/{}", guid()), stale(json!({"Name": "x", "TaxNumber": taken}))).await,
         NO_TENANT,
     );
 
     let tenant = create_tenant("Agency").await;
-    let (path, same) = (tenant.path(""), description(&tenant.read().await));
+    let (path, same) = (tenant.path(""), update_body(&tenant.read().await));
     let before = tenant.read().await;
     assert_eq!(operator.put(&path, stale(same.clone())).await.expect(200), before);
-    refused(operator.put(&path, stale(json!({"Name": "x", "TaxNumber": taken}))).await, CONFLICT);
-    refused(operator.put(&path, json!({"Name": "x", "TaxNumber": taken})).await, NUMBER_TAKEN);
+    assert_refused(operator.put(&path, stale(json!({"Name": "x", "TaxNumber": taken}))).await, CONFLICT);
+    assert_refused(operator.put(&path, json!({"Name": "x", "TaxNumber": taken})).await, NUMBER_TAKEN);
     assert_eq!(tenant.read().await, before);
 
     let archived = tenant.transition("archive").await;
-    refused(operator.put(&path, same).await, ARCHIVED);
-    refused(operator.put(&path, stale(json!({"Name": "x", "TaxNumber": taken}))).await, ARCHIVED);
+    assert_refused(operator.put(&path, same).await, ARCHIVED);
+    assert_refused(operator.put(&path, stale(json!({"Name": "x", "TaxNumber": taken}))).await, ARCHIVED);
     assert_eq!(tenant.read().await, archived);
 }
 
-/// RULE-IDN-024: transitions of a tenant: 400, actor check, 404, own tenant, the table, conflict.
+/// RULE-IDN-024: transitions of a tenant: 400, actor check, 404, own tenant, invalid transition,
+/// conflict.
 #[tokio::test]
 async fn transition_of_tenant_refuses_in_order() {
     let stale = || json!({"Version": 99});
@@ -190,25 +194,25 @@ async fn transition_of_tenant_refuses_in_order() {
     let of_nowhere = service().caller(&claims_with(Some(nowhere), &["identity.tenants.manage@platform"]));
     for to in ["suspend", "archive"] {
         let missing = format!("{TENANTS}/{nowhere}/{to}");
-        refused(of_nowhere.post(&missing, json!({"Version": "x"})).await, INVALID);
-        refused(of_nowhere.post(&missing, stale()).await, NO_TENANT);
-        refused(own.post(&tenant.path(&format!("/{to}")), json!({"Reason": ""})).await, INVALID);
-        refused(own.post(&tenant.path(&format!("/{to}")), stale()).await, OWN_TENANT);
+        assert_refused(of_nowhere.post(&missing, json!({"Version": "x"})).await, INVALID);
+        assert_refused(of_nowhere.post(&missing, stale()).await, NO_TENANT);
+        assert_refused(own.post(&tenant.path(&format!("/{to}")), json!({"Reason": ""})).await, INVALID);
+        assert_refused(own.post(&tenant.path(&format!("/{to}")), stale()).await, OWN_TENANT);
     }
-    refused(own.post(&tenant.path("/activate"), stale()).await, NO_MOVE);
+    assert_refused(own.post(&tenant.path("/activate"), stale()).await, SAME_TENANT_STATUS);
     tenant.transition("suspend").await;
-    refused(own.post(&tenant.path("/suspend"), stale()).await, OWN_TENANT);
-    refused(operator().post(&tenant.path("/suspend"), stale()).await, NO_MOVE);
+    assert_refused(own.post(&tenant.path("/suspend"), stale()).await, OWN_TENANT);
+    assert_refused(operator().post(&tenant.path("/suspend"), stale()).await, SAME_TENANT_STATUS);
     for to in ["activate", "archive"] {
-        refused(operator().post(&tenant.path(&format!("/{to}")), stale()).await, CONFLICT);
+        assert_refused(operator().post(&tenant.path(&format!("/{to}")), stale()).await, CONFLICT);
     }
     own.post(&tenant.path("/activate"), json!({})).await.expect(200);
     tenant.transition("archive").await;
     for to in ["suspend", "activate", "archive"] {
-        refused(operator().post(&tenant.path(&format!("/{to}")), stale()).await, ARCHIVED);
+        assert_refused(operator().post(&tenant.path(&format!("/{to}")), stale()).await, ARCHIVED);
     }
     for to in ["suspend", "archive"] {
-        refused(own.post(&tenant.path(&format!("/{to}")), json!({})).await, OWN_TENANT);
+        assert_refused(own.post(&tenant.path(&format!("/{to}")), json!({})).await, OWN_TENANT);
     }
 }
 
@@ -224,7 +228,7 @@ async fn create_administrator_refuses_in_order() {
         .expect(201);
     let all_wrong = json!({"UserId": employed["Id"], "Name": "x", "Email": address});
     let path = tenant.path("/administrators");
-    // Permissions for the own company cover nothing of another company.
+    // Permissions at organization scope do not cover the administrator role.
     let mut weak = claims_with(Some(tenant.0), &["identity.tenants.manage@platform"]);
     for permission in [
         "agent.cabinet.use",
@@ -235,11 +239,14 @@ async fn create_administrator_refuses_in_order() {
         weak = weak.permission(permission);
     }
     let weak = service().caller(&weak);
-    refused(
+    assert_refused(
         weak.post(&format!("{TENANTS}/{}/administrators", guid()), json!({"UserId": "x"})).await,
         INVALID,
     );
-    refused(weak.post(&format!("{TENANTS}/{}/administrators", guid()), all_wrong.clone()).await, NO_TENANT);
+    assert_refused(
+        weak.post(&format!("{TENANTS}/{}/administrators", guid()), all_wrong.clone()).await,
+        NO_TENANT,
+    );
     let escalation = weak.post(&path, all_wrong.clone()).await.expect_problem(ESCALATION.0, ESCALATION.1);
     for missing in [
         "agent.cabinet.use",
@@ -249,19 +256,19 @@ async fn create_administrator_refuses_in_order() {
     ] {
         assert!(text(&escalation["detail"]).contains(missing), "{escalation}");
     }
-    refused(operator().post(&path, all_wrong.clone()).await, EMPLOYED);
+    assert_refused(operator().post(&path, all_wrong.clone()).await, EMPLOYED);
     let elsewhere = create_tenant("Agency").await.employee().await;
-    refused(
+    assert_refused(
         operator().post(&path, json!({"UserId": elsewhere, "Name": "x", "Email": address})).await,
         EMPLOYED,
     );
-    refused(
+    assert_refused(
         operator().post(&path, json!({"UserId": guid(), "Name": "x", "Email": address.to_uppercase()})).await,
         EMAIL_TAKEN,
     );
     for inactive in ["suspend", "archive"] {
         tenant.transition(inactive).await;
-        refused(weak.post(&path, all_wrong.clone()).await, NOT_ACTIVE);
+        assert_refused(weak.post(&path, all_wrong.clone()).await, NOT_ACTIVE);
     }
 }
 
@@ -272,16 +279,16 @@ async fn create_employee_refuses_in_order() {
     let (partner, address) = (tenant.partner(), email());
     let taken = json!({"Name": "x", "Email": address});
     partner.post(EMPLOYEES, taken.clone()).await.expect(201);
-    refused(Tenant(guid()).partner().post(EMPLOYEES, json!({"Name": ""})).await, INVALID);
-    refused(Tenant(guid()).partner().post(EMPLOYEES, taken.clone()).await, NO_TENANT);
+    assert_refused(Tenant(guid()).partner().post(EMPLOYEES, json!({"Name": ""})).await, INVALID);
+    assert_refused(Tenant(guid()).partner().post(EMPLOYEES, taken.clone()).await, NO_TENANT);
     let mut elsewhere = crate::claims_of(tenant.admin().await.id).await;
     elsewhere.company_id = Some(guid());
-    refused(service().caller(&elsewhere).post(EMPLOYEES, taken.clone()).await, FORBIDDEN);
-    refused(partner.post(EMPLOYEES, taken.clone()).await, EMAIL_TAKEN);
+    assert_refused(service().caller(&elsewhere).post(EMPLOYEES, taken.clone()).await, FORBIDDEN);
+    assert_refused(partner.post(EMPLOYEES, taken.clone()).await, EMAIL_TAKEN);
     for inactive in ["suspend", "archive"] {
         tenant.transition(inactive).await;
-        refused(partner.post(EMPLOYEES, taken.clone()).await, NOT_ACTIVE);
-        refused(partner.post(EMPLOYEES, json!({"Name": "x"})).await, INVALID);
+        assert_refused(partner.post(EMPLOYEES, taken.clone()).await, NOT_ACTIVE);
+        assert_refused(partner.post(EMPLOYEES, json!({"Name": "x"})).await, INVALID);
     }
 }
 
@@ -297,16 +304,16 @@ async fn update_employee_refuses_in_order() {
     let path = employee_path(user);
     let before = partner.get(&path).await.expect(200);
     let same = json!({"Name": before["Name"], "Email": before["Email"], "Version": 99});
-    refused(partner.put(&employee_path(guid()), json!({"Name": "x"})).await, INVALID);
+    assert_refused(partner.put(&employee_path(guid()), json!({"Name": "x"})).await, INVALID);
     assert_eq!(partner.put(&path, same.clone()).await.expect(200), before);
-    refused(partner.put(&path, taken.clone()).await, CONFLICT);
-    refused(partner.put(&path, json!({"Name": "x", "Email": address})).await, EMAIL_TAKEN);
+    assert_refused(partner.put(&path, taken.clone()).await, CONFLICT);
+    assert_refused(partner.put(&path, json!({"Name": "x", "Email": address})).await, EMAIL_TAKEN);
     assert_eq!(partner.get(&path).await.expect(200), before);
     for inactive in ["suspend", "archive"] {
         tenant.transition(inactive).await;
-        refused(partner.put(&employee_path(guid()), taken.clone()).await, NO_USER);
-        refused(partner.put(&path, same.clone()).await, NOT_ACTIVE);
-        refused(partner.put(&path, taken.clone()).await, NOT_ACTIVE);
+        assert_refused(partner.put(&employee_path(guid()), taken.clone()).await, NO_USER);
+        assert_refused(partner.put(&path, same.clone()).await, NOT_ACTIVE);
+        assert_refused(partner.put(&path, taken.clone()).await, NOT_ACTIVE);
     }
 }
 
@@ -319,27 +326,30 @@ async fn transition_of_employee_refuses_in_order() {
     let path = employee_path(admin.id);
     let (suspend, activate) = (format!("{path}/suspend"), format!("{path}/activate"));
     let stale = || json!({"Version": 99});
-    refused(partner.post(&suspend, json!({"Version": []})).await, INVALID);
-    refused(partner.post(&activate, stale()).await, SAME_STATUS);
-    refused(partner.post(&suspend, stale()).await, CONFLICT);
-    refused(partner.post(&suspend, json!({"Version": 1})).await, LAST_ADMIN);
-    refused(partner.delete(&path).await, LAST_ADMIN);
+    assert_refused(partner.post(&suspend, json!({"Version": []})).await, INVALID);
+    assert_refused(partner.post(&activate, stale()).await, SAME_EMPLOYEE_STATUS);
+    assert_refused(partner.post(&suspend, stale()).await, CONFLICT);
+    assert_refused(partner.post(&suspend, json!({"Version": 1})).await, LAST_ADMIN);
+    assert_refused(partner.delete(&path).await, LAST_ADMIN);
     let user = tenant.employee().await;
     let suspended = partner.post(&format!("{}/suspend", employee_path(user)), json!({})).await.expect(200);
     assert_eq!(suspended["Version"], 2);
-    refused(partner.post(&format!("{}/suspend", employee_path(user)), stale()).await, SAME_STATUS);
-    refused(
+    assert_refused(
+        partner.post(&format!("{}/suspend", employee_path(user)), stale()).await,
+        SAME_EMPLOYEE_STATUS,
+    );
+    assert_refused(
         partner.post(&format!("{}/activate", employee_path(user)), json!({"Version": 1})).await,
         CONFLICT,
     );
     for inactive in ["suspend", "archive"] {
         tenant.transition(inactive).await;
         for to in ["suspend", "activate"] {
-            refused(partner.post(&format!("{}/{to}", employee_path(guid())), stale()).await, NO_USER);
-            refused(partner.post(&format!("{path}/{to}"), stale()).await, NOT_ACTIVE);
+            assert_refused(partner.post(&format!("{}/{to}", employee_path(guid())), stale()).await, NO_USER);
+            assert_refused(partner.post(&format!("{path}/{to}"), stale()).await, NOT_ACTIVE);
         }
-        refused(partner.delete(&employee_path(guid())).await, NO_USER);
-        refused(partner.delete(&path).await, NOT_ACTIVE);
+        assert_refused(partner.delete(&employee_path(guid())).await, NO_USER);
+        assert_refused(partner.delete(&path).await, NOT_ACTIVE);
     }
 }
 
@@ -350,20 +360,20 @@ async fn add_role_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
     let (partner, user) = (tenant.partner(), tenant.employee().await);
     let weak = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
-    refused(add_role(&weak, guid(), 99).await, NO_USER);
-    refused(add_role(&weak, user, 99).await, NO_ROLE);
+    assert_refused(add_role(&weak, guid(), 99).await, NO_USER);
+    assert_refused(add_role(&weak, user, 99).await, NO_ROLE);
     add_role(&partner, user, 7).await.expect(204);
     add_role(&weak, user, 7).await.expect(204);
     for not_for_agencies in [1, 4, 10, 11] {
-        refused(add_role(&weak, user, not_for_agencies).await, ESCALATION);
+        assert_refused(add_role(&weak, user, not_for_agencies).await, ESCALATION);
     }
     add_role(&partner, user, 4).await.expect_problem(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
     for inactive in ["suspend", "archive"] {
         tenant.transition(inactive).await;
-        refused(add_role(&weak, guid(), 7).await, NO_USER);
-        refused(add_role(&weak, user, 99).await, NO_ROLE);
+        assert_refused(add_role(&weak, guid(), 7).await, NO_USER);
+        assert_refused(add_role(&weak, user, 99).await, NO_ROLE);
         for role in [7, 9, 10] {
-            refused(add_role(&weak, user, role).await, NOT_ACTIVE);
+            assert_refused(add_role(&weak, user, role).await, NOT_ACTIVE);
         }
     }
 }
@@ -374,16 +384,16 @@ async fn add_role_refuses_in_order() {
 async fn remove_role_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
     let (admin, partner) = (tenant.admin().await, tenant.partner());
-    refused(remove_role(&partner, guid(), 99).await, NO_USER);
-    refused(remove_role(&partner, admin.id, 99).await, NO_ROLE);
-    refused(remove_role(&partner, admin.id, 7).await, NOT_ASSIGNED);
-    refused(remove_role(&partner, admin.id, 6).await, LAST_ADMIN);
+    assert_refused(remove_role(&partner, guid(), 99).await, NO_USER);
+    assert_refused(remove_role(&partner, admin.id, 99).await, NO_ROLE);
+    assert_refused(remove_role(&partner, admin.id, 7).await, NOT_ASSIGNED);
+    assert_refused(remove_role(&partner, admin.id, 6).await, LAST_ADMIN);
     for inactive in ["suspend", "archive"] {
         tenant.transition(inactive).await;
-        refused(remove_role(&partner, guid(), 99).await, NO_USER);
-        refused(remove_role(&partner, admin.id, 99).await, NO_ROLE);
-        refused(remove_role(&partner, admin.id, 7).await, NOT_ASSIGNED);
-        refused(remove_role(&partner, admin.id, 6).await, NOT_ACTIVE);
+        assert_refused(remove_role(&partner, guid(), 99).await, NO_USER);
+        assert_refused(remove_role(&partner, admin.id, 99).await, NO_ROLE);
+        assert_refused(remove_role(&partner, admin.id, 7).await, NOT_ASSIGNED);
+        assert_refused(remove_role(&partner, admin.id, 6).await, NOT_ACTIVE);
     }
 }
 
@@ -395,19 +405,19 @@ async fn platform_removals_refuse_in_order() {
     let of = |tenant: Tenant, user: Uuid, below: &str| tenant.path(&format!("/employees/{user}{below}"));
     let roles = |number: u8| format!("/roles/{}", role(number));
     for (tenant, user) in [(tenant, guid()), (other, admin.id), (Tenant(guid()), admin.id)] {
-        refused(operator.delete(&of(tenant, user, "")).await, NO_USER);
-        refused(operator.delete(&of(tenant, user, &roles(99))).await, NO_USER);
-        refused(operator.delete(&of(tenant, user, &roles(6))).await, NO_USER);
+        assert_refused(operator.delete(&of(tenant, user, "")).await, NO_USER);
+        assert_refused(operator.delete(&of(tenant, user, &roles(99))).await, NO_USER);
+        assert_refused(operator.delete(&of(tenant, user, &roles(6))).await, NO_USER);
     }
-    refused(operator.delete(&of(tenant, admin.id, &roles(99))).await, NO_ROLE);
-    refused(operator.delete(&of(tenant, admin.id, &roles(7))).await, NOT_ASSIGNED);
-    refused(operator.delete(&of(tenant, admin.id, &roles(6))).await, LAST_ADMIN);
-    refused(operator.delete(&of(tenant, admin.id, "")).await, LAST_ADMIN);
+    assert_refused(operator.delete(&of(tenant, admin.id, &roles(99))).await, NO_ROLE);
+    assert_refused(operator.delete(&of(tenant, admin.id, &roles(7))).await, NOT_ASSIGNED);
+    assert_refused(operator.delete(&of(tenant, admin.id, &roles(6))).await, LAST_ADMIN);
+    assert_refused(operator.delete(&of(tenant, admin.id, "")).await, LAST_ADMIN);
     tenant.transition("archive").await;
     operator.delete(&of(tenant, admin.id, &roles(6))).await.expect(204);
-    refused(operator.delete(&of(tenant, admin.id, &roles(6))).await, NOT_ASSIGNED);
+    assert_refused(operator.delete(&of(tenant, admin.id, &roles(6))).await, NOT_ASSIGNED);
     operator.delete(&of(tenant, admin.id, "")).await.expect(204);
-    refused(operator.delete(&of(tenant, admin.id, "")).await, NO_USER);
+    assert_refused(operator.delete(&of(tenant, admin.id, "")).await, NO_USER);
     // An erased user can be employed elsewhere.
     let body = json!({"UserId": admin.id, "Name": "x", "Email": email()});
     operator.post(&other.path("/administrators"), body).await.expect(201);

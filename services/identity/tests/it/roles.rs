@@ -94,20 +94,20 @@ async fn role_name_follows_accept_language() {
 /// RULE-IDN-012: administrators list all roles or those of a type, partners those for their
 /// company's type.
 #[tokio::test]
-async fn partner_lists_roles_for_the_own_type_only() {
+async fn partner_lists_roles_for_the_type_of_their_company_only() {
     let codes = async |by: &testkit::client::Client, query: &str| -> Vec<String> {
         let response = by.get(&format!("{ROLE_LIST}{query}")).await.expect(200);
         each(&response["Items"], "Code").into_iter().map(|code| text(code).to_owned()).collect()
     };
-    let agencys = ["agency-admin", "agent", "content-editor"];
-    assert_eq!(codes(&operator(), "?TenantType=Agency").await, agencys);
+    let agency_roles = ["agency-admin", "agent", "content-editor"];
+    assert_eq!(codes(&operator(), "?TenantType=Agency").await, agency_roles);
     let partner = create_tenant("Agency").await.partner();
-    assert_eq!(codes(&partner, "").await, agencys);
-    assert_eq!(codes(&partner, "?TenantType=Platform").await, agencys);
+    assert_eq!(codes(&partner, "").await, agency_roles);
+    assert_eq!(codes(&partner, "?TenantType=Platform").await, agency_roles);
     let both = ["identity.employee-roles.manage", "identity.tenants.read@platform"];
     let both = service().caller(&claims_with(Some(guid()), &both));
-    assert_eq!(codes(&both, "").await.len(), 16, "who is both administers the platform");
-    assert_eq!(codes(&both, "?TenantType=Agency").await, agencys);
+    assert_eq!(codes(&both, "").await.len(), 16, "a caller with both permissions lists all roles");
+    assert_eq!(codes(&both, "?TenantType=Agency").await, agency_roles);
     for wrong in ["", "agency", "Agency,Partner"] {
         let answer = operator().get(&format!("{ROLE_LIST}?TenantType={wrong}")).await;
         answer.expect_refusal("VALIDATION_FAILED", "/TenantType", "unknown_value");
@@ -123,9 +123,13 @@ async fn role_is_added_and_removed_once() {
     let before = tenant.actions().await.len();
     add_role(&admin.client, bob, 9).await.expect(204);
     add_role(&admin.client, bob, 3).await.expect(204);
-    let held = admin.client.get(&format!("{ROLES}/{bob}/roles")).await.expect(200);
-    assert_eq!(each(&held["Items"], "Code"), [&json!("sales-manager"), &json!("content-editor")], "by id");
-    let first = &held["Items"][0];
+    let assigned = admin.client.get(&format!("{ROLES}/{bob}/roles")).await.expect(200);
+    assert_eq!(
+        each(&assigned["Items"], "Code"),
+        [&json!("sales-manager"), &json!("content-editor")],
+        "by id"
+    );
+    let first = &assigned["Items"][0];
     assert_eq!(text(&first["AssignedByUserId"]), admin.id.to_string());
     assert_eq!(
         (text(&first["Id"]), &first["Permissions"]),
@@ -205,25 +209,25 @@ async fn suspended_employee_can_gain_and_lose_roles() {
     remove_role(&partner, bob, 7).await.expect(204);
 }
 
-/// RULE-IDN-013: every user reads the own roles, an empty list without an employment.
+/// RULE-IDN-013: every user reads their own roles, which are an empty list without an employment.
 #[tokio::test]
-async fn every_user_reads_the_own_roles() {
+async fn every_user_reads_their_own_roles() {
     let tenant = create_tenant("Agency").await;
     let bob = tenant.employee().await;
     add_role(&tenant.partner(), bob, 7).await.expect(204);
     let me = sign_in(bob).await;
-    let held = me.client.get(&format!("{ROLES}/{bob}/roles")).await.expect(200);
-    assert_eq!(each(&held["Items"], "Code"), [&json!("agent")]);
+    let assigned = me.client.get(&format!("{ROLES}/{bob}/roles")).await.expect(200);
+    assert_eq!(each(&assigned["Items"], "Code"), [&json!("agent")]);
     let (stranger, client) = service().user();
     let none = client.get(&format!("{ROLES}/{stranger}/roles")).await.expect(200);
     assert_eq!(none, json!({"Items": []}));
     client.get(&format!("{ROLES}/{bob}/roles")).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// INV-IDN-008, RULE-IDN-050: role removal, suspension and removal cannot end the last
-/// administrator of an active tenant.
+/// INV-IDN-008, RULE-IDN-050: an active tenant keeps its last administrator: role removal,
+/// suspension and removal return 409.
 #[tokio::test]
-async fn last_administrator_cannot_be_lost() {
+async fn active_tenant_keeps_its_last_administrator() {
     let tenant = create_tenant("Developer").await;
     let (partner, first) = (tenant.partner(), tenant.admin().await.id);
     let refused = async || {

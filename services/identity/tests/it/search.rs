@@ -8,13 +8,13 @@ use crate::{ADMIN_PERMISSIONS, TENANTS, claims_with, each, list, operator, tax_n
 
 /// Starts a service with these tenants only: name, legal name, type and tax number, in this order.
 async fn service_of(tenants: &[(&str, Option<&str>, &str, Option<&str>)]) -> (Running, Client) {
-    let own = Running::start::<identity::Service>(&[]);
-    let by = own.caller(&claims_with(None, &ADMIN_PERMISSIONS));
+    let identity = Running::start::<identity::Service>(&[]);
+    let by = identity.caller(&claims_with(None, &ADMIN_PERMISSIONS));
     for (name, legal_name, kind, tax_number) in tenants {
         let body = json!({"Name": name, "LegalName": legal_name, "Type": kind, "TaxNumber": tax_number});
         by.post(TENANTS, body).await.expect(201);
     }
-    (own, by)
+    (identity, by)
 }
 
 async fn names(by: &Client, path: &str) -> Vec<String> {
@@ -29,7 +29,7 @@ async fn names(by: &Client, path: &str) -> Vec<String> {
 /// of any script, with literal wildcards.
 #[tokio::test]
 async fn search_matches_any_letter_case_and_literal_wildcards() {
-    let (_own, by) = service_of(&[
+    let (_identity, by) = service_of(&[
         ("ООО «Ромашка»", Some("Romashka LLC"), "Developer", Some("7707083893")),
         ("Straße 50%_off", None, "Agency", Some("500100732259")),
         ("ΟΔΟΣ", Some("a\\b"), "Partner", None),
@@ -94,7 +94,7 @@ async fn search_sorts_by_name_or_time() {
         ("Z", None, "Agency", None),
         ("z", None, "Agency", None),
     ];
-    let (_own, by) = service_of(&all).await;
+    let (_identity, by) = service_of(&all).await;
     let by_name = ["A", "Z", "z", "а", "б", "Ё"];
     let reversed: Vec<_> = ["Ё", "б", "а", "Z", "z", "A"].to_vec();
     assert_eq!(names(&by, "search?Sort=Name").await, by_name);
@@ -112,7 +112,7 @@ async fn search_sorts_by_name_or_time() {
 /// RULE-IDN-001, RULE-IDN-002: types, statuses and times filter, alone and together.
 #[tokio::test]
 async fn search_filters_by_type_status_and_time() {
-    let (_own, by) = service_of(&[
+    let (_identity, by) = service_of(&[
         ("one", None, "Agency", None),
         ("two", None, "Developer", None),
         ("three", None, "Partner", None),
@@ -149,14 +149,15 @@ async fn search_filters_by_type_status_and_time() {
 async fn lookup_lists_prefix_matches_first() {
     let kinds = ["Альфа Строй", "Строй Бета", "строй альфа", "Гамма", "ГК Строитель"];
     let tenants = kinds.map(|name| (name, Some("ООО"), "Agency", None));
-    let (_own, by) = service_of(&tenants).await;
+    let (_identity, by) = service_of(&tenants).await;
     let found = ["строй альфа", "Строй Бета", "Альфа Строй", "ГК Строитель"];
     assert_eq!(names(&by, &format!("lookup?Query={}", encoded("СТРО"))).await, found);
     assert_eq!(names(&by, &format!("lookup?Limit=3&Query={}", encoded("СТРО"))).await, found[..3]);
     assert_eq!(names(&by, &format!("lookup?Limit=1&Query={}", encoded("СТРО"))).await, found[..1]);
     assert_eq!(names(&by, &format!("lookup?Query={}", encoded("г"))).await, ["Гамма", "ГК Строитель"]);
-    let card = &by.get(&format!("{TENANTS}/lookup?Query={}", encoded("гамма"))).await.expect(200)["Items"][0];
-    assert_eq!((card.as_object().unwrap().len(), text(&card["Status"])), (4, "Active"));
+    let reference =
+        &by.get(&format!("{TENANTS}/lookup?Query={}", encoded("гамма"))).await.expect(200)["Items"][0];
+    assert_eq!((reference.as_object().unwrap().len(), text(&reference["Status"])), (4, "Active"));
 }
 
 /// RULE-IDN-001: an updated tenant is found by its new texts only.
@@ -200,7 +201,7 @@ async fn invalid_search_query_lists_every_parameter() {
     assert_eq!(
         fields(&all).await,
         ["/CreatedTo", "/Query", "/Sort", "/Types"],
-        "a range hides behind nothing"
+        "an invalid range is listed beside other errors"
     );
     assert_eq!(fields("lookup?Limit=51&Types=").await, ["/Limit", "/Types"]);
     assert_eq!(fields("search?Page=101&PageSize=100").await, ["/Page"]);
@@ -212,8 +213,8 @@ async fn invalid_search_query_lists_every_parameter() {
 /// RULE-IDN-001: `TotalCount` 10,000 means "10,000 or more".
 #[tokio::test]
 async fn total_count_ends_at_10_000() {
-    let (own, by) = service_of(&[]).await;
-    let sql = own.sql().await;
+    let (identity, by) = service_of(&[]).await;
+    let sql = identity.sql().await;
     let fill = "insert into tenant (id, name, type, status, created_at, updated_at, version, lower_name, search_text) \
         select gen_random_uuid(), 'x ' || n, 'Agency', 'Active', now(), now(), 1, 'x ' || n, 'x ' || n || E'\\n\\n' from generate_series($1::int, $2::int) n";
     let total = async |query: &str| {

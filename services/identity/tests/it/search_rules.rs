@@ -2,7 +2,7 @@
 
 use form_urlencoded::Serializer;
 use serde_json::{Value, json};
-use testkit::client::Response;
+use testkit::client::Answer;
 use testkit::{guid, text};
 
 use crate::{TENANTS, Tenant, each, list, operator, service, tax_number};
@@ -18,7 +18,7 @@ async fn create(body: Value) -> Value {
     operator().post(TENANTS, body).await.expect(201)
 }
 
-async fn named(names: &[String]) -> Vec<Value> {
+async fn create_named(names: &[String]) -> Vec<Value> {
     let mut created = Vec::new();
     for name in names {
         created.push(create(json!({"Name": name, "Type": "Agency"})).await);
@@ -30,18 +30,18 @@ fn tenant(created: &Value) -> Tenant {
     Tenant(text(&created["Id"]).parse().unwrap())
 }
 
-/// Sends a request with these parameters and encodes their values.
-async fn ask(route: &str, parameters: &[(&str, &str)]) -> Response {
+/// Sends a request with these parameters, whose values it encodes.
+async fn call(route: &str, parameters: &[(&str, &str)]) -> Answer {
     let query = Serializer::new(String::new()).extend_pairs(parameters).finish();
     operator().get(&format!("{TENANTS}/{route}?{query}")).await
 }
 
 async fn search(parameters: &[(&str, &str)]) -> Value {
-    ask("search", parameters).await.expect(200)
+    call("search", parameters).await.expect(200)
 }
 
 async fn lookup(parameters: &[(&str, &str)]) -> Value {
-    ask("lookup", parameters).await.expect(200)
+    call("lookup", parameters).await.expect(200)
 }
 
 /// Returns the names of a page in their order.
@@ -59,7 +59,7 @@ async fn three_characters_match_anywhere() {
     .await;
     for query in [&name, &name[3..], &legal_name, &legal_name[..30], &number, &number[1..]] {
         for route in ["search", "lookup"] {
-            let found = ask(route, &[("Query", query), ("Types", "Partner")]).await.expect(200);
+            let found = call(route, &[("Query", query), ("Types", "Partner")]).await.expect(200);
             assert!(each(&found["Items"], "Id").contains(&&created["Id"]), "{route} {query}");
         }
     }
@@ -79,7 +79,7 @@ async fn three_characters_match_anywhere() {
 #[tokio::test]
 async fn short_query_matches_a_beginning_only() {
     let texts = ["ꙁꙃ", "Ꙁꙃ рис", "рис ꙁꙃ", "ꙃꙁꙃ", "ꙁ"].map(str::to_owned);
-    let created = named(&texts).await;
+    let created = create_named(&texts).await;
     create(json!({"Name": "x", "LegalName": "ꙁꙃ", "Type": "Agency"})).await;
     for (query, expected) in [
         ("ꙁꙃ", vec!["ꙁꙃ", "Ꙁꙃ рис"]),
@@ -128,11 +128,11 @@ async fn letter_case_is_ignored_in_any_script() {
         for stored in forms {
             let word = word();
             let name = format!("{word} {stored}");
-            named(std::slice::from_ref(&name)).await;
+            create_named(std::slice::from_ref(&name)).await;
             for form in forms {
                 let query = format!("{} {form}", word.to_uppercase());
                 for route in ["search", "lookup"] {
-                    let found = ask(route, &[("Query", &query)]).await.expect(200);
+                    let found = call(route, &[("Query", &query)]).await.expect(200);
                     assert_eq!(names(&found), [name.as_str()], "{route}: {form} for {stored}");
                 }
             }
@@ -146,26 +146,26 @@ async fn wildcards_match_literally() {
     let word = word();
     let of = |tail: &str| format!("{word}{tail}");
     let all = ["%b", "_b", "\\b", "xb", "\\%b", "*b", "'b", "\"b"].map(of);
-    named(&all).await;
+    create_named(&all).await;
     for tail in ["%", "_", "\\", "%b", "_b", "\\b", "\\%", "*", "'", "\""] {
         let query = of(tail);
         let mut expected: Vec<_> =
             all.iter().filter(|name| name.contains(&query)).map(String::as_str).collect();
         expected.sort_unstable();
         for route in ["search", "lookup"] {
-            let found = ask(route, &[("Query", &query)]).await.expect(200);
+            let found = call(route, &[("Query", &query)]).await.expect(200);
             let mut found = names(&found);
             found.sort_unstable();
             assert_eq!(found, expected, "{route} {tail}");
         }
     }
-    // Short queries match beginnings. Each finds its own tenants only.
+    // Short queries match beginnings only.
     let short = ["%", "_", "\\", "%%", "__", "\\\\", "_%"];
     let beginnings = short.map(|short| format!("{short}{word}"));
-    named(&beginnings).await;
+    create_named(&beginnings).await;
     for short in short {
         for (route, size) in [("search", "PageSize"), ("lookup", "Limit")] {
-            let found = ask(route, &[("Query", short), (size, "50")]).await.expect(200);
+            let found = call(route, &[("Query", short), (size, "50")]).await.expect(200);
             let found = names(&found);
             let expected = beginnings.iter().filter(|name| name.starts_with(short));
             assert!(
@@ -181,18 +181,18 @@ async fn wildcards_match_literally() {
 #[tokio::test]
 async fn query_has_100_characters_at_most() {
     let name = "🏠".repeat(68) + &word();
-    named(&[name.clone() + "!"]).await;
+    create_named(&[name.clone() + "!"]).await;
     for fits in [name.clone(), format!("  {name}\u{a0}\u{2003} ")] {
         assert_eq!(search(&[("Query", &fits)]).await["TotalCount"], 1);
         assert_eq!(list(&lookup(&[("Query", &fits)]).await["Items"]).len(), 1);
     }
     for route in ["search", "lookup"] {
-        let refused = ask(route, &[("Query", &(name.clone() + "!"))]).await;
+        let refused = call(route, &[("Query", &(name.clone() + "!"))]).await;
         refused.expect_refusal(INVALID, "/Query", "too_long");
     }
     for blank in ["", " ", "\u{a0}\u{2003}", &" ".repeat(200)] {
         let found =
-            ask("search", &[("Query", blank), ("Sort", "CreatedAt"), ("PageSize", "1")]).await.expect(200);
+            call("search", &[("Query", blank), ("Sort", "CreatedAt"), ("PageSize", "1")]).await.expect(200);
         let all = search(&[("Sort", "CreatedAt"), ("PageSize", "1")]).await;
         assert_eq!(found["Items"], all["Items"], "{blank:?}");
         assert_eq!(list(&lookup(&[("Query", blank), ("Limit", "1")]).await["Items"]).len(), 1);
@@ -204,7 +204,7 @@ async fn query_has_100_characters_at_most() {
 async fn control_character_in_a_query_is_refused() {
     for query in ["a\0b", "\0", "abc\u{7f}d", "a\nb", "a\tb", "a\u{85}b", "\u{1b}[0m"] {
         for route in ["search", "lookup"] {
-            let refused = ask(route, &[("Query", query)]).await;
+            let refused = call(route, &[("Query", query)]).await;
             refused.expect_refusal(INVALID, "/Query", "forbidden_character");
         }
     }
@@ -222,7 +222,7 @@ async fn names_sort_by_code_points_of_lower_case_forms() {
         "B", "a", "Z", "_", "é", "Я", "я1", "ａ", "😀", "-", "9", "É1", "c d", "C-d", "ё", "ß", "ẞa", "ﬀ",
         "Σ", "ΑΣ",
     ];
-    named(&tails.map(|tail| format!("{word}{tail}"))).await;
+    create_named(&tails.map(|tail| format!("{word}{tail}"))).await;
     let mut expected = tails.map(|tail| format!("{word}{tail}")).to_vec();
     expected.sort_by_key(|name| name.to_lowercase());
     let found = search(&[("Query", &word), ("Sort", "Name")]).await;
@@ -238,7 +238,7 @@ async fn tenants_with_equal_names_sort_by_id() {
     let word = word();
     let cases: Vec<_> =
         [0, 1, 2, 3, 4].map(|at| if at % 2 == 0 { word.to_uppercase() } else { word.clone() }).into();
-    named(&cases).await;
+    create_named(&cases).await;
     for sort in ["Name", "-Name"] {
         let mut ids = Vec::new();
         for page in ["1", "2", "3"] {
@@ -257,7 +257,7 @@ async fn tenants_with_equal_names_sort_by_id() {
 #[tokio::test]
 async fn search_sorts_by_creation_or_name() {
     let word = word();
-    named(&["c", "a", "b"].map(|tail| format!("{word} {tail}"))).await;
+    create_named(&["c", "a", "b"].map(|tail| format!("{word} {tail}"))).await;
     for (sort, expected) in [
         (None, "bac"),
         (Some("-CreatedAt"), "bac"),
@@ -272,7 +272,7 @@ async fn search_sorts_by_creation_or_name() {
         assert_eq!(tails, expected, "{sort:?}");
     }
     for sort in ["", "-", "name", "Id", "Status", "--Name", "Name,CreatedAt", "+Name", " Name", "UpdatedAt"] {
-        ask("search", &[("Sort", sort)]).await.expect_refusal(INVALID, "/Sort", "unknown_value");
+        call("search", &[("Sort", sort)]).await.expect_refusal(INVALID, "/Sort", "unknown_value");
     }
 }
 
@@ -347,12 +347,12 @@ async fn unknown_or_empty_enum_value_is_refused() {
         ];
         for value in wrong {
             for route in ["search", "lookup"] {
-                let refused = ask(route, &[(member, &value)]).await;
+                let refused = call(route, &[(member, &value)]).await;
                 refused.expect_refusal(INVALID, &format!("/{member}"), "unknown_value");
             }
         }
         for route in ["search", "lookup"] {
-            let twice = ask(route, &[(member, known), (member, known)]).await;
+            let twice = call(route, &[(member, known), (member, known)]).await;
             twice.expect_refusal(INVALID, &format!("/{member}"), "duplicate");
         }
     }
@@ -363,7 +363,7 @@ async fn unknown_or_empty_enum_value_is_refused() {
 #[tokio::test]
 async fn search_filters_by_creation_time() {
     let word = word();
-    let created = named(&["a", "b", "c"].map(|tail| format!("{word}{tail}"))).await;
+    let created = create_named(&["a", "b", "c"].map(|tail| format!("{word}{tail}"))).await;
     let at: Vec<_> = created.iter().map(|created| text(&created["CreatedAt"])).collect();
     for (range, expected) in [
         (vec![("CreatedFrom", at[1])], 2),
@@ -378,7 +378,7 @@ async fn search_filters_by_creation_time() {
     }
     for (from, to) in [(at[0], at[0]), (at[1], at[0]), ("2026-01-01T03:00:00+03:00", "2026-01-01T00:00:00Z")]
     {
-        let refused = ask("search", &[("CreatedFrom", from), ("CreatedTo", to)]).await;
+        let refused = call("search", &[("CreatedFrom", from), ("CreatedTo", to)]).await;
         refused.expect_refusal(INVALID, "/CreatedTo", "empty_range");
     }
     for member in ["CreatedFrom", "CreatedTo"] {
@@ -392,7 +392,7 @@ async fn search_filters_by_creation_time() {
             "2026-01-01 00:00",
             "infinity",
         ] {
-            let refused = ask("search", &[(member, wrong)]).await;
+            let refused = call("search", &[(member, wrong)]).await;
             refused.expect_refusal(INVALID, &format!("/{member}"), "invalid_type");
         }
     }
@@ -424,7 +424,7 @@ async fn page_beyond_10_000_is_refused() {
         (vec![("PageSize", "x")], "/PageSize"),
         (vec![("PageSize", "1.0")], "/PageSize"),
     ] {
-        ask("search", &parameters).await.expect_refusal(INVALID, field, "out_of_range");
+        call("search", &parameters).await.expect_refusal(INVALID, field, "out_of_range");
     }
 }
 
@@ -465,7 +465,7 @@ async fn search_without_matches_returns_an_empty_page() {
 async fn lookup_returns_prefix_matches_first() {
     let word = word();
     let all = ["b {}", "{} z", "A {}", "{} B", "ё {}", "{}"].map(|name| name.replace("{}", &word));
-    named(&all).await;
+    create_named(&all).await;
     create(json!({"Name": "0 elsewhere", "LegalName": format!("{word} at first"), "Type": "Agency"})).await;
     let expected =
         ["{}", "{} B", "{} z", "0 elsewhere", "A {}", "b {}", "ё {}"].map(|name| name.replace("{}", &word));
@@ -488,7 +488,7 @@ async fn lookup_returns_20_by_default_and_50_at_most() {
         assert_eq!(list(&lookup(&parameters).await["Items"]).len(), expected, "{limit:?}");
     }
     for limit in ["0", "51", "-1", "", "x", "1.5", "99999999999999999999"] {
-        ask("lookup", &[("Limit", limit)]).await.expect_refusal(INVALID, "/Limit", "out_of_range");
+        call("lookup", &[("Limit", limit)]).await.expect_refusal(INVALID, "/Limit", "out_of_range");
     }
 }
 
@@ -524,7 +524,7 @@ async fn search_matches_the_present_texts() {
 #[tokio::test]
 async fn invalid_search_lists_every_parameter() {
     let long = "x".repeat(101);
-    let refused = ask(
+    let refused = call(
         "search",
         &[
             ("Query", &long),
@@ -545,6 +545,6 @@ async fn invalid_search_lists_every_parameter() {
         fields,
         ["/CreatedFrom", "/CreatedTo", "/Page", "/PageSize", "/Query", "/Sort", "/Statuses", "/Types"]
     );
-    let refused = ask("lookup", &[("Query", &long), ("Types", "x"), ("Statuses", ""), ("Limit", "0")]).await;
+    let refused = call("lookup", &[("Query", &long), ("Types", "x"), ("Statuses", ""), ("Limit", "0")]).await;
     assert_eq!(list(&refused.expect_problem(400, INVALID)["errors"]).len(), 4);
 }

@@ -22,8 +22,8 @@ async fn created_tenant_is_active_and_a_repeat_creates_another() {
     assert_eq!(created["CreatedAt"], created["UpdatedAt"]);
     let id = text(&created["Id"]);
     assert_eq!(operator().get(&format!("{TENANTS}/{id}")).await.expect(200), created);
-    let card = json!({"Id": id, "Name": created["Name"], "Type": "Developer", "Status": "Active"});
-    assert_eq!(operator().get(&format!("{TENANTS}/lookup/{id}")).await.expect(200), card);
+    let reference = json!({"Id": id, "Name": created["Name"], "Type": "Developer", "Status": "Active"});
+    assert_eq!(operator().get(&format!("{TENANTS}/lookup/{id}")).await.expect(200), reference);
     assert_ne!(operator().post(TENANTS, body).await.expect(201)["Id"], created["Id"]);
 }
 
@@ -134,35 +134,35 @@ async fn tax_number_of_an_archived_tenant_is_free() {
 async fn transition_has_the_outcome_and_effects_of_the_table() {
     let invalid = "IDENTITY_TENANT_INVALID_TRANSITION";
     let tenant = create_tenant("Developer").await;
-    let ask = async |to: &str, body: Value| operator().post(&tenant.path(&format!("/{to}")), body).await;
-    ask("activate", json!({})).await.expect_problem(409, invalid);
-    ask("suspend", json!({"Version": 9})).await.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+    let call = async |to: &str, body: Value| operator().post(&tenant.path(&format!("/{to}")), body).await;
+    call("activate", json!({})).await.expect_problem(409, invalid);
+    call("suspend", json!({"Version": 9})).await.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
     let suspended =
-        ask("suspend", json!({"Reason": " не платит\n\tсовсем ", "Version": 1})).await.expect(200);
+        call("suspend", json!({"Reason": " не платит\n\tсовсем ", "Version": 1})).await.expect(200);
     assert_eq!(
         (text(&suspended["Status"]), text(&suspended["SuspensionReason"])),
         ("Suspended", "не платит\n\tсовсем")
     );
     assert_eq!(suspended["SuspendedAt"], suspended["UpdatedAt"]);
-    ask("suspend", json!({"Version": 9})).await.expect_problem(409, invalid);
+    call("suspend", json!({"Version": 9})).await.expect_problem(409, invalid);
 
-    let active = ask("activate", json!({"Reason": 5})).await.expect(200);
+    let active = call("activate", json!({"Reason": 5})).await.expect(200);
     assert_eq!(
         (text(&active["Status"]), &active["SuspendedAt"], &active["SuspensionReason"]),
         ("Active", &Value::Null, &Value::Null)
     );
-    ask("suspend", json!({})).await.expect(200);
-    let archived = ask("archive", json!({"Reason": "sold"})).await.expect(200);
+    call("suspend", json!({})).await.expect(200);
+    let archived = call("archive", json!({"Reason": "sold"})).await.expect(200);
     assert_eq!(
         (text(&archived["Status"]), &archived["SuspendedAt"], &archived["SuspensionReason"]),
         ("Archived", &Value::Null, &Value::Null)
     );
     assert_eq!(archived["Version"], 5);
     for to in ["suspend", "activate", "archive"] {
-        ask(to, json!({"Version": 1})).await.expect_problem(409, "IDENTITY_TENANT_ARCHIVED");
+        call(to, json!({"Version": 1})).await.expect_problem(409, "IDENTITY_TENANT_ARCHIVED");
     }
-    let described = operator().put(&tenant.path(""), json!({"Name": "Ромашка"})).await;
-    described.expect_problem(409, "IDENTITY_TENANT_ARCHIVED");
+    let updated = operator().put(&tenant.path(""), json!({"Name": "Ромашка"})).await;
+    updated.expect_problem(409, "IDENTITY_TENANT_ARCHIVED");
 
     let fresh = create_tenant("Developer").await;
     operator().post(&fresh.path("/archive"), json!({})).await.expect(200);
@@ -172,21 +172,21 @@ async fn transition_has_the_outcome_and_effects_of_the_table() {
 #[tokio::test]
 async fn transition_without_a_body_succeeds() {
     let tenant = create_tenant("Agency").await;
-    let ask = |to: &str| operator().request(Method::POST, &tenant.path(&format!("/{to}")));
-    send(ask("suspend")).await.expect(200);
-    send(ask("activate").header("content-type", "text/plain")).await.expect(200);
-    send(ask("suspend").header("content-type", "application/json").body("")).await.expect(200);
-    send(ask("activate").header("content-type", "text/plain").body("{}"))
+    let call = |to: &str| operator().request(Method::POST, &tenant.path(&format!("/{to}")));
+    send(call("suspend")).await.expect(200);
+    send(call("activate").header("content-type", "text/plain")).await.expect(200);
+    send(call("suspend").header("content-type", "application/json").body("")).await.expect(200);
+    send(call("activate").header("content-type", "text/plain").body("{}"))
         .await
         .expect_problem(415, "UNSUPPORTED_MEDIA_TYPE");
     for wrong in [json!([]), Value::Null] {
-        send(ask("activate").json(&wrong)).await.expect_problem(400, "VALIDATION_FAILED");
+        send(call("activate").json(&wrong)).await.expect_problem(400, "VALIDATION_FAILED");
     }
     let reason = json!({"Reason": "\u{b}", "Version": "x"});
-    send(ask("archive").json(&reason)).await.expect_refusal("VALIDATION_FAILED", "/Reason", "too_short");
+    send(call("archive").json(&reason)).await.expect_refusal("VALIDATION_FAILED", "/Reason", "too_short");
 }
 
-/// RULE-IDN-006, RULE-IDN-046: no administrator can suspend or archive the company in the own
+/// RULE-IDN-006, RULE-IDN-046: no administrator can suspend or archive the company in their own
 /// token.
 #[tokio::test]
 async fn own_tenant_cannot_be_suspended_or_archived() {

@@ -23,10 +23,10 @@ fn actor() -> (Uuid, Client) {
 
 /// Follows the cursors from a first page to the end.
 async fn walk(by: &Client, path: &str, first: Value) -> Vec<Value> {
-    let (mut met, mut page) = (Vec::new(), first);
+    let (mut returned, mut page) = (Vec::new(), first);
     loop {
-        met.extend(list(&page["Items"]).iter().cloned());
-        let Some(cursor) = page["NextCursor"].as_str() else { return met };
+        returned.extend(list(&page["Items"]).iter().cloned());
+        let Some(cursor) = page["NextCursor"].as_str() else { return returned };
         page = by.get(&format!("{path}&Cursor={cursor}")).await.expect(200);
     }
 }
@@ -52,8 +52,8 @@ async fn walk_is_stable_under_concurrent_writes() {
         let writers = join_all((0..6).map(|_| async {
             partner.post(EMPLOYEES, json!({"Name": "x", "Email": email()})).await.expect(201);
         }));
-        let (met, _) = join(walk(&by, &path, first), writers).await;
-        assert_eq!(ids(&met), ids(&before), "{path}");
+        let (returned, _) = join(walk(&by, &path, first), writers).await;
+        assert_eq!(ids(&returned), ids(&before), "{path}");
     }
 }
 
@@ -67,17 +67,17 @@ async fn entry_committed_after_the_first_page_is_left_out() {
     }
     let number = tax_number();
     let sql = service().sql().await;
-    let holds = "insert into tenant (id, name, type, status, tax_number, created_at, updated_at, version, lower_name, search_text) \
+    let insert = "insert into tenant (id, name, type, status, tax_number, created_at, updated_at, version, lower_name, search_text) \
         values (gen_random_uuid(), 'x', 'Agency', 'Active', $1, now(), now(), 1, 'x', 'x')";
     sql.batch_execute("begin").await.unwrap();
-    sql.execute(holds, &[&number]).await.unwrap();
+    sql.execute(insert, &[&number]).await.unwrap();
     let pid: i32 = sql.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
 
     let late = by.post(TENANTS, json!({"Name": "late", "Type": "Agency", "TaxNumber": number}));
     let path = format!("{AUDIT}?ActorUserId={id}&PageSize=1");
     let concurrent = async {
         let watch = service().sql().await;
-        eventually("the late one waits", async || {
+        eventually("the late request waits", async || {
             let waits = "select 1 from pg_stat_activity where $1 = any (pg_blocking_pids(pid))";
             watch.query_opt(waits, &[&pid]).await.unwrap()
         })
@@ -91,11 +91,11 @@ async fn entry_committed_after_the_first_page_is_left_out() {
     let (late, first) = join(late, concurrent).await;
     let late = late.expect(201);
 
-    let met = walk(&by, &path, first).await;
-    assert_eq!(met.len(), 3, "{met:?}");
-    assert!(met.iter().all(|entry| entry["SubjectId"] != late["Id"]));
+    let returned = walk(&by, &path, first).await;
+    assert_eq!(returned.len(), 3, "{returned:?}");
+    assert!(returned.iter().all(|entry| entry["SubjectId"] != late["Id"]));
     let again = walk(&by, &path, by.get(&path).await.expect(200)).await;
-    assert_eq!(again.len(), 4, "the next walk has it");
+    assert_eq!(again.len(), 4, "the next walk returns the entry");
 }
 
 /// RULE-IDN-032: pages are sorted by (`At`, `Id`), newest first, and have 20 entries by default,
@@ -114,9 +114,9 @@ async fn page_has_20_entries_by_default_and_100_at_most() {
     }
     for size in [7, 40, 100] {
         let path = format!("{path}&PageSize={size}");
-        let met = walk(&operator(), &path, operator().get(&path).await.expect(200)).await;
-        assert_eq!(met.len(), 121);
-        let keys: Vec<_> = met
+        let returned = walk(&operator(), &path, operator().get(&path).await.expect(200)).await;
+        assert_eq!(returned.len(), 121);
+        let keys: Vec<_> = returned
             .iter()
             .map(|entry| {
                 (entry["At"].to_string().trim_end_matches("Z\"").to_owned(), entry["Id"].to_string())
@@ -134,26 +134,27 @@ async fn page_has_20_entries_by_default_and_100_at_most() {
     }
 }
 
-/// RULE-IDN-033: a cursor that was not issued, was issued for another log, or is empty returns 400.
+/// RULE-IDN-033: a cursor that was not issued, was issued for another log, or is empty, returns
+/// 400.
 #[tokio::test]
 async fn foreign_forged_or_empty_cursor_is_refused() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     tenant.employee().await;
     other.employee().await;
     let page = tenant.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1")).await.expect(200);
-    let given = text(&page["NextCursor"]);
+    let issued = text(&page["NextCursor"]);
     let mut forged: Vec<String> =
         ["", "x", "%00", "=", "bnVsbA", "e30", "W10", "MQ"].map(str::to_owned).into();
-    forged.push(format!("{given}="));
-    forged.push(format!("{given}{given}"));
-    forged.push(given[..given.len() - 3].to_owned());
+    forged.push(format!("{issued}="));
+    forged.push(format!("{issued}{issued}"));
+    forged.push(issued[..issued.len() - 3].to_owned());
     forged.push("A".repeat(10_000));
     // Forged positions: of an unknown entry, and of a time that no entry has.
-    let ours: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(given).unwrap()).unwrap();
+    let position: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(issued).unwrap()).unwrap();
     for (member, value) in [("id", json!(guid())), ("at", json!("2001-01-01T00:00:00Z"))] {
-        let mut other = ours.clone();
-        other[member] = value;
-        forged.push(BASE64_URL_SAFE_NO_PAD.encode(other.to_string()));
+        let mut forged_position = position.clone();
+        forged_position[member] = value;
+        forged.push(BASE64_URL_SAFE_NO_PAD.encode(forged_position.to_string()));
     }
     for cursor in &forged {
         for (by, path) in [(operator(), AUDIT), (tenant.partner(), COMPANY_AUDIT)] {
@@ -161,10 +162,10 @@ async fn foreign_forged_or_empty_cursor_is_refused() {
             refused.expect_refusal(INVALID, "/Cursor", "unknown_value");
         }
     }
-    // A cursor of another company's log is refused, too.
-    let refused = other.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={given}")).await;
+    // A cursor of another company's log is refused as well.
+    let refused = other.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={issued}")).await;
     refused.expect_refusal(INVALID, "/Cursor", "unknown_value");
-    let next = tenant.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={given}")).await.expect(200);
+    let next = tenant.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={issued}")).await.expect(200);
     assert_eq!(each(&next["Items"], "Action"), [&json!("TenantCreated")]);
 }
 
@@ -207,8 +208,10 @@ async fn no_op_or_refusal_leaves_no_entry() {
         .post(&tenant.path("/activate"), json!({}))
         .await
         .expect_problem(409, "IDENTITY_TENANT_INVALID_TRANSITION");
-    let card = by.get(&employee_path(user)).await.expect(200);
-    by.put(&employee_path(user), json!({"Name": card["Name"], "Email": card["Email"]})).await.expect(200);
+    let employee = by.get(&employee_path(user)).await.expect(200);
+    by.put(&employee_path(user), json!({"Name": employee["Name"], "Email": employee["Email"]}))
+        .await
+        .expect(200);
     by.post(&format!("{}/activate", employee_path(user)), json!({}))
         .await
         .expect_problem(409, "IDENTITY_EMPLOYEE_INVALID_TRANSITION");
