@@ -124,7 +124,7 @@ pub struct EmploymentState {
 pub struct TokenClaims {
     pub user_id: UserId,
     pub company_id: Option<CompanyId>,
-    /// Distinct, sorted by code point.
+    /// Distinct permissions, sorted by code point.
     pub permissions: Vec<String>,
 }
 

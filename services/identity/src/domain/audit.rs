@@ -30,7 +30,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// Name of a field that an update has changed. Entries never have values.
+    /// Name of a field that an update has changed. Entries never contain the values.
     pub enum ChangedField {
         Email,
         LegalName,
@@ -57,7 +57,7 @@ pub struct AuditEntry {
     pub at: OffsetDateTime,
     pub action: AuditAction,
     pub tenant_id: CompanyId,
-    /// Tenant of an action on tenants, else the user.
+    /// Tenant or user that the action changed.
     pub subject_id: SubjectId,
     pub actor_user_id: UserId,
     pub actor_company_id: Option<CompanyId>,
@@ -69,7 +69,7 @@ pub struct AuditEntry {
     /// Status after the change, if there is one.
     #[serde(rename = "To")]
     pub to_status: Option<String>,
-    /// Sorted names of changed fields. Empty except for updates.
+    /// Sorted names of the fields that an update changed. Other actions have none.
     pub changed_fields: Vec<ChangedField>,
     pub reason: Option<Reason>,
     pub trace_id: Option<String>,

@@ -41,7 +41,7 @@ pub struct Employee {
     pub created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
-    /// Value for `Version` of the next change.
+    /// Value to send as `Version` of the next change.
     pub version: i64,
 }
 

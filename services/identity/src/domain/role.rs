@@ -15,7 +15,7 @@ pub struct Role {
     pub id: RoleId,
     pub code: String,
     pub assignable_to: Vec<TenantType>,
-    /// Sorted by code point.
+    /// Permissions, sorted by code point.
     pub permissions: Vec<String>,
 }
 

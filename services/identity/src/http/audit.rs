@@ -22,13 +22,13 @@ pub struct ListCompanyAudit {
     subject_id: Option<SubjectId>,
     /// User who made the change.
     actor_user_id: Option<UserId>,
-    /// Separated by commas.
+    /// Actions, separated by commas.
     #[param(value_type = Option<Vec<AuditAction>>, inline, min_items = 1, style = Form, explode = false)]
     actions: Option<CommaSeparated<AuditAction>>,
     #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<OffsetDateTime>,
-    /// Exclusive.
+    /// Upper bound of `At`, exclusive.
     #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<OffsetDateTime>,
@@ -83,8 +83,8 @@ async fn read_page(
 
 /// Read the audit log.
 ///
-/// Newest first. Following the cursors returns each entry that was committed at the beginning,
-/// once.
+/// Sorts the newest entries first. A walk along the cursors returns the entries that were committed
+/// when it began, each once.
 #[utoipa::path(
     tag = "Audit", params(ListAudit, ListCompanyAudit, CursorPaging<AuditKey>),
     responses((status = 200, description = "One page", body = CursorPage<AuditEntry>))
@@ -100,7 +100,7 @@ pub async fn list_audit(
 
 /// Read the audit log of my company.
 ///
-/// Includes changes by administrators of the platform. Newest first.
+/// Includes changes by administrators of the platform. Sorts the newest entries first.
 #[utoipa::path(
     tag = "Audit", params(ListCompanyAudit, CursorPaging<AuditKey>),
     responses((status = 200, description = "One page", body = CursorPage<AuditEntry>))

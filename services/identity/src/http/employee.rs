@@ -26,10 +26,10 @@ pub struct ListEmployees {
     /// Matches anywhere in a name or an e-mail address, in any letter case.
     #[param(inline)]
     query: Option<SearchText>,
-    /// Separated by commas.
+    /// Statuses, separated by commas.
     #[param(value_type = Option<Vec<EmployeeStatus>>, inline, min_items = 1, style = Form, explode = false)]
     statuses: Option<CommaSeparated<EmployeeStatus>>,
-    /// Employees with this role.
+    /// Role of the listed employees.
     role_id: Option<RoleId>,
 }
 
@@ -64,7 +64,7 @@ pub async fn list_employees(
 #[serde(rename_all = "PascalCase")]
 pub struct CreateEmployee {
     name: PersonName,
-    /// A contact, not a login.
+    /// Contact address, not a login.
     email: WorkEmail,
 }
 
@@ -92,7 +92,7 @@ pub async fn create_employee(
 
 /// Read an employee of my company.
 ///
-/// An employee of another company returns 404.
+/// Returns 404 for an employee of another company.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path)),
     responses((status = 200, description = "The employee", body = Employee))
@@ -113,14 +113,14 @@ pub async fn get_employee(
 pub struct UpdateEmployee {
     name: PersonName,
     email: WorkEmail,
-    /// Version that the caller has seen. Another one is a conflict.
+    /// Version that the caller has read. Any other version returns a conflict.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
 /// Update an employee.
 ///
-/// Replaces all members. An identical body changes nothing, not even the version.
+/// Replaces all members. An identical body changes nothing and keeps the version.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path)),
     request_body(content = UpdateEmployee, description = "At most 64 KiB."),
@@ -146,7 +146,7 @@ pub async fn update_employee(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct MoveEmployee {
-    /// Version that the caller has seen. Another one is a conflict.
+    /// Version that the caller has read. Any other version returns a conflict.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }

@@ -41,7 +41,7 @@ pub const PUBLIC: Listener = Listener {
 pub const INTERNAL: Listener = Listener {
     name: "internal",
     callers: Callers::Services,
-    tags: &[("Internal", "For the token issuer, on a port that only services reach.")],
+    tags: &[("Internal", "Claims for the token issuer, on a port that only services reach.")],
     routes: internal,
 };
 

@@ -72,7 +72,7 @@ pub struct RoleAssignments {
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListRoles {
-    /// Roles for tenants of this type. The filter is for administrators of the platform only.
+    /// Type of tenants that can use the roles. The service ignores it for partners.
     #[param(inline)]
     tenant_type: Option<TenantType>,
 }
@@ -107,7 +107,7 @@ pub async fn list_roles(
 
 /// List the roles of an employee.
 ///
-/// Returns the roles of an employee of the caller's company. Every user may read the own roles.
+/// Returns the roles of an employee of the caller's company. Every user may read their own.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path)),
     responses((status = 200, description = "By id of the role", body = RoleAssignments))
@@ -139,8 +139,8 @@ pub async fn list_employee_roles(
 
 /// Add a role to an employee of my company.
 ///
-/// A role that the employee already has changes nothing. The caller must hold every permission of
-/// the role.
+/// Adding a role that the employee already has changes nothing. The caller must hold every
+/// permission of the role.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path), ("role_id" = RoleId, Path)),
     responses((status = 204, description = "The employee has the role"))
@@ -166,7 +166,7 @@ pub async fn add_role_to_employee(
 
 /// Remove a role from an employee of my company.
 ///
-/// The last administrator of a company keeps the role.
+/// Returns 409 for the administrator role of the company's last administrator.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path), ("role_id" = RoleId, Path)),
     responses((status = 204, description = "Removed"))

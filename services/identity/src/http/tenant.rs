@@ -28,19 +28,19 @@ use crate::ops::tenant::TenantDetails;
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct SearchTenants {
     /// Three or more characters match anywhere in a name, a legal name or a tax number. A shorter
-    /// query matches the beginning of a name or a tax number. Letter case does not count.
+    /// query matches the beginning of a name or a tax number. Letter case is ignored.
     #[param(inline)]
     query: Option<SearchText>,
-    /// Separated by commas.
+    /// Types, separated by commas.
     #[param(value_type = Option<Vec<TenantType>>, inline, min_items = 1, style = Form, explode = false)]
     types: Option<CommaSeparated<TenantType>>,
-    /// Separated by commas.
+    /// Statuses, separated by commas.
     #[param(value_type = Option<Vec<TenantStatus>>, inline, min_items = 1, style = Form, explode = false)]
     statuses: Option<CommaSeparated<TenantStatus>>,
     #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     created_from: Option<OffsetDateTime>,
-    /// Exclusive.
+    /// Upper bound of `CreatedAt`, exclusive.
     #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     created_to: Option<OffsetDateTime>,
@@ -80,16 +80,16 @@ pub async fn search_tenants(
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct LookupTenants {
-    /// Matches as in the search.
+    /// Text that matches as in the search.
     #[param(inline)]
     query: Option<SearchText>,
     #[serde(default)]
     #[param(value_type = Option<u8>, minimum = 1, maximum = 50, default = 20)]
     limit: Limit,
-    /// Separated by commas.
+    /// Types, separated by commas.
     #[param(value_type = Option<Vec<TenantType>>, inline, min_items = 1, style = Form, explode = false)]
     types: Option<CommaSeparated<TenantType>>,
-    /// Separated by commas; `Active` and `Suspended` by default.
+    /// Statuses, separated by commas. The default is `Active` and `Suspended`.
     #[param(value_type = Option<Vec<TenantStatus>>, inline, min_items = 1, style = Form, explode = false)]
     statuses: Option<CommaSeparated<TenantStatus>>,
 }
@@ -173,7 +173,7 @@ pub struct CreateTenant {
 
 /// Create a tenant.
 ///
-/// A repeat creates another tenant.
+/// A repeated request creates another tenant.
 #[utoipa::path(
     tag = "Tenants", request_body(content = CreateTenant, description = "At most 64 KiB."),
     responses((status = 201, description = "Created", body = Tenant))
@@ -195,18 +195,18 @@ pub async fn create_tenant(
 #[serde(rename_all = "PascalCase")]
 pub struct UpdateTenant {
     name: TenantName,
-    /// `null` or an absent member removes it.
+    /// Legal name. `null` or an absent member removes the stored one.
     legal_name: Option<LegalName>,
-    /// `null` or an absent member removes it.
+    /// Tax number. `null` or an absent member removes the stored one.
     tax_number: Option<TaxNumber>,
-    /// Version that the caller has seen. Another one is a conflict.
+    /// Version that the caller has read. Any other version returns a conflict.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
 /// Update a tenant.
 ///
-/// Replaces all members. An identical body changes nothing, not even the version.
+/// Replaces all members. An identical body changes nothing and keeps the version.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
     request_body(content = UpdateTenant, description = "At most 64 KiB."),
@@ -232,7 +232,7 @@ pub async fn update_tenant(
 pub struct MoveTenant {
     /// Reason for the audit log. A suspension also stores it in the tenant.
     reason: Option<Reason>,
-    /// Version that the caller has seen. Another one is a conflict.
+    /// Version that the caller has read. Any other version returns a conflict.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -240,7 +240,7 @@ pub struct MoveTenant {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ActivateTenant {
-    /// Version that the caller has seen. Another one is a conflict.
+    /// Version that the caller has read. Any other version returns a conflict.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -260,7 +260,7 @@ async fn move_to(
 
 /// Suspend a tenant.
 ///
-/// The roles of its employees grant no permissions until it is active again.
+/// The roles of the tenant's employees grant no permissions until the tenant is active again.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
     request_body(content = Option<MoveTenant>, description = "At most 64 KiB."),
@@ -278,7 +278,7 @@ pub async fn suspend_tenant(
 
 /// Activate a suspended tenant.
 ///
-/// The roles of its employees grant their permissions again.
+/// The roles of the tenant's employees grant their permissions again.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
     request_body(content = Option<ActivateTenant>, description = "At most 64 KiB."),
@@ -297,7 +297,7 @@ pub async fn activate_tenant(
 
 /// Archive a tenant.
 ///
-/// Archived is final. Another tenant can then have the tax number.
+/// The status Archived is final. Another tenant can then use the tax number.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
     request_body(content = Option<MoveTenant>, description = "At most 64 KiB."),

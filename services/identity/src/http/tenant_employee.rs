@@ -38,10 +38,10 @@ pub async fn list_tenant_employees(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreateAdministrator {
-    /// Id of an account that the issuer already has. Without it the service creates an id.
+    /// Id of a user whom the issuer already knows. If absent, the service creates an id.
     user_id: Option<UserId>,
     name: PersonName,
-    /// A contact, not a login.
+    /// Contact address, not a login.
     email: WorkEmail,
 }
 
@@ -76,7 +76,7 @@ pub async fn create_administrator(
 
 /// Remove an employee of a tenant.
 ///
-/// Works in a tenant of any status. An employee of an archived company can then be employed
+/// Applies to a tenant of any status. An employee of an archived company can then be employed
 /// elsewhere.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path), ("user_id" = UserId, Path)),
@@ -95,7 +95,7 @@ pub async fn remove_tenant_employee(
 
 /// Remove a role from an employee of a tenant.
 ///
-/// Works in a tenant of any status.
+/// Applies to a tenant of any status.
 #[utoipa::path(
     tag = "Tenants",
     params(("tenant_id" = CompanyId, Path), ("user_id" = UserId, Path), ("role_id" = RoleId, Path)),

@@ -37,10 +37,13 @@ fn assert_refused(answer: Answer, (status, code): (u16, &str)) {
 async fn former_admin(kind: &str) -> (Tenant, Client) {
     let tenant = create_tenant(kind).await;
     let (_remaining, former) = (tenant.admin().await, tenant.admin().await);
-    let lost = ["01", "06", "08", "10"]
-        [["Developer", "Agency", "Partner", "Platform"].iter().position(|one| *one == kind).unwrap()];
-    let path =
-        tenant.path(&format!("/employees/{}/roles/0198f000-0000-7000-8000-0000000000{lost}", former.id));
+    let admin_role = role(match kind {
+        "Developer" => 1,
+        "Agency" => 6,
+        "Partner" => 8,
+        _ => 10,
+    });
+    let path = tenant.path(&format!("/employees/{}/roles/{admin_role}", former.id));
     operator().delete(&path).await.expect(204);
     (tenant, former.client)
 }
