@@ -1,7 +1,7 @@
 //! Changes of employees of any company by administrators of the platform.
 
 use serde_json::{Value, json};
-use testkit::client::Answer;
+use testkit::client::Response;
 use uuid::Uuid;
 
 use crate::{
@@ -38,7 +38,7 @@ async fn administrator_creation_refuses_in_the_listed_order() {
     let employed = tenant.employee().await;
     tenant.partner().post(EMPLOYEES, json!({"Name": "x", "Email": taken})).await.expect(201);
     let limited = service().caller(&claims_with(None, &["identity.tenants.manage@platform"]));
-    let call = async |by: &testkit::client::Client, user: Option<Uuid>, address: &str| -> Answer {
+    let call = async |by: &testkit::client::Client, user: Option<Uuid>, address: &str| -> Response {
         let body = json!({"UserId": user, "Name": "x", "Email": address});
         by.post(&tenant.path("/administrators"), body).await
     };

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 use testkit::deployed::Deployed;
 use testkit::{database, eventually};
 use uuid::Uuid;
@@ -19,7 +19,7 @@ const REASON: &str = "marked-reason";
 const NUMBER: &str = "987654321012";
 
 /// Sends a request with this trace id.
-async fn call(by: &Client, trace: &str, method: Method, path: &str, body: &Value) -> Answer {
+async fn call(by: &Client, trace: &str, method: Method, path: &str, body: &Value) -> Response {
     let request = by.request(method, path).header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
     send(if body.is_null() { request } else { request.json(body) }).await
 }

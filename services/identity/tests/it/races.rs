@@ -2,7 +2,7 @@
 
 use futures_util::future::{join, join_all, join3};
 use serde_json::json;
-use testkit::client::Answer;
+use testkit::client::Response;
 use testkit::held::Held;
 
 use crate::{
@@ -77,7 +77,7 @@ async fn one_of_the_last_two_administrators_remains() {
         for other in &ways[at..] {
             let tenant = create_tenant("Developer").await;
             let (first, second) = (tenant.admin().await.id, tenant.admin().await.id);
-            let remove = async |way: &str, user| -> Answer {
+            let remove = async |way: &str, user| -> Response {
                 let (partner, path) = (tenant.partner(), employee_path(user));
                 match way {
                     "role" => remove_role(&partner, user, 1).await,
@@ -123,17 +123,17 @@ async fn grant_after_the_actors_loss_of_permission_is_refused() {
             _ => partner.post(&format!("{}/suspend", employee_path(loser.id)), json!({})).await,
         };
         let lock = format!("select from tenant where id = '{}' for update", tenant.0);
-        let held = Held::by(service(), &lock).await;
+        let held = Held::lock(service(), &lock).await;
         let second = async {
-            held.waiting(1, Held::ANY).await;
+            held.wait_for(1, Held::ANY).await;
             take_away().await
         };
         let third = async {
-            held.waiting(2, Held::ANY).await;
+            held.wait_for(2, Held::ANY).await;
             add_role(&loser.client, bob, 3).await
         };
         let release = async {
-            held.waiting(3, Held::ANY).await;
+            held.wait_for(3, Held::ANY).await;
             held.release().await;
         };
         let (early, lost, late, ()) = tokio::join!(add_role(&loser.client, bob, 2), second, third, release);

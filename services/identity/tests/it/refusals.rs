@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client, send};
+use testkit::client::{Client, Response, send};
 use uuid::Uuid;
 
 use crate::{
@@ -29,7 +29,7 @@ const LAST_ADMIN: (u16, &str) = (409, "IDENTITY_LAST_ADMIN");
 const ESCALATION: (u16, &str) = (403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
 
 #[track_caller]
-fn assert_refused(answer: Answer, (status, code): (u16, &str)) {
+fn assert_refused(answer: Response, (status, code): (u16, &str)) {
     answer.expect_problem(status, code);
 }
 
@@ -79,7 +79,7 @@ fn changes(tenant: Uuid, user: Uuid) -> Vec<(Method, String, Value)> {
     ]
 }
 
-async fn call(by: &Client, (method, path, body): &(Method, String, Value)) -> Answer {
+async fn call(by: &Client, (method, path, body): &(Method, String, Value)) -> Response {
     let request = by.request(method.clone(), path);
     send(if body.is_null() { request } else { request.json(body) }).await
 }

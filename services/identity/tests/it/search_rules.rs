@@ -2,7 +2,7 @@
 
 use form_urlencoded::Serializer;
 use serde_json::{Value, json};
-use testkit::client::Answer;
+use testkit::client::Response;
 use testkit::{guid, text};
 
 use crate::{TENANTS, Tenant, each, list, operator, service, tax_number};
@@ -31,7 +31,7 @@ fn tenant(created: &Value) -> Tenant {
 }
 
 /// Sends a request with these parameters, whose values it encodes.
-async fn call(route: &str, parameters: &[(&str, &str)]) -> Answer {
+async fn call(route: &str, parameters: &[(&str, &str)]) -> Response {
     let query = Serializer::new(String::new()).extend_pairs(parameters).finish();
     operator().get(&format!("{TENANTS}/{route}?{query}")).await
 }
