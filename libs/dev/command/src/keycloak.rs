@@ -12,7 +12,7 @@ use devkit::signals::Signals;
 use devkit::stack::Lock;
 
 /// Each service's walk over all that it offers, as everybody who might ask.
-const WALKS: &str = "every_operation_returns_the_status_of_the_table";
+const ACCESS_TABLE_TEST: &str = "every_operation_answers_each_caller_as_the_table_says";
 
 /// Run a real Keycloak with the realm of deploy/keycloak until Ctrl-C; needs Java 17 or later and Maven
 ///
@@ -63,8 +63,8 @@ impl Keycloak {
 /// One service after the other, since the keys that one changes are those of all.
 async fn walk(url: &str) -> anyhow::Result<ExitCode> {
     let mut test = tokio::process::Command::new(std::env::current_exe()?);
-    test.args(["test", "--at-once", "1", "--locked", "--test", "it", WALKS])
-        .env(keycloak::URL_VARIABLE, url)
+    test.args(["test", "--at-once", "1", "--locked", "--test", "it", ACCESS_TABLE_TEST])
+        .env(keycloak::URL, url)
         .stdin(Stdio::null());
     let status = test.kill_on_drop(true).status().await.context("the tests cannot be run")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

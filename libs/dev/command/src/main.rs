@@ -30,14 +30,14 @@ Examples:
   cargo dev test --kafka real                  test against a real Apache Kafka
   cargo dev chaos --seconds 60                 break everything under load, then check the books
   cargo dev chaos --events 1000000             again and again, until so many events were committed
-  cargo dev verify                             see that the areas agree, and their books add up
+  cargo dev verify                             see that the services agree, and their books add up
   cargo dev watch                              see each alert told, and end
   cargo dev trace                              draw what one request sets off, as a collector was told
   cargo dev bench --quick                      see how fast it is, and against what
   cargo dev cluster --load-with 'COMMAND'      roll and break it on a real Kubernetes
 
 DATABASE_URL and KAFKA_BROKERS, where set, name the PostgreSQL and the Kafka to use; otherwise the
-stack brings its own. AGENT_DATABASE_URL gives agent a database of its own, and so for each area.
+stack brings its own. AGENT_DATABASE_URL gives agent a database of its own, and so for each service.
 Variables of a service (`LOG=info`, say) are passed on to it. Everything that is kept lies in
 .dev/ and may be deleted while nothing runs.";
 

@@ -17,11 +17,11 @@ use devkit::stack::Lock;
 
 /// Test programs of the whole workspace that run at once. One waits for timers while another uses the processors; a third
 /// program would only slow all of them down on two processors.
-const AT_ONCE: u8 = 2;
+const CONCURRENCY: u8 = 2;
 /// As cargo does.
 const FAILED: u8 = 101;
 /// So many of the longest are named in the end.
-const LONGEST: usize = 5;
+const SLOWEST_COUNT: usize = 5;
 
 /// Run the tests with a database and brokers of their own
 ///
@@ -95,7 +95,7 @@ impl Test {
         let one_at_a_time = arguments.names_packages()
             || broker == Broker::Real
             || devkit::variable("KAFKA_BROKERS").is_some();
-        let at_once = self.at_once.unwrap_or(if one_at_a_time { 1 } else { AT_ONCE });
+        let at_once = self.at_once.unwrap_or(if one_at_a_time { 1 } else { CONCURRENCY });
         vec![broker; at_once.into()]
     }
 
@@ -103,7 +103,7 @@ impl Test {
     fn sum_up(&self, mut outcomes: Vec<Outcome>, built: Duration, took: Duration) -> bool {
         outcomes.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));
         let seconds = |outcome: &Outcome| format!("{} {} s", outcome.name, outcome.took.as_secs());
-        let longest: Vec<_> = outcomes.iter().take(LONGEST).map(seconds).collect();
+        let longest: Vec<_> = outcomes.iter().take(SLOWEST_COUNT).map(seconds).collect();
         println!(
             "\n{} s, of which {} s to build; longest: {}",
             took.as_secs(),

@@ -19,7 +19,7 @@ use devstack::running::Running;
 use devstack::up::Up;
 
 /// Markup, which has to arrive as the text that it is.
-const SAID: &str = "When can I see it? <b>Today</b>?";
+const MESSAGE: &str = "When can I see it? <b>Today</b>?";
 
 /// Click through the first page in Chromium: against the running stack, or one that it starts and stops
 ///
@@ -72,16 +72,16 @@ impl Browser {
 
     async fn play(&self, stack: &Stack, signals: &mut Signals) -> anyhow::Result<()> {
         let mut pilot = Pilot::start().await?;
-        let told = tokio::select! {
-            told = self.story(&pilot, stack) => told,
+        let played = tokio::select! {
+            played = self.story(&pilot, stack) => played,
             () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
         };
-        if told.is_err() {
+        if played.is_err() {
             // What it looked like then, for whoever has to find out.
             let _ = pilot.picture(&devkit::stack::dev("logs/browser.png")?).await;
         }
         let stopped = pilot.stop().await;
-        told.and(stopped)
+        played.and(stopped)
     }
 
     async fn story(&self, pilot: &Pilot, stack: &Stack) -> anyhow::Result<()> {
@@ -102,7 +102,7 @@ impl Browser {
         done(&format!("flat {number} is booked in both, and the event of it passes by"));
 
         pilot.to(&buyer).await?;
-        talk(pilot, &seller, &buyer).await?;
+        send_message(pilot, &seller, &buyer).await?;
         call(pilot, &seller, &buyer, self.media).await?;
 
         pilot.to(&seller).await?;
@@ -162,19 +162,19 @@ async fn book(pilot: &Pilot) -> anyhow::Result<String> {
 }
 
 /// Anna writes to Dmitri, in the chat that came last.
-async fn talk(pilot: &Pilot, seller: &pilot::Window, buyer: &pilot::Window) -> anyhow::Result<()> {
+async fn send_message(pilot: &Pilot, seller: &pilot::Window, buyer: &pilot::Window) -> anyhow::Result<()> {
     pilot.see("#chat nav button:first-child[data-chat]").await?;
     let chat = pilot.attribute("#chat nav button:first-child", "data-chat").await?;
     let chat = format!("[data-chat='{}']", chat.context("a chat without an id")?);
     pilot.click(&chat).await?;
     pilot.see(&format!("{chat}[aria-pressed='true']")).await?;
-    pilot.write("#chat input", SAID).await?;
+    pilot.write("#chat input", MESSAGE).await?;
     pilot.click("[data-action='send-message']").await?;
     pilot.see(".log .own p").await?;
     pilot.to(seller).await?;
     pilot.click(&chat).await?;
     pilot.see(".log .other p").await?;
-    ensure!(pilot.text(".log .other:last-child p").await? == SAID, "what was said is not what arrived");
+    ensure!(pilot.text(".log .other:last-child p").await? == MESSAGE, "what was said is not what arrived");
     done("what anna writes dmitri reads, markup as text");
     pilot.to(buyer).await
 }

@@ -27,7 +27,7 @@ use devstack::running::Running;
 use devstack::up::Up;
 
 /// How long something may take that happens after the call that causes it: an event, a detachment.
-const PATIENCE: Duration = Duration::from_secs(10);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Nobody waits a minute for a call that is not answered, where the stack is the story's own.
 const RING_SECONDS: u32 = 5;
@@ -81,17 +81,17 @@ impl Demo {
 /// Tells the whole story, and leaves the stack as it was, however far the story came.
 pub async fn play(stack: &Stack, signals: &mut Signals) -> anyhow::Result<()> {
     let (mut story, mut scene) = (Story::begin()?, Scene::of(stack).await?);
-    let told = tokio::select! {
-        told = chapters(&mut story, &mut scene) => told,
+    let played = tokio::select! {
+        played = chapters(&mut story, &mut scene) => played,
         () = signals.stop() => Err(interrupted()),
     };
     let tidied = tokio::select! {
         tidied = scene.tidy() => tidied,
         () = signals.stop() => Err(anyhow::anyhow!("interrupted while tidying up")),
     };
-    match (told, tidied) {
-        (Err(told), Err(tidied)) => bail!("{told:#}; and then: {tidied:#}"),
-        (told, tidied) => told.and(tidied)?,
+    match (played, tidied) {
+        (Err(played), Err(tidied)) => bail!("{played:#}; and then: {tidied:#}"),
+        (played, tidied) => played.and(tidied)?,
     }
     story.end()
 }
@@ -107,7 +107,7 @@ async fn chapters(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()
 }
 
 /// The next event that is so, which has its time to come.
-async fn heard(bus: &mut Follower, is: impl Fn(&Record) -> bool) -> anyhow::Result<Record> {
+async fn next_event(bus: &mut Follower, is: impl Fn(&Record) -> bool) -> anyhow::Result<Record> {
     let next = async {
         loop {
             let record = bus.next().await?;
@@ -116,8 +116,8 @@ async fn heard(bus: &mut Follower, is: impl Fn(&Record) -> bool) -> anyhow::Resu
             }
         }
     };
-    let record = tokio::time::timeout(PATIENCE, next).await;
-    let record = record.with_context(|| format!("no event came within {} s", PATIENCE.as_secs()))??;
+    let record = tokio::time::timeout(EVENT_TIMEOUT, next).await;
+    let record = record.with_context(|| format!("no event came within {} s", EVENT_TIMEOUT.as_secs()))??;
     devkit::say(&format!("    {}  key {}", record.topic, record.key));
     Ok(record)
 }

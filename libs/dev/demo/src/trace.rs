@@ -25,7 +25,7 @@ use devkit::postgres::Cluster;
 use devkit::progress::Step;
 use devkit::signals::Signals;
 use devkit::stack::{self, Stack};
-use devstack::plant::building::Flats;
+use devstack::fixtures::building::Flats;
 use devstack::running::Running;
 use devstack::up::Up;
 
@@ -34,17 +34,17 @@ const FLAT: u32 = 12;
 /// How the root of the trace ends.
 const ROOT: &str = "/override-status";
 /// Those that have to hear of it.
-const LISTENERS: [&str; 4] = ["chessboard", "selections", "messenger", "agent"];
-const PATIENCE: Duration = Duration::from_secs(30);
+const CONSUMERS: [&str; 4] = ["chessboard", "selections", "messenger", "agent"];
+const TRACE_TIMEOUT: Duration = Duration::from_secs(30);
 /// When for so long nothing has come, nothing comes any more.
-const QUIET: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(100);
+const QUIET_PERIOD: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Draw the trace of an override, from the edge to the last who hears of it
 ///
-/// In a stack of its own, with a process for each role of each area, all of which export their spans to a real OpenTelemetry
+/// In a stack of its own, with a process for each role of each service, all of which export their spans to a real OpenTelemetry
 /// Collector: it is built once from its Go modules (minutes; needs Go) and lies in .dev/collector. A deal in Sale is overridden to
-/// Cancelled; what the collector was told of that request becomes a picture. Exits with 1 where an area that has to hear of it is not in its trace.
+/// Cancelled; what the collector was told of that request becomes a picture. Exits with 1 where a service that has to hear of it is not in its trace.
 #[derive(Args)]
 pub struct Trace {
     /// Where the picture is written
@@ -89,14 +89,14 @@ impl Trace {
         };
         let stack = running.start(&options).await?;
         // What comes before its time is not wanted.
-        let told = Collector::start();
-        *otel = Some(Otel::start(&program, port, &told.url()).await?);
+        let received = Collector::start();
+        *otel = Some(Otel::start(&program, port, &received.url()).await?);
 
         let step = Step::start("override");
-        let spans = seen(&told, play(&stack)).await?;
+        let spans = seen(&received, play(&stack)).await?;
         let picture = Picture::of(spans);
-        for listener in LISTENERS {
-            ensure!(picture.has(listener), "{listener} is not in the trace");
+        for consumer in CONSUMERS {
+            ensure!(picture.has(consumer), "{consumer} is not in the trace");
         }
         let file = stack::root().join(&self.picture);
         std::fs::write(&file, picture.to_string()).with_context(|| file.display().to_string())?;
@@ -107,14 +107,14 @@ impl Trace {
 
 /// Plays, and answers the spans of the override's trace once no more of them come.
 async fn seen(
-    told: &Collector,
+    received: &Collector,
     played: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<Vec<Bar>> {
     played.await?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TRACE_TIMEOUT;
     let (mut bars, mut since) = (Vec::new(), Instant::now());
     loop {
-        let all: Vec<_> = told.by_service().collect();
+        let all: Vec<_> = received.by_service().collect();
         let roots =
             all.iter().filter(|(_, span)| span.name.starts_with("POST ") && span.name.ends_with(ROOT));
         let root = roots.max_by_key(|(_, span)| span.start_time_unix_nano);
@@ -124,13 +124,13 @@ async fn seen(
         if now.len() != bars.len() {
             (bars, since) = (now, Instant::now());
         }
-        if !bars.is_empty() && since.elapsed() > QUIET {
+        if !bars.is_empty() && since.elapsed() > QUIET_PERIOD {
             return Ok(bars);
         }
         if Instant::now() > deadline {
             bail!("the collector was told of {} spans, and there is no end to them", bars.len());
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -159,7 +159,7 @@ async fn play(stack: &Stack) -> anyhow::Result<()> {
     let sale = json!({"TargetStatus": "Sale", "Comment": "Both sides have signed"});
     ask(Method::POST, &override_status, &PAVEL, sale).await?;
     // Others have heard of all that by then, so that the picture shows the last override alone.
-    sleep(QUIET).await;
+    sleep(QUIET_PERIOD).await;
     let cancelled = json!({"TargetStatus": "Cancelled", "Comment": "The bank has refused the mortgage"});
     ask(Method::POST, &override_status, &PAVEL, cancelled).await?;
     Ok(())

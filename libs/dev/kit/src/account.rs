@@ -53,10 +53,10 @@ impl Account {
     pub fn folder(self, name: &str) -> anyhow::Result<PathBuf> {
         let inside = stack::dev(name)?;
         if let Ok(outside) = std::fs::read_link(&inside) {
-            self.own(&outside)?;
+            self.claim(&outside)?;
             return Ok(outside);
         }
-        self.own(&inside)?;
+        self.claim(&inside)?;
         let enters = self.0.map_or(Ok(true), |(user, group)| may_enter(&inside, user, group))?;
         if enters {
             return Ok(inside);
@@ -64,14 +64,14 @@ impl Account {
         let mut hash = DefaultHasher::new();
         stack::root().hash(&mut hash);
         let outside = PathBuf::from(format!("/var/tmp/cargo-dev-{:016x}-{name}", hash.finish()));
-        self.own(&outside)?;
+        self.claim(&outside)?;
         std::fs::remove_dir(&inside)?;
         std::os::unix::fs::symlink(&outside, &inside)?;
         Ok(outside)
     }
 
     /// Makes the folder, or takes it when it is the account's already: others may write to /var/tmp.
-    fn own(self, folder: &Path) -> anyhow::Result<()> {
+    fn claim(self, folder: &Path) -> anyhow::Result<()> {
         let made = DirBuilder::new().mode(0o700).create(folder);
         if made.as_ref().is_err_and(|error| error.kind() != std::io::ErrorKind::AlreadyExists) {
             return made.with_context(|| format!("cannot create {}", folder.display()));
@@ -81,11 +81,11 @@ impl Account {
             let ours = found.is_dir() && (found.uid() == user || found.uid() == 0);
             ensure!(ours, "{} belongs to somebody else", folder.display());
         }
-        self.give(folder)
+        self.chown(folder)
     }
 
     /// Makes the account the owner of what this process has written for it.
-    pub fn give(self, path: &Path) -> anyhow::Result<()> {
+    pub fn chown(self, path: &Path) -> anyhow::Result<()> {
         if let Some((user, group)) = self.0 {
             std::os::unix::fs::chown(path, Some(user), Some(group))?;
         }
@@ -117,7 +117,7 @@ mod tests {
     use super::may_enter;
 
     #[test]
-    fn a_folder_below_a_private_one_is_closed_to_other_accounts() {
+    fn folder_below_a_private_folder_is_closed_to_other_accounts() {
         let private = std::env::temp_dir().join(format!("account-{}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&private).unwrap();
         let inside = private.join("inside");

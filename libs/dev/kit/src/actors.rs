@@ -153,7 +153,7 @@ impl Actor {
     }
 
     /// What they may do, for people to read.
-    pub fn may(&self) -> String {
+    pub fn permissions_text(&self) -> String {
         match self.rights {
             Rights::Own(permissions) => permissions.join(", "),
             Rights::Role(code) => code.to_owned(),

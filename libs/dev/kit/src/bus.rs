@@ -17,7 +17,7 @@ pub enum Kind {
     Kafka,
 }
 
-/// A broker that has the topics of every area.
+/// A broker that has the topics of every service.
 pub enum Bus {
     External(String),
     Embedded(EmbeddedBroker),

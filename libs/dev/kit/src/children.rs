@@ -12,7 +12,7 @@ use tokio::process::Command;
 use crate::stack;
 
 /// A service finishes within 30 s; past that it is killed.
-const DEADLINE: Duration = Duration::from_secs(35);
+const STOP_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// A process of the stack, logging to `.dev/logs/<name>.log`.
 pub struct Child {
@@ -43,7 +43,7 @@ impl Child {
         let mut child = Self::spawn(name, command)?;
         let status = child.process.wait().await;
         std::fs::remove_file(records()?.join(name))?;
-        ensure!(status?.success(), "{}", last_words(name));
+        ensure!(status?.success(), "{}", last_line(name));
         Ok(())
     }
 
@@ -67,7 +67,7 @@ impl Child {
     fn ended_with(&self, status: ExitStatus) -> anyhow::Error {
         // One that ended by itself has said why; one that was killed has not.
         match status.code() {
-            Some(_) => anyhow::anyhow!("{} ended ({status}): {}", self.name, last_words(&self.name)),
+            Some(_) => anyhow::anyhow!("{} ended ({status}): {}", self.name, last_line(&self.name)),
             None => anyhow::anyhow!("{} ended ({status})", self.name),
         }
     }
@@ -87,7 +87,7 @@ impl Child {
         if let Some(id) = self.process.id() {
             terminate(id);
         }
-        if tokio::time::timeout(DEADLINE, self.process.wait()).await.is_err() {
+        if tokio::time::timeout(STOP_TIMEOUT, self.process.wait()).await.is_err() {
             self.process.kill().await?;
         }
         stack::remove(&records()?.join(&self.name))
@@ -101,7 +101,7 @@ fn log(name: &str) -> anyhow::Result<PathBuf> {
     Ok(folder.join(format!("{name}.log")))
 }
 
-fn last_words(name: &str) -> String {
+fn last_line(name: &str) -> String {
     let text = log(name).ok().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
     let line = text.lines().rev().find(|line| !line.trim().is_empty());
     line.map_or_else(|| format!("see .dev/logs/{name}.log"), str::to_owned)
@@ -128,8 +128,8 @@ pub fn end_group(leader: u32) {
 }
 
 /// Waits until a process is gone; says whether it went in time.
-pub async fn gone(process: u32) -> bool {
-    let deadline = tokio::time::Instant::now() + DEADLINE + DEADLINE;
+pub async fn wait_until_gone(process: u32) -> bool {
+    let deadline = tokio::time::Instant::now() + STOP_TIMEOUT + STOP_TIMEOUT;
     while command_line(process).await.is_some() {
         if tokio::time::Instant::now() > deadline {
             return false;
@@ -150,7 +150,7 @@ pub async fn stop_left_behind() -> anyhow::Result<Vec<String>> {
             && command_line(id).await.is_some_and(|command| command.contains(program))
         {
             terminate(id);
-            ensure!(gone(id).await, "process {id} ({program}) does not stop");
+            ensure!(wait_until_gone(id).await, "process {id} ({program}) does not stop");
             stopped.push(entry.file_name().to_string_lossy().into_owned());
         }
         std::fs::remove_file(entry.path())?;

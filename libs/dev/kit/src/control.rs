@@ -17,8 +17,8 @@ use crate::stack::Stack;
 #[derive(Args)]
 pub struct Stop {
     /// The service's name
-    #[arg(value_name = "AREA", value_parser = names())]
-    area: String,
+    #[arg(value_name = "SERVICE", value_parser = names())]
+    service: String,
 }
 
 /// Start a service that was stopped, on the ports that it had
@@ -28,8 +28,8 @@ pub struct Stop {
 #[derive(Args)]
 pub struct Start {
     /// The service's name
-    #[arg(value_name = "AREA", value_parser = names())]
-    area: String,
+    #[arg(value_name = "SERVICE", value_parser = names())]
+    service: String,
 }
 
 fn names() -> PossibleValuesParser {
@@ -38,17 +38,17 @@ fn names() -> PossibleValuesParser {
 
 impl Stop {
     pub async fn run(self) -> anyhow::Result<()> {
-        told(Request::Stop(self.area)).await
+        send(Request::Stop(self.service)).await
     }
 }
 
 impl Start {
     pub async fn run(self) -> anyhow::Result<()> {
-        told(Request::Start(self.area)).await
+        send(Request::Start(self.service)).await
     }
 }
 
-async fn told(request: Request) -> anyhow::Result<()> {
+async fn send(request: Request) -> anyhow::Result<()> {
     Stack::running()?;
     crate::say(&ask(&request).await?);
     Ok(())

@@ -29,7 +29,7 @@ mod tests {
     use super::replaced;
 
     #[test]
-    fn a_section_is_written_in_its_place_and_the_rest_is_kept() {
+    fn section_is_replaced_and_the_rest_is_kept() {
         let first = replaced("# Performance\n", "bench", "messaging", "1\n");
         assert_eq!(
             first,

@@ -13,7 +13,10 @@ pub async fn run() -> anyhow::Result<()> {
         if let Some(process) = Lock::holder(command)? {
             found = true;
             children::terminate(process);
-            ensure!(children::gone(process).await, "`cargo dev {command}` (process {process}) does not stop");
+            ensure!(
+                children::wait_until_gone(process).await,
+                "`cargo dev {command}` (process {process}) does not stop"
+            );
             crate::say(&format!("stopped `cargo dev {command}` (process {process})"));
         }
     }

@@ -19,9 +19,9 @@ use time::format_description::well_known::Rfc3339;
 use crate::stack::Stack;
 
 /// How long the broker may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often to look for topics that have appeared.
-const REFRESH: Duration = Duration::from_secs(2);
+const TOPIC_REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Follow the bus of the running stack: key, type, sequence, headers, payload
 #[derive(Args)]
@@ -131,7 +131,7 @@ impl Record {
 pub struct Follower {
     consumer: StreamConsumer,
     /// Asks for metadata and offsets without disturbing the reading.
-    scout: BaseConsumer,
+    metadata_client: BaseConsumer,
     wanted: Vec<String>,
     known: BTreeSet<String>,
 }
@@ -145,26 +145,26 @@ impl Follower {
             .set("group.id", "devstack")
             .set("enable.auto.commit", "false");
         config.set("fetch.wait.max.ms", "50");
-        let (consumer, scout) = (config.create()?, config.create()?);
-        let mut follower = Self { consumer, scout, wanted, known: BTreeSet::new() };
-        follower.look(from_start).with_context(|| format!("the broker at {brokers}"))?;
+        let (consumer, metadata_client) = (config.create()?, config.create()?);
+        let mut follower = Self { consumer, metadata_client, wanted, known: BTreeSet::new() };
+        follower.add_topics(from_start).with_context(|| format!("the broker at {brokers}"))?;
         Ok(follower)
     }
 
     pub async fn next(&mut self) -> anyhow::Result<Record> {
         loop {
-            match tokio::time::timeout(REFRESH, self.consumer.recv()).await {
+            match tokio::time::timeout(TOPIC_REFRESH_INTERVAL, self.consumer.recv()).await {
                 Ok(message) => return Ok(Record::of(&message?)),
                 // A topic that has appeared since then is read from its start: nothing of it is old.
-                Err(_) => self.look(true)?,
+                Err(_) => self.add_topics(true)?,
             }
         }
     }
 
     /// Adds the topics that are not followed yet. Offsets are resolved now, not when reading begins.
-    fn look(&mut self, from_start: bool) -> anyhow::Result<()> {
+    fn add_topics(&mut self, from_start: bool) -> anyhow::Result<()> {
         tokio::task::block_in_place(|| {
-            let metadata = self.scout.fetch_metadata(None, PATIENCE)?;
+            let metadata = self.metadata_client.fetch_metadata(None, BROKER_TIMEOUT)?;
             let mut new = TopicPartitionList::new();
             for topic in metadata.topics() {
                 let name = topic.name();
@@ -177,7 +177,8 @@ impl Follower {
                     continue;
                 }
                 for partition in topic.partitions() {
-                    let (first, end) = self.scout.fetch_watermarks(name, partition.id(), PATIENCE)?;
+                    let (first, end) =
+                        self.metadata_client.fetch_watermarks(name, partition.id(), BROKER_TIMEOUT)?;
                     new.add_partition_offset(
                         name,
                         partition.id(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// A connection is kept so long while nobody uses it: less than any server here keeps it.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client that follows no redirects and gives up on what does not listen; an answer may take its
 /// time, since bodies are streamed through.
@@ -12,7 +12,7 @@ pub fn client() -> anyhow::Result<reqwest::Client> {
 }
 
 /// One that makes a new connection for each request.
-pub fn without_keeping() -> anyhow::Result<reqwest::Client> {
+pub fn without_keep_alive() -> anyhow::Result<reqwest::Client> {
     Ok(builder().pool_max_idle_per_host(0).build()?)
 }
 
@@ -24,7 +24,7 @@ fn builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
-        .pool_idle_timeout(IDLE)
+        .pool_idle_timeout(IDLE_TIMEOUT)
         .connect_timeout(Duration::from_secs(2))
         .read_timeout(Duration::from_mins(1))
 }

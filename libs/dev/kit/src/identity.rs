@@ -14,7 +14,7 @@ use crate::stack::Stack;
 /// As whom it is asked.
 const ISSUER: &str = "issuer";
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An issuer that asks identity before it signs.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ pub struct Identity {
 /// What goes into a token.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Answer {
+struct ClaimsResponse {
     company_id: Option<Uuid>,
     permissions: Vec<String>,
 }
@@ -48,10 +48,10 @@ impl Identity {
     pub async fn claims(&self, user: Uuid) -> anyhow::Result<Claims> {
         let machine = self.issuer.token(&Claims::client(ISSUER))?;
         let url = format!("{}/api/v1/internal/users/{user}/claims", self.url);
-        let answer = self.client.get(url).bearer_auth(machine).timeout(PATIENCE).send().await;
+        let answer = self.client.get(url).bearer_auth(machine).timeout(RESPONSE_TIMEOUT).send().await;
         let answer = answer.context("identity does not answer; `--user` with `--permission` needs none")?;
         ensure!(answer.status().is_success(), "identity answers {}", answer.status());
-        let Answer { company_id, permissions } = answer.json().await?;
+        let ClaimsResponse { company_id, permissions } = answer.json().await?;
         Ok(Claims { company_id, permissions, ..Claims::user(user) })
     }
 

@@ -18,11 +18,11 @@ use crate::progress::Step;
 /// LiveKit's own development pair, and its usual port.
 const KEY: &str = "devkey";
 const SECRET: &str = "secret";
-const CLIENTS: &str = "ws://127.0.0.1:7880";
-const API: &str = "http://127.0.0.1:7880";
+const CLIENT_URL: &str = "ws://127.0.0.1:7880";
+const API_URL: &str = "http://127.0.0.1:7880";
 
 /// How long it may take until it answers.
-const PATIENCE: Duration = Duration::from_secs(20);
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Bring LiveKit's server and a client of it, and say whether they could run here; needs Go
 ///
@@ -51,8 +51,8 @@ pub async fn browser_client() -> Option<Vec<u8>> {
 pub fn settings(runs: bool) -> Settings {
     let probe = if runs { "10" } else { "0" };
     let settings = [
-        ("LIVEKIT_URL", CLIENTS),
-        ("LIVEKIT_API_URL", API),
+        ("LIVEKIT_URL", CLIENT_URL),
+        ("LIVEKIT_API_URL", API_URL),
         ("LIVEKIT_API_KEY", KEY),
         ("LIVEKIT_API_SECRET", SECRET),
         ("MESSENGER_MEDIA_PROBE_SECONDS", probe),
@@ -65,7 +65,7 @@ pub struct LiveKit(Child);
 
 impl LiveKit {
     /// Where clients find it.
-    pub const URL: &'static str = CLIENTS;
+    pub const URL: &'static str = CLIENT_URL;
 
     /// Starts one whose webhooks go to the stack at `base_url`.
     pub async fn start(base_url: &str, step: &Step) -> anyhow::Result<Self> {
@@ -104,9 +104,9 @@ impl LiveKit {
 }
 
 async fn answers() -> anyhow::Result<()> {
-    let (client, deadline) = (http::client()?, Instant::now() + PATIENCE);
-    while !client.get(API).send().await.is_ok_and(|answer| answer.status().is_success()) {
-        ensure!(Instant::now() < deadline, "it does not answer at {API}");
+    let (client, deadline) = (http::client()?, Instant::now() + STARTUP_TIMEOUT);
+    while !client.get(API_URL).send().await.is_ok_and(|answer| answer.status().is_success()) {
+        ensure!(Instant::now() < deadline, "it does not answer at {API_URL}");
         sleep(Duration::from_millis(100)).await;
     }
     Ok(())

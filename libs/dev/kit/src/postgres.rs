@@ -20,17 +20,17 @@ use crate::progress::Step;
 use crate::stack;
 
 /// The database, and the role that owns it.
-const NAME: &str = "platform";
+const DATABASE: &str = "platform";
 /// How long an answer of a database may take while the stack starts.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// What a cluster may forget that lives no longer than a test run.
-const FOR_TESTS: &str =
+const TEST_SETTINGS: &str =
     "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nshared_buffers = 256MB\n";
 /// Who may come in where others than this machine can, too.
-const FROM_ELSEWHERE: &str =
+const REMOTE_HBA: &str =
     "local all all trust\nhost all all 127.0.0.1/32 password\nhost all all all scram-sha-256\n";
 /// For the pools of all processes of all services at once; and tests are many.
-const CONNECTIONS: u32 = 500;
+const MAX_CONNECTIONS: u32 = 500;
 
 /// A private cluster, running or not.
 pub struct Cluster {
@@ -38,14 +38,14 @@ pub struct Cluster {
     folder: PathBuf,
     tools: Tools,
     account: Account,
-    kept: Kept,
+    saved: SavedState,
     /// Where it listens beside loopback.
-    also_at: Option<IpAddr>,
+    extra_address: Option<IpAddr>,
 }
 
 /// What a cluster must remember from one start to the next.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct SavedState {
     port: u16,
     password: String,
 }
@@ -60,7 +60,7 @@ impl Cluster {
     /// The cluster of `cargo dev chaos`, which is crashed and must forget nothing.
     pub const CHAOS: &'static str = "postgres-chaos";
     /// The cluster of `cargo dev watch`, which is crashed, too.
-    pub const WATCH: &'static str = "postgres-watch";
+    pub const ALERT_DRILL: &'static str = "postgres-watch";
     /// The cluster of `cargo dev trace`, which begins anew each time.
     pub const TRACE: &'static str = "postgres-trace";
     /// The cluster of `cargo dev bench`, as durable as that of the stack.
@@ -70,7 +70,7 @@ impl Cluster {
 
     /// Finds the programs and the data, making both where they are missing.
     pub async fn prepare(name: &'static str, fresh: bool, step: &Step) -> anyhow::Result<Self> {
-        let data = place(name)?.join("data");
+        let data = folder_of(name)?.join("data");
         if fresh && data.exists() {
             // What cannot be found any more cannot be stopped, and need not keep its data.
             if let Ok(Some(before)) = Self::find(name).await {
@@ -83,18 +83,18 @@ impl Cluster {
         // Asked only now: an installation brings the user `postgres`.
         let account = Account::find(&data)?;
         let folder = account.folder(name)?;
-        let kept = match written_by {
-            Some(_) => Kept::load(name)?,
+        let saved = match written_by {
+            Some(_) => SavedState::load(name)?,
             None => create(name, &folder, &tools, account, step).await?,
         };
-        let cluster = Self { name, folder, tools, account, kept, also_at: None };
-        cluster.matches()?;
+        let cluster = Self { name, folder, tools, account, saved, extra_address: None };
+        cluster.ensure_version()?;
         Ok(cluster)
     }
 
     /// The cluster if its data is there.
     pub async fn find(name: &'static str) -> anyhow::Result<Option<Self>> {
-        let folder = place(name)?;
+        let folder = folder_of(name)?;
         let Some(written_by) = data_version(&folder.join("data")) else {
             return Ok(None);
         };
@@ -102,44 +102,45 @@ impl Cluster {
             return Ok(None);
         };
         let account = Account::find(&folder.join("data"))?;
-        let kept = Kept::load(name)?;
-        Ok(Some(Self { name, folder, tools, account, kept, also_at: None }))
+        let saved = SavedState::load(name)?;
+        Ok(Some(Self { name, folder, tools, account, saved, extra_address: None }))
     }
 
     /// Starts it, unless it still runs, and makes the database where it is missing.
     pub async fn start(&mut self, step: &Step) -> anyhow::Result<()> {
         if let Some(port) = self.running_port().await? {
-            self.kept.port = port;
+            self.saved.port = port;
         } else {
-            if std::net::TcpListener::bind(("127.0.0.1", self.kept.port)).is_err() {
-                self.kept.port = ports::free()?;
-                self.kept.save(self.name)?;
+            if std::net::TcpListener::bind(("127.0.0.1", self.saved.port)).is_err() {
+                self.saved.port = ports::free()?;
+                self.saved.save(self.name)?;
             }
-            step.note(format!("starting on port {}", self.kept.port));
+            step.note(format!("starting on port {}", self.saved.port));
             self.configure()?;
             self.launch()?;
         }
         let server = connect(&self.url_of("postgres")).await.context("the private PostgreSQL cluster")?;
-        let found = server.client.query_opt("select 1 from pg_database where datname = $1", &[&NAME]).await?;
+        let found =
+            server.client.query_opt("select 1 from pg_database where datname = $1", &[&DATABASE]).await?;
         if found.is_none() {
-            server.client.batch_execute(&format!("create database {NAME}")).await?;
+            server.client.batch_execute(&format!("create database {DATABASE}")).await?;
         }
         Ok(())
     }
 
     /// Listens at this address of the machine, too, from the next start on; who comes from there has a password.
     pub fn listen_at(&mut self, address: IpAddr) {
-        self.also_at = Some(address);
+        self.extra_address = Some(address);
     }
 
     pub fn port(&self) -> u16 {
-        self.kept.port
+        self.saved.port
     }
 
     /// Where a role with this password finds the database from there.
     pub fn url_at(&self, address: IpAddr, role: &str, password: &str) -> String {
-        let place = SocketAddr::new(address, self.kept.port);
-        format!("postgres://{role}:{password}@{place}/{NAME}")
+        let socket = SocketAddr::new(address, self.saved.port);
+        format!("postgres://{role}:{password}@{socket}/{DATABASE}")
     }
 
     /// Stops it if it runs, without waiting for connections to be closed; says whether it ran.
@@ -162,7 +163,7 @@ impl Cluster {
     }
 
     pub fn url(&self) -> String {
-        self.url_of(NAME)
+        self.url_of(DATABASE)
     }
 
     /// A program that came with the server.
@@ -179,20 +180,20 @@ impl Cluster {
         format!(
             "PostgreSQL {} on port {}, data in {}",
             self.tools.major,
-            self.kept.port,
+            self.saved.port,
             self.data().display()
         )
     }
 
     fn url_of(&self, database: &str) -> String {
-        format!("postgres://{NAME}:{}@127.0.0.1:{}/{database}", self.kept.password, self.kept.port)
+        format!("postgres://{DATABASE}:{}@127.0.0.1:{}/{database}", self.saved.password, self.saved.port)
     }
 
     fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    fn matches(&self) -> anyhow::Result<()> {
+    fn ensure_version(&self) -> anyhow::Result<()> {
         let (found, needed) = (self.tools.major, data_version(&self.data()).unwrap_or(self.tools.major));
         ensure!(
             found == needed,
@@ -238,24 +239,24 @@ impl Cluster {
         let socket = self.folder.to_string_lossy().replace('\'', "''");
         // A socket's path has room for 107 bytes; TCP does without one.
         let socket = if socket.len() < 80 { socket } else { String::new() };
-        let also_at = self.also_at.map(|address| format!(",{address}")).unwrap_or_default();
+        let extra_address = self.extra_address.map(|address| format!(",{address}")).unwrap_or_default();
         let mut settings = format!(
-            "port = {}\nlisten_addresses = '127.0.0.1{also_at}'\nunix_socket_directories = '{socket}'\nunix_socket_permissions = 0700\n\
-            max_connections = {CONNECTIONS}\n",
-            self.kept.port
+            "port = {}\nlisten_addresses = '127.0.0.1{extra_address}'\nunix_socket_directories = '{socket}'\nunix_socket_permissions = 0700\n\
+            max_connections = {MAX_CONNECTIONS}\n",
+            self.saved.port
         );
-        if self.also_at.is_some() {
+        if self.extra_address.is_some() {
             let path = self.data().join("devstack-hba.conf");
-            std::fs::write(&path, FROM_ELSEWHERE)?;
-            self.account.give(&path)?;
+            std::fs::write(&path, REMOTE_HBA)?;
+            self.account.chown(&path)?;
             writeln!(settings, "hba_file = '{}'", path.to_string_lossy().replace('\'', "''"))?;
         }
         if self.name == Self::TESTS {
-            settings.push_str(FOR_TESTS);
+            settings.push_str(TEST_SETTINGS);
         }
         let path = self.data().join("devstack.conf");
         std::fs::write(&path, settings)?;
-        self.account.give(&path)
+        self.account.chown(&path)
     }
 
     /// Blocks, so that Ctrl-C cannot come between the start and the knowledge of it.
@@ -274,7 +275,7 @@ impl Cluster {
     }
 }
 
-impl Kept {
+impl SavedState {
     fn path(name: &str) -> anyhow::Result<PathBuf> {
         stack::dev(&format!("{name}.json"))
     }
@@ -298,7 +299,7 @@ async fn create(
     tools: &Tools,
     account: Account,
     step: &Step,
-) -> anyhow::Result<Kept> {
+) -> anyhow::Result<SavedState> {
     step.note(format!("creating a PostgreSQL {} cluster", tools.major));
     let (new, password_file) = (folder.join("data.new"), folder.join("password"));
     // Half made before; or outside of the clone still, while `.dev/` was deleted.
@@ -307,15 +308,15 @@ async fn create(
             std::fs::remove_dir_all(old)?;
         }
     }
-    let kept = Kept { port: ports::free()?, password: crate::random_hex() };
-    kept.save(name)?;
-    stack::write_private(&password_file, kept.password.as_bytes())?;
-    account.give(&password_file)?;
+    let saved = SavedState { port: ports::free()?, password: crate::random_hex() };
+    saved.save(name)?;
+    stack::write_private(&password_file, saved.password.as_bytes())?;
+    account.chown(&password_file)?;
     let locale = if cfg!(target_os = "macos") { "en_US.UTF-8" } else { "C.UTF-8" };
     let mut initdb = account.command(&tools.path("initdb"), folder);
     // The password crosses loopback only. With SCRAM, each connection of a test costs 4,096 rounds of a hash, even where the
     // client sends the password itself.
-    initdb.args(["--auth-local=trust", "--auth-host=md5", "--encoding=UTF8", "--username", NAME]);
+    initdb.args(["--auth-local=trust", "--auth-host=md5", "--encoding=UTF8", "--username", DATABASE]);
     initdb.arg(format!("--locale={locale}")).arg("--pwfile").arg(&password_file).arg("--pgdata").arg(&new);
     let output = initdb.output().await.context("initdb cannot be run")?;
     std::fs::remove_file(&password_file)?;
@@ -328,11 +329,11 @@ async fn create(
     let defaults = std::fs::read_to_string(&settings)?;
     std::fs::write(&settings, defaults + "\ninclude 'devstack.conf'\n")?;
     std::fs::rename(&new, folder.join("data"))?;
-    Ok(kept)
+    Ok(saved)
 }
 
 /// Where a cluster lies; `.dev/<name>` may be a link to elsewhere.
-fn place(name: &str) -> anyhow::Result<PathBuf> {
+fn folder_of(name: &str) -> anyhow::Result<PathBuf> {
     let inside = stack::dev(name)?;
     Ok(std::fs::read_link(&inside).unwrap_or(inside))
 }
@@ -356,7 +357,7 @@ pub struct Connection {
 /// # Errors
 /// In one line why the database refuses.
 pub async fn connect(url: &str) -> anyhow::Result<Connection> {
-    let connecting = tokio::time::timeout(PATIENCE, tokio_postgres::connect(url, NoTls)).await;
+    let connecting = tokio::time::timeout(CONNECT_TIMEOUT, tokio_postgres::connect(url, NoTls)).await;
     let (client, connection) = connecting.context("no answer")??;
     let mut driver = JoinSet::new();
     driver.spawn(async {

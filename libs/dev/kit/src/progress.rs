@@ -6,7 +6,7 @@ use std::time::Instant;
 use console::{Term, style};
 
 /// Width of a step's name, so that the details stand in one column.
-const NAME: usize = 12;
+const NAME_WIDTH: usize = 12;
 
 /// A step that is under way. Dropped before it is done, it leaves no trace: the error has the word.
 pub struct Step {
@@ -27,10 +27,10 @@ impl Step {
         if !self.term.is_term() {
             return;
         }
-        let width = usize::from(self.term.size().1).saturating_sub(NAME + 4);
+        let width = usize::from(self.term.size().1).saturating_sub(NAME_WIDTH + 4);
         let text = console::truncate_str(text.to_string().trim(), width, "…").into_owned();
         self.write(&format!(
-            "{} {:<NAME$} {}",
+            "{} {:<NAME_WIDTH$} {}",
             style("·").cyan().for_stderr(),
             self.name,
             style(text).dim().for_stderr()
@@ -41,7 +41,11 @@ impl Step {
         let took = self.started.elapsed().as_secs_f32();
         let took = if took < 0.1 { String::new() } else { format!(" ({took:.1} s)") };
         let tick = style("✓").green().for_stderr();
-        self.write(&format!("{tick} {:<NAME$} {detail}{}\n", self.name, style(took).dim().for_stderr()));
+        self.write(&format!(
+            "{tick} {:<NAME_WIDTH$} {detail}{}\n",
+            self.name,
+            style(took).dim().for_stderr()
+        ));
     }
 
     /// Progress that cannot be shown is no reason to fail.

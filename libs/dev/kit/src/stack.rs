@@ -146,7 +146,7 @@ impl Lock {
 }
 
 /// A free loopback port, of all that are free the one that was given out under this name before.
-pub fn listen_again(name: &str) -> anyhow::Result<TcpListener> {
+pub fn listen_on_previous_port(name: &str) -> anyhow::Result<TcpListener> {
     let path = dev(&format!("{name}.port"))?;
     let before = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u16>().ok());
     let listener = match before.map(|port| TcpListener::bind(("127.0.0.1", port))) {

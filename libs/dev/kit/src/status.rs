@@ -18,7 +18,7 @@ pub fn summary(stack: &Stack, broker: &str) -> String {
     if let Some(livekit) = &stack.livekit_url {
         places.add_row(["LiveKit", livekit]);
     }
-    let mut services = crate::table(["area", "state", "API page", "public", "internal", "admin"]);
+    let mut services = crate::table(["service", "state", "API page", "public", "internal", "admin"]);
     for (name, urls) in &stack.services {
         let state = match urls.state {
             State::Running => Cell::new("running").fg(Color::Green),
@@ -33,7 +33,7 @@ pub fn summary(stack: &Stack, broker: &str) -> String {
     format!(
         "\n{title}\n{}\n\n{services}\n\n{}\n\n{next}\n\
          \x20 cargo dev demo                   a story over HTTP and Kafka, step by step\n\
-         \x20 cargo dev events --from-start    what the areas tell each other\n\
+         \x20 cargo dev events --from-start    what the services tell each other\n\
          \x20 cargo dev stop selections        how the others do without it; `start` brings it back\n\
          \x20 curl -H \"Authorization: Bearer $(cargo dev token anna)\" {}/api/v1/selections\n",
         places.trim_fmt().trim_start_matches('\n'),

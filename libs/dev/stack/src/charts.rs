@@ -1,28 +1,30 @@
-//! What the charts know of the services, written from what the services declare: `helm/<area>/declared.yaml`.
+//! What the charts know of the services, written from what the services declare: `helm/<service>/declared.yaml`.
 
 use std::fmt::Write;
 
 use anyhow::Context;
 use messaging::topics::{Topics, dead_letter_topic};
 
-use crate::areas::Area;
+use crate::services::ServiceEntry;
 
 const HEAD: &str = "\
 # Written by `cargo dev contracts` from what the service and deploy/kafka/topics.yaml declare; with `--check` it is compared with them.
 ";
 
 /// A chart's own part of who talks to whom: its topics and what its user may do with which, whom it calls and who calls it.
-pub fn declared(areas: &[Area], area: &Area) -> anyhow::Result<String> {
+pub fn declared(services: &[ServiceEntry], service: &ServiceEntry) -> anyhow::Result<String> {
     let topics = Topics::built_in()?;
-    let mut made = (area.topics)();
-    made.retain(|topic| topics.is_created_by(area.name, topic));
-    let consumed = || area.consumers.iter().flat_map(|of| of.topics.iter().map(|topic| (*topic, of.group)));
-    let aside = consumed().map(|(topic, _)| dead_letter_topic(topic, area.name));
-    let mut published: Vec<_> = area.events.iter().map(|event| event.topic.to_owned()).chain(aside).collect();
+    let mut made = (service.topics)();
+    made.retain(|topic| topics.is_created_by(service.name, topic));
+    let consumed =
+        || service.consumers.iter().flat_map(|of| of.topics.iter().map(|topic| (*topic, of.group)));
+    let aside = consumed().map(|(topic, _)| dead_letter_topic(topic, service.name));
+    let mut published: Vec<_> =
+        service.events.iter().map(|event| event.topic.to_owned()).chain(aside).collect();
     published.sort_unstable();
     published.dedup();
-    let called = areas.iter().filter(|callee| calls(area, callee)).map(|callee| callee.name);
-    let callers = areas.iter().filter(|caller| calls(caller, area)).map(|caller| caller.name);
+    let called = services.iter().filter(|callee| calls(service, callee)).map(|callee| callee.name);
+    let callers = services.iter().filter(|caller| calls(caller, service)).map(|caller| caller.name);
 
     let mut file = HEAD.to_owned();
     file.push_str("\n# What it makes. That of `external.…` is published to from outside the platform.\n");
@@ -58,8 +60,8 @@ pub fn declared(areas: &[Area], area: &Area) -> anyhow::Result<String> {
     Ok(file)
 }
 
-fn calls(area: &Area, other: &Area) -> bool {
-    area.calls.iter().any(|call| call.service == other.name)
+fn calls(service: &ServiceEntry, other: &ServiceEntry) -> bool {
+    service.calls.iter().any(|call| call.service == other.name)
 }
 
 /// A YAML list of what stands in one line each.
@@ -84,31 +86,34 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::declared;
-    use crate::areas;
+    use crate::services;
     use devkit::stack;
 
     /// RULE-ALL-068: the chart is generated from what its service declares.
     #[test]
-    fn every_chart_knows_what_its_service_declares() {
-        let areas = areas::all();
-        for area in &areas {
-            let path = stack::root().join("helm").join(area.name).join("declared.yaml");
+    fn declared_yaml_matches_the_declarations() {
+        let services = services::all();
+        for service in &services {
+            let path = stack::root().join("helm").join(service.name).join("declared.yaml");
             let written = std::fs::read_to_string(&path).unwrap();
-            assert!(written == declared(&areas, area).unwrap(), "{}: run `cargo dev contracts`", area.name);
+            assert!(
+                written == declared(&services, service).unwrap(),
+                "{}: run `cargo dev contracts`",
+                service.name
+            );
         }
     }
 
-    /// RULE-ALL-053: the chart of a service routes the same paths as the local gateway. What a
-    /// Gateway sends to an area is what the gateway of the local stack sends to it.
+    /// What a Gateway sends to a service is what the gateway of the local stack sends to it.
     #[test]
-    fn every_chart_routes_the_paths_of_its_area() {
-        for area in areas::all() {
-            let path = stack::root().join("helm").join(area.name).join("values.yaml");
+    fn chart_routes_the_paths_of_its_service() {
+        for service in services::all() {
+            let path = stack::root().join("helm").join(service.name).join("values.yaml");
             let values: serde_json::Value =
                 yaml_serde::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
             let routed = values["app"]["httpRoute"]["paths"].as_array().unwrap();
             let routed: BTreeSet<_> = routed.iter().map(|path| path.as_str().unwrap()).collect();
-            assert_eq!(routed, area.prefixes.iter().copied().collect(), "{}", area.name);
+            assert_eq!(routed, service.prefixes.iter().copied().collect(), "{}", service.name);
         }
     }
 }

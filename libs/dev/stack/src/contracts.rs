@@ -1,5 +1,6 @@
-//! `cargo dev contracts`: the documents in `contracts/`, the page of who talks to whom and what the charts know of it, written from
-//! the code or compared with it, and linted.
+//! `cargo dev contracts`: documents and pages that the code determines, written or compared, and linted.
+//!
+//! They are `contracts/`, `docs/calls-and-topics.md`, `docs/conformance.md` and `helm/<service>/declared.yaml`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +8,12 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use tokio::process::Command;
 
-use crate::{areas, charts, talk};
+use crate::{charts, conformance, service_map, services};
 use devkit::children::Child;
 use devkit::progress::Step;
 use devkit::{say, stack};
 
-/// The linters, each of one version: a newer one may find more, and that should be nobody's surprise.
+/// The linters, pinned: a newer version may report more.
 const LINTERS: &str = r#"{
   "private": true,
   "dependencies": {
@@ -22,10 +23,10 @@ const LINTERS: &str = r#"{
 }
 "#;
 
-/// Write contracts/ anew from the code, and lint it
+/// Write contracts/ and the generated pages from the code, and lint contracts/
 #[derive(Args)]
 pub struct Contracts {
-    /// Write nothing; fail where contracts/ is not what the code says
+    /// Write nothing; fail if a file differs from the code
     #[arg(long)]
     check: bool,
 }
@@ -35,23 +36,24 @@ impl Contracts {
         let folder = stack::root().join("contracts");
         let step = Step::start("documents");
         let (mut openapi, mut asyncapi) = (Vec::new(), Vec::new());
-        for area in areas::all() {
-            let contracts = (area.contracts)()?;
-            let file = format!("{}.yaml", area.name);
-            openapi.push(self.keep(folder.join("openapi").join(&file), &contracts.openapi)?);
-            asyncapi.push(self.keep(folder.join("asyncapi").join(&file), &contracts.asyncapi)?);
+        for service in services::all() {
+            let contracts = (service.contracts)()?;
+            let file = format!("{}.yaml", service.name);
+            openapi.push(self.write(folder.join("openapi").join(&file), &contracts.openapi)?);
+            asyncapi.push(self.write(folder.join("asyncapi").join(&file), &contracts.asyncapi)?);
         }
-        let areas = areas::all();
-        for area in &areas {
-            let charted = stack::root().join("helm").join(area.name).join("declared.yaml");
-            self.keep(charted, &charts::declared(&areas, area)?)?;
+        let services = services::all();
+        for service in &services {
+            let declared = stack::root().join("helm").join(service.name).join("declared.yaml");
+            self.write(declared, &charts::declared(&services, service)?)?;
         }
-        self.keep(stack::root().join(talk::PAGE), &talk::page(&areas)?)?;
-        step.done(if self.check { "contracts/ is what the code says" } else { "contracts/ is written" });
+        self.write(stack::root().join(service_map::PAGE), &service_map::page(&services)?)?;
+        self.write(stack::root().join(conformance::PAGE), &conformance::page()?)?;
+        step.done(if self.check { "contracts/ and the pages match the code" } else { "written" });
         for tool in ["node", "npm"] {
             if !Command::new(tool).arg("--version").output().await.is_ok_and(|output| output.status.success())
             {
-                say(&format!("`{tool}` is missing, so the documents were not linted"));
+                say(&format!("`{tool}` is missing; the documents were not linted"));
                 return Ok(());
             }
         }
@@ -67,13 +69,13 @@ impl Contracts {
         lint("spectral", spectral.args(&openapi).args(&asyncapi)).await
     }
 
-    /// Writes a document, or compares it with the one that is there.
-    fn keep(&self, path: PathBuf, document: &str) -> anyhow::Result<PathBuf> {
+    /// Writes a document, or compares it with the present one.
+    fn write(&self, path: PathBuf, document: &str) -> anyhow::Result<PathBuf> {
         if self.check {
-            let kept = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            let present = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
             ensure!(
-                kept == document,
-                "{} is not what the code says: run `cargo dev contracts`",
+                present == document,
+                "{} differs from the code: run `cargo dev contracts`",
                 path.display()
             );
         } else {
@@ -83,7 +85,7 @@ impl Contracts {
     }
 }
 
-/// Brings the linters once for each set of versions; under a name of its own until they are complete.
+/// Installs the linters once for each set of versions. The folder gets its name when it is complete.
 async fn install(home: &Path, step: &Step) -> anyhow::Result<()> {
     if std::fs::read_to_string(home.join("package.json")).is_ok_and(|installed| installed == LINTERS) {
         return Ok(());
@@ -96,10 +98,10 @@ async fn install(home: &Path, step: &Step) -> anyhow::Result<()> {
     }
     std::fs::create_dir_all(&partly)?;
     std::fs::write(partly.join("package.json"), LINTERS)?;
-    step.note("bringing Redocly and Spectral with npm (83 MB)");
+    step.note("installing Redocly and Spectral with npm (83 MB)");
     let mut npm = Command::new("npm");
     npm.args(["install", "--no-audit", "--no-fund"]).current_dir(&partly);
-    Child::run("linters-install", &mut npm).await.context("npm could not bring the linters")?;
+    Child::run("linters-install", &mut npm).await.context("npm failed to install the linters")?;
     Ok(std::fs::rename(partly, home)?)
 }
 
@@ -109,16 +111,16 @@ fn linter(home: &Path, name: &str) -> Command {
     linter
 }
 
-/// Silent, unless something was found.
+/// Runs a linter and prints its output only if it reports a finding.
 async fn lint(name: &str, command: &mut Command) -> anyhow::Result<()> {
     let step = Step::start(name);
-    let output = command.output().await.with_context(|| format!("{name} cannot be run"))?;
+    let output = command.output().await.with_context(|| format!("failed to run {name}"))?;
     ensure!(
         output.status.success(),
-        "{name} has found something\n{}{}",
+        "{name} reports findings\n{}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    step.done("nothing found");
+    step.done("no findings");
     Ok(())
 }

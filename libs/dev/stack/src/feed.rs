@@ -12,15 +12,15 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::areas::Area;
+use crate::services::ServiceEntry;
 use devkit::events::{Follower, Record};
 
 /// How many events may wait for a page that is slow; it is told when it has missed some.
-const WAITING: usize = 256;
+const BUFFERED_EVENTS: usize = 256;
 /// How often it is looked whether a page is still there, and a page is told that this is.
-const HEARTBEAT: Duration = Duration::from_secs(5);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 /// Before a broker that refused is asked again.
-const PAUSE: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// What pages read. All clones are one.
 #[derive(Clone)]
@@ -37,15 +37,15 @@ struct Inner {
 }
 
 impl Feed {
-    pub fn new(areas: &[Area], brokers: String) -> Self {
+    pub fn new(services: &[ServiceEntry], brokers: String) -> Self {
         let mut readers: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
-        for area in areas {
-            for topic in (area.topics)() {
-                let reads = publisher(&topic) != area.name;
-                readers.entry(topic).or_default().extend(reads.then_some(area.name));
+        for service in services {
+            for topic in (service.topics)() {
+                let reads = publisher(&topic) != service.name;
+                readers.entry(topic).or_default().extend(reads.then_some(service.name));
             }
         }
-        let (events, follows) = (broadcast::Sender::new(WAITING), watch::Sender::new(false));
+        let (events, follows) = (broadcast::Sender::new(BUFFERED_EVENTS), watch::Sender::new(false));
         let (wanted, closed) = (Notify::new(), CancellationToken::new());
         Self(Arc::new(Inner { brokers, readers, events, wanted, follows, closed }))
     }
@@ -65,7 +65,7 @@ impl Feed {
                 self.0.follows.send_replace(false);
                 if let Err(error) = followed {
                     devkit::say(&format!("the bus cannot be followed: {error:#}"));
-                    sleep(PAUSE).await;
+                    sleep(RETRY_DELAY).await;
                 }
             }
         }
@@ -75,16 +75,16 @@ impl Feed {
         let mut bus = Follower::open(&self.0.brokers, Vec::new(), false)?;
         self.0.follows.send_replace(true);
         while self.0.events.receiver_count() > 0 {
-            if let Ok(record) = timeout(HEARTBEAT, bus.next()).await {
+            if let Ok(record) = timeout(HEARTBEAT_INTERVAL, bus.next()).await {
                 // Nobody may be left to hear it.
-                let _ = self.0.events.send(self.tell(&record?));
+                let _ = self.0.events.send(self.event(&record?));
             }
         }
         Ok(())
     }
 
     /// As Server-Sent Events have it.
-    fn tell(&self, record: &Record) -> Bytes {
+    fn event(&self, record: &Record) -> Bytes {
         let readers = self.0.readers.get(&record.topic).map_or(&[][..], Vec::as_slice);
         let event = json!({
             "topic": record.topic,
@@ -109,7 +109,7 @@ impl Feed {
                 if !greeted {
                     return follows.wait_for(|follows| *follows).await.is_ok().then(ready);
                 }
-                match timeout(HEARTBEAT, events.recv()).await {
+                match timeout(HEARTBEAT_INTERVAL, events.recv()).await {
                     Ok(Ok(event)) => Some(event),
                     Ok(Err(broadcast::error::RecvError::Lagged(_))) => Some(ready()),
                     Ok(Err(broadcast::error::RecvError::Closed)) => None,
@@ -137,10 +137,10 @@ const fn ready() -> Bytes {
 /// Who publishes to a topic, by its name: dead letters are of whoever put them aside.
 fn publisher(topic: &str) -> &str {
     let mut parts = topic.split('.');
-    let (root, area) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let (root, service) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     match topic.strip_suffix(".dlq").and_then(|topic| topic.rsplit('.').next()) {
         Some(reader) => reader,
-        None if root == "platform" => area,
+        None if root == "platform" => service,
         None => root,
     }
 }
@@ -148,12 +148,12 @@ fn publisher(topic: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::{Feed, publisher};
-    use crate::areas;
+    use crate::services;
 
     /// RULE-EVT-001: an event is shown with its publisher and its consumers.
     #[test]
-    fn an_event_is_told_with_who_publishes_and_who_reads_it() {
-        let feed = Feed::new(&areas::all(), String::new());
+    fn event_names_its_publisher_and_its_readers() {
+        let feed = Feed::new(&services::all(), String::new());
         let readers = |topic: &str| feed.0.readers.get(topic).cloned().unwrap_or_default();
         assert_eq!(readers("platform.crm.deal-cancelled.v1"), ["chessboard", "agent"]);
         assert_eq!(readers("platform.messenger.message-sent.v1"), [""; 0]);

@@ -1,4 +1,4 @@
-//! The one address of the platform: forwards each public path to the area that owns it.
+//! The one address of the platform: forwards each public path to the service that owns it.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -16,9 +16,9 @@ use futures_util::StreamExt;
 use runtime::{Phase, Process};
 use tokio::sync::mpsc;
 
-use crate::areas::Area;
 use crate::feed::Feed;
 use crate::page::{self, Page};
+use crate::services::ServiceEntry;
 use devkit::identity::Identity;
 use devkit::stack::{Stack, Urls};
 
@@ -40,16 +40,16 @@ const OWN_HEADERS: [&str; 11] = [
 /// Longer than its clients keep theirs, as everywhere on the way: who closes first must be who asks.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
-/// Where each area's public port is.
+/// Where each service's public port is.
 struct Routes {
-    areas: Vec<(Area, String)>,
+    services: Vec<(ServiceEntry, String)>,
     client: reqwest::Client,
     messages: Messages,
 }
 
 impl Routes {
-    fn new(areas: Vec<(Area, String)>) -> anyhow::Result<Self> {
-        Ok(Self { areas, client: devkit::http::client()?, messages: Messages::new(&[], "en")? })
+    fn new(services: Vec<(ServiceEntry, String)>) -> anyhow::Result<Self> {
+        Ok(Self { services, client: devkit::http::client()?, messages: Messages::new(&[], "en")? })
     }
 }
 
@@ -57,15 +57,17 @@ impl Routes {
 pub fn open(
     process: &Process,
     listener: TcpListener,
-    areas: &[Area],
+    services: &[ServiceEntry],
     stack: &Stack,
 ) -> anyhow::Result<(ServerHandle, Feed)> {
     let at = |url: fn(&Urls) -> &String| {
-        let areas = areas.iter();
-        areas.filter_map(|area| Some((*area, url(stack.services.get(area.name)?).clone()))).collect()
+        let services = services.iter();
+        services
+            .filter_map(|service| Some((*service, url(stack.services.get(service.name)?).clone())))
+            .collect()
     };
     let routes = Routes::new(at(|urls| &urls.public_url))?;
-    let feed = Feed::new(areas, stack.brokers.clone());
+    let feed = Feed::new(services, stack.brokers.clone());
     let page = Page::new(at(|urls| &urls.admin_url), Identity::of(stack)?, feed.clone())?;
     let (server, handle) = serve(listener, routes, page)?;
     process.spawn(Phase::Work, "gateway", |_| async { Ok(server.await?) });
@@ -97,7 +99,7 @@ fn configure(app: &mut ServiceConfig, routes: Data<Routes>) {
 }
 
 async fn forward(routes: Data<Routes>, request: HttpRequest, payload: Payload) -> HttpResponse {
-    let Some((_, upstream)) = routes.areas.iter().find(|(area, _)| area.owns(request.path())) else {
+    let Some((_, upstream)) = routes.services.iter().find(|(service, _)| service.owns(request.path())) else {
         return problem(&request, &routes.messages, StatusCode::NOT_FOUND, "NOT_FOUND");
     };
     let Some(url) = target(upstream, request.uri()) else {
@@ -133,7 +135,7 @@ async fn forward(routes: Data<Routes>, request: HttpRequest, payload: Payload) -
     away
 }
 
-/// The same path at the area. `None` where it would become another one (dot segments): an area's
+/// The same path at the service. `None` where it would become another one (dot segments): a service's
 /// prefix must not be a way to anything else.
 fn target(upstream: &str, uri: &Uri) -> Option<reqwest::Url> {
     let path_and_query = uri.path_and_query()?.as_str();
@@ -183,7 +185,7 @@ fn pass_back(answer: reqwest::Response) -> HttpResponse {
     }
 }
 
-/// RFC 9457, as every area answers.
+/// RFC 9457, as every service answers.
 fn problem(
     request: &HttpRequest,
     messages: &Messages,
@@ -217,13 +219,13 @@ mod tests {
     use testkit::ports;
 
     use super::{Routes, configure};
-    use crate::areas;
+    use crate::services;
 
-    /// What the gateway answers, with every area away.
+    /// What the gateway answers, with every service away.
     async fn ask(path: &str) -> (u16, Option<String>, Value) {
         let upstream = format!("http://127.0.0.1:{}", ports::free().unwrap());
-        let areas = areas::all().into_iter().map(|area| (area, upstream.clone())).collect();
-        let routes = Data::new(Routes::new(areas).unwrap());
+        let services = services::all().into_iter().map(|service| (service, upstream.clone())).collect();
+        let routes = Data::new(Routes::new(services).unwrap());
         let gateway = test::init_service(App::new().configure(|app| configure(app, routes))).await;
         let request =
             test::TestRequest::with_uri(path).insert_header((header::ACCEPT_LANGUAGE, "ru")).to_request();
@@ -235,7 +237,7 @@ mod tests {
     /// RULE-ALL-053: the base URL returns 404 for everything that is not a public path of a
     /// service.
     #[actix_web::test]
-    async fn what_is_no_areas_is_not_forwarded() {
+    async fn path_of_no_service_is_not_forwarded() {
         let paths = [
             "/health/ready",
             "/metrics",
@@ -253,7 +255,7 @@ mod tests {
 
     /// RULE-ALL-053: the paths of a service that is down are unavailable, not missing.
     #[actix_web::test]
-    async fn an_area_that_is_away_is_unavailable_for_a_while() {
+    async fn stopped_service_answers_503_with_retry_after() {
         let (status, retry, body) = ask("/api/v1/selections").await;
         assert_eq!((status, retry.as_deref()), (503, Some("1")));
         assert_eq!(body["code"], "SERVICE_UNAVAILABLE");

@@ -1,16 +1,17 @@
 //! The local stack: the seven services, the gateway in front of them, the first page and the demo data.
 
-pub mod areas;
 mod charts;
+mod conformance;
 pub mod contracts;
 pub mod feed;
+pub mod fixtures;
 pub mod gateway;
 mod page;
-pub mod plant;
 pub mod processes;
 pub mod running;
+mod service_map;
 pub mod services;
-mod talk;
+pub mod supervisor;
 pub mod up;
 
 /// The allocator of the deployed services, for those that run in this process.

@@ -1,4 +1,4 @@
-//! The first page of the local stack: what its areas do, seen by one of the demo's people, whom one signs in as. Plain files
+//! The first page of the local stack: what its services do, seen by one of the demo's people, whom one signs in as. Plain files
 //! without a build step, which call the public APIs as any client does. It belongs to the stack: no service knows of it.
 
 use std::time::Duration;
@@ -10,14 +10,14 @@ use actix_web::{HttpResponse, Responder};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::areas::Area;
 use crate::feed::Feed;
+use crate::services::ServiceEntry;
 use devkit::actors::ACTORS;
 use devkit::identity::Identity;
 use devkit::livekit;
 
-/// How long an area may take to say that it is well.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a service may take to say that it is well.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Beside this origin a browser may speak to the media server, and to nobody else.
 const POLICY: &str = "default-src 'self'; img-src data:; connect-src 'self' ws://127.0.0.1:7880 http://127.0.0.1:7880; \
@@ -48,19 +48,23 @@ const FILES: [(&str, &str, &str); 14] = [
 /// What the page tells of, and whose tokens it hands out.
 pub struct Page {
     /// Each with where its health is told.
-    areas: Vec<(Area, String)>,
+    services: Vec<(ServiceEntry, String)>,
     identity: Identity,
     feed: Feed,
     client: reqwest::Client,
 }
 
 impl Page {
-    pub fn new(areas: Vec<(Area, String)>, identity: Identity, feed: Feed) -> anyhow::Result<Self> {
-        Ok(Self { areas, identity, feed, client: devkit::http::client()? })
+    pub fn new(
+        services: Vec<(ServiceEntry, String)>,
+        identity: Identity,
+        feed: Feed,
+    ) -> anyhow::Result<Self> {
+        Ok(Self { services, identity, feed, client: devkit::http::client()? })
     }
 
     async fn is_ready(&self, admin: &str) -> bool {
-        let asked = self.client.get(format!("{admin}/health/ready")).timeout(PATIENCE).send().await;
+        let asked = self.client.get(format!("{admin}/health/ready")).timeout(HEALTH_TIMEOUT).send().await;
         asked.is_ok_and(|answer| answer.status().is_success())
     }
 }
@@ -100,20 +104,20 @@ async fn livekit_client() -> HttpResponse {
     }
 }
 
-/// The areas with their health, and the people.
+/// The services with their health, and the people.
 async fn about(page: Data<Page>) -> impl Responder {
-    let health = join_all(page.areas.iter().map(|(_, admin)| page.is_ready(admin))).await;
-    let areas = page.areas.iter().zip(health);
-    let areas: Vec<Value> = areas
-        .map(|((area, _), ready)| json!({"name": area.name, "about": area.about, "ready": ready}))
+    let health = join_all(page.services.iter().map(|(_, admin)| page.is_ready(admin))).await;
+    let services = page.services.iter().zip(health);
+    let services: Vec<Value> = services
+        .map(|((service, _), ready)| json!({"name": service.name, "about": service.about, "ready": ready}))
         .collect();
     let people: Vec<Value> = ACTORS
         .iter()
-        .map(|actor| json!({"name": actor.name, "about": actor.about, "may": actor.may(), "id": actor.user}))
+        .map(|actor| json!({"name": actor.name, "about": actor.about, "may": actor.permissions_text(), "id": actor.user}))
         .collect();
     HttpResponse::Ok()
         .insert_header((CACHE_CONTROL, "no-store"))
-        .json(json!({"areas": areas, "people": people}))
+        .json(json!({"services": services, "people": people}))
 }
 
 /// The bus as it goes by.
@@ -146,18 +150,19 @@ mod tests {
     use testkit::issuer::Issuer;
 
     use super::{FILES, Page, configure};
-    use crate::areas;
     use crate::feed::Feed;
+    use crate::services;
     use devkit::actors::ACTORS;
     use devkit::identity::Identity;
 
-    /// Status, policy and text, with every area away.
+    /// Status, policy and text, with every service away.
     async fn ask(request: test::TestRequest) -> (u16, String, String) {
-        let feed = Feed::new(&areas::all(), String::new());
-        let areas = areas::all().into_iter().map(|area| (area, "http://127.0.0.1:1".to_owned())).collect();
+        let feed = Feed::new(&services::all(), String::new());
+        let services =
+            services::all().into_iter().map(|service| (service, "http://127.0.0.1:1".to_owned())).collect();
         let issuer = Issuer::new("http://issuer").unwrap();
         let identity = Identity::new(issuer, "http://127.0.0.1:1".to_owned()).unwrap();
-        let page = Data::new(Page::new(areas, identity, feed).unwrap());
+        let page = Data::new(Page::new(services, identity, feed).unwrap());
         let app = test::init_service(App::new().configure(|app| configure(app, page))).await;
         let answer = test::call_service(&app, request.to_request()).await;
         let policy = answer.headers().get("content-security-policy");
@@ -167,7 +172,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn the_first_page_tells_of_areas_and_people() {
+    async fn about_lists_services_and_people() {
         let (status, _, about) = ask(test::TestRequest::with_uri("/stack/about")).await;
         let about: serde_json::Value = serde_json::from_str(&about).unwrap();
         let names = |list: &str| -> Vec<String> {
@@ -175,14 +180,14 @@ mod tests {
             list.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
         };
         assert_eq!(status, 200);
-        assert_eq!(names("areas"), areas::all().iter().map(|area| area.name).collect::<Vec<_>>());
+        assert_eq!(names("services"), services::all().iter().map(|service| service.name).collect::<Vec<_>>());
         assert_eq!(names("people"), ACTORS.map(|actor| actor.name));
-        assert_eq!(about["areas"][0]["ready"], false);
+        assert_eq!(about["services"][0]["ready"], false);
     }
 
     /// A script in the page, a handler in an attribute and markup made of texts are refused by the policy, or are not there.
     #[actix_web::test]
-    async fn the_first_page_is_plain_files_of_this_origin() {
+    async fn first_page_is_plain_files_of_this_origin() {
         let (status, policy, page) = ask(test::TestRequest::with_uri("/")).await;
         assert_eq!(status, 200);
         assert!(policy.starts_with("default-src 'self';") && !policy.contains("unsafe"), "{policy}");
@@ -205,7 +210,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn only_actors_are_signed_in() {
+    async fn only_actors_get_tokens() {
         let (status, _, token) = ask(test::TestRequest::post().uri("/stack/tokens/anna")).await;
         assert_eq!((status, token.split('.').count()), (200, 3));
         // What employees may do, identity says, and here it is away.

@@ -10,25 +10,25 @@ use service::Endpoints;
 use testkit::ports;
 use tokio::process::Command;
 
-use crate::areas::Area;
+use crate::services::ServiceEntry;
 use devkit::Settings;
 use devkit::children::Child;
 use devkit::progress::Step;
 
 /// How long a process may take until it is ready.
-const PATIENCE: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The processes of one service.
 #[derive(Default)]
 pub struct Processes(Vec<Child>);
 
 /// Builds the binaries, in the profile of this one.
-pub async fn build(areas: &[Area]) -> anyhow::Result<()> {
+pub async fn build(services: &[ServiceEntry]) -> anyhow::Result<()> {
     let step = Step::start("binaries");
     step.note("cargo build");
     let folder = folder()?;
     let mut cargo = devkit::cargo();
-    cargo.arg("build").arg("--bins").args(areas.iter().flat_map(|area| ["--package", area.name]));
+    cargo.arg("build").arg("--bins").args(services.iter().flat_map(|service| ["--package", service.name]));
     cargo.arg("--target-dir").arg(folder.parent().context("the binary lies nowhere")?);
     if folder.ends_with("release") {
         cargo.arg("--release");
@@ -40,7 +40,11 @@ pub async fn build(areas: &[Area]) -> anyhow::Result<()> {
 
 impl Processes {
     /// Starts both roles of a service and answers once they are ready.
-    pub async fn start(&mut self, area: &Area, mut settings: Settings) -> anyhow::Result<Endpoints> {
+    pub async fn start(
+        &mut self,
+        service: &ServiceEntry,
+        mut settings: Settings,
+    ) -> anyhow::Result<Endpoints> {
         let mut listen = |variable| {
             let address = address(settings.get(variable))?;
             settings.insert(variable, address.to_string());
@@ -50,16 +54,16 @@ impl Processes {
         let admin = listen("ADMIN_LISTEN")?;
         for (role, admin) in [("serve", admin), ("work", address(None)?)] {
             settings.insert("ADMIN_LISTEN", admin.to_string());
-            let mut command = Command::new(folder()?.join(area.name));
-            let child = Child::spawn(format!("{}-{role}", area.name), command.arg(role).envs(&settings))?;
+            let mut command = Command::new(folder()?.join(service.name));
+            let child = Child::spawn(format!("{}-{role}", service.name), command.arg(role).envs(&settings))?;
             self.0.push(child);
             let Some(child) = self.0.last_mut() else { continue };
             tokio::select! {
-                result = ready(admin) => result.with_context(|| format!("{} {role}", area.name))?,
+                result = ready(admin) => result.with_context(|| format!("{} {role}", service.name))?,
                 error = child.ended() => return Err(error),
             }
         }
-        let internal = area.url_variable.map(|_| internal);
+        let internal = service.url_variable.map(|_| internal);
         Ok(Endpoints { public: Some(public), internal, admin })
     }
 
@@ -94,7 +98,7 @@ pub fn folder() -> anyhow::Result<PathBuf> {
 
 pub async fn ready(admin: SocketAddr) -> anyhow::Result<()> {
     let client = devkit::http::client()?;
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + READY_TIMEOUT;
     let mut missing = "it does not answer".to_owned();
     while tokio::time::Instant::now() < deadline {
         if let Ok(answer) = client.get(format!("http://{admin}/health/ready")).send().await {
@@ -105,5 +109,5 @@ pub async fn ready(admin: SocketAddr) -> anyhow::Result<()> {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    bail!("not ready within {} s: {missing}", PATIENCE.as_secs())
+    bail!("not ready within {} s: {missing}", READY_TIMEOUT.as_secs())
 }

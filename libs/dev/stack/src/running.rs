@@ -8,12 +8,12 @@ use anyhow::{Context, ensure};
 use runtime::Process;
 use testkit::issuer::{Issuer, RunningIssuer};
 
-use crate::areas::{self, Area};
 use crate::feed::Feed;
 use crate::gateway;
-use crate::services::{Mode, Services};
+use crate::services::{self, ServiceEntry};
+use crate::supervisor::{Mode, Supervisor};
 use crate::up::Up;
-use crate::{plant, processes, services};
+use crate::{fixtures, processes, supervisor};
 use devkit::Settings;
 use devkit::bus::Bus;
 use devkit::children;
@@ -34,8 +34,8 @@ pub struct Running {
     feed: Option<Feed>,
     /// Holds the gateway's task, as each service's process holds its own.
     process: Process,
-    services: Services,
-    issuer: Option<RunningIssuer>,
+    supervisor: Supervisor,
+    issuer: Option<Served>,
     livekit: Option<LiveKit>,
     bus: Option<Bus>,
     cluster: Option<Cluster>,
@@ -50,7 +50,7 @@ impl Running {
             gateway: None,
             feed: None,
             process: Process::new(),
-            services: Services::default(),
+            supervisor: Supervisor::default(),
             issuer: None,
             livekit: None,
             bus: None,
@@ -70,12 +70,12 @@ impl Running {
             })?;
         let base_url = format!("http://{}", listener.local_addr()?);
         children::stop_left_behind().await?;
-        let areas = areas::all();
+        let services = services::all();
 
         let database_url = self.start_database(options).await?;
-        let brokers = self.start_bus(options, &areas).await?;
+        let brokers = self.start_bus(options, &services).await?;
         let step = Step::start("issuer");
-        let listener_of_issuer = stack::listen_again("issuer")?;
+        let listener_of_issuer = stack::listen_on_previous_port("issuer")?;
         let url = format!("http://{}", listener_of_issuer.local_addr()?);
         let issuer = Issuer::load_or_create(&stack::dev("issuer.key")?, &url)?.serve(listener_of_issuer)?;
         self.issuer = Some(issuer);
@@ -104,29 +104,30 @@ impl Running {
         ]));
         common.extend(options.settings.clone());
         if options.processes {
-            processes::build(&areas).await?;
-            self.services = Services::new(Mode::Processes);
+            processes::build(&services).await?;
+            self.supervisor = Supervisor::new(Mode::Processes);
         }
-        let mut services = BTreeMap::new();
-        for area in &areas {
-            let step = Step::start(area.name);
+        let mut urls_by_service = BTreeMap::new();
+        for service in &services {
+            let step = Step::start(service.name);
             step.note("migrating");
-            let settings = area.settings(&common);
-            (area.migrate)(settings.clone()).await?;
+            let settings = service.settings(&common);
+            (service.migrate)(settings.clone()).await?;
             step.note("starting");
-            let urls = self.services.add(*area, settings).await?;
+            let urls = self.supervisor.add(*service, settings).await?;
             step.done(&urls.public_url);
-            if let Some((variable, url)) = area.url_variable.zip(urls.internal_url.clone()) {
+            if let Some((variable, url)) = service.url_variable.zip(urls.internal_url.clone()) {
                 common.insert(variable, url);
             }
-            services.insert(area.name.to_owned(), urls);
+            urls_by_service.insert(service.name.to_owned(), urls);
         }
         let livekit_url = self.livekit.is_some().then(|| LiveKit::URL.to_owned());
-        let stack = Stack { base_url, issuer: url, database_url, brokers, livekit_url, services };
-        self.start_gateway(listener, &areas, &stack)?;
+        let stack =
+            Stack { base_url, issuer: url, database_url, brokers, livekit_url, services: urls_by_service };
+        self.start_gateway(listener, &services, &stack)?;
         if !options.no_seed {
             let step = Step::start("demo data");
-            let detail = plant::plant(&stack, &step).await.context(
+            let detail = fixtures::create(&stack, &step).await.context(
                 "the demo data could not be planted; --no-seed leaves it out, --fresh begins anew",
             )?;
             step.done(detail);
@@ -155,20 +156,25 @@ impl Running {
         Ok(cluster.url())
     }
 
-    async fn start_bus(&mut self, options: &Up, areas: &[Area]) -> anyhow::Result<String> {
+    async fn start_bus(&mut self, options: &Up, services: &[ServiceEntry]) -> anyhow::Result<String> {
         let step = Step::start("broker");
         if options.fresh {
             kafka::forget(Bus::STACK)?;
         }
-        let bus = Bus::open(options.broker, Bus::STACK, &areas::topics(areas), &step).await?;
+        let bus = Bus::open(options.broker, Bus::STACK, &services::topics(services), &step).await?;
         let bus = self.bus.insert(bus);
         let brokers = bus.brokers()?;
         step.done(format!("{brokers}, {}", bus.describe()));
         Ok(brokers)
     }
 
-    fn start_gateway(&mut self, listener: TcpListener, areas: &[Area], stack: &Stack) -> anyhow::Result<()> {
-        let (handle, feed) = gateway::open(&self.process, listener, areas, stack)?;
+    fn start_gateway(
+        &mut self,
+        listener: TcpListener,
+        services: &[ServiceEntry],
+        stack: &Stack,
+    ) -> anyhow::Result<()> {
+        let (handle, feed) = gateway::open(&self.process, listener, services, stack)?;
         self.gateway = Some(handle);
         self.feed = Some(feed);
         Ok(())
@@ -200,25 +206,25 @@ impl Running {
                     None => std::future::pending().await,
                 }
             };
-            let order = tokio::select! {
-                order = asked => order,
-                error = services::ended("gateway", &self.process) => return error,
-                error = self.services.ended() => return error,
+            let pending = tokio::select! {
+                pending = asked => pending,
+                error = supervisor::ended("gateway", &self.process) => return error,
+                error = self.supervisor.ended() => return error,
                 error = kafka => return error,
                 error = livekit => return error,
             };
-            let result = match &order.request {
+            let result = match &pending.request {
                 Request::Stop(name) => self.stop_service(name).await,
                 Request::Start(name) => self.start_service(name).await,
             };
-            order.reply(result).await;
+            pending.reply(result).await;
         }
     }
 
     async fn stop_service(&mut self, name: &str) -> anyhow::Result<String> {
         let step = Step::start(name);
         step.note("stopping");
-        let stopped = self.services.stop(name).await;
+        let stopped = self.supervisor.stop(name).await;
         self.record(name, State::Stopped)?;
         if !stopped? {
             return Ok(format!("{name} is stopped already"));
@@ -230,7 +236,7 @@ impl Running {
     async fn start_service(&mut self, name: &str) -> anyhow::Result<String> {
         let step = Step::start(name);
         step.note("starting");
-        if !self.services.start(name).await? {
+        if !self.supervisor.start(name).await? {
             return Ok(format!("{name} runs already"));
         }
         self.record(name, State::Running)?;
@@ -261,7 +267,7 @@ impl Running {
         }
         self.process.stop();
         failures.extend(self.process.finished().await.context("gateway").err());
-        failures.extend(self.services.stop_all().await);
+        failures.extend(self.supervisor.stop_all().await);
         if let Some(livekit) = self.livekit {
             failures.extend(livekit.stop().await.err());
         }

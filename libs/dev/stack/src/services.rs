@@ -1,182 +1,409 @@
-//! The services of a running stack: each can be stopped, and started again where it was, while the
-//! rest goes on.
+//! The services of the platform: what each is called, which paths are its, how it is brought up.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 
 use anyhow::Context;
-use futures_util::future::{join_all, select_all};
-use runtime::Process;
-use service::Endpoints;
+use http_client::Call;
+use messaging::{PublishedEvent, Subscription};
+use runtime::{Env, Process};
+use service::{Config, Contracts, Endpoints, Role, Service};
+use testkit::issuer::CLIENTS;
 
-use crate::areas::Area;
-use crate::processes::Processes;
-use devkit::Settings;
-use devkit::stack::{State, Urls};
+/// Variables of a service, laid over those of this process.
+pub type Settings = BTreeMap<&'static str, String>;
 
-/// How services run.
-#[derive(Clone, Copy, Default)]
-pub enum Mode {
-    /// All of them in this process.
-    #[default]
-    Here,
-    /// Each as its own processes.
-    Processes,
+type BoxedResult<T> = Pin<Box<dyn Future<Output = anyhow::Result<T>>>>;
+
+/// One service as the local stack sees it.
+#[derive(Clone, Copy)]
+pub struct ServiceEntry {
+    /// Also its crate, its binary and its schema.
+    pub name: &'static str,
+    pub about: &'static str,
+    /// The public paths that are forwarded to it, each with all below.
+    pub prefixes: &'static [&'static str],
+    /// The variable that tells others where its internal port is; `None` where it has none.
+    pub url_variable: Option<&'static str>,
+    pub events: &'static [PublishedEvent],
+    pub consumers: &'static [Subscription],
+    pub calls: &'static [Call],
+    pub topics: fn() -> Vec<String>,
+    pub contracts: fn() -> anyhow::Result<Contracts>,
+    pub migrate: fn(Settings) -> BoxedResult<()>,
+    pub start: fn(Settings, Process) -> BoxedResult<Endpoints>,
+    /// A command of its operators, with its arguments.
+    pub command: fn(Settings, Vec<String>) -> BoxedResult<()>,
 }
 
-#[derive(Default)]
-pub struct Services {
-    mode: Mode,
-    all: Vec<Service>,
+/// Every service, in the order in which they start: one that is called before those that call it.
+pub fn all() -> Vec<ServiceEntry> {
+    vec![
+        ServiceEntry::of::<identity::Service>(
+            "companies, their people and roles",
+            &["/api/identity", "/docs/identity"],
+            Some("IDENTITY_URL"),
+        ),
+        ServiceEntry::of::<chessboard::Service>(
+            "developers, their projects and the grid of flats",
+            &["/api/v1/developers", "/api/v1/admin/developers", "/api/v1/public", "/docs/chessboard"],
+            None,
+        ),
+        ServiceEntry::of::<selections::Service>(
+            "collections of flats, opened by a public code",
+            &["/api/v1/selections", "/api/v1/favorites", "/docs/selections"],
+            Some("SELECTIONS_URL"),
+        ),
+        ServiceEntry::of::<crm::Service>(
+            "deals, their board and the override of their status",
+            &["/api/platform-manager/crm", "/api/v1/crm", "/docs/crm"],
+            None,
+        ),
+        ServiceEntry::of::<messenger::Service>(
+            "chats of deals, and conferences that ring",
+            &["/api/messenger", "/docs/messenger"],
+            None,
+        ),
+        ServiceEntry::of::<agent::Service>(
+            "what agents do and earn: statistics, commissions, payouts",
+            &["/api/v1/my", "/api/platform-manager/agent", "/docs/agent"],
+            None,
+        ),
+        ServiceEntry::of::<news::Service>(
+            "posts made of blocks, with selections embedded",
+            &["/api/v1/posts", "/docs/news"],
+            None,
+        ),
+    ]
 }
 
-struct Service {
-    area: Area,
-    settings: Settings,
-    /// `None`: stopped.
-    instance: Option<Instance>,
+pub fn find(name: &str) -> Option<ServiceEntry> {
+    all().into_iter().find(|service| service.name == name)
 }
 
-enum Instance {
-    Here(Process),
-    Processes(Processes),
+/// The topics of every service, once each.
+pub fn topics(services: &[ServiceEntry]) -> Vec<String> {
+    let mut topics: Vec<_> = services.iter().flat_map(|service| (service.topics)()).collect();
+    topics.sort_unstable();
+    topics.dedup();
+    topics
 }
 
-impl Services {
-    pub fn new(mode: Mode) -> Self {
-        Self { mode, all: Vec::new() }
-    }
-
-    /// Starts a service for the first time. What there is of it after a failure is for [`Self::stop_all`].
-    pub async fn add(&mut self, area: Area, settings: Settings) -> anyhow::Result<Urls> {
-        let mode = self.mode;
-        self.all.push(Service { area, settings, instance: None });
-        self.find(area.name)?.start(mode).await
-    }
-
-    /// Starts a service that was stopped; says whether it was.
-    pub async fn start(&mut self, name: &str) -> anyhow::Result<bool> {
-        let mode = self.mode;
-        let service = self.find(name)?;
-        if service.instance.is_some() {
-            return Ok(false);
+impl ServiceEntry {
+    fn of<S: Service>(
+        about: &'static str,
+        prefixes: &'static [&'static str],
+        url_variable: Option<&'static str>,
+    ) -> Self {
+        Self {
+            name: S::NAME,
+            about,
+            prefixes,
+            url_variable,
+            events: S::EVENTS,
+            consumers: S::CONSUMERS,
+            calls: S::CALLS,
+            topics: service::topics::<S>,
+            contracts: || service::contracts::<S>().with_context(|| S::NAME),
+            migrate: |settings| {
+                Box::pin(async {
+                    service::migrate(&configuration::<S>(settings)?).await.with_context(|| S::NAME)
+                })
+            },
+            start: |settings, process| {
+                Box::pin(async move {
+                    let config = configuration::<S>(settings)?;
+                    service::start(config, Role::Both, &process).await.with_context(|| S::NAME)
+                })
+            },
+            command: |settings, arguments| {
+                Box::pin(async {
+                    service::run_command(configuration::<S>(settings)?, arguments)
+                        .await
+                        .with_context(|| S::NAME)
+                })
+            },
         }
-        let started = service.start(mode).await;
-        if started.is_err() {
-            // The reason is known; that what there was of it has ended for this reason, too, is no news.
-            let _ = service.stop().await;
+    }
+
+    /// What the others get, and who this one is to them.
+    pub fn settings(&self, common: &Settings) -> Settings {
+        let mut settings = common.clone();
+        if let Some((_, secret)) = CLIENTS.iter().find(|(client, _)| *client == self.name) {
+            settings.insert("CLIENT_SECRET", (*secret).to_owned());
         }
-        started.map(|_| true)
-    }
-
-    /// Stops a service that runs; says whether it did.
-    pub async fn stop(&mut self, name: &str) -> anyhow::Result<bool> {
-        let service = self.find(name)?;
-        let ran = service.instance.is_some();
-        service.stop().await?;
-        Ok(ran)
-    }
-
-    fn find(&mut self, name: &str) -> anyhow::Result<&mut Service> {
-        let service = self.all.iter_mut().find(|service| service.area.name == name);
-        service.with_context(|| format!("there is no service {name}"))
-    }
-
-    /// Resolves when one has ended that nobody stopped.
-    pub async fn ended(&mut self) -> anyhow::Error {
-        let running: Vec<_> =
-            self.all.iter_mut().filter(|service| service.instance.is_some()).map(Service::ended).collect();
-        if running.is_empty() {
-            return std::future::pending().await;
+        // One of its own, as it has in production.
+        if let Some(url) = devkit::variable(&format!("{}_DATABASE_URL", self.name.to_uppercase())) {
+            settings.insert("DATABASE_URL", url);
         }
-        select_all(running.into_iter().map(Box::pin)).await.0
+        settings
     }
 
-    /// Stops them all at once; answers what went wrong.
-    pub async fn stop_all(&mut self) -> Vec<anyhow::Error> {
-        let stopped = join_all(self.all.iter_mut().map(Service::stop)).await;
-        stopped.into_iter().filter_map(Result::err).collect()
+    /// Whether a public path is this service's.
+    pub fn owns(&self, path: &str) -> bool {
+        let below = |prefix: &&str| {
+            path.strip_prefix(*prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.prefixes.iter().any(below)
     }
 }
 
-impl Service {
-    async fn start(&mut self, mode: Mode) -> anyhow::Result<Urls> {
-        let instance = self.instance.insert(Instance::new(mode));
-        let endpoints = instance.start(&self.area, self.settings.clone()).await?;
-        self.keep(&endpoints);
-        Ok(Urls {
-            public_url: format!("http://{}", endpoints.public.context("no public port")?),
-            internal_url: endpoints.internal.map(|address| format!("http://{address}")),
-            admin_url: format!("http://{}", endpoints.admin),
-            state: State::Running,
+fn configuration<S: Service>(settings: Settings) -> anyhow::Result<Config<S>> {
+    let mut env = Env::new(move |name| settings.get(name).cloned().or_else(|| devkit::variable(name)));
+    let config = service::configure::<S>(&mut env);
+    env.finish(config).with_context(|| S::NAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use messaging::topics::{Topic, Topics};
+    use serde_json::{Value, json};
+
+    use super::{ServiceEntry, all, topics};
+
+    fn read(yaml: &str) -> Value {
+        yaml_serde::from_str(yaml).unwrap()
+    }
+
+    fn openapi(service: &ServiceEntry) -> Value {
+        read(&(service.contracts)().unwrap().openapi)
+    }
+
+    /// Of each service, and of the system outside, whose document is written by hand.
+    fn asyncapis() -> Vec<Value> {
+        let outside = devkit::stack::root().join("contracts/outside/chessboard.yaml");
+        let outside = read(&std::fs::read_to_string(outside).unwrap());
+        all().iter().map(|service| read(&(service.contracts)().unwrap().asyncapi)).chain([outside]).collect()
+    }
+
+    /// Each operation of a document: its method, its path and what is said of it.
+    fn operations(openapi: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
+        openapi["paths"].as_object().into_iter().flatten().flat_map(|(path, item)| {
+            let operations = item.as_object().into_iter().flatten();
+            operations.map(move |(method, operation)| (method.as_str(), path.as_str(), operation))
         })
     }
 
-    /// Others know these addresses by now, so it gets no others when it is started again.
-    fn keep(&mut self, endpoints: &Endpoints) {
-        let addresses = [
-            ("PUBLIC_LISTEN", endpoints.public),
-            ("INTERNAL_LISTEN", endpoints.internal),
-            ("ADMIN_LISTEN", Some(endpoints.admin)),
-        ];
-        for (variable, address) in addresses {
-            if let Some(address) = address {
-                self.settings.insert(variable, address.to_string());
-            }
-        }
+    fn admits(operation: &Value, callers: &Value) -> bool {
+        operation["security"].as_array().is_some_and(|security| security.contains(callers))
     }
 
-    async fn stop(&mut self) -> anyhow::Result<()> {
-        let stopped = match &mut self.instance {
-            Some(instance) => instance.stop(self.area.name).await,
-            None => Ok(()),
+    /// The members that a schema describes, with `?` where they may be null.
+    fn members(document: &Value, schema: &Value) -> BTreeSet<String> {
+        let schema = match schema["$ref"].as_str() {
+            Some(reference) => document.pointer(reference.trim_start_matches('#')).unwrap(),
+            None => schema,
         };
-        self.instance = None;
-        stopped
+        let required = |name: &str| {
+            schema["required"].as_array().into_iter().flatten().any(|required| *required == *name)
+        };
+        let own = schema["properties"].as_object().into_iter().flatten();
+        let own = own.map(|(name, _)| if required(name) { name.clone() } else { format!("{name}?") });
+        let parts = schema["allOf"].as_array().into_iter().flatten();
+        own.chain(parts.flat_map(|part| members(document, part))).collect()
     }
 
-    async fn ended(&mut self) -> anyhow::Error {
-        match &mut self.instance {
-            Some(instance) => instance.ended(self.area.name).await,
-            None => std::future::pending().await,
-        }
-    }
-}
+    /// Of each topic the members of its payload, with `?` where they may be null, and who reads it.
+    const EVENTS: &str = "
+        platform.identity.company-upserted.v1 | CompanyId Type Status Name LegalName? Version | chessboard crm
+        platform.identity.company-suspended.v1 | CompanyId Type Status Name LegalName? Version SuspendedAt Reason? | chessboard
+        platform.identity.employee-status-changed.v1 | UserId CompanyId From? To? ByUserId At |
+        platform.identity.employee-role-assigned.v1 | UserId CompanyId RoleId RoleCode ByUserId At |
+        platform.identity.employee-role-removed.v1 | UserId CompanyId RoleId RoleCode ByUserId At |
+        external.chessboard.developer-upserted.v1 | ExternalChessboardDeveloperId CompanyId Version Name LegalName? LogoFileId? FoundedYear? | chessboard
+        platform.chessboard.developer-upserted.v1 | Id Status Name LegalName? LogoFileId? FoundedYear? Highlights Version | crm agent
+        platform.chessboard.project-status-changed.v1 | ProjectId TenantId From? To? Version ChangedAt | chessboard
+        platform.chessboard.property-object-upserted.v1 | Id BuildingId ProjectId TenantId ProjectName BuildingName Number Kind Rooms? IsStudio Floor AreaTotal Finishing Price Status LayoutFileId? IsPublic Version | selections crm
+        platform.news.post-published.v1 | PostId TenantId? AuthorUserId AuthorCompanyId? Title Summary? CoverFileId? BlocksCount EmbedSnapshotIds PublishedAt IsFirstPublication Version |
+        platform.selections.selection-created.v1 | SelectionId OwnerUserId PublicCode Title ItemsCount CreatedAt |
+        platform.selections.selection-updated.v1 | SelectionId ChangedFields ItemsCount Version UpdatedAt |
+        platform.selections.selection-item-added.v1 | SelectionId PropertyObjectId SortOrder Version |
+        platform.selections.selection-deleted.v1 | SelectionId OwnerUserId DeletedAt |
+        platform.crm.deal-created.v1 | DealId TenantId PropertyObjectId ClientUserId AgentUserId? Amount CreatedByUserId CreatedAt RowVersion | messenger agent
+        platform.crm.deal-stage-changed.v1 | DealId TenantId FromStepId ToStepId FromStepGroup ToStepGroup FromStatus ToStatus ChangedByUserId ChangedAt PropertyObjectId ClientUserId AgentUserId? CreatedByUserId Amount RowVersion | messenger agent
+        platform.crm.deal-cancelled.v1 | DealId TenantId PropertyObjectId CancelledByUserId CancelReason CancelledAt RowVersion | chessboard agent
+        platform.crm.deal-completed.v1 | DealId TenantId PropertyObjectId AgentUserId? Amount CompletedAt RowVersion | chessboard agent
+        platform.crm.booking-created.v1 | BookingId DealId TenantId PropertyObjectId ClientUserId ExpiresAt CreatedAt RowVersion | chessboard
+        platform.crm.booking-expired.v1 | BookingId DealId TenantId PropertyObjectId ExpiredAt RowVersion | chessboard
+        platform.messenger.conference-started.v1 | ConferenceId ChatId DealId TenantId Media StartedByUserId InvitedUserIds CreatedAt |
+        platform.messenger.conference-invited.v1 | ConferenceId ChatId DealId TenantId Media InvitedUserIds ByUserId At |
+        platform.messenger.conference-ended.v1 | ConferenceId ChatId DealId TenantId EndReason StartedAt? EndedAt ParticipantUserIds |
+        platform.messenger.message-sent.v1 | ChatId DealId? MessageId Sequence SenderUserId RecipientUserIds At |
+        platform.agent.accrual-changed.v1 | AccrualId AgentUserId DealId Kind From? To Amount Version ChangedAt |
+        platform.agent.payout-status-changed.v1 | PayoutId AgentUserId From? To Net AccrualsCount Version ChangedAt |
+    ";
 
-impl Instance {
-    fn new(mode: Mode) -> Self {
-        match mode {
-            Mode::Here => Self::Here(Process::new()),
-            Mode::Processes => Self::Processes(Processes::default()),
-        }
+    /// The rows of [`EVENTS`]: each topic with one of its columns.
+    fn table_column(column: usize) -> BTreeMap<String, BTreeSet<String>> {
+        let rows = EVENTS.lines().map(str::trim).filter(|row| !row.is_empty());
+        let rows = rows.map(|row| {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            (cells[0].to_owned(), cells[column].split_whitespace().map(str::to_owned).collect())
+        });
+        rows.collect()
     }
 
-    async fn start(&mut self, area: &Area, settings: Settings) -> anyhow::Result<Endpoints> {
-        match self {
-            Self::Here(process) => (area.start)(settings, process.clone()).await,
-            Self::Processes(processes) => processes.start(area, settings).await,
-        }
-    }
-
-    async fn stop(&mut self, name: &'static str) -> anyhow::Result<()> {
-        match self {
-            Self::Here(process) => {
-                process.stop();
-                process.finished().await.context(name)
+    #[test]
+    fn event_has_the_members_of_the_table() {
+        let mut documented = BTreeMap::new();
+        for document in asyncapis() {
+            for (name, channel) in document["channels"].as_object().unwrap() {
+                let topic = channel["address"].as_str().unwrap().to_owned();
+                documented.insert(topic, members(&document, &channel["messages"][name]["payload"]));
             }
-            Self::Processes(processes) => processes.stop().await,
+        }
+        assert_eq!(documented, table_column(1));
+    }
+
+    #[test]
+    fn topic_is_read_by_the_services_of_the_table() {
+        for (topic, expected) in table_column(2) {
+            let reads =
+                |service: &ServiceEntry| service.consumers.iter().any(|of| of.topics.contains(&&*topic));
+            let readers = all().into_iter().filter(reads).map(|service| service.name.to_owned());
+            assert_eq!(readers.collect::<BTreeSet<_>>(), expected, "{topic}");
         }
     }
 
-    async fn ended(&mut self, name: &'static str) -> anyhow::Error {
-        match self {
-            Self::Here(process) => ended(name, process).await,
-            Self::Processes(processes) => processes.ended().await,
+    /// Authentication: what guests may read.
+    const OPEN: [&str; 12] = [
+        "/api/v1/posts",
+        "/api/v1/posts/{post_id}",
+        "/api/v1/public/developers",
+        "/api/v1/public/developers/{developer_id}",
+        "/api/v1/public/projects",
+        "/api/v1/public/projects/facets",
+        "/api/v1/public/projects/{project_id}",
+        "/api/v1/public/projects/{project_id}/buildings/{building_id}",
+        "/api/v1/public/property-objects",
+        "/api/v1/public/property-objects/{property_object_id}",
+        "/api/v1/public/property-objects/{property_object_id}/price-history",
+        "/api/v1/selections/{selection}",
+    ];
+
+    #[test]
+    fn guests_only_read_public_operations() {
+        let mut open = BTreeSet::new();
+        for document in all().iter().map(openapi) {
+            for (method, path, _) in operations(&document).filter(|(.., of)| admits(of, &json!({}))) {
+                assert_eq!(method, "get", "{path}");
+                open.insert(path.to_owned());
+            }
+        }
+        assert_eq!(open, BTreeSet::from(OPEN.map(str::to_owned)));
+    }
+
+    /// Route families: what is for services is on internal ports under one family, which the base URL does not know; all else
+    /// is under a path of its service alone, what is for the platform's people under a family that names the service.
+    #[test]
+    fn operation_is_in_the_path_family_of_its_service() {
+        let services = all();
+        for service in &services {
+            let document = openapi(service);
+            for (_, path, operation) in operations(&document) {
+                let owners: Vec<_> = services
+                    .iter()
+                    .filter(|service| service.owns(path))
+                    .map(|service| service.name)
+                    .collect();
+                if admits(operation, &json!({"service": []})) {
+                    assert!(path.starts_with("/api/v1/internal/") && owners.is_empty(), "{path}: {owners:?}");
+                } else {
+                    assert_eq!(owners, [service.name], "{path}");
+                }
+                if let Some(rest) = path.strip_prefix("/api/platform-manager/") {
+                    assert_eq!(rest.split('/').next(), Some(service.name), "{path}");
+                }
+                if path.starts_with("/api/v1/admin/") {
+                    assert_eq!(service.name, "chessboard", "{path}");
+                }
+            }
         }
     }
-}
 
-/// Resolves when a part of this process has ended that should not have.
-pub async fn ended(name: &'static str, process: &Process) -> anyhow::Error {
-    match process.finished().await {
-        Err(error) => error.context(name),
-        Ok(()) => anyhow::anyhow!("{name} has ended"),
+    /// Paging: a list of pages has an order and a count, a walk has a cursor, a lookup has a limit.
+    #[test]
+    fn lists_have_the_same_parameters_and_members() {
+        let mut lists = 0;
+        for document in all().iter().map(openapi) {
+            for (_, path, operation) in operations(&document) {
+                let parameters = operation["parameters"].as_array().into_iter().flatten();
+                let asked: BTreeSet<_> = parameters.filter_map(|of| of["name"].as_str()).collect();
+                let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+                let answered = members(&document, schema);
+                if asked.contains("Page") {
+                    assert!(asked.contains("PageSize") && asked.contains("Sort"), "{path}: {asked:?}");
+                    let whole = ["Items", "Page", "PageSize", "TotalCount"].map(str::to_owned);
+                    assert_eq!(answered, BTreeSet::from(whole), "{path}");
+                    lists += 1;
+                }
+                if asked.contains("Cursor") {
+                    assert!(asked.contains("PageSize") && !asked.contains("Page"), "{path}: {asked:?}");
+                    assert!(answered.contains("Items") && answered.contains("NextCursor?"), "{path}");
+                    lists += 1;
+                }
+                if asked.contains("Limit") {
+                    assert!(asked.contains("Query") && answered.contains("Items"), "{path}: {asked:?}");
+                    lists += 1;
+                }
+            }
+        }
+        assert!(lists > 30, "{lists}");
+    }
+
+    #[test]
+    fn published_topic_is_declared_as_the_services_own() {
+        let declared = Topics::built_in().unwrap();
+        for service in all() {
+            let is_own = |topic: &&Topic| topic.owner == service.name && !topic.name.starts_with("external.");
+            let own = declared.topics().iter().filter(is_own);
+            let published: BTreeSet<_> = service.events.iter().map(|event| event.topic).collect();
+            assert_eq!(own.map(|topic| &*topic.name).collect::<BTreeSet<_>>(), published);
+        }
+    }
+
+    #[test]
+    fn topic_is_named_after_its_service_event_and_version() {
+        for service in all() {
+            for event in service.events {
+                let parts: Vec<_> = event.topic.split('.').collect();
+                let [platform, owner, name, version] = parts[..] else { panic!("{}", event.topic) };
+                assert_eq!((platform, owner), ("platform", service.name), "{}", event.topic);
+                assert!(!name.is_empty() && version == "v1", "{}", event.topic);
+            }
+        }
+    }
+
+    /// What tells of a state is kept for who comes late; what tells of a change is kept 14 days.
+    #[test]
+    fn topic_retention_follows_from_its_name() {
+        for topic in Topics::built_in().unwrap().topics() {
+            let is_state = topic.name.ends_with("-upserted.v1");
+            assert_eq!(topic.retention_days, (!is_state).then_some(14), "{}", topic.name);
+        }
+    }
+
+    /// Commands that link no service take the names and the topics from a list and from generated files.
+    #[test]
+    fn thin_command_knows_the_names_and_topics_of_the_services() {
+        let mut names: Vec<_> = all().iter().map(|service| service.name).collect();
+        names.sort_unstable();
+        assert_eq!(names, devkit::SERVICES);
+        assert_eq!(devkit::topics::all().unwrap(), topics(&all()), "run `cargo dev contracts`");
+    }
+
+    #[test]
+    fn used_topics_are_the_declared_topics() {
+        let declared = Topics::built_in().unwrap();
+        let used: BTreeSet<_> = topics(&all()).into_iter().collect();
+        let names: BTreeSet<_> = declared.topics().iter().map(|topic| topic.name.clone()).collect();
+        assert_eq!(names.difference(&used).count(), 0, "{names:?} are not all used: {used:?}");
+        for name in used.difference(&names) {
+            let made = all().iter().any(|service| declared.is_created_by(service.name, name));
+            assert!(made, "{name} is neither declared nor anybody's dead letters");
+        }
     }
 }

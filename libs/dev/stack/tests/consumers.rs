@@ -14,11 +14,11 @@ use testkit::{eventually, guid};
 const DEAL_CREATED: &str = "platform.crm.deal-created.v1";
 const OUTSIDE: &str = "external.chessboard.developer-upserted.v1";
 
-/// Of each area, and of the system outside, whose document is written by hand.
+/// Of each service, and of the system outside, whose document is written by hand.
 fn documents() -> Vec<Contract> {
     let outside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../contracts/outside/chessboard.yaml");
     let outside = std::fs::read_to_string(outside).unwrap();
-    let areas = [
+    let services = [
         service::contracts::<identity::Service>(),
         service::contracts::<chessboard::Service>(),
         service::contracts::<selections::Service>(),
@@ -27,8 +27,8 @@ fn documents() -> Vec<Contract> {
         service::contracts::<agent::Service>(),
         service::contracts::<news::Service>(),
     ];
-    let areas = areas.map(|contracts| contracts.map(|Contracts { asyncapi, .. }| asyncapi).unwrap());
-    areas.iter().chain([&outside]).map(|document| Contract::read(document).unwrap()).collect()
+    let services = services.map(|contracts| contracts.map(|Contracts { asyncapi, .. }| asyncapi).unwrap());
+    services.iter().chain([&outside]).map(|document| Contract::read(document).unwrap()).collect()
 }
 
 /// What may be published to a topic, at its edges.
@@ -40,7 +40,7 @@ fn messages(documents: &[Contract], topic: &str) -> Vec<Value> {
 }
 
 /// Publishes all that may come to a service and waits until it has looked at each; none is put aside.
-async fn takes_whatever_is_published_to_it<S: Service>(settings: &[(&str, &str)]) {
+async fn assert_applies_every_message<S: Service>(settings: &[(&str, &str)]) {
     let service = Running::start::<S>(settings);
     let documents = documents();
     let topics: Vec<_> = S::CONSUMERS.iter().flat_map(|subscription| subscription.topics).collect();
@@ -84,31 +84,31 @@ async fn takes_whatever_is_published_to_it<S: Service>(settings: &[(&str, &str)]
 
 /// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
 #[tokio::test]
-async fn chessboard_takes_whatever_its_publishers_may_send() {
-    takes_whatever_is_published_to_it::<chessboard::Service>(&[]).await;
+async fn chessboard_applies_every_message_of_its_publishers() {
+    assert_applies_every_message::<chessboard::Service>(&[]).await;
 }
 
 /// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
 #[tokio::test]
-async fn crm_takes_whatever_its_publishers_may_send() {
+async fn crm_applies_every_message_of_its_publishers() {
     let settings = [("SELECTIONS_URL", "http://127.0.0.1:9"), ("CLIENT_SECRET", "not asked for")];
-    takes_whatever_is_published_to_it::<crm::Service>(&settings).await;
+    assert_applies_every_message::<crm::Service>(&settings).await;
 }
 
 /// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
 #[tokio::test]
-async fn messenger_takes_whatever_its_publishers_may_send() {
-    takes_whatever_is_published_to_it::<messenger::Service>(&[]).await;
+async fn messenger_applies_every_message_of_its_publishers() {
+    assert_applies_every_message::<messenger::Service>(&[]).await;
 }
 
 /// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
 #[tokio::test]
-async fn agent_takes_whatever_its_publishers_may_send() {
-    takes_whatever_is_published_to_it::<agent::Service>(&[]).await;
+async fn agent_applies_every_message_of_its_publishers() {
+    assert_applies_every_message::<agent::Service>(&[]).await;
 }
 
 /// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
 #[tokio::test]
-async fn selections_takes_whatever_its_publishers_may_send() {
-    takes_whatever_is_published_to_it::<selections::Service>(&[]).await;
+async fn selections_applies_every_message_of_its_publishers() {
+    assert_applies_every_message::<selections::Service>(&[]).await;
 }

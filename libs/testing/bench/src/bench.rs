@@ -8,7 +8,7 @@ mod bare;
 mod chessboard;
 mod crm;
 mod edge;
-mod ground;
+mod environment;
 mod identity;
 mod load;
 mod messaging;
@@ -26,7 +26,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use futures_util::future::LocalBoxFuture;
 
-use self::ground::Ground;
+use self::environment::Environment;
 use self::report::{Report, Row};
 use devkit::bus::Kind;
 use devkit::signals::Signals;
@@ -52,26 +52,26 @@ pub(crate) struct Bench {
     broker: Kind,
 }
 
-/// A bench. The next area's goes into a file of its own and into [`ALL`].
-struct Member {
+/// A bench. The next service's goes into a file of its own and into [`ALL`].
+struct BenchEntry {
     name: &'static str,
     about: &'static str,
     /// Adds what it measures as it comes, so that it is told even if what follows fails.
-    run: for<'a> fn(&'a Ground, Effort, &'a mut Vec<Row>) -> LocalBoxFuture<'a, anyhow::Result<()>>,
+    run: for<'a> fn(&'a Environment, Effort, &'a mut Vec<Row>) -> LocalBoxFuture<'a, anyhow::Result<()>>,
 }
 
-const ALL: [Member; 11] = [
-    selections::MEMBER,
-    news::MEMBER,
-    identity::MEMBER,
-    chessboard::MEMBER,
-    crm::MEMBER,
-    messenger::MEMBER,
-    agent::MEMBER,
-    edge::MEMBER,
-    messaging::MEMBER,
-    overload::MEMBER,
-    resources::MEMBER,
+const ALL: [BenchEntry; 11] = [
+    selections::BENCH,
+    news::BENCH,
+    identity::BENCH,
+    chessboard::BENCH,
+    crm::BENCH,
+    messenger::BENCH,
+    agent::BENCH,
+    edge::BENCH,
+    messaging::BENCH,
+    overload::BENCH,
+    resources::BENCH,
 ];
 
 /// How much is measured.
@@ -94,37 +94,37 @@ impl Effort {
 impl Bench {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         if self.list {
-            for Member { name, about, .. } in ALL {
+            for BenchEntry { name, about, .. } in ALL {
                 devkit::say(&format!("{name:<16}{about}"));
             }
             return Ok(ExitCode::SUCCESS);
         }
-        if let Some(name) = self.names.iter().find(|name| ALL.iter().all(|member| member.name != **name)) {
+        if let Some(name) = self.names.iter().find(|name| ALL.iter().all(|entry| entry.name != **name)) {
             bail!("there is no bench {name}; --list names them");
         }
         let mut signals = Signals::listen()?;
         let _lock = Lock::take("bench")?;
-        let ground = tokio::select! {
-            ground = Ground::prepare(self.broker) => ground?,
+        let environment = tokio::select! {
+            environment = Environment::prepare(self.broker) => environment?,
             () = signals.stop() => bail!("interrupted"),
         };
         let result = tokio::select! {
-            result = self.measure(&ground) => result,
+            result = self.measure(&environment) => result,
             () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
         };
-        let closed = ground.close().await;
+        let closed = environment.close().await;
         result.and(closed).map(|()| ExitCode::SUCCESS)
     }
 
-    async fn measure(&self, ground: &Ground) -> anyhow::Result<()> {
+    async fn measure(&self, environment: &Environment) -> anyhow::Result<()> {
         let effort = Effort { quick: self.quick };
-        for Member { name, run, .. } in ALL {
+        for BenchEntry { name, run, .. } in ALL {
             if !self.names.is_empty() && self.names.iter().all(|wanted| wanted != name) {
                 continue;
             }
-            let conditions = ground.conditions().await?;
+            let conditions = environment.conditions().await?;
             let mut rows = Vec::new();
-            let result = run(ground, effort, &mut rows).await.context(name);
+            let result = run(environment, effort, &mut rows).await.context(name);
             let report = Report { name, conditions, rounds: effort.rounds(), rows };
             report.print();
             result?;

@@ -1,7 +1,7 @@
 //! `cargo dev bench` measures the hot paths; `cargo dev seed` fills a running stack with rows.
 
 mod bench;
-mod seed;
+mod bulk_data;
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Bench(bench::Bench),
-    Seed(seed::Seed),
+    Seed(bulk_data::BulkData),
 }
 
 fn main() -> ExitCode {

@@ -1,14 +1,14 @@
 //! `cargo dev chaos`: everything breaks while everybody writes, and then the books are checked.
 
-pub mod balance;
-mod money;
+mod agreement;
+mod chats;
+pub mod checks;
+mod commissions;
+mod counters;
 mod platform;
 mod replica;
 pub mod report;
 pub mod settle;
-mod sums;
-mod talk;
-mod tally;
 pub mod writers;
 
 use std::process::ExitCode;
@@ -25,21 +25,21 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::platform::{Platform, Trouble};
+use self::counters::Counters;
+use self::platform::{Fault, Platform};
 use self::report::Outcome;
-use self::settle::Books;
-use self::tally::Tally;
-use self::writers::{Answers, Crowd};
+use self::settle::Recordings;
+use self::writers::{Answers, Load};
 use devkit::bus::Kind;
 use devkit::signals::Signals;
 use devkit::stack::Lock;
-use devstack::{areas, processes};
+use devstack::{processes, services};
 
 /// Writers of each service.
 const WRITERS: usize = 4;
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a writer waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Kill, freeze and restart everything under load, then check that no event was lost or out of order
 ///
@@ -70,7 +70,7 @@ pub struct Chaos {
 type Count = (&'static str, &'static str);
 
 /// What troubles there were, and the longest time in which nothing was delivered.
-pub struct Troubles {
+pub struct InjectedFaults {
     pub count: u64,
     pub longest_gap: Duration,
 }
@@ -80,35 +80,36 @@ impl Chaos {
         let _lock = Lock::take("chaos")?;
         let mut signals = Signals::listen()?;
         // Once, so that all legs of a long run are of the same code.
-        let areas = areas::all();
+        let services = services::all();
         tokio::select! {
-            built = processes::build(&areas) => built?,
+            built = processes::build(&services) => built?,
             () = signals.stop() => bail!("interrupted"),
         }
         let is_sound = match self.events {
-            None => self.leg(self.seed.unwrap_or_else(rand::random), &mut signals).await?.is_some(),
-            Some(events) => self.legs(events, &mut signals).await?,
+            None => self.round(self.seed.unwrap_or_else(rand::random), &mut signals).await?.is_some(),
+            Some(events) => self.rounds(events, &mut signals).await?,
         };
         Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     /// Leg after leg, until so many events were committed; says whether all was as promised.
-    async fn legs(&self, events: u64, signals: &mut Signals) -> anyhow::Result<bool> {
-        let mut tally = Tally::kept(self.broker)?;
-        while tally.committed < events {
-            let how_far = format!("Leg {}: {} of {events} events so far", tally.legs + 1, tally.committed);
+    async fn rounds(&self, events: u64, signals: &mut Signals) -> anyhow::Result<bool> {
+        let mut counters = Counters::load(self.broker)?;
+        while counters.committed < events {
+            let how_far =
+                format!("Leg {}: {} of {events} events so far", counters.rounds + 1, counters.committed);
             devkit::say(&style(how_far).bold().to_string());
-            let Some(outcome) = self.leg(rand::random(), signals).await? else { return Ok(false) };
-            tally.add(&outcome);
-            tally.keep(self.broker)?;
+            let Some(outcome) = self.round(rand::random(), signals).await? else { return Ok(false) };
+            counters.add(&outcome);
+            counters.save(self.broker)?;
         }
-        devkit::say(&tally.to_string());
-        devkit::say(&format!("written to {}", tally.finish(self.broker)?.display()));
+        devkit::say(&counters.to_string());
+        devkit::say(&format!("written to {}", counters.finish(self.broker)?.display()));
         Ok(true)
     }
 
     /// A platform from its first process to the verdict; what came of it, if all was as promised.
-    async fn leg(&self, seed: u64, signals: &mut Signals) -> anyhow::Result<Option<Outcome>> {
+    async fn round(&self, seed: u64, signals: &mut Signals) -> anyhow::Result<Option<Outcome>> {
         let mut platform = tokio::select! {
             platform = Platform::prepare(self.broker) => platform?,
             () = signals.stop() => bail!("interrupted"),
@@ -116,7 +117,7 @@ impl Chaos {
         let result = tokio::select! {
             result = async {
                 platform.start().await?;
-                self.torture(&mut platform, seed).await
+                self.inject_faults(&mut platform, seed).await
             } => result,
             () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
         };
@@ -130,73 +131,79 @@ impl Chaos {
         Ok(None)
     }
 
-    async fn torture(&self, platform: &mut Platform, seed: u64) -> anyhow::Result<Outcome> {
-        let topics = areas::topics(&platform.areas);
-        let books =
-            Books::open(&platform.areas, &platform.database_url(), &platform.brokers()?, &topics).await?;
+    async fn inject_faults(&self, platform: &mut Platform, seed: u64) -> anyhow::Result<Outcome> {
+        let topics = services::topics(&platform.services);
+        let recordings =
+            Recordings::open(&platform.services, &platform.database_url(), &platform.brokers()?, &topics)
+                .await?;
         let (ending, answers) = (CancellationToken::new(), Arc::new(Answers::default()));
         let mut writers = JoinSet::new();
         let client = devkit::http::client()?;
         for _ in 0..WRITERS {
-            let crowd = Crowd {
+            let load = Load {
                 client: &client,
-                patience: PATIENCE,
+                timeout: RESPONSE_TIMEOUT,
                 issuer: &platform.issuer,
                 answers: &answers,
                 ending: &ending,
             };
-            crowd.spawn(&mut writers, |area| platform.base(area))?;
+            load.spawn(&mut writers, |service| platform.base(service))?;
         }
 
-        devkit::say(&style(format!("{} s of trouble, seed {seed}", self.seconds)).bold().to_string());
-        let troubles = self.break_things(platform, books.log(), seed).await?;
-        platform.heal().await?;
+        devkit::say(&style(format!("{} s of fault, seed {seed}", self.seconds)).bold().to_string());
+        let faults = self.fault_loop(platform, recordings.log(), seed).await?;
+        platform.restore().await?;
         ending.cancel();
         writers.join_all().await;
         let requests = answers.take().successful;
-        Outcome::of(&books, troubles, requests, || {
-            platform.revive()?;
+        Outcome::of(&recordings, faults, requests, || {
+            platform.restart_ended()?;
             Ok(platform.ended)
         })
         .await
     }
 
     /// One trouble after the other, each for a while of its own.
-    async fn break_things(&self, platform: &mut Platform, log: &Log, seed: u64) -> anyhow::Result<Troubles> {
+    async fn fault_loop(
+        &self,
+        platform: &mut Platform,
+        log: &Log,
+        seed: u64,
+    ) -> anyhow::Result<InjectedFaults> {
         let mut random = StdRng::seed_from_u64(seed);
         let started = Instant::now();
         let end = started + Duration::from_secs(self.seconds);
-        let mut under_way: Vec<(Instant, Trouble)> = Vec::new();
+        let mut active: Vec<(Instant, Fault)> = Vec::new();
         let mut next = started + Duration::from_secs(2);
-        let (mut troubles, mut count, mut moved, mut longest_gap) = (0, 0, started, Duration::ZERO);
+        let (mut faults, mut count, mut last_delivery, mut longest_gap) = (0, 0, started, Duration::ZERO);
         while Instant::now() < end {
-            tokio::time::sleep(LOOK).await;
-            platform.revive()?;
+            tokio::time::sleep(POLL_INTERVAL).await;
+            platform.restart_ended()?;
             let now = Instant::now();
             if log.count() > count {
                 count = log.count();
-                moved = now;
+                last_delivery = now;
             }
-            longest_gap = longest_gap.max(now - moved);
-            for (_, trouble) in under_way.extract_if(.., |(until, _)| *until < now) {
-                platform.recover(&trouble).await?;
+            longest_gap = longest_gap.max(now - last_delivery);
+            for (_, fault) in active.extract_if(.., |(until, _)| *until < now) {
+                platform.recover(&fault).await?;
             }
             if now < next {
                 continue;
             }
             next = now + Duration::from_millis(random.random_range(300..2_500));
-            let trouble = Trouble::choose(&mut random, platform.replicas.len());
+            let fault = Fault::choose(&mut random, platform.replicas.len());
             let duration = Duration::from_millis(random.random_range(500..8_000));
-            if platform.suffer(&trouble).await? {
+            if platform.inject(&fault).await? {
                 devkit::say(&format!(
                     "{:>6.1} s  {}",
                     (now - started).as_secs_f32(),
-                    platform.describe(&trouble, duration)
+                    platform.describe(&fault, duration)
                 ));
-                under_way.push((now + duration, trouble));
-                troubles += 1;
+                active.push((now + duration, fault));
+                faults += 1;
             }
         }
-        Ok(Troubles { count: troubles, longest_gap })
+        Ok(InjectedFaults { count: faults, longest_gap })
     }
 }

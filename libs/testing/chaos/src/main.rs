@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ::chaos::{chaos, verify, watch};
+use ::chaos::{alert_drill, chaos, verify};
 use clap::{Parser, Subcommand};
 use devkit::{execute, logged};
 
@@ -21,7 +21,7 @@ enum Command {
     /// Waits for events in flight. The rules are those of `cargo dev chaos`. Data of `cargo dev seed` stands in one service alone
     /// and violates them. Exits with 1 when a rule is violated.
     Verify,
-    Watch(watch::Watch),
+    Watch(alert_drill::AlertDrill),
 }
 
 fn main() -> ExitCode {
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         match Cli::parse().command {
             Command::Chaos(chaos) => chaos.run().await,
             Command::Verify => verify::run().await,
-            Command::Watch(watch) => logged(watch.run()).await,
+            Command::Watch(drill) => logged(drill.run()).await,
         }
     })
 }

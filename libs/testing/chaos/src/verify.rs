@@ -5,28 +5,28 @@ use std::time::Duration;
 
 use console::style;
 
-use crate::chaos::balance::Balance;
-use crate::chaos::settle::Patience;
+use crate::chaos::checks::Checks;
+use crate::chaos::settle::StallDetector;
 use devkit::postgres;
 use devkit::stack::Stack;
-use devstack::areas;
+use devstack::services;
 
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub async fn run() -> anyhow::Result<ExitCode> {
     let server = postgres::connect(&Stack::running()?.database_url).await?;
-    let areas = areas::all();
-    let mut patience = Patience::new();
-    let balance = loop {
-        let balance = Balance::of(&server, &areas).await?;
-        let off = balance.off();
-        if off.is_empty() || patience.is_over(&off) {
-            break balance;
+    let services = services::all();
+    let mut stall = StallDetector::new();
+    let checks = loop {
+        let checks = Checks::of(&server, &services).await?;
+        let violations = checks.violations();
+        if violations.is_empty() || stall.has_stalled(&violations) {
+            break checks;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     };
-    balance.show();
-    if !balance.hold() {
+    checks.show();
+    if !checks.report() {
         return Ok(ExitCode::FAILURE);
     }
     devkit::say(&style("All adds up.").green().to_string());

@@ -1,12 +1,12 @@
 //! `cargo dev cluster`: the charts on a real Kubernetes, the story through the edge, and troubles under load.
 
 mod deployment;
-mod ground;
+mod environment;
+mod fault;
 mod images;
 mod kube;
 mod policies;
 mod report;
-mod trouble;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -22,31 +22,31 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::deployment::{Deployment, Setting};
-use self::ground::Ground;
+use self::environment::Environment;
+use self::fault::Fault;
 use self::images::{Images, Release};
 use self::kube::Kube;
 use self::policies::Ways;
 use self::report::Report;
-use self::trouble::Trouble;
 use ::demo::demo;
-use chaos::chaos::Troubles;
+use chaos::chaos::InjectedFaults;
 use chaos::chaos::report::Outcome;
-use chaos::chaos::settle::Books;
-use chaos::chaos::writers::{Answers, Crowd};
+use chaos::chaos::settle::Recordings;
+use chaos::chaos::writers::{Answers, Load};
 use devkit::control::{Control, Request};
 use devkit::http;
 use devkit::progress::Step;
 use devkit::signals::Signals;
 use devkit::stack::{self, Lock, Stack};
-use devstack::areas;
 use devstack::feed::Feed;
-use devstack::{gateway, plant};
+use devstack::services;
+use devstack::{fixtures, gateway};
 
 /// How long somebody waits for an answer before it counts as none.
-const PATIENCE: Duration = Duration::from_secs(20);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Under load what ends by time ends soon, so that in the end nothing is under way.
-const HASTE: &[Setting] = &[
+const LOAD_SETTINGS: &[Setting] = &[
     ("agent", "AGENT_PAYOUT_MAX_LINES", "5"),
     ("agent", "AGENT_UNRATED_POLL_SECONDS", "1"),
     ("crm", "CRM_BOOKING_EXPIRY_INTERVAL_MS", "500"),
@@ -55,16 +55,16 @@ const HASTE: &[Setting] = &[
     ("messenger", "MESSENGER_EMPTY_SECONDS", "1"),
 ];
 /// In the story nobody waits a minute for a call that is not answered.
-const STORY: &[Setting] = &[("messenger", "MESSENGER_RING_SECONDS", "5")];
+const STORY_SETTINGS: &[Setting] = &[("messenger", "MESSENGER_RING_SECONDS", "5")];
 
 /// Install the charts into the cluster that KUBECONFIG names, and see what people notice while it rolls and breaks
 ///
-/// In a namespace of its own, which enforces the restricted profile, each area is installed by its chart. PostgreSQL, three nodes of Kafka
+/// In a namespace of its own, which enforces the restricted profile, each service is installed by its chart. PostgreSQL, three nodes of Kafka
 /// and an issuer run on this machine, where pods find them. From within pods every way is tried, whether network policies let through
-/// what is declared and nothing else. People act in every area, half of them through an edge that keeps
-/// its connections, half with a new connection for each request, while each area is rolled, pods are deleted and evicted, processes
+/// what is declared and nothing else. People act in every service, half of them through an edge that keeps
+/// its connections, half with a new connection for each request, while each service is rolled, pods are deleted and evicted, processes
 /// killed, nodes of the broker and the database crashed. Then nothing may be lost: the verdict is that of `cargo dev chaos`.
-/// At last the areas are upgraded to other settings and `cargo dev demo` plays its story through the edge. The table goes to
+/// At last the services are upgraded to other settings and `cargo dev demo` plays its story through the edge. The table goes to
 /// docs/operations.md. Needs kubectl, helm (`HELM`, or the path), Java and Maven. In the end the namespace is removed.
 #[derive(Args)]
 pub(crate) struct Cluster {
@@ -81,14 +81,14 @@ pub(crate) struct Cluster {
     /// root, $ENTRYPOINT its entrypoint as JSON. Without it they are where the cluster finds them
     #[arg(long, value_name = "COMMAND")]
     load_with: Option<String>,
-    /// A folder with the areas' binaries; without it they are built
+    /// A folder with the services' binaries; without it they are built
     #[arg(long, requires = "load_with", value_name = "FOLDER")]
     binaries: Option<PathBuf>,
-    /// A folder with binaries of an earlier release: each area that it has is installed as that and, under load, upgraded to this one,
+    /// A folder with binaries of an earlier release: each service that it has is installed as that and, under load, upgraded to this one,
     /// rolled back and upgraded again
     #[arg(long, requires = "load_with", conflicts_with = "story_only", value_name = "FOLDER")]
     before: Option<PathBuf>,
-    /// So many people in each area, by each of the two ways
+    /// So many people in each service, by each of the two ways
     #[arg(long, default_value_t = 1)]
     people: usize,
     /// Leave the load and the troubles out
@@ -105,27 +105,27 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let mut signals = Signals::listen()?;
-        let areas = areas::all();
+        let services = services::all();
         let kube = tokio::select! {
             kube = Kube::find(self.namespace.clone()) => kube?,
             () = signals.stop() => bail!("interrupted"),
         };
         let _lock = Lock::take("up")?;
         devkit::say(&kube.about);
-        let images = Images::new(&self.image_prefix, &self.tag, &areas, self.before.as_deref())?;
+        let images = Images::new(&self.image_prefix, &self.tag, &services, self.before.as_deref())?;
         let prepared = async {
             if let Some(command) = &self.load_with {
-                images.load(&areas, self.binaries.as_deref(), self.before.as_deref(), command).await?;
+                images.load(&services, self.binaries.as_deref(), self.before.as_deref(), command).await?;
             }
-            let deployment = Deployment::prepare(&kube, &areas, images).await?;
-            anyhow::Ok((deployment, Ground::prepare(kube.node, &areas).await?))
+            let deployment = Deployment::prepare(&kube, &services, images).await?;
+            anyhow::Ok((deployment, Environment::prepare(kube.node, &services).await?))
         };
         let prepared = tokio::select! {
             prepared = prepared => prepared,
             () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
         };
         let result = match prepared {
-            Ok((deployment, ground)) => self.try_out(&deployment, ground, &mut signals).await,
+            Ok((deployment, environment)) => self.try_out(&deployment, environment, &mut signals).await,
             Err(error) => Err(error),
         };
         match std::fs::remove_dir_all(stack::dev("cluster")?) {
@@ -138,15 +138,15 @@ impl Cluster {
     async fn try_out(
         &self,
         deployment: &Deployment<'_>,
-        mut ground: Ground,
+        mut environment: Environment,
         signals: &mut Signals,
     ) -> anyhow::Result<()> {
-        let result = self.install(deployment, &mut ground, signals).await;
+        let result = self.install(deployment, &mut environment, signals).await;
         let step = Step::start("stopping");
         step.note("removing the namespace");
         let closed = deployment.kube.close().await;
         Stack::forget()?;
-        let stopped = ground.stop().await;
+        let stopped = environment.stop().await;
         if closed.is_ok() && stopped.is_ok() {
             step.done("nothing is left in the cluster");
         }
@@ -156,34 +156,34 @@ impl Cluster {
     async fn install(
         &self,
         deployment: &Deployment<'_>,
-        ground: &mut Ground,
+        environment: &mut Environment,
         signals: &mut Signals,
     ) -> anyhow::Result<()> {
         let installed = async {
-            ground.start().await?;
+            environment.start().await?;
             let step = Step::start("charts");
             deployment.kube.open().await?;
-            deployment.furnish(ground).await?;
-            let settings = if self.story_only { STORY } else { HASTE };
+            deployment.create_secrets_and_services(environment).await?;
+            let settings = if self.story_only { STORY_SETTINGS } else { LOAD_SETTINGS };
             let release = if self.before.is_some() { Release::Before } else { Release::This };
-            deployment.install(ground, release, settings, &policies::ingress()).await?;
-            step.done(format!("{} areas in namespace {}", deployment.areas.len(), self.namespace));
-            let ways = policies::try_all(deployment, ground).await?;
-            deployment.install(ground, release, settings, &Deployment::anybody()).await?;
-            anyhow::Ok((ways, Edge::open(deployment, ground).await?))
+            deployment.install(environment, release, settings, &policies::ingress()).await?;
+            step.done(format!("{} services in namespace {}", deployment.services.len(), self.namespace));
+            let ways = policies::try_all(deployment, environment).await?;
+            deployment.install(environment, release, settings, &Deployment::open_ingress()).await?;
+            anyhow::Ok((ways, Edge::open(deployment, environment).await?))
         };
         let (ways, edge) = tokio::select! {
             installed = installed => installed?,
             () = signals.stop() => bail!("interrupted"),
         };
-        let result = self.use_it(deployment, ground, &edge, &ways, signals).await;
+        let result = self.use_it(deployment, environment, &edge, &ways, signals).await;
         edge.close().await.and(result)
     }
 
     async fn use_it(
         &self,
         deployment: &Deployment<'_>,
-        ground: &mut Ground,
+        environment: &mut Environment,
         edge: &Edge,
         ways: &Ways,
         signals: &mut Signals,
@@ -192,7 +192,7 @@ impl Cluster {
         let mut judged = Ok(());
         if !self.story_only {
             let report = tokio::select! {
-                report = self.trouble(deployment, ground, stack, ways) => report?,
+                report = self.inject_faults(deployment, environment, stack, ways) => report?,
                 () = signals.stop() => bail!("interrupted"),
             };
             devkit::say(&report.to_string());
@@ -205,11 +205,13 @@ impl Cluster {
         let prepared = async {
             if !self.story_only {
                 let step = Step::start("upgrade");
-                deployment.install(ground, Release::This, STORY, &Deployment::anybody()).await?;
+                deployment
+                    .install(environment, Release::This, STORY_SETTINGS, &Deployment::open_ingress())
+                    .await?;
                 step.done("to other settings");
             }
             let step = Step::start("demo data");
-            let detail = plant::plant(stack, &step).await?;
+            let detail = fixtures::create(stack, &step).await?;
             step.done(detail);
             stack.save()
         };
@@ -220,14 +222,14 @@ impl Cluster {
         let control = Control::listen()?;
         let attend = async {
             loop {
-                let order = control.next().await;
-                let (area, runs) = match &order.request {
-                    Request::Stop(area) => (area, false),
-                    Request::Start(area) => (area, true),
+                let pending = control.next().await;
+                let (service, runs) = match &pending.request {
+                    Request::Stop(service) => (service, false),
+                    Request::Start(service) => (service, true),
                 };
-                let done = deployment.scale(area, runs).await;
-                let said = format!("{area} is {}", if runs { "running" } else { "stopped" });
-                order.reply(done.map(|()| said)).await;
+                let done = deployment.scale(service, runs).await;
+                let said = format!("{service} is {}", if runs { "running" } else { "stopped" });
+                pending.reply(done.map(|()| said)).await;
             }
         };
         let enjoy = async {
@@ -247,33 +249,35 @@ impl Cluster {
         enjoyed.and(judged)
     }
 
-    /// One trouble after the other while people act in every area, and then the verdict.
-    async fn trouble(
+    /// One trouble after the other while people act in every service, and then the verdict.
+    async fn inject_faults(
         &self,
         deployment: &Deployment<'_>,
-        ground: &mut Ground,
+        environment: &mut Environment,
         stack: &Stack,
         ways: &Ways,
     ) -> anyhow::Result<Report> {
-        let Deployment { kube, areas, .. } = deployment;
+        let Deployment { kube, services, .. } = deployment;
         // What comes from outside of the platform has been committed by nobody here.
         let topics: Vec<_> =
-            areas::topics(areas).into_iter().filter(|topic| !topic.starts_with("external.")).collect();
-        let books = Books::open(areas, &ground.database.url(), &ground.brokers(), &topics).await?;
+            services::topics(services).into_iter().filter(|topic| !topic.starts_with("external.")).collect();
+        let recordings =
+            Recordings::open(services, &environment.database.url(), &environment.brokers(), &topics).await?;
         let (ending, answers) = (CancellationToken::new(), Arc::new(Answers::default()));
-        let issuer = ground.issuer.clone();
+        let issuer = environment.issuer.clone();
         let mut people = JoinSet::new();
-        for (client, through_edge) in [(http::client()?, true), (http::without_keeping()?, false)] {
-            let crowd = Crowd {
+        for (client, through_edge) in [(http::client()?, true), (http::without_keep_alive()?, false)] {
+            let load = Load {
                 client: &client,
-                patience: PATIENCE,
+                timeout: RESPONSE_TIMEOUT,
                 issuer: &issuer,
                 answers: &answers,
                 ending: &ending,
             };
             for _ in 0..self.people {
-                crowd.spawn(&mut people, |area| {
-                    let urls = stack.services.get(area).with_context(|| format!("nobody serves {area}"))?;
+                load.spawn(&mut people, |service| {
+                    let urls =
+                        stack.services.get(service).with_context(|| format!("nobody serves {service}"))?;
                     Ok(if through_edge { stack.base_url.clone() } else { urls.public_url.clone() })
                 })?;
             }
@@ -282,38 +286,38 @@ impl Cluster {
         // Until everybody has somewhere to act.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let (mut requests, mut ended) = (answers.take().requests, 0);
-        let troubles = Trouble::all(areas, &deployment.images.before);
-        for trouble in &troubles {
-            let step = Step::start("trouble");
-            step.note(trouble.name());
+        let faults = Fault::all(services, &deployment.images.before);
+        for fault in &faults {
+            let step = Step::start("fault");
+            step.note(fault.name());
             let started = tokio::time::Instant::now();
-            let so_far = trouble.befall(deployment, ground).await.with_context(|| trouble.name())?;
+            let so_far = fault.inject(deployment, environment).await.with_context(|| fault.name())?;
             ended = ended.max(so_far);
             let score = answers.take();
             requests += score.requests;
             step.done(format!(
                 "{}: {} requests, {} failed, {} of them repeated in vain, the longest {} ms",
-                trouble.name(),
+                fault.name(),
                 score.requests,
                 score.failed,
-                score.in_vain,
+                score.failed_retries,
                 score.longest.as_millis()
             ));
             for failure in &score.failures {
                 devkit::say(&format!("    {failure}"));
             }
-            report.add(*trouble, &score, started.elapsed());
+            report.add(*fault, &score, started.elapsed());
         }
         ending.cancel();
         people.join_all().await;
-        let troubles = Troubles { count: troubles.len() as u64, longest_gap: Duration::ZERO };
-        let outcome = Outcome::of(&books, troubles, requests, || Ok(ended)).await?;
+        let faults = InjectedFaults { count: faults.len() as u64, longest_gap: Duration::ZERO };
+        let outcome = Outcome::of(&recordings, faults, requests, || Ok(ended)).await?;
         report.close(&outcome);
         Ok(report)
     }
 }
 
-/// The way in from outside, on this machine: one address for all areas, that keeps its connections to them.
+/// The way in from outside, on this machine: one address for all services, that keeps its connections to them.
 struct Edge {
     stack: Stack,
     process: Process,
@@ -322,19 +326,19 @@ struct Edge {
 }
 
 impl Edge {
-    async fn open(deployment: &Deployment<'_>, ground: &Ground) -> anyhow::Result<Self> {
+    async fn open(deployment: &Deployment<'_>, environment: &Environment) -> anyhow::Result<Self> {
         let step = Step::start("edge");
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let stack = Stack {
             base_url: format!("http://{}", listener.local_addr()?),
-            issuer: ground.issuer.url().to_owned(),
-            database_url: ground.database.url(),
-            brokers: ground.brokers(),
+            issuer: environment.issuer.url().to_owned(),
+            database_url: environment.database.url(),
+            brokers: environment.brokers(),
             livekit_url: None,
             services: deployment.urls().await?,
         };
         let process = Process::new();
-        let (gateway, feed) = gateway::open(&process, listener, deployment.areas, &stack)?;
+        let (gateway, feed) = gateway::open(&process, listener, deployment.services, &stack)?;
         step.done(&stack.base_url);
         Ok(Self { stack, process, gateway, feed })
     }

@@ -43,7 +43,7 @@ fn answering(rest: &str) -> String {
 }
 
 #[test]
-fn what_is_missing_is_told_in_one_line() {
+fn missing_requirement_is_reported_in_one_line() {
     assert_eq!(
         said("tool", None),
         "error: no cluster answers: kubectl is missing: No such file or directory (os error 2)\n"

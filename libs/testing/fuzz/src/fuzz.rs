@@ -1,6 +1,6 @@
 //! `cargo dev fuzz`: Schemathesis against every service, on a stack of its own.
 
-mod known;
+mod known_ids;
 
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
@@ -25,7 +25,7 @@ use devstack::up::Up;
 
 const VERSION: &str = "4.32.5";
 /// What comes on top of the time that a run is given: reading the document, telling what was found.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT_MARGIN: Duration = Duration::from_mins(1);
 
 /// Look for faults with Schemathesis: what the documents allow and forbid, against what the services do
 ///
@@ -91,7 +91,7 @@ impl Fuzz {
 
     /// The runs that found faults.
     async fn fuzz(&self, schemathesis: &PathBuf, stack: &Stack) -> anyhow::Result<Vec<String>> {
-        known::plant(stack).await?;
+        known_ids::create(stack).await?;
         let runs = runs(stack).await?;
         let share = Duration::from_secs(self.seconds) / u32::try_from(runs.len())?;
         let settings = stack::root().join("libs/testing/fuzz/settings");
@@ -112,7 +112,7 @@ impl Fuzz {
                 .kill_on_drop(true)
                 .spawn()
                 .context("Schemathesis cannot be run")?;
-            let ended = tokio::time::timeout(share + PATIENCE, child.wait()).await;
+            let ended = tokio::time::timeout(share + TIMEOUT_MARGIN, child.wait()).await;
             let status = ended.with_context(|| format!("{}: Schemathesis does not end", run.name))??;
             ensure!(matches!(status.code(), Some(0 | 1)), "{}: Schemathesis ended ({status})", run.name);
             if !status.success() {
@@ -127,12 +127,16 @@ impl Fuzz {
 async fn runs(stack: &Stack) -> anyhow::Result<Vec<Run>> {
     let (issuer, identity) = (actors::issuer(stack)?, Identity::of(stack)?);
     let mut runs = Vec::new();
-    for (area, urls) in &stack.services {
+    for (service, urls) in &stack.services {
         let mut run = |caller: &str, url: &str, token| {
-            runs.push(Run { name: format!("{area} as {caller}"), url: format!("{url}/docs/{area}"), token });
+            runs.push(Run {
+                name: format!("{service} as {caller}"),
+                url: format!("{url}/docs/{service}"),
+                token,
+            });
         };
         // Who may do most there.
-        let people: &[Actor] = match area.as_str() {
+        let people: &[Actor] = match service.as_str() {
             "identity" => &[OLGA],
             "chessboard" | "crm" => &[MARIA, OLGA],
             "agent" => &[IGOR, OLGA],

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_that_read_the_bus_are_chosen_and_others_are_not() {
+    fn only_modules_that_read_the_bus_are_chosen() {
         let crm = modules("services/crm");
         assert!(crm.contains(&"deal_create::".to_owned()), "{crm:?}");
         assert!(!crm.contains(&"documents::".to_owned()) && !crm.contains(&"main::".to_owned()), "{crm:?}");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_that_speak_kafka_are_chosen_whole_and_unit_tests_are_left_out() {
+    fn kafka_packages_are_chosen_whole_without_unit_tests() {
         assert_eq!(chosen("libs/ledger", "tests/faults/main.rs"), Part::All);
         assert_eq!(chosen("libs/db", "tests/database.rs"), Part::None);
         assert_eq!(chosen("services/crm", "src/lib.rs"), Part::None);

@@ -16,11 +16,11 @@ use crate::needs::{Environment, Group};
 use devkit::stack;
 
 /// Between two looks at what a program has said.
-const GLANCE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// One that runs for so long is named again, since what it says is not seen yet.
-const REMINDER: Duration = Duration::from_mins(1);
+const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 /// So many lines of a panic say why a test has failed; all that it said stands further above.
-const REASON: usize = 6;
+const REASON_LINES: usize = 6;
 
 /// What came of one program.
 pub(super) struct Outcome {
@@ -74,7 +74,7 @@ impl Counts {
                 (is_reported, wanted) = (true, 0);
                 counts.reasons.extend([line, "\n"]);
             } else if is_reported && line.contains(" panicked at ") {
-                wanted = REASON;
+                wanted = REASON_LINES;
             }
             if wanted > 0 {
                 wanted -= 1;
@@ -140,7 +140,7 @@ pub(super) async fn run_all(
 
 async fn run(Job { name, command, .. }: &mut Job, log: &Path, alone: bool) -> anyhow::Result<Outcome> {
     let written = File::create(log).with_context(|| log.display().to_string())?;
-    let mut said = File::open(log)?;
+    let mut output = File::open(log)?;
     command.stdin(Stdio::null()).stdout(written.try_clone()?).stderr(written);
     // A group of its own, so that it ends with all that it has started.
     let mut child = command.process_group(0).spawn().with_context(|| format!("{name} cannot be run"))?;
@@ -153,10 +153,10 @@ async fn run(Job { name, command, .. }: &mut Job, log: &Path, alone: bool) -> an
         eprintln!("       Began {name}");
     }
     let status = loop {
-        let ended = tokio::time::timeout(GLANCE, child.wait()).await;
+        let ended = tokio::time::timeout(POLL_INTERVAL, child.wait()).await;
         if alone {
-            show(&mut said)?;
-        } else if reminded.elapsed() > REMINDER {
+            show(&mut output)?;
+        } else if reminded.elapsed() > REMINDER_INTERVAL {
             reminded = Instant::now();
             eprintln!("       Still {name}, {} s; see {}", started.elapsed().as_secs(), log.display());
         }
@@ -166,7 +166,7 @@ async fn run(Job { name, command, .. }: &mut Job, log: &Path, alone: bool) -> an
     };
     if !alone {
         heading();
-        show(&mut said)?;
+        show(&mut output)?;
     }
     let counts = Counts::of(&String::from_utf8_lossy(&std::fs::read(log)?));
     let (name, took) = (name.clone(), started.elapsed());
@@ -174,9 +174,9 @@ async fn run(Job { name, command, .. }: &mut Job, log: &Path, alone: bool) -> an
 }
 
 /// Prints what has come since the last time.
-fn show(said: &mut File) -> io::Result<()> {
+fn show(output: &mut File) -> io::Result<()> {
     let mut new = Vec::new();
-    said.read_to_end(&mut new)?;
+    output.read_to_end(&mut new)?;
     print!("{}", String::from_utf8_lossy(&new));
     io::stdout().flush()
 }
@@ -191,7 +191,7 @@ mod tests {
     use crate::needs::{Broker, Environment};
 
     #[test]
-    fn the_results_of_all_that_a_program_runs_add_up() {
+    fn results_of_a_program_add_up() {
         let counts = Counts::of(
             "thread 'none of ours' panicked at src/lib.rs:7:5:\nwanted by its test\n\
              test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.07s\n\
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn programs_run_side_by_side_and_in_each_environment_one_after_the_other() {
+    async fn environments_run_in_parallel_and_their_programs_in_sequence() {
         let folder = std::env::temp_dir().join(format!("side-by-side-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let environment = |place: &str| {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fails_runs_once_more_alone() {
+    async fn failed_test_runs_again_alone() {
         let folder = std::env::temp_dir().join(format!("again-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let environment = environment(HashMap::from([("HERE", folder.display().to_string())]));
@@ -270,15 +270,15 @@ mod tests {
         let jobs = [recovers, fails, vanishes, crashes].map(|script| job("again", script));
         let outcomes = run_all(jobs.into(), &[environment], true).await.unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
-        let told: Vec<_> = outcomes
+        let results: Vec<_> = outcomes
             .iter()
             .map(|outcome| {
                 (outcome.succeeded, outcome.counts.passed, outcome.counts.failed, &*outcome.recovered)
             })
             .collect();
         let recovered = ["a::b".to_owned()];
-        assert_eq!(told[0], (true, 5, 0, &recovered[..]));
-        assert_eq!(told[1], (false, 0, 1, &[][..]));
-        assert!(!told[2].0 && !told[3].0);
+        assert_eq!(results[0], (true, 5, 0, &recovered[..]));
+        assert_eq!(results[1], (false, 0, 1, &[][..]));
+        assert!(!results[2].0 && !results[3].0);
     }
 }

@@ -47,12 +47,12 @@ const TARGETS: [&str; 10] = [
     "--all-targets",
 ];
 /// Waits far more than it works, and far longer than any other: what comes last would be waited for by all.
-const LONGEST: &str = "ledger tests/faults/main.rs";
+const SLOWEST_PROGRAM: &str = "ledger tests/faults/main.rs";
 
-/// Test threads of [`LONGEST`], whose tests mostly wait for timers and leases. With a real Kafka each test starts nodes of its
+/// Test threads of [`SLOWEST_PROGRAM`], whose tests mostly wait for timers and leases. With a real Kafka each test starts nodes of its
 /// own, and six at once take twice as long as two.
-const THREADS_OF_LONGEST: u8 = 6;
-const THREADS: &str = "--test-threads";
+const SLOWEST_PROGRAM_THREADS: u8 = 6;
+const THREADS_OPTION: &str = "--test-threads";
 /// Options of a program on Apache Kafka. Tests that need it are marked as ignored, and modules named `embedded` need the
 /// embedded broker. Tests with a real LiveKit have a run of their own.
 const ON_KAFKA: [&str; 3] = ["--include-ignored", "--skip=embedded::", "--skip=livekit::"];
@@ -156,7 +156,7 @@ impl Arguments {
                 jobs.extend(built.jobs(self, lane, every)?);
             }
             jobs.sort_by_key(|job| {
-                (!job.name.starts_with(LONGEST), job.name.contains(" src/"), job.name.clone())
+                (!job.name.starts_with(SLOWEST_PROGRAM), job.name.contains(" src/"), job.name.clone())
             });
             has_documentation = built.iter().any(|built| built.target.doctest)
                 && !self.has(&TARGETS)
@@ -250,9 +250,9 @@ impl Built {
         let mut command = Command::new(&self.executable);
         command.current_dir(package).env("CARGO_MANIFEST_DIR", package);
         command.args(&arguments.filter).args(&arguments.tests).args(filters);
-        let names_threads = arguments.tests.iter().any(|option| option.starts_with(THREADS));
-        if name == LONGEST && broker == Broker::Embedded && !names_threads {
-            command.arg(format!("{THREADS}={THREADS_OF_LONGEST}"));
+        let names_threads = arguments.tests.iter().any(|option| option.starts_with(THREADS_OPTION));
+        if name == SLOWEST_PROGRAM && broker == Broker::Embedded && !names_threads {
+            command.arg(format!("{THREADS_OPTION}={SLOWEST_PROGRAM_THREADS}"));
         }
         Job { name: name.to_owned(), broker, command }
     }
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_is_what_belongs_to_no_option() {
+    fn filter_is_the_argument_without_an_option() {
         for (arguments, filter) in [
             ("", None),
             ("--locked", None),
@@ -286,14 +286,14 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_two_dashes_is_for_the_tests() {
+    fn arguments_after_two_dashes_belong_to_the_tests() {
         let parsed = parse("--locked -p crm deal_ -- --skip=x -- y");
         assert_eq!(parsed.cargo, ["--locked", "-p", "crm", "deal_"]);
         assert_eq!(parsed.tests, ["--skip=x", "--", "y"]);
     }
 
     #[test]
-    fn packages_and_targets_are_told_apart_from_filters() {
+    fn packages_and_targets_are_distinguished_from_filters() {
         assert!(parse("-p crm").names_packages() && parse("--package=crm").names_packages());
         assert!(!parse("--locked crm").names_packages());
         assert!(parse("--test=it").has(&super::TARGETS) && parse("--lib").has(&super::TARGETS));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn only_test_binaries_are_run() {
+    fn only_test_binaries_run() {
         let line = |executable: &str, test: bool| {
             format!(
                 r#"{{"reason": "compiler-artifact", "manifest_path": "/clone/services/crm/Cargo.toml", "executable": {executable},

@@ -1,4 +1,4 @@
-//! The API page of each service, tried as its reader would: with a token, an operation that reads, and where it is easy one that writes.
+//! The API page of each service, trial as its reader would: with a token, an operation that reads, and where it is easy one that writes.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::pilot::Pilot;
 use devkit::actors;
 
-/// What somebody tries on the page of an area.
-struct Tried {
-    area: &'static str,
+/// What somebody tries on the page of a service.
+struct Trial {
+    service: &'static str,
     person: &'static str,
     operations: Vec<Operation>,
 }
@@ -22,13 +22,13 @@ struct Operation {
     shows: &'static str,
 }
 
-impl Tried {
+impl Trial {
     fn new(
-        area: &'static str,
+        service: &'static str,
         person: &'static str,
         operations: impl IntoIterator<Item = Operation>,
     ) -> Self {
-        Self { area, person, operations: operations.into_iter().collect() }
+        Self { service, person, operations: operations.into_iter().collect() }
     }
 }
 
@@ -40,13 +40,13 @@ fn write(name: &'static str, body: Value, shows: &'static str) -> Operation {
     Operation { name, body: Some(body), status: "201", shows }
 }
 
-fn all() -> [Tried; 7] {
+fn all() -> [Trial; 7] {
     let titled = || json!({"Title": "Tried on the API page"});
     let with = json!({"UserId": actors::DMITRI.user});
     [
-        Tried::new("identity", "olga", [read("Tenants-search_tenants", "\"TaxNumber\"")]),
-        Tried::new("chessboard", "maria", [read("Profile-get_my_developer", "\"Highlights\"")]),
-        Tried::new(
+        Trial::new("identity", "olga", [read("Tenants-search_tenants", "\"TaxNumber\"")]),
+        Trial::new("chessboard", "maria", [read("Profile-get_my_developer", "\"Highlights\"")]),
+        Trial::new(
             "selections",
             "anna",
             [
@@ -54,9 +54,9 @@ fn all() -> [Tried; 7] {
                 write("Selections-create_selection", titled(), "\"PublicCode\""),
             ],
         ),
-        Tried::new("crm", "pavel", [read("Deals-list_deals", "\"RowVersion\"")]),
+        Trial::new("crm", "pavel", [read("Deals-list_deals", "\"RowVersion\"")]),
         // They have met in the chat of a deal.
-        Tried::new(
+        Trial::new(
             "messenger",
             "anna",
             [
@@ -64,8 +64,8 @@ fn all() -> [Tried; 7] {
                 Operation { status: "20", ..write("Chats-open_chat", with, "\"Direct\"") },
             ],
         ),
-        Tried::new("agent", "igor", [read("Cabinet-list_own_payouts", "\"Net\"")]),
-        Tried::new(
+        Trial::new("agent", "igor", [read("Cabinet-list_own_payouts", "\"Net\"")]),
+        Trial::new(
             "news",
             "anna",
             [read("Posts-list_posts", "\"TotalCount\""), write("Posts-create_post", titled(), "\"Draft\"")],
@@ -75,20 +75,22 @@ fn all() -> [Tried; 7] {
 
 /// Tries every page.
 pub(super) async fn try_out(pilot: &Pilot, base_url: &str) -> anyhow::Result<()> {
-    for tried in all() {
-        super::sign_in(pilot, &format!("{base_url}/"), tried.person).await?;
+    for trial in all() {
+        super::sign_in(pilot, &format!("{base_url}/"), trial.person).await?;
         // Of this page alone.
         pilot.complaints().await?;
-        try_page(pilot, base_url, &tried).await.with_context(|| format!("the API page of {}", tried.area))?;
+        try_page(pilot, base_url, &trial)
+            .await
+            .with_context(|| format!("the API page of {}", trial.service))?;
     }
     super::done("on each of the seven API pages requests are sent and answered");
     Ok(())
 }
 
-async fn try_page(pilot: &Pilot, base_url: &str, tried: &Tried) -> anyhow::Result<()> {
-    pilot.go(&format!("{base_url}/docs/{}/", tried.area)).await?;
+async fn try_page(pilot: &Pilot, base_url: &str, trial: &Trial) -> anyhow::Result<()> {
+    pilot.go(&format!("{base_url}/docs/{}/", trial.service)).await?;
     give_token(pilot).await?;
-    for Operation { name, body, status, shows } in &tried.operations {
+    for Operation { name, body, status, shows } in &trial.operations {
         let operation = format!("[id='operations-{name}']");
         let answer = format!("{operation} .live-responses-table tbody");
         pilot.click(&format!("{operation} .opblock-summary-control")).await?;

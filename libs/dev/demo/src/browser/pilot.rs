@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep};
 use devkit::children::Child;
 
 /// How long a page may take to show something.
-const PATIENCE: Duration = Duration::from_secs(20);
-const POLL: Duration = Duration::from_millis(50);
+const ELEMENT_TIMEOUT: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The names of one program.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -67,7 +67,7 @@ impl Pilot {
         capabilities.insert("goog:loggingPrefs".to_owned(), json!({"browser": "SEVERE"}));
         let mut builder = ClientBuilder::new(HttpConnector::new());
         builder.capabilities(capabilities);
-        let (url, deadline) = (format!("http://127.0.0.1:{port}"), Instant::now() + PATIENCE);
+        let (url, deadline) = (format!("http://127.0.0.1:{port}"), Instant::now() + ELEMENT_TIMEOUT);
         let browser = loop {
             let connected = tokio::select! {
                 connected = builder.connect(&url) => connected,
@@ -76,7 +76,7 @@ impl Pilot {
             match connected {
                 Ok(browser) => break browser,
                 Err(error) if Instant::now() >= deadline => return Err(error).context("no browser starts"),
-                Err(_) => sleep(POLL).await,
+                Err(_) => sleep(POLL_INTERVAL).await,
             }
         };
         let session = browser.session_id().await?.context("the browser has no session")?;
@@ -112,7 +112,7 @@ impl Pilot {
     }
 
     pub(super) async fn click(&self, what: &str) -> anyhow::Result<()> {
-        self.patiently(what, async || self.element(what).await?.click().await.map_err(Into::into)).await
+        self.retry(what, async || self.element(what).await?.click().await.map_err(Into::into)).await
     }
 
     pub(super) async fn write(&self, what: &str, text: &str) -> anyhow::Result<()> {
@@ -121,7 +121,7 @@ impl Pilot {
 
     /// Writes `text` in place of what stands there.
     pub(super) async fn overwrite(&self, what: &str, text: &str) -> anyhow::Result<()> {
-        self.patiently(what, async || Ok(self.element(what).await?.clear().await?)).await?;
+        self.retry(what, async || Ok(self.element(what).await?.clear().await?)).await?;
         self.write(what, text).await
     }
 
@@ -130,11 +130,11 @@ impl Pilot {
     }
 
     pub(super) async fn text(&self, what: &str) -> anyhow::Result<String> {
-        self.patiently(what, async || Ok(self.element(what).await?.text().await?)).await
+        self.retry(what, async || Ok(self.element(what).await?.text().await?)).await
     }
 
     pub(super) async fn attribute(&self, what: &str, name: &str) -> anyhow::Result<Option<String>> {
-        self.patiently(what, async || Ok(self.element(what).await?.attr(name).await?)).await
+        self.retry(what, async || Ok(self.element(what).await?.attr(name).await?)).await
     }
 
     /// Whether all that the page has loaded came from where the page came from.
@@ -161,16 +161,24 @@ impl Pilot {
     }
 
     async fn element(&self, what: &str) -> anyhow::Result<fantoccini::elements::Element> {
-        let found = self.browser.wait().at_most(PATIENCE).every(POLL).for_element(Locator::Css(what)).await;
+        let found = self
+            .browser
+            .wait()
+            .at_most(ELEMENT_TIMEOUT)
+            .every(POLL_INTERVAL)
+            .for_element(Locator::Css(what))
+            .await;
         found.with_context(|| format!("the page does not show {what}"))
     }
 
     /// Again where the page was drawn anew between finding an element and using it, or something lies over it.
-    async fn patiently<T>(&self, what: &str, work: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
-        let deadline = Instant::now() + PATIENCE;
+    async fn retry<T>(&self, what: &str, work: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let deadline = Instant::now() + ELEMENT_TIMEOUT;
         loop {
             match work().await {
-                Err(error) if error.is::<CmdError>() && Instant::now() < deadline => sleep(POLL).await,
+                Err(error) if error.is::<CmdError>() && Instant::now() < deadline => {
+                    sleep(POLL_INTERVAL).await
+                }
                 result => return result.with_context(|| what.to_owned()),
             }
         }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::scene::Scene;
 use super::story::{Story, promise};
-use super::{PATIENCE, heard};
+use super::{EVENT_TIMEOUT, next_event};
 use devkit::actors::{ANNA, DMITRI, MARIA, OLGA, PAVEL};
 use devkit::events::Follower;
 
@@ -55,22 +55,22 @@ async fn sell(story: &mut Story, scene: &Scene<'_>, bus: &mut Follower) -> anyho
     };
     let (dmitri, pavel) = (scene.sign_in(&DMITRI).await?, scene.sign_in(&PAVEL).await?);
 
-    story.tell("Sonya is an agent from today on. Olga writes down what she is paid: 3 per cent.");
+    story.step("Sonya is an agent from today on. Olga writes down what she is paid: 3 per cent.");
     let card = json!({"AgentUserId": user, "Rates": [{"RateBps": 300, "ValidFrom": "2026-01-01T00:00:00Z"}]});
     let cards = format!("{}/commission-rates", cabinet.platform);
     story.put(&cards, Some(&cabinet.olga), &card, promise(200)).await?;
 
-    story.tell("Sonya brings Anna to a flat. Dmitri takes the application and writes down the contract.");
+    story.step("Sonya brings Anna to a flat. Dmitri takes the application and writes down the contract.");
     let flat = build(story, scene).await?;
     let deals = scene.public("crm/deals");
     let body = json!({"PropertyObjectId": flat, "ClientUserId": ANNA.user, "AgentUserId": user});
-    let made = story.post(&deals, Some(&dmitri), &body, promise(201).within(PATIENCE)).await?;
+    let made = story.post(&deals, Some(&dmitri), &body, promise(201).within(EVENT_TIMEOUT)).await?;
     made["DealId"].as_str().context("a deal without an id")?.clone_into(&mut cabinet.deal);
     let contract = json!({"ContractType": "Ddu", "PaymentMethod": "Cash"});
     let path = format!("{deals}/{}/contract", cabinet.deal);
     story.put(&path, Some(&dmitri), &contract, promise(200)).await?;
 
-    story.tell(
+    story.step(
         "It is sold. Nobody tells the agents' ledger but Kafka: 3 per cent wait for the deal's completion.",
     );
     let sale = json!({"TargetStatus": "Sale", "Comment": "Both sides have signed"});
@@ -78,11 +78,11 @@ async fn sell(story: &mut Story, scene: &Scene<'_>, bus: &mut Follower) -> anyho
         format!("{}/api/platform-manager/crm/deals/{}/override-status", scene.stack.base_url, cabinet.deal);
     story.post(&override_status, Some(&pavel), &sale, promise(200)).await?;
     let is_pending = |page: &Value| page["Items"][0]["Status"] == "Pending";
-    let shown = promise(200).within(PATIENCE).showing(is_pending);
+    let shown = promise(200).within(EVENT_TIMEOUT).showing(is_pending);
     let page = story.get(&cabinet.accruals(), Some(&cabinet.sonya), shown).await?;
     let amount = &page["Items"][0]["Amount"];
     story.check(amount["AmountMinor"] == EARNED, &format!("of {PRICE} it is {amount}"));
-    cabinet.told(bus, "Pending").await?;
+    cabinet.wait_for_event(bus, "Pending").await?;
     Ok(cabinet)
 }
 
@@ -114,16 +114,16 @@ async fn complete(
     cabinet: &Cabinet,
     bus: &mut Follower,
 ) -> anyhow::Result<String> {
-    story.tell("The registry has it, and Dmitri completes the deal: Sonya's commission is approved.");
+    story.step("The registry has it, and Dmitri completes the deal: Sonya's commission is approved.");
     let dmitri = scene.sign_in(&DMITRI).await?;
     let path = scene.public(&format!("crm/deals/{}/complete", cabinet.deal));
     let body = json!({"RegistryRecordNumber": "77:01:0001001:1234-77/001/2026-1"});
     story.post(&path, Some(&dmitri), &body, promise(200)).await?;
-    cabinet.told(bus, "Approved").await?;
+    cabinet.wait_for_event(bus, "Approved").await?;
     let page = story.get(&cabinet.accruals(), Some(&cabinet.sonya), promise(200)).await?;
     let accrual = page["Items"][0]["Id"].as_str().context("an accrual without an id")?;
 
-    story.tell("Another agent does not even learn that there is such a commission.");
+    story.step("Another agent does not even learn that there is such a commission.");
     let other = scene.token(&Claims::user(ANNA.user).permission("agent.cabinet.use"))?;
     let path = format!("{}/commission-accruals/{accrual}/adjustment-requests", cabinet.my);
     let body = json!({"Reason": "Other", "Comment": "It is mine"});
@@ -132,7 +132,7 @@ async fn complete(
 }
 
 async fn adjust(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyhow::Result<()> {
-    story.tell("A bonus is missing: Sonya asks for what the commission should be in whole.");
+    story.step("A bonus is missing: Sonya asks for what the commission should be in whole.");
     let path = format!("{}/commission-accruals/{accrual}/adjustment-requests", cabinet.my);
     let body = json!({
         "Reason": "MissingBonus",
@@ -141,7 +141,7 @@ async fn adjust(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyhow::
     });
     let asked = story.post(&path, Some(&cabinet.sonya), &body, promise(201)).await?;
 
-    story.tell("Olga grants it: the commission stays as it is, and the difference stands beside it.");
+    story.step("Olga grants it: the commission stays as it is, and the difference stands beside it.");
     let path = format!(
         "{}/adjustment-requests/{}/approve",
         cabinet.platform,
@@ -158,32 +158,33 @@ async fn adjust(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyhow::
 }
 
 async fn pay(story: &mut Story, cabinet: &Cabinet, bus: &mut Follower) -> anyhow::Result<()> {
-    story.tell("Olga has a run pay what is approved, less 13 per cent.");
+    story.step("Olga has a run pay what is approved, less 13 per cent.");
     let run = cabinet.run(story).await?;
     story.check(run["PayoutsCount"] == 1, &format!("{}", run["Totals"]));
     let payouts = format!("{}/payouts", cabinet.my);
     let page = story.get(&payouts, Some(&cabinet.sonya), promise(200)).await?;
     let payout = page["Items"][0]["Id"].as_str().context("a payout without an id")?.to_owned();
 
-    story.tell("Sonya reads her statement: each line for good, whatever comes later.");
+    story.step("Sonya reads her statement: each line for good, whatever comes later.");
     let path = format!("{payouts}/{payout}/statement");
     let statement = story.get(&path, Some(&cabinet.sonya), promise(200)).await?;
     let lines = statement["Lines"].as_array().map_or(0, Vec::len);
     let net = &statement["Payout"]["Net"]["AmountMinor"];
     story.check(lines == 2 && net == 30_450_000, &format!("{lines} lines, {net} net"));
 
-    story.tell("The bank has it, and has paid it.");
+    story.step("The bank has it, and has paid it.");
     for (step, body) in [("send", json!({"Reference": "Order 17"})), ("confirm", json!({}))] {
         let path = format!("{}/payouts/{payout}/{step}", cabinet.platform);
         story.post(&path, Some(&cabinet.olga), &body, promise(200)).await?;
     }
     let is_paid = |payload: &Value| payload["To"] == "Paid";
-    heard(bus, |record| record.topic == PAYOUT && record.key == payout && is_paid(&record.payload)).await?;
+    next_event(bus, |record| record.topic == PAYOUT && record.key == payout && is_paid(&record.payload))
+        .await?;
     Ok(())
 }
 
 async fn take_back(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyhow::Result<()> {
-    story.tell("The sale turns out to be Sonya's own purchase. What was paid never changes: a Reversal stands against it.");
+    story.step("The sale turns out to be Sonya's own purchase. What was paid never changes: a Reversal stands against it.");
     let path = format!("{}/commission-accruals/{accrual}/reverse", cabinet.platform);
     let body = json!({"Comment": "Agent and client are one"});
     let reversal = story.post(&path, Some(&cabinet.olga), &body, promise(200)).await?;
@@ -193,7 +194,7 @@ async fn take_back(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyho
     let owed = &summary["Balances"][0]["Outstanding"]["AmountMinor"];
     story.check(owed == -35_000_000, &format!("outstanding: {owed}"));
 
-    story.tell("The next run pays her nothing: the debt is carried over until she has earned more.");
+    story.step("The next run pays her nothing: the debt is carried over until she has earned more.");
     let run = cabinet.run(story).await?;
     story.check(run["PayoutsCount"] == 0, "no payout was made");
     Ok(())
@@ -206,9 +207,9 @@ impl Cabinet {
     }
 
     /// Waits until others have been told that what the deal earns has come to this status.
-    async fn told(&self, bus: &mut Follower, status: &str) -> anyhow::Result<()> {
+    async fn wait_for_event(&self, bus: &mut Follower, status: &str) -> anyhow::Result<()> {
         let is_it = |payload: &Value| payload["DealId"] == *self.deal && payload["To"] == status;
-        heard(bus, |record| record.topic == ACCRUAL && is_it(&record.payload)).await.map(drop)
+        next_event(bus, |record| record.topic == ACCRUAL && is_it(&record.payload)).await.map(drop)
     }
 
     /// Has a run pay Sonya what there is, and waits until it is done.
@@ -225,6 +226,6 @@ impl Cabinet {
         let run = story.post(&payouts, Some(&self.olga), &body, promise(201)).await?;
         let path = format!("{}/payout-runs/{}", self.platform, run["Id"].as_str().unwrap_or_default());
         let is_done = |run: &Value| run["Status"] == "Completed";
-        story.get(&path, Some(&self.olga), promise(200).within(PATIENCE).showing(is_done)).await
+        story.get(&path, Some(&self.olga), promise(200).within(EVENT_TIMEOUT).showing(is_done)).await
     }
 }

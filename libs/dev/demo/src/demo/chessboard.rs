@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::scene::Scene;
 use super::story::{Story, promise};
-use super::{PATIENCE, heard};
+use super::{EVENT_TIMEOUT, next_event};
 use devkit::actors::OLGA;
 use devkit::events::Follower;
 
@@ -39,7 +39,7 @@ async fn found(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
     let olga = scene.sign_in(&OLGA).await?;
     let tenants = scene.identity("admin/tenants");
 
-    story.tell("Olga takes a developer on, with Lev to administer it.");
+    story.step("Olga takes a developer on, with Lev to administer it.");
     let body = json!({"Name": "Northern Light", "Type": "Developer"});
     let made = story.post(&tenants, Some(&olga), &body, promise(201)).await?;
     let developer = id(&made)?;
@@ -50,10 +50,10 @@ async fn found(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
     let lev = id(&made)?;
     scene.undo_in_the_end(Method::DELETE, format!("{tenants}/{developer}/employees/{lev}"), &olga);
 
-    story.tell("Chessboard hears of the company and makes its profile: a draft.");
+    story.step("Chessboard hears of the company and makes its profile: a draft.");
     let key = developer.to_string();
-    let told = heard(bus, |record| record.topic == DEVELOPER && record.key == key).await?;
-    story.check(told.payload["Status"] == "Draft", &format!("it is {}", told.payload["Status"]));
+    let event = next_event(bus, |record| record.topic == DEVELOPER && record.key == key).await?;
+    story.check(event.payload["Status"] == "Draft", &format!("it is {}", event.payload["Status"]));
     scene.undo(Method::DELETE, format!("{}/{developer}", scene.public("admin/developers")), &olga);
     Ok(Subject { developer, lev, olga })
 }
@@ -62,11 +62,11 @@ async fn publish(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> any
     let token = scene.identity.token_of(subject.lev).await?;
     let me = scene.public("developers/me");
 
-    story.tell("Lev publishes it at once: something is missing.");
+    story.step("Lev publishes it at once: something is missing.");
     let refused = promise(409).code("CHESSBOARD_DEVELOPER_PUBLISH_INCOMPLETE");
     story.post(&format!("{me}/publish"), Some(&token), &Value::Null, refused).await?;
 
-    story.tell("He fills it. The phone number is kept as it is dialled from anywhere.");
+    story.step("He fills it. The phone number is kept as it is dialled from anywhere.");
     let body = json!({
         "Name": "Northern Light",
         "Description": "Houses with windows to the north and to the south",
@@ -78,7 +78,7 @@ async fn publish(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> any
     let phone = &filled["ContactPhone"];
     story.check(phone == "+78121234567", &format!("it is {phone}"));
 
-    story.tell("Now it is published, and a guest sees it.");
+    story.step("Now it is published, and a guest sees it.");
     story.post(&format!("{me}/publish"), Some(&token), &Value::Null, promise(200)).await?;
     let card = scene.public(&format!("public/developers/{}", subject.developer));
     story.get(&card, None, promise(200)).await?;
@@ -95,7 +95,7 @@ async fn build(
     let token = scene.identity.token_of(subject.lev).await?;
     let projects = scene.public("developers/projects");
 
-    story.tell("Lev begins a project with a building of two sections.");
+    story.step("Lev begins a project with a building of two sections.");
     let body = json!({"Name": "White Nights", "Class": "Business", "City": "Saint Petersburg", "Address": "Neva, 7"});
     let made = story.post(&projects, Some(&token), &body, promise(201)).await?;
     let project = id(&made)?;
@@ -106,34 +106,34 @@ async fn build(
     let buildings = format!("{projects}/{project}/buildings");
     let building = id(&story.post(&buildings, Some(&token), &body, promise(201)).await?)?;
 
-    story.tell("Forty flats in one request: all of them, or none.");
+    story.step("Forty flats in one request: all of them, or none.");
     let grid = format!("{buildings}/{building}/property-objects");
     let body = json!({"Objects": (0..40).map(flat).collect::<Vec<_>>()});
     let counts = story.put(&grid, Some(&token), &body, promise(200)).await?;
     story.check(counts["Created"] == 40, &format!("{} were made", counts["Created"]));
 
-    story.tell("The same grid again changes nothing, and tells nobody.");
+    story.step("The same grid again changes nothing, and tells nobody.");
     let counts = story.put(&grid, Some(&token), &body, promise(200)).await?;
     story.check(counts["Unchanged"] == 40, &format!("{} are unchanged", counts["Unchanged"]));
 
-    story.tell("A guest does not see a draft.");
+    story.step("A guest does not see a draft.");
     let page = scene.public(&format!("public/projects/{project}/buildings/{building}"));
     story.get(&page, None, promise(404).code("CHESSBOARD_BUILDING_NOT_FOUND")).await?;
 
-    story.tell("Lev publishes the project; the guest sees the chessboard, floors from the top.");
+    story.step("Lev publishes the project; the guest sees the chessboard, floors from the top.");
     story.post(&format!("{projects}/{project}/publish"), Some(&token), &Value::Null, promise(200)).await?;
     let seen = story.get(&page, None, promise(200)).await?;
     let sections = seen["Grid"].as_array().map_or(0, Vec::len);
     let top = &seen["Grid"][0]["Floors"][0]["Floor"];
     story.check(sections == 2 && top == 5, &format!("{sections} sections, from floor {top} down"));
 
-    story.tell("Kafka tells of each flat that it is public now.");
+    story.step("Kafka tells of each flat that it is public now.");
     let key = project.to_string();
     let is_public = |payload: &Value| payload["ProjectId"] == *key && payload["IsPublic"] == true;
-    let told = heard(bus, |record| record.topic == OBJECT && is_public(&record.payload)).await?;
+    let event = next_event(bus, |record| record.topic == OBJECT && is_public(&record.payload)).await?;
     story.check(
-        told.payload["ProjectName"] == "White Nights",
-        &format!("flat {} of {}", told.payload["Number"], told.payload["ProjectName"]),
+        event.payload["ProjectName"] == "White Nights",
+        &format!("flat {} of {}", event.payload["Number"], event.payload["ProjectName"]),
     );
     Ok(page)
 }
@@ -158,7 +158,7 @@ async fn take_over(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> a
     let token = scene.identity.token_of(subject.lev).await?;
     let (me, outside) = (scene.public("developers/me"), Uuid::from_u128(rand::random()));
 
-    story.tell("An outside system, which keeps developers too, tells of this one on the bus.");
+    story.step("An outside system, which keeps developers too, tells of this one on the bus.");
     let payload = json!({
         "ExternalChessboardDeveloperId": outside,
         "CompanyId": subject.developer,
@@ -174,12 +174,12 @@ async fn take_over(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> a
         .create()?;
     let (key, payload) = (outside.to_string(), payload.to_string());
     let record = FutureRecord::to(OUTSIDE).key(&key).payload(&payload);
-    producer.send(record, PATIENCE).await.map_err(|(error, _)| error).context(OUTSIDE)?;
+    producer.send(record, EVENT_TIMEOUT).await.map_err(|(error, _)| error).context(OUTSIDE)?;
     let synced = |body: &Value| body["SyncSource"] == "ExternalChessboard";
-    let profile = story.get(&me, Some(&token), promise(200).within(PATIENCE).showing(synced)).await?;
+    let profile = story.get(&me, Some(&token), promise(200).within(EVENT_TIMEOUT).showing(synced)).await?;
     story.check(profile["FoundedYear"] == 2003, &format!("it was founded in {}", profile["FoundedYear"]));
 
-    story.tell("From now on the name is that system's: Lev cannot change it, but what people read of the house he can.");
+    story.step("From now on the name is that system's: Lev cannot change it, but what people read of the house he can.");
     let body = json!({
         "Name": "Southern Light",
         "LegalName": profile["LegalName"],
@@ -201,14 +201,14 @@ async fn suspend(story: &mut Story, scene: &Scene<'_>, subject: &Subject, page: 
     let tenant = scene.identity(&format!("admin/tenants/{}", subject.developer));
     let gone = promise(404).code("CHESSBOARD_BUILDING_NOT_FOUND");
 
-    story.tell("Olga suspends the company. Nobody tells the catalog but Kafka; the grid is gone.");
+    story.step("Olga suspends the company. Nobody tells the catalog but Kafka; the grid is gone.");
     let reason = json!({"Reason": "The licence has run out"});
     story.post(&format!("{tenant}/suspend"), Some(&subject.olga), &reason, promise(200)).await?;
-    story.get(page, None, gone.within(PATIENCE)).await?;
+    story.get(page, None, gone.within(EVENT_TIMEOUT)).await?;
 
-    story.tell("The licence is there: what the suspension hid is back.");
+    story.step("The licence is there: what the suspension hid is back.");
     story.post(&format!("{tenant}/activate"), Some(&subject.olga), &Value::Null, promise(200)).await?;
-    story.get(page, None, promise(200).within(PATIENCE)).await?;
+    story.get(page, None, promise(200).within(EVENT_TIMEOUT)).await?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::scene::Scene;
 use super::story::{Story, promise};
-use super::{PATIENCE, heard};
+use super::{EVENT_TIMEOUT, next_event};
 use devkit::actors::{ANNA, DMITRI, IGOR, PAVEL};
 use devkit::events::Follower;
 
@@ -45,7 +45,7 @@ async fn apply(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
     let (dmitri, pavel) = (scene.sign_in(&DMITRI).await?, scene.sign_in(&PAVEL).await?);
     let (deals, flat) = (scene.public("crm/deals"), scene.flats.id(FLAT));
 
-    story.tell("Dmitri, who sells for the developer, takes an application: Anna wants a flat, and Igor is her agent.");
+    story.step("Dmitri, who sells for the developer, takes an application: Anna wants a flat, and Igor is her agent.");
     let body = json!({
         "PropertyObjectId": flat,
         "ClientUserId": ANNA.user,
@@ -53,7 +53,7 @@ async fn apply(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
         "RequestId": Uuid::from_u128(rand::random()),
     });
     // CRM has heard of the flat by Kafka.
-    let made = story.post(&deals, Some(&dmitri), &body, promise(201).within(PATIENCE)).await?;
+    let made = story.post(&deals, Some(&dmitri), &body, promise(201).within(EVENT_TIMEOUT)).await?;
     story.check(made["Status"] == "Application", &format!("{} at {}", made["StepName"], made["Amount"]));
     let key = made["DealId"].as_str().unwrap_or_default().to_owned();
     let deal = Deal {
@@ -66,23 +66,23 @@ async fn apply(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
     };
     let reason = json!({"Reason": "The story is over"});
     scene.undo_by(Method::POST, format!("{}/cancel", deal.own), reason, &deal.dmitri);
-    deal.told(bus, CREATED).await?;
+    deal.event(bus, CREATED).await?;
     deal.timeline(story, &["DealCreated"]).await?;
 
-    story.tell("He sends the same again, as after a lost answer: it is the same deal.");
+    story.step("He sends the same again, as after a lost answer: it is the same deal.");
     let again = story.post(&deals, Some(&deal.dmitri), &body, promise(200)).await?;
     story.check(again["DealId"] == *deal.key, "there is one deal");
     Ok(deal)
 }
 
 async fn book(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Result<()> {
-    story.tell("He books the flat for her. Nobody tells the catalog but Kafka.");
+    story.step("He books the flat for her. Nobody tells the catalog but Kafka.");
     let booking = format!("{}/booking", deal.own);
     let booked = story.post(&booking, Some(&deal.dmitri), &json!({}), promise(201)).await?;
     story.check(booked["Deal"]["Status"] == "Booking", &format!("until {}", booked["ExpiresAt"]));
-    let shown = promise(200).within(PATIENCE).showing(|flat| flat["Status"] == "Booked");
+    let shown = promise(200).within(EVENT_TIMEOUT).showing(|flat| flat["Status"] == "Booked");
     story.get(&deal.flat, None, shown).await?;
-    deal.told(bus, BOOKED).await?;
+    deal.event(bus, BOOKED).await?;
     deal.timeline(story, &["StatusChanged", "BookingCreated"]).await
 }
 
@@ -90,11 +90,11 @@ async fn sell(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Res
     let override_status = format!("{}/override-status", deal.platform);
     let sale = json!({"TargetStatus": "Sale", "Comment": "Both sides have signed, the board was forgotten"});
 
-    story.tell("Pavel, the platform's arbiter, sets it to Sale: nobody has said by which contract.");
+    story.step("Pavel, the platform's arbiter, sets it to Sale: nobody has said by which contract.");
     let refused = promise(409).code("CRM_DEAL_CONTRACT_TYPE_REQUIRED");
     story.post(&override_status, Some(&deal.pavel), &sale, refused).await?;
 
-    story.tell("Dmitri writes down the contract; the card shows neither the account nor what was fixed.");
+    story.step("Dmitri writes down the contract; the card shows neither the account nor what was fixed.");
     let contract = json!({
         "ContractType": "Ddu",
         "PaymentMethod": "Mortgage",
@@ -106,7 +106,7 @@ async fn sell(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Res
     story.check(card.as_object().is_some_and(|card| card.len() == 6), "the card has six members");
     deal.timeline(story, &["ContractChanged"]).await?;
 
-    story.tell("Pavel looks at what would happen, and nothing does.");
+    story.step("Pavel looks at what would happen, and nothing does.");
     let preview = format!("{override_status}/preview");
     let seen =
         story.post(&preview, Some(&deal.pavel), &json!({"TargetStatus": "Sale"}), promise(200)).await?;
@@ -115,38 +115,38 @@ async fn sell(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Res
         &format!("{} would become {}", seen["From"]["Status"], seen["To"]["Status"]),
     );
 
-    story.tell("Now he does it, and says why.");
+    story.step("Now he does it, and says why.");
     let card = story.post(&override_status, Some(&deal.pavel), &sale, promise(200)).await?;
     story.check(card["StepGroup"] == "Contract", &format!("it is in {} now", card["StepGroup"]));
-    deal.told_of(bus, "Sale").await?;
+    deal.wait_for_status(bus, "Sale").await?;
     deal.timeline(story, &["ManualNote", "StatusChanged"]).await?;
 
-    story.tell("He sends it twice: nothing changes.");
+    story.step("He sends it twice: nothing changes.");
     let again = story.post(&override_status, Some(&deal.pavel), &sale, promise(200)).await?;
     story.check(again == card, &format!("RowVersion is still {}", card["RowVersion"]));
     Ok(())
 }
 
 async fn cancel(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Result<()> {
-    story.tell(
+    story.step(
         "The bank says no, and Pavel cancels the deal: its booking ends with it, and the flat is free again.",
     );
     let body = json!({"TargetStatus": "Cancelled", "Comment": "The bank has refused the mortgage"});
     let override_status = format!("{}/override-status", deal.platform);
     story.post(&override_status, Some(&deal.pavel), &body, promise(200)).await?;
-    let shown = promise(200).within(PATIENCE).showing(|flat| flat["Status"] == "Available");
+    let shown = promise(200).within(EVENT_TIMEOUT).showing(|flat| flat["Status"] == "Available");
     story.get(&deal.flat, None, shown).await?;
-    let told = deal.told(bus, CANCELLED).await?;
-    story.check(told["CancelReason"] == body["Comment"], "others are told why");
+    let event = deal.event(bus, CANCELLED).await?;
+    story.check(event["CancelReason"] == body["Comment"], "others are told why");
     deal.timeline(story, &["ManualNote", "DealCancelled"]).await
 }
 
 async fn revive(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Result<()> {
-    story.tell("Another bank says yes: Pavel revives it. The flat stays free until somebody books it again.");
+    story.step("Another bank says yes: Pavel revives it. The flat stays free until somebody books it again.");
     let body = json!({"TargetStatus": "Application", "Comment": "Another bank gives the mortgage"});
     let override_status = format!("{}/override-status", deal.platform);
     story.post(&override_status, Some(&deal.pavel), &body, promise(200)).await?;
-    deal.told_of(bus, "Application").await?;
+    deal.wait_for_status(bus, "Application").await?;
     let view = story.get(&deal.platform, Some(&deal.pavel), promise(200)).await?;
     story.check(
         view["CancelledAt"].is_null() && view["BookingExpiresAt"].is_null(),
@@ -159,14 +159,14 @@ async fn revive(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::R
 
 impl Deal {
     /// What the next event of this topic says of it.
-    async fn told(&self, bus: &mut Follower, topic: &str) -> anyhow::Result<Value> {
-        Ok(heard(bus, |record| record.topic == topic && record.key == self.key).await?.payload)
+    async fn event(&self, bus: &mut Follower, topic: &str) -> anyhow::Result<Value> {
+        Ok(next_event(bus, |record| record.topic == topic && record.key == self.key).await?.payload)
     }
 
     /// Waits until others have been told that it has come to this status.
-    async fn told_of(&self, bus: &mut Follower, status: &str) -> anyhow::Result<()> {
+    async fn wait_for_status(&self, bus: &mut Follower, status: &str) -> anyhow::Result<()> {
         let is_it = |payload: &Value| payload["ToStatus"] == status;
-        heard(bus, |record| {
+        next_event(bus, |record| {
             record.topic == STAGE_CHANGED && record.key == self.key && is_it(&record.payload)
         })
         .await?;

@@ -5,12 +5,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::heard;
+use super::next_event;
 use super::scene::Scene;
 use super::story::{Story, promise};
 use devkit::actors::OLGA;
 use devkit::events::Follower;
-use devstack::plant::people::role;
+use devstack::fixtures::people::role;
 
 const UPSERTED: &str = "platform.identity.company-upserted.v1";
 const SUSPENDED: &str = "platform.identity.company-suspended.v1";
@@ -41,7 +41,7 @@ async fn found(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Compa
     let olga = scene.sign_in(&OLGA).await?;
     let tenants = scene.identity("admin/tenants");
 
-    story.tell("Olga, who administers the platform, takes a partner on.");
+    story.step("Olga, who administers the platform, takes a partner on.");
     let body = json!({"Name": "Evening Walks", "Type": "Partner"});
     let made = story.post(&tenants, Some(&olga), &body, promise(201)).await?;
     let id = id(&made)?;
@@ -50,7 +50,7 @@ async fn found(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Compa
     let leave = |user: Uuid| format!("{tenants}/{id}/employees/{user}");
     story.check(made["Status"] == "Active", &format!("company {id} is active"));
 
-    story.tell("She gives it its first administrator, Nina.");
+    story.step("She gives it its first administrator, Nina.");
     let body = json!({"Name": "Nina Orlova", "Email": "nina@example.com"});
     let made =
         story.post(&format!("{tenants}/{id}/administrators"), Some(&olga), &body, promise(201)).await?;
@@ -58,7 +58,7 @@ async fn found(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Compa
     scene.undo_in_the_end(Method::DELETE, leave(nina), &olga);
     story.check(made["RoleCodes"] == json!(["partner-admin"]), &format!("she is {}", made["RoleCodes"]));
 
-    story.tell("Nina employs Oleg.");
+    story.step("Nina employs Oleg.");
     let token = scene.identity.token_of(nina).await?;
     let body = json!({"Name": "Oleg Petrov", "Email": "oleg@example.com"});
     let made = story.post(&scene.identity("employees"), Some(&token), &body, promise(201)).await?;
@@ -80,21 +80,24 @@ async fn give(
     let post = json!({"Title": "Where to walk tonight", "AuthorCompanyId": id});
     let before = scene.identity.token_of(oleg).await?;
 
-    story.tell("Oleg begins a post of the company: he may not.");
+    story.step("Oleg begins a post of the company: he may not.");
     story.post(&posts, Some(&before), &post, promise(403).code("FORBIDDEN")).await?;
 
-    story.tell("Nina makes him an editor.");
+    story.step("Nina makes him an editor.");
     let token = scene.identity.token_of(nina).await?;
     let roles = scene.identity(&format!("employees-roles/{oleg}/roles"));
     let editor = format!("{roles}/{}", role("content-editor")?);
     story.post(&format!("{editor}/add"), Some(&token), &Value::Null, promise(204)).await?;
 
-    story.tell("Kafka tells whoever issues tokens.");
+    story.step("Kafka tells whoever issues tokens.");
     let key = oleg.to_string();
-    let told = heard(bus, |record| record.topic == ROLE_ASSIGNED && record.key == key).await?;
-    story.check(told.payload["RoleCode"] == "content-editor", &format!("it is {}", told.payload["RoleCode"]));
+    let event = next_event(bus, |record| record.topic == ROLE_ASSIGNED && record.key == key).await?;
+    story.check(
+        event.payload["RoleCode"] == "content-editor",
+        &format!("it is {}", event.payload["RoleCode"]),
+    );
 
-    story.tell("The token that he has says what it said; his next one opens the company's posts.");
+    story.step("The token that he has says what it said; his next one opens the company's posts.");
     story.post(&posts, Some(&before), &post, promise(403).code("FORBIDDEN")).await?;
     says(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await?;
     let after = scene.identity.token_of(oleg).await?;
@@ -110,11 +113,11 @@ async fn refuse(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyh
         anyhow::Ok(scene.identity(&format!("employees-roles/{user}/roles/{}", role(code)?)))
     };
 
-    story.tell("Nina tries to give him what she does not have herself.");
+    story.step("Nina tries to give him what she does not have herself.");
     let refused = promise(403).code("IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     story.post(&format!("{}/add", of(oleg, "deal-arbiter")?), Some(&token), &Value::Null, refused).await?;
 
-    story.tell("She tries to step down: a company keeps its last administrator.");
+    story.step("She tries to step down: a company keeps its last administrator.");
     let refused = promise(409).code("IDENTITY_LAST_ADMIN");
     story.delete(&of(nina, "partner-admin")?, Some(&token), refused).await?;
     Ok(())
@@ -131,36 +134,36 @@ async fn suspend(
     let tenant = scene.identity(&format!("admin/tenants/{id}"));
     let before = scene.identity.token_of(nina).await?;
 
-    story.tell("Olga suspends the company.");
+    story.step("Olga suspends the company.");
     let reason = json!({"Reason": "No contract yet"});
     let suspended = story.post(&format!("{tenant}/suspend"), Some(&olga), &reason, promise(200)).await?;
 
-    story.tell("Kafka tells the other areas.");
+    story.step("Kafka tells the other services.");
     let key = id.to_string();
-    let told = heard(bus, |record| record.topic == SUSPENDED && record.key == key).await?;
+    let event = next_event(bus, |record| record.topic == SUSPENDED && record.key == key).await?;
     story.check(
-        told.payload["Version"] == suspended["Version"],
-        &format!("it is of Version {}", told.payload["Version"]),
+        event.payload["Version"] == suspended["Version"],
+        &format!("it is of Version {}", event.payload["Version"]),
     );
 
-    story.tell("Oleg's next token is anybody's.");
+    story.step("Oleg's next token is anybody's.");
     says(story, scene, company, None, &[BASELINE]).await?;
 
-    story.tell(
+    story.step(
         "Nina's token still names her permissions, but identity looks again before it changes anything.",
     );
     let body = json!({"Name": "Irina", "Email": "irina@example.com"});
     let employees = scene.identity("employees");
     story.post(&employees, Some(&before), &body, promise(403).code("FORBIDDEN")).await?;
 
-    story.tell("Olga has the contract: the company goes on where it was.");
+    story.step("Olga has the contract: the company goes on where it was.");
     story.post(&format!("{tenant}/activate"), Some(&olga), &Value::Null, promise(200)).await?;
     says(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await
 }
 
 async fn log(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyhow::Result<()> {
     let olga = scene.sign_in(&OLGA).await?;
-    story.tell("The log has all of it, newest first: what was done, and what was refused.");
+    story.step("The log has all of it, newest first: what was done, and what was refused.");
     let url = scene.identity(&format!("admin/audit?TenantId={}", company.id));
     let log = story.get(&url, Some(&olga), promise(200)).await?;
     let entries = log["Items"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::scene::Scene;
 use super::story::{Story, promise};
-use super::{PATIENCE, heard};
+use super::{EVENT_TIMEOUT, next_event};
 use devkit::actors::{ANNA, DMITRI, IGOR};
 use devkit::events::Follower;
 
@@ -25,7 +25,7 @@ const FLAT: u32 = 9;
 const RINGING: Duration = Duration::from_secs(65);
 
 /// The chat of a deal, and those who are in it.
-struct Talk {
+struct DealChat {
     chat: String,
     conferences: String,
     anna: String,
@@ -36,19 +36,19 @@ struct Talk {
 pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
     let topics = [SENT, STARTED, ENDED].map(str::to_owned).to_vec();
     let mut bus = Follower::open(&scene.stack.brokers, topics, false)?;
-    let (talk, deal) = meet(story, scene).await?;
-    write(story, scene, &talk, &mut bus).await?;
-    change(story, &talk, &deal).await?;
-    call(story, scene, &talk, &mut bus).await?;
-    call_in_vain(story, &talk).await
+    let (deal_chat, deal) = meet(story, scene).await?;
+    write(story, scene, &deal_chat, &mut bus).await?;
+    change(story, &deal_chat, &deal).await?;
+    call(story, scene, &deal_chat, &mut bus).await?;
+    call_in_vain(story, &deal_chat).await
 }
 
 /// Answers where the deal is, too.
-async fn meet(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<(Talk, String)> {
+async fn meet(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<(DealChat, String)> {
     let dmitri = scene.sign_in(&DMITRI).await?;
     let (anna, igor) = (scene.sign_in(&ANNA).await?, scene.sign_in(&IGOR).await?);
 
-    story.tell("Anna wants another flat. Nobody opens a chat for it: messenger hears of the deal by Kafka.");
+    story.step("Anna wants another flat. Nobody opens a chat for it: messenger hears of the deal by Kafka.");
     let body = json!({
         "PropertyObjectId": scene.flats.id(FLAT),
         "ClientUserId": ANNA.user,
@@ -61,85 +61,96 @@ async fn meet(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<(Talk,
     let reason = json!({"Reason": "The story is over"});
     scene.undo_by(Method::POST, format!("{deal}/cancel"), reason, &dmitri);
     let own = format!("{}?DealId={}", scene.messenger("chats"), made["DealId"].as_str().unwrap_or_default());
-    let is_there = promise(200).within(PATIENCE).showing(|page| page["TotalCount"] == 1);
+    let is_there = promise(200).within(EVENT_TIMEOUT).showing(|page| page["TotalCount"] == 1);
     let page = story.get(&own, Some(&anna), is_there).await?;
     let chat = &page["Items"][0];
     let members = chat["Members"].as_array().map_or(&[][..], Vec::as_slice);
     let roles: Vec<_> = members.iter().filter_map(|member| member["Role"].as_str()).collect();
     story.check(roles.len() == 3, &format!("in it: {}", roles.join(", ")));
     let chat = format!("{}/{}", scene.messenger("chats"), chat["Id"].as_str().unwrap_or_default());
-    let talk = Talk { chat, conferences: scene.messenger("conferences"), anna, igor, dmitri };
-    Ok((talk, deal))
+    let deal_chat = DealChat { chat, conferences: scene.messenger("conferences"), anna, igor, dmitri };
+    Ok((deal_chat, deal))
 }
 
-async fn write(story: &mut Story, scene: &Scene<'_>, talk: &Talk, bus: &mut Follower) -> anyhow::Result<()> {
-    story.tell("Igor writes to her, and once more, as after a lost answer: it is the same message.");
-    let mut ears = Ears::open(&scene.messenger("stream"), &talk.anna).await?;
-    let messages = format!("{}/messages", talk.chat);
+async fn write(
+    story: &mut Story,
+    scene: &Scene<'_>,
+    deal_chat: &DealChat,
+    bus: &mut Follower,
+) -> anyhow::Result<()> {
+    story.step("Igor writes to her, and once more, as after a lost answer: it is the same message.");
+    let mut stream = EventStream::open(&scene.messenger("stream"), &deal_chat.anna).await?;
+    let messages = format!("{}/messages", deal_chat.chat);
     let body = json!({"Text": "When can you come?", "ClientMessageId": Uuid::from_u128(rand::random())});
-    let sent = story.post(&messages, Some(&talk.igor), &body, promise(201)).await?;
-    let again = story.post(&messages, Some(&talk.igor), &body, promise(200)).await?;
+    let sent = story.post(&messages, Some(&deal_chat.igor), &body, promise(201)).await?;
+    let again = story.post(&messages, Some(&deal_chat.igor), &body, promise(200)).await?;
     story.check(again["Id"] == sent["Id"], &format!("message {}", sent["Sequence"]));
-    let told = ears.hear("message").await?;
-    story.check(told == sent, "Anna's stream has it");
+    let event = stream.next("message").await?;
+    story.check(event == sent, "Anna's stream has it");
     let event =
-        heard(bus, |record| record.topic == SENT && record.payload["MessageId"] == sent["Id"]).await?;
+        next_event(bus, |record| record.topic == SENT && record.payload["MessageId"] == sent["Id"]).await?;
     story.check(event.payload.get("Text").is_none(), "others are told that he wrote, not what");
 
-    story.tell("Anna reads, and answers; Igor has something to read now.");
+    story.step("Anna reads, and answers; Igor has something to read now.");
     let read = json!({"Sequence": sent["Sequence"]});
-    let marked = story.put(&format!("{}/read", talk.chat), Some(&talk.anna), &read, promise(200)).await?;
+    let marked =
+        story.put(&format!("{}/read", deal_chat.chat), Some(&deal_chat.anna), &read, promise(200)).await?;
     story.check(marked["UnreadCount"] == 0, "she has read all");
-    story.post(&messages, Some(&talk.anna), &json!({"Text": "Tomorrow at ten"}), promise(201)).await?;
-    let seen = story.get(&talk.chat, Some(&talk.igor), promise(200)).await?;
+    story.post(&messages, Some(&deal_chat.anna), &json!({"Text": "Tomorrow at ten"}), promise(201)).await?;
+    let seen = story.get(&deal_chat.chat, Some(&deal_chat.igor), promise(200)).await?;
     story.check(seen["UnreadCount"] == 1, &format!("not read: {}", seen["UnreadCount"]));
     Ok(())
 }
 
-async fn change(story: &mut Story, talk: &Talk, deal: &str) -> anyhow::Result<()> {
-    story.tell("Dmitri books the flat: a card in the chat says so.");
-    story.post(&format!("{deal}/booking"), Some(&talk.dmitri), &json!({}), promise(201)).await?;
-    let is_told = |page: &Value| {
+async fn change(story: &mut Story, deal_chat: &DealChat, deal: &str) -> anyhow::Result<()> {
+    story.step("Dmitri books the flat: a card in the chat says so.");
+    story.post(&format!("{deal}/booking"), Some(&deal_chat.dmitri), &json!({}), promise(201)).await?;
+    let is_shown = |page: &Value| {
         let card = &page["Items"][0]["Card"];
         card["Type"] == "DealStatusChanged" && card["ToStatus"] == "Booking"
     };
-    let newest = format!("{}/messages?PageSize=1", talk.chat);
-    story.get(&newest, Some(&talk.anna), promise(200).within(PATIENCE).showing(is_told)).await?;
+    let newest = format!("{}/messages?PageSize=1", deal_chat.chat);
+    story.get(&newest, Some(&deal_chat.anna), promise(200).within(EVENT_TIMEOUT).showing(is_shown)).await?;
     Ok(())
 }
 
-async fn call(story: &mut Story, scene: &Scene<'_>, talk: &Talk, bus: &mut Follower) -> anyhow::Result<()> {
-    story.tell("Anna calls. Igor's stream rings, and he answers: LiveKit would let him in.");
-    let mut ears = Ears::open(&scene.messenger("stream"), &talk.igor).await?;
-    let id = talk.ring(story).await?;
-    let told = ears.hear("conference").await?;
-    story.check(told["Status"] == "Ringing", "it rings");
-    let conference = format!("{}/{id}", talk.conferences);
+async fn call(
+    story: &mut Story,
+    scene: &Scene<'_>,
+    deal_chat: &DealChat,
+    bus: &mut Follower,
+) -> anyhow::Result<()> {
+    story.step("Anna calls. Igor's stream rings, and he answers: LiveKit would let him in.");
+    let mut stream = EventStream::open(&scene.messenger("stream"), &deal_chat.igor).await?;
+    let id = deal_chat.ring(story).await?;
+    let event = stream.next("conference").await?;
+    story.check(event["Status"] == "Ringing", "it rings");
+    let conference = format!("{}/{id}", deal_chat.conferences);
     let join = format!("{conference}/join");
-    let access = story.post(&join, Some(&talk.igor), &Value::Null, promise(200)).await?;
+    let access = story.post(&join, Some(&deal_chat.igor), &Value::Null, promise(200)).await?;
     story.check(access["Room"] == *id, &format!("{} until {}", access["Url"], access["ExpiresAt"]));
-    heard(bus, |record| record.topic == STARTED && record.key == id).await?;
+    next_event(bus, |record| record.topic == STARTED && record.key == id).await?;
 
-    story.tell("She hangs up: the call is over for both, and a card says how long it was.");
-    story.post(&format!("{conference}/end"), Some(&talk.anna), &Value::Null, promise(200)).await?;
-    let told = heard(bus, |record| record.topic == ENDED && record.key == id).await?;
-    story.check(told.payload["EndReason"] == "EndedByHost", "others are told so");
+    story.step("She hangs up: the call is over for both, and a card says how long it was.");
+    story.post(&format!("{conference}/end"), Some(&deal_chat.anna), &Value::Null, promise(200)).await?;
+    let event = next_event(bus, |record| record.topic == ENDED && record.key == id).await?;
+    story.check(event.payload["EndReason"] == "EndedByHost", "others are told so");
     let late = promise(409).code("MESSENGER_CONFERENCE_ENDED");
-    story.post(&join, Some(&talk.igor), &Value::Null, late).await?;
-    talk.end_of(story, "EndedByHost").await
+    story.post(&join, Some(&deal_chat.igor), &Value::Null, late).await?;
+    deal_chat.end_of(story, "EndedByHost").await
 }
 
-async fn call_in_vain(story: &mut Story, talk: &Talk) -> anyhow::Result<()> {
-    story.tell("She calls once more, and nobody answers: it ends by itself.");
-    let id = talk.ring(story).await?;
+async fn call_in_vain(story: &mut Story, deal_chat: &DealChat) -> anyhow::Result<()> {
+    story.step("She calls once more, and nobody answers: it ends by itself.");
+    let id = deal_chat.ring(story).await?;
     let is_over = promise(200).within(RINGING).showing(|card| card["EndReason"] == "NoAnswer");
-    let conference = format!("{}/{id}", talk.conferences);
-    let card = story.get(&conference, Some(&talk.anna), is_over).await?;
+    let conference = format!("{}/{id}", deal_chat.conferences);
+    let card = story.get(&conference, Some(&deal_chat.anna), is_over).await?;
     story.check(card["ActiveAt"].is_null(), &format!("{} – {}", card["CreatedAt"], card["EndedAt"]));
-    talk.end_of(story, "NoAnswer").await
+    deal_chat.end_of(story, "NoAnswer").await
 }
 
-impl Talk {
+impl DealChat {
     /// Has Anna call; answers the conference's id.
     async fn ring(&self, story: &mut Story) -> anyhow::Result<String> {
         let conferences = format!("{}/conferences", self.chat);
@@ -153,29 +164,29 @@ impl Talk {
         let newest = format!("{}/messages?PageSize=1", self.chat);
         let page = story.get(&newest, Some(&self.igor), promise(200)).await?;
         let card = &page["Items"][0]["Card"];
-        let is_told = card["Type"] == "ConferenceEnded" && card["EndReason"] == reason;
-        story.check(is_told, &format!("{}, {} s", card["EndReason"], card["DurationSeconds"]));
+        let is_shown = card["Type"] == "ConferenceEnded" && card["EndReason"] == reason;
+        story.check(is_shown, &format!("{}, {} s", card["EndReason"], card["DurationSeconds"]));
         Ok(())
     }
 }
 
 /// Somebody's open stream.
-struct Ears {
+struct EventStream {
     stream: Response,
     came: String,
 }
 
-impl Ears {
+impl EventStream {
     /// From now on.
     async fn open(url: &str, token: &str) -> anyhow::Result<Self> {
         let stream = devkit::http::client()?.get(url).bearer_auth(token).send().await?.error_for_status()?;
-        let mut ears = Self { stream, came: String::new() };
-        ears.hear("ready").await?;
-        Ok(ears)
+        let mut stream = Self { stream, came: String::new() };
+        stream.next("ready").await?;
+        Ok(stream)
     }
 
     /// What the next event of this name says.
-    async fn hear(&mut self, name: &str) -> anyhow::Result<Value> {
+    async fn next(&mut self, name: &str) -> anyhow::Result<Value> {
         let event = async {
             loop {
                 while let Some((event, rest)) = self.came.split_once("\n\n") {
@@ -193,6 +204,6 @@ impl Ears {
                 self.came.push_str(std::str::from_utf8(&came)?);
             }
         };
-        timeout(PATIENCE, event).await.with_context(|| format!("no event {name} came"))?
+        timeout(EVENT_TIMEOUT, event).await.with_context(|| format!("no event {name} came"))?
     }
 }

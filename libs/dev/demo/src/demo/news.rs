@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use super::scene::Scene;
 use super::story::{Story, promise};
-use super::{PATIENCE, heard};
+use super::{EVENT_TIMEOUT, next_event};
 use devkit::actors::ANNA;
 use devkit::events::Follower;
-use devstack::plant::building::Flats;
+use devstack::fixtures::building::Flats;
 
 const PUBLISHED: &str = "platform.news.post-published.v1";
 
@@ -36,7 +36,7 @@ async fn write(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Post>
     let anna = scene.sign_in(&ANNA).await?;
     let (selections, posts) = (scene.public("selections"), scene.public("posts"));
 
-    story.tell("Anna wants to write about flats by the river: she makes two selections of them.");
+    story.step("Anna wants to write about flats by the river: she makes two selections of them.");
     let mut sources = [Uuid::nil(); 2];
     let chosen = [("Under the roof", [9, 10, 11]), ("On the ground", [1, 2, 4])];
     for (source, (title, flats)) in sources.iter_mut().zip(chosen) {
@@ -46,7 +46,7 @@ async fn write(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Post>
         *source = scene.made(&selections, &made, &anna)?;
     }
 
-    story.tell("She begins a post.");
+    story.step("She begins a post.");
     let body = json!({ "Title": "Living by the river", "Summary": "What is free now", "Tags": ["river"] });
     let made = story.post(&posts, Some(&anna), &body, promise(201)).await?;
     let id = scene.made(&posts, &made, &anna)?;
@@ -61,7 +61,7 @@ async fn publish(
     post: &Post,
     mut bus: Follower,
 ) -> anyhow::Result<String> {
-    story.tell(
+    story.step(
         "She writes a text and embeds a selection: news takes an immutable copy of it from selections.",
     );
     let saved = story.put(&post.blocks(), Some(&post.anna), &post.with(&[0]), promise(200)).await?;
@@ -69,22 +69,22 @@ async fn publish(
     let snapshot = embedded[0].as_str().context("no snapshot was taken")?.to_owned();
     story.check(saved["BlocksCount"] == 2 && embedded[1].is_null(), &format!("the copy is {snapshot}"));
 
-    story.tell("A guest has the address already: a draft does not exist to others.");
+    story.step("A guest has the address already: a draft does not exist to others.");
     story.get(&post.page, None, promise(404).code("NEWS_POST_NOT_FOUND")).await?;
 
-    story.tell("Anna publishes it.");
+    story.step("Anna publishes it.");
     let published = story.post(&post.action("publish"), Some(&post.anna), &json!({}), promise(200)).await?;
     story.check(published["Status"] == "Published", "it is published");
 
-    story.tell("The guest reads it, with the flats as they were when they were embedded.");
+    story.step("The guest reads it, with the flats as they were when they were embedded.");
     let seen = story.get(&post.page, None, promise(200)).await?;
     story
         .check(seen["Blocks"][0]["PlainText"] == "Three flats, seen from the water.", "Anna's text is there");
     story.check(shows(&seen["Blocks"][1], &scene.flats, &[9, 10, 11]), &described(&seen["Blocks"][1]));
 
-    story.tell("Kafka has the event, under the post's id.");
+    story.step("Kafka has the event, under the post's id.");
     let key = post.id.to_string();
-    let record = heard(&mut bus, |record| record.key == key).await?;
+    let record = next_event(&mut bus, |record| record.key == key).await?;
     story.check(record.kind.as_deref() == Some(PUBLISHED), "it is a CloudEvent of its topic's type");
     story.check(
         record.payload["EmbedSnapshotIds"] == *embedded,
@@ -94,19 +94,19 @@ async fn publish(
 }
 
 async fn replace(story: &mut Story, scene: &Scene<'_>, post: &Post, first: &str) -> anyhow::Result<()> {
-    story.tell("Anna embeds the other selection in its place.");
+    story.step("Anna embeds the other selection in its place.");
     let saved = story.put(&post.blocks(), Some(&post.anna), &post.with(&[1]), promise(200)).await?;
     let now = &saved["EmbedSnapshotIds"][0];
     story.check(now.is_string() && *now != first, &format!("the post has another copy now: {now}"));
 
-    story.tell("News lets the old copy go, after the edit and as often as it takes.");
+    story.step("News lets the old copy go, after the edit and as often as it takes.");
     let news = scene.token(&Claims::client(CLIENTS[0].0))?;
     let snapshot = format!("{}/snapshots/{first}", scene.internal("selections")?);
     let detached = |body: &Value| body["Status"] == "Detached";
-    let old = story.get(&snapshot, Some(&news), promise(200).within(PATIENCE).showing(detached)).await?;
+    let old = story.get(&snapshot, Some(&news), promise(200).within(EVENT_TIMEOUT).showing(detached)).await?;
     story.check(old["DetachReason"] == "BlockReplaced", &format!("DetachReason is {}", old["DetachReason"]));
 
-    story.tell("The guest reads the post as it is now.");
+    story.step("The guest reads the post as it is now.");
     let seen = story.get(&post.page, None, promise(200)).await?;
     story.check(shows(&seen["Blocks"][1], &scene.flats, &[1, 2, 4]), &described(&seen["Blocks"][1]));
     Ok(())
@@ -115,17 +115,17 @@ async fn replace(story: &mut Story, scene: &Scene<'_>, post: &Post, first: &str)
 async fn outage(story: &mut Story, scene: &mut Scene<'_>, post: &Post) -> anyhow::Result<()> {
     let before = story.get(&post.page, Some(&post.anna), promise(200)).await?;
 
-    story.tell("Now selections goes away, with all that it had in hand finished.");
+    story.step("Now selections goes away, with all that it had in hand finished.");
     scene.stop("selections").await?;
     let list = scene.public("selections");
     story.get(&list, Some(&post.anna), promise(503).code("SERVICE_UNAVAILABLE").retry_after()).await?;
 
-    story.tell("Anna embeds both selections: that cannot be done now, and she is told when to try again.");
+    story.step("Anna embeds both selections: that cannot be done now, and she is told when to try again.");
     let both = post.with(&[1, 0]);
     let refused = promise(503).code("NEWS_SELECTIONS_UNAVAILABLE").retry_after();
     story.put(&post.blocks(), Some(&post.anna), &both, refused).await?;
 
-    story.tell("The guest reads the post all the same, flats included; nothing of the edit was saved.");
+    story.step("The guest reads the post all the same, flats included; nothing of the edit was saved.");
     let seen = story.get(&post.page, None, promise(200)).await?;
     story.check(shows(&seen["Blocks"][1], &scene.flats, &[1, 2, 4]), &described(&seen["Blocks"][1]));
     story.check(
@@ -133,13 +133,14 @@ async fn outage(story: &mut Story, scene: &mut Scene<'_>, post: &Post) -> anyhow
         &format!("Version is still {}, and so are the blocks", seen["Version"]),
     );
 
-    story.tell("Selections is back. The same edit goes through as soon as news has noticed.");
+    story.step("Selections is back. The same edit goes through as soon as news has noticed.");
     scene.start().await?;
-    let saved = story.put(&post.blocks(), Some(&post.anna), &both, promise(200).within(PATIENCE)).await?;
+    let saved =
+        story.put(&post.blocks(), Some(&post.anna), &both, promise(200).within(EVENT_TIMEOUT)).await?;
     let embedded = saved["EmbedSnapshotIds"].as_array().map_or(0, Vec::len);
     story.check(embedded == 2, "both selections are embedded");
 
-    story.tell("The guest reads both.");
+    story.step("The guest reads both.");
     let seen = story.get(&post.page, None, promise(200)).await?;
     story.check(shows(&seen["Blocks"][1], &scene.flats, &[1, 2, 4]), &described(&seen["Blocks"][1]));
     story.check(shows(&seen["Blocks"][2], &scene.flats, &[9, 10, 11]), &described(&seen["Blocks"][2]));

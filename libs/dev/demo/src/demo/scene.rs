@@ -7,13 +7,13 @@ use serde_json::Value;
 use testkit::issuer::Claims;
 use uuid::Uuid;
 
-use super::PATIENCE;
-use super::story::POLL;
+use super::EVENT_TIMEOUT;
+use super::story::POLL_INTERVAL;
 use devkit::actors::{Actor, issuer};
 use devkit::control::{self, Request};
 use devkit::identity::Identity;
 use devkit::stack::{Stack, State};
-use devstack::plant::building::Flats;
+use devstack::fixtures::building::Flats;
 
 pub(super) struct Scene<'a> {
     pub(super) stack: &'a Stack,
@@ -22,7 +22,7 @@ pub(super) struct Scene<'a> {
     pub(super) flats: Flats,
     /// How to undo what was done for the story.
     undoing: Vec<Undoing>,
-    /// The area that the story has stopped.
+    /// The service that the story has stopped.
     stopped: Option<&'static str>,
 }
 
@@ -60,10 +60,10 @@ impl<'a> Scene<'a> {
         format!("{}/api/v1/{resources}", self.stack.base_url)
     }
 
-    /// Where other areas find an area.
-    pub(super) fn internal(&self, area: &str) -> anyhow::Result<String> {
-        let url = self.stack.services.get(area).and_then(|urls| urls.internal_url.as_ref());
-        Ok(format!("{}/api/v1/internal", url.with_context(|| format!("{area} has no internal port"))?))
+    /// Where other services find a service.
+    pub(super) fn internal(&self, service: &str) -> anyhow::Result<String> {
+        let url = self.stack.services.get(service).and_then(|urls| urls.internal_url.as_ref());
+        Ok(format!("{}/api/v1/internal", url.with_context(|| format!("{service} has no internal port"))?))
     }
 
     /// Where identity is found.
@@ -98,28 +98,28 @@ impl<'a> Scene<'a> {
         self.undoing.push(Undoing { method, url, body, by: by.to_owned() });
     }
 
-    pub(super) async fn stop(&mut self, area: &'static str) -> anyhow::Result<()> {
+    pub(super) async fn stop(&mut self, service: &'static str) -> anyhow::Result<()> {
         // First, since it may be stopped although the answer does not come.
-        self.stopped = Some(area);
-        devkit::say(&format!("    {} {area}", style("cargo dev stop").dim()));
-        control::ask(&Request::Stop(area.to_owned())).await.map(drop)
+        self.stopped = Some(service);
+        devkit::say(&format!("    {} {service}", style("cargo dev stop").dim()));
+        control::ask(&Request::Stop(service.to_owned())).await.map(drop)
     }
 
     /// Starts again what was stopped.
     pub(super) async fn start(&mut self) -> anyhow::Result<()> {
-        let Some(area) = self.stopped else { return Ok(()) };
-        devkit::say(&format!("    {} {area}", style("cargo dev start").dim()));
-        control::ask(&Request::Start(area.to_owned())).await?;
+        let Some(service) = self.stopped else { return Ok(()) };
+        devkit::say(&format!("    {} {service}", style("cargo dev start").dim()));
+        control::ask(&Request::Start(service.to_owned())).await?;
         self.stopped = None;
         Ok(())
     }
 
-    /// Leaves the stack as it was: every area runs, and nothing is left that was made here.
+    /// Leaves the stack as it was: every service runs, and nothing is left that was made here.
     pub(super) async fn tidy(&mut self) -> anyhow::Result<()> {
         self.start().await?;
         let client = devkit::http::client()?;
         while let Some(Undoing { method, url, body, by }) = self.undoing.pop() {
-            let deadline = tokio::time::Instant::now() + PATIENCE;
+            let deadline = tokio::time::Instant::now() + EVENT_TIMEOUT;
             loop {
                 let request = client.request(method.clone(), &url).bearer_auth(&by);
                 let request = if body.is_null() { request } else { request.json(&body) };
@@ -130,7 +130,7 @@ impl<'a> Scene<'a> {
                 // A service that was just started again may need a moment.
                 let passing = status.is_server_error() && tokio::time::Instant::now() < deadline;
                 ensure!(passing, "{method} {url} answers {status}");
-                tokio::time::sleep(POLL).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use serde_json::json;
 use testkit::issuer::CLIENTS;
 use uuid::Uuid;
 
-use super::PATIENCE;
+use super::EVENT_TIMEOUT;
 use super::scene::Scene;
 use super::story::{Story, promise};
 use devkit::actors::{ANNA, BORIS};
@@ -24,16 +24,16 @@ const SILENCE: Duration = Duration::from_secs(2);
 pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
     let topics = [CREATED, UPDATED, ITEM_ADDED, DELETED].map(str::to_owned).to_vec();
     let bus = Follower::open(&scene.stack.brokers, topics, false)?;
-    let selection = tell(story, scene).await?;
+    let selection = share(story, scene).await?;
     events(story, bus, selection).await
 }
 
 /// From the first flat chosen to a snapshot that outlives its source; answers the selection's id.
-async fn tell(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> {
+async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> {
     let (anna, boris) = (scene.sign_in(&ANNA).await?, scene.sign_in(&BORIS).await?);
     let (own, internal) = (scene.public("selections"), scene.internal("selections")?);
 
-    story.tell("Anna puts three flats into a selection.");
+    story.step("Anna puts three flats into a selection.");
     let items = json!([1, 2, 3].map(|number| json!({ "PropertyObjectId": scene.flats.id(number) })));
     let body = json!({ "Title": "Flats to look at on Sunday", "Items": items });
     let made = story.post(&own, Some(&anna), &body, promise(201)).await?;
@@ -42,60 +42,60 @@ async fn tell(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> 
     story.check(base62, &format!("its public code {code} has 12 characters of base62"));
     let id = scene.made(&own, &made, &anna)?;
 
-    story.tell("A guest opens it by its code: no account, and nothing about the owner.");
+    story.step("A guest opens it by its code: no account, and nothing about the owner.");
     let by_code = format!("{own}/{code}");
     let seen = story.get(&by_code, None, promise(200)).await?;
     story.check(seen["Items"].as_array().is_some_and(|items| items.len() == 3), "the three flats are in it");
     let hidden = ["Id", "OwnerUserId", "Version"].iter().all(|name| seen.get(name).is_none());
     story.check(hidden, "neither Id, OwnerUserId nor Version is shown");
 
-    story.tell("Boris tries to edit it: to a stranger it does not even exist.");
+    story.step("Boris tries to edit it: to a stranger it does not even exist.");
     let list = format!("{own}/{id}/items");
     story
         .put(&list, Some(&boris), &json!({ "Items": [] }), promise(404).code("SELECTIONS_NOT_FOUND"))
         .await?;
 
-    story.tell("Anna puts the third flat first.");
+    story.step("Anna puts the third flat first.");
     let items = json!([3, 1, 2].map(|number| json!({ "PropertyObjectId": scene.flats.id(number) })));
     let reordered = json!({ "Items": items });
     let after = story.put(&list, Some(&anna), &reordered, promise(200)).await?;
     story.check(after["Items"][0]["PropertyObjectId"] == json!(scene.flats.id(3)), "it is first now");
 
     story
-        .tell("She sends the same again, as after a lost connection: nothing changes, nothing is published.");
+        .step("She sends the same again, as after a lost connection: nothing changes, nothing is published.");
     let again = story.put(&list, Some(&anna), &reordered, promise(200)).await?;
     story.check(again["Version"] == after["Version"], &format!("Version is still {}", after["Version"]));
 
-    story.tell("News asks the issuer for its machine token.");
+    story.step("News asks the issuer for its machine token.");
     let form =
         [("grant_type", "client_credentials"), ("client_id", CLIENTS[0].0), ("client_secret", CLIENTS[0].1)];
     let answer = story.post_form(&format!("{}/token", scene.stack.issuer), &form, promise(200)).await?;
     let news = answer["access_token"].as_str().unwrap_or_default().to_owned();
 
-    story.tell("News embeds the selection in a post: an immutable copy, on a port that guests cannot reach.");
+    story.step("News embeds the selection in a post: an immutable copy, on a port that guests cannot reach.");
     let body = json!({ "PostId": Uuid::from_u128(id.as_u128() ^ 1), "ActorUserId": ANNA.user });
     let snapshots = format!("{internal}/selections/{id}/snapshots");
     let taken = story.post(&snapshots, Some(&news), &body, promise(201)).await?;
     let snapshot = taken["SnapshotId"].as_str().unwrap_or_default().to_owned();
     story.check(taken["ItemsCount"] == 3, "the copy has three flats");
 
-    story.tell("News repeats the request: one post has one snapshot of a selection.");
+    story.step("News repeats the request: one post has one snapshot of a selection.");
     let repeated = story.post(&snapshots, Some(&news), &body, promise(200)).await?;
     story.check(repeated["SnapshotId"] == taken["SnapshotId"], "it is the same snapshot");
 
-    story.tell("A guest tries the internal route at the public address: there is no such thing.");
+    story.step("A guest tries the internal route at the public address: there is no such thing.");
     let outside = format!("{}/api/v1/internal/selections/{id}", scene.stack.base_url);
     story.get(&outside, None, promise(404).code("NOT_FOUND")).await?;
 
-    story.tell("Anna deletes the selection.");
+    story.step("Anna deletes the selection.");
     let one = format!("{own}/{id}");
     story.delete(&one, Some(&anna), promise(204)).await?;
-    story.tell("Once more: it is gone, which a client takes for success.");
+    story.step("Once more: it is gone, which a client takes for success.");
     story.delete(&one, Some(&anna), promise(404).code("SELECTIONS_NOT_FOUND")).await?;
-    story.tell("Its code opens nothing any more, and will never be given out again.");
+    story.step("Its code opens nothing any more, and will never be given out again.");
     story.get(&by_code, None, promise(404).code("SELECTIONS_NOT_FOUND")).await?;
 
-    story.tell("The snapshot in the post is untouched.");
+    story.step("The snapshot in the post is untouched.");
     let kept = story.get(&format!("{internal}/snapshots/{snapshot}"), Some(&news), promise(200)).await?;
     let first = &kept["Items"][0];
     let object = &first["Shown"];
@@ -104,19 +104,19 @@ async fn tell(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> 
         && object["Price"].is_object();
     story.check(shown, &format!("it has each flat as it was: {object}"));
 
-    story.tell("The post is deleted: news lets its snapshot go.");
+    story.step("The post is deleted: news lets its snapshot go.");
     let detach = format!("{internal}/snapshots/{snapshot}/detach");
     let gone = story.post(&detach, Some(&news), &json!({ "Reason": "PostDeleted" }), promise(200)).await?;
     story.check(gone["Status"] == "Detached", &format!("Status is {}", gone["Status"]));
     Ok(id)
 }
 
-/// What the story has told the other areas: one event for each change, none for what changed nothing.
+/// What the story has told the other services: one event for each change, none for what changed nothing.
 async fn events(story: &mut Story, mut bus: Follower, selection: Uuid) -> anyhow::Result<()> {
-    story.tell("Kafka has an event for each change, in order, and none for what changed nothing.");
+    story.step("Kafka has an event for each change, in order, and none for what changed nothing.");
     let key = selection.to_string();
-    let mut heard: Vec<Record> = Vec::new();
-    let mut wait = PATIENCE;
+    let mut received: Vec<Record> = Vec::new();
+    let mut wait = EVENT_TIMEOUT;
     while let Ok(record) = tokio::time::timeout(wait, bus.next()).await {
         let record = record?;
         if record.key == key {
@@ -124,19 +124,19 @@ async fn events(story: &mut Story, mut bus: Follower, selection: Uuid) -> anyhow
             if record.topic == DELETED {
                 wait = SILENCE;
             }
-            heard.push(record);
+            received.push(record);
         }
     }
-    if heard.is_empty() {
-        bail!("no event of the selection came within {} s", PATIENCE.as_secs());
+    if received.is_empty() {
+        bail!("no event of the selection came within {} s", EVENT_TIMEOUT.as_secs());
     }
     // They come from three topics, between which only the sequence tells the order.
-    heard.sort_by_key(|record| record.sequence);
-    let told: Vec<_> = heard.iter().map(|record| record.topic.as_str()).collect();
-    story.check(told == [CREATED, UPDATED, DELETED], "created, updated, deleted, and nothing else");
-    let sequences: BTreeSet<_> = heard.iter().filter_map(|record| record.sequence).collect();
-    story.check(sequences.len() == heard.len(), "ce_sequence grows from each to the next");
-    let of_type = heard.iter().all(|record| record.kind.as_deref() == Some(record.topic.as_str()));
+    received.sort_by_key(|record| record.sequence);
+    let topics: Vec<_> = received.iter().map(|record| record.topic.as_str()).collect();
+    story.check(topics == [CREATED, UPDATED, DELETED], "created, updated, deleted, and nothing else");
+    let sequences: BTreeSet<_> = received.iter().filter_map(|record| record.sequence).collect();
+    story.check(sequences.len() == received.len(), "ce_sequence grows from each to the next");
+    let of_type = received.iter().all(|record| record.kind.as_deref() == Some(record.topic.as_str()));
     story.check(of_type, "each is a CloudEvent of its topic's type");
     Ok(())
 }

@@ -9,7 +9,7 @@ use reqwest::header::RETRY_AFTER;
 use serde_json::Value;
 
 /// How often a call is repeated that has time to be as promised.
-pub(super) const POLL: Duration = Duration::from_millis(100);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What a call must answer.
 pub(super) struct Promise {
@@ -17,11 +17,11 @@ pub(super) struct Promise {
     code: Option<&'static str>,
     retry_after: bool,
     body: Option<fn(&Value) -> bool>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 pub(super) fn promise(status: u16) -> Promise {
-    Promise { status, code: None, retry_after: false, body: None, patience: Duration::ZERO }
+    Promise { status, code: None, retry_after: false, body: None, timeout: Duration::ZERO }
 }
 
 impl Promise {
@@ -44,12 +44,12 @@ impl Promise {
     }
 
     /// Not at once, but after calls for so long at most.
-    pub(super) fn within(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub(super) fn within(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
-    fn is_kept(&self, answer: &Answer) -> bool {
+    fn is_met(&self, answer: &Answer) -> bool {
         answer.status == self.status
             && self.code.is_none_or(|promised| answer.body["code"] == promised)
             && (!self.retry_after || answer.retry_after.is_some())
@@ -89,7 +89,7 @@ impl Story {
     }
 
     /// The point of the next step.
-    pub(super) fn tell(&mut self, point: &str) {
+    pub(super) fn step(&mut self, point: &str) {
         self.steps += 1;
         devkit::say(&format!("\n{:>2}  {}", self.steps, style(point).bold()));
     }
@@ -178,25 +178,25 @@ impl Story {
             let again = request.try_clone().context("a body that can be sent once only")?;
             let answer = again.send().await.with_context(|| format!("{method} {url}"))?;
             let answer = Answer::of(answer).await?;
-            if promise.is_kept(&answer) || started.elapsed() >= promise.patience {
+            if promise.is_met(&answer) || started.elapsed() >= promise.timeout {
                 break answer;
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         };
         self.judge(&promise, &answer, started.elapsed());
         Ok(answer.body)
     }
 
     fn judge(&mut self, promise: &Promise, answer: &Answer, took: Duration) {
-        let kept = promise.is_kept(answer);
-        let mut line = vec![self.mark(kept).to_string(), style(answer.status).bold().to_string()];
+        let met = promise.is_met(answer);
+        let mut line = vec![self.mark(met).to_string(), style(answer.status).bold().to_string()];
         line.extend(answer.body["code"].as_str().map(str::to_owned));
         line.extend(answer.retry_after.as_ref().map(|seconds| format!("Retry-After: {seconds}")));
-        if !promise.patience.is_zero() {
+        if !promise.timeout.is_zero() {
             line.push(format!("after {} ms", took.as_millis()));
         }
         devkit::say(&format!("    {}", line.join(" ")));
-        if !kept {
+        if !met {
             let mut promised = vec![promise.status.to_string()];
             promised.extend(promise.code.map(str::to_owned));
             promised.extend(promise.retry_after.then(|| "Retry-After".to_owned()));

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-use super::{LOOK, PATIENCE};
+use super::{POLL_INTERVAL, TRACE_TIMEOUT};
 use devkit::children::Child;
 use devkit::progress::Step;
 use devkit::stack;
@@ -59,10 +59,10 @@ impl Otel {
 }
 
 async fn listens(port: u16) -> anyhow::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TRACE_TIMEOUT;
     while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
         ensure!(Instant::now() < deadline, "the collector does not listen");
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stands_below_what_has_set_it_off_in_the_order_of_their_beginnings() {
+    fn spans_are_drawn_below_their_parents_in_order_of_start() {
         let picture = Picture::of(vec![
             bar(4, 2, 7_000_000, "last"),
             bar(3, 1, 4_000_000, "second"),

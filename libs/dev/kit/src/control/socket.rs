@@ -18,11 +18,11 @@ const SOCKET: &str = "control.sock";
 /// Where it is made; it gets its name once nobody else may open it.
 const NEW_SOCKET: &str = "control.sock.new";
 /// A socket's path has room for so many bytes on every system.
-const LONGEST_PATH: usize = 103;
+const MAX_SOCKET_PATH: usize = 103;
 /// How long the other side may take to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// More than any request needs.
-const LONGEST_REQUEST: u64 = 1024;
+const MAX_REQUEST_BYTES: u64 = 1024;
 
 /// What can be asked of a running stack, about the service of this name.
 #[derive(Debug, Serialize, Deserialize)]
@@ -91,16 +91,18 @@ impl Control {
     }
 
     /// The next request. Who connects and asks for nothing that is known here gets nothing.
-    pub async fn next(&self) -> Order {
+    pub async fn next(&self) -> PendingRequest {
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) => {
-                    if let Ok(Ok(order)) = tokio::time::timeout(PATIENCE, Order::read(stream)).await {
-                        return order;
+                    if let Ok(Ok(pending)) =
+                        tokio::time::timeout(REQUEST_TIMEOUT, PendingRequest::read(stream)).await
+                    {
+                        return pending;
                     }
                 }
                 // Too many open files, say: it passes.
-                Err(_) => tokio::time::sleep(PATIENCE).await,
+                Err(_) => tokio::time::sleep(REQUEST_TIMEOUT).await,
             }
         }
     }
@@ -114,15 +116,15 @@ impl Drop for Control {
 }
 
 /// A request and who waits for its reply.
-pub struct Order {
+pub struct PendingRequest {
     pub request: Request,
     stream: UnixStream,
 }
 
-impl Order {
+impl PendingRequest {
     async fn read(mut stream: UnixStream) -> anyhow::Result<Self> {
         let mut text = String::new();
-        BufReader::new((&mut stream).take(LONGEST_REQUEST)).read_line(&mut text).await?;
+        BufReader::new((&mut stream).take(MAX_REQUEST_BYTES)).read_line(&mut text).await?;
         Ok(Self { request: serde_json::from_str(&text)?, stream })
     }
 
@@ -149,7 +151,7 @@ impl Folder {
     /// A path that is short enough for a socket.
     fn reach(&self, name: &str) -> PathBuf {
         let path = self.path.join(name);
-        if path.as_os_str().len() > LONGEST_PATH {
+        if path.as_os_str().len() > MAX_SOCKET_PATH {
             return PathBuf::from(format!("/proc/self/fd/{}/{name}", self.open.as_raw_fd()));
         }
         path
@@ -173,47 +175,47 @@ mod tests {
     }
 
     /// Asks a stack that does all that it is asked, and says so.
-    async fn asked(path: &Path, control: &Control) -> anyhow::Result<String> {
+    async fn request_stop(path: &Path, control: &Control) -> anyhow::Result<String> {
         let (folder, request) = (Folder::open(path)?, Request::Stop("news".to_owned()));
-        let obey = async {
-            let order = control.next().await;
-            let done = format!("{:?}", order.request);
-            order.reply(Ok(done)).await;
+        let serve = async {
+            let pending = control.next().await;
+            let done = format!("{:?}", pending.request);
+            pending.reply(Ok(done)).await;
         };
-        tokio::join!(ask_at(&folder, &request), obey).0
+        tokio::join!(ask_at(&folder, &request), serve).0
     }
 
     #[tokio::test]
-    async fn a_socket_is_its_owners_and_goes_with_the_stack() {
+    async fn socket_belongs_to_its_owner_and_is_removed_with_the_stack() {
         let path = folder("mode");
         // Nobody listens on this one any more.
         drop(std::os::unix::net::UnixListener::bind(path.join(SOCKET)).unwrap());
         let control = Control::listen_at(Folder::open(&path).unwrap()).unwrap();
         let mode = std::fs::metadata(path.join(SOCKET)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(asked(&path, &control).await.unwrap(), r#"Stop("news")"#);
+        assert_eq!(request_stop(&path, &control).await.unwrap(), r#"Stop("news")"#);
         drop(control);
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
         std::fs::remove_dir(path).unwrap();
     }
 
     #[tokio::test]
-    async fn who_talks_nonsense_keeps_nobody_from_being_heard() {
+    async fn invalid_request_does_not_block_others() {
         let path = folder("nonsense");
         let control = Control::listen_at(Folder::open(&path).unwrap()).unwrap();
         let mut stranger = UnixStream::connect(path.join(SOCKET)).await.unwrap();
         stranger.write_all(b"{\"restart\":\"news\"}\n").await.unwrap();
-        assert_eq!(asked(&path, &control).await.unwrap(), r#"Stop("news")"#);
+        assert_eq!(request_stop(&path, &control).await.unwrap(), r#"Stop("news")"#);
         drop(control);
         std::fs::remove_dir(path).unwrap();
     }
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn a_clone_may_lie_deep() {
+    async fn socket_works_below_a_long_path() {
         let path = folder(&"deep".repeat(40));
         let control = Control::listen_at(Folder::open(&path).unwrap()).unwrap();
-        assert_eq!(asked(&path, &control).await.unwrap(), r#"Stop("news")"#);
+        assert_eq!(request_stop(&path, &control).await.unwrap(), r#"Stop("news")"#);
         drop(control);
         std::fs::remove_dir(path).unwrap();
     }

@@ -11,7 +11,7 @@ use crate::account::Account;
 use crate::progress::Step;
 
 /// The oldest major version that is still maintained.
-const OLDEST: u32 = 14;
+const OLDEST_VERSION: u32 = 14;
 
 /// A folder with `initdb`, `pg_ctl` and `postgres`.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl Tools {
         }
         let tried = if tried.is_empty() { String::new() } else { format!(" (tried {})", tried.join("; ")) };
         bail!(
-            "no PostgreSQL server was found{tried}: install PostgreSQL {OLDEST} or later, or set DATABASE_URL"
+            "no PostgreSQL server was found{tried}: install PostgreSQL {OLDEST_VERSION} or later, or set DATABASE_URL"
         )
     }
 
@@ -61,7 +61,7 @@ impl Tools {
         let mut found = Vec::new();
         for folder in candidates().await {
             if let Ok(major) = version(&folder).await
-                && major >= OLDEST
+                && major >= OLDEST_VERSION
             {
                 found.push(Self { folder, major });
             }
@@ -164,7 +164,7 @@ async fn run_noted(command: &mut Command, step: &Step) -> anyhow::Result<()> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut output = BufReader::new(child.stdout.take().context("no output")?).lines();
     let mut errors = BufReader::new(child.stderr.take().context("no output")?).lines();
-    let mut last_words = String::new();
+    let mut last_line = String::new();
     let show = async {
         while let Ok(Some(line)) = output.next_line().await {
             step.note(line);
@@ -174,11 +174,11 @@ async fn run_noted(command: &mut Command, step: &Step) -> anyhow::Result<()> {
         while let Ok(Some(line)) = errors.next_line().await {
             step.note(&line);
             if !line.trim().is_empty() {
-                last_words = line;
+                last_line = line;
             }
         }
     };
     let ((), (), status) = tokio::join!(show, keep, child.wait());
-    ensure!(status?.success(), "{last_words}");
+    ensure!(status?.success(), "{last_line}");
     Ok(())
 }

@@ -8,7 +8,7 @@ import { follow } from "./feed.js";
 import * as grid from "./grid.js";
 import { LANGUAGES, language, speak, t } from "./i18n.js";
 import * as money from "./money.js";
-import { actor, areas, learn, people, signIn, signOut, token } from "./session.js";
+import { actor, services, learn, people, signIn, signOut, token } from "./session.js";
 
 // All views begin anew as somebody else.
 const become = (work) => () => attempt(async () => {
@@ -34,11 +34,11 @@ function top() {
 }
 
 function list() {
-  show(document.getElementById("areas"), heading("areas.title"),
-    el("ul", {}, areas.map(({ name, about, ready }) => el("li", {},
-      el("a", { href: `/docs/${name}/` }, name), el("span", { class: ready ? "ready" : "away" }, t(ready ? "areas.ready" : "areas.away")),
-      el("small", {}, language === "en" ? about : t(`area.${name}`))))),
-    el("pre", {}, t("areas.terminal")));
+  show(document.getElementById("services"), heading("services.title"),
+    el("ul", {}, services.map(({ name, about, ready }) => el("li", {},
+      el("a", { href: `/docs/${name}/` }, name), el("span", { class: ready ? "ready" : "away" }, t(ready ? "services.ready" : "services.away")),
+      el("small", {}, language === "en" ? about : t(`service.${name}`))))),
+    el("pre", {}, t("services.terminal")));
 }
 
 await attempt(learn);

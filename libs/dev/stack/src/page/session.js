@@ -13,12 +13,12 @@ addEventListener("pagehide", () => leaving.abort());
 addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
 
 export const people = new Map();
-export let areas = [];
+export let services = [];
 
 export async function learn() {
   const about = await (await fetch("/stack/about")).json();
   for (const person of about.people) people.set(person.id, person);
-  areas = about.areas;
+  services = about.services;
 }
 
 export const nameOf = (id) => people.get(id)?.name ?? (id ? id.slice(0, 8) : "–");

@@ -12,19 +12,19 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::bare;
-use super::ground::Ground;
+use super::environment::Environment;
 use super::load::{Load, find_wrk, pgbench_of};
 use super::platform::{Platform, Service};
 use super::report::{Goal, Rounds, Row, Unit};
-use super::{Effort, Member};
-use crate::seed::accruals;
+use super::{BenchEntry, Effort};
+use crate::bulk_data::accruals;
 use devkit::postgres::Connection;
 use devkit::progress::Step;
 
-pub(super) const MEMBER: Member = Member {
+pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "agent",
     about: "crm's events taken in; performance and summary of an agent with 100,000 deals, against the same SQL alone; a payout run over a million accruals",
-    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+    run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
 /// 366 days, in which all deals of the seed were made, sold and completed.
@@ -55,20 +55,20 @@ struct Question {
 
 /// The service, and who asks it.
 struct Bench<'g> {
-    ground: &'g Ground,
+    environment: &'g Environment,
     platform: Platform,
     connection: Connection,
     service: Service,
     client: Client,
 }
 
-async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("agent");
     find_wrk(&step).await?;
-    let platform = Platform::prepare(ground).await?;
+    let platform = Platform::prepare(environment).await?;
     let bench = Bench {
-        ground,
-        connection: ground.connect("agent").await?,
+        environment,
+        connection: environment.connect("agent").await?,
         service: platform.start("agent", "serve", &[]).await?,
         client: devkit::http::client()?,
         platform,
@@ -128,7 +128,7 @@ impl Bench<'_> {
         let token = self.platform.issuer.token(&agent)?;
         let url = format!("{}{}", self.service.url, question.path);
         let request = self.client.get(url).bearer_auth(&token);
-        let script = bare::statements(self.ground, &self.connection.client, request).await?;
+        let script = bare::statements(self.environment, &self.connection.client, request).await?;
         let files = bare::keep("agent", &[script]).await?;
         let (arguments, seconds) = ([question.path.clone(), token], effort.choose(5, 2));
         let connections = question.connections;
@@ -138,7 +138,7 @@ impl Bench<'_> {
         for round in 1..=effort.rounds() {
             step.note(format!("{}, round {round}", question.what));
             asked.push(load(None).run(&self.service.url).await?.per_second);
-            alone.push(pgbench_of(self.ground, "agent", &files, &[], connections, seconds).await?);
+            alone.push(pgbench_of(self.environment, "agent", &files, &[], connections, seconds).await?);
         }
         let ratios = Rounds::ratios(&asked, &alone);
         let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
@@ -166,7 +166,7 @@ impl Bench<'_> {
         let worker = self.worker().await?;
         let begun = Instant::now();
         let id = self.begin_run().await?;
-        let mut patience = Patience::new();
+        let mut stall = StallDetector::new();
         let (payouts, paid) = loop {
             let row = client.query_one(RUN, &[&id]).await?;
             let (is_done, payouts, paid): (bool, i64, i64) = (row.get(0), row.get(1), row.get(2));
@@ -174,7 +174,7 @@ impl Bench<'_> {
                 break (payouts, paid);
             }
             step.note(format!("a run: {payouts} of {accounts} payouts, {paid} accruals"));
-            patience.see(payouts)?;
+            stall.observe(payouts)?;
             tokio::time::sleep(Duration::from_millis(200)).await;
         };
         let took = begun.elapsed().as_secs_f64();
@@ -208,23 +208,23 @@ impl Bench<'_> {
 }
 
 /// Of one who waits until a count is where it should be: as long as it grows.
-struct Patience {
+struct StallDetector {
     seen: i64,
     since: Instant,
 }
 
-impl Patience {
-    const LONGEST: Duration = Duration::from_mins(2);
+impl StallDetector {
+    const STALL_TIMEOUT: Duration = Duration::from_mins(2);
 
     fn new() -> Self {
         Self { seen: 0, since: Instant::now() }
     }
 
-    fn see(&mut self, count: i64) -> anyhow::Result<()> {
+    fn observe(&mut self, count: i64) -> anyhow::Result<()> {
         if count != self.seen {
             *self = Self { seen: count, since: Instant::now() };
         }
-        ensure!(self.since.elapsed() < Self::LONGEST, "it has stood still at {count}");
+        ensure!(self.since.elapsed() < Self::STALL_TIMEOUT, "it has stood still at {count}");
         Ok(())
     }
 }

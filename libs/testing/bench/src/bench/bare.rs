@@ -8,31 +8,31 @@ use reqwest::RequestBuilder;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use super::ground::Ground;
+use super::environment::Environment;
 
 /// Has one request made, and answers what the database was asked meanwhile, as a script of pgbench's. Nobody else may ask.
 pub(super) async fn statements(
-    ground: &Ground,
+    environment: &Environment,
     client: &Client,
     request: RequestBuilder,
 ) -> anyhow::Result<String> {
-    let log = ground.log();
-    watch(client, "0").await?;
+    let log = environment.log();
+    set_statement_log(client, "0").await?;
     let before = tokio::fs::metadata(&log).await?.len();
     let answer = request.send().await?;
     let status = answer.status();
     let body = answer.text().await?;
-    watch(client, "-1").await?;
+    set_statement_log(client, "-1").await?;
     ensure!(status.is_success(), "{status} {body}");
-    let said = tokio::fs::read(&log).await.with_context(|| log.display().to_string())?;
-    let said = said.get(usize::try_from(before)?..).unwrap_or_default();
-    let script = script(&String::from_utf8_lossy(said));
+    let output = tokio::fs::read(&log).await.with_context(|| log.display().to_string())?;
+    let output = output.get(usize::try_from(before)?..).unwrap_or_default();
+    let script = script(&String::from_utf8_lossy(output));
     ensure!(!script.is_empty(), "the request asked the database nothing");
     Ok(script)
 }
 
 /// Whether the server writes down each statement.
-async fn watch(client: &Client, least: &str) -> anyhow::Result<()> {
+async fn set_statement_log(client: &Client, least: &str) -> anyhow::Result<()> {
     client.batch_execute(&format!("alter system set log_min_duration_statement = {least}")).await?;
     client.batch_execute("select pg_reload_conf()").await?;
     // The server's processes take it over when they are idle.
@@ -41,10 +41,10 @@ async fn watch(client: &Client, least: &str) -> anyhow::Result<()> {
 }
 
 /// The statements that were executed, each on its line, their parameters in their places.
-fn script(said: &str) -> String {
+fn script(output: &str) -> String {
     let mut statements: Vec<String> = Vec::new();
     let mut is_executed = false;
-    for line in said.lines() {
+    for line in output.lines() {
         if let Some((_, message)) = line.split_once(" LOG:  duration: ") {
             let executed = message.split_once("  execute ").and_then(|(_, rest)| rest.split_once(": "));
             is_executed = executed.is_some();
@@ -115,8 +115,8 @@ mod tests {
     use super::script;
 
     #[test]
-    fn what_was_executed_is_told_with_its_parameters() {
-        let said = "\
+    fn executed_statements_are_extracted_with_their_parameters() {
+        let output = "\
 2026-11-22 10:00:00 UTC [1] LOG:  duration: 0.1 ms  parse s1: select $1\n\
 2026-11-22 10:00:00 UTC [1] LOG:  duration: 0.1 ms  bind s1: select $1\n\
 2026-11-22 10:00:00 UTC [1] DETAIL:  parameters: $1 = 'not this'\n\
@@ -125,6 +125,6 @@ mod tests {
 2026-11-22 10:00:00 UTC [1] LOG:  duration: 0.1 ms  execute <unnamed>: select $1\n\
 2026-11-22 10:00:00 UTC [1] DETAIL:  parameters: $1 = '{5eed0000-0000-4000-8000-000000000001}'\n";
         let expected = "select 'a, $2 = ''b''', NULL, 'ten', '3', '', '5', '6', '7', '8', '9';\nselect '{5eed0000-0000-4000-8000-000000000001}'::uuid[];\n";
-        assert_eq!(script(said), expected);
+        assert_eq!(script(output), expected);
     }
 }

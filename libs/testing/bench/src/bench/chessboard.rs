@@ -10,19 +10,19 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::bare;
-use super::ground::Ground;
-use super::load::{LATE, Load, find_wrk, pgbench_of};
+use super::environment::Environment;
+use super::load::{Load, WRK_TIMEOUT, find_wrk, pgbench_of};
 use super::platform::{Platform, Service};
 use super::report::{Goal, Rounds, Row, Unit};
-use super::{Effort, Member};
-use crate::seed::catalog;
+use super::{BenchEntry, Effort};
+use crate::bulk_data::catalog;
 use devkit::postgres::Connection;
 use devkit::progress::Step;
 
-pub(super) const MEMBER: Member = Member {
+pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "chessboard",
     about: "the catalog's card, lists, facets, search and grid, and a grid replaced, against the same SQL alone, among up to two million objects",
-    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+    run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
 const PROJECTS: u64 = 1_000;
@@ -44,7 +44,7 @@ struct Question {
 }
 
 struct Bench<'g> {
-    ground: &'g Ground,
+    environment: &'g Environment,
     connection: Connection,
     service: Service,
     client: Client,
@@ -54,18 +54,18 @@ struct Bench<'g> {
     building_id: String,
 }
 
-async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("chessboard");
     find_wrk(&step).await?;
-    let platform = Platform::prepare(ground).await?;
-    let connection = ground.connect("chessboard").await?;
+    let platform = Platform::prepare(environment).await?;
+    let connection = environment.connect("chessboard").await?;
     let own = [("GUEST_READS_PER_MINUTE", "0".to_owned())];
     let service = platform.start("chessboard", "serve", &own).await?;
     let manager = Claims::user(Uuid::from_u128(rand::random())).company(DEVELOPER.parse()?);
     let manager = platform.issuer.token(&manager.permission("chessboard.developers.manage"))?;
     let client = devkit::http::client()?;
     let (building, building_id) = (String::new(), String::new());
-    let mut bench = Bench { ground, connection, service, client, manager, building, building_id };
+    let mut bench = Bench { environment, connection, service, client, manager, building, building_id };
     let mut among_few: Vec<f64> = Vec::new();
     for objects in effort.choose(vec![20_000, 2_000_000], vec![20_000]) {
         let begun = Instant::now();
@@ -96,7 +96,7 @@ async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Re
     }
     step.note("objects are told of");
     let worker = platform.start("chessboard", "work", &[]).await?;
-    rows.push(bench.tell(effort).await?);
+    rows.push(bench.propagate(effort).await?);
     worker.stop().await?;
     bench.service.stop().await?;
     step.done(format!("{} rounds", effort.rounds()));
@@ -206,7 +206,7 @@ impl Bench<'_> {
         let mut scripts = Vec::new();
         for path in &question.paths {
             let request = self.client.get(format!("{}{path}", self.service.url));
-            scripts.push(bare::statements(self.ground, &self.connection.client, request).await?);
+            scripts.push(bare::statements(self.environment, &self.connection.client, request).await?);
         }
         let files = bare::keep("chessboard", &scripts).await?;
         let seconds = effort.choose(3, 2);
@@ -218,12 +218,12 @@ impl Bench<'_> {
             rate,
         };
         let (mut asked, mut alone, mut late) = (Vec::new(), Vec::new(), Vec::new());
-        load(CONNECTIONS, None).run_however_late(&self.service.url).await?;
+        load(CONNECTIONS, None).run_allowing_late(&self.service.url).await?;
         for _ in 1..=effort.rounds() {
-            let outcome = load(CONNECTIONS, None).run_however_late(&self.service.url).await?;
+            let outcome = load(CONNECTIONS, None).run_allowing_late(&self.service.url).await?;
             asked.push(outcome.per_second);
             late.push(f64::from(outcome.late));
-            alone.push(pgbench_of(self.ground, "chessboard", &files, &[], CONNECTIONS, seconds).await?);
+            alone.push(pgbench_of(self.environment, "chessboard", &files, &[], CONNECTIONS, seconds).await?);
         }
         let ratios = Rounds::ratios(&asked, &alone);
         let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
@@ -237,7 +237,7 @@ impl Bench<'_> {
         ];
         let mut outcomes = Vec::new();
         for _ in 1..=effort.rounds() {
-            let outcome = load(CONNECTIONS, Some(rate / 2.0)).run_however_late(&self.service.url).await?;
+            let outcome = load(CONNECTIONS, Some(rate / 2.0)).run_allowing_late(&self.service.url).await?;
             late.push(f64::from(outcome.late));
             outcomes.push(outcome);
         }
@@ -246,14 +246,14 @@ impl Bench<'_> {
         rows.push(p95.goal(Goal::Below(question.slowest)));
         if late.iter().any(|late| *late > 0.0) {
             let late = Rounds::new(vec![late.iter().sum()]);
-            let row = Row::new(format!("{what}: not answered within {LATE}"), Unit::Count, late);
+            let row = Row::new(format!("{what}: not answered within {WRK_TIMEOUT}"), Unit::Count, late);
             rows.push(row.goal(Goal::AtMost(0.0)));
         }
         Ok((rows, rate))
     }
 
     /// Has a developer hidden and published in turns; how many objects a second the job tells of.
-    async fn tell(&self, effort: Effort) -> anyhow::Result<Row> {
+    async fn propagate(&self, effort: Effort) -> anyhow::Result<Row> {
         let client = &self.connection.client;
         let objects =
             "select count(*) from property_object where tenant_id = $1::text::uuid and removed_at is null";

@@ -8,19 +8,19 @@ use reqwest::Client;
 use testkit::issuer::Claims;
 use uuid::Uuid;
 
-use super::ground::Ground;
+use super::environment::Environment;
 use super::load::{Load, Outcome, find_wrk, latencies, pgbench, slowest};
 use super::platform::{Platform, Service};
 use super::report::{Goal, Rounds, Row, Unit};
-use super::{Effort, Member};
-use crate::seed::deals;
+use super::{BenchEntry, Effort};
+use crate::bulk_data::deals;
 use devkit::postgres::Connection;
 use devkit::progress::Step;
 
-pub(super) const MEMBER: Member = Member {
+pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "crm",
     about: "the override of a deal's status against the same statements alone; the board of a developer with few deals and with many",
-    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+    run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
 /// A developer, and how many deals they have.
@@ -81,7 +81,7 @@ impl Tenant {
 
 /// The service, and who asks it.
 struct Bench<'g> {
-    ground: &'g Ground,
+    environment: &'g Environment,
     connection: Connection,
     service: Service,
     client: Client,
@@ -89,14 +89,14 @@ struct Bench<'g> {
     many: Tenant,
 }
 
-async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("crm");
     find_wrk(&step).await?;
-    let platform = Platform::prepare(ground).await?;
+    let platform = Platform::prepare(environment).await?;
     let arbiter = Claims::user(Uuid::from_u128(rand::random())).permission("crm.deals.manage@platform");
     let bench = Bench {
-        ground,
-        connection: ground.connect("crm").await?,
+        environment,
+        connection: environment.connect("crm").await?,
         service: platform.start("crm", "serve", &[]).await?,
         client: devkit::http::client()?,
         token: platform.issuer.token(&arbiter)?,
@@ -148,7 +148,7 @@ impl Bench<'_> {
             step.note(format!("overrides, round {round}"));
             asked.push(self.override_some(32, seconds, None).await?.per_second);
             let variables = [("deals", half.to_string()), ("step", booking.clone())];
-            alone.push(pgbench(self.ground, "crm", "override", &variables, 32, seconds).await?);
+            alone.push(pgbench(self.environment, "crm", "override", &variables, 32, seconds).await?);
             self.reset().await?;
         }
         let ratios = Rounds::ratios(&asked, &alone);

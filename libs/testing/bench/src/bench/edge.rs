@@ -11,27 +11,27 @@ use runtime::{Env, Phase};
 use testkit::issuer::{Claims, PLATFORM};
 use uuid::Uuid;
 
-use super::ground::Ground;
+use super::environment::Environment;
 use super::load::{Load, find_wrk};
 use super::platform::Platform;
 use super::report::{Goal, Rounds, Row, Unit};
-use super::{Effort, Member, selections};
+use super::{BenchEntry, Effort, selections};
 use devkit::progress::Step;
 
-pub(super) const MEMBER: Member = Member {
+pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "edge",
     about: "a token's verification against a bare handler, traces against none",
-    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+    run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
 const CONNECTIONS: u32 = 32;
 
-async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("edge");
     find_wrk(&step).await?;
-    let platform = Platform::prepare(ground).await?;
-    rows.extend(token(ground, &platform, effort, &step).await?);
-    rows.extend(tracing(ground, &platform, effort, &step).await?);
+    let platform = Platform::prepare(environment).await?;
+    rows.extend(token(environment, &platform, effort, &step).await?);
+    rows.extend(tracing(environment, &platform, effort, &step).await?);
     step.done(format!("{} rounds", effort.rounds()));
     Ok(())
 }
@@ -43,7 +43,7 @@ struct Handlers {
 }
 
 impl Handlers {
-    fn start(ground: &Ground, issuer: &str) -> anyhow::Result<Self> {
+    fn start(environment: &Environment, issuer: &str) -> anyhow::Result<Self> {
         let issuer = issuer.to_owned();
         let mut env = Env::new(move |name| (name == "AUTH_ISSUER").then(|| issuer.clone()));
         let config = auth::Config::read(&mut env);
@@ -64,7 +64,7 @@ impl Handlers {
         .listen(listener)?
         .run();
         let handle = server.handle();
-        ground.process().spawn(Phase::Work, "handlers", |ending| async move {
+        environment.process().spawn(Phase::Work, "handlers", |ending| async move {
             tokio::select! {
                 result = server => Ok(result?),
                 () = ending.cancelled() => Ok(()),
@@ -75,12 +75,12 @@ impl Handlers {
 }
 
 async fn token(
-    ground: &Ground,
+    environment: &Environment,
     platform: &Platform,
     effort: Effort,
     step: &Step,
 ) -> anyhow::Result<Vec<Row>> {
-    let handlers = Handlers::start(ground, platform.issuer.url())?;
+    let handlers = Handlers::start(environment, platform.issuer.url())?;
     let token = platform.issuer.token(&Claims::user(Uuid::from_u128(rand::random())))?;
     let ask = async |path: &str| {
         let arguments = [path.to_owned(), token.clone()];
@@ -110,14 +110,14 @@ async fn token(
 }
 
 async fn tracing(
-    ground: &Ground,
+    environment: &Environment,
     platform: &Platform,
     effort: Effort,
     step: &Step,
 ) -> anyhow::Result<Vec<Row>> {
     const SELECTIONS: i64 = 1_000;
-    selections::fill(&ground.connect("selections").await?, SELECTIONS).await?;
-    let collector = Handlers::start(ground, platform.issuer.url())?;
+    selections::fill(&environment.connect("selections").await?, SELECTIONS).await?;
+    let collector = Handlers::start(environment, platform.issuer.url())?;
     let all = [("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url.clone())];
     let some = [
         all[0].clone(),

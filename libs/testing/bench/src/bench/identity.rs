@@ -6,19 +6,19 @@ use testkit::issuer::Claims;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::ground::Ground;
+use super::environment::Environment;
 use super::load::{Load, find_wrk, latencies, pgbench, slowest};
 use super::platform::{Platform, Service};
 use super::report::{Goal, Rounds, Row, Unit};
-use super::{Effort, Member};
-use crate::seed::{self, Counts};
+use super::{BenchEntry, Effort};
+use crate::bulk_data::{self, Counts};
 use devkit::postgres::Connection;
 use devkit::progress::Step;
 
-pub(super) const MEMBER: Member = Member {
+pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "identity",
     about: "claims for tokens, against the same SQL alone; search, lookup, employees and log, among up to a million companies",
-    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+    run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
 const EMPLOYEES: u64 = 50_000;
@@ -48,16 +48,16 @@ struct Bench {
     issuer: String,
 }
 
-async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("identity");
     find_wrk(&step).await?;
-    let platform = Platform::prepare(ground).await?;
+    let platform = Platform::prepare(environment).await?;
     let claims = Claims::user(Uuid::from_u128(rand::random()))
         .company(LARGE.parse()?)
         .permission("identity.tenants.read@platform")
         .permission("identity.employee-roles.manage");
     let bench = Bench {
-        connection: ground.connect("identity").await?,
+        connection: environment.connect("identity").await?,
         service: platform.start("identity", "serve", &[]).await?,
         internal: platform.internal("identity"),
         client: devkit::http::client()?,
@@ -68,8 +68,8 @@ async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Re
         effort.choose(vec![(10_000, 100_000), (1_000_000, 10_000_000)], vec![(10_000, 100_000)])
     {
         let counts = Counts { tenants, employees: EMPLOYEES, entries };
-        seed::fill(&bench.connection.client, &counts, &step).await?;
-        rows.extend(bench.claims(ground, effort, tenants, &step).await?);
+        bulk_data::fill(&bench.connection.client, &counts, &step).await?;
+        rows.extend(bench.claims(environment, effort, tenants, &step).await?);
         for question in questions() {
             step.note(format!("{tenants} companies: {}", question.what));
             rows.extend(bench.ask(&question, effort, tenants).await?);
@@ -115,7 +115,7 @@ fn questions() -> Vec<Question> {
 impl Bench {
     async fn claims(
         &self,
-        ground: &Ground,
+        environment: &Environment,
         effort: Effort,
         tenants: u64,
         step: &Step,
@@ -130,7 +130,7 @@ impl Bench {
             step.note(format!("{tenants} companies: claims, round {round}"));
             asked.push(load(32, None).run(&self.internal).await?.per_second);
             let variables = [("employees", EMPLOYEES.to_string())];
-            alone.push(pgbench(ground, "identity", "claims", &variables, 32, seconds).await?);
+            alone.push(pgbench(environment, "identity", "claims", &variables, 32, seconds).await?);
         }
         let ratios = Rounds::ratios(&asked, &alone);
         let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tokio::process::Command;
 use tokio::time::Instant;
 
-use super::ground::Ground;
+use super::environment::Environment;
 use super::report::{Rounds, Row, Unit};
 use devkit::postgres::tools::with_apt;
 use devkit::progress::Step;
@@ -35,7 +35,7 @@ pub(super) struct Load<'l> {
 }
 
 /// Who waits so long for an answer is counted, and goes on waiting: wrk's own limit.
-pub(super) const LATE: &str = "2 s";
+pub(super) const WRK_TIMEOUT: &str = "2 s";
 
 /// What became of them.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -46,7 +46,7 @@ pub(super) struct Outcome {
     pub(super) refused: u32,
     /// Not answered.
     pub(super) broken: u32,
-    /// Not answered within [`LATE`].
+    /// Not answered within [`WRK_TIMEOUT`].
     pub(super) late: u32,
     /// In milliseconds, of all answers.
     pub(super) p50: f64,
@@ -58,19 +58,19 @@ pub(super) struct Outcome {
 impl Load<'_> {
     /// Asks, and demands that every request was answered in time and none refused.
     pub(super) async fn run(self, url: &str) -> anyhow::Result<Outcome> {
-        let outcome = self.run_however_late(url).await?;
+        let outcome = self.run_allowing_late(url).await?;
         ensure!(outcome.late == 0, "{}: {outcome:?}", self.script);
         Ok(outcome)
     }
 
     /// The same of what may take long.
-    pub(super) async fn run_however_late(self, url: &str) -> anyhow::Result<Outcome> {
-        let outcome = self.run_whatever_comes(url).await?;
+    pub(super) async fn run_allowing_late(self, url: &str) -> anyhow::Result<Outcome> {
+        let outcome = self.run_allowing_failures(url).await?;
         ensure!(outcome.refused + outcome.broken == 0, "{}: {outcome:?}", self.script);
         Ok(outcome)
     }
 
-    pub(super) async fn run_whatever_comes(self, url: &str) -> anyhow::Result<Outcome> {
+    pub(super) async fn run_allowing_failures(self, url: &str) -> anyhow::Result<Outcome> {
         let wait = self.rate.map_or(0.0, |rate| f64::from(self.connections) / rate * 1e3);
         let mut wrk = Command::new("wrk");
         wrk.current_dir(scripts()).args(["--threads=1", "--latency"]);
@@ -91,7 +91,7 @@ impl Outcome {
 
 /// Transactions a second of `<script>.sql` in a service's schema, by as many connections.
 pub(super) async fn pgbench(
-    ground: &Ground,
+    environment: &Environment,
     schema: &str,
     script: &str,
     variables: &[(&str, String)],
@@ -99,19 +99,19 @@ pub(super) async fn pgbench(
     seconds: u64,
 ) -> anyhow::Result<f64> {
     let script = scripts().join(format!("{script}.sql"));
-    pgbench_of(ground, schema, &[script], variables, connections, seconds).await
+    pgbench_of(environment, schema, &[script], variables, connections, seconds).await
 }
 
 /// The same of files anywhere, one of which each transaction draws.
 pub(super) async fn pgbench_of(
-    ground: &Ground,
+    environment: &Environment,
     schema: &str,
     files: &[PathBuf],
     variables: &[(&str, String)],
     connections: u32,
     seconds: u64,
 ) -> anyhow::Result<f64> {
-    let mut pgbench = Command::new(ground.program("pgbench"));
+    let mut pgbench = Command::new(environment.program("pgbench"));
     pgbench.env("PGOPTIONS", format!("-csearch_path={schema}"));
     pgbench.args(["--no-vacuum", "--protocol=prepared", "--jobs=1"]);
     pgbench.arg(format!("--client={connections}")).arg(format!("--time={seconds}"));
@@ -119,7 +119,7 @@ pub(super) async fn pgbench_of(
         pgbench.arg("--file").arg(file);
     }
     pgbench.args(variables.iter().map(|(name, value)| format!("--define={name}={value}")));
-    let output = finish(pgbench.arg(ground.database_url())).await?;
+    let output = finish(pgbench.arg(environment.database_url())).await?;
     let rate = output.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
     rate.context("pgbench reported nothing")
 }

@@ -11,14 +11,14 @@ use db::Db;
 use rdkafka::ClientConfig;
 use runtime::Process;
 
-use super::ground::Ground;
+use super::environment::Environment;
 use super::report::Row;
-use super::{Effort, Member};
+use super::{BenchEntry, Effort};
 
-pub(super) const MEMBER: Member = Member {
+pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "messaging",
     about: "the relay against the bare producer, commit to broker, the consumer against its transactions",
-    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+    run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
 const SCHEMA: &str = "bench";
@@ -28,19 +28,19 @@ const CONSUMED: &str = "platform.bench.consumed.v1";
 
 /// A service that has nothing but its bus.
 struct Bench<'g> {
-    ground: &'g Ground,
+    environment: &'g Environment,
     db: Db,
     config: messaging::Config,
 }
 
-async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    ground.make_topics(&[RELAYED, CONSUMED]).await?;
-    let mut env = ground.env()?;
+async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    environment.make_topics(&[RELAYED, CONSUMED]).await?;
+    let mut env = environment.env()?;
     let config = db::Config::read(&mut env, SCHEMA).zip(messaging::Config::read(&mut env));
     let (database, config) = env.finish(config)?;
     db::migrate(&database, [messaging::MIGRATIONS]).await?;
-    let bench = Bench { ground, db: Db::new(&database)?, config };
-    events::make(&ground.connect(SCHEMA).await?.client).await?;
+    let bench = Bench { environment, db: Db::new(&database)?, config };
+    events::make(&environment.connect(SCHEMA).await?.client).await?;
     rows.extend(relay::run(&bench, effort).await?);
     rows.extend(latency::run(&bench, effort).await?);
     rows.extend(consumer::run(&bench, effort).await?);

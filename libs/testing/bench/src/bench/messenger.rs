@@ -12,19 +12,19 @@ use testkit::issuer::Claims;
 use uuid::Uuid;
 
 use self::streams::{Delay, Streams};
-use super::ground::Ground;
+use super::environment::Environment;
 use super::load::{Load, Outcome, find_wrk, latencies, pgbench, slowest};
 use super::platform::{Platform, Service, address};
 use super::report::{Goal, Rounds, Row, Unit, percentile};
-use super::{Effort, Member};
-use crate::seed::chats;
+use super::{BenchEntry, Effort};
+use crate::bulk_data::chats;
 use devkit::postgres::Connection;
 use devkit::progress::Step;
 
-pub(super) const MEMBER: Member = Member {
+pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "messenger",
     about: "a message against the same statements alone, and until it is on a stream; streams at rest; pages among few and many",
-    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+    run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
 /// Chats of three people who are in no other.
@@ -51,20 +51,20 @@ const FEW: u64 = 1_000;
 
 /// The service, and who asks it.
 struct Bench<'g> {
-    ground: &'g Ground,
+    environment: &'g Environment,
     platform: Platform,
     connection: Connection,
     service: Service,
     client: Client,
 }
 
-async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("messenger");
     find_wrk(&step).await?;
-    let platform = Platform::prepare(ground).await?;
+    let platform = Platform::prepare(environment).await?;
     let bench = Bench {
-        ground,
-        connection: ground.connect("messenger").await?,
+        environment,
+        connection: environment.connect("messenger").await?,
         service: platform.start("messenger", "serve", &[]).await?,
         client: devkit::http::client()?,
         platform,
@@ -117,7 +117,7 @@ impl Bench<'_> {
             step.note(format!("messages, round {round}"));
             asked.push(send(32, None).await?.per_second);
             let variables = [("chats", CHATS.to_string())];
-            alone.push(pgbench(self.ground, "messenger", "send", &variables, 32, seconds).await?);
+            alone.push(pgbench(self.environment, "messenger", "send", &variables, 32, seconds).await?);
             self.forget_events().await?;
         }
         let ratios = Rounds::ratios(&asked, &alone);

@@ -12,25 +12,25 @@ use serde_json::{Value, json};
 use testkit::issuer::Claims;
 use uuid::Uuid;
 
-use super::ground::Ground;
+use super::environment::Environment;
 use super::load::find_wrk;
 use super::platform::{Platform, Service};
 use super::report::Row;
-use super::{Effort, Member};
+use super::{BenchEntry, Effort};
 use devkit::postgres::Connection;
 use devkit::progress::Step;
 
-pub(super) const MEMBER: Member = Member {
+pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "news",
     about: "edits of 10 blocks against the writes alone, with embeds against the calls alone, with much markup against little; reading and searching",
-    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+    run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
 const PARAGRAPH: &str = "Two rooms with a view of the river, close to the park, quiet and bright. ";
 
 /// The service, an author, and what their databases hold.
 pub(super) struct Bench<'g> {
-    ground: &'g Ground,
+    environment: &'g Environment,
     platform: Platform,
     posts: Connection,
     selections: Connection,
@@ -40,9 +40,9 @@ pub(super) struct Bench<'g> {
     token: String,
 }
 
-async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("news");
-    let bench = Bench::start(ground, &step).await?;
+    let bench = Bench::start(environment, &step).await?;
     rows.extend(edit::run(&bench, effort, &step).await?);
     rows.extend(embeds::run(&bench, effort, &step).await?);
     rows.extend(texts::run(&bench, effort, &step).await?);
@@ -70,17 +70,18 @@ fn stored_blocks(count: usize) -> Value {
 }
 
 impl<'g> Bench<'g> {
-    pub(super) async fn start(ground: &'g Ground, step: &Step) -> anyhow::Result<Self> {
+    pub(super) async fn start(environment: &'g Environment, step: &Step) -> anyhow::Result<Self> {
         find_wrk(step).await?;
-        let platform = Platform::prepare(ground).await?;
+        let platform = Platform::prepare(environment).await?;
         let source = platform.start("selections", "serve", &[]).await?;
         let service = platform.start("news", "serve", &[]).await?;
         let author = Uuid::from_u128(rand::random());
         let token = platform.issuer.token(&Claims::user(author).permission("news.posts.manage-own"))?;
-        let (posts, selections) = (ground.connect("news").await?, ground.connect("selections").await?);
+        let (posts, selections) =
+            (environment.connect("news").await?, environment.connect("selections").await?);
         posts.client.batch_execute("truncate post cascade; update post_search_count set posts = 0").await?;
         let author = author.to_string();
-        Ok(Self { ground, platform, posts, selections, service, source, author, token })
+        Ok(Self { environment, platform, posts, selections, service, source, author, token })
     }
     async fn set_blocks(&self, client: &Client, post: u32, blocks: &[Value]) -> anyhow::Result<()> {
         let url = format!("{}/api/v1/posts/{}/blocks", self.service.url, post_id(post.into()));

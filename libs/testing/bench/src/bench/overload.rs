@@ -1,48 +1,51 @@
 //! Three times as many edits as news can save: it sheds the rest, and is well right after.
 
-use super::ground::Ground;
+use super::environment::Environment;
 use super::load::latencies;
 use super::news::Bench;
 use super::report::{Goal, Rounds, Row, Unit};
-use super::{Effort, Member};
+use super::{BenchEntry, Effort};
 use devkit::progress::Step;
 
-pub(super) const MEMBER: Member = Member {
+pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "overload",
     about: "three times the highest rate: what is saved, what is shed, how long callers wait, and after it",
-    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+    run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
 /// The highest rate comes from so many connections.
-const USUAL: u32 = 64;
+const NORMAL_CONNECTIONS: u32 = 64;
 /// Three times as many come from so many, who wait most of the time.
-const CROWD: u32 = 2_000;
+const OVERLOAD_CONNECTIONS: u32 = 2_000;
 /// They ask for more, since their own waiting for answers takes from it.
-const OFFERED: f64 = 4.5;
+const OFFERED_FACTOR: f64 = 4.5;
 
-async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("overload");
-    let bench = Bench::start(ground, &step).await?;
+    let bench = Bench::start(environment, &step).await?;
     let edits = bench.prepare_edits(effort).await?;
     let url = &bench.service.url;
-    edits.load(USUAL, None).run_whatever_comes(url).await?;
+    edits.load(NORMAL_CONNECTIONS, None).run_allowing_failures(url).await?;
     let (mut before, mut came, mut saved, mut shed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut broken, mut after, mut crowds) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut broken, mut after, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=effort.rounds() {
         step.note(format!("round {round}: before"));
-        let usual = edits.load(USUAL, None).run_whatever_comes(url).await?;
+        let usual = edits.load(NORMAL_CONNECTIONS, None).run_allowing_failures(url).await?;
         let highest = usual.per_second - usual.refused_per_second();
         step.note(format!("round {round}: three times as many"));
-        let crowd = edits.load(CROWD, Some(OFFERED * highest)).run_whatever_comes(url).await?;
+        let outcome = edits
+            .load(OVERLOAD_CONNECTIONS, Some(OFFERED_FACTOR * highest))
+            .run_allowing_failures(url)
+            .await?;
         step.note(format!("round {round}: after"));
-        let usual = edits.load(USUAL, None).run_whatever_comes(url).await?;
+        let usual = edits.load(NORMAL_CONNECTIONS, None).run_allowing_failures(url).await?;
         after.push(usual.per_second - usual.refused_per_second());
         before.push(highest);
-        came.push(crowd.per_second);
-        shed.push(crowd.refused_per_second());
-        saved.push(crowd.per_second - crowd.refused_per_second());
-        broken.push(f64::from(crowd.broken + crowd.late));
-        crowds.push(crowd);
+        came.push(outcome.per_second);
+        shed.push(outcome.refused_per_second());
+        saved.push(outcome.per_second - outcome.refused_per_second());
+        broken.push(f64::from(outcome.broken + outcome.late));
+        outcomes.push(outcome);
     }
     bench.stop().await?;
     let came = Rounds::ratios(&came, &before);
@@ -55,7 +58,7 @@ async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Re
         Row::new("Overload: not answered", Unit::Count, Rounds::new(broken)),
         Row::new("Overload: saved, of the edits before", Unit::Ratio, kept),
     ]);
-    rows.extend(latencies("Overload, all answers", &crowds));
+    rows.extend(latencies("Overload, all answers", &outcomes));
     rows.push(Row::new("Right after, of the edits before", Unit::Ratio, recovered).goal(Goal::AtLeast(0.9)));
     step.done(format!("{} rounds", effort.rounds()));
     Ok(())

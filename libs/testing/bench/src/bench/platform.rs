@@ -10,11 +10,11 @@ use testkit::ports;
 use tokio::process::Command;
 use tokio::time::Instant;
 
-use super::ground::Ground;
+use super::environment::Environment;
 use devkit::Settings;
 use devkit::children::Child;
-use devstack::areas;
 use devstack::processes;
+use devstack::services;
 
 pub(super) struct Platform {
     pub(super) issuer: RunningIssuer,
@@ -33,29 +33,29 @@ pub(super) struct Service {
 
 impl Platform {
     /// Builds every service and brings its schema.
-    pub(super) async fn prepare(ground: &Ground) -> anyhow::Result<Self> {
-        let areas = areas::all();
-        processes::build(&areas).await?;
+    pub(super) async fn prepare(environment: &Environment) -> anyhow::Result<Self> {
+        let services = services::all();
+        processes::build(&services).await?;
         let issuer = Issuer::start()?;
         let mut common = Settings::from([
-            ("DATABASE_URL", ground.database_url()),
-            ("KAFKA_BROKERS", ground.brokers()?),
+            ("DATABASE_URL", environment.database_url()),
+            ("KAFKA_BROKERS", environment.brokers()?),
             ("KAFKA_TOPICS", "elsewhere".to_owned()),
             ("AUTH_ISSUER", issuer.url().to_owned()),
             // Guests come from many addresses, as the load says.
             ("TRUSTED_PROXIES", "127.0.0.0/8".to_owned()),
         ]);
         let mut all = BTreeMap::new();
-        for area in areas {
-            let mut settings = area.settings(&common);
+        for service in services {
+            let mut settings = service.settings(&common);
             for variable in ["PUBLIC_LISTEN", "INTERNAL_LISTEN"] {
                 settings.insert(variable, address()?);
             }
-            (area.migrate)(settings.clone()).await?;
-            if let Some(variable) = area.url_variable {
+            (service.migrate)(settings.clone()).await?;
+            if let Some(variable) = service.url_variable {
                 common.insert(variable, format!("http://{}", settings["INTERNAL_LISTEN"]));
             }
-            all.insert(area.name, settings);
+            all.insert(service.name, settings);
         }
         Ok(Self { issuer, settings: all })
     }

@@ -161,7 +161,7 @@ mod tests {
     use super::{Goal, Rounds, Row, Unit};
 
     #[test]
-    fn a_row_says_how_the_median_stands_to_its_goal() {
+    fn row_compares_the_median_with_its_goal() {
         let row = Row::new("relay", Unit::PerSecond, Rounds::new(vec![31_000.0, 19_000.4, 25_000.0]));
         let cells = row.goal(Goal::AtLeast(20_000.0)).cells();
         assert_eq!(cells, ["relay", "25,000", "19,000 – 31,000", "≥ 20,000", "met"]);

@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use super::ground::Ground;
+use super::environment::Environment;
 use super::load::Load;
 use super::news::Bench;
 use super::platform::{Platform, Service};
 use super::report::{Rounds, Row, Unit};
-use super::{Effort, Member, selections};
+use super::{BenchEntry, Effort, selections};
 use devkit::postgres::Connection;
 use devkit::progress::Step;
-use devstack::areas;
+use devstack::services;
 
-pub(super) const MEMBER: Member = Member {
+pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "resources",
     about: "time to readiness, memory, connections and idle CPU of each service and role; memory under load",
-    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+    run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
 /// And as many posts.
 const SELECTIONS: i64 = 1_000;
 /// A process has settled by then.
-const SETTLED: Duration = Duration::from_secs(2);
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// Those of a service's processes.
 const CONNECTIONS: &str =
@@ -37,26 +37,26 @@ struct Seen {
     loaded: Vec<f64>,
 }
 
-async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("resources");
-    let bench = Bench::start(ground, &step).await?;
+    let bench = Bench::start(environment, &step).await?;
     bench.fill_feed(SELECTIONS).await?;
     bench.stop().await?;
-    let platform = Platform::prepare(ground).await?;
-    let connection = ground.connect("selections").await?;
+    let platform = Platform::prepare(environment).await?;
+    let connection = environment.connect("selections").await?;
     selections::fill(&connection, SELECTIONS).await?;
-    for area in areas::all() {
+    for entry in services::all() {
         for role in ["serve", "work"] {
-            let load = match (area.name, role) {
+            let load = match (entry.name, role) {
                 ("selections", "serve") => Some(("open", SELECTIONS.to_string())),
                 ("news", "serve") => Some(("feed", String::new())),
                 _ => None,
             };
             let mut seen = Seen::default();
             for round in 1..=effort.rounds() {
-                step.note(format!("{} {role}, round {round}", area.name));
-                let service = platform.start(area.name, role, &[]).await?;
-                seen.look(&service, area.name, &connection, effort).await?;
+                step.note(format!("{} {role}, round {round}", entry.name));
+                let service = platform.start(entry.name, role, &[]).await?;
+                seen.look(&service, entry.name, &connection, effort).await?;
                 if let Some((script, argument)) = &load {
                     let arguments = [argument.clone()];
                     let seconds = effort.choose(3, 2);
@@ -67,7 +67,7 @@ async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Re
                 }
                 service.stop().await?;
             }
-            rows.extend(seen.rows(&format!("{} {role}", area.name), load.map(|(script, _)| script)));
+            rows.extend(seen.rows(&format!("{} {role}", entry.name), load.map(|(script, _)| script)));
         }
     }
     step.done(format!("{} rounds", effort.rounds()));
@@ -83,7 +83,7 @@ impl Seen {
         effort: Effort,
     ) -> anyhow::Result<()> {
         self.ready.push(service.ready_after.as_secs_f64() * 1e3);
-        tokio::time::sleep(SETTLED).await;
+        tokio::time::sleep(SETTLE_TIME).await;
         self.memory.push(service.memory()?);
         let connections: i64 = connection.client.query_one(CONNECTIONS, &[&name]).await?.get(0);
         self.connections.push(u32::try_from(connections)?.into());

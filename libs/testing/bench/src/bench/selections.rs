@@ -1,17 +1,17 @@
 //! Guests open selections: against the same SQL alone, at half of the highest rate, and as there are more.
 
-use super::ground::Ground;
+use super::environment::Environment;
 use super::load::{Load, find_wrk, latencies, pgbench};
 use super::platform::Platform;
 use super::report::{Goal, Rounds, Row, Unit};
-use super::{Effort, Member};
+use super::{BenchEntry, Effort};
 use devkit::postgres::Connection;
 use devkit::progress::Step;
 
-pub(super) const MEMBER: Member = Member {
+pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "selections",
     about: "a guest opens a selection of 20 items, against the same SQL alone, and among up to a million",
-    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+    run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
 /// Selections with codes from 100000000001 on, of 20 items each, up to so many.
@@ -31,11 +31,11 @@ pub(super) async fn fill(connection: &Connection, count: i64) -> anyhow::Result<
     Ok(())
 }
 
-async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("selections");
     find_wrk(&step).await?;
-    let platform = Platform::prepare(ground).await?;
-    let connection = ground.connect("selections").await?;
+    let platform = Platform::prepare(environment).await?;
+    let connection = environment.connect("selections").await?;
     let service = platform.start("selections", "serve", &[]).await?;
     let seconds = effort.choose(3, 2);
     let open = async |count: i64, connections, rate| {
@@ -60,7 +60,7 @@ async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Re
             opened.push(open(some, connections, None).await?.per_second);
             step.note(format!("{connections} connections, round {round}: the same SQL alone"));
             let variables = [("selections", some.to_string())];
-            alone.push(pgbench(ground, "selections", "open", &variables, connections, seconds).await?);
+            alone.push(pgbench(environment, "selections", "open", &variables, connections, seconds).await?);
         }
         let ratio = Row::new(
             format!("{connections} connections: of the same SQL alone"),

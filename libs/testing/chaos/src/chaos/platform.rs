@@ -18,24 +18,24 @@ use devkit::bus::Kind;
 use devkit::postgres::{self, Cluster};
 use devkit::progress::Step;
 use devkit::{kafka, livekit};
-use devstack::areas::{self, Area};
+use devstack::services::{self, ServiceEntry};
 
 /// Workers of each service: one relays, the others wait to take over.
 const WORKERS: usize = 2;
 const NODES: u16 = 3;
 /// Under which name the broker keeps its data.
-const CHAOS: &str = "chaos";
+const BROKER_DATA: &str = "chaos";
 
 pub(super) struct Platform {
-    pub(super) areas: Vec<Area>,
-    pub(super) issuer: RunningIssuer,
+    pub(super) services: Vec<ServiceEntry>,
+    pub(super) issuer: Served,
     pub(super) replicas: Vec<Replica>,
     /// How often one has ended although nobody has killed it.
     pub(super) ended: usize,
     cluster: Cluster,
     broker: Broker,
     /// The node that does not run as it should.
-    ailing: Option<Ailment>,
+    node_fault: Option<NodeFault>,
 }
 
 enum Broker {
@@ -44,14 +44,14 @@ enum Broker {
 }
 
 #[derive(Clone, Copy)]
-enum Ailment {
+enum NodeFault {
     Killed(usize),
     Frozen(usize),
 }
 
 /// Something that goes wrong, and for how long.
 #[derive(Clone, Debug)]
-pub(super) enum Trouble {
+pub(super) enum Fault {
     KillReplica(usize),
     FreezeReplica(usize),
     CrashDatabase,
@@ -60,7 +60,7 @@ pub(super) enum Trouble {
     FreezeBroker(usize),
 }
 
-impl Trouble {
+impl Fault {
     /// What can go wrong is weighted: processes die more often than databases.
     pub(super) fn choose(random: &mut StdRng, replicas: usize) -> Self {
         let replica = random.random_range(0..replicas);
@@ -74,7 +74,7 @@ impl Trouble {
             (1, Self::FreezeBroker(node)),
         ]
         .choose_weighted(random, |(weight, _)| *weight)
-        .map_or(Self::CutConnections, |(_, trouble)| trouble.clone())
+        .map_or(Self::CutConnections, |(_, fault)| fault.clone())
     }
 }
 
@@ -87,7 +87,7 @@ impl Broker {
                 Ok((Self::Embedded(broker), servers))
             }
             Kind::Kafka => {
-                kafka::forget(CHAOS)?;
+                kafka::forget(BROKER_DATA)?;
                 let cluster = kafka::start(CHAOS, kafka::LOOPBACK, NODES, step).await?;
                 let servers = cluster.bootstrap_servers();
                 Ok((Self::Kafka(cluster), servers))
@@ -96,19 +96,19 @@ impl Broker {
     }
 
     /// The embedded one has one node, which can only be away.
-    async fn suffer(&mut self, ailment: Ailment) -> anyhow::Result<()> {
-        match (self, ailment) {
+    async fn inject(&mut self, node_fault: NodeFault) -> anyhow::Result<()> {
+        match (self, node_fault) {
             (Self::Embedded(broker), _) => Ok(broker.cluster()?.broker_down(1)?),
-            (Self::Kafka(cluster), Ailment::Killed(node)) => cluster.kill(node).await,
-            (Self::Kafka(cluster), Ailment::Frozen(node)) => cluster.freeze(node),
+            (Self::Kafka(cluster), NodeFault::Killed(node)) => cluster.kill(node).await,
+            (Self::Kafka(cluster), NodeFault::Frozen(node)) => cluster.freeze(node),
         }
     }
 
-    async fn recover(&mut self, ailment: Ailment) -> anyhow::Result<()> {
-        match (self, ailment) {
+    async fn recover(&mut self, node_fault: NodeFault) -> anyhow::Result<()> {
+        match (self, node_fault) {
             (Self::Embedded(broker), _) => Ok(broker.cluster()?.broker_up(1)?),
-            (Self::Kafka(cluster), Ailment::Killed(node)) => cluster.restart(node),
-            (Self::Kafka(cluster), Ailment::Frozen(node)) => cluster.thaw(node),
+            (Self::Kafka(cluster), NodeFault::Killed(node)) => cluster.restart(node),
+            (Self::Kafka(cluster), NodeFault::Frozen(node)) => cluster.thaw(node),
         }
     }
 }
@@ -116,13 +116,13 @@ impl Broker {
 impl Platform {
     /// All but what has to be stopped: the broker goes when it is dropped.
     pub(super) async fn prepare(kind: Kind) -> anyhow::Result<Self> {
-        let areas = areas::all();
+        let services = services::all();
         let step = Step::start("broker");
-        let (broker, brokers) = Broker::start(kind, &areas::topics(&areas), &step).await?;
+        let (broker, brokers) = Broker::start(kind, &services::topics(&services), &step).await?;
         step.done(brokers);
         let cluster = Cluster::prepare(Cluster::CHAOS, true, &Step::start("database")).await?;
         let issuer = Issuer::start()?;
-        Ok(Self { areas, issuer, replicas: Vec::new(), ended: 0, cluster, broker, ailing: None })
+        Ok(Self { services, issuer, replicas: Vec::new(), ended: 0, cluster, broker, node_fault: None })
     }
 
     /// Starts the database and the services; [`Platform::stop`] stops what has come of it.
@@ -147,23 +147,23 @@ impl Platform {
             ("AGENT_UNRATED_POLL_SECONDS", "1".to_owned()),
         ]);
         common.extend(livekit::settings(false));
-        for area in &self.areas {
-            let settings = area.settings(&common);
-            (area.migrate)(settings.clone()).await?;
+        for service in &self.services {
+            let settings = service.settings(&common);
+            (service.migrate)(settings.clone()).await?;
             let mut listen = settings;
             for variable in ["PUBLIC_LISTEN", "INTERNAL_LISTEN", "ADMIN_LISTEN"] {
                 listen.insert(variable, format!("127.0.0.1:{}", ports::free()?));
             }
-            if let Some(variable) = area.url_variable {
+            if let Some(variable) = service.url_variable {
                 common.insert(variable, format!("http://{}", listen["INTERNAL_LISTEN"]));
             }
-            self.replicas.push(Replica::new(area.name, "serve", 1, listen.clone()));
+            self.replicas.push(Replica::new(service.name, "serve", 1, listen.clone()));
             for number in 1..=WORKERS {
                 listen.insert("ADMIN_LISTEN", format!("127.0.0.1:{}", ports::free()?));
-                self.replicas.push(Replica::new(area.name, "work", number, listen.clone()));
+                self.replicas.push(Replica::new(service.name, "work", number, listen.clone()));
             }
         }
-        self.heal().await
+        self.restore().await
     }
 
     pub(super) fn database_url(&self) -> String {
@@ -178,69 +178,69 @@ impl Platform {
     }
 
     /// Where people find a service.
-    pub(super) fn base(&self, area: &str) -> anyhow::Result<String> {
-        let serves = self.replicas.iter().find(|replica| replica.serves(area));
-        serves.and_then(Replica::base).with_context(|| format!("nobody serves {area}"))
+    pub(super) fn base(&self, service: &str) -> anyhow::Result<String> {
+        let serves = self.replicas.iter().find(|replica| replica.serves(service));
+        serves.and_then(Replica::base).with_context(|| format!("nobody serves {service}"))
     }
 
     /// Brings the trouble, unless its victim suffers already; says whether it did.
-    pub(super) async fn suffer(&mut self, trouble: &Trouble) -> anyhow::Result<bool> {
-        match *trouble {
-            Trouble::KillReplica(number) | Trouble::FreezeReplica(number) => {
+    pub(super) async fn inject(&mut self, fault: &Fault) -> anyhow::Result<bool> {
+        match *fault {
+            Fault::KillReplica(number) | Fault::FreezeReplica(number) => {
                 let replica = &mut self.replicas[number];
-                if !replica.is_well() {
+                if !replica.is_running() {
                     return Ok(false);
                 }
-                match trouble {
-                    Trouble::KillReplica(_) => replica.kill().await?,
+                match fault {
+                    Fault::KillReplica(_) => replica.kill().await?,
                     _ => replica.freeze()?,
                 }
             }
-            Trouble::CrashDatabase => {
+            Fault::CrashDatabase => {
                 self.cluster.crash().await?;
                 self.cluster.start(&Step::start("database")).await?;
             }
-            Trouble::CutConnections => {
+            Fault::CutConnections => {
                 let server = postgres::connect(&self.cluster.url()).await?;
                 let others =
                     "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()";
                 server.client.execute(others, &[]).await?;
             }
-            Trouble::KillBroker(node) | Trouble::FreezeBroker(node) => {
-                if self.ailing.is_some() {
+            Fault::KillBroker(node) | Fault::FreezeBroker(node) => {
+                if self.node_fault.is_some() {
                     return Ok(false);
                 }
-                let ailment = match trouble {
-                    Trouble::KillBroker(_) => Ailment::Killed(node),
-                    _ => Ailment::Frozen(node),
+                let node_fault = match fault {
+                    Fault::KillBroker(_) => NodeFault::Killed(node),
+                    _ => NodeFault::Frozen(node),
                 };
-                self.broker.suffer(ailment).await?;
-                self.ailing = Some(ailment);
+                self.broker.inject(node_fault).await?;
+                self.node_fault = Some(node_fault);
             }
         }
         Ok(true)
     }
 
     /// Ends the trouble of a victim.
-    pub(super) async fn recover(&mut self, trouble: &Trouble) -> anyhow::Result<()> {
-        match *trouble {
-            Trouble::KillReplica(number) | Trouble::FreezeReplica(number) => self.replicas[number].heal(),
-            Trouble::KillBroker(_) | Trouble::FreezeBroker(_) => self.recover_broker().await,
-            Trouble::CrashDatabase | Trouble::CutConnections => Ok(()),
+    pub(super) async fn recover(&mut self, fault: &Fault) -> anyhow::Result<()> {
+        match *fault {
+            Fault::KillReplica(number) | Fault::FreezeReplica(number) => self.replicas[number].restore(),
+            Fault::KillBroker(_) | Fault::FreezeBroker(_) => self.recover_broker().await,
+            Fault::CrashDatabase | Fault::CutConnections => Ok(()),
         }
     }
 
     async fn recover_broker(&mut self) -> anyhow::Result<()> {
-        match self.ailing.take() {
-            Some(ailment) => self.broker.recover(ailment).await,
+        match self.node_fault.take() {
+            Some(node_fault) => self.broker.recover(node_fault).await,
             None => Ok(()),
         }
     }
 
     /// Starts those again that have ended by themselves, as an orchestrator would.
-    pub(super) fn revive(&mut self) -> anyhow::Result<()> {
+    pub(super) fn restart_ended(&mut self) -> anyhow::Result<()> {
         for replica in &mut self.replicas {
-            if let Some(reason) = replica.revive()? {
+            if let Some(reason) = replica.restart_ended()? {
                 devkit::say(&style(format!("{reason:#}")).red().bold().to_string());
                 self.ended += 1;
             }
@@ -249,11 +249,11 @@ impl Platform {
     }
 
     /// Ends all troubles and waits until every process is ready.
-    pub(super) async fn heal(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn restore(&mut self) -> anyhow::Result<()> {
         self.recover_broker().await?;
-        self.revive()?;
+        self.restart_ended()?;
         for replica in &mut self.replicas {
-            replica.heal()?;
+            replica.restore()?;
         }
         for replica in &self.replicas {
             replica.ready().await?;
@@ -261,21 +261,21 @@ impl Platform {
         Ok(())
     }
 
-    pub(super) fn describe(&self, trouble: &Trouble, duration: Duration) -> String {
+    pub(super) fn describe(&self, fault: &Fault, duration: Duration) -> String {
         let seconds = duration.as_secs_f32();
-        match *trouble {
-            Trouble::KillReplica(number) => {
+        match *fault {
+            Fault::KillReplica(number) => {
                 format!("{} is killed; back in {seconds:.1} s", self.replicas[number].name)
             }
-            Trouble::FreezeReplica(number) => {
+            Fault::FreezeReplica(number) => {
                 format!("{} is frozen for {seconds:.1} s", self.replicas[number].name)
             }
-            Trouble::CrashDatabase => "the database has crashed and was started again".to_owned(),
-            Trouble::CutConnections => "all connections to the database are cut".to_owned(),
-            Trouble::KillBroker(node) => {
+            Fault::CrashDatabase => "the database has crashed and was started again".to_owned(),
+            Fault::CutConnections => "all connections to the database are cut".to_owned(),
+            Fault::KillBroker(node) => {
                 format!("node {node} of the broker is killed; back in {seconds:.1} s")
             }
-            Trouble::FreezeBroker(node) => format!("node {node} of the broker is frozen for {seconds:.1} s"),
+            Fault::FreezeBroker(node) => format!("node {node} of the broker is frozen for {seconds:.1} s"),
         }
     }
 

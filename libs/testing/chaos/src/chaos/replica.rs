@@ -23,10 +23,10 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// A replica of `area` in a role; it listens where `settings` say.
-    pub(super) fn new(area: &'static str, role: &'static str, number: usize, settings: Settings) -> Self {
-        let name = format!("{area}-{role}-{number}");
-        Self { name, program: area, role, settings, child: None, frozen: false, starts: 0 }
+    /// A replica of `service` in a role; it listens where `settings` say.
+    pub(super) fn new(service: &'static str, role: &'static str, number: usize, settings: Settings) -> Self {
+        let name = format!("{service}-{role}-{number}");
+        Self { name, program: service, role, settings, child: None, frozen: false, starts: 0 }
     }
 
     pub(super) fn start(&mut self) -> anyhow::Result<()> {
@@ -42,8 +42,8 @@ impl Replica {
         processes::ready(admin).await.with_context(|| self.name.clone())
     }
 
-    pub(super) fn serves(&self, area: &str) -> bool {
-        self.program == area && self.role == "serve"
+    pub(super) fn serves(&self, service: &str) -> bool {
+        self.program == service && self.role == "serve"
     }
 
     /// Where people find it.
@@ -51,12 +51,12 @@ impl Replica {
         Some(format!("http://{}", self.settings.get("PUBLIC_LISTEN")?))
     }
 
-    pub(super) fn is_well(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         self.child.is_some() && !self.frozen
     }
 
     /// Starts it again if it has ended although nobody has killed it, and says why it has.
-    pub(super) fn revive(&mut self) -> anyhow::Result<Option<anyhow::Error>> {
+    pub(super) fn restart_ended(&mut self) -> anyhow::Result<Option<anyhow::Error>> {
         let Some(child) = &mut self.child else { return Ok(None) };
         let reason = child.has_ended()?;
         if reason.is_some() {
@@ -79,7 +79,7 @@ impl Replica {
     }
 
     /// Whatever was done to it, it runs again.
-    pub(super) fn heal(&mut self) -> anyhow::Result<()> {
+    pub(super) fn restore(&mut self) -> anyhow::Result<()> {
         if self.frozen {
             self.frozen = false;
             self.signal(Signal::SIGCONT)?;

@@ -1,52 +1,52 @@
-//! What came of a leg, and whether it is what is promised.
+//! What came of a round, and whether it is what is promised.
 
 use std::time::Duration;
 
 use console::style;
 use testkit::history::{Fault, Verdict};
 
-use super::Troubles;
-use super::balance::{Balance, hold_to_none};
-use super::settle::{Books, settle};
+use super::InjectedFaults;
+use super::checks::{Checks, report_count};
+use super::settle::{Recordings, settle};
 
 /// A verdict, and what it does not know.
 pub struct Outcome {
     pub verdict: Verdict,
-    pub(super) troubles: u64,
+    pub(super) faults: u64,
     pub(super) requests: u64,
     pub(super) longest_gap: Duration,
     pub(super) takeovers: u64,
     /// How many processes have ended although nobody killed them.
     ended: usize,
-    balance: Balance,
+    checks: Checks,
 }
 
 impl Outcome {
     /// Waits until everything has settled, and counts. `attend` looks after the processes and answers how many have ended
     /// by themselves so far.
     pub async fn of(
-        books: &Books,
-        Troubles { count: troubles, longest_gap }: Troubles,
+        recordings: &Recordings,
+        InjectedFaults { count: faults, longest_gap }: InjectedFaults,
         requests: u64,
         mut attend: impl FnMut() -> anyhow::Result<usize>,
     ) -> anyhow::Result<Self> {
-        let server = books.connect().await?;
-        let verdict = settle(books, &server, &mut attend).await?;
+        let server = recordings.connect().await?;
+        let verdict = settle(recordings, &server, &mut attend).await?;
         let mut takeovers = 0;
-        for area in &books.areas {
-            let epoch = format!("select epoch from {}.outbox_lease", area.name);
+        for service in &recordings.services {
+            let epoch = format!("select epoch from {}.outbox_lease", service.name);
             takeovers += u64::try_from(server.client.query_one(&epoch, &[]).await?.get::<_, i64>(0))?;
         }
-        let balance = Balance::of(&server, &books.areas).await?;
+        let checks = Checks::of(&server, &recordings.services).await?;
         let ended = attend()?;
-        Ok(Self { verdict, troubles, requests, longest_gap, takeovers, ended, balance })
+        Ok(Self { verdict, faults, requests, longest_gap, takeovers, ended, checks })
     }
 
     /// Says what came of it; answers whether all is as promised.
     pub fn report(&self) -> bool {
         let verdict = &self.verdict;
         let counts = [
-            ("troubles", self.troubles.to_string()),
+            ("faults", self.faults.to_string()),
             ("successful requests", self.requests.to_string()),
             ("committed", verdict.committed.to_string()),
             ("delivered", verdict.delivered.to_string()),
@@ -58,7 +58,7 @@ impl Outcome {
         for (name, count) in counts {
             devkit::say(&format!("{count:>10}  {name}"));
         }
-        self.balance.show();
+        self.checks.show();
         let mut sound = true;
         for (fault, name) in [
             (Fault::Lost, "lost"),
@@ -67,13 +67,13 @@ impl Outcome {
             (Fault::Skipped, "not applied by a consumer"),
             (Fault::Misapplied, "applied twice or out of order"),
         ] {
-            sound &= hold_to_none(verdict.count(fault), name);
+            sound &= report_count(verdict.count(fault), name);
             for (_, (topic, key), sequence) in verdict.faults.iter().filter(|(of, ..)| *of == fault).take(5) {
                 devkit::say(&format!("            {topic} {key} {sequence}"));
             }
         }
-        sound &= hold_to_none(self.ended, "processes that ended by themselves");
-        sound &= self.balance.hold();
+        sound &= report_count(self.ended, "processes that ended by themselves");
+        sound &= self.checks.report();
         if sound {
             devkit::say(
                 &style("Nothing was lost, out of order or left over, and all adds up.").green().to_string(),

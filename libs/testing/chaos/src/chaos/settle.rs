@@ -7,38 +7,38 @@ use anyhow::Context;
 use testkit::history::{Fault, History, Log, Recorder, Verdict};
 use tokio::time::Instant;
 
-use super::balance::{Left, count};
-use super::{LOOK, money, sums};
+use super::checks::{Leftovers, count};
+use super::{POLL_INTERVAL, agreement, commissions};
 use devkit::postgres::{self, Connection};
-use devstack::areas::Area;
+use devstack::services::ServiceEntry;
 
 /// How long one waits for what does not become less.
-const PATIENCE: Duration = Duration::from_mins(2);
+const STALL_TIMEOUT: Duration = Duration::from_mins(2);
 /// How often one says for what.
-const WORD: Duration = Duration::from_secs(5);
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What every service has written and taken in, and what the broker has delivered.
-pub struct Books {
-    pub(super) areas: Vec<Area>,
+pub struct Recordings {
+    pub(super) services: Vec<ServiceEntry>,
     database_url: String,
     recorders: Vec<Recorder>,
     log: Log,
 }
 
-impl Books {
-    /// Of areas whose schemas have been migrated and in which nothing has happened yet.
+impl Recordings {
+    /// Of services whose schemas have been migrated and in which nothing has happened yet.
     pub async fn open(
-        areas: &[Area],
+        services: &[ServiceEntry],
         database_url: &str,
         brokers: &str,
         topics: &[String],
     ) -> anyhow::Result<Self> {
         let mut recorders = Vec::new();
-        for area in areas {
-            recorders.push(Recorder::install(database_url, area.name).await?);
+        for service in services {
+            recorders.push(Recorder::install(database_url, service.name).await?);
         }
-        let (areas, database_url) = (areas.to_vec(), database_url.to_owned());
-        Ok(Self { areas, database_url, recorders, log: Log::follow(brokers, topics)? })
+        let (services, database_url) = (services.to_vec(), database_url.to_owned());
+        Ok(Self { services, database_url, recorders, log: Log::follow(brokers, topics)? })
     }
 
     pub(super) fn log(&self) -> &Log {
@@ -52,7 +52,7 @@ impl Books {
     async fn verdict(&self) -> anyhow::Result<Verdict> {
         let mut history = History::default();
         for recorder in &self.recorders {
-            recorder.read(&mut history).await.context("the books cannot be read")?;
+            recorder.read(&mut history).await.context("the recordings cannot be read")?;
         }
         self.log.read(&mut history);
         Ok(history.verdict())
@@ -62,22 +62,24 @@ impl Books {
 /// Waits until there is nothing more to be done, or until it becomes no less; and judges. Meanwhile the processes are
 /// attended to.
 pub(super) async fn settle(
-    books: &Books,
+    recordings: &Recordings,
     server: &Connection,
     attend: &mut impl FnMut() -> anyhow::Result<usize>,
 ) -> anyhow::Result<Verdict> {
     let mut quiet_at = None;
-    let mut patience = Patience::new();
+    let mut stall = StallDetector::new();
     loop {
         attend()?;
         let mut waiting = Vec::new();
-        for (name, count) in count(server, &[money::IN_TIME, sums::IN_TIME].concat()).await? {
+        for (name, count) in
+            count(server, &[commissions::EVENTUAL_RULES, agreement::EVENTUAL_RULES].concat()).await?
+        {
             waiting.push((name.to_owned(), count));
         }
-        let left = Left::of(server, &books.areas).await?;
-        waiting.push((Left::PENDING.to_owned(), left.pending));
-        waiting.push((Left::DUE.to_owned(), left.due));
-        let verdict = books.verdict().await?;
+        let left = Leftovers::of(server, &recordings.services).await?;
+        waiting.push((Leftovers::PENDING.to_owned(), left.pending));
+        waiting.push((Leftovers::DUE.to_owned(), left.due));
+        let verdict = recordings.verdict().await?;
         waiting.push(("not delivered".to_owned(), verdict.count(Fault::Lost)));
         let behind = verdict.skipped_by_consumer.iter();
         waiting.extend(behind.map(|(consumer, count)| (format!("not applied by {consumer}"), *count)));
@@ -91,44 +93,44 @@ pub(super) async fn settle(
             quiet_at = Some(verdict.committed);
         } else {
             quiet_at = None;
-            if patience.is_over(&waiting) {
-                for partition in tokio::task::block_in_place(|| books.log.unread_partitions()) {
+            if stall.has_stalled(&waiting) {
+                for partition in tokio::task::block_in_place(|| recordings.log.behind()) {
                     devkit::say(&format!("            {partition}"));
                 }
                 return Ok(verdict);
             }
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Of somebody who waits for something to become less.
-pub(crate) struct Patience {
+pub(crate) struct StallDetector {
     least: usize,
     ends: Instant,
-    next_word: Instant,
+    next_report: Instant,
 }
 
-impl Patience {
+impl StallDetector {
     pub fn new() -> Self {
         let now = Instant::now();
-        Self { least: usize::MAX, ends: now + PATIENCE, next_word: now + WORD }
+        Self { least: usize::MAX, ends: now + STALL_TIMEOUT, next_report: now + REPORT_INTERVAL }
     }
 
-    pub fn is_over(&mut self, waiting: &[(impl Display, usize)]) -> bool {
+    pub fn has_stalled(&mut self, waiting: &[(impl Display, usize)]) -> bool {
         let now = Instant::now();
         let rest = waiting.iter().map(|(_, count)| count).sum();
         if rest < self.least {
             self.least = rest;
-            self.ends = now + PATIENCE;
+            self.ends = now + STALL_TIMEOUT;
         }
-        let is_over = now > self.ends;
-        if is_over || now > self.next_word {
-            self.next_word = now + WORD;
+        let has_stalled = now > self.ends;
+        if has_stalled || now > self.next_report {
+            self.next_report = now + REPORT_INTERVAL;
             let rest: Vec<_> = waiting.iter().map(|(name, count)| format!("{count} {name}")).collect();
-            let begin = if is_over { "given up" } else { "waiting" };
+            let begin = if has_stalled { "given up" } else { "waiting" };
             devkit::say(&format!("{begin}: {}", rest.join(", ")));
         }
-        is_over
+        has_stalled
     }
 }

@@ -1,8 +1,8 @@
 //! Load while everything breaks: people at the services. Refusals and broken connections are part of it; what counts is
 //! what the databases and the broker have kept.
 
-mod money;
-mod talk;
+mod chats;
+mod commissions;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,17 +27,17 @@ pub struct Score {
     pub successful: u64,
     pub failed: u64,
     /// Of these, what may be repeated and failed each time.
-    pub in_vain: u64,
+    pub failed_retries: u64,
     pub longest: Duration,
     /// The first failures, for people to read.
     pub failures: Vec<String>,
 }
 
 /// How many failures are told.
-const TOLD: usize = 5;
+const MAX_REPORTED_FAILURES: usize = 5;
 /// After how long what may be repeated is, each time, as who calls a service through a gateway has it: together that is longer than
 /// a pod that was killed is still named.
-const REPEATS: [Duration; 4] = [
+const RETRY_DELAYS: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(300),
     Duration::from_millis(700),
@@ -71,34 +71,34 @@ impl Answers {
             Err(error) => format!("{error:?}"),
         };
         score.failed += 1;
-        if score.failures.len() < TOLD {
+        if score.failures.len() < MAX_REPORTED_FAILURES {
             score.failures.push(format!("{asked} after {} ms: {failure}", took.as_millis()));
         }
     }
 
     /// Counts what failed although it was repeated.
-    fn add_in_vain(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).in_vain += 1;
+    fn add_failed_retry(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).failed_retries += 1;
     }
 }
 
 /// How people come: by which client, how long they wait, what becomes of their answers, and when they end.
-pub struct Crowd<'a> {
+pub struct Load<'a> {
     pub client: &'a Client,
-    pub patience: Duration,
+    pub timeout: Duration,
     pub issuer: &'a Issuer,
     pub answers: &'a Arc<Answers>,
     pub ending: &'a CancellationToken,
 }
 
-impl Crowd<'_> {
-    /// Has somebody act in each area, which is found where `base` says.
+impl Load<'_> {
+    /// Has somebody act in each service, which is found where `base` says.
     pub fn spawn(
         &self,
         tasks: &mut JoinSet<()>,
         base: impl Fn(&str) -> anyhow::Result<String>,
     ) -> anyhow::Result<()> {
-        let writer = |area: &str| Writer::new(self, base(area)?);
+        let writer = |service: &str| Writer::new(self, base(service)?);
         let (selections, chessboard) = (base("selections")?, base("chessboard")?);
         let (crm, messenger) = (base("crm")?, base("messenger")?);
         tasks.spawn(writer("selections")?.select());
@@ -108,7 +108,7 @@ impl Crowd<'_> {
         tasks.spawn(identity.clone().build(chessboard.clone()));
         tasks.spawn(identity.clone().sell(chessboard.clone(), crm.clone()));
         tasks.spawn(identity.clone().earn(chessboard.clone(), crm.clone(), base("agent")?));
-        tasks.spawn(identity.talk(chessboard, crm, messenger));
+        tasks.spawn(identity.chat(chessboard, crm, messenger));
         Ok(())
     }
 }
@@ -117,7 +117,7 @@ impl Crowd<'_> {
 #[derive(Clone)]
 struct Writer {
     client: Client,
-    patience: Duration,
+    timeout: Duration,
     issuer: Issuer,
     token: String,
     base: String,
@@ -128,7 +128,7 @@ struct Writer {
 
 impl Writer {
     /// Somebody who may write posts and selections, and administers all companies.
-    fn new(crowd: &Crowd<'_>, base: String) -> anyhow::Result<Self> {
+    fn new(load: &Load<'_>, base: String) -> anyhow::Result<Self> {
         let claims = Claims::user(guid())
             .permission("news.posts.manage-own")
             .permission("identity.tenants.manage@platform")
@@ -138,13 +138,13 @@ impl Writer {
             .permission("news.posts.create-company@platform")
             .permission("news.posts.manage-own@platform");
         Ok(Self {
-            client: crowd.client.clone(),
-            patience: crowd.patience,
-            issuer: crowd.issuer.clone(),
-            token: crowd.issuer.token(&claims)?,
+            client: load.client.clone(),
+            timeout: load.timeout,
+            issuer: load.issuer.clone(),
+            token: load.issuer.token(&claims)?,
             base,
-            answers: Arc::clone(crowd.answers),
-            ending: crowd.ending.clone(),
+            answers: Arc::clone(load.answers),
+            ending: load.ending.clone(),
         })
     }
 
@@ -370,7 +370,7 @@ impl Writer {
         let asked = format!("{method} {url}");
         let ask = async || {
             let request = self.client.request(method.clone(), &url);
-            let request = request.bearer_auth(&self.token).timeout(self.patience);
+            let request = request.bearer_auth(&self.token).timeout(self.timeout);
             let answer = if body.is_null() { request } else { request.json(&body) }.send().await?;
             Ok((answer.status(), answer.text().await?))
         };
@@ -378,7 +378,7 @@ impl Writer {
         let mut answer: Answer = ask().await;
         self.answers.add(&asked, &answer, started.elapsed());
         if method.is_idempotent() && has_failed(&answer) {
-            for pause in REPEATS {
+            for pause in RETRY_DELAYS {
                 tokio::time::sleep(pause).await;
                 answer = ask().await;
                 if !has_failed(&answer) {
@@ -386,7 +386,7 @@ impl Writer {
                 }
             }
             if has_failed(&answer) {
-                self.answers.add_in_vain();
+                self.answers.add_failed_retry();
             }
         }
         let body = answer.ok().filter(|(status, _)| status.is_success()).map(|(_, body)| body);

@@ -1,4 +1,4 @@
-//! The areas' images, made of their binaries without Docker: a folder is all of a container that they need.
+//! The services' images, made of their binaries without Docker: a folder is all of a container that they need.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use tokio::process::Command;
 use devkit::children::Child;
 use devkit::progress::Step;
 use devkit::stack;
-use devstack::areas::Area;
 use devstack::processes;
+use devstack::services::ServiceEntry;
 
 const SERVICE: &str = "usr/local/bin/service";
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
@@ -18,7 +18,7 @@ const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 /// The tag of images of the release before.
 const BEFORE: &str = "before";
 
-/// Which release of an area; before this one there is one of some areas.
+/// Which release of a service; before this one there is one of some services.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Release {
     Before,
@@ -29,41 +29,41 @@ pub(super) enum Release {
 pub(super) struct Images<'a> {
     pub(super) prefix: &'a str,
     tag: &'a str,
-    /// The areas that there is an earlier release of.
+    /// The services that there is an earlier release of.
     pub(super) before: Vec<&'static str>,
 }
 
 impl<'a> Images<'a> {
     /// # Errors
-    /// When there is a folder of the release before, and no area in it.
+    /// When there is a folder of the release before, and no service in it.
     pub(super) fn new(
         prefix: &'a str,
         tag: &'a str,
-        areas: &[Area],
+        services: &[ServiceEntry],
         before: Option<&Path>,
     ) -> anyhow::Result<Self> {
-        let has = |area: &&str| before.is_some_and(|folder| folder.join(area).is_file());
-        let found: Vec<_> = areas.iter().map(|area| area.name).filter(has).collect();
+        let has = |service: &&str| before.is_some_and(|folder| folder.join(service).is_file());
+        let found: Vec<_> = services.iter().map(|service| service.name).filter(has).collect();
         if let Some(folder) = before.filter(|_| found.is_empty()) {
-            bail!("{} has no binary of an area", folder.display());
+            bail!("{} has no binary of a service", folder.display());
         }
         Ok(Self { prefix, tag, before: found })
     }
 
-    pub(super) fn tag(&self, area: &str, release: Release) -> &str {
-        if release == Release::Before && self.before.contains(&area) { BEFORE } else { self.tag }
+    pub(super) fn tag(&self, service: &str, release: Release) -> &str {
+        if release == Release::Before && self.before.contains(&service) { BEFORE } else { self.tag }
     }
 
-    /// What the image of an area is called.
-    pub(super) fn of(&self, area: &str, release: Release) -> String {
-        format!("{}/platform/{area}:{}", self.prefix, self.tag(area, release))
+    /// What the image of a service is called.
+    pub(super) fn of(&self, service: &str, release: Release) -> String {
+        format!("{}/platform/{service}:{}", self.prefix, self.tag(service, release))
     }
 
-    /// Makes each area's image of a binary in `folder`, or of one that is built now, and that of the release before of what the
+    /// Makes each service's image of a binary in `folder`, or of one that is built now, and that of the release before of what the
     /// other folder has, and hands it to a command that brings it to where the cluster finds it.
     pub(super) async fn load(
         &self,
-        areas: &[Area],
+        services: &[ServiceEntry],
         folder: Option<&Path>,
         before: Option<&Path>,
         command: &str,
@@ -71,25 +71,25 @@ impl<'a> Images<'a> {
         let folder = if let Some(folder) = folder {
             folder.to_owned()
         } else {
-            processes::build(areas).await?;
+            processes::build(services).await?;
             processes::folder()?
         };
         let step = Step::start("images");
-        let this = areas.iter().map(|area| (area.name, Release::This, folder.as_path()));
+        let this = services.iter().map(|service| (service.name, Release::This, folder.as_path()));
         let before = before
             .into_iter()
-            .flat_map(|folder| self.before.iter().map(move |area| (*area, Release::Before, folder)));
-        for (area, release, folder) in this.chain(before) {
-            let image = self.of(area, release);
+            .flat_map(|folder| self.before.iter().map(move |service| (*service, Release::Before, folder)));
+        for (service, release, folder) in this.chain(before) {
+            let image = self.of(service, release);
             step.note(&image);
-            let root = stack::dev("cluster")?.join("images").join(area);
-            lay_out(&folder.join(area), &root).await.with_context(|| format!("the image of {area}"))?;
+            let root = stack::dev("cluster")?.join("images").join(service);
+            lay_out(&folder.join(service), &root).await.with_context(|| format!("the image of {service}"))?;
             let mut load = Command::new("/bin/sh");
             load.args(["-c", command])
                 .env("IMAGE", image)
                 .env("ROOT", &root)
                 .env("ENTRYPOINT", format!(r#"["/{SERVICE}"]"#));
-            Child::run("image", &mut load).await.with_context(|| format!("--load-with, for {area}"))?;
+            Child::run("image", &mut load).await.with_context(|| format!("--load-with, for {service}"))?;
             std::fs::remove_dir_all(root)?;
         }
         step.done(format!("{}/platform/…:{}, of {}", self.prefix, self.tag, folder.display()));
@@ -133,7 +133,7 @@ mod tests {
     use super::libraries;
 
     #[test]
-    fn libraries_are_found_where_the_linker_finds_them() {
+    fn libraries_are_parsed_from_ldd() {
         let linked = "\tlinux-vdso.so.1 (0x00007ff7)\n\tlibz.so.1 => /lib/x/libz.so.1 (0x00007ff7)\n\t/lib64/ld-linux.so.2 (0x00007ff7)\n";
         assert_eq!(libraries(linked), [Path::new("/lib/x/libz.so.1"), Path::new("/lib64/ld-linux.so.2")]);
     }

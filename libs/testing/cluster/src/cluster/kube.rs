@@ -12,10 +12,10 @@ use tokio::process::Command;
 use tokio::time::Instant;
 
 /// How long it may take until all pods are as they should be.
-const PATIENCE: Duration = Duration::from_mins(5);
-const LOOK: Duration = Duration::from_millis(500);
+const ROLLOUT_TIMEOUT: Duration = Duration::from_mins(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// What must be permitted in the namespace that is made.
-const RIGHTS: [(&str, &str); 8] = [
+const REQUIRED_PERMISSIONS: [(&str, &str); 8] = [
     ("create", "deployments.apps"),
     ("create", "secrets"),
     ("create", "services"),
@@ -26,7 +26,7 @@ const RIGHTS: [(&str, &str); 8] = [
     ("update", "deployments.apps/scale"),
 ];
 /// Why a container waits that no time will help.
-const HOPELESS: [&str; 6] = [
+const PERMANENT_REASONS: [&str; 6] = [
     "CreateContainerConfigError",
     "CreateContainerError",
     "ErrImageNeverPull",
@@ -82,7 +82,7 @@ impl Kube {
         for (verb, what) in [("create", "namespaces"), ("delete", "namespaces"), ("list", "nodes")] {
             permitted(verb, what, "").await?;
         }
-        for (verb, what) in RIGHTS {
+        for (verb, what) in REQUIRED_PERMISSIONS {
             permitted(verb, what, &namespace).await?;
         }
         let found =
@@ -135,12 +135,12 @@ impl Kube {
         Ok(found["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 
-    /// The pods of an area's role.
-    pub(super) async fn pods(&self, area: &str, role: &str) -> anyhow::Result<Vec<Pod>> {
+    /// The pods of a service's role.
+    pub(super) async fn pods(&self, service: &str, role: &str) -> anyhow::Result<Vec<Pod>> {
         let pods = self.get("pods").await?;
         let pods = pods.iter().filter(|pod| {
             let labels = &pod["metadata"]["labels"];
-            labels["app.kubernetes.io/name"] == area
+            labels["app.kubernetes.io/name"] == service
                 && labels["app.kubernetes.io/component"] == role
                 && pod["metadata"]["deletionTimestamp"].is_null()
         });
@@ -170,13 +170,13 @@ impl Kube {
     /// Waits until each deployment has its pods, all new and ready, and no others; answers how many containers have ended
     /// by themselves: with another code than that of `kill -9`, or for want of memory.
     pub(super) async fn settled(&self) -> anyhow::Result<usize> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + ROLLOUT_TIMEOUT;
         loop {
             let found = self.get("deployments,pods").await?;
             let (pods, deployments): (Vec<_>, Vec<_>) =
                 found.iter().partition(|object| object["kind"] == "Pod");
             let waiting: Vec<_> = pods.iter().copied().flat_map(waiting).collect();
-            if let Some((what, reason)) = waiting.iter().find(|(_, reason)| is_hopeless(reason)) {
+            if let Some((what, reason)) = waiting.iter().find(|(_, reason)| is_permanent(reason)) {
                 bail!("{what}: {reason}");
             }
             let leaving = pods.iter().any(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
@@ -186,9 +186,13 @@ impl Kube {
             if Instant::now() > deadline {
                 let waiting: Vec<_> =
                     waiting.iter().map(|(what, reason)| format!("{what}: {reason}")).collect();
-                bail!("the pods are not ready within {} s: {}", PATIENCE.as_secs(), waiting.join("; "));
+                bail!(
+                    "the pods are not ready within {} s: {}",
+                    ROLLOUT_TIMEOUT.as_secs(),
+                    waiting.join("; ")
+                );
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -225,8 +229,8 @@ fn waiting(pod: &Value) -> Vec<(String, String)> {
     waiting.chain(unplaced).collect()
 }
 
-fn is_hopeless(reason: &str) -> bool {
-    HOPELESS.iter().any(|hopeless| reason.starts_with(hopeless))
+fn is_permanent(reason: &str) -> bool {
+    PERMANENT_REASONS.iter().any(|permanent| reason.starts_with(permanent))
 }
 
 /// How many containers of a pod are there again after they had ended by themselves.
@@ -285,10 +289,10 @@ async fn output(program: &str, arguments: &[&str], input: Option<String>) -> any
 mod tests {
     use serde_json::json;
 
-    use super::{ended, is_complete, is_hopeless, waiting};
+    use super::{ended, is_complete, is_permanent, waiting};
 
     #[test]
-    fn a_deployment_is_complete_when_all_its_pods_are_new_and_ready() {
+    fn deployment_is_complete_when_all_pods_are_new_and_ready() {
         let of = |generation: i64, replicas: i64, updated: i64, available: i64| {
             is_complete(&json!({
                 "metadata": {"generation": generation},
@@ -312,24 +316,24 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_is_missing_is_told_by_its_name() {
+    fn missing_image_is_reported_by_name() {
         let state = json!({"waiting": {"reason": "ErrImagePull", "message": "not found\nat all"}});
         let pod = json!({"status": {"initContainerStatuses": [{"image": "localhost/platform/crm:1", "state": state}]}});
         let waiting = waiting(&pod);
         assert_eq!(waiting, [("localhost/platform/crm:1".to_owned(), "ErrImagePull not found".to_owned())]);
-        assert!(is_hopeless(&waiting[0].1));
-        assert!(!is_hopeless("PodInitializing"));
+        assert!(is_permanent(&waiting[0].1));
+        assert!(!is_permanent("PodInitializing"));
     }
 
     #[test]
-    fn a_pod_without_a_node_is_told_with_the_reason() {
+    fn unscheduled_pod_is_reported_with_the_reason() {
         let condition = json!({"type": "PodScheduled", "status": "False", "message": "Insufficient cpu"});
         let pod = json!({"metadata": {"name": "crm-work-1"}, "status": {"conditions": [condition]}});
         assert_eq!(waiting(&pod), [("crm-work-1".to_owned(), "Insufficient cpu".to_owned())]);
     }
 
     #[test]
-    fn who_was_killed_has_not_ended_by_itself() {
+    fn killed_container_does_not_count_as_ended() {
         let of = |code: i64, reason: &str| {
             let last = json!({"terminated": {"exitCode": code, "reason": reason}});
             ended(&json!({"status": {"containerStatuses": [{"lastState": last}, {"lastState": {}}]}}))

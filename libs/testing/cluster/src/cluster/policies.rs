@@ -13,29 +13,29 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::deployment::Deployment;
-use super::ground::Ground;
+use super::environment::Environment;
+use super::fault::ROLES;
 use super::images::Release;
 use super::kube::{Kube, Pod};
-use super::trouble::ROLES;
 use devkit::progress::Step;
-use devstack::areas::Area;
+use devstack::services::ServiceEntry;
 
 const PUBLIC: u16 = 8080;
 const INTERNAL: u16 = 8081;
 const ADMIN: u16 = 9090;
-/// What pods are called that belong to no area.
+/// What pods are called that belong to no service.
 const OUTSIDER: &str = "outsider";
 /// What they run: some service, which does nothing but be there.
-const OUTSIDER_IS: &str = "selections";
-/// These pods by their components, and the port of each area at which the charts are told to let them in.
+const OUTSIDER_SERVICE: &str = "selections";
+/// These pods by their components, and the port of each service at which the charts are told to let them in.
 const OUTSIDERS: [(&str, Option<u16>); 4] =
     [("gateway", Some(PUBLIC)), ("issuer", Some(INTERNAL)), ("monitoring", Some(ADMIN)), ("stranger", None)];
 /// A connection between pods of one node takes a millisecond; a way that is shut may answer nothing.
-const ANSWER: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// For so long it may take until the engine knows of all pods and policies.
-const PATIENCE: Duration = Duration::from_secs(30);
+const POLICY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Who is let in besides areas, as values of the charts: each at a port of its own.
+/// Who is let in besides services, as values of the charts: each at a port of its own.
 pub(super) fn ingress() -> Value {
     let let_in = |component: &str| {
         json!([{"podSelector": {"matchLabels": {
@@ -71,7 +71,7 @@ impl fmt::Display for Ways {
 /// From where connections are made.
 #[derive(Clone, Copy)]
 enum Origin<'a> {
-    Area(&'a Area),
+    Service(&'a ServiceEntry),
     /// And at which port it is let in.
     Outsider(Option<u16>),
 }
@@ -79,10 +79,10 @@ enum Origin<'a> {
 /// Where they lead.
 #[derive(Clone, Copy)]
 enum Destination<'a> {
-    Area(&'a Area, u16),
-    /// What all areas stand on.
-    Ground,
-    /// Something that no area has to do with.
+    Service(&'a ServiceEntry, u16),
+    /// What all services stand on.
+    Environment,
+    /// Something that no service has to do with.
     Elsewhere,
 }
 
@@ -95,12 +95,12 @@ struct Source<'a> {
 impl Source<'_> {
     fn is_own(&self, to: Destination<'_>) -> bool {
         match (self.from, to) {
-            (Origin::Area(own), Destination::Area(area, _)) => own.name == area.name,
+            (Origin::Service(own), Destination::Service(service, _)) => own.name == service.name,
             _ => false,
         }
     }
 
-    async fn try_to_reach<'a>(&'a self, targets: &'a [Target<'a>]) -> anyhow::Result<Vec<Way<'a>>> {
+    async fn reach<'a>(&'a self, targets: &'a [Target<'a>]) -> anyhow::Result<Vec<Way<'a>>> {
         let targets: Vec<_> = targets.iter().filter(|target| !self.is_own(target.to)).collect();
         let addresses = targets.iter().map(|target| target.address).collect();
         let reached = connected(self.process, addresses).await?;
@@ -137,30 +137,30 @@ impl fmt::Display for Way<'_> {
 /// Whether this way is declared, by a service that calls another or by the values of the charts.
 fn is_declared(from: Origin<'_>, to: Destination<'_>) -> bool {
     match (from, to) {
-        (Origin::Area(area), Destination::Area(callee, INTERNAL)) => {
-            area.calls.iter().any(|call| call.service == callee.name)
+        (Origin::Service(service), Destination::Service(callee, INTERNAL)) => {
+            service.calls.iter().any(|call| call.service == callee.name)
         }
-        (Origin::Area(_), Destination::Area(..) | Destination::Elsewhere) => false,
-        (Origin::Outsider(at), Destination::Area(_, port)) => at == Some(port),
-        (_, Destination::Ground) | (Origin::Outsider(_), Destination::Elsewhere) => true,
+        (Origin::Service(_), Destination::Service(..) | Destination::Elsewhere) => false,
+        (Origin::Outsider(at), Destination::Service(_, port)) => at == Some(port),
+        (_, Destination::Environment) | (Origin::Outsider(_), Destination::Elsewhere) => true,
     }
 }
 
-/// Tries every way; of an area to itself none.
+/// Tries every way; of a service to itself none.
 ///
 /// # Errors
 /// When a way that should be shut is open, or the other way round; but not where all are open.
-pub(super) async fn try_all(deployment: &Deployment<'_>, ground: &Ground) -> anyhow::Result<Ways> {
+pub(super) async fn try_all(deployment: &Deployment<'_>, environment: &Environment) -> anyhow::Result<Ways> {
     let step = Step::start("policies");
     let kube = deployment.kube;
-    step.note("pods of no area");
+    step.note("pods of no service");
     for (component, _) in OUTSIDERS {
-        kube.apply(&outsider(component, &deployment.images.of(OUTSIDER_IS, Release::This))).await?;
+        kube.apply(&outsider(component, &deployment.images.of(OUTSIDER_SERVICE, Release::This))).await?;
     }
     let name = format!("--selector=app.kubernetes.io/name={OUTSIDER}");
     kube.run(&["wait", "--for=condition=Ready", "pod", &name, "--timeout=60s"]).await?;
-    let elsewhere = TcpListener::bind((ground.address, 0)).await?;
-    let (sources, targets) = places(kube, deployment.areas, ground, elsewhere.local_addr()?).await?;
+    let elsewhere = TcpListener::bind((environment.address, 0)).await?;
+    let (sources, targets) = places(kube, deployment.services, environment, elsewhere.local_addr()?).await?;
     // Connections that nobody accepts are refused after a while.
     let mut accepting = JoinSet::<()>::new();
     accepting.spawn(async move {
@@ -169,11 +169,11 @@ pub(super) async fn try_all(deployment: &Deployment<'_>, ground: &Ground) -> any
         }
     });
     step.note(format!("{} ways", sources.len() * targets.len()));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + POLICY_TIMEOUT;
     let ways = loop {
         let mut tried = Vec::new();
         for source in &sources {
-            tried.extend(source.try_to_reach(&targets).await?);
+            tried.extend(source.reach(&targets).await?);
         }
         let wrong: Vec<_> = tried.iter().filter(|way| way.is_open != way.is_declared).collect();
         let open = tried.iter().filter(|way| way.is_open).count();
@@ -222,11 +222,11 @@ fn outsider(component: &str, image: &str) -> Value {
     })
 }
 
-/// A pod of each role of each area and the outsiders; and all that may be connected to.
+/// A pod of each role of each service and the outsiders; and all that may be connected to.
 async fn places<'a>(
     kube: &Kube,
-    areas: &'a [Area],
-    ground: &Ground,
+    services: &'a [ServiceEntry],
+    environment: &Environment,
     elsewhere: SocketAddr,
 ) -> anyhow::Result<(Vec<Source<'a>>, Vec<Target<'a>>)> {
     let (mut sources, mut targets) = (Vec::new(), Vec::new());
@@ -240,20 +240,20 @@ async fn places<'a>(
             process.with_context(|| format!("{} is not on this machine, or not for you to see", pod.name))?;
         anyhow::Ok(Source { name, from, process })
     };
-    for area in areas {
+    for service in services {
         for role in ROLES {
-            let pod = first(area.name, role).await?;
-            sources.push(source(format!("{} {role}", area.name), Origin::Area(area), &pod)?);
+            let pod = first(service.name, role).await?;
+            sources.push(source(format!("{} {role}", service.name), Origin::Service(service), &pod)?);
             let address: IpAddr =
                 pod.address.parse().with_context(|| format!("{} has no address", pod.name))?;
-            let ports: &[u16] = match (role, area.url_variable) {
+            let ports: &[u16] = match (role, service.url_variable) {
                 ("serve", Some(_)) => &[PUBLIC, INTERNAL, ADMIN],
                 ("serve", None) => &[PUBLIC, ADMIN],
                 _ => &[ADMIN],
             };
             targets.extend(ports.iter().map(|port| Target {
-                name: format!("{} {role}:{port}", area.name),
-                to: Destination::Area(area, *port),
+                name: format!("{} {role}:{port}", service.name),
+                to: Destination::Service(service, *port),
                 address: (address, *port).into(),
             }));
         }
@@ -262,11 +262,11 @@ async fn places<'a>(
         let pod = first(OUTSIDER, component).await?;
         sources.push(source(format!("the {component}"), Origin::Outsider(at), &pod)?);
     }
-    for (name, ports) in ground.ports()? {
+    for (name, ports) in environment.ports()? {
         targets.extend(ports.into_iter().map(|port| Target {
             name: name.to_owned(),
-            to: Destination::Ground,
-            address: (ground.address, port).into(),
+            to: Destination::Environment,
+            address: (environment.address, port).into(),
         }));
     }
     targets.push(Target { name: "elsewhere".to_owned(), to: Destination::Elsewhere, address: elsewhere });
@@ -282,7 +282,7 @@ async fn connected(process: u32, addresses: Vec<SocketAddr>) -> anyhow::Result<V
             enter(process)?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let connect = async |address| {
-                timeout(ANSWER, TcpStream::connect(address)).await.is_ok_and(|made| made.is_ok())
+                timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await.is_ok_and(|made| made.is_ok())
             };
             anyhow::Ok(runtime.block_on(join_all(addresses.into_iter().map(connect))))
         };

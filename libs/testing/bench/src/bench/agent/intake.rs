@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Bench, Patience};
+use super::{Bench, StallDetector};
 use crate::bench::Effort;
 use crate::bench::report::{Goal, Rounds, Row, Unit};
 use devkit::progress::Step;
@@ -34,7 +34,7 @@ const EVENTS: u64 = 5;
 /// Every topic has so many at least.
 const PARTITIONS: u64 = 4;
 /// Messages under way before the producer waits for them.
-const UNDER_WAY: usize = 1_000;
+const MAX_IN_FLIGHT: usize = 1_000;
 
 /// Each developer pays three in a hundred; a card is called as its developer.
 const CARDS: &str = "with card as (\
@@ -45,14 +45,14 @@ const CARDS: &str = "with card as (\
     insert into rate (card_id, valid_from, rate_bps) select id, '2000-01-01T00:00:00Z', 300 from card";
 
 /// Of these deals: each topic's messages of a deal are numbered from one.
-const TAKEN: &str = "select (select coalesce(sum(sequence), 0)::bigint from inbox \
+const APPLIED: &str = "select (select coalesce(sum(sequence), 0)::bigint from inbox \
     where consumer = 'agent.crm' and topic = any($3) and key between $1 and $2), (select count(*) from dead_letter)";
 
 const EARNED: &str =
     "select count(*) from accrual where deal_id between $1::text::uuid and $2::text::uuid and kind = 'Base'";
 
 /// An event as crm's relay would send it.
-struct Told {
+struct DealEvent {
     topic: &'static str,
     /// Its place among those of its topic and deal.
     sequence: u8,
@@ -84,20 +84,20 @@ impl Deal {
     }
 
     /// In the order in which crm tells it, all of it later than what a run pays here.
-    fn told(&self) -> [Told; 5] {
+    fn events(&self) -> [DealEvent; 5] {
         let is_cancelled = self.number.is_multiple_of(4);
         let (end, last) = if is_cancelled {
-            ("Cancelled", Told { topic: CANCELLED, sequence: 1, payload: self.cancelled() })
+            ("Cancelled", DealEvent { topic: CANCELLED, sequence: 1, payload: self.cancelled() })
         } else {
-            ("Completed", Told { topic: COMPLETED, sequence: 1, payload: self.completed() })
+            ("Completed", DealEvent { topic: COMPLETED, sequence: 1, payload: self.completed() })
         };
-        let moved = |sequence, from, to| Told {
+        let moved = |sequence, from, to| DealEvent {
             topic: STAGE_CHANGED,
             sequence,
             payload: self.moved(sequence + 1, from, to),
         };
         [
-            Told { topic: CREATED, sequence: 1, payload: self.created() },
+            DealEvent { topic: CREATED, sequence: 1, payload: self.created() },
             moved(1, "Application", "Booking"),
             moved(2, "Booking", "Sale"),
             moved(3, "Sale", end),
@@ -149,7 +149,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
     let deals = effort.choose(3_000, 1_000);
     let client = &bench.connection.client;
     client.execute(CARDS, &[&i64::try_from(DEVELOPERS)?]).await?;
-    let mut env = bench.ground.env()?;
+    let mut env = bench.environment.env()?;
     let config = messaging::Config::read(&mut env);
     let producer: FutureProducer = env.finish(config)?.producer().create()?;
     let mut rates = Vec::new();
@@ -177,14 +177,14 @@ async fn send(producer: &FutureProducer, first: u64, last: u64) -> anyhow::Resul
     for number in first..=last {
         let deal = Deal::new(number);
         let (key, partition) = (deal.id.to_string(), i32::try_from(number % PARTITIONS)?);
-        for told in deal.told() {
-            let payload = serde_json::to_vec(&told.payload)?;
-            let headers = headers(&told, &key);
-            let record = FutureRecord::to(told.topic).key(&key).payload(&payload).headers(headers);
+        for event in deal.events() {
+            let payload = serde_json::to_vec(&event.payload)?;
+            let headers = headers(&event, &key);
+            let record = FutureRecord::to(event.topic).key(&key).payload(&payload).headers(headers);
             let ack = producer.send_result(record.partition(partition));
             acks.push(ack.map_err(|(error, _)| error)?);
         }
-        if acks.len() >= UNDER_WAY || number == last {
+        if acks.len() >= MAX_IN_FLIGHT || number == last {
             for ack in acks.drain(..) {
                 ack.await?.map_err(|(error, _)| error)?;
             }
@@ -193,7 +193,7 @@ async fn send(producer: &FutureProducer, first: u64, last: u64) -> anyhow::Resul
     Ok(())
 }
 
-fn headers(told: &Told, key: &str) -> OwnedHeaders {
+fn headers(event: &DealEvent, key: &str) -> OwnedHeaders {
     let (trace, span): (u128, u64) = (rand::random(), rand::random());
     let headers = [
         ("ce_specversion", "1.0".to_owned()),
@@ -222,10 +222,10 @@ async fn take(bench: &Bench<'_>, first: u64, last: u64, round: &str, step: &Step
     let all = i64::try_from(deals * EVENTS)?;
     let client = &bench.connection.client;
     let worker = bench.worker().await?;
-    let mut patience = Patience::new();
+    let mut stall = StallDetector::new();
     let mut begun = None;
     let rate = loop {
-        let row = client.query_one(TAKEN, &[&from, &to, &TOPICS]).await?;
+        let row = client.query_one(APPLIED, &[&from, &to, &TOPICS]).await?;
         let (taken, dead): (i64, i64) = (row.get(0), row.get(1));
         ensure!(dead == 0, "{dead} messages could not be taken");
         step.note(format!("{round}: {taken} of {all} events"));
@@ -234,7 +234,7 @@ async fn take(bench: &Bench<'_>, first: u64, last: u64, round: &str, step: &Step
             Some((begun, before)) if taken == all => {
                 break u32::try_from(all - before).map(f64::from)? / begun.elapsed().as_secs_f64();
             }
-            _ => patience.see(taken)?,
+            _ => stall.observe(taken)?,
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     };

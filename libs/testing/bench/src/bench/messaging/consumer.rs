@@ -10,7 +10,7 @@ use rdkafka::producer::FutureProducer;
 use super::events::{self, KEYS, Ready};
 use super::{Bench, CONSUMED, rate};
 use crate::bench::Effort;
-use crate::bench::ground::stop;
+use crate::bench::environment::stop;
 use crate::bench::report::{Rounds, Row, Unit};
 use devkit::progress::Step;
 
@@ -33,7 +33,7 @@ impl Handler for Nothing {
 pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec<Row>> {
     let count = effort.choose(10_000, 4_000);
     let step = Step::start("consumer");
-    let connection = bench.ground.connect(super::SCHEMA).await?;
+    let connection = bench.environment.connect(super::SCHEMA).await?;
     events::fill(&connection.client, count).await?;
     let mut messages = Ready::load(&connection.client, count).await?;
     connection.client.batch_execute("truncate outbox").await?;
@@ -73,7 +73,7 @@ async fn send(producer: &FutureProducer, messages: &[Ready]) -> anyhow::Result<(
 }
 
 async fn consume(bench: &Bench<'_>, count: u32) -> anyhow::Result<f64> {
-    let process = bench.ground.process();
+    let process = bench.environment.process();
     bench.bus(CONSUMERS).start(&process, vec![CONSUMED.to_owned()])?;
     let rate = rate(&process, "consumer_applied_total", 0, count).await;
     stop(&process).await?;
@@ -82,7 +82,7 @@ async fn consume(bench: &Bench<'_>, count: u32) -> anyhow::Result<f64> {
 
 /// Receipt and commit, on as many connections as the consumer uses.
 async fn commit(bench: &Bench<'_>, count: u32, sequence: i64) -> anyhow::Result<f64> {
-    let connections = try_join_all((0..LANES).map(|_| bench.ground.connect(super::SCHEMA))).await?;
+    let connections = try_join_all((0..LANES).map(|_| bench.environment.connect(super::SCHEMA))).await?;
     let begun = Instant::now();
     let lanes = std::iter::zip(0.., &connections).map(async |(lane, connection)| {
         let client = &connection.client;

@@ -16,13 +16,13 @@ use tokio::time::{sleep_until, timeout};
 use super::events::{Measured, Ready};
 use super::{Bench, RELAYED};
 use crate::bench::Effort;
-use crate::bench::ground::stop;
+use crate::bench::environment::stop;
 use crate::bench::report::{Goal, Rounds, Row, Unit, percentile};
 use devkit::progress::Step;
 
 /// Transactions that may be under way at the same time.
 const WRITERS: usize = 8;
-const PATIENCE: Duration = Duration::from_mins(1);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How often an event is written, and how many are.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
         every: Duration::from_micros(500),
         events: effort.choose(20_000, 4_000),
     };
-    let process = bench.ground.process();
+    let process = bench.environment.process();
     bench.bus(&[]).start(&process, vec![RELAYED.to_owned()])?;
     let producer = bench.warm_producer(RELAYED).await?;
     let reader = Reader::open(bench)?;
@@ -109,7 +109,7 @@ async fn measure(
 ) -> anyhow::Result<Vec<f64>> {
     let marks = (0..pace.events).map(|_| AtomicU64::new(u64::MAX)).collect();
     let clock = Arc::new(Clock { begun: Instant::now(), marks });
-    let arrivals = timeout(pace.every * u32::try_from(pace.events)? + PATIENCE, async {
+    let arrivals = timeout(pace.every * u32::try_from(pace.events)? + ARRIVAL_TIMEOUT, async {
         let (arrivals, ()) =
             tokio::try_join!(reader.arrivals(pace.events, &clock), write(pace, Arc::clone(&clock)))?;
         Ok::<_, anyhow::Error>(arrivals)
@@ -160,12 +160,13 @@ impl Reader {
             client.remove(name);
         }
         client.set("group.id", "bench").set("enable.auto.commit", "false").set("fetch.wait.max.ms", "5");
-        let (consumer, scout): (StreamConsumer, BaseConsumer) = (client.create()?, client.create()?);
+        let (consumer, metadata_client): (StreamConsumer, BaseConsumer) =
+            (client.create()?, client.create()?);
         let mut list = TopicPartitionList::new();
         tokio::task::block_in_place(|| {
-            let metadata = scout.fetch_metadata(Some(RELAYED), PATIENCE)?;
+            let metadata = metadata_client.fetch_metadata(Some(RELAYED), ARRIVAL_TIMEOUT)?;
             for partition in metadata.topics().iter().flat_map(rdkafka::metadata::MetadataTopic::partitions) {
-                let (_, end) = scout.fetch_watermarks(RELAYED, partition.id(), PATIENCE)?;
+                let (_, end) = metadata_client.fetch_watermarks(RELAYED, partition.id(), ARRIVAL_TIMEOUT)?;
                 list.add_partition_offset(RELAYED, partition.id(), Offset::Offset(end))?;
             }
             anyhow::Ok(())

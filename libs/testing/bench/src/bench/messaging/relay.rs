@@ -10,7 +10,7 @@ use tokio_postgres::Client;
 use super::events::{self, Measured, Ready};
 use super::{Bench, RELAYED, counter, rate};
 use crate::bench::Effort;
-use crate::bench::ground::stop;
+use crate::bench::environment::stop;
 use crate::bench::report::{Goal, Rounds, Row, Unit};
 use devkit::progress::Step;
 
@@ -19,15 +19,15 @@ const BEFORE: u32 = 100;
 /// As the relay does: so many rows together.
 const BATCH: u16 = 500;
 /// Batches that the bare producer has under way before it waits for the oldest.
-const UNDER_WAY: usize = 8;
+const MAX_IN_FLIGHT: usize = 8;
 /// Different messages that the bare producer sends over and over.
 const DIFFERENT: u32 = 20_000;
 
 pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec<Row>> {
     let rows = effort.choose(200_000, 50_000);
     let step = Step::start("relay");
-    let connection = bench.ground.connect(super::SCHEMA).await?;
-    let other = bench.ground.connect(super::SCHEMA).await?;
+    let connection = bench.environment.connect(super::SCHEMA).await?;
+    let other = bench.environment.connect(super::SCHEMA).await?;
     events::fill(&connection.client, DIFFERENT).await?;
     let messages = Ready::load(&connection.client, DIFFERENT).await?;
     let producer = bench.warm_producer(RELAYED).await?;
@@ -59,7 +59,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
 async fn drain(bench: &Bench<'_>, client: &Client, rows: u32) -> anyhow::Result<f64> {
     const ACKED: &str = "outbox_commit_to_ack_seconds_count";
     events::clear(client).await?;
-    let process = bench.ground.process();
+    let process = bench.environment.process();
     bench.bus(&[]).start(&process, vec![RELAYED.to_owned()])?;
     for number in 0..BEFORE {
         let event = Measured::new(number as usize);
@@ -79,19 +79,19 @@ async fn drain(bench: &Bench<'_>, client: &Client, rows: u32) -> anyhow::Result<
 /// Messages a second, acknowledgements awaited batch by batch.
 async fn produce(producer: &FutureProducer, messages: &[Ready], count: u32) -> anyhow::Result<f64> {
     let begun = Instant::now();
-    let mut under_way = VecDeque::new();
+    let mut in_flight = VecDeque::new();
     let mut batch = Vec::new();
     for message in messages.iter().cycle().take(count.try_into()?) {
         batch.push(message.send(producer, RELAYED, None).await?);
         if batch.len() < usize::from(BATCH) {
             continue;
         }
-        under_way.push_back(std::mem::take(&mut batch));
-        if under_way.len() > UNDER_WAY {
-            acknowledged(under_way.pop_front().unwrap_or_default()).await?;
+        in_flight.push_back(std::mem::take(&mut batch));
+        if in_flight.len() > MAX_IN_FLIGHT {
+            acknowledged(in_flight.pop_front().unwrap_or_default()).await?;
         }
     }
-    for batch in under_way.into_iter().chain([batch]) {
+    for batch in in_flight.into_iter().chain([batch]) {
         acknowledged(batch).await?;
     }
     Ok(f64::from(count) / begun.elapsed().as_secs_f64())

@@ -11,8 +11,8 @@ use reqwest::{Client, Response};
 use tokio::task::JoinSet;
 
 /// Streams that are opened at once.
-const AT_ONCE: usize = 32;
-const PATIENCE: Duration = Duration::from_secs(30);
+const CONCURRENCY: usize = 32;
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What each message says before its number.
 const TEXT: &str = "\"Text\":\"message ";
@@ -42,7 +42,7 @@ impl Streams {
             }
         };
         let opening: Vec<_> = tokens.iter().map(open).collect();
-        let opened: Vec<Response> = stream::iter(opening).buffer_unordered(AT_ONCE).try_collect().await?;
+        let opened: Vec<Response> = stream::iter(opening).buffer_unordered(CONCURRENCY).try_collect().await?;
         let (mut readers, ended) = (JoinSet::new(), Arc::new(AtomicU64::new(0)));
         let count = opened.len();
         for answer in opened {
@@ -119,7 +119,7 @@ impl Delay {
 
     /// What all messages took, sorted, once each has come to so many.
     pub(super) async fn all(&self, readers: usize) -> anyhow::Result<Vec<f64>> {
-        let (all, deadline) = (self.sent.len() * readers, Instant::now() + PATIENCE);
+        let (all, deadline) = (self.sent.len() * readers, Instant::now() + DELIVERY_TIMEOUT);
         while self.took().len() < all {
             let there = self.took().len();
             ensure!(Instant::now() < deadline, "{there} of {all} messages came to a stream");

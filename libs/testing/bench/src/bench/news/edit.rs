@@ -49,7 +49,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
             step.note(format!("{connections} connections, round {round}: edits"));
             edited.push(edit(connections, None).await?.per_second);
             step.note(format!("{connections} connections, round {round}: the same writes alone"));
-            written.push(pgbench(bench.ground, "news", "edit", &writes, connections, seconds).await?);
+            written.push(pgbench(bench.environment, "news", "edit", &writes, connections, seconds).await?);
         }
         let ratio = Row::new(
             format!("{connections} connections: of the same writes alone"),

@@ -1,4 +1,4 @@
-//! What is done to the areas so that each of their alerts is told, and undone.
+//! What is done to the services so that each of their alerts is told, and undone.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use testkit::guid;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::scene::Scene;
+use super::environment::Environment;
 use devkit::postgres::Connection;
 
 /// How long a lock is held: longer than the half second that is promised, shorter than the two that people wait for a connection.
-const HELD: Duration = Duration::from_millis(1_200);
+const LOCK_TIME: Duration = Duration::from_millis(1_200);
 /// Longer than a relay's lease.
-const FROZEN: Duration = Duration::from_secs(5);
+const FREEZE_TIME: Duration = Duration::from_secs(5);
 
 /// By the name of its alert.
 #[derive(Clone, Copy, Debug)]
@@ -79,48 +79,50 @@ impl Fault {
         }
     }
 
-    pub(super) async fn provoke(self, scene: &mut Scene) -> anyhow::Result<()> {
-        scene.thing = guid();
-        let thing = scene.thing;
+    pub(super) async fn provoke(self, environment: &mut Environment) -> anyhow::Result<()> {
+        environment.subject = guid();
+        let subject = environment.subject;
         match self {
             Self::ErrorsBurnBudget => {
-                scene.ask()?;
-                scene.database(false).await
+                environment.start_requests()?;
+                environment.database(false).await
             }
             Self::SlownessBurnsBudget | Self::RequestsAreShed => {
-                scene.ask()?;
-                let locker = scene.connect("agent").await?;
-                scene.people.spawn(lock_again_and_again(locker));
+                environment.start_requests()?;
+                let locker = environment.connect("agent").await?;
+                environment.requests.spawn(lock_again_and_again(locker));
                 Ok(())
             }
-            Self::NothingRuns => scene.stop_processes(&["serve", "work"]).await,
-            Self::NobodyWorks => scene.stop_processes(&["work"]).await,
+            Self::NothingRuns => environment.stop_processes(&["serve", "work"]).await,
+            Self::NobodyWorks => environment.stop_processes(&["work"]).await,
             Self::EventsWait => {
-                scene.broker(false)?;
-                scene.execute("agent", &event(thing, 1)).await
+                environment.broker(false)?;
+                environment.execute("agent", &event(subject, 1)).await
             }
-            Self::EventsAreParked => scene.execute("agent", &event(thing, 2_000_000)).await,
-            Self::RelaysLoseTheirLease => scene.freeze_workers(FROZEN).await,
+            Self::EventsAreParked => environment.execute("agent", &event(subject, 2_000_000)).await,
+            Self::RelaysLoseTheirLease => environment.freeze_workers(FREEZE_TIME).await,
             Self::MessagesWait => {
-                let locker = scene.connect("agent").await?;
+                let locker = environment.connect("agent").await?;
                 locker.client.batch_execute("begin; lock table developer in access exclusive mode").await?;
-                scene.held = Some(locker);
-                developer(scene, thing).await;
+                environment.lock_connection = Some(locker);
+                developer(environment, subject).await;
                 Ok(())
             }
             Self::DatabaseRefusesAll => {
-                scene.execute("agent", "alter table developer rename to developer_away").await?;
+                environment.execute("agent", "alter table developer rename to developer_away").await?;
                 for _ in 0..12 {
-                    developer(scene, guid()).await;
+                    developer(environment, guid()).await;
                 }
                 Ok(())
             }
             Self::MessagesArePutAside => {
-                scene.tell("platform.chessboard.developer-upserted.v1", thing, &json!({"Id": 1})).await;
+                environment
+                    .publish("platform.chessboard.developer-upserted.v1", subject, &json!({"Id": 1}))
+                    .await;
                 Ok(())
             }
             Self::JobsFail => {
-                scene
+                environment
                     .execute(
                         "agent",
                         "alter table rate rename to rate_away; alter table deal rename to deal_away",
@@ -129,60 +131,62 @@ impl Fault {
             }
             Self::LedgerDoesNotAddUp => {
                 let change = format!(
-                    "insert into account (agent_user_id, currency, pending) values ('{thing}', 'RUB', 1)"
+                    "insert into account (agent_user_id, currency, pending) values ('{subject}', 'RUB', 1)"
                 );
-                scene.execute("agent", &change).await
+                environment.execute("agent", &change).await
             }
             Self::DealsAreHeld => {
-                let deal = deal(thing);
+                let deal = deal(subject);
                 let mut created = deal.clone();
                 created["CreatedAt"] = json!(AT);
                 created["RowVersion"] = json!(1);
-                scene.tell("platform.crm.deal-created.v1", thing, &created).await;
+                environment.publish("platform.crm.deal-created.v1", subject, &created).await;
                 let mut cancelled = deal;
                 cancelled["CancelledAt"] = json!(AT);
                 cancelled["RowVersion"] = json!(2);
-                scene.tell("platform.crm.deal-cancelled.v1", thing, &cancelled).await;
+                environment.publish("platform.crm.deal-cancelled.v1", subject, &cancelled).await;
                 Ok(())
             }
             Self::ProfilesWait => {
                 let profile = json!({
-                    "ExternalChessboardDeveloperId": thing, "CompanyId": guid(), "Version": 1, "Name": "Outside",
+                    "ExternalChessboardDeveloperId": subject, "CompanyId": guid(), "Version": 1, "Name": "Outside",
                     "LegalName": null, "LogoFileId": null, "FoundedYear": null,
                 });
-                scene.tell_outside("external.chessboard.developer-upserted.v1", thing, &profile).await;
+                environment
+                    .publish_external("external.chessboard.developer-upserted.v1", subject, &profile)
+                    .await;
                 Ok(())
             }
         }
     }
 
-    pub(super) async fn end(self, scene: &mut Scene) -> anyhow::Result<()> {
-        scene.people.shutdown().await;
-        drop(scene.held.take());
-        let thing = scene.thing;
+    pub(super) async fn end(self, environment: &mut Environment) -> anyhow::Result<()> {
+        environment.requests.shutdown().await;
+        drop(environment.lock_connection.take());
+        let subject = environment.subject;
         match self {
-            Self::ErrorsBurnBudget => scene.database(true).await,
+            Self::ErrorsBurnBudget => environment.database(true).await,
             Self::SlownessBurnsBudget
             | Self::RequestsAreShed
             | Self::RelaysLoseTheirLease
             | Self::MessagesWait => Ok(()),
-            Self::NothingRuns | Self::NobodyWorks => scene.start_processes().await,
-            Self::EventsWait => scene.broker(true),
+            Self::NothingRuns | Self::NobodyWorks => environment.start_processes().await,
+            Self::EventsWait => environment.broker(true),
             Self::EventsAreParked => {
-                let id = id(scene, "outbox_parked").await?;
-                scene.command("agent", &["parked", "discard", &id]).await
+                let id = id(environment, "outbox_parked").await?;
+                environment.command("agent", &["parked", "discard", &id]).await
             }
             Self::DatabaseRefusesAll => {
-                scene.execute("agent", "alter table developer_away rename to developer").await?;
+                environment.execute("agent", "alter table developer_away rename to developer").await?;
                 // The few that were put aside before.
-                scene.command("agent", &["dead-letters", "replay"]).await
+                environment.command("agent", &["dead-letters", "replay"]).await
             }
             Self::MessagesArePutAside => {
-                let id = id(scene, "dead_letter").await?;
-                scene.command("agent", &["dead-letters", "discard", &id]).await
+                let id = id(environment, "dead_letter").await?;
+                environment.command("agent", &["dead-letters", "discard", &id]).await
             }
             Self::JobsFail => {
-                scene
+                environment
                     .execute(
                         "agent",
                         "alter table rate_away rename to rate; alter table deal_away rename to deal",
@@ -190,29 +194,31 @@ impl Fault {
                     .await
             }
             Self::LedgerDoesNotAddUp => {
-                scene.execute("agent", &format!("delete from account where agent_user_id = '{thing}'")).await
+                environment
+                    .execute("agent", &format!("delete from account where agent_user_id = '{subject}'"))
+                    .await
             }
             Self::DealsAreHeld => {
-                let mut moved = deal(thing);
+                let mut moved = deal(subject);
                 moved["ChangedAt"] = json!(AT);
                 moved["RowVersion"] = json!(2);
                 moved["FromStatus"] = json!("Application");
                 moved["ToStatus"] = json!("Cancelled");
-                scene.tell("platform.crm.deal-stage-changed.v1", thing, &moved).await;
+                environment.publish("platform.crm.deal-stage-changed.v1", subject, &moved).await;
                 Ok(())
             }
             // The company comes.
             Self::ProfilesWait => {
-                let sql = scene.connect("chessboard").await?;
+                let sql = environment.connect("chessboard").await?;
                 let select =
                     "select company_id::text from external_profile where external_id = $1::text::uuid";
-                let row = sql.client.query_one(select, &[&thing.to_string()]).await?;
+                let row = sql.client.query_one(select, &[&subject.to_string()]).await?;
                 let company: Uuid = row.get::<_, &str>(0).parse()?;
-                let told = json!({
+                let event = json!({
                     "CompanyId": company, "Type": "Developer", "Status": "Active", "Name": "Outside",
                     "LegalName": "Outside", "Version": 1,
                 });
-                scene.tell("platform.identity.company-upserted.v1", company, &told).await;
+                environment.publish("platform.identity.company-upserted.v1", company, &event).await;
                 Ok(())
             }
         }
@@ -223,20 +229,20 @@ impl Fault {
 async fn lock_again_and_again(locker: Connection) {
     let lock = "begin; lock table accrual in access exclusive mode";
     while locker.client.batch_execute(lock).await.is_ok() {
-        sleep(HELD).await;
+        sleep(LOCK_TIME).await;
         if locker.client.batch_execute("rollback").await.is_err() {
             return;
         }
-        sleep(HELD / 4).await;
+        sleep(LOCK_TIME / 4).await;
     }
 }
 
 const AT: &str = "2026-05-01T10:00:00Z";
 
 /// Has chessboard tell of a developer.
-async fn developer(scene: &mut Scene, id: Uuid) {
+async fn developer(environment: &mut Environment, id: Uuid) {
     let told = json!({"Id": id, "Name": "Developer", "Version": 1});
-    scene.tell("platform.chessboard.developer-upserted.v1", id, &told).await;
+    environment.publish("platform.chessboard.developer-upserted.v1", id, &event).await;
 }
 
 /// What agent reads of a deal, whichever topic tells of it.
@@ -256,7 +262,7 @@ fn event(key: Uuid, bytes: u32) -> String {
 }
 
 /// The id of the row that stands in a table.
-async fn id(scene: &Scene, table: &str) -> anyhow::Result<String> {
-    let sql = scene.connect("agent").await?;
+async fn id(environment: &Environment, table: &str) -> anyhow::Result<String> {
+    let sql = environment.connect("agent").await?;
     Ok(sql.client.query_one(&format!("select id::text from {table} order by id limit 1"), &[]).await?.get(0))
 }

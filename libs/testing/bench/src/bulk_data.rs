@@ -27,7 +27,7 @@ const BATCH: u64 = 10_000;
 /// stays. Half of the names have `group` in them, one in ten thousand has `zephyr`. Meanwhile identity waits, and
 /// answers 503; whoever stops it leaves everything as it was.
 #[derive(Args)]
-pub(crate) struct Seed {
+pub(crate) struct BulkData {
     /// Companies, at least
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     tenants: u64,
@@ -60,17 +60,17 @@ pub(crate) struct Seed {
     accruals: Option<u64>,
 }
 
-impl Seed {
+impl BulkData {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let stack = Stack::running()?;
-        let area = match (self.projects, self.deals, self.chats, self.accruals) {
+        let service = match (self.projects, self.deals, self.chats, self.accruals) {
             (Some(_), ..) => "chessboard",
             (_, Some(_), ..) => "crm",
             (_, _, Some(_), _) => "messenger",
             (.., Some(_)) => "agent",
             _ => "identity",
         };
-        let url = format!("{}?options=-csearch_path%3D{area}", stack.database_url);
+        let url = format!("{}?options=-csearch_path%3D{service}", stack.database_url);
         let server = postgres::connect(&url).await?;
         let step = Step::start("seed");
         if let Some(projects) = self.projects {
@@ -208,9 +208,9 @@ mod tests {
     use devkit::Settings;
     use devkit::postgres;
     use devkit::progress::Step;
-    use devstack::areas;
+    use devstack::services;
 
-    async fn server_of(area: &str) -> postgres::Connection {
+    async fn server_of(service: &str) -> postgres::Connection {
         let url = testkit::database::create().await.unwrap();
         let settings = Settings::from([
             ("DATABASE_URL", url.clone()),
@@ -220,18 +220,18 @@ mod tests {
             ("SELECTIONS_URL", "http://selections".to_owned()),
             ("CLIENT_SECRET", "secret".to_owned()),
         ]);
-        (areas::find(area).unwrap().migrate)(settings).await.unwrap();
-        postgres::connect(&format!("{url}?options=-csearch_path%3D{area}")).await.unwrap()
+        (services::find(service).unwrap().migrate)(settings).await.unwrap();
+        postgres::connect(&format!("{url}?options=-csearch_path%3D{service}")).await.unwrap()
     }
 
-    /// Of the area's tables, as they are made.
-    async fn indexes(server: &postgres::Connection, area: &str) -> Vec<String> {
+    /// Of the service's tables, as they are made.
+    async fn indexes(server: &postgres::Connection, service: &str) -> Vec<String> {
         let select = "select array_agg(indexdef order by indexdef) from pg_indexes where schemaname = $1";
-        server.client.query_one(select, &[&area]).await.unwrap().get(0)
+        server.client.query_one(select, &[&service]).await.unwrap().get(0)
     }
 
     #[tokio::test]
-    async fn a_catalog_grows_to_what_is_asked_for() {
+    async fn catalog_grows_to_the_requested_size() {
         let server = server_of("chessboard").await;
         let before = indexes(&server, "chessboard").await;
         for (projects, objects) in [(3, 120), (12, 960)] {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn deals_grow_to_what_is_asked_for() {
+    async fn deals_grow_to_the_requested_number() {
         let server = server_of("crm").await;
         let before = indexes(&server, "crm").await;
         for (count, developers) in [(300, 1), (100_200, 2)] {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn chats_grow_to_what_is_asked_for() {
+    async fn chats_grow_to_the_requested_number() {
         let server = server_of("messenger").await;
         let before = indexes(&server, "messenger").await;
         for (count, messages, longest) in [(3, 10, 100), (2_100, 20, 150)] {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn accruals_grow_to_what_is_asked_for() {
+    async fn accruals_grow_to_the_requested_number() {
         let server = server_of("agent").await;
         let before = indexes(&server, "agent").await;
         for (count, agents) in [(300, 4), (2_050, 22)] {
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_missing_is_added_and_the_indexes_are_as_they_were() {
+    async fn fill_adds_missing_rows_and_restores_indexes() {
         let server = server_of("identity").await;
         let before = indexes(&server, "identity").await;
         for tenants in [30, 70] {

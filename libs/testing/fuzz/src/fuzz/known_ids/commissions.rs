@@ -7,7 +7,7 @@ use time::Duration;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-use super::{ask, ask_until, ask_until_known, text, write_down};
+use super::{ask, ask_until, ask_until_known, save, text};
 use devkit::actors::{IGOR, MARIA, OLGA};
 use devkit::http;
 use devkit::identity::Identity;
@@ -29,7 +29,7 @@ struct People {
 }
 
 /// What igor has earned, payouts that nobody has sent, the runs that have made them, and what he asks for.
-pub(super) async fn plant(stack: &Stack) -> anyhow::Result<()> {
+pub(super) async fn create(stack: &Stack) -> anyhow::Result<()> {
     let identity = Identity::of(stack)?;
     let people = People {
         client: http::client()?,
@@ -53,15 +53,10 @@ pub(super) async fn plant(stack: &Stack) -> anyhow::Result<()> {
     let accruals = ask_until(accruals, |page| items(page).len() >= SALES).await?;
     let mut requests = Vec::new();
     for accrual in items(&accruals).iter().step_by(2) {
-        requests.push(people.ask_for_more(accrual).await?);
+        requests.push(people.request_adjustment(accrual).await?);
     }
     let payouts = ask(people.own("payouts?PageSize=100")).await?;
-    write_down([
-        ("accruals", ids(&accruals)?),
-        ("payouts", ids(&payouts)?),
-        ("runs", runs),
-        ("requests", requests),
-    ])
+    save([("accruals", ids(&accruals)?), ("payouts", ids(&payouts)?), ("runs", runs), ("requests", requests)])
 }
 
 impl People {
@@ -154,7 +149,7 @@ impl People {
     }
 
     /// Answers the id of igor's request for a little more of an accrual.
-    async fn ask_for_more(&self, accrual: &Value) -> anyhow::Result<String> {
+    async fn request_adjustment(&self, accrual: &Value) -> anyhow::Result<String> {
         let amount = accrual["Amount"]["AmountMinor"].as_i64().context("no amount")?;
         let body = json!({
             "Reason": "Other",

@@ -21,29 +21,29 @@ use devkit::stack::Stack;
 
 const TOPIC: &str = "platform.chessboard.property-object-upserted.v1";
 /// The consumer group that fills the replica of selections.
-const READER: &str = "selections.chessboard";
+const READER_GROUP: &str = "selections.chessboard";
 /// How long the platform may take to show what was planted.
-const PATIENCE: Duration = Duration::from_secs(15);
+const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a consumer may take to read: after a stack that was killed, a real Kafka first waits out the
 /// session of the one that is gone (45 s).
-const PATIENCE_OF_READER: Duration = Duration::from_mins(1);
+const READER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Plants what is missing and waits until it can be seen; answers what there is.
-pub async fn plant(stack: &Stack, step: &Step) -> anyhow::Result<String> {
+pub async fn create(stack: &Stack, step: &Step) -> anyhow::Result<String> {
     step.note("founding companies");
-    people::plant(stack).await?;
+    people::create(stack).await?;
     step.note("building a house");
-    if building::plant(stack).await? {
+    if building::create(stack).await? {
         step.note("waiting until selections has read of it");
         wait_until_read(&stack.brokers).await?;
     }
     step.note("creating a selection");
     let flats = Flats::of(stack).await?;
-    let code = plant_selection(stack, &flats).await?;
+    let code = create_selection(stack, &flats).await?;
     let page = format!("{}/api/v1/selections/{code}", stack.base_url);
     wait_until_shown(&page).await?;
     step.note("selling flats");
-    deals::plant(stack, &flats).await.context("deals")?;
+    deals::create(stack, &flats).await.context("deals")?;
     Ok(format!(
         "four companies with their people; a building of {} flats; deals in each status; anna's selection: {page}",
         building::FLATS
@@ -53,34 +53,34 @@ pub async fn plant(stack: &Stack, step: &Step) -> anyhow::Result<String> {
 /// Waits until the replica of selections is filled: until each flat was told of, and its group has committed all that there is.
 async fn wait_until_read(brokers: &str) -> anyhow::Result<()> {
     let group: BaseConsumer =
-        ClientConfig::new().set("bootstrap.servers", brokers).set("group.id", READER).create()?;
-    let deadline = tokio::time::Instant::now() + PATIENCE_OF_READER;
+        ClientConfig::new().set("bootstrap.servers", brokers).set("group.id", READER_GROUP).create()?;
+    let deadline = tokio::time::Instant::now() + READER_TIMEOUT;
     while !tokio::task::block_in_place(|| is_read(&group))? {
-        ensure!(tokio::time::Instant::now() < deadline, "{READER} does not read {TOPIC}");
+        ensure!(tokio::time::Instant::now() < deadline, "{READER_GROUP} does not read {TOPIC}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())
 }
 
 fn is_read(group: &BaseConsumer) -> anyhow::Result<bool> {
-    let metadata = group.fetch_metadata(Some(TOPIC), PATIENCE)?;
+    let metadata = group.fetch_metadata(Some(TOPIC), VISIBILITY_TIMEOUT)?;
     let mut partitions = TopicPartitionList::new();
     for partition in metadata.topics().iter().flat_map(MetadataTopic::partitions) {
         partitions.add_partition(TOPIC, partition.id());
     }
-    let mut told = 0;
-    for partition in group.committed_offsets(partitions, PATIENCE)?.elements() {
-        let (first, end) = group.fetch_watermarks(TOPIC, partition.partition(), PATIENCE)?;
-        told += end;
+    let mut published = 0;
+    for partition in group.committed_offsets(partitions, VISIBILITY_TIMEOUT)?.elements() {
+        let (first, end) = group.fetch_watermarks(TOPIC, partition.partition(), VISIBILITY_TIMEOUT)?;
+        published += end;
         if partition.offset().to_raw().unwrap_or(first).max(first) < end {
             return Ok(false);
         }
     }
-    Ok(told >= i64::from(building::FLATS))
+    Ok(published >= i64::from(building::FLATS))
 }
 
 /// Anna's first selection, made once; answers its code.
-async fn plant_selection(stack: &Stack, flats: &Flats) -> anyhow::Result<String> {
+async fn create_selection(stack: &Stack, flats: &Flats) -> anyhow::Result<String> {
     let (client, url) = (http::client()?, format!("{}/api/v1/selections", stack.base_url));
     let token = Identity::of(stack)?.token(&ANNA).await?;
     let own: Value = client
@@ -104,7 +104,7 @@ async fn plant_selection(stack: &Stack, flats: &Flats) -> anyhow::Result<String>
 
 async fn wait_until_shown(page: &str) -> anyhow::Result<()> {
     let client = http::client()?;
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + VISIBILITY_TIMEOUT;
     loop {
         let status = client.get(page).send().await?.status();
         if status.is_success() {

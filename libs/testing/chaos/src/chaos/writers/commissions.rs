@@ -44,7 +44,7 @@ impl Writer {
                 }
                 tokio::join!(
                     seller.bring(user, flat),
-                    own.ask_for_more(),
+                    own.request_adjustments(),
                     platform.rate_what_is_unrated(),
                     platform.decide(user),
                     platform.pay(user),
@@ -97,7 +97,7 @@ impl Writer {
     }
 
     /// Asks for up to twice as much of some sales.
-    async fn ask_for_more(&self) -> Option<()> {
+    async fn request_adjustments(&self) -> Option<()> {
         let newest = format!("{MY_ACCRUALS}?Kind=Base&Status=Pending,Approved&PageSize=5");
         let page = self.send(Method::GET, &newest, Value::Null).await?;
         for accrual in page["Items"].as_array()? {

@@ -21,7 +21,7 @@ pub(super) const FIGURES: &[Count] = &[
 ];
 
 /// What there must be none of a while after everything has arrived: jobs see to it.
-pub(super) const IN_TIME: &[Count] = &[
+pub(super) const EVENTUAL_RULES: &[Count] = &[
     ("runs that were not worked off", "select count(*) from agent.payout_run where status <> 'Completed'"),
     ("deals that are held for ever", "select count(*) from agent.deal where held_since is not null"),
     (

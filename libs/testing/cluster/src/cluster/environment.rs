@@ -1,4 +1,4 @@
-//! What the areas stand on in the cluster: a PostgreSQL, a Kafka and an issuer of this machine, where pods find them.
+//! What the services stand on in the cluster: a PostgreSQL, a Kafka and an issuer of this machine, where pods find them.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -11,25 +11,25 @@ use devkit::kafka;
 use devkit::postgres::{self, Cluster};
 use devkit::progress::Step;
 use devkit::stack;
-use devstack::areas::Area;
+use devstack::services::ServiceEntry;
 
 /// As many as production has: each message is on three, acknowledged by two.
 pub(super) const NODES: u16 = 3;
 /// Under which name the broker keeps its data.
 const DATA: &str = "cluster";
 
-pub(super) struct Ground {
+pub(super) struct Environment {
     pub(super) address: IpAddr,
     pub(super) issuer: RunningIssuer,
     pub(super) database: Cluster,
     pub(super) broker: Option<Kafka>,
-    /// Of the role of each area, which owns its schema and sees no other.
+    /// Of the role of each service, which owns its schema and sees no other.
     passwords: BTreeMap<&'static str, String>,
 }
 
-impl Ground {
-    /// All that need not be stopped; [`Ground::start`] starts the rest.
-    pub(super) async fn prepare(node: IpAddr, areas: &[Area]) -> anyhow::Result<Self> {
+impl Environment {
+    /// All that need not be stopped; [`Environment::start`] starts the rest.
+    pub(super) async fn prepare(node: IpAddr, services: &[ServiceEntry]) -> anyhow::Result<Self> {
         let address = as_seen_from(node)?;
         let listener = TcpListener::bind((address, 0))?;
         let url = format!("http://{}", listener.local_addr()?);
@@ -37,7 +37,7 @@ impl Ground {
         let issuer = Issuer::load_or_create(&stack::dev("issuer.key")?, url)?.serve(listener)?;
         let mut database = Cluster::prepare(Cluster::PODS, true, &Step::start("database")).await?;
         database.listen_at(address);
-        let passwords = areas.iter().map(|area| (area.name, devkit::random_hex())).collect();
+        let passwords = services.iter().map(|service| (service.name, devkit::random_hex())).collect();
         Ok(Self { address, issuer, database, broker: None, passwords })
     }
 
@@ -45,11 +45,11 @@ impl Ground {
         let step = Step::start("database");
         self.database.start(&step).await?;
         let server = postgres::connect(&self.database.url()).await?;
-        for (area, password) in &self.passwords {
+        for (service, password) in &self.passwords {
             let role = format!(
-                "create role {area} login password '{password}'; grant create on database platform to {area}"
+                "create role {service} login password '{password}'; grant create on database platform to {service}"
             );
-            server.client.batch_execute(&role).await.context(*area)?;
+            server.client.batch_execute(&role).await.context(*service)?;
         }
         step.done(self.database.describe());
         let step = Step::start("broker");
@@ -63,10 +63,10 @@ impl Ground {
         self.broker.as_ref().map(Kafka::bootstrap_servers).unwrap_or_default()
     }
 
-    /// Where an area finds its schema from a pod.
-    pub(super) fn database_url(&self, area: &str) -> anyhow::Result<String> {
-        let password = self.passwords.get(area).with_context(|| format!("{area} has no role"))?;
-        Ok(self.database.url_at(self.address, area, password))
+    /// Where a service finds its schema from a pod.
+    pub(super) fn database_url(&self, service: &str) -> anyhow::Result<String> {
+        let password = self.passwords.get(service).with_context(|| format!("{service} has no role"))?;
+        Ok(self.database.url_at(self.address, service, password))
     }
 
     /// The ports that pods have to reach, as network policies name them.
@@ -107,7 +107,7 @@ mod tests {
     use super::as_seen_from;
 
     #[test]
-    fn a_machine_that_is_its_own_node_is_seen_where_the_node_is() {
+    fn loopback_node_sees_the_loopback_address() {
         let loopback = std::net::IpAddr::from([127, 0, 0, 1]);
         assert_eq!(as_seen_from(loopback).unwrap(), loopback);
     }

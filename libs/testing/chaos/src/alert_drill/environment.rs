@@ -1,4 +1,4 @@
-//! What is watched: two areas as processes, their database, their broker, and people who ask.
+//! What is watched: two services as processes, their database, their broker, and people who ask.
 
 use std::time::Duration;
 
@@ -19,33 +19,33 @@ use devkit::children::Child;
 use devkit::http;
 use devkit::postgres::{self, Cluster, Connection};
 use devkit::progress::Step;
-use devstack::areas::{self, Area};
 use devstack::processes;
+use devstack::services::{self, ServiceEntry};
 
-/// Of an area: one serves, and of those that work one relays.
+/// Of a service: one serves, and of those that work one relays.
 const ROLES: [&str; 3] = ["serve", "work", "work"];
 /// What an agent asks for, of the table `accrual`, on a connection of the pool.
 const PATH: &str = "/api/v1/my/commission-accruals";
 /// More than may wait for four connections.
-const ASKERS: usize = 120;
+const CONCURRENT_REQUESTS: usize = 120;
 
-pub(super) struct Scene {
-    areas: Vec<Area>,
-    issuer: RunningIssuer,
+pub(super) struct Environment {
+    services: Vec<ServiceEntry>,
+    issuer: Served,
     cluster: Cluster,
     broker: EmbeddedBroker,
     bus: &'static Bus,
     processes: Vec<Process>,
     /// What a fault holds, for as long as it lasts.
-    pub(super) held: Option<Connection>,
-    pub(super) people: JoinSet<()>,
+    pub(super) lock_connection: Option<Connection>,
+    pub(super) requests: JoinSet<()>,
     /// The thing that the present fault is about.
-    pub(super) thing: Uuid,
+    pub(super) subject: Uuid,
     sequence: i64,
 }
 
 struct Process {
-    area: &'static str,
+    service: &'static str,
     role: &'static str,
     settings: Settings,
     child: Option<Child>,
@@ -53,9 +53,10 @@ struct Process {
 
 impl Process {
     fn start(&mut self, number: usize) -> anyhow::Result<()> {
-        let mut command = Command::new(processes::folder()?.join(self.area));
+        let mut command = Command::new(processes::folder()?.join(self.service));
         command.arg(self.role).envs(&self.settings);
-        self.child = Some(Child::spawn(format!("watch-{}-{}-{number}", self.area, self.role), &mut command)?);
+        self.child =
+            Some(Child::spawn(format!("watch-{}-{}-{number}", self.service, self.role), &mut command)?);
         Ok(())
     }
 
@@ -64,16 +65,27 @@ impl Process {
     }
 }
 
-impl Scene {
+impl Environment {
     /// All but what has to be stopped.
-    pub(super) async fn prepare(areas: Vec<Area>) -> anyhow::Result<Self> {
-        let topics = areas::topics(&areas);
-        let broker = EmbeddedBroker::start(&topics)?;
+    pub(super) async fn prepare(services: Vec<ServiceEntry>) -> anyhow::Result<Self> {
+        let topics = services::topics(&services);
+        let broker = Embedded::start(&topics)?;
         let bus = Box::leak(Box::new(Bus::connect(&broker.bootstrap_servers()?, &topics)?));
-        let cluster = Cluster::prepare(Cluster::WATCH, true, &Step::start("database")).await?;
-        let (issuer, people) = (Issuer::start()?, JoinSet::new());
-        let (processes, held, thing) = (Vec::new(), None, Uuid::nil());
-        Ok(Self { areas, issuer, cluster, broker, bus, processes, held, people, thing, sequence: 0 })
+        let cluster = Cluster::prepare(Cluster::ALERT_DRILL, true, &Step::start("database")).await?;
+        let (issuer, requests) = (Issuer::start()?, JoinSet::new());
+        let (processes, lock_connection, subject) = (Vec::new(), None, Uuid::nil());
+        Ok(Self {
+            services,
+            issuer,
+            cluster,
+            broker,
+            bus,
+            processes,
+            lock_connection,
+            requests,
+            subject,
+            sequence: 0,
+        })
     }
 
     pub(super) async fn start(&mut self) -> anyhow::Result<()> {
@@ -81,8 +93,8 @@ impl Scene {
         self.cluster.start(&step).await?;
         step.done(self.cluster.describe());
         let step = Step::start("services");
-        for area in self.areas.clone() {
-            let settings = area.settings(&Settings::from([
+        for service in self.services.clone() {
+            let settings = service.settings(&Settings::from([
                 ("DATABASE_URL", self.cluster.url()),
                 ("DATABASE_POOL_SIZE", "4".to_owned()),
                 ("KAFKA_BROKERS", self.broker.bootstrap_servers()?),
@@ -92,13 +104,13 @@ impl Scene {
                 ("AGENT_LEDGER_AUDIT_SECONDS", "1".to_owned()),
                 ("AGENT_UNRATED_POLL_SECONDS", "1".to_owned()),
             ]));
-            (area.migrate)(settings.clone()).await?;
+            (service.migrate)(settings.clone()).await?;
             for role in ROLES {
                 let mut settings = settings.clone();
                 for variable in ["PUBLIC_LISTEN", "INTERNAL_LISTEN", "ADMIN_LISTEN"] {
                     settings.insert(variable, format!("127.0.0.1:{}", ports::free()?));
                 }
-                self.processes.push(Process { area: area.name, role, settings, child: None });
+                self.processes.push(Process { service: service.name, role, settings, child: None });
             }
         }
         self.start_processes().await?;
@@ -108,7 +120,7 @@ impl Scene {
 
     /// Where Prometheus finds each process.
     pub(super) fn targets(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
-        self.processes.iter().map(|process| Ok((process.area, process.admin()?))).collect()
+        self.processes.iter().map(|process| Ok((process.service, process.admin()?))).collect()
     }
 
     /// Starts those that do not run.
@@ -125,7 +137,7 @@ impl Scene {
 
     /// Stops the processes of agent in a role, or in both.
     pub(super) async fn stop_processes(&mut self, roles: &[&str]) -> anyhow::Result<()> {
-        let is_meant = |process: &&mut Process| process.area == "agent" && roles.contains(&process.role);
+        let is_meant = |process: &&mut Process| process.service == "agent" && roles.contains(&process.role);
         for process in self.processes.iter_mut().filter(is_meant) {
             if let Some(mut child) = process.child.take() {
                 child.stop().await?;
@@ -137,7 +149,7 @@ impl Scene {
     /// Freezes each of agent's workers for a while, one after the other: whichever relays loses its lease.
     pub(super) async fn freeze_workers(&self, duration: Duration) -> anyhow::Result<()> {
         let workers =
-            self.processes.iter().filter(|process| process.area == "agent" && process.role == "work");
+            self.processes.iter().filter(|process| process.service == "agent" && process.role == "work");
         for child in workers.filter_map(|process| process.child.as_ref()) {
             child.signal(Signal::SIGSTOP)?;
             sleep(duration).await;
@@ -147,17 +159,17 @@ impl Scene {
     }
 
     /// A hundred people who ask at once, each again and again, for as long as the fault lasts.
-    pub(super) fn ask(&mut self) -> anyhow::Result<()> {
+    pub(super) fn start_requests(&mut self) -> anyhow::Result<()> {
         let serving =
-            self.processes.iter().find(|process| process.area == "agent" && process.role == "serve");
+            self.processes.iter().find(|process| process.service == "agent" && process.role == "serve");
         let listens =
             serving.and_then(|process| process.settings.get("PUBLIC_LISTEN")).context("nobody serves")?;
         let url = format!("http://{listens}{PATH}");
         let claims = Claims::user(Uuid::from_u128(rand::random())).permission("agent.cabinet.use");
         let (token, client) = (self.issuer.token(&claims)?, http::client()?);
-        for _ in 0..ASKERS {
+        for _ in 0..CONCURRENT_REQUESTS {
             let (url, token, client) = (url.clone(), token.clone(), client.clone());
-            self.people.spawn(async move {
+            self.requests.spawn(async move {
                 loop {
                     // That it fails is what the fault is about.
                     let _ = client.get(&url).bearer_auth(&token).send().await;
@@ -168,20 +180,20 @@ impl Scene {
         Ok(())
     }
 
-    /// A connection of one's own to the schema of an area.
-    pub(super) async fn connect(&self, area: &str) -> anyhow::Result<Connection> {
-        postgres::connect(&format!("{}?options=-csearch_path%3D{area}", self.cluster.url())).await
+    /// A connection of one's own to the schema of a service.
+    pub(super) async fn connect(&self, service: &str) -> anyhow::Result<Connection> {
+        postgres::connect(&format!("{}?options=-csearch_path%3D{service}", self.cluster.url())).await
     }
 
-    pub(super) async fn execute(&self, area: &str, sql: &str) -> anyhow::Result<()> {
-        Ok(self.connect(area).await?.client.batch_execute(sql).await?)
+    pub(super) async fn execute(&self, service: &str, sql: &str) -> anyhow::Result<()> {
+        Ok(self.connect(service).await?.client.batch_execute(sql).await?)
     }
 
-    /// Runs a command of an area's operators.
-    pub(super) async fn command(&self, area: &str, arguments: &[&str]) -> anyhow::Result<()> {
-        let process = self.processes.iter().find(|process| process.area == area);
-        let process = process.context("there is no such area")?;
-        let mut command = Command::new(processes::folder()?.join(area));
+    /// Runs a command of a service's operators.
+    pub(super) async fn command(&self, service: &str, arguments: &[&str]) -> anyhow::Result<()> {
+        let process = self.processes.iter().find(|process| process.service == service);
+        let process = process.context("there is no such service")?;
+        let mut command = Command::new(processes::folder()?.join(service));
         Child::run("watch-command", command.args(arguments).envs(&process.settings)).await
     }
 
@@ -199,13 +211,13 @@ impl Scene {
     }
 
     /// Publishes an event as another service would.
-    pub(super) async fn tell(&mut self, topic: &str, key: Uuid, payload: &Value) {
+    pub(super) async fn publish(&mut self, topic: &str, key: Uuid, payload: &Value) {
         self.sequence += 1;
         self.bus.publish(topic, key, self.sequence, payload).await;
     }
 
     /// Publishes as somebody outside the platform would.
-    pub(super) async fn tell_outside(&self, topic: &str, key: Uuid, payload: &Value) {
+    pub(super) async fn publish_external(&self, topic: &str, key: Uuid, payload: &Value) {
         let headers =
             [("ce_id", Uuid::from_u128(rand::random()).to_string()), ("ce_source", "/outside".to_owned())];
         let (key, payload) = (key.to_string(), payload.to_string());
@@ -213,8 +225,8 @@ impl Scene {
     }
 
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
-        self.people.shutdown().await;
-        drop(self.held.take());
+        self.requests.shutdown().await;
+        drop(self.lock_connection.take());
         for child in self.processes.iter_mut().filter_map(|process| process.child.as_mut()) {
             child.signal(Signal::SIGCONT)?;
             child.stop().await?;

@@ -6,23 +6,23 @@ use anyhow::{Context, ensure};
 use tokio::time::Instant;
 
 use super::deployment::Deployment;
-use super::ground::{Ground, NODES};
+use super::environment::{Environment, NODES};
 use super::kube::{Kube, Pod};
 use devkit::children;
-use devstack::areas::Area;
+use devstack::services::ServiceEntry;
 
 /// The charts' two.
 pub(super) const ROLES: [&str; 2] = ["serve", "work"];
 /// For so long nothing happens, before and between.
-const CALM: Duration = Duration::from_secs(5);
+const SETTLE_TIME: Duration = Duration::from_secs(5);
 /// For so long it may take until a disruption budget knows that all are back.
-const PATIENCE: Duration = Duration::from_secs(30);
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// For so long a node of the broker is away.
-const AWAY: Duration = Duration::from_secs(3);
+const NODE_DOWNTIME: Duration = Duration::from_secs(3);
 
 /// Something that happens, in the order of the table.
 #[derive(Clone, Copy)]
-pub(super) enum Trouble {
+pub(super) enum Fault {
     Nothing,
     Upgrade(&'static str),
     RollBack(&'static str),
@@ -34,14 +34,16 @@ pub(super) enum Trouble {
     Database,
 }
 
-impl Trouble {
+impl Fault {
     /// All of them.
-    pub(super) fn all(areas: &[Area], before: &[&'static str]) -> Vec<Self> {
+    pub(super) fn all(services: &[ServiceEntry], before: &[&'static str]) -> Vec<Self> {
         let mut all = vec![Self::Nothing];
         all.extend(
-            before.iter().flat_map(|area| [Self::Upgrade(area), Self::RollBack(area), Self::Upgrade(area)]),
+            before.iter().flat_map(|service| {
+                [Self::Upgrade(service), Self::RollBack(service), Self::Upgrade(service)]
+            }),
         );
-        all.extend(areas.iter().map(|area| Self::Roll(area.name)));
+        all.extend(services.iter().map(|service| Self::Roll(service.name)));
         all.extend([Self::Delete, Self::Evict, Self::Kill, Self::Broker, Self::Database]);
         all
     }
@@ -49,12 +51,12 @@ impl Trouble {
     pub(super) fn name(self) -> String {
         match self {
             Self::Nothing => "nothing".to_owned(),
-            Self::Upgrade(area) => format!("{area} is upgraded from the release before"),
-            Self::RollBack(area) => format!("{area} is rolled back to it"),
-            Self::Roll(area) => format!("{area} is rolled"),
-            Self::Delete => "a pod of each role of each area is deleted".to_owned(),
-            Self::Evict => "a pod of each role of each area is evicted".to_owned(),
-            Self::Kill => "a process of each role of each area is killed with -9".to_owned(),
+            Self::Upgrade(service) => format!("{service} is upgraded from the release before"),
+            Self::RollBack(service) => format!("{service} is rolled back to it"),
+            Self::Roll(service) => format!("{service} is rolled"),
+            Self::Delete => "a pod of each role of each service is deleted".to_owned(),
+            Self::Evict => "a pod of each role of each service is evicted".to_owned(),
+            Self::Kill => "a process of each role of each service is killed with -9".to_owned(),
             Self::Broker => "each node of the broker is killed, one after the other".to_owned(),
             Self::Database => "the database crashes".to_owned(),
         }
@@ -66,55 +68,55 @@ impl Trouble {
     }
 
     /// Brings it about, and waits until all is well again; answers how many containers have ended by themselves.
-    pub(super) async fn befall(
+    pub(super) async fn inject(
         self,
         deployment: &Deployment<'_>,
-        ground: &mut Ground,
+        environment: &mut Environment,
     ) -> anyhow::Result<usize> {
-        let Deployment { kube, areas, .. } = deployment;
+        let Deployment { kube, services, .. } = deployment;
         match self {
             Self::Nothing => {}
-            Self::Upgrade(area) => deployment.upgrade(area).await?,
-            Self::RollBack(area) => deployment.roll_back(area).await?,
-            Self::Roll(area) => {
-                let [serve, work] = ROLES.map(|role| format!("deployment/{area}-{role}"));
+            Self::Upgrade(service) => deployment.upgrade(service).await?,
+            Self::RollBack(service) => deployment.roll_back(service).await?,
+            Self::Roll(service) => {
+                let [serve, work] = ROLES.map(|role| format!("deployment/{service}-{role}"));
                 kube.run(&["rollout", "restart", &serve, &work]).await?;
             }
             Self::Broker => {
-                let broker = ground.broker.as_mut().context("there is no broker")?;
+                let broker = environment.broker.as_mut().context("there is no broker")?;
                 for node in 0..usize::from(NODES) {
                     broker.kill(node).await?;
-                    tokio::time::sleep(AWAY).await;
+                    tokio::time::sleep(NODE_DOWNTIME).await;
                     broker.restart(node)?;
                     broker.healthy().await?;
                 }
             }
-            Self::Database => ground.crash_database().await?,
+            Self::Database => environment.crash_database().await?,
             Self::Delete | Self::Evict | Self::Kill => {
-                for area in *areas {
+                for service in *services {
                     for role in ROLES {
-                        let pods = kube.pods(area.name, role).await?;
-                        self.befall_pod(kube, &pods)
+                        let pods = kube.pods(service.name, role).await?;
+                        self.inject_into_pod(kube, &pods)
                             .await
-                            .with_context(|| format!("{} {role}", area.name))?;
+                            .with_context(|| format!("{} {role}", service.name))?;
                     }
                 }
             }
         }
         // Until the cluster knows of it.
-        tokio::time::sleep(CALM).await;
+        tokio::time::sleep(SETTLE_TIME).await;
         kube.settled().await?;
         // Endpoints follow readiness, and who uses them follows endpoints.
-        tokio::time::sleep(CALM).await;
+        tokio::time::sleep(SETTLE_TIME).await;
         kube.settled().await
     }
 
-    async fn befall_pod(self, kube: &Kube, pods: &[Pod]) -> anyhow::Result<()> {
+    async fn inject_into_pod(self, kube: &Kube, pods: &[Pod]) -> anyhow::Result<()> {
         let [first, second, ..] = pods else { anyhow::bail!("there are no two pods") };
         match self {
             Self::Delete => kube.run(&["delete", "pod", &first.name, "--wait=false"]).await.map(drop),
             Self::Evict => {
-                let deadline = Instant::now() + PATIENCE;
+                let deadline = Instant::now() + EVICTION_TIMEOUT;
                 while !kube.evict(first).await? {
                     ensure!(Instant::now() < deadline, "the disruption budget lets none be evicted");
                     tokio::time::sleep(Duration::from_millis(500)).await;

@@ -10,7 +10,7 @@ use testkit::ports;
 use tokio::process::Command;
 use tokio::time::Instant;
 
-use super::{AREAS, until};
+use super::{SERVICES, until};
 use devkit::children::Child;
 use devkit::files;
 use devkit::progress::Step;
@@ -26,7 +26,7 @@ pub(super) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes `targets`, as an operator would have it do for the charts' `PodMonitor`s: an area and an address each.
+    /// Starts one that scrapes `targets`, as an operator would have it do for the charts' `PodMonitor`s: a service and an address each.
     pub(super) async fn start(targets: &[(&str, String)], haste: u32) -> anyhow::Result<Self> {
         let step = Step::start("prometheus");
         let folder = stack::dev("watch")?;
@@ -41,14 +41,17 @@ impl Prometheus {
         let mut config = format!(
             "global: {{scrape_interval: {INTERVAL}, scrape_timeout: {INTERVAL}, evaluation_interval: {INTERVAL}}}\nrule_files: [rules-*.yaml]\nscrape_configs:\n"
         );
-        for area in AREAS {
-            std::fs::write(folder.join(format!("rules-{area}.yaml")), rules(&charts, area, haste).await?)?;
+        for service in SERVICES {
+            std::fs::write(
+                folder.join(format!("rules-{service}.yaml")),
+                rules(&charts, service, haste).await?,
+            )?;
             let addresses =
-                targets.iter().filter(|(of, _)| *of == area).map(|(_, address)| format!("{address:?}"));
+                targets.iter().filter(|(of, _)| *of == service).map(|(_, address)| format!("{address:?}"));
             let addresses: Vec<_> = addresses.collect();
             writeln!(
                 config,
-                "  - {{job_name: platform/{area}, static_configs: [{{targets: [{}]}}]}}",
+                "  - {{job_name: platform/{service}, static_configs: [{{targets: [{}]}}]}}",
                 addresses.join(", ")
             )?;
         }
@@ -86,7 +89,7 @@ impl Prometheus {
     }
 
     /// Whether an alert has fired at any time since `began`.
-    pub(super) async fn was_told(&self, alert: &str, began: Instant) -> anyhow::Result<bool> {
+    pub(super) async fn has_fired(&self, alert: &str, began: Instant) -> anyhow::Result<bool> {
         let since = began.elapsed().as_millis().max(1);
         let query =
             format!("count_over_time(ALERTS{{alertname=\"{alert}\", alertstate=\"firing\"}}[{since}ms])");
@@ -96,15 +99,15 @@ impl Prometheus {
     /// Waits until none of the alerts that are meant fires.
     ///
     /// # Errors
-    /// Which ones still do after `patience`.
-    pub(super) async fn quiet(
+    /// Which ones still do after `timeout`.
+    pub(super) async fn wait_until_quiet(
         &self,
-        patience: Duration,
+        timeout: Duration,
         is_meant: impl Fn(&str) -> bool,
     ) -> anyhow::Result<()> {
         let mut firing = Vec::new();
         let is_quiet = tokio::time::timeout(
-            patience,
+            timeout,
             until(async || {
                 firing = self.query("ALERTS{alertstate=\"firing\"}").await?;
                 firing.retain(|alert| is_meant(alert));
@@ -133,13 +136,13 @@ impl Prometheus {
     }
 }
 
-/// The rules of an area as its chart renders them, as a file of Prometheus's own.
-async fn rules(charts: &Path, area: &str, haste: u32) -> anyhow::Result<String> {
+/// The rules of a service as its chart renders them, as a file of Prometheus's own.
+async fn rules(charts: &Path, service: &str, haste: u32) -> anyhow::Result<String> {
     let helm = devkit::variable("HELM").unwrap_or_else(|| "helm".to_owned());
-    let chart = charts.join(area);
+    let chart = charts.join(service);
     run(Command::new(&helm).args(["dependency", "update"]).arg(&chart)).await?;
     let mut template = Command::new(&helm);
-    template.arg("template").arg(area).arg(&chart).args(["--namespace", "platform", "--values"]);
+    template.arg("template").arg(service).arg(&chart).args(["--namespace", "platform", "--values"]);
     template.arg(charts.join("ci/default.yaml"));
     template.args(["--set", &format!("app.prometheusRule.enabled=true,app.prometheusRule.haste={haste}")]);
     let manifests = run(&mut template).await?;

@@ -1,4 +1,4 @@
-//! What areas know of each other has to agree when all has arrived: what each keeps of another's, and what it counts.
+//! What services know of each other has to agree when all has arrived: what each keeps of another's, and what it counts.
 
 use super::Count;
 
@@ -11,7 +11,7 @@ pub(super) const FIGURES: &[Count] = &[
 ];
 
 /// What there must be none of a while after everything has arrived: jobs see to it.
-pub(super) const IN_TIME: &[Count] = &[
+pub(super) const EVENTUAL_RULES: &[Count] = &[
     (
         "bookings that have not expired",
         "select count(*) from crm.booking where status = 'Active' and not is_expiry_suspended and expires_at < clock_timestamp() + interval '1 minute'",

@@ -1,8 +1,8 @@
-//! `cargo dev watch`: a real Prometheus watches two areas by the charts' own rules while their faults are provoked.
+//! `cargo dev watch`: a real Prometheus watches two services by the charts' own rules while their faults are provoked.
 
+mod environment;
 mod faults;
 mod prometheus;
-mod scene;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use clap::Args;
 use console::style;
 use tokio::time::{Instant, sleep};
 
+use self::environment::Environment;
 use self::faults::Fault;
 use self::prometheus::Prometheus;
-use self::scene::Scene;
 use devkit::signals::Signals;
 use devkit::stack::Lock;
-use devstack::{areas, processes};
+use devstack::{processes, services};
 
 /// How long an alert may take to be told, and to end once its fault is over.
-const PATIENCE: Duration = Duration::from_mins(2);
-const LOOK: Duration = Duration::from_millis(200);
-/// Those whose processes run: agent has all that any area alerts on, and chessboard what is its own.
-const AREAS: [&str; 2] = ["agent", "chessboard"];
+const ALERT_TIMEOUT: Duration = Duration::from_mins(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Those whose processes run: agent has all that any service alerts on, and chessboard what is its own.
+const SERVICES: [&str; 2] = ["agent", "chessboard"];
 
 /// Provoke the fault of each alert, and see it told by a real Prometheus and ended with its fault
 ///
@@ -31,7 +31,7 @@ const AREAS: [&str; 2] = ["agent", "chessboard"];
 /// durations are shortened by the value `app.prometheusRule.haste`, so that hours pass in seconds. Exits with 1 if an
 /// alert is not told, does not end, or has no fault here.
 #[derive(Args)]
-pub struct Watch {
+pub struct AlertDrill {
     /// How many times shorter the charts' durations are
     #[arg(long, default_value_t = 240)]
     haste: u32,
@@ -39,34 +39,38 @@ pub struct Watch {
     alerts: Vec<String>,
 }
 
-impl Watch {
+impl AlertDrill {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let _lock = Lock::take("watch")?;
         let mut signals = Signals::listen()?;
-        let areas: Vec<_> = AREAS.into_iter().filter_map(areas::find).collect();
+        let services: Vec<_> = SERVICES.into_iter().filter_map(services::find).collect();
         tokio::select! {
-            built = processes::build(&areas) => built?,
+            built = processes::build(&services) => built?,
             () = signals.stop() => bail!("interrupted"),
         }
-        let mut scene = Scene::prepare(areas).await?;
+        let mut environment = Environment::prepare(services).await?;
         let mut prometheus = None;
         let result = tokio::select! {
-            result = self.play(&mut scene, &mut prometheus) => result,
+            result = self.play(&mut environment, &mut prometheus) => result,
             () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
         };
         let stopped = match &mut prometheus {
             Some(prometheus) => Prometheus::stop(prometheus).await,
             None => Ok(()),
         };
-        scene.stop().await?;
+        environment.stop().await?;
         stopped?;
         Ok(if result? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     /// Says whether every alert was told and ended.
-    async fn play(&self, scene: &mut Scene, kept: &mut Option<Prometheus>) -> anyhow::Result<bool> {
-        scene.start().await?;
-        let prometheus = kept.insert(Prometheus::start(&scene.targets()?, self.haste).await?);
+    async fn play(
+        &self,
+        environment: &mut Environment,
+        slot: &mut Option<Prometheus>,
+    ) -> anyhow::Result<bool> {
+        environment.start().await?;
+        let prometheus = slot.insert(Prometheus::start(&environment.targets()?, self.haste).await?);
         let chosen =
             |fault: &&Fault| self.alerts.is_empty() || self.alerts.iter().any(|name| *name == fault.alert());
         let faults: Vec<_> = Fault::ALL.iter().filter(chosen).copied().collect();
@@ -75,18 +79,19 @@ impl Watch {
         let missing = rules.iter().filter(|alert| !Fault::ALL.iter().any(|fault| fault.alert() == **alert));
         let missing: Vec<_> = missing.cloned().collect();
         ensure!(missing.is_empty(), "no fault here provokes {missing:?}");
-        prometheus.quiet(PATIENCE, |_| true).await?;
+        prometheus.wait_until_quiet(ALERT_TIMEOUT, |_| true).await?;
 
         let mut is_sound = true;
         for fault in faults {
             let began = Instant::now();
-            fault.provoke(scene).await?;
-            let told = until(async || prometheus.was_told(&fault.alert(), began).await).await?;
+            fault.provoke(environment).await?;
+            let fired = until(async || prometheus.has_fired(&fault.alert(), began).await).await?;
             let lasted = began.elapsed();
-            fault.end(scene).await?;
+            fault.end(environment).await?;
             let over = Instant::now();
-            let ended = told && prometheus.quiet(PATIENCE, |alert| alert == fault.alert()).await.is_ok();
-            let verdict = match (told, ended) {
+            let ended = fired
+                && prometheus.wait_until_quiet(ALERT_TIMEOUT, |alert| alert == fault.alert()).await.is_ok();
+            let verdict = match (fired, ended) {
                 (true, true) => style(format!(
                     "told after {:.1} s, ended {:.1} s after its fault",
                     lasted.as_secs_f32(),
@@ -96,9 +101,9 @@ impl Watch {
                 (false, _) => style("was not told".to_owned()).red(),
             };
             devkit::say(&format!("{:<22} {:<52} {verdict}", fault.alert(), style(fault.about()).dim()));
-            is_sound &= told && ended;
+            is_sound &= fired && ended;
         }
-        let left = prometheus.quiet(PATIENCE, |_| true).await;
+        let left = prometheus.wait_until_quiet(ALERT_TIMEOUT, |_| true).await;
         if let Err(error) = &left {
             devkit::say(&style(format!("{error:#}")).red().to_string());
         }
@@ -108,12 +113,12 @@ impl Watch {
 
 /// Asks until the answer is yes; says whether it was in time.
 async fn until(mut ask: impl AsyncFnMut() -> anyhow::Result<bool>) -> anyhow::Result<bool> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + ALERT_TIMEOUT;
     while Instant::now() < deadline {
         if ask().await? {
             return Ok(true);
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
     Ok(false)
 }

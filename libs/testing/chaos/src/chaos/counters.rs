@@ -1,4 +1,4 @@
-//! What the legs of a long run come to: kept from one to the next, and written down when there were enough.
+//! What the rounds of a long run come to: kept from one to the next, and written down when there were enough.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,24 +12,24 @@ use super::report::Outcome;
 use devkit::bus::Kind;
 use devkit::{docs, stack};
 
-/// Of legs that were sound, which is all that a run goes on after.
+/// Of rounds that were sound, which is all that a run goes on after.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Tally {
-    pub(super) legs: u64,
+pub(super) struct Counters {
+    pub(super) rounds: u64,
     pub(super) committed: u64,
     delivered: u64,
     repeated: u64,
     stale: u64,
-    troubles: u64,
+    faults: u64,
     requests: u64,
     takeovers: u64,
     longest_gap: Duration,
 }
 
-impl Tally {
+impl Counters {
     /// How far the run with this broker has come.
-    pub(super) fn kept(broker: Kind) -> anyhow::Result<Self> {
-        let path = place(broker)?;
+    pub(super) fn load(broker: Kind) -> anyhow::Result<Self> {
+        let path = state_file(broker)?;
         match std::fs::read(&path) {
             Ok(text) => serde_json::from_slice(&text).with_context(|| path.display().to_string()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
@@ -37,20 +37,20 @@ impl Tally {
         }
     }
 
-    pub(super) fn add(&mut self, leg: &Outcome) {
-        self.legs += 1;
-        self.committed += leg.verdict.committed as u64;
-        self.delivered += leg.verdict.delivered as u64;
-        self.repeated += leg.verdict.repeated as u64;
-        self.stale += leg.verdict.count(Fault::Stale) as u64;
-        self.troubles += leg.troubles;
-        self.requests += leg.requests;
-        self.takeovers += leg.takeovers;
-        self.longest_gap = self.longest_gap.max(leg.longest_gap);
+    pub(super) fn add(&mut self, round: &Outcome) {
+        self.rounds += 1;
+        self.committed += round.verdict.committed as u64;
+        self.delivered += round.verdict.delivered as u64;
+        self.repeated += round.verdict.repeated as u64;
+        self.stale += round.verdict.count(Fault::Stale) as u64;
+        self.faults += round.faults;
+        self.requests += round.requests;
+        self.takeovers += round.takeovers;
+        self.longest_gap = self.longest_gap.max(round.longest_gap);
     }
 
-    pub(super) fn keep(&self, broker: Kind) -> anyhow::Result<()> {
-        let (path, new) = (place(broker)?, stack::dev("chaos.json.new")?);
+    pub(super) fn save(&self, broker: Kind) -> anyhow::Result<()> {
+        let (path, new) = (state_file(broker)?, stack::dev("chaos.json.new")?);
         std::fs::write(&new, serde_json::to_vec_pretty(self)?)?;
         Ok(std::fs::rename(new, path)?)
     }
@@ -59,7 +59,7 @@ impl Tally {
     pub(super) fn finish(&self, broker: Kind) -> anyhow::Result<PathBuf> {
         let section = format!("{}\n\n{self}", runtime::clock::now().date());
         let path = docs::write_section("chaos.md", "chaos", name(broker), &section)?;
-        stack::remove(&place(broker)?)?;
+        stack::remove(&state_file(broker)?)?;
         Ok(path)
     }
 }
@@ -71,19 +71,19 @@ fn name(broker: Kind) -> &'static str {
     }
 }
 
-fn place(broker: Kind) -> anyhow::Result<PathBuf> {
+fn state_file(broker: Kind) -> anyhow::Result<PathBuf> {
     stack::dev(match broker {
         Kind::Embedded => "chaos-embedded.json",
         Kind::Kafka => "chaos-kafka.json",
     })
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "| | |\n|---|---|")?;
         let counts = [
-            ("legs, none with a fault", self.legs),
-            ("troubles", self.troubles),
+            ("rounds, none with a fault", self.rounds),
+            ("faults", self.faults),
             ("successful requests", self.requests),
             ("events committed", self.committed),
             ("events delivered", self.delivered),

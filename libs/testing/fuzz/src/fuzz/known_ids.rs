@@ -13,8 +13,8 @@ use devkit::actors::{self, ANNA, MARIA, OLGA};
 use devkit::http;
 use devkit::identity::Identity;
 use devkit::stack::{self, Stack};
-use devstack::plant::building::Flats;
-use devstack::plant::people;
+use devstack::fixtures::building::Flats;
+use devstack::fixtures::people;
 
 /// Enough that some are left after many deletions.
 const SELECTIONS: usize = 60;
@@ -23,23 +23,23 @@ const PROJECTS: usize = 6;
 const BUILDINGS: usize = 3;
 const DEALS: usize = 40;
 /// How long it may take until a service has heard of what was planted.
-const PATIENCE: Duration = Duration::from_secs(15);
+const REPLICATION_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Makes what can be asked for, and writes it down as `schemathesis.toml` names it.
-pub(super) async fn plant(stack: &Stack) -> anyhow::Result<()> {
-    plant_selections(stack).await?;
-    plant_companies(stack).await?;
-    plant_buildings(stack).await?;
-    plant_deals(stack).await?;
-    plant_chats(stack).await?;
-    commissions::plant(stack).await
+pub(super) async fn create(stack: &Stack) -> anyhow::Result<()> {
+    create_selections(stack).await?;
+    create_companies(stack).await?;
+    create_buildings(stack).await?;
+    create_deals(stack).await?;
+    create_chats(stack).await?;
+    commissions::create(stack).await
 }
 
 /// A message and a call in the chat of each deal, whose client anna is.
-async fn plant_chats(stack: &Stack) -> anyhow::Result<()> {
+async fn create_chats(stack: &Stack) -> anyhow::Result<()> {
     let (client, anna) = (http::client()?, Identity::of(stack)?.token(&ANNA).await?);
     let url = format!("{}/api/messenger/chats", stack.base_url);
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + REPLICATION_TIMEOUT;
     let found = loop {
         let found = ask(client.get(format!("{url}?PageSize=100")).bearer_auth(&anna)).await?;
         let chats = found["Items"].as_array().context("no list")?;
@@ -56,11 +56,11 @@ async fn plant_chats(stack: &Stack) -> anyhow::Result<()> {
         let conference = client.post(format!("{url}/{chat}/conferences")).bearer_auth(&anna);
         conferences.push(text(&ask(conference.json(&json!({"Media": "Video"}))).await?["Id"])?);
     }
-    write_down([("chats", found), ("messages", messages), ("conferences", conferences)])
+    save([("chats", found), ("messages", messages), ("conferences", conferences)])
 }
 
 /// Deals of the demo's developer, about the flats of its building, and the steps that they go through.
-async fn plant_deals(stack: &Stack) -> anyhow::Result<()> {
+async fn create_deals(stack: &Stack) -> anyhow::Result<()> {
     let (client, maria) = (http::client()?, Identity::of(stack)?.token(&MARIA).await?);
     let (flats, url) = (Flats::of(stack).await?, format!("{}/api/v1/crm", stack.base_url));
     let pipeline = client.get(format!("{url}/pipeline-steps")).bearer_auth(&maria);
@@ -84,7 +84,7 @@ async fn plant_deals(stack: &Stack) -> anyhow::Result<()> {
         }
         deals.push(id);
     }
-    write_down([("deals", deals), ("steps", steps)])
+    save([("deals", deals), ("steps", steps)])
 }
 
 /// What CRM answers once it has heard of developers and flats by Kafka.
@@ -97,7 +97,7 @@ async fn ask_until(
     request: reqwest::RequestBuilder,
     is_it: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<Value> {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + REPLICATION_TIMEOUT;
     loop {
         let answer = ask(request.try_clone().context("a body that can be sent once only")?).await;
         if answer.as_ref().is_ok_and(&is_it) {
@@ -112,7 +112,7 @@ async fn ask_until(
 }
 
 /// Projects of the demo's developer, each with buildings, whose ids are all in one list: what goes together meets seldom.
-async fn plant_buildings(stack: &Stack) -> anyhow::Result<()> {
+async fn create_buildings(stack: &Stack) -> anyhow::Result<()> {
     let (client, maria) = (http::client()?, Identity::of(stack)?.token(&MARIA).await?);
     let url = format!("{}/api/v1/developers/projects", stack.base_url);
     let (mut projects, mut buildings, mut objects) = (Vec::new(), Vec::new(), Vec::new());
@@ -142,11 +142,11 @@ async fn plant_buildings(stack: &Stack) -> anyhow::Result<()> {
         ask(client.post(format!("{url}/{project}/publish")).bearer_auth(&maria)).await?;
         projects.push(project);
     }
-    write_down([("projects", projects), ("buildings", buildings), ("property-objects", objects)])
+    save([("projects", projects), ("buildings", buildings), ("property-objects", objects)])
 }
 
 /// Companies, and employees of the operator's, whose administrator it is that asks.
-async fn plant_companies(stack: &Stack) -> anyhow::Result<()> {
+async fn create_companies(stack: &Stack) -> anyhow::Result<()> {
     let (client, olga) = (http::client()?, Identity::of(stack)?.token(&OLGA).await?);
     let url = |path: &str| format!("{}/api/identity/{path}", stack.base_url);
     let (mut tenants, mut employees) = (Vec::new(), Vec::new());
@@ -162,10 +162,10 @@ async fn plant_companies(stack: &Stack) -> anyhow::Result<()> {
     let roles = ["platform-admin", "deal-arbiter", "care-service", "agent"];
     let roles =
         roles.iter().map(|code| Ok(people::role(code)?.to_string())).collect::<anyhow::Result<_>>()?;
-    write_down([("tenants", tenants), ("employees", employees), ("roles", roles)])
+    save([("tenants", tenants), ("employees", employees), ("roles", roles)])
 }
 
-async fn plant_selections(stack: &Stack) -> anyhow::Result<()> {
+async fn create_selections(stack: &Stack) -> anyhow::Result<()> {
     let (client, identity) = (http::client()?, Identity::of(stack)?);
     let flats = Flats::of(stack).await?;
     let anna = identity.token(&ANNA).await?;
@@ -190,10 +190,10 @@ async fn plant_selections(stack: &Stack) -> anyhow::Result<()> {
         codes.push(text(&selection["PublicCode"])?);
         ids.push(id);
     }
-    write_down([("selections", ids), ("codes", codes), ("snapshots", snapshots)])
+    save([("selections", ids), ("codes", codes), ("snapshots", snapshots)])
 }
 
-fn write_down<const N: usize>(lists: [(&str, Vec<String>); N]) -> anyhow::Result<()> {
+fn save<const N: usize>(lists: [(&str, Vec<String>); N]) -> anyhow::Result<()> {
     for (name, values) in lists {
         let lines: Vec<_> = values.iter().map(|value| format!("\"{value}\"")).collect();
         std::fs::write(stack::dev(&format!("fuzz-{name}.txt"))?, lines.join("\n"))?;

@@ -14,21 +14,21 @@ use devkit::bus::{Bus, Kind};
 use devkit::kafka;
 use devkit::postgres::{self, Cluster, Connection};
 use devkit::progress::Step;
-use devstack::areas;
+use devstack::services;
 
 /// A few, so that messages of several partitions are under way.
 const PARTITIONS: i32 = 4;
 /// The data of the bench's own Kafka.
 const KAFKA: &str = "bench";
 
-pub(super) struct Ground {
+pub(super) struct Environment {
     cluster: Cluster,
     bus: Bus,
     /// What benches have started.
     processes: Mutex<Vec<Process>>,
 }
 
-impl Ground {
+impl Environment {
     pub(super) async fn prepare(broker: Kind) -> anyhow::Result<Self> {
         let step = Step::start("database");
         let mut cluster = Cluster::prepare(Cluster::BENCH, true, &step).await?;
@@ -36,7 +36,7 @@ impl Ground {
         step.done(cluster.describe());
         let step = Step::start("broker");
         kafka::forget(KAFKA)?;
-        let bus = match Bus::open(broker, KAFKA, &areas::topics(&areas::all()), &step).await {
+        let bus = match Bus::open(broker, KAFKA, &services::topics(&services::all()), &step).await {
             Ok(bus) => bus,
             Err(error) => {
                 cluster.stop().await?;

@@ -3,35 +3,43 @@
 use anyhow::Context;
 use console::style;
 
-use super::{Count, money, sums, talk};
+use super::{Count, agreement, chats, commissions};
 use devkit::postgres::Connection;
-use devstack::areas::Area;
+use devstack::services::ServiceEntry;
 
-/// By the tables of all areas, which one connection sees.
-pub struct Balance {
+/// By the tables of all services, which one connection sees.
+pub struct Checks {
     /// So that one sees that there was something to add up.
     done: Vec<(&'static str, usize)>,
     /// What there must be none of.
     wrong: Vec<(&'static str, usize)>,
 }
 
-impl Balance {
-    pub async fn of(server: &Connection, areas: &[Area]) -> anyhow::Result<Self> {
-        let left = Left::of(server, areas).await?;
-        let rules = [talk::RULES, money::IN_TIME, money::RULES, sums::IN_TIME, sums::RULES].concat();
+impl Checks {
+    pub async fn of(server: &Connection, services: &[ServiceEntry]) -> anyhow::Result<Self> {
+        let left = Leftovers::of(server, services).await?;
+        let rules = [
+            chats::RULES,
+            commissions::EVENTUAL_RULES,
+            commissions::RULES,
+            agreement::EVENTUAL_RULES,
+            agreement::RULES,
+        ]
+        .concat();
         let mut wrong = vec![
-            (Left::PENDING, left.pending),
+            (Leftovers::PENDING, left.pending),
             ("parked", left.parked),
             ("dead letters", left.dead),
-            (Left::DUE, left.due),
+            (Leftovers::DUE, left.due),
         ];
         wrong.extend(count(server, &rules).await?);
-        let done = count(server, &[talk::FIGURES, money::FIGURES, sums::FIGURES].concat()).await?;
+        let done =
+            count(server, &[chats::FIGURES, commissions::FIGURES, agreement::FIGURES].concat()).await?;
         Ok(Self { done, wrong })
     }
 
     /// What does not add up, or does not yet.
-    pub fn off(&self) -> Vec<(&'static str, usize)> {
+    pub fn violations(&self) -> Vec<(&'static str, usize)> {
         self.wrong.iter().copied().filter(|(_, count)| *count > 0).collect()
     }
 
@@ -43,16 +51,16 @@ impl Balance {
     }
 
     /// Says what there must be none of; answers whether there is none.
-    pub fn hold(&self) -> bool {
+    pub fn report(&self) -> bool {
         for (name, count) in &self.wrong {
-            hold_to_none(*count, name);
+            report_count(*count, name);
         }
-        self.off().is_empty()
+        self.violations().is_empty()
     }
 }
 
 /// Says how many there are of what there must be none of; answers whether there is none.
-pub(super) fn hold_to_none(count: usize, name: &str) -> bool {
+pub(super) fn report_count(count: usize, name: &str) -> bool {
     let text = format!("{count:>10}  {name}");
     devkit::say(&if count == 0 { text } else { style(text).red().bold().to_string() });
     count == 0
@@ -72,7 +80,7 @@ pub(super) async fn count(
 
 /// What is left in the tables of all services when everything has arrived. No trouble is a reason for any.
 #[derive(Default)]
-pub(super) struct Left {
+pub(super) struct Leftovers {
     pub(super) pending: usize,
     parked: usize,
     dead: usize,
@@ -80,13 +88,13 @@ pub(super) struct Left {
     pub(super) due: usize,
 }
 
-impl Left {
+impl Leftovers {
     pub(super) const PENDING: &str = "left in an outbox";
     pub(super) const DUE: &str = "due jobs";
 
-    pub(super) async fn of(server: &Connection, areas: &[Area]) -> anyhow::Result<Self> {
+    pub(super) async fn of(server: &Connection, services: &[ServiceEntry]) -> anyhow::Result<Self> {
         let mut left = Self::default();
-        for Area { name, .. } in areas {
+        for ServiceEntry { name, .. } in services {
             let counts = format!(
                 "select (select count(*) from {name}.outbox), (select count(*) from {name}.outbox_parked), \
                  (select count(*) from {name}.dead_letter), (select count(*) from {name}.job \

@@ -10,19 +10,19 @@ use uuid::Uuid;
 use super::{Writer, guid};
 
 /// How often a chat is looked for, 100 ms apart, before the deal is given up.
-const LOOKS: usize = 100;
+const MAX_CHAT_POLLS: usize = 100;
 
 impl Writer {
     /// Founds a developer with a house, and makes one deal of its flats after the other, in whose chats is talked; until
     /// the end.
-    pub(super) async fn talk(self, chessboard: String, crm: String, messenger: String) {
+    pub(super) async fn chat(self, chessboard: String, crm: String, messenger: String) {
         let Some(flats) = self.house(&chessboard).await else { return };
         let seller = Self { base: crm, ..self };
         for flat in flats.iter().cycle() {
             if seller.ending.is_cancelled() {
                 return;
             }
-            seller.talk_about(flat, &messenger).await;
+            seller.chat_about(flat, &messenger).await;
         }
     }
 
@@ -33,7 +33,7 @@ impl Writer {
     }
 
     /// A deal, and what its client and its agent have to say.
-    async fn talk_about(&self, flat: &str, messenger: &str) -> Option<()> {
+    async fn chat_about(&self, flat: &str, messenger: &str) -> Option<()> {
         let deals = "platform-manager/crm/deals";
         let [client, agent] = [guid(), guid()];
         let body = json!({
@@ -58,7 +58,7 @@ impl Writer {
     /// Messenger hears of the deal by Kafka.
     async fn chat_of(&self, deal: &str) -> Option<String> {
         let own = format!("messenger/chats?DealId={deal}");
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_CHAT_POLLS {
             if self.ending.is_cancelled() {
                 return None;
             }
