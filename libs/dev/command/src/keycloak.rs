@@ -1,4 +1,5 @@
-//! `cargo dev keycloak`: a real Keycloak with the platform's realm, in the foreground or for the tests of who may do what.
+//! `cargo dev keycloak`: a Keycloak with the platform's realm, in the foreground or for the access
+//! tests.
 
 use std::process::{ExitCode, Stdio};
 
@@ -11,18 +12,19 @@ use devkit::progress::Step;
 use devkit::signals::Signals;
 use devkit::stack::Lock;
 
-/// Each service's walk over all that it offers, as everybody who might ask.
+/// The test of each service that calls every operation as every kind of caller.
 const ACCESS_TABLE_TEST: &str = "every_operation_answers_each_caller_as_the_table_says";
 
-/// Run a real Keycloak with the realm of deploy/keycloak until Ctrl-C; needs Java 17 or later and Maven
+/// Run a real Keycloak with the realm of deploy/keycloak until Ctrl-C; needs Java 17 or later and
+/// Maven
 ///
-/// It is brought once (160 MB) and lies in .dev/keycloak. What it has it forgets when it stops.
+/// Keycloak is installed once (160 MB) into .dev/keycloak. Its data is lost when it stops.
 #[derive(Args)]
 pub struct Keycloak {
-    /// Run every service's access table with its tokens, whose keys change meanwhile, and end
+    /// Run every service's access table with tokens of Keycloak while its keys rotate, and exit
     #[arg(long)]
     test: bool,
-    /// Only bring what it needs, and say whether it could run here
+    /// Only install Keycloak, and report whether it can run here
     #[arg(long, conflicts_with = "test")]
     fetch: bool,
 }
@@ -60,7 +62,8 @@ impl Keycloak {
     }
 }
 
-/// One service after the other, since the keys that one changes are those of all.
+/// Runs the access tests of one service after the other, since a rotation of the keys affects all
+/// tests.
 async fn walk(url: &str) -> anyhow::Result<ExitCode> {
     let mut test = tokio::process::Command::new(std::env::current_exe()?);
     test.args(["test", "--at-once", "1", "--locked", "--test", "it", ACCESS_TABLE_TEST])

@@ -82,13 +82,13 @@ enum Command {
     Words(words::Words),
     #[command(hide = true)]
     UntilFailure(mutants::UntilFailure),
-    /// Write contracts/ from the code, and lint it
+    /// Write contracts/ and the generated pages from the code, and lint contracts/
     #[command(disable_help_flag = true)]
     Contracts(Rest),
     /// Look for faults with Schemathesis (needs Python)
     #[command(disable_help_flag = true)]
     Fuzz(Rest),
-    /// Provoke each alert under a real Prometheus
+    /// Trigger each alert under a real Prometheus
     #[command(disable_help_flag = true)]
     Watch(Rest),
     /// Draw the trace of one request as a real collector received it
@@ -97,18 +97,18 @@ enum Command {
     /// Check that the services of the running stack agree, and that their sums add up
     #[command(disable_help_flag = true)]
     Verify(Rest),
-    /// Break everything under load, then check that no event was lost
+    /// Inject faults under load, then check that no event was lost
     #[command(disable_help_flag = true)]
     Chaos(Rest),
     /// Measure the hot paths, each beside the limit of this machine
     #[command(disable_help_flag = true)]
     Bench(Rest),
-    /// Install the charts on a real Kubernetes, and break it under load
+    /// Install the charts on a real Kubernetes, and inject faults under load
     #[command(disable_help_flag = true)]
     Cluster(Rest),
 }
 
-/// Arguments of a command that another binary carries out.
+/// Arguments of a command of another binary.
 #[derive(Args)]
 struct Rest {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
@@ -155,7 +155,7 @@ impl Rest {
         self.replace(&["--package", package, "--", command])
     }
 
-    /// The same with a release build: times of a debug build say nothing.
+    /// Like [`Self::run`] with a release build, since timings of a debug build are meaningless.
     fn run_optimized(&self, package: &str, command: &str) -> anyhow::Result<()> {
         self.replace(&["--release", "--package", package, "--", command])
     }

@@ -13,7 +13,7 @@ use tokio::process::Command;
 use crate::needs::{Broker, Group, Needs};
 use crate::test::code;
 
-/// The longest wait of a test. A mutant makes tests wait in vain; anything else takes less time than this.
+/// Longest wait of a test, in seconds. A mutant makes tests wait for an event that never happens.
 const TIMEOUT_SECONDS: &str = "10";
 /// The exit code of a test program in which a test failed.
 const FAILED: u8 = 101;
@@ -22,8 +22,9 @@ const MUTANTS_LEFT: [i32; 2] = [2, 3];
 
 /// Change the code in small ways and look for changes that no test catches
 ///
-/// Runs cargo-mutants over `src/domain` of a service, or over all of a library. Unit tests run first. The service's
-/// own tests then run against the mutants that are left, until the first one fails. The report is in .dev/mutants.
+/// Runs cargo-mutants over `src/domain` of a service, or over all of a library. Unit tests run
+/// first. The service's own tests then run against the mutants that are left, until the first one
+/// fails. The report is in .dev/mutants.
 #[derive(Args)]
 pub(crate) struct Mutants {
     /// The package: a service, or a library
@@ -99,7 +100,8 @@ struct Score {
 }
 
 impl Score {
-    /// Reads the report of a pass, which tested only the mutants that the pass `before` had not caught.
+    /// Reads the report of a pass, which tested only the mutants that the pass `before` had not
+    /// caught.
     fn read(report: &Path, before: Self) -> anyhow::Result<Self> {
         let lines = |name: &str| -> anyhow::Result<Vec<String>> {
             let path = report.join("mutants.out").join(name);

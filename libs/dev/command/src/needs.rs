@@ -44,7 +44,8 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// Runs a command that may start them, and stops them when it has ended or was interrupted. One such command runs at a time.
+    /// Runs a command that may start them, and stops them when it has ended or was interrupted.
+    /// Only one such command runs at a time.
     pub(crate) async fn during(
         command: impl AsyncFnOnce(&mut Self) -> anyhow::Result<ExitCode>,
     ) -> anyhow::Result<ExitCode> {
@@ -69,7 +70,8 @@ impl Needs {
         }
     }
 
-    /// Starts what the environment does not name: a database, and a broker for each program that runs at once.
+    /// Starts what the environment does not name: a database, and a broker for each parallel
+    /// program.
     pub(crate) async fn prepare(&mut self, brokers: &[Broker]) -> anyhow::Result<()> {
         if devkit::variable("DATABASE_URL").is_none() {
             let step = Step::start("database");
@@ -113,8 +115,8 @@ impl Needs {
         self.buses.iter().map(environment).collect()
     }
 
-    /// Plays the demo on Apache Kafka, with a new broker and a new database: on those of the tests it would first consume all
-    /// their events.
+    /// Plays the demo on Apache Kafka with a new broker and a new database. On those of the tests,
+    /// it would first consume all their events.
     pub(crate) async fn demo(&mut self) -> anyhow::Result<()> {
         for (_, bus) in self.buses.drain(..) {
             bus.close().await?;
@@ -139,7 +141,7 @@ impl Needs {
     }
 }
 
-/// A group of processes that ends with this command: cargo would leave its tests running.
+/// A process group that ends with this command. Otherwise cargo would leave its tests running.
 pub(crate) struct Group(pub(crate) Option<u32>);
 
 impl Drop for Group {

@@ -15,36 +15,38 @@ use self::suite::Arguments;
 use crate::needs::{Broker, Lane, Needs};
 use devkit::stack::Lock;
 
-/// Test programs of the whole workspace that run at once. One waits for timers while another uses the processors; a third
-/// program would only slow all of them down on two processors.
+/// Number of test programs of the whole workspace that run in parallel. One program waits for
+/// timers while another uses the processors. A third would slow all of them down on two processors.
 const CONCURRENCY: u8 = 2;
-/// As cargo does.
+/// The exit code of `cargo test` after a failed test.
 const FAILED: u8 = 101;
-/// So many of the longest are named in the end.
+/// Number of the slowest programs in the summary.
 const SLOWEST_COUNT: usize = 5;
 
 /// Run the tests with a database and brokers of their own
 ///
-/// Test programs of the whole workspace run side by side, each with a broker that no other program uses. The output of a program
-/// is printed when it has ended; until then it is in .dev/logs/test. Packages and filters narrow the run as usual, and their
-/// output is printed as it is written.
+/// Test programs of the whole workspace run in parallel, each with a broker of its own. The output
+/// of a program is printed when it has ended; until then it is in .dev/logs/test. Packages and
+/// filters narrow the run as usual, and their output is printed immediately.
 ///
-/// `--kafka real` uses Apache Kafka. It includes the tests that only Apache Kafka passes, leaves out those that need the embedded
-/// broker, and plays the demo at the end. It leaves out test modules that never read the bus, unless `--every` is given.
-/// `--kafka both` runs each test once: on Apache Kafka where a broker can change it, else on an embedded broker.
-/// Named packages run without the demo.
+/// `--kafka real` uses Apache Kafka. It includes the tests that only Apache Kafka passes, excludes
+/// those that need the embedded broker, and plays the demo at the end. It excludes test modules
+/// that never read the bus, unless `--every` is given. `--kafka both` runs each test once: on
+/// Apache Kafka if a broker can change it, else on an embedded broker. Named packages run without
+/// the demo.
 #[derive(Args)]
 pub(crate) struct Test {
-    /// The broker of the tests, where `KAFKA_BROKERS` names none; Apache Kafka needs Java 17 and Maven
+    /// Broker of the tests if `KAFKA_BROKERS` is not set; Apache Kafka needs Java 17 and Maven
     #[arg(long, value_enum, default_value = "embedded")]
     kafka: Lane,
     /// With `--kafka real`: every test, not only those that a broker can change
     #[arg(long)]
     every: bool,
-    /// Test programs that run at once: two, or one with named packages, `KAFKA_BROKERS` or `--kafka real`
+    /// Number of parallel test programs; the default is 2, or 1 with named packages,
+    /// `KAFKA_BROKERS` or `--kafka real`
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=8))]
     at_once: Option<u8>,
-    /// Run a failed test once more, alone; the summary names those that passed only then
+    /// Run a failed test once more, alone; the summary names the tests that passed only then
     #[arg(long)]
     again: bool,
     /// Arguments of `cargo test`, as in `-p selections snapshots -- --nocapture`
@@ -90,7 +92,7 @@ impl Test {
             Lane::Real => Broker::Real,
             Lane::Both => return vec![Broker::Real, Broker::Embedded],
         };
-        // Programs that share the brokers of the environment would consume each other's events, and Apache Kafka alone uses
+        // Programs that share a broker would consume each other's events. Apache Kafka alone uses
         // both processors.
         let one_at_a_time = arguments.names_packages()
             || broker == Broker::Real
@@ -99,7 +101,7 @@ impl Test {
         vec![broker; at_once.into()]
     }
 
-    /// Says what came of them, and whether all is well.
+    /// Prints the summary. Returns true if all programs succeeded.
     fn sum_up(&self, mut outcomes: Vec<Outcome>, built: Duration, took: Duration) -> bool {
         outcomes.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));
         let seconds = |outcome: &Outcome| format!("{} {} s", outcome.name, outcome.took.as_secs());
@@ -129,7 +131,7 @@ impl Test {
     }
 }
 
-/// What a command ends with when another one has failed.
+/// Returns the exit code of a command as that of this process.
 pub(crate) fn code(status: ExitStatus) -> ExitCode {
     ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED))
 }

@@ -1,4 +1,5 @@
-//! The first page and the API pages, clicked through in a real browser: a step that does not show what it should fails it.
+//! `cargo dev browser`: a test that clicks through the first page and the API pages in a real
+//! browser.
 
 mod api_pages;
 mod pilot;
@@ -18,20 +19,22 @@ use devkit::stack::{Lock, Stack};
 use devstack::running::Running;
 use devstack::up::Up;
 
-/// Markup, which has to arrive as the text that it is.
+/// A message with markup, which must arrive as text.
 const MESSAGE: &str = "When can I see it? <b>Today</b>?";
 
-/// Click through the first page in Chromium: against the running stack, or one that it starts and stops
+/// Click through the first page in Chromium: against the running stack, or one that it starts and
+/// stops
 ///
-/// In two windows, as two of the demo's people each: a flat is booked and freed again, and the other window shows it; they write to each
-/// other, and call. What an agent earned is there, and the page speaks Russian. On each service's API page requests are sent. Needs `chromium` and `chromedriver`. With --media
-/// a LiveKit carries the call, and each must receive what the other sends.
+/// Two windows act as two people of the demo. One books and frees a flat, and the other shows it.
+/// They exchange messages and call. The page shows an agent's commissions, and speaks Russian. Each
+/// service's API page sends requests. Needs `chromium` and `chromedriver`. With --media a LiveKit
+/// server carries the call, and each side must receive the other's media.
 #[derive(Args)]
 pub struct Browser {
-    /// Run a LiveKit server, too, or demand the one of the running stack
+    /// Also run a LiveKit server, or require that of the running stack
     #[arg(long)]
     media: bool,
-    /// Write a picture of the page there when all is done
+    /// Write a screenshot of the page to this file at the end
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
 }
@@ -77,7 +80,7 @@ impl Browser {
             () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
         };
         if played.is_err() {
-            // What it looked like then, for whoever has to find out.
+            // A screenshot of the failure.
             let _ = pilot.picture(&devkit::stack::dev("logs/browser.png")?).await;
         }
         let stopped = pilot.stop().await;
@@ -145,12 +148,12 @@ async fn sign_in(pilot: &Pilot, url: &str, name: &str) -> anyhow::Result<()> {
     pilot.go(url).await?;
     pilot.see("body[data-ready]").await?;
     pilot.click(&format!("[data-actor='{name}']")).await?;
-    // Of the page that is loaded then; the one that goes has another one pressed.
+    // Waits for the new page. On the old page another button is pressed.
     pilot.see(&format!("body[data-ready] [data-actor='{name}'][aria-pressed='true']")).await?;
     pilot.see("#feed[data-state='live']").await
 }
 
-/// Makes a deal of a free flat and books it; answers the flat's number.
+/// Creates a deal of a free flat and books it. Returns the number of the flat.
 async fn book(pilot: &Pilot) -> anyhow::Result<String> {
     let free = ".cell[data-status='Available']";
     let number = pilot.attribute(free, "data-number").await?.context("a cell without a number")?;
@@ -161,7 +164,7 @@ async fn book(pilot: &Pilot) -> anyhow::Result<String> {
     Ok(number)
 }
 
-/// Anna writes to Dmitri, in the chat that came last.
+/// Sends a message from Anna to Dmitri in the newest chat.
 async fn send_message(pilot: &Pilot, seller: &pilot::Window, buyer: &pilot::Window) -> anyhow::Result<()> {
     pilot.see("#chat nav button:first-child[data-chat]").await?;
     let chat = pilot.attribute("#chat nav button:first-child", "data-chat").await?;
@@ -179,7 +182,7 @@ async fn send_message(pilot: &Pilot, seller: &pilot::Window, buyer: &pilot::Wind
     pilot.to(buyer).await
 }
 
-/// Anna calls, Dmitri answers, and she hangs up.
+/// Anna calls, Dmitri answers, and Anna hangs up.
 async fn call(
     pilot: &Pilot,
     seller: &pilot::Window,
@@ -208,7 +211,7 @@ async fn call(
     Ok(())
 }
 
-/// Pavel writes the contract down, overrides the deal to Sale, and cancels it.
+/// Pavel records the contract, overrides the deal to Sale, and cancels it.
 async fn arbitrate(pilot: &Pilot, number: &str) -> anyhow::Result<()> {
     let deal = format!("[data-deal][data-number='{number}']");
     pilot.click(&format!("[data-group='Booking'] {deal} .card")).await?;

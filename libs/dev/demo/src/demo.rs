@@ -1,4 +1,4 @@
-//! A story over HTTP and Kafka, told step by step; a step that is not as promised fails it.
+//! `cargo dev demo`: a story over HTTP and Kafka that checks each step.
 
 mod agent;
 mod chessboard;
@@ -26,22 +26,25 @@ use devkit::stack::{Lock, Stack};
 use devstack::running::Running;
 use devstack::up::Up;
 
-/// How long something may take that happens after the call that causes it: an event, a detachment.
+/// Timeout of an asynchronous effect, such as an event or a detachment.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Nobody waits a minute for a call that is not answered, where the stack is the story's own.
+/// Ring time of calls on a stack that the demo starts. The default is a minute.
 const RING_SECONDS: u32 = 5;
 
 /// Play a story over HTTP and Kafka: against the running stack, or one that it starts and stops
 ///
-/// Identity: a company is founded, and what a role that is given, or a suspension, is to its people's next
-/// token. Chessboard: a developer's profile, project and grid of flats, an outside system that takes fields over, and how
-/// soon a suspension empties the catalog. CRM: a deal is made, booked, arbitrated, cancelled and revived, and how soon its flat is
-/// taken and free again. Messenger: the people of a deal write to each other, see its status change, and call each other. Agent:
-/// a sale earns a commission, which is adjusted, paid, and taken back as a debt. Selections: one is made, shared, edited, embedded, deleted; and what Kafka tells of it. News: a post
-/// with an embedded selection is published and read, its embed replaced, and all that once more while
-/// selections is away: the demo stops it and starts it again. What it made is deleted at the end, the
-/// company archived; what was sold stays sold. Exit code 1 if any step was not as promised.
+/// Identity: a company is founded, and roles and a suspension change the next tokens of its
+/// employees. Chessboard: a developer gets a profile, a project and a grid of flats; an external
+/// system takes over fields; a suspension empties the catalog. CRM: a deal is created, booked,
+/// arbitrated, cancelled and revived, and its flat becomes booked and free. Messenger: the members
+/// of a deal exchange messages, see its status and call each other. Agent: a sale earns a
+/// commission, which is adjusted, paid and reversed. Selections: a selection is created, shared,
+/// edited, embedded and deleted, with its events. News: a post with an embedded selection is
+/// published, read and changed, also while selections is stopped.
+///
+/// The demo deletes its data at the end, except for sold flats, and archives the company. Exit code
+/// 1 if a step fails.
 #[derive(Args)]
 pub struct Demo {}
 
@@ -78,7 +81,7 @@ impl Demo {
     }
 }
 
-/// Tells the whole story, and leaves the stack as it was, however far the story came.
+/// Plays the whole story and restores the stack, even if the story fails.
 pub async fn play(stack: &Stack, signals: &mut Signals) -> anyhow::Result<()> {
     let (mut story, mut scene) = (Story::begin()?, Scene::of(stack).await?);
     let played = tokio::select! {
@@ -106,7 +109,7 @@ async fn chapters(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()
     news::play(story, scene).await
 }
 
-/// The next event that is so, which has its time to come.
+/// Waits for the next event that satisfies `is`.
 async fn next_event(bus: &mut Follower, is: impl Fn(&Record) -> bool) -> anyhow::Result<Record> {
     let next = async {
         loop {

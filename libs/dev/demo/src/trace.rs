@@ -1,4 +1,5 @@
-//! `cargo dev trace`: what one request sets off, as a real OpenTelemetry Collector was told of it, drawn.
+//! `cargo dev trace`: a drawing of the trace of one request, as an OpenTelemetry Collector received
+//! it.
 
 mod otel;
 mod picture;
@@ -29,25 +30,26 @@ use devstack::fixtures::building::Flats;
 use devstack::running::Running;
 use devstack::up::Up;
 
-/// Nobody's in the demo.
+/// A flat that no deal of the demo uses.
 const FLAT: u32 = 12;
-/// How the root of the trace ends.
+/// The end of the root span's name.
 const ROOT: &str = "/override-status";
-/// Those that have to hear of it.
+/// The services that consume the event.
 const CONSUMERS: [&str; 4] = ["chessboard", "selections", "messenger", "agent"];
 const TRACE_TIMEOUT: Duration = Duration::from_secs(30);
-/// When for so long nothing has come, nothing comes any more.
+/// Time without new spans after which the trace is complete.
 const QUIET_PERIOD: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Draw the trace of an override, from the edge to the last who hears of it
+/// Draw the trace of an override, from the edge to its last consumer
 ///
-/// In a stack of its own, with a process for each role of each service, all of which export their spans to a real OpenTelemetry
-/// Collector: it is built once from its Go modules (minutes; needs Go) and lies in .dev/collector. A deal in Sale is overridden to
-/// Cancelled; what the collector was told of that request becomes a picture. Exits with 1 where a service that has to hear of it is not in its trace.
+/// The stack runs a process for each role of each service. All of them export their spans to a real
+/// OpenTelemetry Collector, which is built once from its Go modules into .dev/collector (minutes;
+/// needs Go). A deal in Sale is overridden to Cancelled, and the spans of that request are drawn.
+/// Exits with 1 if a consuming service is missing from the trace.
 #[derive(Args)]
 pub struct Trace {
-    /// Where the picture is written
+    /// Path of the picture
     #[arg(long, value_name = "FILE", default_value = "docs/trace.svg")]
     picture: PathBuf,
 }
@@ -88,7 +90,7 @@ impl Trace {
             ]),
         };
         let stack = running.start(&options).await?;
-        // What comes before its time is not wanted.
+        // Spans of the start are not needed.
         let received = Collector::start();
         *otel = Some(Otel::start(&program, port, &received.url()).await?);
 
@@ -105,7 +107,7 @@ impl Trace {
     }
 }
 
-/// Plays, and answers the spans of the override's trace once no more of them come.
+/// Plays the story and returns the spans of the override's trace once it is complete.
 async fn seen(
     received: &Collector,
     played: impl Future<Output = anyhow::Result<()>>,
@@ -134,7 +136,7 @@ async fn seen(
     }
 }
 
-/// A deal is made, booked, written down and overridden to Sale; then it is overridden to Cancelled, of which all hear.
+/// Creates and books a deal, records its contract, and overrides it to Sale and then to Cancelled.
 async fn play(stack: &Stack) -> anyhow::Result<()> {
     let (identity, flats) = (Identity::of(stack)?, Flats::of(stack).await?);
     let client = http::client()?;
@@ -158,7 +160,8 @@ async fn play(stack: &Stack) -> anyhow::Result<()> {
     let override_status = format!("platform-manager/crm/deals/{deal}{ROOT}");
     let sale = json!({"TargetStatus": "Sale", "Comment": "Both sides have signed"});
     ask(Method::POST, &override_status, &PAVEL, sale).await?;
-    // Others have heard of all that by then, so that the picture shows the last override alone.
+    // All services have applied the earlier events by then, so that the picture shows the last
+    // override only.
     sleep(QUIET_PERIOD).await;
     let cancelled = json!({"TargetStatus": "Cancelled", "Comment": "The bank has refused the mortgage"});
     ask(Method::POST, &override_status, &PAVEL, cancelled).await?;

@@ -1,4 +1,4 @@
-//! Whom a server runs as that refuses to be root, and a folder that this account can reach.
+//! The account of a server that refuses to run as root, and a folder that this account can reach.
 
 use std::fs::DirBuilder;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,12 +11,12 @@ use tokio::process::Command;
 
 use crate::stack;
 
-/// The account of a server process: nobody in particular, or another one when this process is root.
+/// The account of a server process. `None` is the account of this process, which is not root.
 #[derive(Clone, Copy, Debug)]
 pub struct Account(Option<(u32, u32)>);
 
 impl Account {
-    /// Whoever owns the data, where there is any; else whom there is.
+    /// Finds the account: the owner of the data if there is any, else `postgres` or `nobody`.
     pub fn find(data: &Path) -> anyhow::Result<Self> {
         if !geteuid().is_root() {
             return Ok(Self(None));
@@ -38,7 +38,7 @@ impl Account {
         self.0.is_some()
     }
 
-    /// A command that runs as this account, in a folder that it can read.
+    /// Returns a command that runs as this account, in a folder that the account can read.
     pub fn command(self, program: &Path, folder: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(folder);
@@ -48,8 +48,10 @@ impl Account {
         command
     }
 
-    /// A folder that belongs to the account and that it can reach: `.dev/<name>`, or one outside of
-    /// the clone with a link to it there, since a clone may lie in a home that is closed to others.
+    /// Returns a folder that the account owns and can reach.
+    ///
+    /// A clone may be in a home folder that is closed to others. Then `.dev/<name>` is a link to a
+    /// folder outside the clone.
     pub fn folder(self, name: &str) -> anyhow::Result<PathBuf> {
         let inside = stack::dev(name)?;
         if let Ok(outside) = std::fs::read_link(&inside) {
@@ -70,7 +72,8 @@ impl Account {
         Ok(outside)
     }
 
-    /// Makes the folder, or takes it when it is the account's already: others may write to /var/tmp.
+    /// Creates the folder or accepts a present one. Others may write to /var/tmp, so a folder of
+    /// another account is an error.
     fn claim(self, folder: &Path) -> anyhow::Result<()> {
         let made = DirBuilder::new().mode(0o700).create(folder);
         if made.as_ref().is_err_and(|error| error.kind() != std::io::ErrorKind::AlreadyExists) {
@@ -84,7 +87,7 @@ impl Account {
         self.chown(folder)
     }
 
-    /// Makes the account the owner of what this process has written for it.
+    /// Makes the account the owner of a path that this process has written.
     pub fn chown(self, path: &Path) -> anyhow::Result<()> {
         if let Some((user, group)) = self.0 {
             std::os::unix::fs::chown(path, Some(user), Some(group))?;
@@ -93,7 +96,7 @@ impl Account {
     }
 }
 
-/// Reports whether an account may enter a folder, by the permissions of each folder on the way.
+/// Returns true if an account may enter a folder, by the permissions of each folder on the way.
 fn may_enter(folder: &Path, user: u32, group: u32) -> anyhow::Result<bool> {
     for folder in folder.ancestors() {
         let found = std::fs::metadata(folder)?;

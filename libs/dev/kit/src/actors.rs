@@ -1,4 +1,4 @@
-//! The people and machines of the demo, and the tokens that they carry.
+//! The people and machines of the demo, and their tokens.
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -9,7 +9,7 @@ use uuid::{Uuid, uuid};
 use crate::identity::Identity;
 use crate::stack::{self, Stack};
 
-/// Somebody whom the demo knows by name.
+/// A person of the demo.
 pub struct Actor {
     pub name: &'static str,
     pub about: &'static str,
@@ -17,12 +17,12 @@ pub struct Actor {
     pub rights: Rights,
 }
 
-/// From where one has what one may do.
+/// The source of an actor's permissions.
 #[derive(Clone, Copy)]
 pub enum Rights {
-    /// Nobody's employee: always the same permissions.
+    /// Fixed permissions of a person whom no company employs.
     Own(&'static [&'static str]),
-    /// An employee: whatever identity says, which at first is what comes with this role.
+    /// An employee with this role at first. `identity` determines the permissions.
     Role(&'static str),
 }
 
@@ -30,7 +30,7 @@ pub enum Rights {
 pub struct Company {
     pub kind: &'static str,
     pub name: &'static str,
-    /// By which it is found again.
+    /// The key by which the company is found again.
     pub tax_number: &'static str,
     pub administrator: Actor,
     pub employee: Actor,
@@ -108,7 +108,7 @@ const KIRILL: Actor = Actor {
 
 pub const ACTORS: [Actor; 10] = [ANNA, BORIS, OLGA, PAVEL, MARIA, DMITRI, VERA, IGOR, POLINA, KIRILL];
 
-/// The operator's first, since its administrator makes the others.
+/// The companies, with the operator first: its administrator creates the others.
 pub const COMPANIES: [Company; 4] = [
     Company {
         kind: "Platform",
@@ -141,7 +141,7 @@ pub const COMPANIES: [Company; 4] = [
 ];
 
 impl Actor {
-    /// What their tokens say; `None`: what identity says.
+    /// Returns the claims of an actor with fixed permissions, `None` for an employee.
     pub fn own_claims(&self) -> Option<Claims> {
         match self.rights {
             Rights::Own(permissions) => {
@@ -152,7 +152,7 @@ impl Actor {
         }
     }
 
-    /// What they may do, for people to read.
+    /// Returns the permissions or the role as text.
     pub fn permissions_text(&self) -> String {
         match self.rights {
             Rights::Own(permissions) => permissions.join(", "),
@@ -161,7 +161,7 @@ impl Actor {
     }
 }
 
-/// The actors for people to read.
+/// Returns the actors as a table.
 pub fn table() -> Table {
     let mut table = crate::table(["actor", "user id", "who"]);
     for actor in &ACTORS {
@@ -178,30 +178,30 @@ fn names() -> String {
     names.join(", ")
 }
 
-/// The issuer of the running stack, signing in this process with its key.
+/// Returns the issuer of the running stack, which signs in this process with the key of the stack.
 pub fn issuer(stack: &Stack) -> anyhow::Result<Issuer> {
     Issuer::load_or_create(&stack::dev("issuer.key")?, &stack.issuer)
 }
 
 /// Print a bearer token that the running stack accepts for an hour
 ///
-/// What employees may do is asked of identity, as any issuer asks it: the token says what identity says at this moment.
-/// With --user, --company and --permission it says what it is told to.
+/// The token of an employee has the permissions that identity returns at this moment. With --user,
+/// --company and --permission it has the given claims.
 #[derive(Args)]
 pub struct Token {
-    /// Somebody of the demo, as `cargo dev status` lists them
+    /// An actor of the demo, as `cargo dev status` lists them
     #[arg(conflicts_with_all = ["employee", "user", "client", "company", "permission"])]
     actor: Option<String>,
-    /// Anybody, as identity says at this moment
+    /// Any employee, with the present permissions from identity
     #[arg(long, value_name = "UUID", conflicts_with_all = ["user", "client", "company", "permission"])]
     employee: Option<Uuid>,
-    /// A person of your own: any UUID
+    /// A user of your choice: any UUID
     #[arg(long, value_name = "UUID")]
     user: Option<Uuid>,
-    /// The person's company
+    /// The user's company
     #[arg(long, value_name = "UUID")]
     company: Option<Uuid>,
-    /// What the person may do, as `crm.deals.manage@platform`; may be repeated
+    /// A permission, as `crm.deals.manage@platform`; may be repeated
     #[arg(long, value_name = "NAME[@SCOPE]")]
     permission: Vec<String>,
     /// A machine caller of internal routes
@@ -228,7 +228,7 @@ impl Token {
         issuer(stack)?.token(&self.claims()?)
     }
 
-    /// Of whom identity is not asked.
+    /// Returns the claims of a token for which identity is not needed.
     fn claims(self) -> anyhow::Result<Claims> {
         if let Some(name) = self.actor {
             let client = CLIENTS.iter().find(|(client, _)| *client == name);

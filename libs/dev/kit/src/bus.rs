@@ -1,4 +1,5 @@
-//! The broker of a stack: somebody else's, one embedded in this process, or a real one of its own.
+//! The broker of a stack: an external one, one embedded in this process, or an Apache Kafka of its
+//! own.
 
 use anyhow::{Context, ensure};
 use messaging::topics::Topics;
@@ -13,11 +14,11 @@ use crate::progress::Step;
 pub enum Kind {
     /// In this process and in memory; gone when it ends
     Embedded,
-    /// A real Apache Kafka under .dev/, needs Java and Maven
+    /// A real Apache Kafka under .dev/; needs Java and Maven
     Kafka,
 }
 
-/// A broker that has the topics of every service.
+/// A broker with the topics of every service.
 pub enum Bus {
     External(String),
     Embedded(EmbeddedBroker),
@@ -25,11 +26,12 @@ pub enum Bus {
 }
 
 impl Bus {
-    /// The data of the stack's real one, and of that of the tests.
+    /// The names of the data folders of Apache Kafka, for the stack and for the tests.
     pub const STACK: &'static str = "stack";
     pub const TESTS: &'static str = "test";
 
-    /// `KAFKA_BROKERS` wins over the kind that was asked for. A real one keeps its data under `name`.
+    /// Opens the broker that `KAFKA_BROKERS` names, else one of this kind. Apache Kafka keeps its
+    /// data under `name`.
     pub async fn open(kind: Kind, name: &str, topics: &[String], step: &Step) -> anyhow::Result<Self> {
         let bus = match (crate::variable("KAFKA_BROKERS"), kind) {
             (Some(brokers), _) => Self::External(brokers),
@@ -67,7 +69,7 @@ impl Bus {
     }
 }
 
-/// Makes the topics that are missing.
+/// Creates the missing topics.
 async fn create_topics(brokers: &str, topics: &[String]) -> anyhow::Result<()> {
     let declared = Topics::built_in()?.with_default_replication();
     let mut client = ClientConfig::new();

@@ -1,4 +1,4 @@
-//! Processes that the stack starts: stopped with it, and found again if it was killed before it could.
+//! Child processes of the stack. They stop with it; a later command finds those of a killed stack.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use tokio::process::Command;
 
 use crate::stack;
 
-/// A service finishes within 30 s; past that it is killed.
+/// Time after which a child is killed. A service finishes within 30 s.
 const STOP_TIMEOUT: Duration = Duration::from_secs(35);
 
-/// A process of the stack, logging to `.dev/logs/<name>.log`.
+/// A process of the stack that logs to `.dev/logs/<name>.log`.
 pub struct Child {
     pub name: String,
     process: tokio::process::Child,
@@ -25,7 +25,7 @@ impl Child {
         let name = name.into();
         let log = File::create(log(&name)?)?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        // Ctrl-C goes to the whole group, but the stack decides on the order of things.
+        // Ctrl-C signals the whole group, but the stack stops its children in order.
         let process = command
             .process_group(0)
             .kill_on_drop(true)
@@ -38,7 +38,7 @@ impl Child {
         Ok(Self { name, process })
     }
 
-    /// Runs a command to its end; the last line of its log explains a failure.
+    /// Runs a command to its end. The last line of its log explains a failure.
     pub async fn run(name: &str, command: &mut Command) -> anyhow::Result<()> {
         let mut child = Self::spawn(name, command)?;
         let status = child.process.wait().await;
@@ -51,7 +51,7 @@ impl Child {
         self.process.id()
     }
 
-    /// Resolves with the reason when the process ends although nobody stopped it.
+    /// Resolves with the reason when the process ends by itself.
     pub async fn ended(&mut self) -> anyhow::Error {
         match self.process.wait().await {
             Ok(status) => self.ended_with(status),
@@ -59,20 +59,20 @@ impl Child {
         }
     }
 
-    /// The reason if it has ended although nobody stopped it.
+    /// Returns the reason if the process has ended by itself.
     pub fn has_ended(&mut self) -> anyhow::Result<Option<anyhow::Error>> {
         Ok(self.process.try_wait()?.map(|status| self.ended_with(status)))
     }
 
     fn ended_with(&self, status: ExitStatus) -> anyhow::Error {
-        // One that ended by itself has said why; one that was killed has not.
+        // A process that ended by itself has logged its reason; a killed one has not.
         match status.code() {
             Some(_) => anyhow::anyhow!("{} ended ({status}): {}", self.name, last_line(&self.name)),
             None => anyhow::anyhow!("{} ended ({status})", self.name),
         }
     }
 
-    /// Ends it as a failing machine would.
+    /// Kills the process without a chance to finish.
     pub async fn kill(mut self) -> anyhow::Result<()> {
         self.process.kill().await?;
         stack::remove(&records()?.join(&self.name))
@@ -82,7 +82,8 @@ impl Child {
         Ok(signals::send(self.process.id().context("it has ended already")?, signal)?)
     }
 
-    /// Asks it to end and waits until it has; may be begun again where it was cut off.
+    /// Terminates the process and waits for its end. The call may be repeated after it was
+    /// cancelled.
     pub async fn stop(&mut self) -> anyhow::Result<()> {
         if let Some(id) = self.process.id() {
             terminate(id);
@@ -94,7 +95,7 @@ impl Child {
     }
 }
 
-/// Where a child's output goes.
+/// Returns the path of a child's log.
 fn log(name: &str) -> anyhow::Result<PathBuf> {
     let folder = stack::dev("logs")?;
     std::fs::create_dir_all(&folder)?;
@@ -107,27 +108,27 @@ fn last_line(name: &str) -> String {
     line.map_or_else(|| format!("see .dev/logs/{name}.log"), str::to_owned)
 }
 
-/// A file for each running child: its process and program.
+/// Returns the folder with a file for each running child: its process id and program.
 fn records() -> anyhow::Result<PathBuf> {
     stack::dev("children")
 }
 
-/// Asks a process to end. It may have ended already.
+/// Sends SIGTERM to a process, which may have ended already.
 pub fn terminate(process: u32) {
     let _ = signals::send(process, Signal::SIGTERM);
 }
 
-/// Ends a process at once, as a failing machine would. It may have ended already.
+/// Sends SIGKILL to a process, which may have ended already.
 pub fn kill(process: u32) {
     let _ = signals::send(process, Signal::SIGKILL);
 }
 
-/// Ends what is left of a process group, without waiting: for `Drop`.
+/// Terminates a process group without waiting, for use in `Drop`.
 pub fn end_group(leader: u32) {
     let _ = signals::send_to_group(leader, Signal::SIGTERM);
 }
 
-/// Waits until a process is gone; says whether it went in time.
+/// Waits until a process is gone. Returns false after the timeout.
 pub async fn wait_until_gone(process: u32) -> bool {
     let deadline = tokio::time::Instant::now() + STOP_TIMEOUT + STOP_TIMEOUT;
     while command_line(process).await.is_some() {
@@ -139,14 +140,14 @@ pub async fn wait_until_gone(process: u32) -> bool {
     true
 }
 
-/// Ends the children of a stack that was killed, and names them.
+/// Stops the children of a killed stack and returns their names.
 pub async fn stop_left_behind() -> anyhow::Result<Vec<String>> {
     let mut stopped = Vec::new();
     for entry in std::fs::read_dir(records()?).into_iter().flatten().flatten() {
         let text = std::fs::read_to_string(entry.path())?;
         if let Some((id, program)) = text.split_once(' ')
             && let Ok(id) = id.parse()
-            // The number may be another process's by now.
+            // The id may belong to another process by now.
             && command_line(id).await.is_some_and(|command| command.contains(program))
         {
             terminate(id);
@@ -158,11 +159,11 @@ pub async fn stop_left_behind() -> anyhow::Result<Vec<String>> {
     Ok(stopped)
 }
 
-/// How a living process was called.
+/// Returns the command line of a living process.
 pub async fn command_line(process: u32) -> Option<String> {
     if std::path::Path::new("/proc/self").exists() {
         let words = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
-        // A zombie has none any more.
+        // A zombie has no command line.
         return (!words.is_empty()).then(|| String::from_utf8_lossy(&words).replace('\0', " "));
     }
     let output = Command::new("ps").args(["-o", "args=", "-p", &process.to_string()]).output().await.ok()?;

@@ -1,4 +1,4 @@
-//! Stopping and starting one service of the running stack.
+//! Commands that stop and start one service of the running stack.
 
 mod socket;
 
@@ -9,25 +9,26 @@ pub use self::socket::{Control, Request, ask};
 use crate::SERVICES;
 use crate::stack::Stack;
 
-/// Stop one service of the running stack, to see how the others do without it
+/// Stop one service of the running stack, to see how the others behave without it
 ///
-/// It finishes the requests and messages that it has in hand, as in a deployment. The others go on: its
-/// own paths answer 503, and whoever calls it meets what an outage would be. Stopping what is stopped
-/// already is fine. `cargo dev status` shows what is stopped; `cargo dev start` starts it again.
+/// The service finishes its requests and messages, as in a deployment. The other services keep
+/// running. The paths of the stopped service answer 503, and its callers see an outage. Stopping a
+/// stopped service succeeds. `cargo dev status` shows the state; `cargo dev start` starts the
+/// service again.
 #[derive(Args)]
 pub struct Stop {
-    /// The service's name
+    /// Name of the service
     #[arg(value_name = "SERVICE", value_parser = names())]
     service: String,
 }
 
-/// Start a service that was stopped, on the ports that it had
+/// Start a stopped service on its previous ports
 ///
-/// It answers again when this command ends. Starting what runs already is fine. A service that does not
-/// come up stays stopped, and the reason is told; the rest of the stack goes on.
+/// The service answers when this command ends. Starting a running service succeeds. A service that
+/// fails to start stays stopped, and the command prints the reason.
 #[derive(Args)]
 pub struct Start {
-    /// The service's name
+    /// Name of the service
     #[arg(value_name = "SERVICE", value_parser = names())]
     service: String,
 }

@@ -1,4 +1,4 @@
-//! Sections of documents that commands write; what stands around them is people's.
+//! Sections of documents that commands write. People write the text around them.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::stack;
 
-/// Writes the section `name` of a command into `docs/<document>`, in place of the one before.
+/// Replaces the section `name` of a command in `docs/<document>`.
 pub fn write_section(document: &str, command: &str, name: &str, section: &str) -> anyhow::Result<PathBuf> {
     let path = stack::root().join("docs").join(document);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -14,7 +14,7 @@ pub fn write_section(document: &str, command: &str, name: &str, section: &str) -
     Ok(path)
 }
 
-/// The text with another section `name`, at its end if it had none.
+/// Returns the text with the section replaced, or appended if it was missing.
 fn replaced(text: &str, command: &str, name: &str, section: &str) -> String {
     let (start, end) = (format!("<!-- {command} {name} -->\n"), format!("<!-- end of {name} -->\n"));
     let section = format!("{start}{section}{end}");

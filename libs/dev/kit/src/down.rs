@@ -1,4 +1,4 @@
-//! Stops what a stack or a test run has left behind.
+//! `cargo dev down`: stops what a stack or a test run has left behind.
 
 use anyhow::ensure;
 
@@ -24,7 +24,7 @@ pub async fn run() -> anyhow::Result<()> {
         found = true;
         crate::say(&format!("stopped {name}, which was left behind"));
     }
-    // Tests that are running still need theirs.
+    // A running test command still uses its cluster.
     let mut clusters = vec![Cluster::STACK, Cluster::FUZZ, Cluster::CHAOS, Cluster::BENCH, Cluster::PODS];
     if Lock::holder("test")?.is_none() {
         clusters.push(Cluster::TESTS);

@@ -1,4 +1,4 @@
-//! Follows the bus and shows what goes by.
+//! `cargo dev events`: follows the bus and prints each message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,21 +18,21 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::stack::Stack;
 
-/// How long the broker may take to answer.
+/// Timeout of one request to the broker.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often to look for topics that have appeared.
+/// Interval of the search for new topics.
 const TOPIC_REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Follow the bus of the running stack: key, type, sequence, headers, payload
 #[derive(Args)]
 pub struct Events {
-    /// Only this topic; may be repeated. Without it: every topic of the platform
+    /// Only this topic; may be repeated. The default is every topic of the platform
     #[arg(long, value_name = "TOPIC")]
     topic: Vec<String>,
-    /// Everything that the broker still has, not only what comes
+    /// Start with the oldest message that the broker has
     #[arg(long)]
     from_start: bool,
-    /// One JSON object a line
+    /// Print one JSON object a line
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +53,7 @@ impl Events {
             };
             let text = if self.json { serde_json::to_string(&record)? } else { record.to_text()? };
             match writeln!(std::io::stdout(), "{text}") {
-                // Whoever read it has seen enough.
+                // The reader of the pipe has ended.
                 Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
                 result => result?,
             }
@@ -73,7 +73,7 @@ pub struct Record {
     pub kind: Option<String>,
     pub sequence: Option<i64>,
     headers: BTreeMap<String, String>,
-    /// JSON as it came; a text where it is not JSON.
+    /// JSON, or a text if the payload is not JSON.
     pub payload: Value,
 }
 
@@ -127,17 +127,17 @@ impl Record {
     }
 }
 
-/// A consumer outside of any group, so that it takes nothing from anybody.
+/// A consumer outside any group, so that it takes no message from a service.
 pub struct Follower {
     consumer: StreamConsumer,
-    /// Asks for metadata and offsets without disturbing the reading.
+    /// Reads metadata and offsets without disturbing the consumer.
     metadata_client: BaseConsumer,
     wanted: Vec<String>,
     known: BTreeSet<String>,
 }
 
 impl Follower {
-    /// Follows these topics, or all of the platform's, from their end or their start.
+    /// Follows these topics, or all topics of the platform, from their start or their end.
     pub fn open(brokers: &str, wanted: Vec<String>, from_start: bool) -> anyhow::Result<Self> {
         let mut config = ClientConfig::new();
         config
@@ -155,13 +155,13 @@ impl Follower {
         loop {
             match tokio::time::timeout(TOPIC_REFRESH_INTERVAL, self.consumer.recv()).await {
                 Ok(message) => return Ok(Record::of(&message?)),
-                // A topic that has appeared since then is read from its start: nothing of it is old.
+                // A new topic is read from its start, since all its messages are new.
                 Err(_) => self.add_topics(true)?,
             }
         }
     }
 
-    /// Adds the topics that are not followed yet. Offsets are resolved now, not when reading begins.
+    /// Adds the topics that are not followed yet and resolves their offsets now.
     fn add_topics(&mut self, from_start: bool) -> anyhow::Result<()> {
         tokio::task::block_in_place(|| {
             let metadata = self.metadata_client.fetch_metadata(None, BROKER_TIMEOUT)?;

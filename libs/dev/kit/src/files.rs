@@ -1,4 +1,4 @@
-//! Folders that commands copy.
+//! File operations of commands.
 
 use std::path::Path;
 

@@ -1,17 +1,17 @@
-//! The one HTTP client of the local stack.
+//! The HTTP client of the local stack.
 
 use std::time::Duration;
 
-/// A connection is kept so long while nobody uses it: less than any server here keeps it.
+/// Idle time of a connection. The servers of the stack keep idle connections longer.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A client that follows no redirects and gives up on what does not listen; an answer may take its
-/// time, since bodies are streamed through.
+/// Returns a client without redirects. The connect timeout is short, since a service that does not
+/// listen is down. A response may take long, since bodies are streamed.
 pub fn client() -> anyhow::Result<reqwest::Client> {
     Ok(builder().build()?)
 }
 
-/// One that makes a new connection for each request.
+/// Returns a client that opens a new connection for each request.
 pub fn without_keep_alive() -> anyhow::Result<reqwest::Client> {
     Ok(builder().pool_max_idle_per_host(0).build()?)
 }

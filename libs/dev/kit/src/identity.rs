@@ -1,4 +1,4 @@
-//! What identity says of a person, asked as whoever issues tokens asks.
+//! Tokens with the claims that `identity` returns to an issuer.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::actors::{self, Actor};
 use crate::http;
 use crate::stack::Stack;
 
-/// As whom it is asked.
+/// The machine client that reads claims.
 const ISSUER: &str = "issuer";
-/// How long an answer may take.
+/// Timeout of one request to identity.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An issuer that asks identity before it signs.
+/// An issuer that reads the claims from identity before it signs.
 #[derive(Clone)]
 pub struct Identity {
     issuer: Issuer,
     client: reqwest::Client,
-    /// Where identity's internal port is.
+    /// URL of identity's internal port.
     url: String,
 }
 
-/// What goes into a token.
+/// The claims of a user, as identity returns them.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct ClaimsResponse {
@@ -38,13 +38,13 @@ impl Identity {
         Ok(Self { issuer, client: http::client()?, url })
     }
 
-    /// That of a running stack.
+    /// Returns the issuer of a running stack.
     pub fn of(stack: &Stack) -> anyhow::Result<Self> {
         let url = stack.services.get("identity").and_then(|urls| urls.internal_url.clone());
         Self::new(actors::issuer(stack)?, url.context("the stack has no identity")?)
     }
 
-    /// What a token of this person says at this moment.
+    /// Returns the present claims of a user.
     pub async fn claims(&self, user: Uuid) -> anyhow::Result<Claims> {
         let machine = self.issuer.token(&Claims::client(ISSUER))?;
         let url = format!("{}/api/v1/internal/users/{user}/claims", self.url);
@@ -55,7 +55,7 @@ impl Identity {
         Ok(Claims { company_id, permissions, ..Claims::user(user) })
     }
 
-    /// A token of somebody of the demo.
+    /// Returns a token of an actor.
     pub async fn token(&self, actor: &Actor) -> anyhow::Result<String> {
         let claims = match actor.own_claims() {
             Some(claims) => claims,
@@ -64,7 +64,7 @@ impl Identity {
         self.issuer.token(&claims)
     }
 
-    /// A token of somebody whom identity keeps.
+    /// Returns a token of an employee.
     pub async fn token_of(&self, user: Uuid) -> anyhow::Result<String> {
         self.issuer.token(&self.claims(user).await?)
     }

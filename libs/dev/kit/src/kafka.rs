@@ -1,4 +1,4 @@
-//! `cargo dev kafka`: a real Apache Kafka of this clone's own, in the foreground.
+//! `cargo dev kafka`: an Apache Kafka of this clone, in the foreground.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -10,22 +10,23 @@ use crate::progress::Step;
 use crate::signals::Signals;
 use crate::stack::Lock;
 
-/// Where nobody but this machine finds it.
+/// The address that only this machine reaches.
 pub const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Run a real Apache Kafka until Ctrl-C; needs Java 17 or later and Maven
 ///
-/// One node, or three as in production: every message on three, acknowledged by two. What it keeps lies
-/// in .dev/kafka, apart for each number of nodes, and is there again the next time.
+/// The cluster has one node, or three as in production, where each message is on three nodes and
+/// acknowledged by two. Its data is in .dev/kafka, in a folder for each number of nodes, and
+/// outlives the command.
 #[derive(Args)]
 pub struct Kafka {
-    /// How many nodes
+    /// Number of nodes
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=5))]
     nodes: u16,
-    /// Forget what it has kept
+    /// Delete the data of earlier runs
     #[arg(long)]
     fresh: bool,
-    /// Only bring what it needs, and say whether it could run here
+    /// Only install Apache Kafka, and report whether it can run here
     #[arg(long)]
     fetch: bool,
 }
@@ -61,7 +62,7 @@ impl Kafka {
     }
 }
 
-/// Starts a cluster on what it has kept under this name, at an address of this machine.
+/// Starts a cluster on the data under this name, at an address of this machine.
 pub async fn start(name: &str, host: IpAddr, nodes: u16, step: &Step) -> anyhow::Result<Cluster> {
     step.note("bringing Apache Kafka with Maven, if it is not here (54 MB)");
     kafka::fetch().await?;
@@ -69,7 +70,7 @@ pub async fn start(name: &str, host: IpAddr, nodes: u16, step: &Step) -> anyhow:
     Cluster::start(&kafka::home()?.join(name), host, nodes).await
 }
 
-/// Drops what a cluster has kept.
+/// Deletes the data of a cluster.
 pub fn forget(name: &str) -> anyhow::Result<()> {
     match std::fs::remove_dir_all(kafka::home()?.join(name)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),

@@ -1,5 +1,7 @@
-//! The base of every `cargo dev` command: files under `.dev/`, child processes, PostgreSQL, the broker, tokens, and the
-//! running stack. It links no service, so that a change of a service rebuilds none of it.
+//! The base of every `cargo dev` command: files under `.dev/`, child processes, PostgreSQL, the
+//! broker, tokens and the running stack.
+//!
+//! The crate links no service, so that a change of a service does not rebuild it.
 
 pub mod account;
 pub mod actors;
@@ -72,7 +74,7 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Returns a command of the cargo that runs this, in this clone.
+/// Returns a command of the cargo that runs this process, in this clone.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(stack::root());

@@ -1,4 +1,4 @@
-//! `--media`: a real LiveKit server beside the stack, from the machine, else built once from its Go module.
+//! `--media`: a LiveKit server beside the stack, from the machine or built once from its Go module.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,39 +15,40 @@ use crate::children::Child;
 use crate::http;
 use crate::progress::Step;
 
-/// LiveKit's own development pair, and its usual port.
+/// LiveKit's development key and its default port.
 const KEY: &str = "devkey";
 const SECRET: &str = "secret";
 const CLIENT_URL: &str = "ws://127.0.0.1:7880";
 const API_URL: &str = "http://127.0.0.1:7880";
 
-/// How long it may take until it answers.
+/// Timeout of the server's start.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Bring LiveKit's server and a client of it, and say whether they could run here; needs Go
+/// Install LiveKit's server and client, and report whether they can run here; needs Go
 ///
-/// Both are built from their Go modules, once, and lie in .dev/livekit: for `cargo dev up --media`, and for the tests that only
-/// a real one passes. Its client for browsers, which the first page loads, is brought by npm.
+/// Both are built once from their Go modules into .dev/livekit. `cargo dev up --media` and the
+/// tests of real calls use them. npm installs the client for browsers, which the first page loads.
 #[derive(Args)]
 pub struct Fetch {}
 
 impl Fetch {
     pub async fn run(self) -> anyhow::Result<()> {
         fetch().await?;
-        if let Err(error) = fetch_browser_client().await {
-            // Tests of services need none.
+        if let Err(error) = fetch_for_browsers().await {
+            // The tests of services do not need the client for browsers.
             eprintln!("{error:#}; without it the first page rings, but carries neither sound nor picture");
         }
         Ok(())
     }
 }
 
-/// The client for browsers, where it was brought.
+/// Returns the client for browsers if it is installed.
 pub async fn browser_client() -> Option<Vec<u8>> {
     tokio::fs::read(browser_client()).await.ok()
 }
 
-/// What services are told of it. Tokens and webhooks work without one; only where one runs it is probed.
+/// Returns the settings of services. Tokens and webhooks need no server, so it is probed only if it
+/// runs.
 pub fn settings(runs: bool) -> Settings {
     let probe = if runs { "10" } else { "0" };
     let settings = [
@@ -60,25 +61,25 @@ pub fn settings(runs: bool) -> Settings {
     settings.map(|(name, value)| (name, value.to_owned())).into()
 }
 
-/// A running server.
+/// A running LiveKit server.
 pub struct LiveKit(Child);
 
 impl LiveKit {
-    /// Where clients find it.
+    /// URL for clients.
     pub const URL: &'static str = CLIENT_URL;
 
-    /// Starts one whose webhooks go to the stack at `base_url`.
+    /// Starts a server whose webhooks go to the stack at `base_url`.
     pub async fn start(base_url: &str, step: &Step) -> anyhow::Result<Self> {
         let program = find_or_build(step).await?;
         if !browser_client().is_file()
             && let Err(error) = fetch_browser_client().await
         {
-            // Without it the first page rings, but carries neither sound nor picture.
+            // Without the client the first page rings, but carries neither sound nor picture.
             step.note(format!("{error:#}"));
         }
         step.note("starting");
         let webhooks = format!("{base_url}/api/messenger/webhooks/livekit");
-        // JSON is YAML, too. A machine may have no other address than its loopback's.
+        // JSON is also YAML. A machine may have no address but loopback.
         let config = json!({
             "webhook": {"api_key": KEY, "urls": [webhooks]},
             "rtc": {"enable_loopback_candidate": true},
@@ -93,7 +94,7 @@ impl LiveKit {
         Ok(server)
     }
 
-    /// Resolves with the reason when it ends although nobody stopped it.
+    /// Resolves with the reason when the server ends by itself.
     pub async fn ended(&mut self) -> anyhow::Error {
         self.0.ended().await
     }
@@ -112,7 +113,7 @@ async fn answers() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The one on the machine, else one that is built.
+/// Returns the program on the machine, or builds it.
 async fn find_or_build(step: &Step) -> anyhow::Result<PathBuf> {
     if let Some(program) = server() {
         return Ok(program);

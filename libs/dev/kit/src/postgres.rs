@@ -1,4 +1,4 @@
-//! A PostgreSQL cluster of this clone's own: made, started, found again, stopped.
+//! A PostgreSQL cluster of this clone.
 
 pub mod tools;
 
@@ -19,17 +19,17 @@ use crate::children;
 use crate::progress::Step;
 use crate::stack;
 
-/// The database, and the role that owns it.
+/// Name of the database and of the role that owns it.
 const DATABASE: &str = "platform";
-/// How long an answer of a database may take while the stack starts.
+/// Timeout of a connection while the stack starts.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// What a cluster may forget that lives no longer than a test run.
+/// Settings of a cluster that need not survive a crash.
 const TEST_SETTINGS: &str =
     "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nshared_buffers = 256MB\n";
-/// Who may come in where others than this machine can, too.
+/// Access rules of a cluster that other machines reach: they need a password.
 const REMOTE_HBA: &str =
     "local all all trust\nhost all all 127.0.0.1/32 password\nhost all all all scram-sha-256\n";
-/// For the pools of all processes of all services at once; and tests are many.
+/// Enough for the pools of all processes of all services and for parallel tests.
 const MAX_CONNECTIONS: u32 = 500;
 
 /// A private cluster, running or not.
@@ -39,11 +39,11 @@ pub struct Cluster {
     tools: Tools,
     account: Account,
     saved: SavedState,
-    /// Where it listens beside loopback.
+    /// Address of the server beside loopback.
     extra_address: Option<IpAddr>,
 }
 
-/// What a cluster must remember from one start to the next.
+/// State of a cluster between two starts.
 #[derive(Serialize, Deserialize)]
 struct SavedState {
     port: u16,
@@ -53,26 +53,26 @@ struct SavedState {
 impl Cluster {
     /// The cluster of `cargo dev up`, as durable as PostgreSQL is by default.
     pub const STACK: &'static str = "postgres";
-    /// The cluster of `cargo dev test`, which may forget everything.
+    /// The cluster of `cargo dev test`, which is not durable.
     pub const TESTS: &'static str = "postgres-test";
-    /// The cluster of `cargo dev fuzz`, whose data is nobody's.
+    /// The cluster of `cargo dev fuzz`, whose data is deleted.
     pub const FUZZ: &'static str = "postgres-fuzz";
-    /// The cluster of `cargo dev chaos`, which is crashed and must forget nothing.
+    /// The cluster of `cargo dev chaos`, which is crashed and must lose nothing.
     pub const CHAOS: &'static str = "postgres-chaos";
     /// The cluster of `cargo dev watch`, which is crashed, too.
     pub const ALERT_DRILL: &'static str = "postgres-watch";
-    /// The cluster of `cargo dev trace`, which begins anew each time.
+    /// The cluster of `cargo dev trace`, which starts empty each time.
     pub const TRACE: &'static str = "postgres-trace";
-    /// The cluster of `cargo dev bench`, as durable as that of the stack.
+    /// The cluster of `cargo dev bench`, as durable as the stack's.
     pub const BENCH: &'static str = "postgres-bench";
     /// The cluster of `cargo dev cluster`, which pods use.
     pub const PODS: &'static str = "postgres-pods";
 
-    /// Finds the programs and the data, making both where they are missing.
+    /// Finds the programs and the data, and creates what is missing.
     pub async fn prepare(name: &'static str, fresh: bool, step: &Step) -> anyhow::Result<Self> {
         let data = folder_of(name)?.join("data");
         if fresh && data.exists() {
-            // What cannot be found any more cannot be stopped, and need not keep its data.
+            // A cluster that is not found cannot be stopped. Its data is deleted all the same.
             if let Ok(Some(before)) = Self::find(name).await {
                 before.stop().await?;
             }
@@ -80,7 +80,7 @@ impl Cluster {
         }
         let written_by = data_version(&data);
         let tools = Tools::find_or_install(written_by, step).await?;
-        // Asked only now: an installation brings the user `postgres`.
+        // Determined after the installation, which creates the user `postgres`.
         let account = Account::find(&data)?;
         let folder = account.folder(name)?;
         let saved = match written_by {
@@ -92,7 +92,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The cluster if its data is there.
+    /// Returns the cluster if its data exists.
     pub async fn find(name: &'static str) -> anyhow::Result<Option<Self>> {
         let folder = folder_of(name)?;
         let Some(written_by) = data_version(&folder.join("data")) else {
@@ -106,7 +106,7 @@ impl Cluster {
         Ok(Some(Self { name, folder, tools, account, saved, extra_address: None }))
     }
 
-    /// Starts it, unless it still runs, and makes the database where it is missing.
+    /// Starts the server unless it runs, and creates the database if it is missing.
     pub async fn start(&mut self, step: &Step) -> anyhow::Result<()> {
         if let Some(port) = self.running_port().await? {
             self.saved.port = port;
@@ -128,7 +128,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Listens at this address of the machine, too, from the next start on; who comes from there has a password.
+    /// Listens at this address, too, from the next start. Clients from there need a password.
     pub fn listen_at(&mut self, address: IpAddr) {
         self.extra_address = Some(address);
     }
@@ -137,18 +137,19 @@ impl Cluster {
         self.saved.port
     }
 
-    /// Where a role with this password finds the database from there.
+    /// Returns the URL of the database for a role, from that address.
     pub fn url_at(&self, address: IpAddr, role: &str, password: &str) -> String {
         let socket = SocketAddr::new(address, self.saved.port);
         format!("postgres://{role}:{password}@{socket}/{DATABASE}")
     }
 
-    /// Stops it if it runs, without waiting for connections to be closed; says whether it ran.
+    /// Stops the server without waiting for its clients. Returns true if it ran.
     pub async fn stop(&self) -> anyhow::Result<bool> {
         self.end("--mode=fast").await
     }
 
-    /// Ends it without a checkpoint, as a power cut would: the next start recovers from its log.
+    /// Stops the server without a checkpoint, as a power cut does. The next start recovers from its
+    /// log.
     pub async fn crash(&self) -> anyhow::Result<bool> {
         self.end("--mode=immediate").await
     }
@@ -166,12 +167,12 @@ impl Cluster {
         self.url_of(DATABASE)
     }
 
-    /// A program that came with the server.
+    /// Returns the path of a program of the server.
     pub fn program(&self, name: &str) -> PathBuf {
         self.tools.path(name)
     }
 
-    /// Where the server writes what it has to say.
+    /// Returns the path of the server's log.
     pub fn log(&self) -> PathBuf {
         self.folder.join("server.log")
     }
@@ -205,12 +206,12 @@ impl Cluster {
     fn pg_ctl(&self) -> tokio::process::Command {
         let mut command = self.account.command(&self.tools.path("pg_ctl"), &self.folder);
         command.arg("--silent").arg("--pgdata").arg(self.data());
-        // Ctrl-C goes to the whole group, but the database must outlive the services.
+        // Ctrl-C signals the whole group, but the database must outlive the services.
         command.process_group(0);
         command
     }
 
-    /// The port of the server that runs on this data: one that was left behind, say.
+    /// Returns the port of the server that runs on this data, if any.
     async fn running_port(&self) -> anyhow::Result<Option<u16>> {
         let path = self.data().join("postmaster.pid");
         let Ok(text) = std::fs::read_to_string(&path) else {
@@ -222,10 +223,11 @@ impl Cluster {
             Some(process) => children::command_line(process).await,
             None => None,
         };
-        // After a crash the number may be another process's, which PostgreSQL itself would take for a server.
+        // After a crash the id may belong to another process, which PostgreSQL would take for a
+        // server.
         if command.is_none_or(|command| !command.contains("postgres")) {
             std::fs::remove_file(&path)?;
-            // The socket has a lock of the same kind, `.s.PGSQL.<port>.lock`.
+            // The lock of the socket, `.s.PGSQL.<port>.lock`, is as stale.
             if let Some(port) = lines.nth(2) {
                 let _ = std::fs::remove_file(self.folder.join(format!(".s.PGSQL.{port}.lock")));
             }
@@ -234,10 +236,10 @@ impl Cluster {
         Ok(lines.nth(2).and_then(|port| port.parse().ok()))
     }
 
-    /// What differs from PostgreSQL's defaults, written anew at each start.
+    /// Writes the settings that differ from PostgreSQL's defaults.
     fn configure(&self) -> anyhow::Result<()> {
         let socket = self.folder.to_string_lossy().replace('\'', "''");
-        // A socket's path has room for 107 bytes; TCP does without one.
+        // A socket's path has at most 107 bytes. Without a socket, clients use TCP.
         let socket = if socket.len() < 80 { socket } else { String::new() };
         let extra_address = self.extra_address.map(|address| format!(",{address}")).unwrap_or_default();
         let mut settings = format!(
@@ -259,7 +261,7 @@ impl Cluster {
         self.account.chown(&path)
     }
 
-    /// Blocks, so that Ctrl-C cannot come between the start and the knowledge of it.
+    /// Starts the server. The call blocks, so that Ctrl-C cannot leave an unknown server behind.
     fn launch(&self) -> anyhow::Result<()> {
         let log = self.log();
         let mut pg_ctl = self.pg_ctl();
@@ -292,7 +294,7 @@ impl SavedState {
     }
 }
 
-/// Makes the data folder under another name first: what is half made is never taken for a cluster.
+/// Creates the data folder under another name first, so that an incomplete one is never used.
 async fn create(
     name: &str,
     folder: &Path,
@@ -302,7 +304,7 @@ async fn create(
 ) -> anyhow::Result<SavedState> {
     step.note(format!("creating a PostgreSQL {} cluster", tools.major));
     let (new, password_file) = (folder.join("data.new"), folder.join("password"));
-    // Half made before; or outside of the clone still, while `.dev/` was deleted.
+    // Remains of an interrupted creation, or data outside a clone whose `.dev/` was deleted.
     for old in [&new, &folder.join("data")] {
         if old.exists() {
             std::fs::remove_dir_all(old)?;
@@ -314,8 +316,8 @@ async fn create(
     account.chown(&password_file)?;
     let locale = if cfg!(target_os = "macos") { "en_US.UTF-8" } else { "C.UTF-8" };
     let mut initdb = account.command(&tools.path("initdb"), folder);
-    // The password crosses loopback only. With SCRAM, each connection of a test costs 4,096 rounds of a hash, even where the
-    // client sends the password itself.
+    // The password crosses loopback only. With SCRAM, each connection of a test would cost 4,096
+    // rounds of a hash, even if the client sends the password itself.
     initdb.args(["--auth-local=trust", "--auth-host=md5", "--encoding=UTF8", "--username", DATABASE]);
     initdb.arg(format!("--locale={locale}")).arg("--pwfile").arg(&password_file).arg("--pgdata").arg(&new);
     let output = initdb.output().await.context("initdb cannot be run")?;
@@ -332,13 +334,13 @@ async fn create(
     Ok(saved)
 }
 
-/// Where a cluster lies; `.dev/<name>` may be a link to elsewhere.
+/// Returns the folder of a cluster. `.dev/<name>` may be a link.
 fn folder_of(name: &str) -> anyhow::Result<PathBuf> {
     let inside = stack::dev(name)?;
     Ok(std::fs::read_link(&inside).unwrap_or(inside))
 }
 
-/// The major version that wrote the data.
+/// Returns the major version that wrote the data.
 fn data_version(data: &Path) -> Option<u32> {
     std::fs::read_to_string(data.join("PG_VERSION")).ok()?.trim().parse().ok()
 }
@@ -354,14 +356,16 @@ pub struct Connection {
     _driver: JoinSet<()>,
 }
 
+/// Connects to a database.
+///
 /// # Errors
-/// In one line why the database refuses.
+/// The reason of the database in one line.
 pub async fn connect(url: &str) -> anyhow::Result<Connection> {
     let connecting = tokio::time::timeout(CONNECT_TIMEOUT, tokio_postgres::connect(url, NoTls)).await;
     let (client, connection) = connecting.context("no answer")??;
     let mut driver = JoinSet::new();
     driver.spawn(async {
-        // How a connection ended shows in the query that was under way.
+        // The query in progress reports how the connection ended.
         let _ = connection.await;
     });
     Ok(Connection { client, _driver: driver })

@@ -1,14 +1,14 @@
-//! What a person sees while something takes a while: a line a step, with its time when it is done.
+//! The progress of a command at the terminal: a line for each step, with its time.
 
 use std::fmt::Display;
 use std::time::Instant;
 
 use console::{Term, style};
 
-/// Width of a step's name, so that the details stand in one column.
+/// Width of a step's name, so that the details are aligned.
 const NAME_WIDTH: usize = 12;
 
-/// A step that is under way. Dropped before it is done, it leaves no trace: the error has the word.
+/// A step in progress. A step that is dropped before it is done leaves no line.
 pub struct Step {
     term: Term,
     name: String,
@@ -22,7 +22,7 @@ impl Step {
         step
     }
 
-    /// What it is busy with right now; only for people at a terminal.
+    /// Shows the current activity, at a terminal only.
     pub fn note(&self, text: impl Display) {
         if !self.term.is_term() {
             return;
@@ -48,7 +48,7 @@ impl Step {
         ));
     }
 
-    /// Progress that cannot be shown is no reason to fail.
+    /// Writes to the terminal and ignores failures.
     fn write(&self, text: &str) {
         if self.term.is_term() {
             let _ = self.term.clear_line();

@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Ctrl-C, SIGTERM, and the terminal being closed. From then on they no longer kill the process.
+/// Handlers of Ctrl-C, SIGTERM and SIGHUP, which no longer end the process.
 pub struct Signals([Signal; 3]);
 
 impl Signals {
@@ -14,7 +14,7 @@ impl Signals {
         ]))
     }
 
-    /// Resolves at the next one.
+    /// Resolves at the next signal.
     pub async fn stop(&mut self) {
         let [interrupt, terminate, hangup] = &mut self.0;
         tokio::select! {

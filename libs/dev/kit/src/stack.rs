@@ -1,4 +1,4 @@
-//! What is known about a running stack: the files under `.dev/` and who holds its lock.
+//! The files under `.dev/` that describe a running stack, and its lock.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -12,27 +12,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 
-/// The clone that this binary was built from.
+/// Returns the root of the clone that this binary was built from.
 pub fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(3).unwrap_or(here)
 }
 
-/// A path under `.dev/`, which exists from then on.
+/// Returns a path under `.dev/`, and creates that folder.
 pub fn dev(name: &str) -> anyhow::Result<PathBuf> {
     let folder = root().join(".dev");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     Ok(folder.join(name))
 }
 
-/// Writes a file that only its owner reads: it may hold a key or a password.
+/// Writes a file that only its owner can read, since it may contain a key or a password.
 pub fn write_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     open.and_then(|mut file| file.write_all(content))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Removes a file, unless it is gone already.
+/// Removes a file if it exists.
 pub fn remove(path: &Path) -> anyhow::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -42,20 +42,20 @@ pub fn remove(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Where a running stack can be found.
+/// The addresses of a running stack.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stack {
     pub base_url: String,
     pub issuer: String,
     pub database_url: String,
     pub brokers: String,
-    /// Where there is a media server.
+    /// URL of the media server, if one runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub livekit_url: Option<String>,
     pub services: BTreeMap<String, Urls>,
 }
 
-/// Where one service listens.
+/// The addresses of one service.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Urls {
     pub public_url: String,
@@ -65,7 +65,7 @@ pub struct Urls {
     pub state: State,
 }
 
-/// Whether a service runs; one that was stopped keeps its ports for when it is started again.
+/// State of a service. A stopped service keeps its ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -74,7 +74,7 @@ pub enum State {
 }
 
 impl Stack {
-    /// The stack that runs in this clone.
+    /// Returns the stack that runs in this clone.
     pub fn running() -> anyhow::Result<Self> {
         if Lock::holder("up")?.is_none() {
             bail!("no stack is running here; `cargo dev up` starts one");
@@ -85,14 +85,14 @@ impl Stack {
         serde_json::from_slice(&text).context("stack.json cannot be read")
     }
 
-    /// At once: whoever reads it meanwhile reads what it was or what it is.
+    /// Saves the stack atomically: a reader sees the previous or the new content.
     pub fn save(&self) -> anyhow::Result<()> {
         let new = dev("stack.json.new")?;
         write_private(&new, &serde_json::to_vec_pretty(self)?)?;
         Ok(std::fs::rename(new, dev("stack.json")?)?)
     }
 
-    /// What a service reads that does something for this stack beside its replicas.
+    /// Returns the settings for operator commands of a service.
     pub fn settings(&self) -> Settings {
         Settings::from([
             ("DATABASE_URL", self.database_url.clone()),
@@ -106,8 +106,10 @@ impl Stack {
     }
 }
 
-/// Keeps a command from running twice in one clone. The kernel lets go of it when the process ends,
-/// however it ends, so a held lock is also how one knows that a stack is alive.
+/// A lock that prevents a command from running twice in one clone.
+///
+/// The kernel releases the lock when the process ends, so a held lock also proves that the stack
+/// runs.
 pub struct Lock(#[expect(dead_code, reason = "held, not read")] File);
 
 impl Lock {
@@ -128,7 +130,7 @@ impl Lock {
         Ok(Self(file))
     }
 
-    /// The process that holds it.
+    /// Returns the process that holds the lock.
     pub fn holder(name: &str) -> anyhow::Result<Option<u32>> {
         let Ok(mut file) = File::open(dev(&format!("{name}.lock"))?) else {
             return Ok(None);
@@ -145,7 +147,7 @@ impl Lock {
     }
 }
 
-/// A free loopback port, of all that are free the one that was given out under this name before.
+/// Binds the port that was bound under this name before, if it is free, else any free port.
 pub fn listen_on_previous_port(name: &str) -> anyhow::Result<TcpListener> {
     let path = dev(&format!("{name}.port"))?;
     let before = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u16>().ok());

@@ -1,4 +1,4 @@
-//! What runs and where, for people and for scripts.
+//! `cargo dev status`: the addresses and states of the stack.
 
 use anyhow::bail;
 use clap::Args;
@@ -8,7 +8,7 @@ use console::style;
 use crate::actors;
 use crate::stack::{Stack, State};
 
-/// What a person wants to know when everything runs.
+/// Returns the summary of a running stack.
 pub fn summary(stack: &Stack, broker: &str) -> String {
     let mut places = crate::table(["", ""]);
     places.add_row(["base URL", &stack.base_url]);
@@ -42,10 +42,10 @@ pub fn summary(stack: &Stack, broker: &str) -> String {
     )
 }
 
-/// Show what runs and where
+/// Show the addresses and states of the running stack
 #[derive(Args)]
 pub struct Status {
-    /// As JSON, for scripts
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

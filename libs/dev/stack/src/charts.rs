@@ -1,4 +1,4 @@
-//! What the charts know of the services, written from what the services declare: `helm/<service>/declared.yaml`.
+//! The declarations of a service that its chart reads: `helm/<service>/declared.yaml`.
 
 use std::fmt::Write;
 
@@ -11,7 +11,8 @@ const HEAD: &str = "\
 # Written by `cargo dev contracts` from what the service and deploy/kafka/topics.yaml declare; with `--check` it is compared with them.
 ";
 
-/// A chart's own part of who talks to whom: its topics and what its user may do with which, whom it calls and who calls it.
+/// Returns the file of a service: its topics, the permissions of its Kafka user, its callees and
+/// its callers.
 pub fn declared(services: &[ServiceEntry], service: &ServiceEntry) -> anyhow::Result<String> {
     let topics = Topics::built_in()?;
     let mut made = (service.topics)();
@@ -64,7 +65,7 @@ fn calls(service: &ServiceEntry, other: &ServiceEntry) -> bool {
     service.calls.iter().any(|call| call.service == other.name)
 }
 
-/// A YAML list of what stands in one line each.
+/// Appends a YAML list with one item a line.
 fn list(
     file: &mut String,
     name: &str,
@@ -104,7 +105,7 @@ mod tests {
         }
     }
 
-    /// What a Gateway sends to a service is what the gateway of the local stack sends to it.
+    /// The Gateway of a chart routes the same paths as the gateway of the local stack.
     #[test]
     fn chart_routes_the_paths_of_its_service() {
         for service in services::all() {

@@ -1,5 +1,6 @@
-//! The bus as the first page shows it: each event as it is published, by whom and for whom. It is read while
-//! somebody looks, and not otherwise.
+//! The events of the bus for the first page, with their publisher and readers.
+//!
+//! The bus is read only while a page is open.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,20 +16,20 @@ use tokio_util::sync::CancellationToken;
 use crate::services::ServiceEntry;
 use devkit::events::{Follower, Record};
 
-/// How many events may wait for a page that is slow; it is told when it has missed some.
+/// Number of events that may wait for a slow page. A page that misses events gets `ready` again.
 const BUFFERED_EVENTS: usize = 256;
-/// How often it is looked whether a page is still there, and a page is told that this is.
+/// Interval of the comments that keep a stream alive and detect a closed page.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
-/// Before a broker that refused is asked again.
+/// Delay before the next attempt to reach the broker.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// What pages read. All clones are one.
+/// A feed that pages subscribe to. Clones share it.
 #[derive(Clone)]
 pub struct Feed(Arc<Inner>);
 
 struct Inner {
     brokers: String,
-    /// By topic.
+    /// The readers of each topic.
     readers: BTreeMap<String, Vec<&'static str>>,
     events: broadcast::Sender<Bytes>,
     wanted: Notify,
@@ -50,7 +51,7 @@ impl Feed {
         Self(Arc::new(Inner { brokers, readers, events, wanted, follows, closed }))
     }
 
-    /// Reads the bus for as long as pages listen, again and again.
+    /// Reads the bus while pages listen.
     pub async fn run(self) -> anyhow::Result<()> {
         loop {
             tokio::select! {
@@ -76,14 +77,14 @@ impl Feed {
         self.0.follows.send_replace(true);
         while self.0.events.receiver_count() > 0 {
             if let Ok(record) = timeout(HEARTBEAT_INTERVAL, bus.next()).await {
-                // Nobody may be left to hear it.
+                // The last page may have closed.
                 let _ = self.0.events.send(self.event(&record?));
             }
         }
         Ok(())
     }
 
-    /// As Server-Sent Events have it.
+    /// Returns a record as a server-sent event.
     fn event(&self, record: &Record) -> Bytes {
         let readers = self.0.readers.get(&record.topic).map_or(&[][..], Vec::as_slice);
         let event = json!({
@@ -98,7 +99,8 @@ impl Feed {
         Bytes::from(format!("data: {event}\n\n"))
     }
 
-    /// What comes from now on. `ready` is its first word, once nothing is missed any more, and again where something was.
+    /// Returns the events from now on. The first one is `ready`; another `ready` means that events
+    /// were missed.
     pub fn listen(&self) -> impl Stream<Item = Result<Bytes, actix_web::Error>> + use<> {
         let feed = self.clone();
         let (events, follows) = (feed.0.events.subscribe(), feed.0.follows.subscribe());
@@ -124,7 +126,7 @@ impl Feed {
         })
     }
 
-    /// Ends it for all who listen.
+    /// Ends all streams.
     pub fn close(&self) {
         self.0.closed.cancel();
     }
@@ -134,7 +136,7 @@ const fn ready() -> Bytes {
     Bytes::from_static(b"event: ready\ndata: {}\n\n")
 }
 
-/// Who publishes to a topic, by its name: dead letters are of whoever put them aside.
+/// Returns the publisher of a topic by its name. The consumer publishes its dead letters.
 fn publisher(topic: &str) -> &str {
     let mut parts = topic.split('.');
     let (root, service) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The demo data, planted through the interface that everybody has.
+//! The demo data, created through the public API.
 
 pub mod building;
 mod deals;
@@ -22,13 +22,13 @@ use devkit::stack::Stack;
 const TOPIC: &str = "platform.chessboard.property-object-upserted.v1";
 /// The consumer group that fills the replica of selections.
 const READER_GROUP: &str = "selections.chessboard";
-/// How long the platform may take to show what was planted.
+/// Timeout until the created data is visible.
 const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long a consumer may take to read: after a stack that was killed, a real Kafka first waits out the
-/// session of the one that is gone (45 s).
+/// Timeout of the consumer. After a killed stack, Apache Kafka first waits for the session of the
+/// lost consumer to expire (45 s).
 const READER_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Plants what is missing and waits until it can be seen; answers what there is.
+/// Creates the missing demo data, waits until it is visible, and returns a description.
 pub async fn create(stack: &Stack, step: &Step) -> anyhow::Result<String> {
     step.note("founding companies");
     people::create(stack).await?;
@@ -50,7 +50,8 @@ pub async fn create(stack: &Stack, step: &Step) -> anyhow::Result<String> {
     ))
 }
 
-/// Waits until the replica of selections is filled: until each flat was told of, and its group has committed all that there is.
+/// Waits until the replica of selections is complete: each flat is published, and the consumer
+/// group has committed all messages.
 async fn wait_until_read(brokers: &str) -> anyhow::Result<()> {
     let group: BaseConsumer =
         ClientConfig::new().set("bootstrap.servers", brokers).set("group.id", READER_GROUP).create()?;
@@ -79,7 +80,7 @@ fn is_read(group: &BaseConsumer) -> anyhow::Result<bool> {
     Ok(published >= i64::from(building::FLATS))
 }
 
-/// Anna's first selection, made once; answers its code.
+/// Creates Anna's first selection if it is missing and returns its public code.
 async fn create_selection(stack: &Stack, flats: &Flats) -> anyhow::Result<String> {
     let (client, url) = (http::client()?, format!("{}/api/v1/selections", stack.base_url));
     let token = Identity::of(stack)?.token(&ANNA).await?;

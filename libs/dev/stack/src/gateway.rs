@@ -1,4 +1,4 @@
-//! The one address of the platform: forwards each public path to the service that owns it.
+//! The base URL of the platform, which forwards each public path to the service that owns it.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -22,7 +22,7 @@ use crate::services::ServiceEntry;
 use devkit::identity::Identity;
 use devkit::stack::{Stack, Urls};
 
-/// Headers of one connection, never of the message (RFC 9110, section 7.6.1), and those set anew here.
+/// Headers of one connection (RFC 9110, section 7.6.1), and headers that the gateway sets itself.
 const OWN_HEADERS: [&str; 11] = [
     "connection",
     "forwarded",
@@ -37,10 +37,10 @@ const OWN_HEADERS: [&str; 11] = [
     "x-forwarded-for",
 ];
 
-/// Longer than its clients keep theirs, as everywhere on the way: who closes first must be who asks.
+/// Idle time of a connection, longer than that of the clients, so that the client closes it first.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
-/// Where each service's public port is.
+/// The public port of each service.
 struct Routes {
     services: Vec<(ServiceEntry, String)>,
     client: reqwest::Client,
@@ -53,7 +53,7 @@ impl Routes {
     }
 }
 
-/// Opens the edge of a stack: public paths, the first page, and what goes by on the bus, for who looks at it.
+/// Opens the edge of a stack: the public paths, the first page and the feed of events.
 pub fn open(
     process: &Process,
     listener: TcpListener,
@@ -76,7 +76,7 @@ pub fn open(
     Ok((handle, feed))
 }
 
-/// Serves on the listener; the server runs once its future is polled.
+/// Returns the server, which runs once its future is polled.
 fn serve(listener: TcpListener, routes: Routes, page: Page) -> anyhow::Result<(Server, ServerHandle)> {
     let (routes, page) = (Data::new(routes), Data::new(page));
     let server = HttpServer::new(move || {
@@ -105,7 +105,7 @@ async fn forward(routes: Data<Routes>, request: HttpRequest, payload: Payload) -
     let Some(url) = target(upstream, request.uri()) else {
         return problem(&request, &routes.messages, StatusCode::NOT_FOUND, "NOT_FOUND");
     };
-    // The server and the client have a method type each, of two versions of one crate.
+    // The server and the client use method types of two versions of one crate.
     let Ok(method) = reqwest::Method::from_bytes(request.method().as_str().as_bytes()) else {
         return problem(&request, &routes.messages, StatusCode::NOT_FOUND, "NOT_FOUND");
     };
@@ -114,7 +114,7 @@ async fn forward(routes: Data<Routes>, request: HttpRequest, payload: Payload) -
         forwarded = forwarded.header(name.as_str(), value.as_bytes());
     }
     if let Some(peer) = request.peer_addr() {
-        // What a caller claims about itself is not passed on: this is the edge.
+        // The gateway is the edge, so it does not forward addresses that the caller claims.
         forwarded = forwarded.header("x-forwarded-for", peer.ip().to_string());
     }
     if let Some(host) = request.headers().get(header::HOST) {
@@ -135,8 +135,8 @@ async fn forward(routes: Data<Routes>, request: HttpRequest, payload: Payload) -
     away
 }
 
-/// The same path at the service. `None` where it would become another one (dot segments): a service's
-/// prefix must not be a way to anything else.
+/// Returns the URL of a path at the service. Returns `None` if dot segments would change the path,
+/// since a prefix must not lead to other paths.
 fn target(upstream: &str, uri: &Uri) -> Option<reqwest::Url> {
     let path_and_query = uri.path_and_query()?.as_str();
     let url = reqwest::Url::parse(&format!("{upstream}{path_and_query}")).ok()?;
@@ -151,7 +151,8 @@ fn end_to_end(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &Header
     })
 }
 
-/// A request's body is bound to its thread; the client's is not. A short channel lies between.
+/// Returns a body that reads the payload through a short channel. The payload is bound to its
+/// thread; the body is not.
 fn stream(mut payload: Payload) -> reqwest::Body {
     let (sender, receiver) = mpsc::channel(4);
     actix_web::rt::spawn(async move {
@@ -185,7 +186,7 @@ fn pass_back(answer: reqwest::Response) -> HttpResponse {
     }
 }
 
-/// RFC 9457, as every service answers.
+/// Returns a problem as services do (RFC 9457).
 fn problem(
     request: &HttpRequest,
     messages: &Messages,
@@ -221,7 +222,7 @@ mod tests {
     use super::{Routes, configure};
     use crate::services;
 
-    /// What the gateway answers, with every service away.
+    /// Sends a request to a gateway whose services are all stopped.
     async fn ask(path: &str) -> (u16, Option<String>, Value) {
         let upstream = format!("http://127.0.0.1:{}", ports::free().unwrap());
         let services = services::all().into_iter().map(|service| (service, upstream.clone())).collect();

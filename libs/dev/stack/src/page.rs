@@ -1,5 +1,7 @@
-//! The first page of the local stack: what its services do, seen by one of the demo's people, whom one signs in as. Plain files
-//! without a build step, which call the public APIs as any client does. It belongs to the stack: no service knows of it.
+//! The first page of the local stack, on which a visitor signs in as one of the demo's people.
+//!
+//! The page consists of plain files without a build step and calls the public APIs. No service
+//! depends on it.
 
 use std::time::Duration;
 
@@ -16,10 +18,10 @@ use devkit::actors::ACTORS;
 use devkit::identity::Identity;
 use devkit::livekit;
 
-/// How long a service may take to say that it is well.
+/// Timeout of a health check.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Beside this origin a browser may speak to the media server, and to nobody else.
+/// A browser may connect to this origin and to the media server only.
 const POLICY: &str = "default-src 'self'; img-src data:; connect-src 'self' ws://127.0.0.1:7880 http://127.0.0.1:7880; \
                       media-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -27,7 +29,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// Everything below `/stack/` that never changes.
+/// The static files below `/stack/`.
 const FILES: [(&str, &str, &str); 14] = [
     ("page.css", STYLE, include_str!("page/page.css")),
     ("main.js", SCRIPT, include_str!("page/main.js")),
@@ -45,9 +47,9 @@ const FILES: [(&str, &str, &str); 14] = [
     ("money.js", SCRIPT, include_str!("page/money.js")),
 ];
 
-/// What the page tells of, and whose tokens it hands out.
+/// The data of the page.
 pub struct Page {
-    /// Each with where its health is told.
+    /// Each service with the URL of its admin port.
     services: Vec<(ServiceEntry, String)>,
     identity: Identity,
     feed: Feed,
@@ -96,7 +98,7 @@ async fn file(name: Path<String>) -> HttpResponse {
     }
 }
 
-/// LiveKit's own client, where it was brought.
+/// Returns LiveKit's client for browsers if it is installed.
 async fn livekit_client() -> HttpResponse {
     match livekit::browser_client().await {
         Some(text) => HttpResponse::Ok().content_type(SCRIPT).body(text),
@@ -104,7 +106,7 @@ async fn livekit_client() -> HttpResponse {
     }
 }
 
-/// The services with their health, and the people.
+/// Returns the services with their health, and the people.
 async fn about(page: Data<Page>) -> impl Responder {
     let health = join_all(page.services.iter().map(|(_, admin)| page.is_ready(admin))).await;
     let services = page.services.iter().zip(health);
@@ -120,7 +122,7 @@ async fn about(page: Data<Page>) -> impl Responder {
         .json(json!({"services": services, "people": people}))
 }
 
-/// The bus as it goes by.
+/// Streams the events of the bus.
 async fn events(page: Data<Page>) -> impl Responder {
     HttpResponse::Ok()
         .content_type("text/event-stream")
@@ -128,7 +130,8 @@ async fn events(page: Data<Page>) -> impl Responder {
         .streaming(page.feed.listen())
 }
 
-/// A token of a demo actor. Other sites cannot read the answer: it allows no other origin to.
+/// Returns a token of an actor. Other sites cannot read the response, since no other origin is
+/// allowed.
 async fn sign_in(page: Data<Page>, name: Path<String>) -> HttpResponse {
     let Some(actor) = ACTORS.iter().find(|actor| actor.name == *name) else {
         return HttpResponse::NotFound().finish();
@@ -138,7 +141,7 @@ async fn sign_in(page: Data<Page>, name: Path<String>) -> HttpResponse {
             .content_type("text/plain; charset=utf-8")
             .insert_header(("cache-control", "no-store"))
             .body(token),
-        // Identity is away, perhaps because it was told to be.
+        // Identity is down, perhaps stopped by the visitor.
         Err(_) => HttpResponse::ServiceUnavailable().finish(),
     }
 }
@@ -155,7 +158,7 @@ mod tests {
     use devkit::actors::ACTORS;
     use devkit::identity::Identity;
 
-    /// Status, policy and text, with every service away.
+    /// Returns status, policy and text while every service is stopped.
     async fn ask(request: test::TestRequest) -> (u16, String, String) {
         let feed = Feed::new(&services::all(), String::new());
         let services =
@@ -185,7 +188,7 @@ mod tests {
         assert_eq!(about["services"][0]["ready"], false);
     }
 
-    /// A script in the page, a handler in an attribute and markup made of texts are refused by the policy, or are not there.
+    /// The policy forbids inline scripts, handlers in attributes and markup made of texts.
     #[actix_web::test]
     async fn first_page_is_plain_files_of_this_origin() {
         let (status, policy, page) = ask(test::TestRequest::with_uri("/")).await;
@@ -213,7 +216,7 @@ mod tests {
     async fn only_actors_get_tokens() {
         let (status, _, token) = ask(test::TestRequest::post().uri("/stack/tokens/anna")).await;
         assert_eq!((status, token.split('.').count()), (200, 3));
-        // What employees may do, identity says, and here it is away.
+        // Identity determines the permissions of employees, and it is down here.
         assert_eq!(ask(test::TestRequest::post().uri("/stack/tokens/maria")).await.0, 503);
         assert_eq!(ask(test::TestRequest::post().uri("/stack/tokens/news")).await.0, 404);
         assert_ne!(ask(test::TestRequest::with_uri("/stack/tokens/anna")).await.0, 200);

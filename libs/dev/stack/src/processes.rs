@@ -1,4 +1,5 @@
-//! `--processes`: each service as two processes, `serve` and `work`, configured by environment alone.
+//! `--processes`: each service as two processes, `serve` and `work`, configured by environment
+//! variables.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,14 +16,14 @@ use devkit::Settings;
 use devkit::children::Child;
 use devkit::progress::Step;
 
-/// How long a process may take until it is ready.
+/// Timeout until a process is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The processes of one service.
 #[derive(Default)]
 pub struct Processes(Vec<Child>);
 
-/// Builds the binaries, in the profile of this one.
+/// Builds the binaries in the profile of this binary.
 pub async fn build(services: &[ServiceEntry]) -> anyhow::Result<()> {
     let step = Step::start("binaries");
     step.note("cargo build");
@@ -39,7 +40,7 @@ pub async fn build(services: &[ServiceEntry]) -> anyhow::Result<()> {
 }
 
 impl Processes {
-    /// Starts both roles of a service and answers once they are ready.
+    /// Starts both roles of a service and waits until they are ready.
     pub async fn start(
         &mut self,
         service: &ServiceEntry,
@@ -67,7 +68,7 @@ impl Processes {
         Ok(Endpoints { public: Some(public), internal, admin })
     }
 
-    /// Resolves when one has ended that should not have.
+    /// Resolves when a process ends by itself.
     pub async fn ended(&mut self) -> anyhow::Error {
         if self.0.is_empty() {
             return std::future::pending().await;
@@ -81,7 +82,7 @@ impl Processes {
     }
 }
 
-/// The address that was asked for; with a port of its own where any will do.
+/// Returns the wanted address, with a free port if its port is 0 or missing.
 fn address(wanted: Option<&String>) -> anyhow::Result<SocketAddr> {
     let wanted = wanted.map(|text| text.parse::<SocketAddr>()).transpose()?;
     match wanted.filter(|address| address.port() != 0) {
@@ -90,7 +91,7 @@ fn address(wanted: Option<&String>) -> anyhow::Result<SocketAddr> {
     }
 }
 
-/// Where cargo has put this binary, and puts those of the services.
+/// Returns the folder of this binary, which also has the binaries of the services.
 pub fn folder() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     Ok(own.parent().context("the binary lies nowhere")?.to_owned())

@@ -1,4 +1,4 @@
-//! The whole platform: brought up in order, attended to, and taken down again in reverse.
+//! The whole platform: started in order, supervised, and stopped in reverse order.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -24,15 +24,15 @@ use devkit::postgres::{self, Cluster};
 use devkit::progress::Step;
 use devkit::stack::{self, Lock, Stack, State};
 
-/// Everything that has been started so far.
+/// The started parts of the platform.
 pub struct Running {
     lock: Lock,
     control: Option<Control>,
-    /// What is told about it, once it is ready.
+    /// The addresses of the stack once it is ready.
     stack: Option<Stack>,
     gateway: Option<ServerHandle>,
     feed: Option<Feed>,
-    /// Holds the gateway's task, as each service's process holds its own.
+    /// The process of the gateway's tasks.
     process: Process,
     supervisor: Supervisor,
     issuer: Option<Served>,
@@ -58,9 +58,9 @@ impl Running {
         })
     }
 
-    /// Starts everything. What it had started when it failed is for [`Running::stop`].
+    /// Starts everything. After a failure, [`Running::stop`] stops the started parts.
     pub async fn start(&mut self, options: &Up) -> anyhow::Result<Stack> {
-        // First what needs no waiting: a port in use is known at once.
+        // The port comes first, so that a port in use is reported at once.
         let listener =
             TcpListener::bind(("127.0.0.1", options.port)).map_err(|error| match error.kind() {
                 std::io::ErrorKind::AddrInUse => {
@@ -91,12 +91,12 @@ impl Running {
         common.extend(Settings::from([
             ("DATABASE_URL", database_url.clone()),
             ("KAFKA_BROKERS", brokers.clone()),
-            // The embedded broker lets a group wait for nearly so long when a service was stopped.
+            // The embedded broker makes a group wait for this timeout after a service has stopped.
             ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
-            // Whatever broker this is, it has its topics by now.
+            // The topics exist already.
             ("KAFKA_TOPICS", "elsewhere".to_owned()),
             ("AUTH_ISSUER", url.clone()),
-            // Guests are told apart by the address that the gateway saw.
+            // The gateway sets the address by which guests are counted.
             ("TRUSTED_PROXIES", "127.0.0.0/8".to_owned()),
             ("PUBLIC_LISTEN", "127.0.0.1:0".to_owned()),
             ("INTERNAL_LISTEN", "127.0.0.1:0".to_owned()),
@@ -180,12 +180,12 @@ impl Running {
         Ok(())
     }
 
-    /// What the broker says, for people who read the summary.
+    /// Returns the description of the broker for the summary.
     pub fn broker(&self) -> &'static str {
         self.bus.as_ref().map_or("", Bus::describe)
     }
 
-    /// Does what is asked over the control socket, until a part has ended that should not have.
+    /// Serves the control socket until a part ends by itself.
     pub async fn attend(&mut self) -> anyhow::Error {
         loop {
             let kafka = async {
@@ -244,7 +244,7 @@ impl Running {
         Ok(format!("{name} runs"))
     }
 
-    /// Lets `cargo dev status` know.
+    /// Records the state of a service for `cargo dev status`.
     fn record(&mut self, name: &str, state: State) -> anyhow::Result<()> {
         let Some(stack) = &mut self.stack else { return Ok(()) };
         if let Some(urls) = stack.services.get_mut(name) {
@@ -253,7 +253,8 @@ impl Running {
         stack.save()
     }
 
-    /// Stops what was started, last first; answers the first failure, but stops the rest all the same.
+    /// Stops all parts, the last started first. Returns the first failure after all parts have
+    /// stopped.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         let step = self.bus.is_some().then(|| Step::start("stopping"));
         let mut failures = Vec::new();

@@ -1,4 +1,4 @@
-//! The services of the platform: what each is called, which paths are its, how it is brought up.
+//! The services of the platform: names, public paths and entry points.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -11,20 +11,20 @@ use runtime::{Env, Process};
 use service::{Config, Contracts, Endpoints, Role, Service};
 use testkit::issuer::CLIENTS;
 
-/// Variables of a service, laid over those of this process.
+/// Environment variables of a service. They take precedence over those of this process.
 pub type Settings = BTreeMap<&'static str, String>;
 
 type BoxedResult<T> = Pin<Box<dyn Future<Output = anyhow::Result<T>>>>;
 
-/// One service as the local stack sees it.
+/// A service as the local stack sees it.
 #[derive(Clone, Copy)]
 pub struct ServiceEntry {
-    /// Also its crate, its binary and its schema.
+    /// Name of the service, its crate, its binary and its schema.
     pub name: &'static str,
     pub about: &'static str,
-    /// The public paths that are forwarded to it, each with all below.
+    /// The public path prefixes of the service.
     pub prefixes: &'static [&'static str],
-    /// The variable that tells others where its internal port is; `None` where it has none.
+    /// The variable with the URL of its internal port, `None` without an internal port.
     pub url_variable: Option<&'static str>,
     pub events: &'static [PublishedEvent],
     pub consumers: &'static [Subscription],
@@ -33,11 +33,11 @@ pub struct ServiceEntry {
     pub contracts: fn() -> anyhow::Result<Contracts>,
     pub migrate: fn(Settings) -> BoxedResult<()>,
     pub start: fn(Settings, Process) -> BoxedResult<Endpoints>,
-    /// A command of its operators, with its arguments.
+    /// Runs an operator command with its arguments.
     pub command: fn(Settings, Vec<String>) -> BoxedResult<()>,
 }
 
-/// Every service, in the order in which they start: one that is called before those that call it.
+/// Returns every service in the order of their start: a callee starts before its callers.
 pub fn all() -> Vec<ServiceEntry> {
     vec![
         ServiceEntry::of::<identity::Service>(
@@ -82,7 +82,7 @@ pub fn find(name: &str) -> Option<ServiceEntry> {
     all().into_iter().find(|service| service.name == name)
 }
 
-/// The topics of every service, once each.
+/// Returns the topics of all services, each once.
 pub fn topics(services: &[ServiceEntry]) -> Vec<String> {
     let mut topics: Vec<_> = services.iter().flat_map(|service| (service.topics)()).collect();
     topics.sort_unstable();
@@ -127,20 +127,20 @@ impl ServiceEntry {
         }
     }
 
-    /// What the others get, and who this one is to them.
+    /// Returns the common settings with the machine client and the database of this service.
     pub fn settings(&self, common: &Settings) -> Settings {
         let mut settings = common.clone();
         if let Some((_, secret)) = CLIENTS.iter().find(|(client, _)| *client == self.name) {
             settings.insert("CLIENT_SECRET", (*secret).to_owned());
         }
-        // One of its own, as it has in production.
+        // In production each service has a database of its own.
         if let Some(url) = devkit::variable(&format!("{}_DATABASE_URL", self.name.to_uppercase())) {
             settings.insert("DATABASE_URL", url);
         }
         settings
     }
 
-    /// Whether a public path is this service's.
+    /// Returns true if a public path belongs to this service.
     pub fn owns(&self, path: &str) -> bool {
         let below = |prefix: &&str| {
             path.strip_prefix(*prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -172,14 +172,15 @@ mod tests {
         read(&(service.contracts)().unwrap().openapi)
     }
 
-    /// Of each service, and of the system outside, whose document is written by hand.
+    /// Returns the documents of all services and of the external system, whose document is written
+    /// by hand.
     fn asyncapis() -> Vec<Value> {
         let outside = devkit::stack::root().join("contracts/outside/chessboard.yaml");
         let outside = read(&std::fs::read_to_string(outside).unwrap());
         all().iter().map(|service| read(&(service.contracts)().unwrap().asyncapi)).chain([outside]).collect()
     }
 
-    /// Each operation of a document: its method, its path and what is said of it.
+    /// Returns each operation of a document with its method and path.
     fn operations(openapi: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
         openapi["paths"].as_object().into_iter().flatten().flat_map(|(path, item)| {
             let operations = item.as_object().into_iter().flatten();
@@ -191,7 +192,7 @@ mod tests {
         operation["security"].as_array().is_some_and(|security| security.contains(callers))
     }
 
-    /// The members that a schema describes, with `?` where they may be null.
+    /// Returns the members of a schema, with `?` if they may be null.
     fn members(document: &Value, schema: &Value) -> BTreeSet<String> {
         let schema = match schema["$ref"].as_str() {
             Some(reference) => document.pointer(reference.trim_start_matches('#')).unwrap(),
@@ -206,7 +207,7 @@ mod tests {
         own.chain(parts.flat_map(|part| members(document, part))).collect()
     }
 
-    /// Of each topic the members of its payload, with `?` where they may be null, and who reads it.
+    /// The members of each topic's payload, with `?` if they may be null, and its readers.
     const EVENTS: &str = "
         platform.identity.company-upserted.v1 | CompanyId Type Status Name LegalName? Version | chessboard crm
         platform.identity.company-suspended.v1 | CompanyId Type Status Name LegalName? Version SuspendedAt Reason? | chessboard
@@ -236,7 +237,7 @@ mod tests {
         platform.agent.payout-status-changed.v1 | PayoutId AgentUserId From? To Net AccrualsCount Version ChangedAt |
     ";
 
-    /// The rows of [`EVENTS`]: each topic with one of its columns.
+    /// Returns the rows of [`EVENTS`]: each topic with one column.
     fn table_column(column: usize) -> BTreeMap<String, BTreeSet<String>> {
         let rows = EVENTS.lines().map(str::trim).filter(|row| !row.is_empty());
         let rows = rows.map(|row| {
@@ -268,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Authentication: what guests may read.
+    /// The paths that guests may read.
     const OPEN: [&str; 12] = [
         "/api/v1/posts",
         "/api/v1/posts/{post_id}",
@@ -296,8 +297,9 @@ mod tests {
         assert_eq!(open, BTreeSet::from(OPEN.map(str::to_owned)));
     }
 
-    /// Route families: what is for services is on internal ports under one family, which the base URL does not know; all else
-    /// is under a path of its service alone, what is for the platform's people under a family that names the service.
+    /// Internal operations are below `/api/v1/internal/`, which the base URL does not route. Every
+    /// other operation is below a path of its service. Operations of the platform's employees are
+    /// below a path that names the service.
     #[test]
     fn operation_is_in_the_path_family_of_its_service() {
         let services = all();
@@ -324,7 +326,7 @@ mod tests {
         }
     }
 
-    /// Paging: a list of pages has an order and a count, a walk has a cursor, a lookup has a limit.
+    /// A paged list has a sort order and a count, a walk has a cursor, and a lookup has a limit.
     #[test]
     fn lists_have_the_same_parameters_and_members() {
         let mut lists = 0;
@@ -377,7 +379,8 @@ mod tests {
         }
     }
 
-    /// What tells of a state is kept for who comes late; what tells of a change is kept 14 days.
+    /// Topics of states are compacted for late consumers. Topics of changes have a retention of 14
+    /// days.
     #[test]
     fn topic_retention_follows_from_its_name() {
         for topic in Topics::built_in().unwrap().topics() {
@@ -386,7 +389,8 @@ mod tests {
         }
     }
 
-    /// Commands that link no service take the names and the topics from a list and from generated files.
+    /// Commands that link no service read the names and topics from a list and from generated
+    /// files.
     #[test]
     fn thin_command_knows_the_names_and_topics_of_the_services() {
         let mut names: Vec<_> = all().iter().map(|service| service.name).collect();

@@ -1,5 +1,4 @@
-//! The services of a running stack: each can be stopped, and started again where it was, while the
-//! rest goes on.
+//! The services of a running stack. Each can be stopped and started again while the others run.
 
 use anyhow::Context;
 use futures_util::future::{join_all, select_all};
@@ -11,13 +10,13 @@ use crate::services::ServiceEntry;
 use devkit::Settings;
 use devkit::stack::{State, Urls};
 
-/// How services run.
+/// The way in which services run.
 #[derive(Clone, Copy, Default)]
 pub enum Mode {
-    /// All of them in this process.
+    /// All services in this process.
     #[default]
     Here,
-    /// Each as its own processes.
+    /// Each service as its own processes.
     Processes,
 }
 
@@ -30,7 +29,7 @@ pub struct Supervisor {
 struct Supervised {
     entry: ServiceEntry,
     settings: Settings,
-    /// `None`: stopped.
+    /// `None` if the service is stopped.
     instance: Option<Instance>,
 }
 
@@ -44,14 +43,15 @@ impl Supervisor {
         Self { mode, all: Vec::new() }
     }
 
-    /// Starts a service for the first time. What there is of it after a failure is for [`Self::stop_all`].
+    /// Starts a service for the first time. After a failure, [`Self::stop_all`] stops its started
+    /// parts.
     pub async fn add(&mut self, entry: ServiceEntry, settings: Settings) -> anyhow::Result<Urls> {
         let mode = self.mode;
         self.all.push(Supervised { entry, settings, instance: None });
         self.find(entry.name)?.start(mode).await
     }
 
-    /// Starts a service that was stopped; says whether it was.
+    /// Starts a stopped service. Returns false if it was running.
     pub async fn start(&mut self, name: &str) -> anyhow::Result<bool> {
         let mode = self.mode;
         let service = self.find(name)?;
@@ -60,13 +60,13 @@ impl Supervisor {
         }
         let started = service.start(mode).await;
         if started.is_err() {
-            // The reason is known; that what there was of it has ended for this reason, too, is no news.
+            // The started parts ended for the same reason, so their error adds nothing.
             let _ = service.stop().await;
         }
         started.map(|_| true)
     }
 
-    /// Stops a service that runs; says whether it did.
+    /// Stops a running service. Returns false if it was stopped.
     pub async fn stop(&mut self, name: &str) -> anyhow::Result<bool> {
         let service = self.find(name)?;
         let ran = service.instance.is_some();
@@ -79,7 +79,7 @@ impl Supervisor {
         service.with_context(|| format!("there is no service {name}"))
     }
 
-    /// Resolves when one has ended that nobody stopped.
+    /// Resolves when a service ends by itself.
     pub async fn ended(&mut self) -> anyhow::Error {
         let running: Vec<_> =
             self.all.iter_mut().filter(|service| service.instance.is_some()).map(Supervised::ended).collect();
@@ -89,7 +89,7 @@ impl Supervisor {
         select_all(running.into_iter().map(Box::pin)).await.0
     }
 
-    /// Stops them all at once; answers what went wrong.
+    /// Stops all services in parallel and returns the errors.
     pub async fn stop_all(&mut self) -> Vec<anyhow::Error> {
         let stopped = join_all(self.all.iter_mut().map(Supervised::stop)).await;
         stopped.into_iter().filter_map(Result::err).collect()
@@ -109,7 +109,7 @@ impl Supervised {
         })
     }
 
-    /// Others know these addresses by now, so it gets no others when it is started again.
+    /// Keeps the addresses for the next start, since other parts of the stack know them.
     fn keep(&mut self, endpoints: &Endpoints) {
         let addresses = [
             ("PUBLIC_LISTEN", endpoints.public),
@@ -173,7 +173,7 @@ impl Instance {
     }
 }
 
-/// Resolves when a part of this process has ended that should not have.
+/// Resolves when a part of this process ends by itself.
 pub async fn ended(name: &'static str, process: &Process) -> anyhow::Error {
     match process.finished().await {
         Err(error) => error.context(name),

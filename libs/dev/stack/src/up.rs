@@ -14,28 +14,28 @@ use devkit::status::summary;
 #[derive(Args, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
 pub struct Up {
-    /// Port of the base URL; 0 takes a free one
+    /// Port of the base URL; 0 selects a free port
     #[arg(long, default_value_t = 8080)]
     pub port: u16,
-    /// Forget all data of the private database and broker first
+    /// Delete the data of the private database and broker first
     #[arg(long)]
     pub fresh: bool,
     /// Start without the demo data
     #[arg(long)]
     pub no_seed: bool,
-    /// The broker to start where `KAFKA_BROKERS` names none
+    /// Broker to start if `KAFKA_BROKERS` is not set
     #[arg(long, value_enum, default_value = "embedded")]
     pub broker: Kind,
     /// Run each service as its own processes, as they are deployed
     #[arg(long)]
     pub processes: bool,
-    /// Run a LiveKit server, too: the one on the PATH, else one that is built by Go, once
+    /// Also run a LiveKit server, from the PATH or built once with Go
     #[arg(long)]
     pub media: bool,
-    /// Where `DATABASE_URL` names no database: the cluster that holds it
+    /// The private cluster that is used if `DATABASE_URL` is not set.
     #[arg(skip = Cluster::STACK)]
     pub cluster: &'static str,
-    /// What services are told beside
+    /// Additional settings of the services.
     #[arg(skip)]
     pub settings: Settings,
 }

@@ -1,4 +1,4 @@
-//! One schema on both sides of each topic: whatever its publisher's document allows, every consumer takes.
+//! Every consumer applies every message that the document of the publisher allows.
 
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
@@ -14,7 +14,8 @@ use testkit::{eventually, guid};
 const DEAL_CREATED: &str = "platform.crm.deal-created.v1";
 const OUTSIDE: &str = "external.chessboard.developer-upserted.v1";
 
-/// Of each service, and of the system outside, whose document is written by hand.
+/// Returns the documents of all services and of the external system, whose document is written by
+/// hand.
 fn documents() -> Vec<Contract> {
     let outside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../contracts/outside/chessboard.yaml");
     let outside = std::fs::read_to_string(outside).unwrap();
@@ -31,7 +32,7 @@ fn documents() -> Vec<Contract> {
     services.iter().chain([&outside]).map(|document| Contract::read(document).unwrap()).collect()
 }
 
-/// What may be published to a topic, at its edges.
+/// Returns the messages of a topic at the edges of its schema.
 fn messages(documents: &[Contract], topic: &str) -> Vec<Value> {
     documents
         .iter()
@@ -39,7 +40,8 @@ fn messages(documents: &[Contract], topic: &str) -> Vec<Value> {
         .unwrap_or_else(|| panic!("who publishes {topic}?"))
 }
 
-/// Publishes all that may come to a service and waits until it has looked at each; none is put aside.
+/// Publishes every allowed message to a service, waits until it has processed them, and asserts
+/// that none is dead-lettered.
 async fn assert_applies_every_message<S: Service>(settings: &[(&str, &str)]) {
     let service = Running::start::<S>(settings);
     let documents = documents();
@@ -47,12 +49,12 @@ async fn assert_applies_every_message<S: Service>(settings: &[(&str, &str)]) {
     let mut told = HashMap::new();
     for topic in &topics {
         for mut payload in messages(&documents, topic) {
-            // Two profiles for one company, or one for two, are a conflict, whichever comes first.
+            // Two profiles for one company, or one profile for two companies, are a conflict.
             if **topic == OUTSIDE {
                 payload["CompanyId"] = json!(guid());
                 payload["ExternalChessboardDeveloperId"] = json!(guid());
             }
-            // Of a change of a deal more is read once the deal is known.
+            // A change of a deal is fully read only once the deal is known.
             if payload.get("DealId").is_some() && topics.contains(&&DEAL_CREATED) {
                 let mut created = messages(&documents, DEAL_CREATED).swap_remove(0);
                 created["DealId"] = payload["DealId"].clone();

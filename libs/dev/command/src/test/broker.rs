@@ -1,5 +1,5 @@
-//! The tests that another broker can change: those of the packages that speak Kafka, and each module of a service's tests that
-//! reads the bus.
+//! The tests that another broker can change: those of packages that use Kafka, and each test module
+//! of a service that reads the bus.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::Context;
 
 /// Packages whose integration tests all depend on the broker.
 const PACKAGES: [&str; 4] = ["ledger", "messaging", "stack", "testkit"];
-/// Calls that use the bus where they stand in a test module.
+/// Calls that use the bus of a test module directly.
 const USES: [&str; 2] = ["bus()", "Bus::"];
 /// Calls that read the bus. A function that contains one reads it, too.
 const READS: [&str; 3] = [".events(", ".events_until(", ".published("];
@@ -29,7 +29,8 @@ pub(super) enum Part {
     All,
 }
 
-/// Returns the part of the tests of `source` that a broker can change. `source` is a file of the package in `folder`.
+/// Returns the part of the tests of `source` that a broker can change. `source` is a file of the
+/// package in `folder`.
 pub(super) fn part(folder: &Path, source: &Path) -> anyhow::Result<Part> {
     let package = folder.file_name().unwrap_or_default();
     if !source.starts_with("tests") {
@@ -61,7 +62,7 @@ fn read(folder: &Path, prefix: &str, modules: &mut Vec<Module>) -> anyhow::Resul
 fn that_use_the_bus(modules: &[Module]) -> BTreeSet<&str> {
     let functions: Vec<_> = modules.iter().flat_map(|module| functions(&module.text)).collect();
     let mut readers = BTreeSet::new();
-    // Until no function is found that calls one of those found before.
+    // Repeats until no further function calls one of the readers.
     loop {
         let calls = |body: &str| readers.iter().any(|name| body.contains(&format!("{name}(")));
         let more: Vec<_> = functions

@@ -1,4 +1,5 @@
-//! Test programs side by side: what each says is kept whole, and shown when it has ended.
+//! Parallel test programs. The output of each is stored and printed as a whole when the program has
+//! ended.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -15,32 +16,33 @@ use super::suite::Job;
 use crate::needs::{Environment, Group};
 use devkit::stack;
 
-/// Between two looks at what a program has said.
+/// Interval of the checks for output and exit.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// One that runs for so long is named again, since what it says is not seen yet.
+/// Interval after which a running program is named again, since its output is not visible yet.
 const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
-/// So many lines of a panic say why a test has failed; all that it said stands further above.
+/// Number of lines of a panic in the summary.
 const REASON_LINES: usize = 6;
 
-/// What came of one program.
+/// The result of one program.
 pub(super) struct Outcome {
     pub(super) name: String,
     pub(super) counts: Counts,
     pub(super) took: Duration,
     pub(super) succeeded: bool,
-    /// Tests that failed, and passed when they ran again alone.
+    /// Tests that failed first and passed when they ran again alone.
     pub(super) recovered: Vec<String>,
 }
 
 impl Outcome {
-    /// Not so of a program that has crashed, or whose lines others have written into.
+    /// Returns true if every failed test has a name. A crashed program has none, nor has one with
+    /// interleaved output.
     fn names_its_failures(&self) -> bool {
         self.counts.failed > 0 && self.counts.failed == self.counts.failures.len() as u64
     }
 
-    /// Of those that failed, what came of running them again.
+    /// Merges the results of the second run of the failed tests.
     fn take(&mut self, second: Self) {
-        // A program that found none of them is content, too.
+        // A program that finds no test succeeds, too.
         self.succeeded = second.succeeded && second.counts.passed == self.counts.failed;
         let failed = mem::replace(&mut self.counts.failures, second.counts.failures);
         self.recovered = failed.into_iter().filter(|name| !self.counts.failures.contains(name)).collect();
@@ -51,21 +53,21 @@ impl Outcome {
     }
 }
 
-/// What the test programs told of their tests.
+/// The results of the tests of a program.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) passed: u64,
     pub(super) failed: u64,
     pub(super) ignored: u64,
-    /// By name.
+    /// Names of the failed tests.
     pub(super) failures: Vec<String>,
-    /// Why they failed: the first lines of each panic.
+    /// The first lines of each panic.
     pub(super) reasons: String,
 }
 
 impl Counts {
-    /// Of lines like `test a::b ... FAILED` and `test result: ok. 12 passed; 0 failed; 1 ignored; …`, and of what follows on
-    /// `---- a::b stdout ----`.
+    /// Parses lines such as `test a::b ... FAILED` and `test result: ok. 12 passed; 0 failed; 1
+    /// ignored; …`, and the panics below `---- a::b stdout ----`.
     fn of(output: &str) -> Self {
         let mut counts = Self::default();
         let (mut is_reported, mut wanted) = (false, 0);
@@ -105,8 +107,10 @@ impl Counts {
     }
 }
 
-/// Runs the jobs: in each environment one after the other, those of its broker. The output of a program is printed as it is
-/// written where there is one environment, else when the program has ended. With `again`, a failed test runs once more, alone.
+/// Runs the jobs. An environment runs the jobs of its broker in sequence.
+///
+/// With one environment, output is printed immediately, else when the program has ended. With
+/// `again`, a failed test runs once more, alone.
 pub(super) async fn run_all(
     jobs: Vec<Job>,
     environments: &[Environment],
@@ -142,7 +146,7 @@ async fn run(Job { name, command, .. }: &mut Job, log: &Path, alone: bool) -> an
     let written = File::create(log).with_context(|| log.display().to_string())?;
     let mut output = File::open(log)?;
     command.stdin(Stdio::null()).stdout(written.try_clone()?).stderr(written);
-    // A group of its own, so that it ends with all that it has started.
+    // A group of its own, so that all processes of the program end with it.
     let mut child = command.process_group(0).spawn().with_context(|| format!("{name} cannot be run"))?;
     let _group = Group(child.id());
     let (started, mut reminded) = (Instant::now(), Instant::now());
@@ -173,7 +177,7 @@ async fn run(Job { name, command, .. }: &mut Job, log: &Path, alone: bool) -> an
     Ok(Outcome { name, counts, took, succeeded: status.success(), recovered: Vec::new() })
 }
 
-/// Prints what has come since the last time.
+/// Prints the new output.
 fn show(output: &mut File) -> io::Result<()> {
     let mut new = Vec::new();
     output.read_to_end(&mut new)?;
@@ -229,7 +233,7 @@ mod tests {
                 ("HERE", folder.display().to_string()),
             ]))
         };
-        // The first two wait for each other; a place that is taken when one comes would fail it.
+        // The first two programs wait for each other. A program fails if its place is taken.
         let turn =
             "mkdir \"$PLACE\" || exit 7; echo 'test result: ok. 1 passed; 0 failed;'; rmdir \"$PLACE\"";
         let meets = |own: &str, other: &str| {
@@ -260,7 +264,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("again-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let environment = environment(HashMap::from([("HERE", folder.display().to_string())]));
-        // `$0 $*`: what it is told to run alone.
+        // `$0 $*` are the tests that are to run alone.
         let recovers = "if [ -e \"$HERE/again\" ]; then [ \"$0 $*\" = '--exact a::b' ] && echo 'test result: ok. 1 passed; 0 failed;'; \
              else touch \"$HERE/again\"; echo 'test a::b ... FAILED'; echo 'test result: FAILED. 4 passed; 1 failed;'; exit 101; fi";
         let fails = "echo 'test a::c ... FAILED'; echo 'test result: FAILED. 0 passed; 1 failed;'; exit 101";

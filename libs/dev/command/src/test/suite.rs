@@ -1,4 +1,4 @@
-//! What is to run: the test binaries that cargo has built, and the examples of the documentation.
+//! The jobs of a run: test binaries that cargo has built, and the examples of the documentation.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
@@ -33,7 +33,7 @@ const WITH_VALUE: [&str; 19] = [
     "--config",
     "-Z",
 ];
-/// Those that choose among the targets of a package. The documentation is tested where none does.
+/// Options that select targets of a package. Without one, the documentation is tested, too.
 const TARGETS: [&str; 10] = [
     "--lib",
     "--bin",
@@ -46,31 +46,32 @@ const TARGETS: [&str; 10] = [
     "--benches",
     "--all-targets",
 ];
-/// Waits far more than it works, and far longer than any other: what comes last would be waited for by all.
+/// The slowest program, which mostly waits. It starts first, since all others would wait for it at
+/// the end.
 const SLOWEST_PROGRAM: &str = "ledger tests/faults/main.rs";
 
-/// Test threads of [`SLOWEST_PROGRAM`], whose tests mostly wait for timers and leases. With a real Kafka each test starts nodes of its
-/// own, and six at once take twice as long as two.
+/// Test threads of [`SLOWEST_PROGRAM`], whose tests mostly wait for timers and leases. With Apache
+/// Kafka each test starts nodes of its own, and six in parallel take twice as long as two.
 const SLOWEST_PROGRAM_THREADS: u8 = 6;
 const THREADS_OPTION: &str = "--test-threads";
-/// Options of a program on Apache Kafka. Tests that need it are marked as ignored, and modules named `embedded` need the
-/// embedded broker. Tests with a real LiveKit have a run of their own.
+/// Options of a program on Apache Kafka. Tests that need it are marked as ignored, and modules
+/// named `embedded` need the embedded broker. Tests with a real LiveKit have a run of their own.
 const ON_KAFKA: [&str; 3] = ["--include-ignored", "--skip=embedded::", "--skip=livekit::"];
 
-/// What `cargo test` was told, taken apart.
+/// The parsed arguments of `cargo test`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Arguments {
-    /// Those of cargo, the filter among them.
+    /// Arguments of cargo, including the filter.
     cargo: Vec<String>,
-    /// Part of the names of the tests that are wanted.
+    /// A part of the names of the selected tests.
     filter: Option<String>,
-    /// Those of the test binaries, which follow on `--`.
+    /// Arguments of the test binaries, after `--`.
     tests: Vec<String>,
 }
 
 /// One program that runs tests.
 pub(super) struct Job {
-    /// Its package and its source.
+    /// Name of the package and path of the source.
     pub(super) name: String,
     /// The broker that its tests use.
     pub(super) broker: Broker,
@@ -78,7 +79,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// The same program for these tests alone.
+    /// Returns the same program for these tests only.
     pub(super) fn only(&self, tests: &[String]) -> Self {
         let all = self.command.as_std();
         let mut command = Command::new(all.get_program());
@@ -109,12 +110,12 @@ impl Arguments {
         Self { filter: filter.cloned(), cargo, tests }
     }
 
-    /// Whether packages were named; then it is all about them.
+    /// Returns true if packages were named.
     pub(super) fn names_packages(&self) -> bool {
         self.cargo.iter().any(|argument| argument.starts_with("-p") || argument.starts_with("--package"))
     }
 
-    /// Returns whether packages, targets or tests were named.
+    /// Returns true if packages, targets or tests were named.
     pub(super) fn chooses(&self) -> bool {
         self.names_packages() || self.has(&TARGETS) || self.filter.is_some()
     }
@@ -124,11 +125,12 @@ impl Arguments {
         names.any(|name| options.contains(&name))
     }
 
-    /// `cargo test` of what these name, with these options once.
+    /// Returns the `cargo test` command with these options, each once.
     fn command(&self, options: &[&str]) -> Command {
         let mut cargo = devkit::cargo();
         cargo.arg("test").args(options.iter().filter(|option| !self.has(&[**option])));
-        // Of the same packages whatever the broker, or other features would be built anew.
+        // The set of packages is the same for every broker, since other features would cause a
+        // rebuild.
         if !self.names_packages() {
             cargo.arg("--workspace");
         }
@@ -136,8 +138,10 @@ impl Arguments {
         cargo
     }
 
-    /// Builds what these name and returns the jobs of the lane, the longest first. Where cargo fails, it has printed the reason,
-    /// and its exit code is returned. With `every`, a run on Apache Kafka includes the tests that no broker can change.
+    /// Builds the programs and returns the jobs of the lane, the slowest first.
+    ///
+    /// If cargo fails, it has printed the reason, and its exit code is returned. With `every`, a
+    /// run on Apache Kafka includes the tests that no broker can change.
     pub(super) async fn build(&self, lane: Lane, every: bool) -> anyhow::Result<Result<Vec<Job>, ExitCode>> {
         let every = every || self.chooses();
         let mut jobs = Vec::new();
@@ -175,7 +179,7 @@ impl Arguments {
     }
 }
 
-/// What cargo tells of a program that it has built.
+/// An artifact message of cargo.
 #[derive(Deserialize)]
 struct Built {
     manifest_path: PathBuf,
@@ -196,7 +200,7 @@ struct Profile {
 }
 
 impl Built {
-    /// `None`: anything but a test binary.
+    /// Reads a message. Returns `None` unless it is about a test binary.
     fn read(line: &[u8]) -> Option<Self> {
         serde_json::from_slice(line).ok().filter(|built: &Self| built.profile.test)
     }

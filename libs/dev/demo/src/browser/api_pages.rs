@@ -1,4 +1,5 @@
-//! The API page of each service, trial as its reader would: with a token, an operation that reads, and where it is easy one that writes.
+//! The API page of each service, used with a token: an operation that reads, and for some services
+//! one that writes.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 use super::pilot::Pilot;
 use devkit::actors;
 
-/// What somebody tries on the page of a service.
+/// The operations that a person calls on the API page of a service.
 struct Trial {
     service: &'static str,
     person: &'static str,
@@ -14,11 +15,11 @@ struct Trial {
 }
 
 struct Operation {
-    /// With its tag, as the page has it.
+    /// Name of the operation with its tag, as on the page.
     name: &'static str,
     body: Option<Value>,
     status: &'static str,
-    /// What the answer's body has.
+    /// A text that the response body contains.
     shows: &'static str,
 }
 
@@ -55,7 +56,7 @@ fn all() -> [Trial; 7] {
             ],
         ),
         Trial::new("crm", "pavel", [read("Deals-list_deals", "\"RowVersion\"")]),
-        // They have met in the chat of a deal.
+        // They met in the chat of a deal.
         Trial::new(
             "messenger",
             "anna",
@@ -73,11 +74,11 @@ fn all() -> [Trial; 7] {
     ]
 }
 
-/// Tries every page.
+/// Calls the operations on every page.
 pub(super) async fn try_out(pilot: &Pilot, base_url: &str) -> anyhow::Result<()> {
     for trial in all() {
         super::sign_in(pilot, &format!("{base_url}/"), trial.person).await?;
-        // Of this page alone.
+        // Drops the errors of earlier pages.
         pilot.complaints().await?;
         try_page(pilot, base_url, &trial)
             .await
@@ -110,7 +111,7 @@ async fn try_page(pilot: &Pilot, base_url: &str, trial: &Trial) -> anyhow::Resul
     Ok(())
 }
 
-/// The page knows the token of whoever signed in; it is taken from it and given by hand.
+/// Removes the token that the page has from the sign-in, and enters it by hand.
 async fn give_token(pilot: &Pilot) -> anyhow::Result<()> {
     let token = pilot.run("return sessionStorage.getItem('token')").await?;
     pilot.click(".auth-wrapper .authorize.locked").await?;

@@ -1,4 +1,4 @@
-//! A browser and who drives it. What is asked of a page has its time to come: nothing here sleeps for good measure.
+//! A browser and its driver. Every query waits for its element, so no fixed delays are needed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use tokio::time::{Instant, sleep};
 
 use devkit::children::Child;
 
-/// How long a page may take to show something.
+/// Timeout until a page shows an element.
 const ELEMENT_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The names of one program.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// It asks nobody anything, and has a camera and a microphone of its own.
+/// Without background requests, and with a fake camera and microphone.
 const FLAGS: [&str; 14] = [
     "--headless",
     "--no-sandbox",
@@ -45,7 +45,7 @@ pub(super) type Window = WindowHandle;
 pub(super) struct Pilot {
     driver: Child,
     browser: Client,
-    /// Of the driver's session.
+    /// URL of the driver's session.
     url: String,
     http: reqwest::Client,
 }
@@ -60,7 +60,7 @@ impl Pilot {
         let port = ports::free()?;
         let mut driver =
             Child::spawn("chromedriver", Command::new("chromedriver").arg(format!("--port={port}")))?;
-        // The driver gives it a profile of its own, which is empty.
+        // The driver uses an empty profile.
         let mut capabilities = Capabilities::new();
         capabilities.insert("browserName".to_owned(), json!("chrome"));
         capabilities.insert("goog:chromeOptions".to_owned(), json!({"binary": program, "args": FLAGS}));
@@ -97,7 +97,7 @@ impl Pilot {
         Ok(self.browser.new_window(false).await?.handle)
     }
 
-    /// Whatever follows is about this window.
+    /// Switches to a window.
     pub(super) async fn to(&self, window: &Window) -> anyhow::Result<()> {
         Ok(self.browser.switch_to_window(window.clone()).await?)
     }
@@ -106,7 +106,7 @@ impl Pilot {
         Ok(self.browser.goto(url).await?)
     }
 
-    /// Waits until there is such an element.
+    /// Waits for an element.
     pub(super) async fn see(&self, what: &str) -> anyhow::Result<()> {
         self.element(what).await.map(drop)
     }
@@ -119,7 +119,7 @@ impl Pilot {
         Ok(self.element(what).await?.send_keys(text).await?)
     }
 
-    /// Writes `text` in place of what stands there.
+    /// Replaces the text of an input.
     pub(super) async fn overwrite(&self, what: &str, text: &str) -> anyhow::Result<()> {
         self.retry(what, async || Ok(self.element(what).await?.clear().await?)).await?;
         self.write(what, text).await
@@ -137,7 +137,7 @@ impl Pilot {
         self.retry(what, async || Ok(self.element(what).await?.attr(name).await?)).await
     }
 
-    /// Whether all that the page has loaded came from where the page came from.
+    /// Returns true if the page has loaded resources of its own origin only.
     pub(super) async fn stayed_here(&self) -> anyhow::Result<bool> {
         let script = "return performance.getEntriesByType('resource').every(({name}) => name.startsWith(location.origin) \
                       || name.startsWith('data:'))";
@@ -148,7 +148,7 @@ impl Pilot {
         Ok(self.browser.execute(script, Vec::new()).await?)
     }
 
-    /// The errors of the browser's console since they were asked for last.
+    /// Returns the new errors of the browser's console.
     pub(super) async fn complaints(&self) -> anyhow::Result<Vec<String>> {
         let log = self.http.post(format!("{}/se/log", self.url)).json(&json!({"type": "browser"}));
         let log: Value = log.send().await?.error_for_status()?.json().await?;
@@ -171,7 +171,8 @@ impl Pilot {
         found.with_context(|| format!("the page does not show {what}"))
     }
 
-    /// Again where the page was drawn anew between finding an element and using it, or something lies over it.
+    /// Repeats `work` while it fails, since the page may be redrawn between finding an element and
+    /// using it.
     async fn retry<T>(&self, what: &str, work: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
         let deadline = Instant::now() + ELEMENT_TIMEOUT;
         loop {

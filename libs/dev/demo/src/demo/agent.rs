@@ -1,4 +1,4 @@
-//! The fifth chapter: what a sale earns its agent, how that is paid, and taken back.
+//! The fifth chapter: the commission of a sale, its payout and its reversal.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -20,15 +20,15 @@ const PRICE: u64 = 1_000_000_000;
 const EARNED: u64 = 30_000_000;
 const GRANTED: u64 = 35_000_000;
 
-/// A deal that is somebody's, and where it is paid for.
+/// A deal and the places where its commission is paid.
 struct Cabinet {
-    /// Sonya's: she begins today, so nobody owes her anything yet, nor she anybody.
+    /// Sonya is a new agent without a balance.
     user: Uuid,
     sonya: String,
     olga: String,
-    /// Where Sonya finds what is hers.
+    /// URL of Sonya's own resources.
     my: String,
-    /// Where the platform decides and pays.
+    /// URL of the platform's operations.
     platform: String,
     deal: String,
 }
@@ -86,7 +86,8 @@ async fn sell(story: &mut Story, scene: &Scene<'_>, bus: &mut Follower) -> anyho
     Ok(cabinet)
 }
 
-/// A flat in a project that nobody sees. What is sold stays sold, so it stays when the story is over.
+/// Creates a flat in an unpublished project. The flat stays when the story is over, since it is
+/// sold.
 async fn build(story: &mut Story, scene: &Scene<'_>) -> anyhow::Result<String> {
     let maria = scene.sign_in(&MARIA).await?;
     let projects = scene.public("developers/projects");
@@ -107,7 +108,7 @@ async fn build(story: &mut Story, scene: &Scene<'_>) -> anyhow::Result<String> {
     Ok(flat["Id"].as_str().context("no flat was made")?.to_owned())
 }
 
-/// Answers where the accrual is found by the platform.
+/// Returns the path of the accrual for the platform.
 async fn complete(
     story: &mut Story,
     scene: &Scene<'_>,
@@ -201,18 +202,18 @@ async fn take_back(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyho
 }
 
 impl Cabinet {
-    /// Where Sonya finds what the deal earns her, the newest first.
+    /// Returns the URL of the deal's accruals, newest first.
     fn accruals(&self) -> String {
         format!("{}/commission-accruals?DealId={}", self.my, self.deal)
     }
 
-    /// Waits until others have been told that what the deal earns has come to this status.
+    /// Waits for the event that an accrual of the deal has reached this status.
     async fn wait_for_event(&self, bus: &mut Follower, status: &str) -> anyhow::Result<()> {
         let is_it = |payload: &Value| payload["DealId"] == *self.deal && payload["To"] == status;
         next_event(bus, |record| record.topic == ACCRUAL && is_it(&record.payload)).await.map(drop)
     }
 
-    /// Has a run pay Sonya what there is, and waits until it is done.
+    /// Creates a payout run for Sonya and waits until it is done.
     async fn run(&self, story: &mut Story) -> anyhow::Result<Value> {
         let now = runtime::clock::now();
         let body = json!({

@@ -1,4 +1,5 @@
-//! The second chapter: a company becomes a developer, and its grid of flats comes, goes and comes again.
+//! The second chapter: a company becomes a developer, and its grid of flats is published, hidden
+//! and published again.
 
 use anyhow::Context;
 use rdkafka::ClientConfig;
@@ -17,10 +18,10 @@ const DEVELOPER: &str = "platform.chessboard.developer-upserted.v1";
 const OBJECT: &str = "platform.chessboard.property-object-upserted.v1";
 const OUTSIDE: &str = "external.chessboard.developer-upserted.v1";
 
-/// What the chapter is about.
+/// The subject of the chapter.
 struct Subject {
     developer: Uuid,
-    /// Who manages it.
+    /// The administrator of the developer.
     lev: Uuid,
     olga: String,
 }
@@ -85,7 +86,7 @@ async fn publish(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> any
     Ok(())
 }
 
-/// Answers where a guest sees the grid.
+/// Returns the URL of the grid for a guest.
 async fn build(
     story: &mut Story,
     scene: &mut Scene<'_>,
@@ -138,7 +139,7 @@ async fn build(
     Ok(page)
 }
 
-/// A flat of a grid with two sections, five floors, four on each.
+/// Returns a flat of a grid with two sections, five floors, and four flats a floor.
 fn flat(number: u32) -> Value {
     let (section, floor, position) = (number / 20 + 1, number % 20 / 4 + 1, number % 4 + 1);
     json!({

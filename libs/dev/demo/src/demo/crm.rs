@@ -15,17 +15,17 @@ const BOOKED: &str = "platform.crm.booking-created.v1";
 const STAGE_CHANGED: &str = "platform.crm.deal-stage-changed.v1";
 const CANCELLED: &str = "platform.crm.deal-cancelled.v1";
 
-/// The flat that is sold; no other chapter wants it.
+/// The flat of the deal. No other chapter uses it.
 const FLAT: u32 = 11;
 
-/// A deal, and where those who have to do with it find it.
+/// A deal with its URLs for the developer and the platform.
 struct Deal {
     key: String,
-    /// Of the developer's people.
+    /// URL for the developer's employees.
     own: String,
-    /// Of the platform's.
+    /// URL for the platform's employees.
     platform: String,
-    /// The flat, in the catalog.
+    /// URL of the flat in the catalog.
     flat: String,
     dmitri: String,
     pavel: String,
@@ -52,7 +52,7 @@ async fn apply(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
         "AgentUserId": IGOR.user,
         "RequestId": Uuid::from_u128(rand::random()),
     });
-    // CRM has heard of the flat by Kafka.
+    // CRM replicates the flat by Kafka.
     let made = story.post(&deals, Some(&dmitri), &body, promise(201).within(EVENT_TIMEOUT)).await?;
     story.check(made["Status"] == "Application", &format!("{} at {}", made["StepName"], made["Amount"]));
     let key = made["DealId"].as_str().unwrap_or_default().to_owned();
@@ -158,12 +158,12 @@ async fn revive(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::R
 }
 
 impl Deal {
-    /// What the next event of this topic says of it.
+    /// Waits for the next event of this topic and returns its payload.
     async fn event(&self, bus: &mut Follower, topic: &str) -> anyhow::Result<Value> {
         Ok(next_event(bus, |record| record.topic == topic && record.key == self.key).await?.payload)
     }
 
-    /// Waits until others have been told that it has come to this status.
+    /// Waits for the event that the deal has reached this status.
     async fn wait_for_status(&self, bus: &mut Follower, status: &str) -> anyhow::Result<()> {
         let is_it = |payload: &Value| payload["ToStatus"] == status;
         next_event(bus, |record| {
@@ -173,7 +173,7 @@ impl Deal {
         Ok(())
     }
 
-    /// Shows what was written down last, the newest first.
+    /// Checks the newest entries of the timeline, newest first.
     async fn timeline(&self, story: &mut Story, newest: &[&str]) -> anyhow::Result<()> {
         let url = format!("{}/timeline?PageSize={}", self.platform, newest.len());
         let page = story.get(&url, Some(&self.pavel), promise(200)).await?;

@@ -1,4 +1,5 @@
-//! The first chapter: a company, its people, and what their next tokens say after each change.
+//! The first chapter: a company, its employees, and the claims of their next tokens after each
+//! change.
 
 use anyhow::Context;
 use reqwest::Method;
@@ -15,10 +16,10 @@ use devstack::fixtures::people::role;
 const UPSERTED: &str = "platform.identity.company-upserted.v1";
 const SUSPENDED: &str = "platform.identity.company-suspended.v1";
 const ROLE_ASSIGNED: &str = "platform.identity.employee-role-assigned.v1";
-/// What everybody may, whoever employs them.
+/// The permission that every user has.
 const BASELINE: &str = "news.posts.manage-own";
 
-/// The company of the story, and who works there.
+/// The company of the story and its employees.
 struct Company {
     id: Uuid,
     /// Its administrator.
@@ -46,7 +47,7 @@ async fn found(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Compa
     let made = story.post(&tenants, Some(&olga), &body, promise(201)).await?;
     let id = id(&made)?;
     scene.undo(Method::POST, format!("{tenants}/{id}/archive"), &olga);
-    // Nobody can be taken from a company that needs them, but from one that is archived.
+    // A company keeps its last administrator until it is archived.
     let leave = |user: Uuid| format!("{tenants}/{id}/employees/{user}");
     story.check(made["Status"] == "Active", &format!("company {id} is active"));
 
@@ -182,7 +183,7 @@ async fn log(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyhow:
     Ok(())
 }
 
-/// Checks what a token of Oleg's would say now.
+/// Checks the claims of Oleg's next token.
 async fn says(
     story: &mut Story,
     scene: &Scene<'_>,

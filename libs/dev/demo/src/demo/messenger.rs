@@ -1,4 +1,4 @@
-//! The fourth chapter: what the people of a deal say to each other, and how they call each other.
+//! The fourth chapter: messages and calls of a deal's members.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ const SENT: &str = "platform.messenger.message-sent.v1";
 const STARTED: &str = "platform.messenger.conference-started.v1";
 const ENDED: &str = "platform.messenger.conference-ended.v1";
 
-/// The flat that the deal is about; no other chapter wants it.
+/// The flat of the deal. No other chapter uses it.
 const FLAT: u32 = 9;
 
-/// Longer than a call rings that nobody answers, where the stack is not the story's own.
+/// Longer than an unanswered call rings on a stack with default settings.
 const RINGING: Duration = Duration::from_secs(65);
 
-/// The chat of a deal, and those who are in it.
+/// The chat of a deal with the tokens of its members.
 struct DealChat {
     chat: String,
     conferences: String,
@@ -43,7 +43,7 @@ pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Re
     call_in_vain(story, &deal_chat).await
 }
 
-/// Answers where the deal is, too.
+/// Creates a deal. Returns its chat and its URL.
 async fn meet(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<(DealChat, String)> {
     let dmitri = scene.sign_in(&DMITRI).await?;
     let (anna, igor) = (scene.sign_in(&ANNA).await?, scene.sign_in(&IGOR).await?);
@@ -151,7 +151,7 @@ async fn call_in_vain(story: &mut Story, deal_chat: &DealChat) -> anyhow::Result
 }
 
 impl DealChat {
-    /// Has Anna call; answers the conference's id.
+    /// Starts a call as Anna and returns the id of the conference.
     async fn ring(&self, story: &mut Story) -> anyhow::Result<String> {
         let conferences = format!("{}/conferences", self.chat);
         let card =
@@ -159,7 +159,7 @@ impl DealChat {
         Ok(card["Id"].as_str().context("a conference without an id")?.to_owned())
     }
 
-    /// Shows the card of a call that is over.
+    /// Checks the card of an ended call.
     async fn end_of(&self, story: &mut Story, reason: &str) -> anyhow::Result<()> {
         let newest = format!("{}/messages?PageSize=1", self.chat);
         let page = story.get(&newest, Some(&self.igor), promise(200)).await?;
@@ -170,14 +170,14 @@ impl DealChat {
     }
 }
 
-/// Somebody's open stream.
+/// An open stream of a user.
 struct EventStream {
     stream: Response,
     came: String,
 }
 
 impl EventStream {
-    /// From now on.
+    /// Opens a stream and waits until it is ready.
     async fn open(url: &str, token: &str) -> anyhow::Result<Self> {
         let stream = devkit::http::client()?.get(url).bearer_auth(token).send().await?.error_for_status()?;
         let mut stream = Self { stream, came: String::new() };
@@ -185,7 +185,7 @@ impl EventStream {
         Ok(stream)
     }
 
-    /// What the next event of this name says.
+    /// Waits for the next event of this name and returns its data.
     async fn next(&mut self, name: &str) -> anyhow::Result<Value> {
         let event = async {
             loop {

@@ -1,4 +1,4 @@
-//! The last chapter: a post that embeds a selection, and what becomes of it while selections is away.
+//! The last chapter: a post that embeds a selection, also while selections is stopped.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -14,13 +14,13 @@ use devstack::fixtures::building::Flats;
 
 const PUBLISHED: &str = "platform.news.post-published.v1";
 
-/// The post and what it is about.
+/// The post of the chapter.
 struct Post {
     page: String,
     /// Anna's token.
     anna: String,
     id: Uuid,
-    /// Two selections that can be embedded in it.
+    /// Two selections that the post can embed.
     sources: [Uuid; 2],
 }
 
@@ -54,7 +54,7 @@ async fn write(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Post>
     Ok(Post { page: format!("{posts}/{id}"), anna, id, sources })
 }
 
-/// From the first blocks to a reader; answers the snapshot that is in the post then.
+/// Publishes the post and returns its snapshot.
 async fn publish(
     story: &mut Story,
     scene: &Scene<'_>,
@@ -156,7 +156,7 @@ impl Post {
         self.action("blocks")
     }
 
-    /// A text, and below it these of the selections, taken anew.
+    /// Returns a text block followed by embeds of these sources.
     fn with(&self, sources: &[usize]) -> Value {
         let text = json!({
             "Kind": "Text",
@@ -177,7 +177,7 @@ impl Post {
     }
 }
 
-/// Whether a block is an embed that shows these flats, each with what it was.
+/// Returns true if a block embeds these flats with their details.
 fn shows(block: &Value, flats: &Flats, numbers: &[u32]) -> bool {
     let items = block["Items"].as_array().map(Vec::as_slice).unwrap_or_default();
     items.len() == numbers.len()
@@ -188,7 +188,7 @@ fn shows(block: &Value, flats: &Flats, numbers: &[u32]) -> bool {
         })
 }
 
-/// What an embed shows, for people.
+/// Returns the content of an embed as text.
 fn described(block: &Value) -> String {
     let items = block["Items"].as_array().map(Vec::as_slice).unwrap_or_default();
     let flats: Vec<_> = items

@@ -1,4 +1,4 @@
-//! The stack that a story is played on, and what must be undone when it is over.
+//! The stack of a story, and the calls that undo it.
 
 use anyhow::{Context, ensure};
 use console::style;
@@ -18,9 +18,9 @@ use devstack::fixtures::building::Flats;
 pub(super) struct Scene<'a> {
     pub(super) stack: &'a Stack,
     pub(super) identity: Identity,
-    /// Of the building that stands from the start.
+    /// The flats of the demo building.
     pub(super) flats: Flats,
-    /// How to undo what was done for the story.
+    /// The calls that undo the story.
     undoing: Vec<Undoing>,
     /// The service that the story has stopped.
     stopped: Option<&'static str>,
@@ -30,9 +30,9 @@ pub(super) struct Scene<'a> {
 struct Undoing {
     method: Method,
     url: String,
-    /// `null` for none.
+    /// `null` for no body.
     body: Value,
-    /// The token of whoever makes it.
+    /// The token of the caller.
     by: String,
 }
 
@@ -50,62 +50,62 @@ impl<'a> Scene<'a> {
         issuer(self.stack)?.token(claims)
     }
 
-    /// A token of somebody of the demo.
+    /// Returns a token of an actor.
     pub(super) async fn sign_in(&self, actor: &Actor) -> anyhow::Result<String> {
         self.identity.token(actor).await
     }
 
-    /// Where everybody finds these.
+    /// Returns the public URL of these resources.
     pub(super) fn public(&self, resources: &str) -> String {
         format!("{}/api/v1/{resources}", self.stack.base_url)
     }
 
-    /// Where other services find a service.
+    /// Returns the internal URL of a service.
     pub(super) fn internal(&self, service: &str) -> anyhow::Result<String> {
         let url = self.stack.services.get(service).and_then(|urls| urls.internal_url.as_ref());
         Ok(format!("{}/api/v1/internal", url.with_context(|| format!("{service} has no internal port"))?))
     }
 
-    /// Where identity is found.
+    /// Returns the URL of identity's resources.
     pub(super) fn identity(&self, resources: &str) -> String {
         format!("{}/api/identity/{resources}", self.stack.base_url)
     }
 
-    /// Where messenger is found.
+    /// Returns the URL of messenger's resources.
     pub(super) fn messenger(&self, resources: &str) -> String {
         format!("{}/api/messenger/{resources}", self.stack.base_url)
     }
 
-    /// Remembers what was made, to be deleted in the end by whoever made it; answers its id.
+    /// Records a created resource for deletion by its creator, and returns its id.
     pub(super) fn made(&mut self, resources: &str, answer: &Value, by: &str) -> anyhow::Result<Uuid> {
         let id: Uuid = answer["Id"].as_str().context("what was made has no Id")?.parse()?;
         self.undo(Method::DELETE, format!("{resources}/{id}"), by);
         Ok(id)
     }
 
-    /// Remembers a call that is made when all else is undone, and whose it is.
+    /// Records a call that is made after all others.
     pub(super) fn undo_in_the_end(&mut self, method: Method, url: String, by: &str) {
         self.undoing.insert(0, Undoing { method, url, body: Value::Null, by: by.to_owned() });
     }
 
-    /// Remembers a call that undoes something, and whose it is. The last is made first.
+    /// Records a call that undoes a step. The last recorded call is made first.
     pub(super) fn undo(&mut self, method: Method, url: String, by: &str) {
         self.undo_by(method, url, Value::Null, by);
     }
 
-    /// The same with a body.
+    /// Like [`Self::undo`], with a body.
     pub(super) fn undo_by(&mut self, method: Method, url: String, body: Value, by: &str) {
         self.undoing.push(Undoing { method, url, body, by: by.to_owned() });
     }
 
     pub(super) async fn stop(&mut self, service: &'static str) -> anyhow::Result<()> {
-        // First, since it may be stopped although the answer does not come.
+        // Recorded first, since the service may stop although the reply is lost.
         self.stopped = Some(service);
         devkit::say(&format!("    {} {service}", style("cargo dev stop").dim()));
         control::ask(&Request::Stop(service.to_owned())).await.map(drop)
     }
 
-    /// Starts again what was stopped.
+    /// Starts the stopped service again.
     pub(super) async fn start(&mut self) -> anyhow::Result<()> {
         let Some(service) = self.stopped else { return Ok(()) };
         devkit::say(&format!("    {} {service}", style("cargo dev start").dim()));
@@ -114,7 +114,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Leaves the stack as it was: every service runs, and nothing is left that was made here.
+    /// Restores the stack: every service runs, and the data of the story is deleted.
     pub(super) async fn tidy(&mut self) -> anyhow::Result<()> {
         self.start().await?;
         let client = devkit::http::client()?;
@@ -127,7 +127,7 @@ impl<'a> Scene<'a> {
                 if status.is_success() || status == StatusCode::NOT_FOUND {
                     break;
                 }
-                // A service that was just started again may need a moment.
+                // A service that has just started may need a moment.
                 let passing = status.is_server_error() && tokio::time::Instant::now() < deadline;
                 ensure!(passing, "{method} {url} answers {status}");
                 tokio::time::sleep(POLL_INTERVAL).await;

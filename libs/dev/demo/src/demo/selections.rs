@@ -1,4 +1,4 @@
-//! The sixth chapter: a selection, from the first flat chosen to a snapshot that outlives it.
+//! The sixth chapter: a selection, from its first flat to a snapshot that outlives it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const CREATED: &str = "platform.selections.selection-created.v1";
 const UPDATED: &str = "platform.selections.selection-updated.v1";
 const ITEM_ADDED: &str = "platform.selections.selection-item-added.v1";
 const DELETED: &str = "platform.selections.selection-deleted.v1";
-/// How long to listen for events that must not come.
+/// Time to wait for events that must not come.
 const SILENCE: Duration = Duration::from_secs(2);
 
 pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
@@ -28,7 +28,7 @@ pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Re
     events(story, bus, selection).await
 }
 
-/// From the first flat chosen to a snapshot that outlives its source; answers the selection's id.
+/// Plays the life of a selection and returns its id.
 async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> {
     let (anna, boris) = (scene.sign_in(&ANNA).await?, scene.sign_in(&BORIS).await?);
     let (own, internal) = (scene.public("selections"), scene.internal("selections")?);
@@ -111,7 +111,7 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
     Ok(id)
 }
 
-/// What the story has told the other services: one event for each change, none for what changed nothing.
+/// Checks the events of the selection: one for each change, none for a no-op.
 async fn events(story: &mut Story, mut bus: Follower, selection: Uuid) -> anyhow::Result<()> {
     story.step("Kafka has an event for each change, in order, and none for what changed nothing.");
     let key = selection.to_string();
@@ -130,7 +130,7 @@ async fn events(story: &mut Story, mut bus: Follower, selection: Uuid) -> anyhow
     if received.is_empty() {
         bail!("no event of the selection came within {} s", EVENT_TIMEOUT.as_secs());
     }
-    // They come from three topics, between which only the sequence tells the order.
+    // The events come from three topics, so only the sequence determines their order.
     received.sort_by_key(|record| record.sequence);
     let topics: Vec<_> = received.iter().map(|record| record.topic.as_str()).collect();
     story.check(topics == [CREATED, UPDATED, DELETED], "created, updated, deleted, and nothing else");

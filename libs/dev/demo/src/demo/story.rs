@@ -1,4 +1,4 @@
-//! How the demo tells and checks: a sentence, the call, what came, whether that was promised.
+//! The steps of the demo: a sentence, the call, the response, and the check of it.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use reqwest::Method;
 use reqwest::header::RETRY_AFTER;
 use serde_json::Value;
 
-/// How often a call is repeated that has time to be as promised.
+/// Interval between two attempts of a call.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a call must answer.
+/// The expected response of a call.
 pub(super) struct Promise {
     status: u16,
     code: Option<&'static str>,
@@ -25,25 +25,25 @@ pub(super) fn promise(status: u16) -> Promise {
 }
 
 impl Promise {
-    /// The code of the problem body.
+    /// Expects this code in the problem.
     pub(super) fn code(mut self, code: &'static str) -> Self {
         self.code = Some(code);
         self
     }
 
-    /// It says when to try again.
+    /// Expects the header `Retry-After`.
     pub(super) fn retry_after(mut self) -> Self {
         self.retry_after = true;
         self
     }
 
-    /// What the body shows.
+    /// Expects a body that satisfies `body`.
     pub(super) fn showing(mut self, body: fn(&Value) -> bool) -> Self {
         self.body = Some(body);
         self
     }
 
-    /// Not at once, but after calls for so long at most.
+    /// Repeats the call for up to `timeout`.
     pub(super) fn within(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -57,12 +57,12 @@ impl Promise {
     }
 }
 
-/// What a call did answer.
+/// The response of a call.
 struct Answer {
     status: u16,
     retry_after: Option<String>,
     text: String,
-    /// `null` where it is no JSON.
+    /// `null` if the body is not JSON.
     body: Value,
 }
 
@@ -88,7 +88,7 @@ impl Story {
         Ok(Self { client: devkit::http::client()?, steps: 0, broken: 0 })
     }
 
-    /// The point of the next step.
+    /// Starts the next step.
     pub(super) fn step(&mut self, point: &str) {
         self.steps += 1;
         devkit::say(&format!("\n{:>2}  {}", self.steps, style(point).bold()));
@@ -117,7 +117,7 @@ impl Story {
         self.call(Method::GET, url, request, token, promise).await
     }
 
-    /// With a body of `null` it has none.
+    /// Sends a POST request, without a body if it is `null`.
     pub(super) async fn post(
         &mut self,
         url: &str,

@@ -1,4 +1,4 @@
-//! A real OpenTelemetry Collector, of the two parts that are wanted here: OTLP over HTTP comes in, and goes on in the same way.
+//! An OpenTelemetry Collector with two parts: a receiver and an exporter of OTLP over HTTP.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use devkit::stack;
 /// A running collector.
 pub(super) struct Otel(Child);
 
-/// Builds it, if it is not as it should be, and answers where it lies.
+/// Builds the collector if it is out of date and returns its path.
 pub(super) async fn build(step: &Step) -> anyhow::Result<PathBuf> {
     step.note("building it from its Go modules, if it is not here (minutes)");
     let folder = stack::dev("collector")?;
@@ -32,9 +32,9 @@ pub(super) async fn build(step: &Step) -> anyhow::Result<PathBuf> {
 }
 
 impl Otel {
-    /// Starts one that listens there and sends on to this URL.
+    /// Starts a collector that listens on the port and forwards to this URL.
     pub(super) async fn start(program: &Path, port: u16, to: &str) -> anyhow::Result<Self> {
-        // JSON is YAML, too.
+        // JSON is also YAML.
         let config = json!({
             "receivers": {"otlp": {"protocols": {"http": {"endpoint": format!("127.0.0.1:{port}")}}}},
             "exporters": {"otlphttp": {"endpoint": to, "compression": "none", "sending_queue": {"enabled": false}}},

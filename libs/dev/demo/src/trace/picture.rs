@@ -1,30 +1,30 @@
-//! A trace as a picture: a row for each span, below what has set it off.
+//! A picture of a trace: a row for each span, below its parent.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use opentelemetry_proto::tonic::trace::v1::Span;
 
-/// Of the picture, in pixels.
+/// Sizes in pixels.
 const LABELS: f64 = 470.0;
 const TIMES: f64 = 560.0;
 const MARGIN: f64 = 70.0;
 const HEAD: f64 = 34.0;
 const ROW: f64 = 20.0;
-/// A span that takes no time is seen all the same.
+/// Least width of a span.
 const LEAST: f64 = 2.0;
-/// Lines for so many parts of the whole time.
+/// Number of intervals of the time axis.
 const PARTS: u32 = 5;
 const COLORS: [&str; 7] = ["#4269d0", "#e08214", "#3ca951", "#ff725c", "#a463f2", "#9c6b4e", "#0e9aa7"];
 
-/// A span.
+/// A span of the picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bar {
     service: String,
     name: String,
     id: Vec<u8>,
     parent: Vec<u8>,
-    /// In nanoseconds since 1970.
+    /// Nanoseconds since 1970.
     start: u64,
     end: u64,
 }
@@ -42,9 +42,9 @@ impl Bar {
     }
 }
 
-/// All spans of a trace, each after what has set it off.
+/// All spans of a trace, each after its parent.
 pub(super) struct Picture {
-    /// With its depth.
+    /// The spans with their depth.
     rows: Vec<(usize, Bar)>,
 }
 
@@ -60,12 +60,12 @@ impl Picture {
         Self { rows }
     }
 
-    /// Whether a service has a part in it.
+    /// Returns true if a service has a span.
     pub(super) fn has(&self, service: &str) -> bool {
         self.rows.iter().any(|(_, bar)| bar.service == service)
     }
 
-    /// From the beginning of the first to the end of the last, in nanoseconds.
+    /// Returns the start of the first and the end of the last span, in nanoseconds.
     fn bounds(&self) -> (u64, u64) {
         let starts = self.rows.iter().map(|(_, bar)| bar.start);
         let ends = self.rows.iter().map(|(_, bar)| bar.end);
@@ -81,7 +81,7 @@ fn place(bar: Bar, depth: usize, all: &[Bar], rows: &mut Vec<(usize, Bar)>) {
     }
 }
 
-/// `1234567` nanoseconds as 1.234567 ms.
+/// Converts nanoseconds to milliseconds.
 fn milliseconds(nanoseconds: u64) -> f64 {
     std::time::Duration::from_nanos(nanoseconds).as_secs_f64() * 1e3
 }
@@ -93,7 +93,7 @@ impl fmt::Debug for Picture {
     }
 }
 
-/// As SVG.
+/// Writes the picture as SVG.
 impl fmt::Display for Picture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (start, end) = self.bounds();
@@ -149,7 +149,7 @@ impl fmt::Display for Picture {
     }
 }
 
-/// As text of XML.
+/// Escapes a text for XML.
 fn escaped(text: &str) -> Result<String, fmt::Error> {
     let mut escaped = String::new();
     for char in text.chars() {

@@ -1,5 +1,5 @@
-//! The socket on which a running stack hears what is asked of it. A connection carries one request and
-//! one reply, a line of JSON each.
+//! The control socket of a running stack. A connection carries one request and one reply, each a
+//! line of JSON.
 
 use std::fs::{File, Permissions};
 use std::os::fd::AsRawFd;
@@ -15,16 +15,15 @@ use tokio::net::{UnixListener, UnixStream};
 use crate::stack;
 
 const SOCKET: &str = "control.sock";
-/// Where it is made; it gets its name once nobody else may open it.
+/// The name of the socket until its permissions are set.
 const NEW_SOCKET: &str = "control.sock.new";
-/// A socket's path has room for so many bytes on every system.
+/// Length of a socket's path that every system supports, in bytes.
 const MAX_SOCKET_PATH: usize = 103;
-/// How long the other side may take to say what it wants.
+/// Timeout of reading a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// More than any request needs.
 const MAX_REQUEST_BYTES: u64 = 1024;
 
-/// What can be asked of a running stack, about the service of this name.
+/// A request to a running stack, with the name of the service.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Request {
@@ -39,7 +38,7 @@ enum Reply {
     Failed(String),
 }
 
-/// Has the running stack do something; answers once that is done.
+/// Sends a request to the running stack and waits until it is done.
 pub async fn ask(request: &Request) -> anyhow::Result<String> {
     ask_at(&Folder::open(&stack::dev("")?)?, request).await
 }
@@ -64,7 +63,7 @@ fn line(message: &impl Serialize) -> anyhow::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The stack's end of the socket, which is there for as long as this is.
+/// The stack's end of the socket. Dropping it removes the socket.
 pub struct Control {
     listener: UnixListener,
     folder: Folder,
@@ -80,17 +79,17 @@ impl Control {
         stack::remove(&new)?;
         let listener = UnixListener::bind(folder.reach(NEW_SOCKET)).context("the control socket")?;
         std::fs::set_permissions(&new, Permissions::from_mode(0o600))?;
-        // In the place of one that was left behind: who gets here holds the stack's lock.
+        // Replaces the socket of a killed stack. This process holds the stack's lock.
         std::fs::rename(new, folder.path.join(SOCKET))?;
         Ok(Self { listener, folder })
     }
 
-    /// Removes what a stack that was killed has left.
+    /// Removes the socket of a killed stack.
     pub fn forget() -> anyhow::Result<()> {
         stack::remove(&stack::dev(SOCKET)?).and(stack::remove(&stack::dev(NEW_SOCKET)?))
     }
 
-    /// The next request. Who connects and asks for nothing that is known here gets nothing.
+    /// Returns the next request. Connections without a valid request are dropped.
     pub async fn next(&self) -> PendingRequest {
         loop {
             match self.listener.accept().await {
@@ -101,7 +100,7 @@ impl Control {
                         return pending;
                     }
                 }
-                // Too many open files, say: it passes.
+                // An error such as too many open files passes.
                 Err(_) => tokio::time::sleep(REQUEST_TIMEOUT).await,
             }
         }
@@ -110,12 +109,12 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // A socket that nobody listens on is told apart by that, and replaced by the next.
+        // A client detects a socket without a listener, and the next stack replaces it.
         let _ = stack::remove(&self.folder.path.join(SOCKET));
     }
 }
 
-/// A request and who waits for its reply.
+/// A request and the connection that waits for its reply.
 pub struct PendingRequest {
     pub request: Request,
     stream: UnixStream,
@@ -131,13 +130,13 @@ impl PendingRequest {
     pub async fn reply(mut self, result: anyhow::Result<String>) {
         let reply = result.map_or_else(|error| Reply::Failed(format!("{error:#}")), Reply::Done);
         if let Ok(line) = line(&reply) {
-            // Nobody waits for it any more: it is done all the same.
+            // The request is done even if the client has gone.
             let _ = self.stream.write_all(&line).await;
         }
     }
 }
 
-/// A folder, held open, so that a socket in it can be reached wherever the clone lies.
+/// An open folder. Its sockets are reachable although the path of the clone may be long.
 struct Folder {
     path: PathBuf,
     open: File,
@@ -148,7 +147,7 @@ impl Folder {
         Ok(Self { path: path.to_owned(), open: File::open(path)? })
     }
 
-    /// A path that is short enough for a socket.
+    /// Returns a path that is short enough for a socket.
     fn reach(&self, name: &str) -> PathBuf {
         let path = self.path.join(name);
         if path.as_os_str().len() > MAX_SOCKET_PATH {
@@ -174,7 +173,7 @@ mod tests {
         folder
     }
 
-    /// Asks a stack that does all that it is asked, and says so.
+    /// Sends a request to a stack that replies with the request itself.
     async fn request_stop(path: &Path, control: &Control) -> anyhow::Result<String> {
         let (folder, request) = (Folder::open(path)?, Request::Stop("news".to_owned()));
         let serve = async {
@@ -188,7 +187,7 @@ mod tests {
     #[tokio::test]
     async fn socket_belongs_to_its_owner_and_is_removed_with_the_stack() {
         let path = folder("mode");
-        // Nobody listens on this one any more.
+        // A socket file without a listener.
         drop(std::os::unix::net::UnixListener::bind(path.join(SOCKET)).unwrap());
         let control = Control::listen_at(Folder::open(&path).unwrap()).unwrap();
         let mode = std::fs::metadata(path.join(SOCKET)).unwrap().permissions().mode();

