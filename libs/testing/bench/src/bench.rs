@@ -1,7 +1,7 @@
-//! `cargo dev bench`: the hot paths of the platform, each beside the limit of this machine in the same run.
+//! `cargo dev bench`: the hot paths of the platform, each beside a baseline in the same run.
 //!
-//! What is measured alternates with what it is measured against, so that whatever else the machine does
-//! falls on both, and the ratio of neighbours says more than either figure.
+//! A measurement alternates with its baseline, so that other load of the machine affects both.
+//! Therefore the ratio is more reliable than either figure.
 
 mod agent;
 mod bare;
@@ -32,31 +32,31 @@ use devkit::bus::Kind;
 use devkit::signals::Signals;
 use devkit::stack::Lock;
 
-/// Measure the hot paths, each beside the limit of this machine
+/// Measure the hot paths, each beside a baseline on this machine
 ///
-/// Builds for release, brings a PostgreSQL with its durable defaults and a broker, prints ratios beside
-/// their goals, and writes the section of each bench in docs/performance.md. A goal that is missed is
-/// shown as missed and is no failure.
+/// Builds for release, starts a PostgreSQL with durable defaults and a broker, prints ratios beside
+/// their goals, and writes the section of each bench in docs/performance.md. A missed goal is
+/// shown, but is not a failure.
 #[derive(Args)]
 pub(crate) struct Bench {
-    /// Which to run; all of them without a name
+    /// Benches to run; all by default
     names: Vec<String>,
-    /// A first answer in two to three minutes: fewer and shorter rounds, nothing written
+    /// Run fewer and shorter rounds and write nothing; two to three minutes
     #[arg(long)]
     quick: bool,
-    /// Only say which there are
+    /// List the benches and exit
     #[arg(long)]
     list: bool,
-    /// The broker, where `KAFKA_BROKERS` names none
+    /// Broker if `KAFKA_BROKERS` is not set
     #[arg(long, value_enum, default_value = "embedded")]
     broker: Kind,
 }
 
-/// A bench. The next service's goes into a file of its own and into [`ALL`].
+/// A bench. A new one gets a file of its own and an entry in [`ALL`].
 struct BenchEntry {
     name: &'static str,
     about: &'static str,
-    /// Adds what it measures as it comes, so that it is told even if what follows fails.
+    /// Adds rows as they are measured, so that they are printed even if a later measurement fails.
     run: for<'a> fn(&'a Environment, Effort, &'a mut Vec<Row>) -> LocalBoxFuture<'a, anyhow::Result<()>>,
 }
 
@@ -74,14 +74,14 @@ const ALL: [BenchEntry; 11] = [
     resources::BENCH,
 ];
 
-/// How much is measured.
+/// The effort of a run.
 #[derive(Clone, Copy)]
 struct Effort {
     quick: bool,
 }
 
 impl Effort {
-    /// Medians are of so many.
+    /// Returns the number of rounds. A figure is the median of its rounds.
     fn rounds(self) -> usize {
         self.choose(5, 2)
     }

@@ -1,4 +1,4 @@
-//! `cargo dev seed`: so many companies that one sees how it is among many.
+//! `cargo dev seed`: fills a service with many rows, to see its behaviour at scale.
 
 pub(crate) mod accruals;
 pub(crate) mod catalog;
@@ -18,44 +18,46 @@ use devkit::postgres;
 use devkit::progress::Step;
 use devkit::stack::Stack;
 
-/// So many rows travel together.
+/// Rows of a batch.
 const BATCH: u64 = 10_000;
 
-/// Fill identity of the running stack: so many companies, one with many employees, a log of many entries; or chessboard, or CRM, or messenger, or agent
+/// Fill a service of the running stack with rows: identity by default, or chessboard, CRM,
+/// messenger or agent
 ///
-/// Rows are copied into the database and tell nobody: no events are appended for them. What is there already counts, and
-/// stays. Half of the names have `group` in them, one in ten thousand has `zephyr`. Meanwhile identity waits, and
-/// answers 503; whoever stops it leaves everything as it was.
+/// Rows are copied into the database without events. Present rows count and stay. Half of the
+/// company names contain `group`, one in ten thousand contains `zephyr`. While identity is filled,
+/// it answers 503. An interrupted command changes nothing.
 #[derive(Args)]
 pub(crate) struct BulkData {
-    /// Companies, at least
+    /// Least number of companies
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     tenants: u64,
-    /// Employees of the first of them, at least
+    /// Least number of employees of the first company
     #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     employees: u64,
-    /// Entries of the log, at least; half of them are about the first company
+    /// Least number of audit entries; half of them are about the first company
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(..=100_000_000))]
     entries: u64,
-    /// Projects of chessboard's catalog, at least, of twenty buildings each; identity is left alone then
+    /// Fill chessboard's catalog with at least this number of projects, of twenty buildings each
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     projects: Option<u64>,
-    /// Objects in all of these together, at least
+    /// Least number of objects in all projects
     #[arg(long, default_value_t = 2_000_000, requires = "projects", value_parser = clap::value_parser!(u64).range(..=100_000_000))]
     objects: u64,
-    /// Deals of CRM, at least, the first hundred thousand of one developer; identity is left alone then
+    /// Fill CRM with at least this number of deals, the first hundred thousand of one developer
     #[arg(long, conflicts_with = "projects", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     deals: Option<u64>,
-    /// Chats of messenger, at least, those of these deals; identity is left alone then
+    /// Fill messenger with at least this number of chats, those of the deals of --deals
     #[arg(long, conflicts_with_all = ["projects", "deals"], value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     chats: Option<u64>,
-    /// Messages in each of them, at least
+    /// Least number of messages in each chat
     #[arg(long, default_value_t = 100, requires = "chats", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     messages: u64,
-    /// Messages in the first of them, at least
+    /// Least number of messages in the first chat
     #[arg(long, default_value_t = 100_000, requires = "chats", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     longest: u64,
-    /// Accruals of agents, at least, with their deals; a tenth of the first million are one agent's; identity is left alone then
+    /// Fill agent with at least this number of accruals and their deals; a tenth of the first
+    /// million belongs to one agent
     #[arg(long, conflicts_with_all = ["projects", "deals", "chats"], value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     accruals: Option<u64>,
 }
@@ -108,28 +110,29 @@ impl BulkData {
     }
 }
 
-/// How many rows there are to be.
+/// Target numbers of rows.
 pub(crate) struct Counts {
     pub(crate) tenants: u64,
     pub(crate) employees: u64,
     pub(crate) entries: u64,
 }
 
-/// A table that is filled.
+/// A table to fill.
 struct Table {
-    /// With the columns that are filled.
+    /// Name of the table with the filled columns.
     into: &'static str,
     name: &'static str,
-    /// The first four bytes of the ids of its rows here.
+    /// The first four bytes of the ids of its created rows.
     ids: u32,
-    /// The row with this number, in the text format of `copy`; the other is how many tenants there are.
+    /// Returns a row by its number in the text format of `copy`. The second argument is the number
+    /// of tenants.
     row: fn(u64, u64) -> String,
 }
 
-/// In the order of their references.
+/// The tables in the order of their references.
 const TABLES: [Table; 4] = [rows::TENANTS, rows::EMPLOYEES, rows::ROLES, rows::ENTRIES];
 
-/// Adds what is missing, all or nothing. `client` sees the tables of identity.
+/// Adds the missing rows in one transaction. `client` sees the tables of identity.
 pub(crate) async fn fill(client: &Client, counts: &Counts, step: &Step) -> anyhow::Result<()> {
     let begin = "begin; set local maintenance_work_mem = '512MB'; set local statement_timeout = 0;";
     client.batch_execute(begin).await?;
@@ -164,7 +167,8 @@ async fn fill_within(client: &Client, counts: &Counts, step: &Step) -> anyhow::R
     Ok(())
 }
 
-/// Drops the indexes that are no constraints, since it is faster to make them afterwards; answers how they are made.
+/// Drops the indexes that belong to no constraint, since creating them afterwards is faster.
+/// Returns their definitions.
 async fn drop_indexes(client: &Client, tables: &[&str]) -> anyhow::Result<Vec<String>> {
     let select = "select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index \
         where indrelid = any (select unnest($1::text[])::regclass) \
@@ -224,7 +228,7 @@ mod tests {
         postgres::connect(&format!("{url}?options=-csearch_path%3D{service}")).await.unwrap()
     }
 
-    /// Of the service's tables, as they are made.
+    /// Returns the index definitions of the service's tables.
     async fn indexes(server: &postgres::Connection, service: &str) -> Vec<String> {
         let select = "select array_agg(indexdef order by indexdef) from pg_indexes where schemaname = $1";
         server.client.query_one(select, &[&service]).await.unwrap().get(0)
@@ -298,7 +302,7 @@ mod tests {
         let before = indexes(&server, "agent").await;
         for (count, agents) in [(300, 4), (2_050, 22)] {
             accruals::fill(&server.client, count, &Step::start("seed")).await.unwrap();
-            // Accounts are held against accruals as the service's audit does.
+            // Compares accounts with accruals as the service's audit does.
             let select = "select (select count(*) from deal), (select count(*) from accrual), \
                 (select count(distinct agent_user_id) from account), \
                 (select count(*) from deal where agent_user_id = $1::text::uuid), \

@@ -1,4 +1,5 @@
-//! `cargo dev watch`: a real Prometheus watches two services by the charts' own rules while their faults are provoked.
+//! `cargo dev watch`: triggers each alert of two services under a real Prometheus with the rules of
+//! the charts.
 
 mod environment;
 mod faults;
@@ -19,23 +20,23 @@ use devkit::signals::Signals;
 use devkit::stack::Lock;
 use devstack::{processes, services};
 
-/// How long an alert may take to be told, and to end once its fault is over.
+/// Timeout until an alert fires, and until it ends after its fault.
 const ALERT_TIMEOUT: Duration = Duration::from_mins(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Those whose processes run: agent has all that any service alerts on, and chessboard what is its own.
+/// The services that run: agent has every common alert, and chessboard has alerts of its own.
 const SERVICES: [&str; 2] = ["agent", "chessboard"];
 
-/// Provoke the fault of each alert, and see it told by a real Prometheus and ended with its fault
+/// Trigger the fault of each alert, and check that a real Prometheus fires and ends it
 ///
-/// Needs Prometheus and Helm (`HELM` names another than the one in the path). The rules are those that the charts render; their
-/// durations are shortened by the value `app.prometheusRule.haste`, so that hours pass in seconds. Exits with 1 if an
-/// alert is not told, does not end, or has no fault here.
+/// Needs Prometheus and Helm (`HELM` names another program than the one in the path). The charts
+/// render the rules. The value `app.prometheusRule.haste` shortens their durations, so that hours
+/// pass in seconds. Exits with 1 if an alert does not fire, does not end, or has no fault here.
 #[derive(Args)]
 pub struct AlertDrill {
-    /// How many times shorter the charts' durations are
+    /// Factor by which the durations of the rules are shortened
     #[arg(long, default_value_t = 240)]
     haste: u32,
-    /// Provoke these alone, by the names of their alerts
+    /// Only these alerts, by name
     alerts: Vec<String>,
 }
 
@@ -63,7 +64,7 @@ impl AlertDrill {
         Ok(if result? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Says whether every alert was told and ended.
+    /// Returns true if every alert fired and ended.
     async fn play(
         &self,
         environment: &mut Environment,
@@ -111,7 +112,7 @@ impl AlertDrill {
     }
 }
 
-/// Asks until the answer is yes; says whether it was in time.
+/// Repeats a check until it returns true. Returns false after the timeout.
 async fn until(mut ask: impl AsyncFnMut() -> anyhow::Result<bool>) -> anyhow::Result<bool> {
     let deadline = Instant::now() + ALERT_TIMEOUT;
     while Instant::now() < deadline {

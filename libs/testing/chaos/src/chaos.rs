@@ -1,4 +1,4 @@
-//! `cargo dev chaos`: everything breaks while everybody writes, and then the books are checked.
+//! `cargo dev chaos`: injects faults under load, then checks events and data.
 
 mod agreement;
 mod chats;
@@ -35,30 +35,34 @@ use devkit::signals::Signals;
 use devkit::stack::Lock;
 use devstack::{processes, services};
 
-/// Writers of each service.
+/// Number of writers of each kind.
 const WRITERS: usize = 4;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How long a writer waits for an answer.
+/// Timeout of a writer's request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Kill, freeze and restart everything under load, then check that no event was lost or out of order
+/// Kill, freeze and restart everything under load, then check that no event was lost or out of
+/// order
 ///
-/// Each service runs as three processes with a database of their own. At random, processes are killed
-/// and frozen, connections cut, the database and nodes of the broker crashed, while people write. The end is a
-/// verdict: every committed event delivered, none that was not, each key in order, each consumer's receipts
-/// complete and in order, every outbox empty, nothing parked or put aside, no process ended by itself; every deal has one
-/// chat, every object's status follows from its deals, every agent's balance from their accruals, and every
-/// replica equals its source. Exits with 1 otherwise.
+/// Each service runs as three processes; all use one database and one broker of the command. At
+/// random, the command kills and freezes processes, cuts connections, and crashes the database and
+/// nodes of the broker, while users write.
+///
+/// Then it checks: every committed event is delivered, and no other; each key is in order; each
+/// consumer has applied every message once and in order; the outboxes are empty; nothing is parked
+/// or dead-lettered; no process ended by itself. Every deal has one chat, every object's status
+/// follows from its deals, every agent's balance follows from the accruals, and every replica
+/// equals its source. Exits with 1 otherwise.
 #[derive(Args)]
 pub struct Chaos {
-    /// How long things break; of a long run, in each of its legs
+    /// Time of fault injection in seconds (of each round, with --events)
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// A long run: leg after leg, each with empty data and judged by itself, until so many events were committed in all.
-    /// Begun again after it was interrupted, it goes on behind the last leg that was judged
+    /// Run rounds, each with empty data and a verdict of its own, until this number of events is
+    /// committed. After an interruption the next run continues behind the last round with a verdict
     #[arg(long, conflicts_with = "seed")]
     events: Option<u64>,
-    /// The order of troubles; the verdict names it
+    /// Seed of the sequence of faults; a failed round prints it
     #[arg(long)]
     seed: Option<u64>,
     /// The embedded broker has one node; Apache Kafka has three
@@ -66,10 +70,10 @@ pub struct Chaos {
     broker: Kind,
 }
 
-/// What is counted, as it is told, and the query that counts it.
+/// A printed name and the query that counts.
 type Count = (&'static str, &'static str);
 
-/// What troubles there were, and the longest time in which nothing was delivered.
+/// The number of injected faults, and the longest time without a delivery.
 pub struct InjectedFaults {
     pub count: u64,
     pub longest_gap: Duration,
@@ -79,7 +83,7 @@ impl Chaos {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let _lock = Lock::take("chaos")?;
         let mut signals = Signals::listen()?;
-        // Once, so that all legs of a long run are of the same code.
+        // Built once, so that all rounds use the same code.
         let services = services::all();
         tokio::select! {
             built = processes::build(&services) => built?,
@@ -92,7 +96,7 @@ impl Chaos {
         Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Leg after leg, until so many events were committed; says whether all was as promised.
+    /// Runs rounds until this number of events is committed. Returns false after a failed round.
     async fn rounds(&self, events: u64, signals: &mut Signals) -> anyhow::Result<bool> {
         let mut counters = Counters::load(self.broker)?;
         while counters.committed < events {
@@ -108,7 +112,7 @@ impl Chaos {
         Ok(true)
     }
 
-    /// A platform from its first process to the verdict; what came of it, if all was as promised.
+    /// Runs a round from the first process to the verdict. Returns its outcome if all checks hold.
     async fn round(&self, seed: u64, signals: &mut Signals) -> anyhow::Result<Option<Outcome>> {
         let mut platform = tokio::select! {
             platform = Platform::prepare(self.broker) => platform?,
@@ -163,7 +167,7 @@ impl Chaos {
         .await
     }
 
-    /// One trouble after the other, each for a while of its own.
+    /// Injects one fault after the other, each for a random time.
     async fn fault_loop(
         &self,
         platform: &mut Platform,

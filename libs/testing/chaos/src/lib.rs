@@ -1,4 +1,4 @@
-//! Faults provoked under load, and the checks of the data after them.
+//! Fault injection under load, and the checks of the data after it.
 
 pub mod alert_drill;
 pub mod chaos;

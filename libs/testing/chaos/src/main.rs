@@ -1,4 +1,5 @@
-//! `cargo dev chaos`, `cargo dev verify` and `cargo dev watch`: commands that provoke faults and check the data after them.
+//! `cargo dev chaos`, `cargo dev verify` and `cargo dev watch`: fault injection and checks of the
+//! data.
 
 use std::process::ExitCode;
 
@@ -16,10 +17,10 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Chaos(chaos::Chaos),
-    /// Check that the services of the running stack agree on the data that they share, and that their own sums add up
+    /// Check that the services of the running stack agree, and that their sums add up
     ///
-    /// Waits for events in flight. The rules are those of `cargo dev chaos`. Data of `cargo dev seed` stands in one service alone
-    /// and violates them. Exits with 1 when a rule is violated.
+    /// Waits for events in flight. The rules are those of `cargo dev chaos`. Data of `cargo dev
+    /// seed` is in one service only and violates them. Exits with 1 if a rule is violated.
     Verify,
     Watch(alert_drill::AlertDrill),
 }

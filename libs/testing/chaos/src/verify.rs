@@ -1,4 +1,4 @@
-//! `cargo dev verify`: the sums of `cargo dev chaos`, of the stack that runs.
+//! `cargo dev verify`: the data checks of `cargo dev chaos` on the running stack.
 
 use std::process::ExitCode;
 use std::time::Duration;

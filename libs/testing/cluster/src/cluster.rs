@@ -1,4 +1,5 @@
-//! `cargo dev cluster`: the charts on a real Kubernetes, the story through the edge, and troubles under load.
+//! `cargo dev cluster`: the charts on a real Kubernetes, faults under load, and the demo through
+//! the edge.
 
 mod deployment;
 mod environment;
@@ -42,10 +43,10 @@ use devstack::feed::Feed;
 use devstack::services;
 use devstack::{fixtures, gateway};
 
-/// How long somebody waits for an answer before it counts as none.
+/// Timeout of a user's request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Under load what ends by time ends soon, so that in the end nothing is under way.
+/// Short lifetimes, so that no timed work is left at the end of the load.
 const LOAD_SETTINGS: &[Setting] = &[
     ("agent", "AGENT_PAYOUT_MAX_LINES", "5"),
     ("agent", "AGENT_UNRATED_POLL_SECONDS", "1"),
@@ -54,50 +55,58 @@ const LOAD_SETTINGS: &[Setting] = &[
     ("messenger", "MESSENGER_RING_SECONDS", "2"),
     ("messenger", "MESSENGER_EMPTY_SECONDS", "1"),
 ];
-/// In the story nobody waits a minute for a call that is not answered.
+/// Ring time of the demo's unanswered call. The default is a minute.
 const STORY_SETTINGS: &[Setting] = &[("messenger", "MESSENGER_RING_SECONDS", "5")];
 
-/// Install the charts into the cluster that KUBECONFIG names, and see what people notice while it rolls and breaks
+/// Install the charts into the cluster of KUBECONFIG, and inject faults under load
 ///
-/// In a namespace of its own, which enforces the restricted profile, each service is installed by its chart. PostgreSQL, three nodes of Kafka
-/// and an issuer run on this machine, where pods find them. From within pods every way is tried, whether network policies let through
-/// what is declared and nothing else. People act in every service, half of them through an edge that keeps
-/// its connections, half with a new connection for each request, while each service is rolled, pods are deleted and evicted, processes
-/// killed, nodes of the broker and the database crashed. Then nothing may be lost: the verdict is that of `cargo dev chaos`.
-/// At last the services are upgraded to other settings and `cargo dev demo` plays its story through the edge. The table goes to
-/// docs/operations.md. Needs kubectl, helm (`HELM`, or the path), Java and Maven. In the end the namespace is removed.
+/// The command creates a namespace with the restricted profile and installs each service by its
+/// chart. PostgreSQL, three nodes of Kafka and an issuer run on this machine, where pods reach
+/// them.
+///
+/// From within pods it tests every route: network policies must allow the declared routes and no
+/// others. Then users act in every service, half of them through an edge that keeps its
+/// connections, half with a new connection for each request. At the same time each service is
+/// rolled, pods are deleted and evicted, processes are killed, and nodes of the broker and the
+/// database crash. Nothing may be lost: the checks are those of `cargo dev chaos`.
+///
+/// At the end the services are upgraded to other settings, and `cargo dev demo` plays its story
+/// through the edge. The results go to docs/operations.md, and the namespace is removed. Needs
+/// kubectl, helm (`HELM`, or the path), Java and Maven.
 #[derive(Args)]
 pub(crate) struct Cluster {
-    /// The namespace, which is made and removed
+    /// Namespace to create and remove
     #[arg(long, default_value = "platform-trial")]
     namespace: String,
-    /// What the images' names begin with: PREFIX/platform/selections:TAG
+    /// Prefix of the image names: PREFIX/platform/selections:TAG
     #[arg(long, value_name = "PREFIX", default_value = "localhost")]
     image_prefix: String,
-    /// The images' tag
+    /// Tag of the images
     #[arg(long, default_value = env!("CARGO_PKG_VERSION"))]
     tag: String,
-    /// Make the images, and have this shell command bring each to the cluster: $IMAGE is its name, $ROOT the folder that is its
-    /// root, $ENTRYPOINT its entrypoint as JSON. Without it they are where the cluster finds them
+    /// Make the images, and run this shell command to load each into the cluster: $IMAGE is its
+    /// name, $ROOT the folder with its root, $ENTRYPOINT its entrypoint as JSON. Without it, the
+    /// cluster must have the images
     #[arg(long, value_name = "COMMAND")]
     load_with: Option<String>,
-    /// A folder with the services' binaries; without it they are built
+    /// Folder with the binaries of the services; by default they are built
     #[arg(long, requires = "load_with", value_name = "FOLDER")]
     binaries: Option<PathBuf>,
-    /// A folder with binaries of an earlier release: each service that it has is installed as that and, under load, upgraded to this one,
-    /// rolled back and upgraded again
+    /// Folder with binaries of an earlier release. Services in it are installed in that release
+    /// and, under load, upgraded to this one, rolled back and upgraded again
     #[arg(long, requires = "load_with", conflicts_with = "story_only", value_name = "FOLDER")]
     before: Option<PathBuf>,
-    /// So many people in each service, by each of the two ways
+    /// Concurrent users per service and access path
     #[arg(long, default_value_t = 1)]
     people: usize,
-    /// Leave the load and the troubles out
+    /// Skip the load and the faults
     #[arg(long)]
     story_only: bool,
-    /// Leave the story out
+    /// Skip the story
     #[arg(long, conflicts_with = "story_only")]
     no_story: bool,
-    /// Afterwards keep it running until Ctrl-C, for `cargo dev status`, `demo`, `events`, `stop` and the like
+    /// Keep the stack running until Ctrl-C, for `cargo dev status`, `demo`, `events`, `stop` and
+    /// others
     #[arg(long)]
     keep: bool,
 }
@@ -134,7 +143,7 @@ impl Cluster {
         }
     }
 
-    /// Tries it out, and takes down all that has come of it.
+    /// Runs the trial and removes everything that it created.
     async fn try_out(
         &self,
         deployment: &Deployment<'_>,
@@ -249,7 +258,7 @@ impl Cluster {
         enjoyed.and(judged)
     }
 
-    /// One trouble after the other while people act in every service, and then the verdict.
+    /// Injects one fault after the other while users act in every service, and returns the report.
     async fn inject_faults(
         &self,
         deployment: &Deployment<'_>,
@@ -258,7 +267,7 @@ impl Cluster {
         ways: &Ways,
     ) -> anyhow::Result<Report> {
         let Deployment { kube, services, .. } = deployment;
-        // What comes from outside of the platform has been committed by nobody here.
+        // No service commits the messages of the external system, so they are not checked.
         let topics: Vec<_> =
             services::topics(services).into_iter().filter(|topic| !topic.starts_with("external.")).collect();
         let recordings =
@@ -283,7 +292,7 @@ impl Cluster {
             }
         }
         let mut report = Report::of(&kube.about, ways);
-        // Until everybody has somewhere to act.
+        // Gives the users time to create their data.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let (mut requests, mut ended) = (answers.take().requests, 0);
         let faults = Fault::all(services, &deployment.images.before);
@@ -317,7 +326,8 @@ impl Cluster {
     }
 }
 
-/// The way in from outside, on this machine: one address for all services, that keeps its connections to them.
+/// The edge of the platform on this machine: one address for all services, with persistent
+/// connections.
 struct Edge {
     stack: Stack,
     process: Process,

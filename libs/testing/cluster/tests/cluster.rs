@@ -1,4 +1,4 @@
-//! `cargo dev cluster` where something that it needs is missing: one line says what, and nothing is left behind.
+//! `cargo dev cluster` reports a missing requirement in one line and leaves nothing behind.
 
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A folder with a `kubectl` that does what the script says, which is all that is on the path.
+/// Returns a folder for the path, with a `kubectl` that runs the script.
 fn path_with(name: &str, kubectl: Option<&str>) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("cluster-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -18,12 +18,12 @@ fn path_with(name: &str, kubectl: Option<&str>) -> PathBuf {
     folder
 }
 
-/// What the command says before it gives up.
+/// Returns the error output of the command.
 fn said(name: &str, kubectl: Option<&str>) -> String {
     let path = path_with(name, kubectl);
     let mut command = Command::new(env!("CARGO_BIN_EXE_cluster"));
     let output = command.args(["cluster", "--namespace", name]).env("PATH", &path).output().unwrap();
-    // Nothing was asked for that changes anything.
+    // Checks that the command has changed nothing.
     let asked = std::fs::read_to_string(path.join("asked")).unwrap_or_default();
     assert!(
         !asked.lines().any(|line| ["apply", "create", "delete"].iter().any(|verb| line.starts_with(verb)))
@@ -34,7 +34,8 @@ fn said(name: &str, kubectl: Option<&str>) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// One that writes down what it was asked, answers its version, and has `rest` for all else.
+/// Returns a script that logs its arguments, prints a version, and runs `rest` for other
+/// subcommands.
 fn answering(rest: &str) -> String {
     format!(
         "echo \"$@\" >> \"${{0%/*}}/asked\"\n\

@@ -24,26 +24,26 @@ use devstack::running::Running;
 use devstack::up::Up;
 
 const VERSION: &str = "4.32.5";
-/// What comes on top of the time that a run is given: reading the document, telling what was found.
+/// Time beyond a run's share, for reading the document and printing the report.
 const TIMEOUT_MARGIN: Duration = Duration::from_mins(1);
 
-/// Look for faults with Schemathesis: what the documents allow and forbid, against what the services do
+/// Look for faults with Schemathesis: the documents against the behaviour of the services
 ///
-/// Every operation of every service is called with all that its OpenAPI document allows and much that it does
-/// not, as a demo actor and as each machine. A 5xx, an answer that the document does not tell of, an accepted
-/// falsehood and the like are faults, each told with a `curl` that repeats it. Installs Schemathesis into
-/// .dev/ (needs Python). Exit code 1 if there was a fault.
+/// Every operation of every service is called with valid and invalid requests, as actors of the
+/// demo and as each machine client. Faults are 5xx responses, undocumented responses, accepted
+/// invalid requests and the like. Each is printed with a `curl` command that repeats it. Installs
+/// Schemathesis into .dev/ (needs Python). Exit code 1 if there was a fault.
 #[derive(Args)]
 pub(crate) struct Fuzz {
-    /// How long to look, over all services
+    /// Time of all runs together, in seconds
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(10..))]
     seconds: u64,
-    /// Looks where an earlier run looked, by the seed that it printed
+    /// Seed of an earlier run, to repeat it
     #[arg(long)]
     seed: Option<u128>,
 }
 
-/// One document, as one caller.
+/// A run against one document as one caller.
 struct Run {
     name: String,
     url: String,
@@ -57,7 +57,7 @@ impl Fuzz {
         let schemathesis = install().await?;
         let options = Up {
             port: 0,
-            // Whoever it has dismissed is missing next time.
+            // Employees that an earlier run has dismissed would be missing.
             fresh: true,
             no_seed: false,
             broker: Kind::Embedded,
@@ -89,7 +89,7 @@ impl Fuzz {
         Ok(ExitCode::FAILURE)
     }
 
-    /// The runs that found faults.
+    /// Returns the names of the runs with faults.
     async fn fuzz(&self, schemathesis: &PathBuf, stack: &Stack) -> anyhow::Result<Vec<String>> {
         known_ids::create(stack).await?;
         let runs = runs(stack).await?;
@@ -123,7 +123,7 @@ impl Fuzz {
     }
 }
 
-/// Each service as a person, and its internal port as each machine.
+/// Returns the runs: each service as people, and its internal port as each machine client.
 async fn runs(stack: &Stack) -> anyhow::Result<Vec<Run>> {
     let (issuer, identity) = (actors::issuer(stack)?, Identity::of(stack)?);
     let mut runs = Vec::new();
@@ -135,7 +135,7 @@ async fn runs(stack: &Stack) -> anyhow::Result<Vec<Run>> {
                 token,
             });
         };
-        // Who may do most there.
+        // The people with the most permissions there.
         let people: &[Actor] = match service.as_str() {
             "identity" => &[OLGA],
             "chessboard" | "crm" => &[MARIA, OLGA],
@@ -154,7 +154,7 @@ async fn runs(stack: &Stack) -> anyhow::Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// The program, in a Python environment of this clone's own.
+/// Returns the program, installed into a Python environment of this clone.
 async fn install() -> anyhow::Result<PathBuf> {
     let folder = stack::dev(&format!("schemathesis-{VERSION}"))?;
     let program = folder.join("bin/schemathesis");

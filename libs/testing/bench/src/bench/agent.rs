@@ -1,4 +1,5 @@
-//! What crm tells of deals, taken in; what an agent has done and earned, against the same SQL alone; a run over everybody.
+//! Events of CRM applied, the queries of an agent against the same SQL alone, and a payout run over
+//! all agents.
 
 mod intake;
 
@@ -27,33 +28,33 @@ pub(super) const BENCH: BenchEntry = BenchEntry {
     run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
-/// 366 days, in which all deals of the seed were made, sold and completed.
+/// The period of 366 days that contains all created deals.
 const FROM: &str = "2025-10-31T00:00:00Z";
 const TO: &str = "2026-11-01T00:00:00Z";
 
-/// How far a run has come: whether it is done, its payouts, the accruals in them.
+/// Progress of a run: whether it is completed, its payouts and their accruals.
 const RUN: &str = "select run.status = 'Completed', count(payout.id), coalesce(sum(payout.accruals_count), 0)::bigint \
     from payout_run as run left join payout on payout.run_id = run.id \
     where run.id = $1::text::uuid group by run.id";
 
-/// Accounts of the seed's agents that something may be paid of.
+/// Accounts of created agents with an approved balance.
 const PAYABLE: &str = "select count(*) from account where approved > 0 \
     and agent_user_id between $1::text::uuid and $2::text::uuid";
 
 const ADDS_UP: &str = "select (select sum(in_payout) from account) = (select sum(gross) from payout)";
 
-/// Something that an agent asks.
+/// A query of an agent.
 struct Question {
     what: &'static str,
     path: String,
     connections: u32,
-    /// Of the same SQL alone.
+    /// Goal of the ratio to the same SQL alone.
     goal: f64,
-    /// The slowest twentieth, at half of the highest rate, in milliseconds.
+    /// Goal of the p95 at half of the highest rate, in milliseconds.
     slowest: f64,
 }
 
-/// The service, and who asks it.
+/// The service and its clients.
 struct Bench<'g> {
     environment: &'g Environment,
     platform: Platform,
@@ -95,7 +96,7 @@ fn questions() -> [Question; 2] {
         Question {
             what: "performance over 366 days",
             path: format!("/api/v1/my/agent-performance?From={FROM}&To={TO}"),
-            // Each of them looks at all of the deals.
+            // Each request reads all of the deals.
             connections: 8,
             goal: 0.7,
             slowest: 200.0,
@@ -112,11 +113,12 @@ fn questions() -> [Question; 2] {
 
 impl Bench<'_> {
     async fn worker(&self) -> anyhow::Result<Service> {
-        // The embedded broker lets nobody in for one who has left before the session times out.
+        // The embedded broker admits a new member only after the session of the previous one has
+        // expired.
         self.platform.start("agent", "work", &[("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned())]).await
     }
 
-    /// The first agent asks, who has so many deals, in turns with the same SQL alone.
+    /// Measures a query of the first agent in turns with the same SQL alone.
     async fn ask(
         &self,
         question: &Question,
@@ -158,7 +160,7 @@ impl Bench<'_> {
         ])
     }
 
-    /// Has everybody paid, once.
+    /// Measures one payout run over all agents.
     async fn pay(&self, accruals: u64, step: &Step) -> anyhow::Result<Vec<Row>> {
         let client = &self.connection.client;
         let (first, last) = (accruals::agent_id(1).to_string(), accruals::agent_id(u32::MAX).to_string());
@@ -191,7 +193,7 @@ impl Bench<'_> {
         ])
     }
 
-    /// The run's id.
+    /// Starts a payout run and returns its id.
     async fn begin_run(&self) -> anyhow::Result<String> {
         let manager =
             Claims::user(Uuid::from_u128(rand::random())).permission("agent.payouts.manage@platform");
@@ -207,7 +209,7 @@ impl Bench<'_> {
     }
 }
 
-/// Of one who waits until a count is where it should be: as long as it grows.
+/// A detector of waiting without progress.
 struct StallDetector {
     seen: i64,
     since: Instant,

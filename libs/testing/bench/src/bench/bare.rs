@@ -1,4 +1,5 @@
-//! The SQL that a request makes its service run, to be run alone: what is measured beside a service is never out of date.
+//! The SQL that a request runs, recorded from the server's log, so that the baseline is always up
+//! to date.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -10,7 +11,8 @@ use uuid::Uuid;
 
 use super::environment::Environment;
 
-/// Has one request made, and answers what the database was asked meanwhile, as a script of pgbench's. Nobody else may ask.
+/// Sends one request and returns the statements that it ran, as a script of pgbench. No other
+/// client may use the database.
 pub(super) async fn statements(
     environment: &Environment,
     client: &Client,
@@ -31,16 +33,16 @@ pub(super) async fn statements(
     Ok(script)
 }
 
-/// Whether the server writes down each statement.
+/// Sets the least duration of logged statements.
 async fn set_statement_log(client: &Client, least: &str) -> anyhow::Result<()> {
     client.batch_execute(&format!("alter system set log_min_duration_statement = {least}")).await?;
     client.batch_execute("select pg_reload_conf()").await?;
-    // The server's processes take it over when they are idle.
+    // The server's processes reload the setting when they are idle.
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     Ok(())
 }
 
-/// The statements that were executed, each on its line, their parameters in their places.
+/// Extracts the executed statements from a log, one a line, with their parameters inserted.
 fn script(output: &str) -> String {
     let mut statements: Vec<String> = Vec::new();
     let mut is_executed = false;
@@ -59,7 +61,7 @@ fn script(output: &str) -> String {
     statements.iter().flat_map(|statement| [statement.as_str(), ";\n"]).collect()
 }
 
-/// A statement with its parameters, which the log has as `$1 = 'text', $2 = NULL`.
+/// Inserts the parameters of a statement, which the log writes as `$1 = 'text', $2 = NULL`.
 fn bound(statement: &str, parameters: &str) -> String {
     let mut values = Vec::new();
     let mut rest = parameters;
@@ -70,7 +72,7 @@ fn bound(statement: &str, parameters: &str) -> String {
                 let mut quotes = text.match_indices('\'').map(|(at, _)| at).peekable();
                 let mut end = text.len();
                 while let Some(at) = quotes.next() {
-                    // A quote within is written twice.
+                    // A quote within a text is doubled.
                     if quotes.next_if_eq(&(at + 1)).is_none() {
                         end = at;
                         break;
@@ -82,13 +84,13 @@ fn bound(statement: &str, parameters: &str) -> String {
         values.push(&value[..end]);
         rest = &value[end..];
     }
-    // From the last one on, so that $1 is not taken for the beginning of $12.
+    // From the last one, so that $1 does not match the beginning of $12.
     values.iter().enumerate().rev().fold(statement.to_owned(), |statement, (at, value)| {
         statement.replace(&format!("${}", at + 1), &typed(value))
     })
 }
 
-/// A list of ids with its type, which `unnest` could not tell from the text.
+/// Adds the type to a list of ids, which `unnest` cannot infer.
 fn typed(value: &str) -> Cow<'_, str> {
     let first = value.strip_prefix("'{").and_then(|ids| ids.split([',', '}']).next());
     match first.map(str::parse::<Uuid>) {
@@ -97,7 +99,7 @@ fn typed(value: &str) -> Cow<'_, str> {
     }
 }
 
-/// Keeps scripts where pgbench finds them.
+/// Writes scripts to files for pgbench.
 pub(super) async fn keep(name: &str, scripts: &[String]) -> anyhow::Result<Vec<PathBuf>> {
     let folder = devkit::stack::dev("bench")?;
     tokio::fs::create_dir_all(&folder).await?;

@@ -1,4 +1,5 @@
-//! Guests and managers of the catalog, against the same SQL alone, among few objects and among two million.
+//! Queries and changes of the catalog against the same SQL alone, with few objects and with two
+//! million.
 
 use std::time::Duration;
 
@@ -27,19 +28,19 @@ pub(super) const BENCH: BenchEntry = BenchEntry {
 
 const PROJECTS: u64 = 1_000;
 const CONNECTIONS: u32 = 32;
-/// The seed's developer of the first ten projects.
+/// The developer of the first ten created projects.
 const DEVELOPER: &str = "5eed0010-0000-4000-8000-000000000001";
 const GRID: u32 = 5_000;
-/// Grids replaced in a round.
+/// Replaced grids in a round.
 const GRIDS: u32 = 3;
 
-/// Something that is asked for, in some ways.
+/// A query with several paths.
 struct Question {
     what: &'static str,
     paths: Vec<String>,
-    /// Of the same SQL alone.
+    /// Goal of the ratio to the same SQL alone.
     goal: f64,
-    /// The slowest twentieth, at half of the highest rate, in milliseconds.
+    /// Goal of the p95 at half of the highest rate, in milliseconds.
     slowest: f64,
 }
 
@@ -49,7 +50,7 @@ struct Bench<'g> {
     service: Service,
     client: Client,
     manager: String,
-    /// The path of the building with the large grid, below that of projects.
+    /// Path of the building with the large grid, below that of projects.
     building: String,
     building_id: String,
 }
@@ -103,7 +104,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     Ok(())
 }
 
-/// `deep` are pages of the search; `building` is the path of the large grid's.
+/// Returns the queries. `deep` are pages of the search; `building` is the path of the large grid.
 fn questions(deep: &[String], building: &str) -> Vec<Question> {
     let several = |path: fn(u64) -> String| (0..16).map(path).collect();
     let question = |what, goal, slowest, paths| Question { what, paths, goal, slowest };
@@ -112,7 +113,7 @@ fn questions(deep: &[String], building: &str) -> Vec<Question> {
             "card of an object",
             0.85,
             20.0,
-            // The seed's objects: a project, a building, a number.
+            // Ids of created objects: project, building, number.
             several(|n| {
                 let number = ((n * 61 + 1) * 100 + n % 20 + 1) * 10_000 + 1;
                 format!("/api/v1/public/property-objects/5eed0013-0000-4000-8000-{number:012x}")
@@ -139,7 +140,7 @@ fn questions(deep: &[String], building: &str) -> Vec<Question> {
 }
 
 impl Bench<'_> {
-    /// A building of 5,000 flats, in a published project of its own.
+    /// Creates a building of 5,000 flats in a published project.
     async fn make_building(&mut self) -> anyhow::Result<()> {
         let project =
             json!({"Name": "Large", "Class": "Comfort", "City": "City 1", "Address": "1 Main Street"});
@@ -165,7 +166,7 @@ impl Bench<'_> {
         Ok(if status == StatusCode::NO_CONTENT { Value::Null } else { serde_json::from_str(&body)? })
     }
 
-    /// The whole grid, each flat with another price.
+    /// Replaces the whole grid and changes each price.
     async fn replace_grid(&self, round: u32) -> anyhow::Result<()> {
         let flat = |n: u32| {
             json!({
@@ -180,7 +181,7 @@ impl Bench<'_> {
         self.manage(Method::PUT, &path, &json!({ "Objects": objects })).await.map(drop)
     }
 
-    /// Pages of the seed's first developer, from the first to one near the end.
+    /// Returns pages of the first developer's objects, from the first page to one near the end.
     async fn deep_pages(&self) -> anyhow::Result<Vec<String>> {
         let first = format!("/api/v1/public/property-objects?DeveloperId={DEVELOPER}&Sort=Price&PageSize=50");
         let (mut pages, mut path) = (vec![first.clone()], first.clone());
@@ -196,7 +197,7 @@ impl Bench<'_> {
         Ok(pages)
     }
 
-    /// In turns with the same SQL alone; and how many a second were answered.
+    /// Measures a query in turns with the same SQL alone. Also returns its rate.
     async fn ask(
         &self,
         question: &Question,
@@ -252,7 +253,8 @@ impl Bench<'_> {
         Ok((rows, rate))
     }
 
-    /// Has a developer hidden and published in turns; how many objects a second the job tells of.
+    /// Hides and publishes a developer in turns, and measures the rate at which the job publishes
+    /// its objects.
     async fn propagate(&self, effort: Effort) -> anyhow::Result<Row> {
         let client = &self.connection.client;
         let objects =
@@ -273,11 +275,12 @@ impl Bench<'_> {
             Unit::PerSecond,
             Rounds::new(rates),
         );
-        // A hundred thousand within a minute.
+        // A hundred thousand objects within a minute.
         Ok(row.goal(Goal::AtLeast(1_667.0)))
     }
 
-    /// A whole grid in which everything changes, in turns with the same rows written by bare statements.
+    /// Measures the replacement of a whole grid in turns with bare statements that write the same
+    /// rows.
     async fn replace(&self, effort: Effort, objects: u64) -> anyhow::Result<(Vec<Row>, f64)> {
         let sql = include_str!("../../scripts/replace_grid.sql")
             .replace(":building", &format!("'{}'::uuid", self.building_id));

@@ -1,5 +1,5 @@
-//! The override of a deal's status against the same statements alone, what callers wait for it, and the board among few
-//! and many deals.
+//! Overrides of a deal's status against the same statements alone, their latency, and the board
+//! with few and many deals.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ pub(super) const BENCH: BenchEntry = BenchEntry {
     run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
-/// A developer, and how many deals they have.
+/// A developer with a number of deals.
 struct Tenant {
     id: &'static str,
-    /// Of the first of their deals.
+    /// Number of the first deal.
     first: i64,
     deals: i64,
 }
@@ -34,7 +34,7 @@ struct Tenant {
 const FEW: Tenant = Tenant { id: "5eed0005-0000-4000-8000-000000000001", first: 1_000_001, deals: 1_000 };
 const MANY: &str = "5eed0005-0000-4000-8000-000000000002";
 
-/// Of the developer whose pipeline has fifty steps; half of them stand in one.
+/// Deals of the developer whose pipeline has fifty steps. Half of them are in one step.
 const SEEDED: u64 = 100_000;
 
 /// A developer with the default pipeline.
@@ -47,7 +47,7 @@ const OBJECTS: &str = "insert into property_object \
     (id, tenant_id, project_name, building_name, number, price, currency, status, version) \
     select ('5eed0006-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, $1::text::uuid, 'Riverside', '1', n::text, \
     700000000, 'RUB', 'Available', 1 from generate_series($2::bigint, $3::bigint) n";
-/// The first half stands in one column, the others in four.
+/// The first half of the deals is in one column, the rest in four.
 const DEALS: &str = "insert into deal \
     (id, tenant_id, property_object_id, client_user_id, amount, currency, status, step_id, step_group, step_entered_at, \
     contract_type, payment_method, cancelled_at, cancel_reason, created_at, created_by_user_id, updated_at, row_version) \
@@ -62,7 +62,7 @@ const DEALS: &str = "insert into deal \
     as made (part, place, kind) using (part)";
 const STAGES: &str = "insert into stage (deal_id, row_version, step_id, status, entered_at) \
     select id, 1, step_id, status, step_entered_at from deal where tenant_id = $1::text::uuid";
-/// Those that were overridden are as they were, but for their history.
+/// Resets the overridden deals, except for their history.
 const RESET: &str = "update deal set status = 'Application', step_id = md5($1 || 0)::uuid, step_group = 'Application' \
     where tenant_id = $1::text::uuid and id < ('5eed0007-0000-4000-8000-' || lpad($2::bigint::text, 12, '0'))::uuid \
     and step_id = md5($1 || 2)::uuid";
@@ -79,7 +79,7 @@ impl Tenant {
     }
 }
 
-/// The service, and who asks it.
+/// The service and its clients.
 struct Bench<'g> {
     environment: &'g Environment,
     connection: Connection,
@@ -109,7 +109,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     bench.connection.client.batch_execute("vacuum analyze").await?;
     bench.connection.client.batch_execute("checkpoint").await?;
     rows.extend(bench.overrides(effort, &step).await?);
-    // Those of the statements alone are no events, and others read what crm tells.
+    // The statements alone leave rows without events, and other services consume CRM's events.
     bench.connection.client.batch_execute("delete from outbox").await?;
     deals::fill(&bench.connection.client, SEEDED, &step).await?;
     step.note("totals are added up");
@@ -128,7 +128,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
 }
 
 impl Bench<'_> {
-    /// Waits until the jobs have caught up with what was done.
+    /// Waits until the jobs are done.
     async fn rest(&self) -> anyhow::Result<()> {
         let left = "select exists (select from step_total_change) or exists (select from outbox)";
         while self.connection.client.query_one(left, &[]).await?.get(0) {
@@ -171,7 +171,7 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// Each deal of the first column once, from Application to Booking; afterwards they are as before.
+    /// Overrides each deal of the first column once, from Application to Booking, and resets them.
     async fn override_some(
         &self,
         connections: u32,
@@ -192,7 +192,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The slowest twentieth of calls one after the other, in turns with those for the developer with few deals.
+    /// Measures the p95 of sequential requests, in turns for the developers with few and with many
+    /// deals.
     async fn board(&self, effort: Effort, size: u32) -> anyhow::Result<Vec<Row>> {
         let board = |tenant: &Tenant| {
             format!("/api/platform-manager/crm/board?TenantId={}&PageSize={size}", tenant.id)
@@ -217,7 +218,7 @@ impl Bench<'_> {
         ])
     }
 
-    /// As wide as a board may be.
+    /// Measures a board with the maximum number of columns.
     async fn wide_board(&self, effort: Effort) -> anyhow::Result<Row> {
         let path = format!("/api/platform-manager/crm/board?TenantId={}", deals::developer_id(1));
         let mut took = Vec::new();

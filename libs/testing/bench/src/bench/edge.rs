@@ -1,4 +1,4 @@
-//! What every request pays besides its handler: the verification of its token, and its span.
+//! The overhead of every request: the verification of its token, and its span.
 
 use std::net::TcpListener;
 
@@ -36,7 +36,8 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     Ok(())
 }
 
-/// A server that has nothing but two handlers, one of which wants to know who asks, and takes what a collector does.
+/// A server with two handlers, one of which authenticates the caller, and with the endpoint of a
+/// collector.
 struct Handlers {
     url: String,
     handle: ServerHandle,

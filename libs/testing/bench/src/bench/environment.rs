@@ -1,4 +1,5 @@
-//! What benches stand on: a durable PostgreSQL, a broker, and what there is to say about the machine.
+//! The environment of the benches: a durable PostgreSQL, a broker and the description of the
+//! machine.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -16,15 +17,15 @@ use devkit::postgres::{self, Cluster, Connection};
 use devkit::progress::Step;
 use devstack::services;
 
-/// A few, so that messages of several partitions are under way.
+/// More than one, so that messages of several partitions are in flight.
 const PARTITIONS: i32 = 4;
-/// The data of the bench's own Kafka.
+/// Name of the data folder of the benches' Apache Kafka.
 const KAFKA: &str = "bench";
 
 pub(super) struct Environment {
     cluster: Cluster,
     bus: Bus,
-    /// What benches have started.
+    /// The processes that benches have started.
     processes: Mutex<Vec<Process>>,
 }
 
@@ -47,7 +48,7 @@ impl Environment {
         Ok(Self { cluster, bus, processes: Mutex::default() })
     }
 
-    /// Takes everything down, what a bench that was interrupted has left running first.
+    /// Stops everything, first the processes of an interrupted bench.
     pub(super) async fn close(self) -> anyhow::Result<()> {
         for process in self.processes.into_inner().unwrap_or_else(PoisonError::into_inner) {
             stop(&process).await?;
@@ -65,41 +66,42 @@ impl Environment {
         self.bus.brokers()
     }
 
-    /// A program of PostgreSQL's.
+    /// Returns the path of a program of PostgreSQL.
     pub(super) fn program(&self, name: &str) -> PathBuf {
         self.cluster.program(name)
     }
 
-    /// Where the database writes what it has to say.
+    /// Returns the path of the database's log.
     pub(super) fn log(&self) -> PathBuf {
         self.cluster.log()
     }
 
-    /// A process for the parts of a service.
+    /// Returns a process for the parts of a service.
     pub(super) fn process(&self) -> Process {
         let process = Process::new();
         self.processes.lock().unwrap_or_else(PoisonError::into_inner).push(process.clone());
         process
     }
 
-    /// What a service reads its configuration from.
+    /// Returns the environment of a service.
     pub(super) fn env(&self) -> anyhow::Result<Env> {
         let (database, brokers) = (self.cluster.url(), self.bus.brokers()?);
         Ok(Env::new(move |name| match name {
             "DATABASE_URL" => Some(database.clone()),
             "KAFKA_BROKERS" => Some(brokers.clone()),
-            // The embedded broker lets nobody in for one who has left before the session times out.
+            // The embedded broker admits a new member only after the session of the previous one
+            // has expired.
             "KAFKA_SESSION_TIMEOUT_MS" => Some("6000".to_owned()),
             _ => None,
         }))
     }
 
-    /// A connection that sees the tables of `schema`.
+    /// Returns a connection that sees the tables of `schema`.
     pub(super) async fn connect(&self, schema: &str) -> anyhow::Result<Connection> {
         postgres::connect(&format!("{}?options=-csearch_path%3D{schema}", self.cluster.url())).await
     }
 
-    /// Makes topics that no service has.
+    /// Creates topics that no service has.
     pub(super) async fn make_topics(&self, names: &[&str]) -> anyhow::Result<()> {
         let shape = json!({"partitions": PARTITIONS, "retention_days": 1});
         let topics: Vec<_> = names
@@ -118,7 +120,7 @@ impl Environment {
         Ok(())
     }
 
-    /// When, on what, and with which versions: what the figures hold for.
+    /// Returns the conditions of the figures: date, machine and versions.
     pub(super) async fn conditions(&self) -> anyhow::Result<String> {
         let admin = postgres::connect(&self.cluster.url()).await?;
         let postgres: String = admin.client.query_one("show server_version", &[]).await?.get(0);

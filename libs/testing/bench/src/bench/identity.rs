@@ -1,4 +1,5 @@
-//! What goes into tokens, against the same SQL alone; companies found, listed and logged, among few and many.
+//! Claims for tokens against the same SQL alone; search, lists and the audit log with few and many
+//! companies.
 
 use anyhow::ensure;
 use reqwest::Client;
@@ -22,23 +23,23 @@ pub(super) const BENCH: BenchEntry = BenchEntry {
 };
 
 const EMPLOYEES: u64 = 50_000;
-/// The tenants of the seed are numbered; this is the one with the employees.
+/// The created company with the employees.
 const LARGE: &str = "5eed0000-0000-4000-8000-000000000001";
 
-/// How the service finds what few names have, and what many have.
+/// The conditions by which the service finds rare and common words.
 const RARE: &str = "trigrams(search_text) @> trigrams($1) and search_text like '%' || $1 || '%'";
 const COMMON: &str = "search_text like '%' || $1 || '%'";
 
-/// Something that is asked, and what it may take.
+/// A query with its goal in milliseconds.
 struct Question {
     what: &'static str,
     path: String,
     goal: f64,
-    /// What is looked for and how, where the same is asked in SQL.
+    /// The search word and the condition of the same query in SQL, if it is measured alone.
     bare: Option<(&'static str, &'static str)>,
 }
 
-/// The service, and who asks it.
+/// The service and its clients.
 struct Bench {
     connection: Connection,
     service: Service,
@@ -148,7 +149,7 @@ impl Bench {
         Ok(rows)
     }
 
-    /// The slowest twentieth of calls one after the other, in turns with the bare SQL.
+    /// Measures the p95 of sequential requests, in turns with the bare SQL.
     async fn ask(&self, question: &Question, effort: Effort, tenants: u64) -> anyhow::Result<Vec<Row>> {
         let (mut asked, mut alone) = (Vec::new(), Vec::new());
         for _ in 1..=effort.rounds() {
@@ -180,7 +181,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A page, newest first, and how many there are.
+    /// Runs the SQL of a search: the newest page and the count.
     async fn search(&self, query: &str, found: &str) -> anyhow::Result<()> {
         let client = &self.connection.client;
         let page = format!(

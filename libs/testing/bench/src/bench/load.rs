@@ -1,4 +1,4 @@
-//! Load: wrk at a service, and pgbench at its database with the same SQL.
+//! Load generators: wrk for a service, and pgbench for its database.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -15,40 +15,40 @@ use devkit::postgres::tools::with_apt;
 use devkit::progress::Step;
 use devkit::stack;
 
-/// Where wrk's scripts and pgbench's lie.
+/// Returns the folder of the scripts of wrk and pgbench.
 fn scripts() -> PathBuf {
     stack::root().join("libs/testing/bench/scripts")
 }
 
-/// Requests of a script at a service.
+/// A load of requests on a service.
 #[derive(Clone, Copy)]
 pub(super) struct Load<'l> {
-    /// `<script>.lua`, which says what is asked.
+    /// The script is `<script>.lua`.
     pub(super) script: &'l str,
-    /// For the script.
+    /// Arguments of the script.
     pub(super) arguments: &'l [String],
     pub(super) connections: u32,
     pub(super) seconds: u64,
-    /// So many requests a second at most: each connection waits, for a time of its own, before it asks again. As many as
-    /// are answered otherwise.
+    /// Maximum rate a second. Each connection waits a random time before its next request. `None`
+    /// sends without waiting.
     pub(super) rate: Option<f64>,
 }
 
-/// Who waits so long for an answer is counted, and goes on waiting: wrk's own limit.
+/// wrk's own limit. A later response is counted, and the connection keeps waiting.
 pub(super) const WRK_TIMEOUT: &str = "2 s";
 
-/// What became of them.
+/// The results of a load.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(super) struct Outcome {
     seconds: f64,
     pub(super) per_second: f64,
-    /// Answered with 400 or more.
+    /// Responses with a status of 400 or more.
     pub(super) refused: u32,
-    /// Not answered.
+    /// Requests without a response.
     pub(super) broken: u32,
-    /// Not answered within [`WRK_TIMEOUT`].
+    /// Requests without a response within [`WRK_TIMEOUT`].
     pub(super) late: u32,
-    /// In milliseconds, of all answers.
+    /// Latency percentiles of all responses, in milliseconds.
     pub(super) p50: f64,
     pub(super) p95: f64,
     pub(super) p99: f64,
@@ -56,14 +56,14 @@ pub(super) struct Outcome {
 }
 
 impl Load<'_> {
-    /// Asks, and demands that every request was answered in time and none refused.
+    /// Runs the load. Fails unless every request is answered in time and none is rejected.
     pub(super) async fn run(self, url: &str) -> anyhow::Result<Outcome> {
         let outcome = self.run_allowing_late(url).await?;
         ensure!(outcome.late == 0, "{}: {outcome:?}", self.script);
         Ok(outcome)
     }
 
-    /// The same of what may take long.
+    /// Runs the load and allows late responses.
     pub(super) async fn run_allowing_late(self, url: &str) -> anyhow::Result<Outcome> {
         let outcome = self.run_allowing_failures(url).await?;
         ensure!(outcome.refused + outcome.broken == 0, "{}: {outcome:?}", self.script);
@@ -89,7 +89,7 @@ impl Outcome {
     }
 }
 
-/// Transactions a second of `<script>.sql` in a service's schema, by as many connections.
+/// Returns the transactions a second of `<script>.sql` in a service's schema.
 pub(super) async fn pgbench(
     environment: &Environment,
     schema: &str,
@@ -102,7 +102,7 @@ pub(super) async fn pgbench(
     pgbench_of(environment, schema, &[script], variables, connections, seconds).await
 }
 
-/// The same of files anywhere, one of which each transaction draws.
+/// Like [`pgbench`] with files of any path. Each transaction uses a random one.
 pub(super) async fn pgbench_of(
     environment: &Environment,
     schema: &str,
@@ -124,10 +124,10 @@ pub(super) async fn pgbench_of(
     rate.context("pgbench reported nothing")
 }
 
-/// Calls of which the slowest twentieth is told.
+/// Number of calls of which the p95 is taken.
 const CALLS: usize = 40;
 
-/// What 95 of 100 calls take at most, in milliseconds.
+/// Returns the p95 of sequential calls, in milliseconds.
 pub(super) async fn slowest(call: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     let mut took = Vec::new();
     for _ in 0..CALLS {
@@ -139,7 +139,7 @@ pub(super) async fn slowest(call: impl AsyncFn() -> anyhow::Result<()>) -> anyho
     Ok(took.get(CALLS * 95 / 100).unwrap_or(&Duration::ZERO).as_secs_f64() * 1e3)
 }
 
-/// What a program prints.
+/// Runs a program and returns its output.
 async fn finish(command: &mut Command) -> anyhow::Result<String> {
     let name = command.as_std().get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
@@ -149,9 +149,9 @@ async fn finish(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Finds wrk, or has the machine's packages bring it.
+/// Finds wrk, or installs it.
 pub(super) async fn find_wrk(step: &Step) -> anyhow::Result<()> {
-    // It says its version and that it was called in vain.
+    // wrk prints its version and then fails, since it has no URL.
     let there = async || Command::new("wrk").arg("--version").output().await.is_ok();
     if there().await {
         return Ok(());
@@ -162,7 +162,7 @@ pub(super) async fn find_wrk(step: &Step) -> anyhow::Result<()> {
     installed
 }
 
-/// What callers wait, as the rows of a report.
+/// Returns the rows of rate and latency.
 pub(super) fn latencies(what: &str, outcomes: &[Outcome]) -> Vec<Row> {
     let row = |name, unit, figure: fn(&Outcome) -> f64| {
         Row::new(format!("{what}: {name}"), unit, Rounds::new(outcomes.iter().map(figure).collect()))

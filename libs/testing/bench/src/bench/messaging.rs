@@ -1,4 +1,5 @@
-//! The bus: how fast a backlog drains, how soon a commit is on the broker, how fast messages are applied.
+//! The bus: the drain rate of a backlog, the latency from commit to broker, and the rate of a
+//! consumer.
 
 mod consumer;
 mod events;
@@ -22,11 +23,11 @@ pub(super) const BENCH: BenchEntry = BenchEntry {
 };
 
 const SCHEMA: &str = "bench";
-/// What is relayed, and what is consumed.
+/// The topics of the relay and of the consumer.
 const RELAYED: &str = "platform.bench.relayed.v1";
 const CONSUMED: &str = "platform.bench.consumed.v1";
 
-/// A service that has nothing but its bus.
+/// A service that consists of its bus.
 struct Bench<'g> {
     environment: &'g Environment,
     db: Db,
@@ -52,20 +53,21 @@ impl Bench<'_> {
         messaging::Bus::new("bench", self.db.clone(), self.config.clone(), consumers)
     }
 
-    /// The relay's producer, without a relay.
+    /// Returns the configuration of the relay's producer.
     fn producer(&self) -> ClientConfig {
         self.config.producer()
     }
 }
 
-/// What a counter of a running service says; 0 as long as it says nothing.
+/// Returns the value of a counter, 0 while it has none.
 fn counter(process: &Process, name: &str) -> anyhow::Result<u32> {
     let text = process.metrics().encode()?;
     let value = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.rsplit(' ').next());
     Ok(value.map_or(Ok(0), str::parse)?)
 }
 
-/// How fast a counter of a running service moves `count` further than `from`, once it has begun to.
+/// Returns the rate at which a counter moves by `count` from `from`, measured from its first
+/// change.
 async fn rate(process: &Process, name: &str, from: u32, count: u32) -> anyhow::Result<f64> {
     let mut first = None;
     loop {

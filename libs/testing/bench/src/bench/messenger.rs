@@ -1,5 +1,5 @@
-//! A message against the same statements alone, how soon it is on a stream of another replica, what a stream costs that says
-//! nothing, and pages among few and many messages.
+//! Messages against the same statements alone, their delay to streams of another replica, idle
+//! streams, and pages with few and many messages.
 
 mod streams;
 
@@ -27,9 +27,9 @@ pub(super) const BENCH: BenchEntry = BenchEntry {
     run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
-/// Chats of three people who are in no other.
+/// Chats of three members who are in no other chat.
 const CHATS: u64 = 1_000;
-/// The chats, and what their clients, managers and agents are called by their numbers.
+/// The first four bytes of ids: chats, clients, managers, agents.
 const KINDS: [u128; 4] = [0x5eed_0042, 0x5eed_0043, 0x5eed_0044, 0x5eed_0045];
 
 const FILL: &str = "with made as (\
@@ -41,15 +41,15 @@ const FILL: &str = "with made as (\
     ('5eed0042-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, role, now(), 0 from generate_series(1, $1::bigint) n, \
     (values ('43', 'Client'), ('44', 'Manager'), ('45', 'Agent')) as of_chat (person, role)";
 
-/// Streams that listen while 200 messages a second are sent.
+/// Open streams while 200 messages a second are sent.
 const LISTENING: usize = 2_000;
 const RATE: u64 = 200;
 
-/// Of a manager who is in so many.
+/// Chats of the manager.
 const OWN: u64 = 1_999;
 const FEW: u64 = 1_000;
 
-/// The service, and who asks it.
+/// The service and its clients.
 struct Bench<'g> {
     environment: &'g Environment,
     platform: Platform,
@@ -84,9 +84,9 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     Ok(())
 }
 
-/// A chat by its number, its client, its manager, its agent.
+/// Returns the id of a chat, client, manager or agent by its number.
 fn numbered(kind: usize, number: u64) -> Uuid {
-    // As the database writes them: decimal digits where hexadecimal ones would be.
+    // The database writes decimal digits in place of hexadecimal ones.
     let digits = u128::from_str_radix(&number.to_string(), 16).unwrap_or_default();
     Uuid::from_u128(KINDS[kind] << 96 | 0x4000_8000_0000_0000_0000 | digits)
 }
@@ -141,18 +141,18 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// Nobody relays them here.
+    /// Deletes the events, since no relay runs.
     async fn forget_events(&self) -> anyhow::Result<()> {
         self.connection.client.batch_execute("delete from outbox").await?;
         self.connection.client.batch_execute("vacuum analyze").await?;
         Ok(())
     }
 
-    /// From the request that sends a message until it is on the streams of all three at another replica.
+    /// Measures the delay from the request to the streams of all three members at another replica.
     async fn delays(&self, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
         let other = self.platform.start("messenger", "serve", &[("PUBLIC_LISTEN", address()?)]).await?;
         step.note(format!("{LISTENING} streams"));
-        // All three of a chat, one chat after the other.
+        // All three members of a chat, one chat after the other.
         let chats = u64::try_from(LISTENING / 3)?;
         let mut tokens = Vec::new();
         for number in 1..=chats {
@@ -175,7 +175,7 @@ impl Bench<'_> {
                 ticks.tick().await;
                 let chat = u64::try_from(number)? % chats + 1;
                 let url = format!("{}/api/messenger/chats/{}/messages", self.service.url, numbered(0, chat));
-                // The client's.
+                // The token of the client.
                 let token = &tokens[usize::try_from(chat - 1)? * 3];
                 let body = serde_json::json!({"Text": delay.mark(number)});
                 sending.spawn(self.client.post(url).bearer_auth(token).json(&body).send());
@@ -200,7 +200,7 @@ impl Bench<'_> {
         ])
     }
 
-    /// What a replica holds for streams on which nothing comes.
+    /// Measures the memory of idle streams.
     async fn idle(&self, effort: Effort, step: &Step) -> anyhow::Result<Row> {
         let count = effort.choose(10_000, 2_000);
         step.note(format!("{count} streams at rest"));
@@ -209,12 +209,12 @@ impl Bench<'_> {
         for _ in 0..count {
             tokens.push(self.token(Uuid::from_u128(rand::random()))?);
         }
-        // What is made once is there.
+        // Creates what is allocated once.
         drop(Streams::open(&self.client, &service.url, &tokens[..100], None).await?);
         tokio::time::sleep(Duration::from_secs(2)).await;
         let before = service.memory()?;
         let streams = Streams::open(&self.client, &service.url, &tokens, None).await?;
-        // Two heartbeats.
+        // Covers two heartbeats.
         tokio::time::sleep(Duration::from_secs(effort.choose(31, 5))).await;
         ensure!(streams.are_open(), "streams have ended");
         let each = (service.memory()? - before) * 1024.0 / f64::from(u32::try_from(count)?);
@@ -224,7 +224,7 @@ impl Bench<'_> {
         Ok(Row::new(what, Unit::Kibibytes, Rounds::new(vec![each])).goal(Goal::Below(40.0)))
     }
 
-    /// The slowest twentieth of calls one after the other, in turns with those for the chat with few messages.
+    /// Measures the p95 of sequential requests, in turns with those for the chat with few messages.
     async fn pages(&self, effort: Effort, counts: &chats::Counts) -> anyhow::Result<Vec<Row>> {
         let token = self.token(chats::manager_id(1))?;
         let messages = |chat, before: u64| {

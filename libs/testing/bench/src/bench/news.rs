@@ -1,5 +1,5 @@
-//! Posts: their edits against the writes alone, with embeds against the calls alone, with the costliest text
-//! against a plain one; their readers.
+//! Posts: edits against the writes alone, embeds against the calls alone, costly text against plain
+//! text, and readers.
 
 mod edit;
 mod embeds;
@@ -28,7 +28,7 @@ pub(super) const BENCH: BenchEntry = BenchEntry {
 
 const PARAGRAPH: &str = "Two rooms with a view of the river, close to the park, quiet and bright. ";
 
-/// The service, an author, and what their databases hold.
+/// The service, an author and their databases.
 pub(super) struct Bench<'g> {
     environment: &'g Environment,
     platform: Platform,
@@ -52,12 +52,12 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     Ok(())
 }
 
-/// The id of the post with a number.
+/// Returns the id of a post by its number.
 fn post_id(number: u64) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 
-/// Text blocks as they are stored.
+/// Returns text blocks as they are stored.
 fn stored_blocks(count: usize) -> Value {
     let text = PARAGRAPH.repeat(4);
     let block = |at| {
@@ -93,7 +93,7 @@ impl<'g> Bench<'g> {
         self.source.stop().await
     }
 
-    /// Posts of the author with numbers from `first` on, all with the same text blocks.
+    /// Inserts posts of the author with numbers from `first`, all with the same text blocks.
     async fn write_posts(&self, first: u64, count: u64, status: &str, blocks: usize) -> anyhow::Result<()> {
         let content = stored_blocks(blocks).to_string();
         let text = vec![PARAGRAPH.repeat(4); blocks].join("\n");

@@ -1,4 +1,4 @@
-//! Three times as many edits as news can save: it sheds the rest, and is well right after.
+//! Three times as many edits as news can save: the service sheds the excess and recovers at once.
 
 use super::environment::Environment;
 use super::load::latencies;
@@ -13,11 +13,11 @@ pub(super) const BENCH: BenchEntry = BenchEntry {
     run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
-/// The highest rate comes from so many connections.
+/// Connections at the highest rate.
 const NORMAL_CONNECTIONS: u32 = 64;
-/// Three times as many come from so many, who wait most of the time.
+/// Connections of the overload, which wait most of the time.
 const OVERLOAD_CONNECTIONS: u32 = 2_000;
-/// They ask for more, since their own waiting for answers takes from it.
+/// Factor of the offered rate. It exceeds three, since connections also wait for responses.
 const OFFERED_FACTOR: f64 = 4.5;
 
 async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {

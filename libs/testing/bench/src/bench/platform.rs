@@ -1,4 +1,4 @@
-//! The services as they are deployed: built for release, a process for each role, with tokens and traces.
+//! The services as deployed: release builds, a process for each role, with tokens and traces.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,22 +17,22 @@ use devstack::processes;
 use devstack::services;
 
 pub(super) struct Platform {
-    pub(super) issuer: RunningIssuer,
-    /// Of each service, by its name.
+    pub(super) issuer: Served,
+    /// The settings of each service by its name.
     settings: BTreeMap<&'static str, Settings>,
 }
 
-/// A process of a service. It ends with this value.
+/// A process of a service, which ends with this value.
 pub(super) struct Service {
-    /// Where people find it.
+    /// Public URL.
     pub(super) url: String,
-    /// From its start until it was ready.
+    /// Time from the start until the process was ready.
     pub(super) ready_after: Duration,
     child: Child,
 }
 
 impl Platform {
-    /// Builds every service and brings its schema.
+    /// Builds every service and migrates its schema.
     pub(super) async fn prepare(environment: &Environment) -> anyhow::Result<Self> {
         let services = services::all();
         processes::build(&services).await?;
@@ -42,7 +42,7 @@ impl Platform {
             ("KAFKA_BROKERS", environment.brokers()?),
             ("KAFKA_TOPICS", "elsewhere".to_owned()),
             ("AUTH_ISSUER", issuer.url().to_owned()),
-            // Guests come from many addresses, as the load says.
+            // Guests have many addresses, as the scripts claim.
             ("TRUSTED_PROXIES", "127.0.0.0/8".to_owned()),
         ]);
         let mut all = BTreeMap::new();
@@ -60,7 +60,7 @@ impl Platform {
         Ok(Self { issuer, settings: all })
     }
 
-    /// Where other services find one.
+    /// Returns the internal URL of a service.
     pub(super) fn internal(&self, name: &str) -> String {
         format!("http://{}", self.settings[name]["INTERNAL_LISTEN"])
     }
@@ -89,13 +89,13 @@ impl Platform {
 }
 
 impl Service {
-    /// What the process holds, in MiB.
+    /// Returns the memory of the process in MiB.
     pub(super) fn memory(&self) -> anyhow::Result<f64> {
         let kibibytes = self.look(sysinfo::Process::memory)? / 1024;
         Ok(f64::from(u32::try_from(kibibytes)?) / 1024.0)
     }
 
-    /// For how long the process has had a core to itself so far, all its threads together.
+    /// Returns the CPU time of all threads of the process.
     pub(super) fn cpu_time(&self) -> anyhow::Result<Duration> {
         Ok(Duration::from_millis(self.look(sysinfo::Process::accumulated_cpu_time)?))
     }
@@ -113,7 +113,7 @@ impl Service {
     }
 }
 
-/// One that nobody listens at.
+/// Returns a free loopback address.
 pub(super) fn address() -> anyhow::Result<String> {
     Ok(format!("127.0.0.1:{}", ports::free()?))
 }

@@ -1,4 +1,4 @@
-//! What was measured, as a table for the terminal and as a section of docs/performance.md.
+//! The report of a bench, as a table for the terminal and as a section of docs/performance.md.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use console::style;
 
 use devkit::docs;
 
-/// The figures of all rounds.
+/// The sorted figures of all rounds.
 #[derive(Clone, Debug)]
 pub(super) struct Rounds(Vec<f64>);
 
@@ -17,7 +17,7 @@ impl Rounds {
         Self(figures)
     }
 
-    /// Round by round: what disturbed one neighbour disturbed the other.
+    /// Returns the ratios round by round, since other load affects both figures of a round.
     pub(super) fn ratios(part: &[f64], whole: &[f64]) -> Self {
         Self::new(std::iter::zip(part, whole).map(|(part, whole)| part / whole).collect())
     }
@@ -28,7 +28,7 @@ impl Rounds {
     }
 }
 
-/// So many thousandths of these are not above it.
+/// Returns the value that `per_mille` thousandths of the figures do not exceed.
 pub(super) fn percentile(sorted: &[f64], per_mille: usize) -> f64 {
     let index = (sorted.len() * per_mille).div_ceil(1000).saturating_sub(1);
     sorted.get(index).copied().unwrap_or(f64::NAN)
@@ -42,7 +42,7 @@ pub(super) enum Unit {
     Ratio,
     Mebibytes,
     Kibibytes,
-    /// Of one core.
+    /// Percent of one core.
     Percent,
     Count,
 }
@@ -85,7 +85,7 @@ impl Row {
         Self { goal: Some(goal), ..self }
     }
 
-    /// What, median, least and most, goal, verdict.
+    /// Returns the cells: name, median, least and most, goal, verdict.
     fn cells(&self) -> [String; 5] {
         let show = |figure: f64| self.unit.show(figure);
         let median = self.rounds.median();
@@ -104,7 +104,7 @@ impl Row {
     }
 }
 
-/// All that one bench has to say.
+/// The rows of one bench with their conditions.
 pub(super) struct Report {
     pub(super) name: &'static str,
     pub(super) conditions: String,
@@ -128,7 +128,7 @@ impl Report {
         devkit::say(&format!("{table}\n"));
     }
 
-    /// Writes the section anew; what stands around it is people's.
+    /// Replaces the section of the bench in the page.
     pub(super) fn write(&self) -> anyhow::Result<PathBuf> {
         docs::write_section("performance.md", "bench", self.name, &self.to_string())
     }
@@ -143,7 +143,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// `1234567.8` as `1,234,568`.
+/// Formats `1234567.8` as `1,234,568`.
 fn thousands(figure: f64) -> String {
     let digits = format!("{figure:.0}");
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What a process takes: time until it is ready, memory and connections, what it does when there is nothing to do.
+//! Resources of a process: start time, memory, connections and idle CPU.
 
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ pub(super) const BENCH: BenchEntry = BenchEntry {
     run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
-/// And as many posts.
+/// Number of selections and of posts.
 const SELECTIONS: i64 = 1_000;
-/// A process has settled by then.
+/// Time after which a process has settled.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
 
-/// Those of a service's processes.
+/// The number of a service's connections.
 const CONNECTIONS: &str =
     "select count(*) from pg_stat_activity where datname = current_database() and application_name = $1";
 
-/// What is seen of one role of a service, round by round.
+/// The figures of one role of a service, by round.
 #[derive(Default)]
 struct Seen {
     ready: Vec<f64>,

@@ -1,4 +1,5 @@
-//! Guests open selections: against the same SQL alone, at half of the highest rate, and as there are more.
+//! Guests open selections: against the same SQL alone, at half of the highest rate, and with
+//! growing numbers.
 
 use super::environment::Environment;
 use super::load::{Load, find_wrk, latencies, pgbench};
@@ -14,7 +15,7 @@ pub(super) const BENCH: BenchEntry = BenchEntry {
     run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
-/// Selections with codes from 100000000001 on, of 20 items each, up to so many.
+/// Inserts the missing selections of 20 items each, with codes from 100000000001.
 const FILL: &str = "insert into selection (id, owner_user_id, public_code, title, description, items, \
     created_at, updated_at, version) \
     select gen_random_uuid(), md5((n / 50)::text)::uuid, (100000000000 + n)::text, \
@@ -23,7 +24,7 @@ const FILL: &str = "insert into selection (id, owner_user_id, public_code, title
     (select json_agg(json_build_object('PropertyObjectId', md5((n + i)::text)::uuid, 'SortOrder', i, \
     'AddedAt', '2026-11-21T10:00:00.000000Z')) as items from generate_series(0, 19) i) of_one";
 
-/// Makes selections until there are so many.
+/// Fills the table up to `count` selections.
 pub(super) async fn fill(connection: &Connection, count: i64) -> anyhow::Result<()> {
     connection.client.execute(FILL, &[&count]).await?;
     connection.client.batch_execute("vacuum analyze selection").await?;
@@ -98,7 +99,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     Ok(())
 }
 
-/// The figure of all rounds.
+/// Returns the figures of all rounds.
 async fn measure(effort: Effort, figure: impl AsyncFn() -> anyhow::Result<f64>) -> anyhow::Result<Rounds> {
     let mut figures = Vec::new();
     for _ in 1..=effort.rounds() {

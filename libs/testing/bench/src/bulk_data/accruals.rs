@@ -1,6 +1,8 @@
-//! Agent's deals and what they earn, made in the database by their numbers alone, so that they are the same on every machine. Of
-//! each ten deals seven were sold, which earned ten accruals: there are as many as deals. A tenth of the
-//! first million is the first agent's; each other has ninety.
+//! Agent's deals and accruals, which are functions of their numbers and so the same on every
+//! machine.
+//!
+//! Of each ten deals seven were sold, with ten accruals, so there are as many accruals as deals. A
+//! tenth of the first million belongs to the first agent; every other agent has ninety.
 
 use anyhow::Context;
 use tokio_postgres::Client;
@@ -9,16 +11,16 @@ use uuid::Uuid;
 use super::{drop_indexes, share};
 use devkit::progress::Step;
 
-/// So many are made together.
+/// Deals of a batch.
 const BATCH: u64 = 50_000;
 
-/// In the order in which the service locks their rows.
+/// The tables in the order in which the service locks their rows.
 const TABLES: [&str; 4] = ["developer", "deal", "account", "accrual"];
 
 /// The first four bytes of an agent's id.
 const AGENT: u128 = 0x5eed_0050;
 
-/// A number's id in a table; and the deals with these numbers, which come in ten kinds:
+/// SQL functions: the id of a number in a table, and the deals of a range of numbers, in ten kinds:
 ///
 /// | `n % 10` | status | accruals |
 /// |---|---|---|
@@ -52,7 +54,7 @@ const DEVELOPERS: &str = "\
     insert into developer (id, name, version) select pg_temp.seeded('0054', d), 'Developer ' || d, 1 \
     from generate_series(1, 61) as d on conflict do nothing";
 
-/// A sale that ended is none.
+/// Inserts the deals. An ended sale leaves no sale columns.
 const DEALS: &str = "\
     insert into deal (id, developer_company_id, property_object_id, created_at, status, status_row_version, agent_user_id, \
         agent_row_version, amount, currency, amount_row_version, cancelled_at, known_row_version, applied_row_version, \
@@ -64,7 +66,7 @@ const DEALS: &str = "\
         case when status = 'Completed' then done end, case when status = 'Completed' then final end \
     from pg_temp.drawn($1::bigint, $2::bigint), lateral (select status in ('Sale', 'Completed') as stands) as now";
 
-/// Three in a hundred of what was agreed upon.
+/// Inserts the Base accruals of 3 %.
 const BASES: &str = "\
     insert into accrual (id, agent_user_id, deal_id, sale_row_version, property_object_id, developer_company_id, kind, \
         base_amount, rate_bps, amount, currency, status, earned_at, approved_at, created_at, updated_at, version) \
@@ -82,7 +84,7 @@ const CORRECTIONS: &str = "\
         (final - amount) / 100 * 3, currency, 'Approved', pg_temp.seeded('0052', n * 2), done, done, done, done, 1 \
     from pg_temp.drawn($1::bigint, $2::bigint) where kind between 5 and 7";
 
-/// Of these agents anew, with all that they have earned elsewhere.
+/// Computes the accounts of the created agents from all their accruals.
 const ACCOUNTS: &str = "\
     insert into account (agent_user_id, currency, entries, pending, approved, in_payout, paid) \
     select agent_user_id, currency, count(*), coalesce(sum(amount) filter (where status = 'Pending'), 0), \
@@ -94,21 +96,22 @@ const ACCOUNTS: &str = "\
     on conflict (agent_user_id, currency) do update set entries = excluded.entries, pending = excluded.pending, \
         approved = excluded.approved, in_payout = excluded.in_payout, paid = excluded.paid";
 
-/// Above any number.
+/// Above every number.
 const LAST: i64 = 1 << 47;
 
-/// The first agent, or another by their number.
+/// Returns the id of an agent by its number.
 pub(crate) fn agent_id(number: u32) -> Uuid {
     Uuid::from_u128(AGENT << 96 | 0x4000_8000_0000_0000_0000 | u128::from(number))
 }
 
-/// How many deals the first agent has among so many.
+/// Returns the number of the first agent's deals.
 pub(crate) fn of_first(accruals: u64) -> u64 {
     let deals = accruals.next_multiple_of(10).min(1_000_000);
     deals / 100 * 10 + (deals % 100).min(10)
 }
 
-/// Adds what is missing, all or nothing: so many accruals, in tens. `client` sees the tables of agent.
+/// Adds the missing rows in one transaction, up to a multiple of ten accruals. `client` sees the
+/// tables of agent.
 pub(crate) async fn fill(client: &Client, accruals: u64, step: &Step) -> anyhow::Result<()> {
     let begin = "begin; set local maintenance_work_mem = '512MB'; set local statement_timeout = 0;";
     client.batch_execute(begin).await?;
@@ -122,7 +125,7 @@ pub(crate) async fn fill(client: &Client, accruals: u64, step: &Step) -> anyhow:
 
 async fn fill_within(client: &Client, deals: u64, step: &Step) -> anyhow::Result<()> {
     client.batch_execute(FUNCTIONS).await?;
-    // An account is not counted while somebody changes it.
+    // Locks the tables, since an account must not change while it is summed.
     client.batch_execute(&format!("lock table {}", TABLES.join(", "))).await?;
     let there = "select count(*) from deal where id between pg_temp.seeded('0051', 0) and pg_temp.seeded('0051', $1::bigint)";
     let there: i64 = client.query_one(there, &[&LAST]).await?.get(0);

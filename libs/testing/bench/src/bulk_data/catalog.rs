@@ -1,5 +1,5 @@
-//! Chessboard's catalog: projects of twenty buildings each, with their objects, made in the database by their numbers alone,
-//! so that they are the same on every machine.
+//! Chessboard's catalog, which is a function of its numbers and so the same on every machine. Each
+//! project has twenty buildings.
 
 use anyhow::Context;
 use tokio_postgres::Client;
@@ -9,7 +9,7 @@ use devkit::progress::Step;
 
 /// Buildings of a project.
 const BUILDINGS: u64 = 20;
-/// So many projects are filled together.
+/// Projects of a batch.
 const BATCH: u64 = 10;
 
 const TABLES: [&str; 8] = [
@@ -23,11 +23,11 @@ const TABLES: [&str; 8] = [
     "project_figures_change",
 ];
 
-/// A number's id in a table.
+/// SQL function: the id of a number in a table.
 const ID: &str = "create or replace function pg_temp.seeded(kind text, number bigint) returns uuid language sql immutable as \
     $$ select ('5eed' || kind || '-0000-4000-8000-' || lpad(to_hex(number), 12, '0'))::uuid $$";
 
-/// A developer for every ten projects, and the company that they are.
+/// Inserts a developer for every ten projects, with its company.
 const DEVELOPERS: &str = "\
     with of_company as (insert into company (id, type, status, name, version) \
         select pg_temp.seeded('0010', n), 'Developer', 'Active', 'Developer ' || n, 1 \
@@ -57,7 +57,7 @@ const BUILDINGS_OF: &str = "\
         2026 + (p * 7 + b) % 4, 1 + b % 4, '2026-01-01', '2026-01-01', 1 \
     from generate_series($1::bigint, $2::bigint) as p, generate_series(1, 20) as b on conflict do nothing";
 
-/// Half of them are Available; seven of ten are homes.
+/// Inserts the objects. Half of them are Available; seven of ten are homes.
 const OBJECTS: &str = "\
     with made as (insert into property_object (id, building_id, project_id, tenant_id, number, kind, section, floor, position_on_floor, \
         rooms, is_studio, area_total, finishing, price, currency, status, own_status, created_at, updated_at, version, \
@@ -81,8 +81,8 @@ const FIGURES: &str = "\
     select count(renew_building_figures(pg_temp.seeded('0012', p * 100 + b))) \
     from generate_series($1::bigint, $2::bigint) as p, generate_series(1, 20) as b";
 
-/// Adds what is missing, all or nothing: so many projects, of at least so many objects together. `client` sees the tables of
-/// chessboard.
+/// Adds the missing rows in one transaction: `projects` projects with at least `objects` objects
+/// together. `client` sees the tables of chessboard.
 pub(crate) async fn fill(client: &Client, projects: u64, objects: u64, step: &Step) -> anyhow::Result<()> {
     let begin = "begin; set local maintenance_work_mem = '512MB'; set local statement_timeout = 0;";
     client.batch_execute(begin).await?;

@@ -1,5 +1,7 @@
-//! Messenger's chats, those of the deals that CRM is [filled](super::deals) with: made in the database by their numbers alone, so
-//! that they are the same on every machine. The first is a long one; a manager is in two thousand of them.
+//! Messenger's chats of the deals that [`deals`](super::deals) creates, which are functions of
+//! their numbers and so the same on every machine.
+//!
+//! The first chat is long. A manager is in two thousand chats.
 
 use anyhow::Context;
 use tokio_postgres::Client;
@@ -8,35 +10,35 @@ use uuid::Uuid;
 use super::{drop_indexes, share};
 use devkit::progress::Step;
 
-/// About so many messages are made together.
+/// Approximate number of messages of a batch.
 const BATCH: u64 = 100_000;
 
 const TABLES: [&str; 3] = ["chat", "member", "message"];
 
-/// The first four bytes of ids: of chats, and of their managers.
+/// The first four bytes of the ids of chats and of their managers.
 const CHAT: u128 = 0x5eed_0030;
 const MANAGER: u128 = 0x5eed_0029;
 
-/// Chats that one manager is in.
+/// Chats of one manager.
 const OF_MANAGER: u64 = 2_000;
 
-/// How many chats there are to be, and messages in them.
+/// Target numbers of chats and messages.
 pub(crate) struct Counts {
     pub(crate) chats: u64,
-    /// In each but the first.
+    /// Messages in each chat but the first.
     pub(crate) messages: u64,
-    /// In the first.
+    /// Messages in the first chat.
     pub(crate) longest: u64,
 }
 
-/// A number's id in a table, and when a chat's message was sent.
+/// SQL functions: the id of a number in a table, and the send time of a message.
 const FUNCTIONS: &str = "\
     create or replace function pg_temp.seeded(kind text, number bigint) returns uuid language sql immutable as \
     $$ select ('5eed' || kind || '-0000-4000-8000-' || lpad(to_hex(number), 12, '0'))::uuid $$; \
     create or replace function pg_temp.sent_at(chat bigint, sequence bigint) returns timestamptz language sql immutable as \
     $$ select '2026-01-01T00:00:00Z'::timestamptz + (chat + sequence) * interval '1 second' $$";
 
-/// So many messages as there are to be, unless there are more.
+/// Inserts the chats with their target number of messages, unless they have more.
 const CHATS: &str = "\
     insert into chat (id, kind, deal_id, tenant_id, property_object_id, agent_user_id, row_version, last_sequence, created_at, \
         last_activity_at) \
@@ -47,7 +49,7 @@ const CHATS: &str = "\
     on conflict (id) do update set last_sequence = greatest(chat.last_sequence, excluded.last_sequence), \
         last_activity_at = greatest(chat.last_activity_at, excluded.last_activity_at)";
 
-/// The manager has read all but the last ones, the agent nearly nothing.
+/// Inserts the members. The manager has read all but the last messages, the agent a tenth.
 const MEMBERS: &str = "\
     insert into member (user_id, chat_id, role, joined_at, read_sequence) \
     select user_id, pg_temp.seeded('0030', n), role, pg_temp.sent_at(n, 0), read \
@@ -67,12 +69,12 @@ const MESSAGES: &str = "\
     from generate_series($1::bigint, $2::bigint) as n, lateral generate_series((select coalesce(max(sequence), 0) + 1 \
         from message where chat_id = pg_temp.seeded('0030', n)), $3::bigint) as s";
 
-/// A chat, by its number from 1.
+/// Returns the id of a chat by its number from 1.
 pub(crate) fn chat_id(number: u64) -> Uuid {
     id(CHAT, number)
 }
 
-/// The manager of the chat with this number.
+/// Returns the manager of a chat by the chat's number.
 pub(crate) fn manager_id(chat: u64) -> Uuid {
     id(MANAGER, chat / OF_MANAGER)
 }
@@ -81,7 +83,7 @@ fn id(kind: u128, number: u64) -> Uuid {
     Uuid::from_u128(kind << 96 | 0x4000_8000_0000_0000_0000 | u128::from(number))
 }
 
-/// Adds what is missing, all or nothing. `client` sees the tables of messenger.
+/// Adds the missing rows in one transaction. `client` sees the tables of messenger.
 pub(crate) async fn fill(client: &Client, counts: &Counts, step: &Step) -> anyhow::Result<()> {
     let begin = "begin; set local maintenance_work_mem = '512MB'; set local statement_timeout = 0;";
     client.batch_execute(begin).await?;

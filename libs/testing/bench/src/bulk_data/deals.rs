@@ -1,5 +1,7 @@
-//! CRM's deals, made in the database by their numbers alone, so that they are the same on every machine. The first developer
-//! has a hundred thousand of them in fifty steps, half in the first step; each other has a thousand in seven.
+//! CRM's deals, which are functions of their numbers and so the same on every machine.
+//!
+//! The first developer has a hundred thousand deals in fifty steps, half of them in the first step.
+//! Every other developer has a thousand in seven steps.
 
 use anyhow::Context;
 use tokio_postgres::Client;
@@ -10,9 +12,9 @@ use devkit::progress::Step;
 
 /// Deals of the first developer.
 const FIRST: u64 = 100_000;
-/// Deals of each other.
+/// Deals of every other developer.
 const OTHER: u64 = 1_000;
-/// So many are made together.
+/// Deals of a batch.
 const BATCH: u64 = 50_000;
 
 const TABLES: [&str; 7] = ["developer", "step", "property_object", "deal", "booking", "stage", "timeline"];
@@ -20,7 +22,8 @@ const TABLES: [&str; 7] = ["developer", "step", "property_object", "deal", "book
 /// The first four bytes of a developer's id.
 const DEVELOPER: u128 = 0x5eed_0020;
 
-/// A number's id in a table, whose developer it is, and the place of its step among theirs.
+/// SQL functions: the id of a number in a table, the developer of a deal, and the position of its
+/// step.
 const FUNCTIONS: &str = "\
     create or replace function pg_temp.seeded(kind text, number bigint) returns uuid language sql immutable as \
     $$ select ('5eed' || kind || '-0000-4000-8000-' || lpad(to_hex(number), 12, '0'))::uuid $$; \
@@ -49,7 +52,7 @@ const OBJECTS: &str = "\
         'Building ' || n % 7, n::text, 500000000 + n % 1000 * 1000000, 'RUB', 'Available', 1 \
     from generate_series($1::bigint, $2::bigint) as n";
 
-/// An object each; an agent for every two thousand, a client for every three.
+/// Inserts the deals, each with its own object. 2,000 agents share them; each client has three.
 const DEALS: &str = "\
     insert into deal (id, tenant_id, property_object_id, client_user_id, agent_user_id, amount, currency, status, step_id, \
         step_group, step_entered_at, contract_type, payment_method, cancelled_at, cancel_reason, completed_at, created_at, \
@@ -65,7 +68,7 @@ const DEALS: &str = "\
         lateral (select pg_temp.group_of(d, place) as of, '2026-01-01'::timestamptz + n * interval '1 second' as made, \
             '2026-06-01'::timestamptz + n * 7919 % 10000019 * interval '1 second' as entered) as drawn";
 
-/// Of deals in Booking; they last.
+/// Inserts the bookings of deals in Booking, which do not expire.
 const BOOKINGS: &str = "\
     insert into booking (id, deal_id, property_object_id, status, expires_at, created_at, row_version, is_expiry_suspended) \
     select pg_temp.seeded('0027', n), pg_temp.seeded('0023', n), pg_temp.seeded('0022', n), 'Active', '2099-01-01', \
@@ -86,17 +89,17 @@ const TIMELINES: &str = "\
         500000000 + n % 1000 * 1000000, 'RUB' \
     from generate_series($1::bigint, $2::bigint) as n";
 
-/// The first developer, or another by their number.
+/// Returns the id of a developer by its number.
 pub(crate) fn developer_id(number: u32) -> Uuid {
     Uuid::from_u128(DEVELOPER << 96 | 0x4000_8000_0000_0000_0000 | u128::from(number))
 }
 
-/// How many developers so many deals are of.
+/// Returns the number of developers of `deals` deals.
 pub(crate) fn developers(deals: u64) -> u64 {
     1 + deals.saturating_sub(FIRST).div_ceil(OTHER)
 }
 
-/// Adds what is missing, all or nothing: so many deals. `client` sees the tables of CRM.
+/// Adds the missing rows in one transaction. `client` sees the tables of CRM.
 pub(crate) async fn fill(client: &Client, deals: u64, step: &Step) -> anyhow::Result<()> {
     let begin = "begin; set local maintenance_work_mem = '512MB'; set local statement_timeout = 0;";
     client.batch_execute(begin).await?;

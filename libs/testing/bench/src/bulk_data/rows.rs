@@ -1,4 +1,4 @@
-//! The rows themselves: by their numbers alone, so that they are the same on every machine.
+//! The rows of identity, which are functions of their numbers and so the same on every machine.
 
 use std::ops::Add;
 
@@ -38,12 +38,12 @@ pub(super) const ENTRIES: Table = Table {
     row: entry,
 };
 
-/// Names are of words in two scripts, as companies' are.
+/// Words of company names in two scripts.
 const FIRST: [&str; 8] = ["Северный", "River", "Новый", "Granite", "Тихий", "Harbour", "Солнечный", "Maple"];
 const SECOND: [&str; 8] = ["Берег", "Homes", "Квартал", "Estates", "Двор", "Living", "Город", "Land"];
 const PEOPLE: [&str; 8] = ["Анна", "Boris", "Вера", "Dmitri", "Елена", "Igor", "Мария", "Pavel"];
 
-/// The id of a row, by its number from 1.
+/// Returns the id of a row by its number from 1.
 pub(super) fn id(table: u32, number: u64) -> Uuid {
     Uuid::from_u128(u128::from(table) << 96 | 0x4000_8000_0000_0000_0000 | u128::from(number))
 }
@@ -52,20 +52,20 @@ pub(crate) fn tenant_id(number: u64) -> Uuid {
     id(TENANTS.ids, number)
 }
 
-/// A row after the other, six seconds apart.
+/// Returns the creation time of a row. Rows are six seconds apart.
 fn time(number: u64) -> String {
     let start = OffsetDateTime::from_unix_timestamp(1_577_836_800).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     let time = start.add(Duration::seconds(i64::try_from(number).unwrap_or_default() * 6));
     time.format(&Rfc3339).unwrap_or_default()
 }
 
-/// Spreads numbers that follow each other.
+/// Spreads consecutive numbers.
 fn mixed(number: u64) -> usize {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
     usize::try_from(mixed).unwrap_or_default()
 }
 
-/// Columns as `copy` reads them: none of them has a tab, a backslash or a line break of its own.
+/// Returns a line for `copy`. No column may contain a tab, a backslash or a line break.
 fn line<const N: usize>(columns: [&str; N]) -> String {
     columns.join("\t") + "\n"
 }
@@ -77,7 +77,7 @@ fn tenant(number: u64, _: u64) -> String {
     let name = format!("{rare}{} {} {form} {number}", FIRST[mixed / 2 % 8], SECOND[mixed / 16 % 8]);
     let tax_number = format!("9{number:09}");
     let legal_name = format!("{name} LLC");
-    // The first is the one with many employees.
+    // The first company has the employees.
     let kind = if number == 1 { "Developer" } else { ["Developer", "Agency", "Partner"][mixed / 128 % 3] };
     let status = match mixed / 512 % 20 {
         0 if number > 1 => "Suspended",
@@ -125,7 +125,7 @@ fn employee(number: u64, _: u64) -> String {
     ])
 }
 
-/// The first of a hundred is an administrator, the others sell.
+/// Returns a role: one in a hundred employees is an administrator, the others sell.
 fn role(number: u64, _: u64) -> String {
     let role = if number % 100 == 1 { "01" } else { "03" };
     let employee = id(EMPLOYEES.ids, number).to_string();

@@ -1,4 +1,4 @@
-//! What is watched: two services as processes, their database, their broker, and people who ask.
+//! The environment of the drill: two services as processes, a database, a broker, and requests.
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ use devkit::progress::Step;
 use devstack::processes;
 use devstack::services::{self, ServiceEntry};
 
-/// Of a service: one serves, and of those that work one relays.
+/// The processes of a service. One of the two workers relays.
 const ROLES: [&str; 3] = ["serve", "work", "work"];
-/// What an agent asks for, of the table `accrual`, on a connection of the pool.
+/// A path that reads the table `accrual` on a connection of the pool.
 const PATH: &str = "/api/v1/my/commission-accruals";
-/// More than may wait for four connections.
+/// More requests than may wait for four connections.
 const CONCURRENT_REQUESTS: usize = 120;
 
 pub(super) struct Environment {
@@ -36,10 +36,10 @@ pub(super) struct Environment {
     broker: EmbeddedBroker,
     bus: &'static Bus,
     processes: Vec<Process>,
-    /// What a fault holds, for as long as it lasts.
+    /// The connection that holds a lock during a fault.
     pub(super) lock_connection: Option<Connection>,
     pub(super) requests: JoinSet<()>,
-    /// The thing that the present fault is about.
+    /// The id of the entity that the present fault is about.
     pub(super) subject: Uuid,
     sequence: i64,
 }
@@ -66,7 +66,7 @@ impl Process {
 }
 
 impl Environment {
-    /// All but what has to be stopped.
+    /// Prepares everything that need not be stopped.
     pub(super) async fn prepare(services: Vec<ServiceEntry>) -> anyhow::Result<Self> {
         let topics = services::topics(&services);
         let broker = Embedded::start(&topics)?;
@@ -100,7 +100,7 @@ impl Environment {
                 ("KAFKA_BROKERS", self.broker.bootstrap_servers()?),
                 ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
                 ("AUTH_ISSUER", self.issuer.url().to_owned()),
-                // What looks after a while looks soon.
+                // Short intervals of periodic jobs.
                 ("AGENT_LEDGER_AUDIT_SECONDS", "1".to_owned()),
                 ("AGENT_UNRATED_POLL_SECONDS", "1".to_owned()),
             ]));
@@ -118,12 +118,12 @@ impl Environment {
         Ok(())
     }
 
-    /// Where Prometheus finds each process.
+    /// Returns the addresses that Prometheus scrapes.
     pub(super) fn targets(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
         self.processes.iter().map(|process| Ok((process.service, process.admin()?))).collect()
     }
 
-    /// Starts those that do not run.
+    /// Starts the processes that do not run.
     pub(super) async fn start_processes(&mut self) -> anyhow::Result<()> {
         let missing = self.processes.iter_mut().enumerate().filter(|(_, process)| process.child.is_none());
         for (number, process) in missing {
@@ -135,7 +135,7 @@ impl Environment {
         Ok(())
     }
 
-    /// Stops the processes of agent in a role, or in both.
+    /// Stops the processes of agent in these roles.
     pub(super) async fn stop_processes(&mut self, roles: &[&str]) -> anyhow::Result<()> {
         let is_meant = |process: &&mut Process| process.service == "agent" && roles.contains(&process.role);
         for process in self.processes.iter_mut().filter(is_meant) {
@@ -146,7 +146,7 @@ impl Environment {
         Ok(())
     }
 
-    /// Freezes each of agent's workers for a while, one after the other: whichever relays loses its lease.
+    /// Freezes each worker of agent in turn, so that the relaying one loses its lease.
     pub(super) async fn freeze_workers(&self, duration: Duration) -> anyhow::Result<()> {
         let workers =
             self.processes.iter().filter(|process| process.service == "agent" && process.role == "work");
@@ -158,7 +158,7 @@ impl Environment {
         Ok(())
     }
 
-    /// A hundred people who ask at once, each again and again, for as long as the fault lasts.
+    /// Starts concurrent requests that repeat until the fault ends.
     pub(super) fn start_requests(&mut self) -> anyhow::Result<()> {
         let serving =
             self.processes.iter().find(|process| process.service == "agent" && process.role == "serve");
@@ -171,7 +171,7 @@ impl Environment {
             let (url, token, client) = (url.clone(), token.clone(), client.clone());
             self.requests.spawn(async move {
                 loop {
-                    // That it fails is what the fault is about.
+                    // Failures are expected during the fault.
                     let _ = client.get(&url).bearer_auth(&token).send().await;
                     sleep(Duration::from_millis(50)).await;
                 }
@@ -180,7 +180,7 @@ impl Environment {
         Ok(())
     }
 
-    /// A connection of one's own to the schema of a service.
+    /// Returns a new connection to the schema of a service.
     pub(super) async fn connect(&self, service: &str) -> anyhow::Result<Connection> {
         postgres::connect(&format!("{}?options=-csearch_path%3D{service}", self.cluster.url())).await
     }
@@ -189,7 +189,7 @@ impl Environment {
         Ok(self.connect(service).await?.client.batch_execute(sql).await?)
     }
 
-    /// Runs a command of a service's operators.
+    /// Runs an operator command of a service.
     pub(super) async fn command(&self, service: &str, arguments: &[&str]) -> anyhow::Result<()> {
         let process = self.processes.iter().find(|process| process.service == service);
         let process = process.context("there is no such service")?;
@@ -210,13 +210,13 @@ impl Environment {
         Ok(switched?)
     }
 
-    /// Publishes an event as another service would.
+    /// Publishes an event like another service.
     pub(super) async fn publish(&mut self, topic: &str, key: Uuid, payload: &Value) {
         self.sequence += 1;
         self.bus.publish(topic, key, self.sequence, payload).await;
     }
 
-    /// Publishes as somebody outside the platform would.
+    /// Publishes a message like the external system.
     pub(super) async fn publish_external(&self, topic: &str, key: Uuid, payload: &Value) {
         let headers =
             [("ce_id", Uuid::from_u128(rand::random()).to_string()), ("ce_source", "/outside".to_owned())];

@@ -1,4 +1,4 @@
-//! What is done to the services so that each of their alerts is told, and undone.
+//! The fault of each alert: how to cause it and how to end it.
 
 use std::time::Duration;
 
@@ -10,12 +10,13 @@ use uuid::Uuid;
 use super::environment::Environment;
 use devkit::postgres::Connection;
 
-/// How long a lock is held: longer than the half second that is promised, shorter than the two that people wait for a connection.
+/// Time of a lock. It exceeds the promised half second, but not the two seconds that a request
+/// waits for a connection.
 const LOCK_TIME: Duration = Duration::from_millis(1_200);
 /// Longer than a relay's lease.
 const FREEZE_TIME: Duration = Duration::from_secs(5);
 
-/// By the name of its alert.
+/// The faults, each with the name of its alert.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
     ErrorsBurnBudget,
@@ -51,7 +52,7 @@ impl Fault {
         Self::SlownessBurnsBudget,
         Self::ErrorsBurnBudget,
         Self::ProfilesWait,
-        // Last, since a broker takes a frozen member for a while for one that still consumes.
+        // The last one, since a broker takes a frozen member for an active consumer for a while.
         Self::RelaysLoseTheirLease,
     ];
 
@@ -178,7 +179,7 @@ impl Fault {
             }
             Self::DatabaseRefusesAll => {
                 environment.execute("agent", "alter table developer_away rename to developer").await?;
-                // The few that were put aside before.
+                // The dead letters from before dead-lettering was suspended.
                 environment.command("agent", &["dead-letters", "replay"]).await
             }
             Self::MessagesArePutAside => {
@@ -207,7 +208,7 @@ impl Fault {
                 environment.publish("platform.crm.deal-stage-changed.v1", subject, &moved).await;
                 Ok(())
             }
-            // The company comes.
+            // Publishes the missing company.
             Self::ProfilesWait => {
                 let sql = environment.connect("chessboard").await?;
                 let select =
@@ -225,7 +226,7 @@ impl Fault {
     }
 }
 
-/// People who come meanwhile wait for the lock; when it goes, those that wait are answered.
+/// Locks the table repeatedly. Between two locks, the waiting requests are answered.
 async fn lock_again_and_again(locker: Connection) {
     let lock = "begin; lock table accrual in access exclusive mode";
     while locker.client.batch_execute(lock).await.is_ok() {
@@ -239,13 +240,13 @@ async fn lock_again_and_again(locker: Connection) {
 
 const AT: &str = "2026-05-01T10:00:00Z";
 
-/// Has chessboard tell of a developer.
+/// Publishes an event of a developer.
 async fn developer(environment: &mut Environment, id: Uuid) {
     let told = json!({"Id": id, "Name": "Developer", "Version": 1});
     environment.publish("platform.chessboard.developer-upserted.v1", id, &event).await;
 }
 
-/// What agent reads of a deal, whichever topic tells of it.
+/// Returns the members that agent reads from every topic of a deal.
 fn deal(id: Uuid) -> serde_json::Value {
     json!({
         "DealId": id, "TenantId": id, "PropertyObjectId": id, "ClientUserId": id, "AgentUserId": id,
@@ -253,7 +254,7 @@ fn deal(id: Uuid) -> serde_json::Value {
     })
 }
 
-/// Appends an event to agent's outbox as its transactions do.
+/// Returns SQL that appends an event to agent's outbox, as its transactions do.
 fn event(key: Uuid, bytes: u32) -> String {
     format!(
         "insert into outbox (event_id, topic, key, type, payload, headers) values \
@@ -261,7 +262,7 @@ fn event(key: Uuid, bytes: u32) -> String {
     )
 }
 
-/// The id of the row that stands in a table.
+/// Returns the id of the first row of a table.
 async fn id(environment: &Environment, table: &str) -> anyhow::Result<String> {
     let sql = environment.connect("agent").await?;
     Ok(sql.client.query_one(&format!("select id::text from {table} order by id limit 1"), &[]).await?.get(0))

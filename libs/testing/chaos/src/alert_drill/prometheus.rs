@@ -1,4 +1,4 @@
-//! A Prometheus of this clone's own, with the rules that the charts render.
+//! A Prometheus of this clone with the rules of the charts.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -16,7 +16,7 @@ use devkit::files;
 use devkit::progress::Step;
 use devkit::{http, stack};
 
-/// Often enough for durations that are 240 times shorter.
+/// Short enough for durations that are divided by 240.
 const INTERVAL: &str = "250ms";
 
 pub(super) struct Prometheus {
@@ -26,7 +26,8 @@ pub(super) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes `targets`, as an operator would have it do for the charts' `PodMonitor`s: a service and an address each.
+    /// Starts Prometheus with `targets`, each a service and an address, as the charts'
+    /// `PodMonitor`s define them.
     pub(super) async fn start(targets: &[(&str, String)], haste: u32) -> anyhow::Result<Self> {
         let step = Step::start("prometheus");
         let folder = stack::dev("watch")?;
@@ -35,7 +36,7 @@ impl Prometheus {
         }
         std::fs::create_dir_all(&folder)?;
         step.note("rendering the charts' rules");
-        // Dependencies are packed in a copy, so that the charts stay as they are.
+        // Dependencies are packed in a copy, so that the charts do not change.
         let charts = folder.join("helm");
         files::copy_folder(&stack::root().join("helm"), &charts)?;
         let mut config = format!(
@@ -77,7 +78,7 @@ impl Prometheus {
         self.child.stop().await
     }
 
-    /// The names of all alerts that it has rules for.
+    /// Returns the names of all alerts with rules.
     pub(super) async fn alerts(&self) -> anyhow::Result<Vec<String>> {
         let answer = self.ask("/api/v1/rules", &[("type", "alert")]).await?;
         let groups = answer["data"]["groups"].as_array().context("no groups of rules")?;
@@ -88,7 +89,7 @@ impl Prometheus {
         Ok(names)
     }
 
-    /// Whether an alert has fired at any time since `began`.
+    /// Returns true if an alert has fired since `began`.
     pub(super) async fn has_fired(&self, alert: &str, began: Instant) -> anyhow::Result<bool> {
         let since = began.elapsed().as_millis().max(1);
         let query =
@@ -96,10 +97,10 @@ impl Prometheus {
         Ok(!self.query(&query).await?.is_empty())
     }
 
-    /// Waits until none of the alerts that are meant fires.
+    /// Waits until none of the included alerts fires.
     ///
     /// # Errors
-    /// Which ones still do after `timeout`.
+    /// The alerts that still fire after `timeout`.
     pub(super) async fn wait_until_quiet(
         &self,
         timeout: Duration,
@@ -118,7 +119,7 @@ impl Prometheus {
         Ok(())
     }
 
-    /// The alerts of the series that an expression answers.
+    /// Returns the alerts of the series that an expression returns.
     async fn query(&self, expression: &str) -> anyhow::Result<Vec<String>> {
         let answer = self.ask("/api/v1/query", &[("query", expression)]).await?;
         let series =
@@ -136,7 +137,7 @@ impl Prometheus {
     }
 }
 
-/// The rules of a service as its chart renders them, as a file of Prometheus's own.
+/// Returns the rules of a service as a file for Prometheus.
 async fn rules(charts: &Path, service: &str, haste: u32) -> anyhow::Result<String> {
     let helm = devkit::variable("HELM").unwrap_or_else(|| "helm".to_owned());
     let chart = charts.join(service);
@@ -152,7 +153,7 @@ async fn rules(charts: &Path, service: &str, haste: u32) -> anyhow::Result<Strin
     Ok(rules.lines().map(|line| line.strip_prefix("  ").unwrap_or(line)).collect::<Vec<_>>().join("\n"))
 }
 
-/// Runs a command to its end; answers what it has said.
+/// Runs a command and returns its output.
 async fn run(command: &mut Command) -> anyhow::Result<String> {
     let program = command.as_std().get_program().to_owned();
     let output = command.output().await.with_context(|| format!("{} cannot be run", program.display()))?;

@@ -1,8 +1,8 @@
-//! What services know of each other has to agree when all has arrived: what each keeps of another's, and what it counts.
+//! Checks that services agree: replicas equal their sources, and counters are right.
 
 use super::Count;
 
-/// What there is, so that one sees that there was something to compare.
+/// Numbers that show how much was compared.
 pub(super) const FIGURES: &[Count] = &[
     ("companies", "select count(*) from identity.tenant"),
     ("property objects", "select count(*) from chessboard.property_object"),
@@ -10,7 +10,7 @@ pub(super) const FIGURES: &[Count] = &[
     ("snapshots of selections", "select count(*) from selections.snapshot"),
 ];
 
-/// What there must be none of a while after everything has arrived: jobs see to it.
+/// Violations that jobs remove some time after the last event.
 pub(super) const EVENTUAL_RULES: &[Count] = &[
     (
         "bookings that have not expired",
@@ -28,7 +28,7 @@ pub(super) const EVENTUAL_RULES: &[Count] = &[
     ),
 ];
 
-/// What there must be none of, as it is told, and how many there are.
+/// Violations that must not exist, with the queries that count them.
 pub(super) const RULES: &[Count] = &[
     (
         "deals that have not one chat as theirs, or chats that have no deal",

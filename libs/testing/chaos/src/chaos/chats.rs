@@ -1,14 +1,14 @@
-//! What is said and done in chats has to add up, whatever broke: by messenger's own tables, and CRM's.
+//! Checks of chats and calls in the tables of messenger and CRM.
 
 use super::Count;
 
-/// What there is, so that one sees that there was something to add up.
+/// Numbers that show how much was checked.
 pub(super) const FIGURES: &[Count] = &[
     ("messages and cards in chats", "select count(*) from messenger.message"),
     ("calls", "select count(*) from messenger.conference"),
 ];
 
-/// What there must be none of, as it is told, and how many there are.
+/// Violations that must not exist, with the queries that count them.
 pub(super) const RULES: &[Count] = &[
     (
         "chats whose messages are not 1, 2, 3 …",

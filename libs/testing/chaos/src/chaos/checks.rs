@@ -1,4 +1,4 @@
-//! What there is to show, what is left to do, and what of it all does not add up.
+//! The checks of the data: figures, leftovers and violations.
 
 use anyhow::Context;
 use console::style;
@@ -7,11 +7,11 @@ use super::{Count, agreement, chats, commissions};
 use devkit::postgres::Connection;
 use devstack::services::ServiceEntry;
 
-/// By the tables of all services, which one connection sees.
+/// The results of all checks, read on one connection that sees the tables of all services.
 pub struct Checks {
-    /// So that one sees that there was something to add up.
+    /// Figures that show how much was checked.
     done: Vec<(&'static str, usize)>,
-    /// What there must be none of.
+    /// Counts that must be zero.
     wrong: Vec<(&'static str, usize)>,
 }
 
@@ -38,19 +38,19 @@ impl Checks {
         Ok(Self { done, wrong })
     }
 
-    /// What does not add up, or does not yet.
+    /// Returns the counts that are not zero.
     pub fn violations(&self) -> Vec<(&'static str, usize)> {
         self.wrong.iter().copied().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Says what there is.
+    /// Prints the figures.
     pub fn show(&self) {
         for (name, count) in &self.done {
             devkit::say(&format!("{count:>10}  {name}"));
         }
     }
 
-    /// Says what there must be none of; answers whether there is none.
+    /// Prints the counts that must be zero. Returns true if they are.
     pub fn report(&self) -> bool {
         for (name, count) in &self.wrong {
             report_count(*count, name);
@@ -59,7 +59,7 @@ impl Checks {
     }
 }
 
-/// Says how many there are of what there must be none of; answers whether there is none.
+/// Prints a count that must be zero. Returns true if it is.
 pub(super) fn report_count(count: usize, name: &str) -> bool {
     let text = format!("{count:>10}  {name}");
     devkit::say(&if count == 0 { text } else { style(text).red().bold().to_string() });
@@ -78,13 +78,15 @@ pub(super) async fn count(
     Ok(counted)
 }
 
-/// What is left in the tables of all services when everything has arrived. No trouble is a reason for any.
+/// Rows that must not be left in the tables of a service once all events have arrived. No fault
+/// justifies one.
 #[derive(Default)]
 pub(super) struct Leftovers {
     pub(super) pending: usize,
     parked: usize,
     dead: usize,
-    /// Jobs, save periodic ones, that are due, under way or to be tried again. There is no LiveKit that could take orders.
+    /// Jobs, except periodic ones, that are due, running or to be retried. Commands for LiveKit do
+    /// not count, since no LiveKit runs.
     pub(super) due: usize,
 }
 

@@ -1,8 +1,8 @@
-//! What agents earn and are paid has to add up, whatever broke: by agent's own tables, and CRM's.
+//! Checks of commissions and payouts in the tables of agent and CRM.
 
 use super::Count;
 
-/// What there is, so that one sees that there was something to add up.
+/// Numbers that show how much was checked.
 pub(super) const FIGURES: &[Count] = &[
     ("accruals", "select count(*) from agent.accrual"),
     (
@@ -20,7 +20,7 @@ pub(super) const FIGURES: &[Count] = &[
     ),
 ];
 
-/// What there must be none of a while after everything has arrived: jobs see to it.
+/// Violations that jobs remove some time after the last event.
 pub(super) const EVENTUAL_RULES: &[Count] = &[
     ("runs that were not worked off", "select count(*) from agent.payout_run where status <> 'Completed'"),
     ("deals that are held for ever", "select count(*) from agent.deal where held_since is not null"),
@@ -35,9 +35,10 @@ pub(super) const EVENTUAL_RULES: &[Count] = &[
     ),
 ];
 
-/// What there must be none of, as it is told, and how many there are.
+/// Violations that must not exist, with the queries that count them.
 pub(super) const RULES: &[Count] = &[
-    // Whoever was frozen while setting a rate is back within 20 s; until then a sale may have found none, and ended.
+    // A process that is frozen while it sets a rate continues within 20 s. Until then, a sale may
+    // find no rate, and end.
     (
         "sales with an agent that have not their one Base, or Bases that have no sale",
         "with sale as ( \

@@ -1,4 +1,4 @@
-//! What the rounds of a long run come to: kept from one to the next, and written down when there were enough.
+//! The totals of a long run, stored after each round and written to the documents at the end.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::report::Outcome;
 use devkit::bus::Kind;
 use devkit::{docs, stack};
 
-/// Of rounds that were sound, which is all that a run goes on after.
+/// The totals of sound rounds. An unsound round ends the run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counters {
     pub(super) rounds: u64,
@@ -27,7 +27,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// How far the run with this broker has come.
+    /// Loads the totals of the run with this broker.
     pub(super) fn load(broker: Kind) -> anyhow::Result<Self> {
         let path = state_file(broker)?;
         match std::fs::read(&path) {
@@ -55,7 +55,7 @@ impl Counters {
         Ok(std::fs::rename(new, path)?)
     }
 
-    /// Writes it to `docs/chaos.md`; the next run begins anew.
+    /// Writes the totals to `docs/chaos.md`. The next run starts from zero.
     pub(super) fn finish(&self, broker: Kind) -> anyhow::Result<PathBuf> {
         let section = format!("{}\n\n{self}", runtime::clock::now().date());
         let path = docs::write_section("chaos.md", "chaos", name(broker), &section)?;

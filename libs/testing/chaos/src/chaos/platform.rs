@@ -1,4 +1,4 @@
-//! What is tortured: every service as processes of its own, their database, their broker.
+//! The platform under test: every service as processes, their database and their broker.
 
 use std::time::Duration;
 
@@ -20,21 +20,21 @@ use devkit::progress::Step;
 use devkit::{kafka, livekit};
 use devstack::services::{self, ServiceEntry};
 
-/// Workers of each service: one relays, the others wait to take over.
+/// Workers of each service. One relays; the others wait to take over.
 const WORKERS: usize = 2;
 const NODES: u16 = 3;
-/// Under which name the broker keeps its data.
+/// Name of the broker's data folder.
 const BROKER_DATA: &str = "chaos";
 
 pub(super) struct Platform {
     pub(super) services: Vec<ServiceEntry>,
     pub(super) issuer: Served,
     pub(super) replicas: Vec<Replica>,
-    /// How often one has ended although nobody has killed it.
+    /// Number of processes that ended by themselves.
     pub(super) ended: usize,
     cluster: Cluster,
     broker: Broker,
-    /// The node that does not run as it should.
+    /// The node of the broker that has a fault.
     node_fault: Option<NodeFault>,
 }
 
@@ -49,7 +49,7 @@ enum NodeFault {
     Frozen(usize),
 }
 
-/// Something that goes wrong, and for how long.
+/// A fault of the platform.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
     KillReplica(usize),
@@ -61,7 +61,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// What can go wrong is weighted: processes die more often than databases.
+    /// Chooses a fault. The weights make processes fail more often than databases.
     pub(super) fn choose(random: &mut StdRng, replicas: usize) -> Self {
         let replica = random.random_range(0..replicas);
         let node = random.random_range(0..usize::from(NODES));
@@ -95,7 +95,7 @@ impl Broker {
         }
     }
 
-    /// The embedded one has one node, which can only be away.
+    /// Injects a fault of a node. The only node of the embedded broker can only be down.
     async fn inject(&mut self, node_fault: NodeFault) -> anyhow::Result<()> {
         match (self, node_fault) {
             (Self::Embedded(broker), _) => Ok(broker.cluster()?.broker_down(1)?),
@@ -114,7 +114,7 @@ impl Broker {
 }
 
 impl Platform {
-    /// All but what has to be stopped: the broker goes when it is dropped.
+    /// Prepares everything that need not be stopped. The broker ends when it is dropped.
     pub(super) async fn prepare(kind: Kind) -> anyhow::Result<Self> {
         let services = services::all();
         let step = Step::start("broker");
@@ -125,7 +125,7 @@ impl Platform {
         Ok(Self { services, issuer, replicas: Vec::new(), ended: 0, cluster, broker, node_fault: None })
     }
 
-    /// Starts the database and the services; [`Platform::stop`] stops what has come of it.
+    /// Starts the database and the services. [`Platform::stop`] stops the started parts.
     pub(super) async fn start(&mut self) -> anyhow::Result<()> {
         let step = Step::start("database");
         self.cluster.start(&step).await?;
@@ -136,13 +136,13 @@ impl Platform {
             ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
             ("AUTH_ISSUER", self.issuer.url().to_owned()),
             ("GUEST_READS_PER_MINUTE", "0".to_owned()),
-            // Bookings expire while things break.
+            // Bookings expire during the run.
             ("CRM_BOOKING_EXPIRY_INTERVAL_MS", "500".to_owned()),
             ("CRM_BOOKING_TTL_SECONDS", "2".to_owned()),
-            // And calls that nobody answers, or that all have left.
+            // Unanswered and empty calls end during the run.
             ("MESSENGER_RING_SECONDS", "2".to_owned()),
             ("MESSENGER_EMPTY_SECONDS", "1".to_owned()),
-            // And what agents have earned is paid a few sales at a time, once there is a rate.
+            // Payouts have few lines, and sales without a rate are retried soon.
             ("AGENT_PAYOUT_MAX_LINES", "5".to_owned()),
             ("AGENT_UNRATED_POLL_SECONDS", "1".to_owned()),
         ]);
@@ -177,13 +177,13 @@ impl Platform {
         }
     }
 
-    /// Where people find a service.
+    /// Returns the base URL of a service.
     pub(super) fn base(&self, service: &str) -> anyhow::Result<String> {
         let serves = self.replicas.iter().find(|replica| replica.serves(service));
         serves.and_then(Replica::base).with_context(|| format!("nobody serves {service}"))
     }
 
-    /// Brings the trouble, unless its victim suffers already; says whether it did.
+    /// Injects the fault unless its target has one already. Returns false if it has.
     pub(super) async fn inject(&mut self, fault: &Fault) -> anyhow::Result<bool> {
         match *fault {
             Fault::KillReplica(number) | Fault::FreezeReplica(number) => {
@@ -221,7 +221,7 @@ impl Platform {
         Ok(true)
     }
 
-    /// Ends the trouble of a victim.
+    /// Ends a fault.
     pub(super) async fn recover(&mut self, fault: &Fault) -> anyhow::Result<()> {
         match *fault {
             Fault::KillReplica(number) | Fault::FreezeReplica(number) => self.replicas[number].restore(),
@@ -237,7 +237,7 @@ impl Platform {
         }
     }
 
-    /// Starts those again that have ended by themselves, as an orchestrator would.
+    /// Restarts the processes that ended by themselves, as an orchestrator does.
     pub(super) fn restart_ended(&mut self) -> anyhow::Result<()> {
         for replica in &mut self.replicas {
             if let Some(reason) = replica.restart_ended()? {
@@ -248,7 +248,7 @@ impl Platform {
         Ok(())
     }
 
-    /// Ends all troubles and waits until every process is ready.
+    /// Ends all faults and waits until every process is ready.
     pub(super) async fn restore(&mut self) -> anyhow::Result<()> {
         self.recover_broker().await?;
         self.restart_ended()?;

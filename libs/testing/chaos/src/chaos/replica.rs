@@ -1,4 +1,4 @@
-//! One process of a service, to be killed, frozen and started again.
+//! A process of a service that can be killed, frozen and restarted.
 
 use std::net::SocketAddr;
 
@@ -15,15 +15,15 @@ pub(super) struct Replica {
     program: &'static str,
     role: &'static str,
     settings: Settings,
-    /// `None`: killed.
+    /// `None` if the process was killed.
     child: Option<Child>,
     frozen: bool,
-    /// How often it was started: each time with a log of its own.
+    /// Number of starts, each with a log of its own.
     starts: u32,
 }
 
 impl Replica {
-    /// A replica of `service` in a role; it listens where `settings` say.
+    /// Returns a replica that listens on the addresses of `settings`.
     pub(super) fn new(service: &'static str, role: &'static str, number: usize, settings: Settings) -> Self {
         let name = format!("{service}-{role}-{number}");
         Self { name, program: service, role, settings, child: None, frozen: false, starts: 0 }
@@ -46,7 +46,7 @@ impl Replica {
         self.program == service && self.role == "serve"
     }
 
-    /// Where people find it.
+    /// Returns the base URL of the replica.
     pub(super) fn base(&self) -> Option<String> {
         Some(format!("http://{}", self.settings.get("PUBLIC_LISTEN")?))
     }
@@ -55,7 +55,7 @@ impl Replica {
         self.child.is_some() && !self.frozen
     }
 
-    /// Starts it again if it has ended although nobody has killed it, and says why it has.
+    /// Restarts the process if it ended by itself, and returns the reason.
     pub(super) fn restart_ended(&mut self) -> anyhow::Result<Option<anyhow::Error>> {
         let Some(child) = &mut self.child else { return Ok(None) };
         let reason = child.has_ended()?;
@@ -78,7 +78,7 @@ impl Replica {
         self.signal(Signal::SIGSTOP)
     }
 
-    /// Whatever was done to it, it runs again.
+    /// Thaws a frozen process and restarts a killed one.
     pub(super) fn restore(&mut self) -> anyhow::Result<()> {
         if self.frozen {
             self.frozen = false;

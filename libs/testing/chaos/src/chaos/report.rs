@@ -1,4 +1,4 @@
-//! What came of a round, and whether it is what is promised.
+//! The outcome of a round, and its report.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use super::InjectedFaults;
 use super::checks::{Checks, report_count};
 use super::settle::{Recordings, settle};
 
-/// A verdict, and what it does not know.
+/// The verdict of a round with its other results.
 pub struct Outcome {
     pub verdict: Verdict,
     pub(super) faults: u64,
     pub(super) requests: u64,
     pub(super) longest_gap: Duration,
     pub(super) takeovers: u64,
-    /// How many processes have ended although nobody killed them.
+    /// Number of processes that ended by themselves.
     ended: usize,
     checks: Checks,
 }
 
 impl Outcome {
-    /// Waits until everything has settled, and counts. `attend` looks after the processes and answers how many have ended
-    /// by themselves so far.
+    /// Waits until everything has settled, and runs the checks. `attend` restarts processes and
+    /// returns the number of those that ended by themselves.
     pub async fn of(
         recordings: &Recordings,
         InjectedFaults { count: faults, longest_gap }: InjectedFaults,
@@ -42,7 +42,7 @@ impl Outcome {
         Ok(Self { verdict, faults, requests, longest_gap, takeovers, ended, checks })
     }
 
-    /// Says what came of it; answers whether all is as promised.
+    /// Prints the outcome. Returns true if all checks hold.
     pub fn report(&self) -> bool {
         let verdict = &self.verdict;
         let counts = [

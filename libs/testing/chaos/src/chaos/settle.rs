@@ -1,4 +1,5 @@
-//! Waits until all that was committed has arrived and all that was left to do is done, and says for what it waits.
+//! Waits until every committed event has arrived and every job is done, and prints what it waits
+//! for.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -12,12 +13,12 @@ use super::{POLL_INTERVAL, agreement, commissions};
 use devkit::postgres::{self, Connection};
 use devstack::services::ServiceEntry;
 
-/// How long one waits for what does not become less.
+/// Time without progress after which waiting ends.
 const STALL_TIMEOUT: Duration = Duration::from_mins(2);
-/// How often one says for what.
+/// Interval of the printed lines.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What every service has written and taken in, and what the broker has delivered.
+/// The recorded writes and receipts of every service, and the deliveries of the broker.
 pub struct Recordings {
     pub(super) services: Vec<ServiceEntry>,
     database_url: String,
@@ -26,7 +27,7 @@ pub struct Recordings {
 }
 
 impl Recordings {
-    /// Of services whose schemas have been migrated and in which nothing has happened yet.
+    /// Installs the recorders in migrated schemas without data.
     pub async fn open(
         services: &[ServiceEntry],
         database_url: &str,
@@ -59,8 +60,8 @@ impl Recordings {
     }
 }
 
-/// Waits until there is nothing more to be done, or until it becomes no less; and judges. Meanwhile the processes are
-/// attended to.
+/// Waits until nothing is left to do, or until nothing progresses, and returns the verdict.
+/// `attend` runs in each turn.
 pub(super) async fn settle(
     recordings: &Recordings,
     server: &Connection,
@@ -85,8 +86,8 @@ pub(super) async fn settle(
         waiting.extend(behind.map(|(consumer, count)| (format!("not applied by {consumer}"), *count)));
         waiting.retain(|(_, count)| *count > 0);
         if waiting.is_empty() {
-            // What arrived after jobs were looked at may have left them something. Where nothing was to be done twice, and
-            // nothing was committed between, all has arrived and all is done.
+            // Events may have arrived after the jobs were counted. If nothing was left twice
+            // without a commit in between, everything is done.
             if quiet_at == Some(verdict.committed) {
                 return Ok(verdict);
             }
@@ -104,7 +105,7 @@ pub(super) async fn settle(
     }
 }
 
-/// Of somebody who waits for something to become less.
+/// A detector of waiting without progress.
 pub(crate) struct StallDetector {
     least: usize,
     ends: Instant,

@@ -1,5 +1,7 @@
-//! Load while everything breaks: people at the services. Refusals and broken connections are part of it; what counts is
-//! what the databases and the broker have kept.
+//! Load during the faults: simulated users of every service.
+//!
+//! Rejections and broken connections are expected. The verdict is about the data of the databases
+//! and the broker.
 
 mod chats;
 mod commissions;
@@ -14,10 +16,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Roles that every company of the type that is founded here may give: by identity's migration the same everywhere.
+/// A role that every company of the created type may assign. Identity's migration fixes its id.
 const AGENT: &str = "0198f000-0000-7000-8000-000000000007";
 
-/// What came of requests. A refusal is an answer; none at all is a failure, as is one of a server that could not.
+/// The results of requests. A rejection is a response; a missing response or a server error is a
+/// failure.
 #[derive(Default)]
 pub struct Answers(Mutex<Score>);
 
@@ -26,17 +29,17 @@ pub struct Score {
     pub requests: u64,
     pub successful: u64,
     pub failed: u64,
-    /// Of these, what may be repeated and failed each time.
+    /// Requests that failed in every retry.
     pub failed_retries: u64,
     pub longest: Duration,
-    /// The first failures, for people to read.
+    /// The first failures, for the report.
     pub failures: Vec<String>,
 }
 
-/// How many failures are told.
+/// Number of failures in a report.
 const MAX_REPORTED_FAILURES: usize = 5;
-/// After how long what may be repeated is, each time, as who calls a service through a gateway has it: together that is longer than
-/// a pod that was killed is still named.
+/// Delays before the retries of an idempotent request, as a client behind a gateway has them.
+/// Together they exceed the time for which a killed pod stays in the endpoints.
 const RETRY_DELAYS: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(300),
@@ -46,18 +49,18 @@ const RETRY_DELAYS: [Duration; 4] = [
 
 type Answer = reqwest::Result<(StatusCode, String)>;
 
-/// No answer, or a server's that could not give one.
+/// Returns true for a missing response or a server error.
 fn has_failed(answer: &Answer) -> bool {
     answer.as_ref().map_or(true, |(status, _)| status.is_server_error())
 }
 
 impl Answers {
-    /// What has come so far; from now on it is counted anew.
+    /// Returns the results so far and resets them.
     pub fn take(&self) -> Score {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts what came at first.
+    /// Counts the first attempt of a request.
     fn add(&self, asked: &str, answer: &Answer, took: Duration) {
         let mut score = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         score.requests += 1;
@@ -76,13 +79,13 @@ impl Answers {
         }
     }
 
-    /// Counts what failed although it was repeated.
+    /// Counts a request that failed in every retry.
     fn add_failed_retry(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).failed_retries += 1;
     }
 }
 
-/// How people come: by which client, how long they wait, what becomes of their answers, and when they end.
+/// The clients of simulated users: connections, timeouts, tokens and results.
 pub struct Load<'a> {
     pub client: &'a Client,
     pub timeout: Duration,
@@ -92,7 +95,7 @@ pub struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Has somebody act in each service, which is found where `base` says.
+    /// Spawns one user for each workflow. `base` returns the base URL of a service.
     pub fn spawn(
         &self,
         tasks: &mut JoinSet<()>,
@@ -113,7 +116,7 @@ impl Load<'_> {
     }
 }
 
-/// A person at a service.
+/// A simulated user of a service.
 #[derive(Clone)]
 struct Writer {
     client: Client,
@@ -122,12 +125,12 @@ struct Writer {
     token: String,
     base: String,
     answers: Arc<Answers>,
-    /// From then on nothing more is asked for.
+    /// Cancelled when no further requests should be sent.
     ending: CancellationToken,
 }
 
 impl Writer {
-    /// Somebody who may write posts and selections, and administers all companies.
+    /// Creates a user who may write posts and selections, and administers all companies.
     fn new(load: &Load<'_>, base: String) -> anyhow::Result<Self> {
         let claims = Claims::user(guid())
             .permission("news.posts.manage-own")
@@ -148,7 +151,8 @@ impl Writer {
         })
     }
 
-    /// Somebody who administers this company: identity keeps them not, so that their token says it all.
+    /// Returns an administrator of this company. Identity does not know the user, so the token
+    /// carries the permissions.
     fn partner(&self, company: Uuid) -> Option<Self> {
         let claims = Claims::user(guid())
             .company(company)
@@ -157,8 +161,8 @@ impl Writer {
         Some(Self { token: self.issuer.token(&claims).ok()?, ..self.clone() })
     }
 
-    /// Founds a company, moves it to and fro while its people come, get roles, lose them and go, and closes it; and
-    /// again until the end.
+    /// Creates, changes and archives companies while their employees are hired, assigned roles and
+    /// dismissed, until the end.
     async fn administer(self) {
         while !self.ending.is_cancelled() {
             let tenants = "identity/admin/tenants";
@@ -179,7 +183,7 @@ impl Writer {
         }
     }
 
-    /// Somebody comes, gets a role, loses it, gets it again, is suspended and goes with it.
+    /// Hires an employee, changes the roles, and suspends and dismisses the employee.
     async fn employ(&self, person: Value) {
         let Some(employee) = self.make("identity/employees", person).await else { return };
         let role = format!("identity/employees-roles/{employee}/roles/{AGENT}");
@@ -191,14 +195,14 @@ impl Writer {
         self.send(Method::DELETE, &employee, Value::Null).await;
     }
 
-    /// Somebody who manages this developer, at chessboard.
+    /// Returns a manager of this developer at chessboard.
     fn manager(&self, developer: Uuid, chessboard: &str) -> Option<Self> {
         let claims = Claims::user(guid()).company(developer).permission("chessboard.developers.manage");
         Some(Self { token: self.issuer.token(&claims).ok()?, base: chessboard.to_owned(), ..self.clone() })
     }
 
-    /// Founds a developer, whose profile is published and hidden, by people and by suspensions, while its grid and prices
-    /// change; and again until the end.
+    /// Creates developers whose profiles are published and hidden while their grids and prices
+    /// change, until the end.
     async fn build(self, chessboard: String) {
         let tenants = "identity/admin/tenants";
         while !self.ending.is_cancelled() {
@@ -207,7 +211,7 @@ impl Writer {
             let Some(manager) = self.manager(developer, &chessboard) else { return };
             let tenant = format!("{tenants}/{developer}");
             let me = "v1/developers/me";
-            // Chessboard hears of the company by Kafka.
+            // Chessboard replicates the company by Kafka.
             while !self.ending.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none() {}
             let mut profile = json!({
                 "Name": "chaos",
@@ -233,7 +237,8 @@ impl Writer {
         }
     }
 
-    /// A published project with a building; answers where it and the building's grid are.
+    /// Creates a published project with a building. Returns the paths of the project and of the
+    /// grid.
     async fn project(&self) -> Option<(String, String)> {
         let projects = "v1/developers/projects";
         let body = json!({"Name": "chaos", "Class": "Comfort", "City": "Moscow", "Address": "1"});
@@ -245,8 +250,8 @@ impl Writer {
         Some((project, grid))
     }
 
-    /// Founds a developer with a house, whose flats are applied for, booked, sold, cancelled and revived while other bookings
-    /// of them expire; until the end.
+    /// Creates a developer with a building and makes deals of its flats until the end. Some of
+    /// their bookings expire.
     async fn sell(self, chessboard: String, crm: String) {
         let Some(flats) = self.house(&chessboard).await else { return };
         let seller = Self { base: crm, ..self };
@@ -257,14 +262,14 @@ impl Writer {
         }
     }
 
-    /// The flats of a new developer.
+    /// Creates a developer with a building and returns the ids of its flats.
     async fn house(&self, chessboard: &str) -> Option<Vec<String>> {
         while !self.ending.is_cancelled() {
             let body = json!({"Name": "chaos", "Type": "Developer"});
             let company = self.make("identity/admin/tenants", body).await;
             let Some(developer) = company.and_then(|id| id.parse().ok()) else { continue };
             let manager = self.manager(developer, chessboard)?;
-            // Chessboard hears of the company by Kafka.
+            // Chessboard replicates the company by Kafka.
             let me = "v1/developers/me";
             while !self.ending.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none() {}
             let Some((_, grid)) = manager.project().await else { continue };
@@ -281,7 +286,8 @@ impl Writer {
         None
     }
 
-    /// One deal of a flat, which somebody else may have booked, from its application to its end, and back again.
+    /// Creates a deal of a flat and changes its status several times. Another user may have booked
+    /// the flat.
     async fn deal(&self, flat: &str) {
         let deals = "platform-manager/crm/deals";
         let body = json!({"PropertyObjectId": flat, "ClientUserId": guid(), "RequestId": guid()});
@@ -297,13 +303,13 @@ impl Writer {
             self.send(Method::POST, &format!("{deal}/override-status"), body).await;
         }
         self.send(Method::POST, &format!("{deal}/notes"), json!({"Text": "chaos"})).await;
-        // Some are left to expire.
+        // Some bookings are left to expire.
         if rand::random() {
             self.send(Method::POST, &format!("{deal}/cancel"), json!({"Reason": "chaos"})).await;
         }
     }
 
-    /// Makes a selection, changes it a few times, deletes it; and again until the end.
+    /// Creates, changes and deletes selections until the end.
     async fn select(self) {
         while !self.ending.is_cancelled() {
             let Some(selection) =
@@ -325,8 +331,8 @@ impl Writer {
         }
     }
 
-    /// Makes a post, embeds a selection in it, takes it out and embeds it again while the post is published and withdrawn,
-    /// and deletes it, or leaves it as it is; and again until the end.
+    /// Creates posts, embeds and removes a selection while the post is published and withdrawn, and
+    /// deletes some posts, until the end.
     async fn post(self, selections: String) {
         let owner = Self { base: selections, ..self.clone() };
         while !self.ending.is_cancelled() {
@@ -349,7 +355,7 @@ impl Writer {
             } else {
                 self.send(Method::DELETE, &path, Value::Null).await;
             }
-            // There may be a hundred of them; what is embedded stays.
+            // A user may have a hundred selections. Snapshots stay after the deletion.
             if let Some(source) = source {
                 owner.send(Method::DELETE, &format!("v1/selections/{source}"), Value::Null).await;
             }
@@ -361,7 +367,8 @@ impl Writer {
         Some(answer["Id"].as_str()?.to_owned())
     }
 
-    /// Asks, and repeats what may be repeated by its method (RFC 9110, 9.2.2) and has failed.
+    /// Sends a request, and retries it after a failure if its method is idempotent (RFC 9110,
+    /// 9.2.2).
     async fn send(&self, method: Method, path: &str, body: Value) -> Option<Value> {
         if self.ending.is_cancelled() {
             return None;
@@ -391,7 +398,7 @@ impl Writer {
         }
         let body = answer.ok().filter(|(status, _)| status.is_success()).map(|(_, body)| body);
         if body.is_none() {
-            // Somebody is down; a person would try again in a moment.
+            // A service is down. A user would try again in a moment.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         serde_json::from_str(&body?).ok()
@@ -406,7 +413,7 @@ fn objects(count: usize) -> Vec<Value> {
     (0..count).map(|_| json!({"PropertyObjectId": guid()})).collect()
 }
 
-/// A grid of flats, of which some go and come, and all become dearer, from round to round.
+/// Returns a grid of flats. From round to round, some flats disappear and return, and prices rise.
 fn flats(round: u32) -> Value {
     let flat = |number: u32| {
         json!({

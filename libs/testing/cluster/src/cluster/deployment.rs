@@ -1,4 +1,4 @@
-//! The services in the cluster: each by its own chart, with the values that this machine gives it.
+//! The services in the cluster, each installed by its chart with values of this machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,25 +16,25 @@ use devkit::livekit;
 use devkit::stack::{self, State, Urls};
 use devstack::services::ServiceEntry;
 
-/// Of each role, as the charts have it.
+/// Replicas of each role, the default of the charts.
 const REPLICAS: &str = "2";
 const MESSENGER: &str = "messenger";
-/// What of messenger's settings belongs into its Secret.
+/// The settings of messenger that belong to its Secret.
 const LIVEKIT_KEYS: [&str; 2] = ["LIVEKIT_API_KEY", "LIVEKIT_API_SECRET"];
 
-/// What a service is told: its name, the variable, the value.
+/// A setting of a service: its name, the variable and the value.
 pub(super) type Setting = (&'static str, &'static str, &'static str);
 
 pub(super) struct Deployment<'a> {
     pub(super) kube: &'a Kube,
     pub(super) services: &'a [ServiceEntry],
     pub(super) images: Images<'a>,
-    /// The charts with what they depend on.
+    /// The charts with their packed dependencies.
     charts: PathBuf,
 }
 
 impl<'a> Deployment<'a> {
-    /// Packs the charts' dependencies in a copy, so that the charts stay as they are.
+    /// Packs the dependencies in a copy, so that the charts do not change.
     pub(super) async fn prepare(
         kube: &'a Kube,
         services: &'a [ServiceEntry],
@@ -54,13 +54,14 @@ impl<'a> Deployment<'a> {
         Ok(Self { kube, services, images, charts })
     }
 
-    /// Who besides services is let in: whoever comes, since the edge is no pod.
+    /// Returns ingress values that admit every address, since the edge is not a pod.
     pub(super) fn open_ingress() -> Value {
         let everyone = json!([{"ipBlock": {"cidr": "0.0.0.0/0"}}]);
         json!({"public": everyone, "internal": everyone, "admin": everyone})
     }
 
-    /// What each service keeps secret, and the way into it from outside of the cluster.
+    /// Creates the Secret of each service and a NodePort Service for access from outside the
+    /// cluster.
     pub(super) async fn create_secrets_and_services(&self, environment: &Environment) -> anyhow::Result<()> {
         for service in self.services {
             let mut secret = BTreeMap::from([("DATABASE_URL", environment.database_url(service.name)?)]);
@@ -96,8 +97,8 @@ impl<'a> Deployment<'a> {
         Ok(())
     }
 
-    /// Installs every service's chart, or upgrades it to other settings, and waits until all is there. `ingress` tells who besides
-    /// services is let in.
+    /// Installs or upgrades every chart and waits until all pods are ready. `ingress` names the
+    /// admitted peers besides services.
     pub(super) async fn install(
         &self,
         environment: &Environment,
@@ -127,7 +128,7 @@ impl<'a> Deployment<'a> {
         self.kube.settled().await.map(drop)
     }
 
-    /// Upgrades a service to this release, with the values that it has.
+    /// Upgrades a service to this release with its present values.
     pub(super) async fn upgrade(&self, service: &str) -> anyhow::Result<()> {
         let chart = self.charts.join(service).display().to_string();
         let tag = format!("app.image.tag={}", self.images.tag(service, Release::This));
@@ -137,12 +138,12 @@ impl<'a> Deployment<'a> {
             .map(drop)
     }
 
-    /// Brings the release before back.
+    /// Rolls a service back to the previous release.
     pub(super) async fn roll_back(&self, service: &str) -> anyhow::Result<()> {
         helm(&["rollback", service, "--namespace", &self.kube.namespace]).await.map(drop)
     }
 
-    /// The values of a service, with its own of these settings.
+    /// Returns the values of a service with its own part of `settings`.
     fn values(
         &self,
         environment: &Environment,
@@ -158,7 +159,8 @@ impl<'a> Deployment<'a> {
             own.extend(livekit::settings(false).into_iter().filter(|(name, _)| !LIVEKIT_KEYS.contains(name)));
             secret_keys = json!({LIVEKIT_KEYS[0]: true, LIVEKIT_KEYS[1]: true});
         }
-        // All services fit on a machine of two cores, beside what they stand on.
+        // Small requests, so that all services fit on a machine of two cores beside their database
+        // and broker.
         let modest = json!({"requests": {"cpu": "20m", "memory": "64Mi"}});
         let ports = environment.ports()?.into_iter().chain([("dns", vec![53])]);
         let egress = ports.map(|(name, ports)| (name, json!({"ports": ports, "to": []})));
@@ -168,7 +170,7 @@ impl<'a> Deployment<'a> {
                 "config": {
                     "KAFKA_BROKERS": environment.brokers(),
                     "AUTH_ISSUER": environment.issuer.url(),
-                    // Whoever stands before the pods has a private address, or this machine's.
+                    // The edge has a private address or an address of this machine.
                     "TRUSTED_PROXIES": format!("{}/32,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16", environment.address),
                     // All pods share one small PostgreSQL.
                     "DATABASE_POOL_SIZE": "5",
@@ -189,7 +191,7 @@ impl<'a> Deployment<'a> {
         }))
     }
 
-    /// Where the services are found from outside of the cluster.
+    /// Returns the URLs of the services from outside the cluster.
     pub(super) async fn urls(&self) -> anyhow::Result<BTreeMap<String, Urls>> {
         let mut urls = BTreeMap::new();
         for service in self.services {
@@ -211,7 +213,7 @@ impl<'a> Deployment<'a> {
         Ok(urls)
     }
 
-    /// Stops a service, or starts it again.
+    /// Stops a service or starts it again.
     pub(super) async fn scale(&self, service: &str, runs: bool) -> anyhow::Result<()> {
         let replicas = format!("--replicas={}", if runs { REPLICAS } else { "0" });
         let [serve, work] = ["serve", "work"].map(|role| format!("deployment/{service}-{role}"));
@@ -220,7 +222,7 @@ impl<'a> Deployment<'a> {
     }
 }
 
-/// The Service by which a service is reached from outside of the cluster: that of an edge, which is no service's own.
+/// Returns the name of the NodePort Service of a service. It belongs to the edge, not to the chart.
 fn edge(service: &str) -> String {
     format!("edge-{service}")
 }

@@ -1,4 +1,4 @@
-//! What the services stand on in the cluster: a PostgreSQL, a Kafka and an issuer of this machine, where pods find them.
+//! The database, the broker and the issuer on this machine, which pods use.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -13,9 +13,9 @@ use devkit::progress::Step;
 use devkit::stack;
 use devstack::services::ServiceEntry;
 
-/// As many as production has: each message is on three, acknowledged by two.
+/// As in production: each message is on three nodes and acknowledged by two.
 pub(super) const NODES: u16 = 3;
-/// Under which name the broker keeps its data.
+/// Name of the broker's data folder.
 const DATA: &str = "cluster";
 
 pub(super) struct Environment {
@@ -23,17 +23,17 @@ pub(super) struct Environment {
     pub(super) issuer: RunningIssuer,
     pub(super) database: Cluster,
     pub(super) broker: Option<Kafka>,
-    /// Of the role of each service, which owns its schema and sees no other.
+    /// Passwords of the services' roles. Each role owns its schema and sees no other.
     passwords: BTreeMap<&'static str, String>,
 }
 
 impl Environment {
-    /// All that need not be stopped; [`Environment::start`] starts the rest.
+    /// Prepares everything that need not be stopped. [`Environment::start`] starts the rest.
     pub(super) async fn prepare(node: IpAddr, services: &[ServiceEntry]) -> anyhow::Result<Self> {
         let address = as_seen_from(node)?;
         let listener = TcpListener::bind((address, 0))?;
         let url = format!("http://{}", listener.local_addr()?);
-        // Of this clone, with which the demo and `cargo dev token` sign.
+        // The key of this clone, with which the demo and `cargo dev token` sign.
         let issuer = Issuer::load_or_create(&stack::dev("issuer.key")?, url)?.serve(listener)?;
         let mut database = Cluster::prepare(Cluster::PODS, true, &Step::start("database")).await?;
         database.listen_at(address);
@@ -63,13 +63,13 @@ impl Environment {
         self.broker.as_ref().map(Kafka::bootstrap_servers).unwrap_or_default()
     }
 
-    /// Where a service finds its schema from a pod.
+    /// Returns the database URL of a service for its pods.
     pub(super) fn database_url(&self, service: &str) -> anyhow::Result<String> {
         let password = self.passwords.get(service).with_context(|| format!("{service} has no role"))?;
         Ok(self.database.url_at(self.address, service, password))
     }
 
-    /// The ports that pods have to reach, as network policies name them.
+    /// Returns the ports that pods must reach, by the names in the network policies.
     pub(super) fn ports(&self) -> anyhow::Result<[(&'static str, Vec<u16>); 3]> {
         let port = |place: &str| place.parse::<SocketAddr>().map(|place| place.port());
         let issuer = self.issuer.url().trim_start_matches("http://");
@@ -80,7 +80,7 @@ impl Environment {
         ])
     }
 
-    /// Ends the database as a power cut would, and starts it again.
+    /// Crashes the database as a power cut does, and starts it again.
     pub(super) async fn crash_database(&mut self) -> anyhow::Result<()> {
         self.database.crash().await?;
         self.database.start(&Step::start("database")).await
@@ -94,7 +94,7 @@ impl Environment {
     }
 }
 
-/// Which address of this machine a node answers to: that from where one would speak to it. Nothing is sent.
+/// Returns the address of this machine as the node sees it. No packet is sent.
 fn as_seen_from(node: IpAddr) -> anyhow::Result<IpAddr> {
     let any: IpAddr = if node.is_ipv4() { [0, 0, 0, 0].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;

@@ -1,4 +1,4 @@
-//! What happens to pods and to what they stand on, and what those notice who use them meanwhile.
+//! The faults of pods, the broker and the database.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use super::kube::{Kube, Pod};
 use devkit::children;
 use devstack::services::ServiceEntry;
 
-/// The charts' two.
+/// The roles of the charts.
 pub(super) const ROLES: [&str; 2] = ["serve", "work"];
-/// For so long nothing happens, before and between.
+/// Time before and after the check that the pods have settled.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
-/// For so long it may take until a disruption budget knows that all are back.
+/// Timeout until a disruption budget counts all pods again.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// For so long a node of the broker is away.
+/// Time for which a node of the broker is down.
 const NODE_DOWNTIME: Duration = Duration::from_secs(3);
 
-/// Something that happens, in the order of the table.
+/// The faults in the order of the table.
 #[derive(Clone, Copy)]
 pub(super) enum Fault {
     Nothing,
@@ -35,7 +35,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// All of them.
+    /// Returns all faults.
     pub(super) fn all(services: &[ServiceEntry], before: &[&'static str]) -> Vec<Self> {
         let mut all = vec![Self::Nothing];
         all.extend(
@@ -62,12 +62,13 @@ impl Fault {
         }
     }
 
-    /// Whether nobody may notice it.
+    /// Returns true if no user may notice the fault.
     pub(super) fn is_silent(self) -> bool {
         !matches!(self, Self::Kill | Self::Database)
     }
 
-    /// Brings it about, and waits until all is well again; answers how many containers have ended by themselves.
+    /// Injects the fault and waits until all pods are ready. Returns the number of containers that
+    /// ended by themselves.
     pub(super) async fn inject(
         self,
         deployment: &Deployment<'_>,
@@ -103,10 +104,10 @@ impl Fault {
                 }
             }
         }
-        // Until the cluster knows of it.
+        // Gives the cluster time to see the change.
         tokio::time::sleep(SETTLE_TIME).await;
         kube.settled().await?;
-        // Endpoints follow readiness, and who uses them follows endpoints.
+        // Endpoints follow readiness, and clients follow endpoints.
         tokio::time::sleep(SETTLE_TIME).await;
         kube.settled().await
     }
@@ -129,7 +130,7 @@ impl Fault {
     }
 }
 
-/// Kills a pod's processes as a failing machine would, where they are this machine's: a container is no more than that.
+/// Kills the processes of a pod, which are processes of this machine.
 async fn kill(pod: &Pod) -> anyhow::Result<()> {
     let processes = pod.processes()?.into_iter();
     let services: Vec<_> =

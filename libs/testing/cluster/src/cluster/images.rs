@@ -1,4 +1,5 @@
-//! The services' images, made of their binaries without Docker: a folder is all of a container that they need.
+//! The images of the services, made from their binaries without Docker: a folder with the root of
+//! the container.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,27 +16,29 @@ use devstack::services::ServiceEntry;
 const SERVICE: &str = "usr/local/bin/service";
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 
-/// The tag of images of the release before.
+/// The tag of images of the previous release.
 const BEFORE: &str = "before";
 
-/// Which release of a service; before this one there is one of some services.
+/// A release of a service. Only some services have a previous one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Release {
     Before,
     This,
 }
 
-/// What images are called: the charts' repositories below a prefix.
+/// The names of images: the charts' repositories below a prefix.
 pub(super) struct Images<'a> {
     pub(super) prefix: &'a str,
     tag: &'a str,
-    /// The services that there is an earlier release of.
+    /// The services with a previous release.
     pub(super) before: Vec<&'static str>,
 }
 
 impl<'a> Images<'a> {
+    /// Creates the names.
+    ///
     /// # Errors
-    /// When there is a folder of the release before, and no service in it.
+    /// A folder of the previous release without a binary of a service.
     pub(super) fn new(
         prefix: &'a str,
         tag: &'a str,
@@ -54,13 +57,15 @@ impl<'a> Images<'a> {
         if release == Release::Before && self.before.contains(&service) { BEFORE } else { self.tag }
     }
 
-    /// What the image of a service is called.
+    /// Returns the name of a service's image.
     pub(super) fn of(&self, service: &str, release: Release) -> String {
         format!("{}/platform/{service}:{}", self.prefix, self.tag(service, release))
     }
 
-    /// Makes each service's image of a binary in `folder`, or of one that is built now, and that of the release before of what the
-    /// other folder has, and hands it to a command that brings it to where the cluster finds it.
+    /// Makes the image of each service and release, and runs the command that loads it into the
+    /// cluster.
+    ///
+    /// Binaries come from `folder`, or are built. Those of the previous release come from `before`.
     pub(super) async fn load(
         &self,
         services: &[ServiceEntry],
@@ -97,7 +102,7 @@ impl<'a> Images<'a> {
     }
 }
 
-/// What a container's root has to hold: the binary, the libraries that it is linked with, whom it believes, and who it is.
+/// Fills the root of a container: the binary, its libraries, certificates and the user.
 async fn lay_out(binary: &Path, root: &Path) -> anyhow::Result<()> {
     if root.exists() {
         std::fs::remove_dir_all(root)?;
@@ -120,7 +125,8 @@ async fn lay_out(binary: &Path, root: &Path) -> anyhow::Result<()> {
     Ok(std::fs::set_permissions(tmp, PermissionsExt::from_mode(0o1777))?)
 }
 
-/// The files that `ldd` names: `libz.so.1 => /lib/…/libz.so.1 (0x…)`, `/lib64/ld-linux-x86-64.so.2 (0x…)`.
+/// Returns the files in the output of `ldd`: `libz.so.1 => /lib/…/libz.so.1 (0x…)`,
+/// `/lib64/ld-linux-x86-64.so.2 (0x…)`.
 fn libraries(linked: &str) -> Vec<PathBuf> {
     let words = linked.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
     words.map(PathBuf::from).collect()

@@ -1,4 +1,4 @@
-//! The cluster that `KUBECONFIG` names, by way of `kubectl`.
+//! A client of the cluster of `KUBECONFIG`, by `kubectl`.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::Instant;
 
-/// How long it may take until all pods are as they should be.
+/// Timeout until all pods are ready.
 const ROLLOUT_TIMEOUT: Duration = Duration::from_mins(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// What must be permitted in the namespace that is made.
+/// The permissions that the command needs in its namespace.
 const REQUIRED_PERMISSIONS: [(&str, &str); 8] = [
     ("create", "deployments.apps"),
     ("create", "secrets"),
@@ -25,7 +25,7 @@ const REQUIRED_PERMISSIONS: [(&str, &str); 8] = [
     ("create", "pods/eviction"),
     ("update", "deployments.apps/scale"),
 ];
-/// Why a container waits that no time will help.
+/// Reasons for which a container waits forever.
 const PERMANENT_REASONS: [&str; 6] = [
     "CreateContainerConfigError",
     "CreateContainerError",
@@ -35,25 +35,25 @@ const PERMANENT_REASONS: [&str; 6] = [
     "InvalidImageName",
 ];
 
-/// A namespace of its own in a cluster that answers.
+/// A namespace of the command in a cluster.
 pub(super) struct Kube {
     pub(super) namespace: String,
-    /// What the cluster is, for people.
+    /// Version and nodes of the cluster, for the report.
     pub(super) about: String,
-    /// Where its first node is.
+    /// Address of the first node.
     pub(super) node: IpAddr,
 }
 
-/// A pod that is not on its way out.
+/// A pod that is not terminating.
 pub(super) struct Pod {
     pub(super) name: String,
-    /// Within the cluster; empty until it has one.
+    /// Address within the cluster, empty until the pod has one.
     pub(super) address: String,
     id: String,
 }
 
 impl Pod {
-    /// Its processes that are this machine's, each with its program.
+    /// Returns the processes of the pod on this machine, each with its program.
     pub(super) fn processes(&self) -> anyhow::Result<Vec<(u32, PathBuf)>> {
         let mut found = Vec::new();
         for entry in
@@ -63,7 +63,7 @@ impl Pod {
                 continue;
             };
             let groups = std::fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
-            // With systemd as the driver the id has underscores.
+            // With the systemd driver, the id has underscores.
             if groups.contains(&self.id) || groups.contains(&self.id.replace('-', "_")) {
                 found.push((process, std::fs::read_link(entry.path().join("exe")).unwrap_or_default()));
             }
@@ -73,7 +73,7 @@ impl Pod {
 }
 
 impl Kube {
-    /// Looks whether there is a cluster in which all that is needed may be done; changes nothing.
+    /// Checks that a cluster answers and grants the required permissions. Changes nothing.
     pub(super) async fn find(namespace: String) -> anyhow::Result<Self> {
         let version = kubectl(&["version", "--output=json", "--request-timeout=10s"], None).await;
         let version: Value = serde_json::from_str(&version.context("no cluster answers")?)?;
@@ -100,7 +100,7 @@ impl Kube {
         Ok(Self { namespace, about, node: node.context("the cluster's node has no address")? })
     }
 
-    /// Makes the namespace: one that lets no pod in that asks for more than it needs.
+    /// Creates the namespace with the restricted profile.
     pub(super) async fn open(&self) -> anyhow::Result<()> {
         let labels = json!({
             "pod-security.kubernetes.io/enforce": "restricted",
@@ -110,7 +110,7 @@ impl Kube {
         self.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).await
     }
 
-    /// Removes the namespace with all that is in it.
+    /// Removes the namespace with everything in it.
     pub(super) async fn close(&self) -> anyhow::Result<()> {
         let close = ["delete", "namespace", &self.namespace, "--ignore-not-found", "--timeout=180s"];
         kubectl(&close, None).await.map(drop)
@@ -135,7 +135,7 @@ impl Kube {
         Ok(found["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 
-    /// The pods of a service's role.
+    /// Returns the pods of a service's role.
     pub(super) async fn pods(&self, service: &str, role: &str) -> anyhow::Result<Vec<Pod>> {
         let pods = self.get("pods").await?;
         let pods = pods.iter().filter(|pod| {
@@ -152,7 +152,7 @@ impl Kube {
         pods.collect::<Option<_>>().context("a pod without a name")
     }
 
-    /// Has a pod go as a drained node would; `false` where its disruption budget forbids it for the moment.
+    /// Evicts a pod as a drain does. Returns false while its disruption budget forbids it.
     pub(super) async fn evict(&self, pod: &Pod) -> anyhow::Result<bool> {
         let eviction = json!({
             "apiVersion": "policy/v1",
@@ -167,8 +167,10 @@ impl Kube {
         }
     }
 
-    /// Waits until each deployment has its pods, all new and ready, and no others; answers how many containers have ended
-    /// by themselves: with another code than that of `kill -9`, or for want of memory.
+    /// Waits until each deployment has its pods, all new and ready, and no others.
+    ///
+    /// Returns the number of containers that ended by themselves: out of memory, or with another
+    /// code than that of `kill -9`.
     pub(super) async fn settled(&self) -> anyhow::Result<usize> {
         let deadline = Instant::now() + ROLLOUT_TIMEOUT;
         loop {
@@ -197,7 +199,7 @@ impl Kube {
     }
 }
 
-/// Whether what was asked for last is what there is.
+/// Returns true if the deployment has reached its last specification.
 fn is_complete(deployment: &Value) -> bool {
     let number = |value: &Value| value.as_i64().unwrap_or(0);
     let (status, wanted) = (&deployment["status"], number(&deployment["spec"]["replicas"]));
@@ -212,7 +214,8 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     kinds.into_iter().flat_map(|kind| pod["status"][kind].as_array().into_iter().flatten())
 }
 
-/// The containers of a pod that wait for something, and for what; or the pod, that no node has room for.
+/// Returns the waiting containers of a pod with their reasons, or the pod if no node has room for
+/// it.
 fn waiting(pod: &Value) -> Vec<(String, String)> {
     let waiting = containers(pod).filter_map(|container| {
         let waiting = &container["state"]["waiting"];
@@ -233,7 +236,7 @@ fn is_permanent(reason: &str) -> bool {
     PERMANENT_REASONS.iter().any(|permanent| reason.starts_with(permanent))
 }
 
-/// How many containers of a pod are there again after they had ended by themselves.
+/// Returns the number of restarted containers of a pod that had ended by themselves.
 fn ended(pod: &Value) -> usize {
     let ended = containers(pod).filter(|container| {
         let last = &container["lastState"]["terminated"];
@@ -253,13 +256,13 @@ async fn kubectl(arguments: &[&str], input: Option<String>) -> anyhow::Result<St
     succeeded("kubectl", output("kubectl", arguments, input).await?)
 }
 
-/// Helm, as `HELM` or the path has it.
+/// Runs the program of `HELM`, or `helm` of the path.
 pub(super) async fn helm(arguments: &[&str]) -> anyhow::Result<String> {
     let program = devkit::variable("HELM").unwrap_or_else(|| "helm".to_owned());
     succeeded("helm", output(&program, arguments, None).await?)
 }
 
-/// What a program printed; the last line that it complained with explains a failure.
+/// Returns the output of a program. The last line of its errors explains a failure.
 fn succeeded(name: &str, output: Output) -> anyhow::Result<String> {
     let complaint = String::from_utf8_lossy(&output.stderr);
     let last = complaint.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason was given");
@@ -269,7 +272,7 @@ fn succeeded(name: &str, output: Output) -> anyhow::Result<String> {
 
 async fn output(program: &str, arguments: &[&str], input: Option<String>) -> anyhow::Result<Output> {
     let mut command = Command::new(program);
-    // Ctrl-C goes to the whole group, but what was begun is taken down in order.
+    // Ctrl-C signals the whole group, but the command removes its objects in order.
     command.args(arguments).process_group(0).kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| {
@@ -278,7 +281,7 @@ async fn output(program: &str, arguments: &[&str], input: Option<String>) -> any
     })?;
     let mut stdin = child.stdin.take().context("no input")?;
     let feed = async move {
-        // Whoever reads no more has its reason, and says it.
+        // A program that closes its input prints the reason.
         let _ = stdin.write_all(input.unwrap_or_default().as_bytes()).await;
     };
     let ((), output) = tokio::join!(feed, child.wait_with_output());

@@ -1,4 +1,5 @@
-//! Whether network policies hold. From within pods every way that is declared has to be open, and every other shut.
+//! A test of the network policies: from within pods, declared routes must be open and all others
+//! closed.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -23,19 +24,19 @@ use devstack::services::ServiceEntry;
 const PUBLIC: u16 = 8080;
 const INTERNAL: u16 = 8081;
 const ADMIN: u16 = 9090;
-/// What pods are called that belong to no service.
+/// Name of the pods that belong to no service.
 const OUTSIDER: &str = "outsider";
-/// What they run: some service, which does nothing but be there.
+/// The service whose image these pods run.
 const OUTSIDER_SERVICE: &str = "selections";
-/// These pods by their components, and the port of each service at which the charts are told to let them in.
+/// The components of these pods, each with the port at which the charts admit it.
 const OUTSIDERS: [(&str, Option<u16>); 4] =
     [("gateway", Some(PUBLIC)), ("issuer", Some(INTERNAL)), ("monitoring", Some(ADMIN)), ("stranger", None)];
-/// A connection between pods of one node takes a millisecond; a way that is shut may answer nothing.
+/// A connection between pods of one node takes a millisecond. A closed route may not answer at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// For so long it may take until the engine knows of all pods and policies.
+/// Timeout until the policy engine knows all pods and policies.
 const POLICY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Who is let in besides services, as values of the charts: each at a port of its own.
+/// Returns ingress values that admit each component at its port.
 pub(super) fn ingress() -> Value {
     let let_in = |component: &str| {
         json!([{"podSelector": {"matchLabels": {
@@ -46,11 +47,11 @@ pub(super) fn ingress() -> Value {
     json!({"public": let_in("gateway"), "internal": let_in("issuer"), "admin": let_in("monitoring")})
 }
 
-/// Ways between pods, and to what they stand on.
+/// The result of the test.
 pub(super) enum Ways {
-    /// As declared: so many open, so many shut.
+    /// As declared, with the numbers of open and closed routes.
     Hold { open: usize, shut: usize },
-    /// Nothing in the cluster enforces policies: all are open.
+    /// All routes are open, since the cluster does not enforce policies.
     Open,
 }
 
@@ -68,21 +69,21 @@ impl fmt::Display for Ways {
     }
 }
 
-/// From where connections are made.
+/// The source of a route.
 #[derive(Clone, Copy)]
 enum Origin<'a> {
     Service(&'a ServiceEntry),
-    /// And at which port it is let in.
+    /// A pod outside the services, with the port at which it is admitted.
     Outsider(Option<u16>),
 }
 
-/// Where they lead.
+/// The destination of a route.
 #[derive(Clone, Copy)]
 enum Destination<'a> {
     Service(&'a ServiceEntry, u16),
-    /// What all services stand on.
+    /// The database, the broker or the issuer.
     Environment,
-    /// Something that no service has to do with.
+    /// An address that no service uses.
     Elsewhere,
 }
 
@@ -134,7 +135,7 @@ impl fmt::Display for Way<'_> {
     }
 }
 
-/// Whether this way is declared, by a service that calls another or by the values of the charts.
+/// Returns true if a call or the values of the charts declare the route.
 fn is_declared(from: Origin<'_>, to: Destination<'_>) -> bool {
     match (from, to) {
         (Origin::Service(service), Destination::Service(callee, INTERNAL)) => {
@@ -146,10 +147,10 @@ fn is_declared(from: Origin<'_>, to: Destination<'_>) -> bool {
     }
 }
 
-/// Tries every way; of a service to itself none.
+/// Tests every route, except from a service to itself.
 ///
 /// # Errors
-/// When a way that should be shut is open, or the other way round; but not where all are open.
+/// A route whose state differs from its declaration, unless all routes are open.
 pub(super) async fn try_all(deployment: &Deployment<'_>, environment: &Environment) -> anyhow::Result<Ways> {
     let step = Step::start("policies");
     let kube = deployment.kube;
@@ -161,7 +162,7 @@ pub(super) async fn try_all(deployment: &Deployment<'_>, environment: &Environme
     kube.run(&["wait", "--for=condition=Ready", "pod", &name, "--timeout=60s"]).await?;
     let elsewhere = TcpListener::bind((environment.address, 0)).await?;
     let (sources, targets) = places(kube, deployment.services, environment, elsewhere.local_addr()?).await?;
-    // Connections that nobody accepts are refused after a while.
+    // Without `accept`, connections would be refused after a while.
     let mut accepting = JoinSet::<()>::new();
     accepting.spawn(async move {
         loop {
@@ -193,7 +194,7 @@ pub(super) async fn try_all(deployment: &Deployment<'_>, environment: &Environme
 }
 
 fn outsider(component: &str, image: &str) -> Value {
-    // It waits for what it will not find.
+    // The process waits for a database that does not exist.
     let environment = [
         ("DATABASE_URL", "postgres://nobody@127.0.0.1:1/platform"),
         ("KAFKA_BROKERS", "127.0.0.1:1"),
@@ -222,7 +223,7 @@ fn outsider(component: &str, image: &str) -> Value {
     })
 }
 
-/// A pod of each role of each service and the outsiders; and all that may be connected to.
+/// Returns a pod of each role of each service and the other pods as sources, and all destinations.
 async fn places<'a>(
     kube: &Kube,
     services: &'a [ServiceEntry],
@@ -273,10 +274,10 @@ async fn places<'a>(
     Ok((sources, targets))
 }
 
-/// Where one gets a connection from the network of this process.
+/// Returns for each address whether a connection from the network of this process succeeds.
 async fn connected(process: u32, addresses: Vec<SocketAddr>) -> anyhow::Result<Vec<bool>> {
     let (answer, answered) = oneshot::channel();
-    // A thread that has moved never comes back.
+    // A thread that has entered another network cannot return.
     std::thread::spawn(move || {
         let connected = || {
             enter(process)?;
@@ -286,13 +287,13 @@ async fn connected(process: u32, addresses: Vec<SocketAddr>) -> anyhow::Result<V
             };
             anyhow::Ok(runtime.block_on(join_all(addresses.into_iter().map(connect))))
         };
-        // Who asked may be gone.
+        // The receiver may be gone.
         drop(answer.send(connected()));
     });
     answered.await?.with_context(|| format!("the network of process {process} is not for you to enter"))
 }
 
-/// Moves the thread into the network of this process.
+/// Moves the thread into the network of a process.
 #[cfg(target_os = "linux")]
 fn enter(process: u32) -> anyhow::Result<()> {
     use nix::sched::{CloneFlags, setns};

@@ -1,4 +1,4 @@
-//! The table that a trial ends with.
+//! The report of a trial.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use chaos::chaos::report::Outcome;
 use chaos::chaos::writers::Score;
 use devkit::docs;
 
-/// What people noticed of one trouble.
+/// The results of one fault.
 struct Row {
     fault: Fault,
     requests: u64,
@@ -44,7 +44,7 @@ impl Report {
         self.rows.push(Row { fault, requests, failed, failed_retries, longest, took });
     }
 
-    /// Says what has become of events and of what services know of each other.
+    /// Adds the outcome of the checks.
     pub(super) fn close(&mut self, outcome: &Outcome) {
         self.is_sound = outcome.report();
         self.committed = outcome.verdict.committed;
@@ -52,14 +52,17 @@ impl Report {
         self.lost = outcome.verdict.count(history::Fault::Lost);
     }
 
-    /// Writes it to `docs/operations.md`.
+    /// Writes the report to `docs/operations.md`.
     pub(super) fn keep(&self) -> anyhow::Result<PathBuf> {
         let section = format!("{}\n\n{self}", runtime::clock::now().date());
         docs::write_section("operations.md", "cluster", "what is noticed", &section)
     }
 
+    /// Checks the results.
+    ///
     /// # Errors
-    /// When something was noticed that nobody may notice, or something is lost or does not add up.
+    /// A failed request during a silent fault, a request that failed in every retry after a kill,
+    /// or an unsound outcome.
     pub(super) fn judge(&self) -> anyhow::Result<()> {
         let noticed = self.rows.iter().filter(|row| row.fault.is_silent());
         let failed: u64 = noticed.map(|row| row.failed).sum();

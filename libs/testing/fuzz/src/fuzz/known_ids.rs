@@ -1,4 +1,4 @@
-//! Ids that exist, for Schemathesis to ask for: where things get theirs it cannot tell from the documents.
+//! Existing ids for Schemathesis, which cannot derive from the documents where ids come from.
 
 mod commissions;
 
@@ -22,10 +22,10 @@ const COMPANIES: usize = 30;
 const PROJECTS: usize = 6;
 const BUILDINGS: usize = 3;
 const DEALS: usize = 40;
-/// How long it may take until a service has heard of what was planted.
+/// Timeout until a service has replicated the created data.
 const REPLICATION_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Makes what can be asked for, and writes it down as `schemathesis.toml` names it.
+/// Creates entities and writes their ids to the files that `schemathesis.toml` names.
 pub(super) async fn create(stack: &Stack) -> anyhow::Result<()> {
     create_selections(stack).await?;
     create_companies(stack).await?;
@@ -35,7 +35,7 @@ pub(super) async fn create(stack: &Stack) -> anyhow::Result<()> {
     commissions::create(stack).await
 }
 
-/// A message and a call in the chat of each deal, whose client anna is.
+/// Creates a message and a call in the chat of each deal. Anna is the client.
 async fn create_chats(stack: &Stack) -> anyhow::Result<()> {
     let (client, anna) = (http::client()?, Identity::of(stack)?.token(&ANNA).await?);
     let url = format!("{}/api/messenger/chats", stack.base_url);
@@ -59,7 +59,7 @@ async fn create_chats(stack: &Stack) -> anyhow::Result<()> {
     save([("chats", found), ("messages", messages), ("conferences", conferences)])
 }
 
-/// Deals of the demo's developer, about the flats of its building, and the steps that they go through.
+/// Creates deals of the demo's developer and lists the pipeline steps.
 async fn create_deals(stack: &Stack) -> anyhow::Result<()> {
     let (client, maria) = (http::client()?, Identity::of(stack)?.token(&MARIA).await?);
     let (flats, url) = (Flats::of(stack).await?, format!("{}/api/v1/crm", stack.base_url));
@@ -69,7 +69,7 @@ async fn create_deals(stack: &Stack) -> anyhow::Result<()> {
     let steps = steps.iter().map(|step| text(&step["Id"])).collect::<anyhow::Result<_>>()?;
     let mut deals = Vec::new();
     for number in 0..DEALS {
-        // Of two flats that are free.
+        // Two flats that are available.
         let flat = flats.id(if number.is_multiple_of(2) { 10 } else { 12 });
         let body = json!({
             "PropertyObjectId": flat,
@@ -87,12 +87,12 @@ async fn create_deals(stack: &Stack) -> anyhow::Result<()> {
     save([("deals", deals), ("steps", steps)])
 }
 
-/// What CRM answers once it has heard of developers and flats by Kafka.
+/// Repeats a request until CRM has replicated developers and flats by Kafka.
 async fn ask_until_known(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
     ask_until(request, |_| true).await
 }
 
-/// What is answered once it is what is waited for.
+/// Repeats a request until its response satisfies `is_it`.
 async fn ask_until(
     request: reqwest::RequestBuilder,
     is_it: impl Fn(&Value) -> bool,
@@ -111,7 +111,8 @@ async fn ask_until(
     }
 }
 
-/// Projects of the demo's developer, each with buildings, whose ids are all in one list: what goes together meets seldom.
+/// Creates projects of the demo's developer with buildings. All ids are in one list, so matching
+/// ids rarely meet.
 async fn create_buildings(stack: &Stack) -> anyhow::Result<()> {
     let (client, maria) = (http::client()?, Identity::of(stack)?.token(&MARIA).await?);
     let url = format!("{}/api/v1/developers/projects", stack.base_url);
@@ -145,7 +146,7 @@ async fn create_buildings(stack: &Stack) -> anyhow::Result<()> {
     save([("projects", projects), ("buildings", buildings), ("property-objects", objects)])
 }
 
-/// Companies, and employees of the operator's, whose administrator it is that asks.
+/// Creates companies, and employees of the operator, whose administrator is the caller.
 async fn create_companies(stack: &Stack) -> anyhow::Result<()> {
     let (client, olga) = (http::client()?, Identity::of(stack)?.token(&OLGA).await?);
     let url = |path: &str| format!("{}/api/identity/{path}", stack.base_url);
@@ -174,7 +175,7 @@ async fn create_selections(stack: &Stack) -> anyhow::Result<()> {
     let before =
         client.get(format!("{url}?PageSize=100")).bearer_auth(&anna).send().await?.error_for_status()?;
     for selection in before.json::<Value>().await?["Items"].as_array().context("no list")? {
-        // What earlier runs left behind: an owner may have so many and no more.
+        // Deletes selections of earlier runs, since an owner may have a limited number.
         client.delete(format!("{url}/{}", text(&selection["Id"])?)).bearer_auth(&anna).send().await?;
     }
     let internal = stack.services["selections"].internal_url.as_ref().context("no internal port")?;

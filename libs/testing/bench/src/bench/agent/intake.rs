@@ -1,4 +1,4 @@
-//! What crm tells of deals, put on the bus; how fast the worker's group takes it.
+//! The rate at which the worker's group applies events of CRM.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const CANCELLED: &str = "platform.crm.deal-cancelled.v1";
 const COMPLETED: &str = "platform.crm.deal-completed.v1";
 const TOPICS: &[&str] = &[CREATED, STAGE_CHANGED, CANCELLED, COMPLETED];
 
-/// The first four bytes of ids.
+/// The first four bytes of ids, by kind.
 const DEAL: u128 = 0x5eed_0060;
 const DEVELOPER: u128 = 0x5eed_0061;
 const AGENT: u128 = 0x5eed_0062;
@@ -29,14 +29,14 @@ const CLIENT: u128 = 0x5eed_0064;
 
 const DEVELOPERS: u64 = 50;
 const AGENTS: u64 = 500;
-/// What crm tells of each deal.
+/// Events of each deal.
 const EVENTS: u64 = 5;
-/// Every topic has so many at least.
+/// Least number of partitions of a topic.
 const PARTITIONS: u64 = 4;
-/// Messages under way before the producer waits for them.
+/// Unacknowledged messages after which the producer waits.
 const MAX_IN_FLIGHT: usize = 1_000;
 
-/// Each developer pays three in a hundred; a card is called as its developer.
+/// A rate card of 3 % for each developer. Its id is that of the developer.
 const CARDS: &str = "with card as (\
     insert into rate_card (id, developer_company_id, created_at, updated_at, updated_by_user_id, version) \
     select developer, developer, now(), now(), developer, 1 from generate_series(0, $1::bigint - 1) as n, \
@@ -44,22 +44,23 @@ const CARDS: &str = "with card as (\
     returning id) \
     insert into rate (card_id, valid_from, rate_bps) select id, '2000-01-01T00:00:00Z', 300 from card";
 
-/// Of these deals: each topic's messages of a deal are numbered from one.
+/// The number of applied messages of these deals. The sequence counts each topic's messages of a
+/// deal from one.
 const APPLIED: &str = "select (select coalesce(sum(sequence), 0)::bigint from inbox \
     where consumer = 'agent.crm' and topic = any($3) and key between $1 and $2), (select count(*) from dead_letter)";
 
 const EARNED: &str =
     "select count(*) from accrual where deal_id between $1::text::uuid and $2::text::uuid and kind = 'Base'";
 
-/// An event as crm's relay would send it.
+/// An event as CRM's relay sends it.
 struct DealEvent {
     topic: &'static str,
-    /// Its place among those of its topic and deal.
+    /// The sequence within its topic and deal.
     sequence: u8,
     payload: Value,
 }
 
-/// A deal that is sold; of four one is cancelled then, and three are completed.
+/// A sold deal. One of four is then cancelled, and the others are completed.
 struct Deal {
     number: u64,
     id: Uuid,
@@ -83,7 +84,7 @@ impl Deal {
         }
     }
 
-    /// In the order in which crm tells it, all of it later than what a run pays here.
+    /// Returns the events in the order of CRM. All are later than the period of the payout run.
     fn events(&self) -> [DealEvent; 5] {
         let is_cancelled = self.number.is_multiple_of(4);
         let (end, last) = if is_cancelled {
@@ -145,7 +146,7 @@ fn id(kind: u128, number: u64) -> Uuid {
 }
 
 pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyhow::Result<Row> {
-    // What the embedded broker keeps: 5 MiB a partition.
+    // Limited by the embedded broker, which keeps 5 MiB a partition.
     let deals = effort.choose(3_000, 1_000);
     let client = &bench.connection.client;
     client.execute(CARDS, &[&i64::try_from(DEVELOPERS)?]).await?;
@@ -154,7 +155,8 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
     let producer: FutureProducer = env.finish(config)?.producer().create()?;
     let mut rates = Vec::new();
     let mut first = 1;
-    // Not measured is the first: its statements are planned for tables that are empty, and read them whole as they fill.
+    // The first round is not measured: its statements are planned for empty tables and scan them as
+    // they grow.
     for round in 0..=effort.rounds() {
         let last = first + deals - 1;
         step.note(format!("round {round}: {} events are put on the bus", deals * EVENTS));
@@ -171,7 +173,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
     Ok(Row::new(what, Unit::PerSecond, Rounds::new(rates)).goal(Goal::AtLeast(2_000.0)))
 }
 
-/// Each deal in a partition of its own choice, so that all have as much to do to the end.
+/// Sends each deal to an explicit partition, so that all partitions have equal work.
 async fn send(producer: &FutureProducer, first: u64, last: u64) -> anyhow::Result<()> {
     let mut acks = Vec::new();
     for number in first..=last {
@@ -215,7 +217,7 @@ fn headers(event: &DealEvent, key: &str) -> OwnedHeaders {
     owned
 }
 
-/// Messages a second, from when the first are seen to be taken until all are.
+/// Returns the messages a second, from the first applied ones to the last.
 async fn take(bench: &Bench<'_>, first: u64, last: u64, round: &str, step: &Step) -> anyhow::Result<f64> {
     let (from, to) = (id(DEAL, first).to_string(), id(DEAL, last).to_string());
     let deals = last - first + 1;

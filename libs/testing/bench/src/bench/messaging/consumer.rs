@@ -1,4 +1,4 @@
-//! One consumer with nothing to do but to take messages, against the same transactions with no broker.
+//! A consumer with an empty handler against the same transactions without a broker.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::bench::environment::stop;
 use crate::bench::report::{Rounds, Row, Unit};
 use devkit::progress::Step;
 
-/// What a consumer applies at the same time, and the partitions that it does so of.
+/// Messages that a consumer applies concurrently, and the number of partitions.
 const LANES: u32 = 4;
 
 const CONSUMERS: &[messaging::Subscription] = &[messaging::Subscription::of::<Nothing>()];
@@ -60,7 +60,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
     ])
 }
 
-/// Each key in a partition of its own choice, so that all have as much to do to the end.
+/// Sends each key to an explicit partition, so that all partitions have equal work.
 async fn send(producer: &FutureProducer, messages: &[Ready]) -> anyhow::Result<()> {
     let mut acks = Vec::new();
     for (partition, message) in (0..i32::try_from(LANES)?).cycle().zip(messages) {
@@ -80,7 +80,7 @@ async fn consume(bench: &Bench<'_>, count: u32) -> anyhow::Result<f64> {
     rate
 }
 
-/// Receipt and commit, on as many connections as the consumer uses.
+/// Runs the transactions alone, on as many connections as the consumer uses.
 async fn commit(bench: &Bench<'_>, count: u32, sequence: i64) -> anyhow::Result<f64> {
     let connections = try_join_all((0..LANES).map(|_| bench.environment.connect(super::SCHEMA))).await?;
     let begun = Instant::now();

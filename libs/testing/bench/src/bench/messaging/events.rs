@@ -1,4 +1,4 @@
-//! Events as services write them: 400 bytes of JSON or so, 48 keys, three headers of the outbox's own.
+//! Events like those of services: about 400 bytes of JSON, 48 keys, three headers of the outbox.
 
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
@@ -15,7 +15,7 @@ use super::{Bench, RELAYED};
 
 pub(super) const KEYS: u32 = 48;
 
-/// An event of a use case, with the place in the run by which its reader knows it.
+/// An event with its number in the run, by which its reader identifies it.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Measured {
@@ -49,7 +49,7 @@ impl messaging::Event for Measured {
     }
 }
 
-/// What the events tell of.
+/// Creates the table of the events' aggregate.
 pub(super) async fn make(client: &Client) -> anyhow::Result<()> {
     client.batch_execute("create table if not exists measured (id uuid primary key)").await?;
     client
@@ -62,7 +62,7 @@ pub(super) async fn make(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rows of the outbox, all with payloads of their own. In the order of the keys' turns.
+/// Fills the outbox with rows of distinct payloads, in turns of the keys.
 pub(super) async fn fill(client: &Client, rows: u32) -> anyhow::Result<()> {
     client
         .execute(
@@ -81,7 +81,8 @@ pub(super) async fn fill(client: &Client, rows: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An outbox without a past: what a round leaves to the background should not fall on the next.
+/// Empties the outbox and flushes the database, so that a round leaves no background work to the
+/// next.
 pub(super) async fn clear(client: &Client) -> anyhow::Result<()> {
     client.batch_execute("truncate outbox").await?;
     client.batch_execute("vacuum analyze outbox").await?;
@@ -89,17 +90,17 @@ pub(super) async fn clear(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A message as the relay would send it, ready to be sent.
+/// A message with all its parts, as the relay sends it.
 pub(super) struct Ready {
     pub(super) key: String,
     pub(super) payload: Vec<u8>,
-    /// Its place in its key's order.
+    /// The sequence within its key.
     pub(super) sequence: i64,
     headers: [(&'static str, String); 9],
 }
 
 impl Ready {
-    /// Messages of the first rows of the outbox.
+    /// Returns the messages of the first rows of the outbox.
     pub(super) async fn load(client: &Client, count: u32) -> anyhow::Result<Vec<Self>> {
         let rows = client
             .query(
@@ -110,7 +111,7 @@ impl Ready {
         Ok(rows.iter().map(|row| Self::new(row.get(0), row.get(1), row.get(2), row.get(3))).collect())
     }
 
-    /// An event that is in no outbox.
+    /// Returns the message of an event that is in no outbox.
     pub(super) fn of(event: &Measured) -> anyhow::Result<Self> {
         let id = Uuid::from_u128(rand::random()).to_string();
         Ok(Self::new(id, i64::try_from(event.number)?, event.key().to_string(), serde_json::to_vec(event)?))
@@ -131,7 +132,7 @@ impl Ready {
         Self { key, payload, sequence, headers }
     }
 
-    /// Sends it to a topic, to a partition of one's choice or to that of its key.
+    /// Sends the message to a topic, with the partition of its key or an explicit one.
     pub(super) async fn send(
         &self,
         producer: &FutureProducer,
@@ -160,7 +161,7 @@ impl Ready {
 }
 
 impl Bench<'_> {
-    /// A producer that has spoken with the broker: its first acknowledgement takes long.
+    /// Returns a producer that has sent a message, since the first acknowledgement is slow.
     pub(super) async fn warm_producer(&self, topic: &str) -> anyhow::Result<FutureProducer> {
         let producer: FutureProducer = self.producer().create()?;
         Ready::of(&Measured::new(0))?

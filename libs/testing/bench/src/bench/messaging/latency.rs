@@ -1,5 +1,8 @@
-//! From the commit of an event until a reader of the broker has it, against the bare producer at the same
-//! pace. The reader has a message after the relay's acknowledgement, or with it, so this is its upper bound.
+//! The latency from the commit of an event to its arrival at a reader, against the bare producer at
+//! the same pace.
+//!
+//! The reader receives a message with the relay's acknowledgement or after it, so its time is an
+//! upper bound.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,11 +23,11 @@ use crate::bench::environment::stop;
 use crate::bench::report::{Goal, Rounds, Row, Unit, percentile};
 use devkit::progress::Step;
 
-/// Transactions that may be under way at the same time.
+/// Concurrent transactions.
 const WRITERS: usize = 8;
 const ARRIVAL_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How often an event is written, and how many are.
+/// The interval and the number of events.
 #[derive(Clone, Copy)]
 struct Pace {
     name: &'static str,
@@ -32,7 +35,7 @@ struct Pace {
     events: usize,
 }
 
-/// When each event was committed or handed to the producer, in nanoseconds of the run.
+/// The time of each event's commit or send, in nanoseconds of the run.
 struct Clock {
     begun: Instant,
     marks: Vec<AtomicU64>,
@@ -63,7 +66,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
     bench.bus(&[]).start(&process, vec![RELAYED.to_owned()])?;
     let producer = bench.warm_producer(RELAYED).await?;
     let reader = Reader::open(bench)?;
-    // The first event finds the relay's producer cold.
+    // Warms up the relay's producer.
     measure(&reader, Pace { events: 1, ..idle }, async |pace, clock| commit(bench, pace, clock).await)
         .await?;
 
@@ -101,7 +104,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
     Ok(rows)
 }
 
-/// Milliseconds from mark to arrival, sorted, of what `write` writes at a pace.
+/// Returns the sorted latencies in milliseconds of the events that `write` writes at a pace.
 async fn measure(
     reader: &Reader,
     pace: Pace,
@@ -116,7 +119,7 @@ async fn measure(
     });
     let arrivals = arrivals.await.context("events did not arrive")??;
     let marks = clock.marks.iter().map(|mark| mark.load(Ordering::Relaxed));
-    // One may arrive before its writer has heard of the commit.
+    // An event may arrive before its writer knows of the commit.
     let mut latencies: Vec<_> = std::iter::zip(arrivals, marks)
         .map(|(arrival, mark)| Duration::from_nanos(arrival.saturating_sub(mark)).as_secs_f64() * 1e3)
         .collect();
@@ -124,7 +127,7 @@ async fn measure(
     Ok(latencies)
 }
 
-/// Each event in a transaction of its own, when its time has come.
+/// Commits each event in a transaction of its own at its time.
 async fn commit(bench: &Bench<'_>, pace: Pace, clock: Arc<Clock>) -> anyhow::Result<()> {
     let writers = (0..WRITERS).map(async |writer| {
         for number in (writer..pace.events).step_by(WRITERS) {
@@ -144,13 +147,13 @@ async fn produce(producer: &FutureProducer, pace: Pace, clock: Arc<Clock>) -> an
         sleep_until((clock.begun + pace.every * u32::try_from(number)?).into()).await;
         let ready = Ready::of(&Measured::new(number))?;
         clock.mark(number);
-        // Its arrival is what counts.
+        // The reader measures the arrival.
         drop(ready.send(producer, RELAYED, None).await?);
     }
     Ok(())
 }
 
-/// Reads what comes, outside of any group.
+/// A reader outside any group.
 struct Reader(StreamConsumer);
 
 impl Reader {
@@ -175,7 +178,7 @@ impl Reader {
         Ok(Self(consumer))
     }
 
-    /// When each of so many events came first.
+    /// Returns the time of each event's first arrival.
     async fn arrivals(&self, events: usize, clock: &Clock) -> anyhow::Result<Vec<u64>> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]

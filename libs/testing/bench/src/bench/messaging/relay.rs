@@ -1,4 +1,5 @@
-//! A backlog drains, against the same producer with no database, and the same statements with no broker.
+//! The drain of a backlog against the same producer without a database, and the same statements
+//! without a broker.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,13 +15,13 @@ use crate::bench::environment::stop;
 use crate::bench::report::{Goal, Rounds, Row, Unit};
 use devkit::progress::Step;
 
-/// Events that a relay has sent one by one before the backlog comes.
+/// Events that the relay sends one by one before the backlog.
 const BEFORE: u32 = 100;
-/// As the relay does: so many rows together.
+/// Rows of a batch, as in the relay.
 const BATCH: u16 = 500;
-/// Batches that the bare producer has under way before it waits for the oldest.
+/// Batches in flight of the bare producer.
 const MAX_IN_FLIGHT: usize = 8;
-/// Different messages that the bare producer sends over and over.
+/// Distinct messages that the bare producer repeats.
 const DIFFERENT: u32 = 20_000;
 
 pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec<Row>> {
@@ -54,8 +55,9 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
     ])
 }
 
-/// Events a second from the first batch of a backlog to the last. It comes over a relay that has had little
-/// to do, as after an import, or when the broker is back.
+/// Returns the events a second from the first batch of a backlog to the last.
+///
+/// The backlog appears at an idle relay, as after an import or an outage of the broker.
 async fn drain(bench: &Bench<'_>, client: &Client, rows: u32) -> anyhow::Result<f64> {
     const ACKED: &str = "outbox_commit_to_ack_seconds_count";
     events::clear(client).await?;
@@ -76,7 +78,8 @@ async fn drain(bench: &Bench<'_>, client: &Client, rows: u32) -> anyhow::Result<
     rate
 }
 
-/// Messages a second, acknowledgements awaited batch by batch.
+/// Returns the messages a second of the bare producer, which awaits acknowledgements batch by
+/// batch.
 async fn produce(producer: &FutureProducer, messages: &[Ready], count: u32) -> anyhow::Result<f64> {
     let begun = Instant::now();
     let mut in_flight = VecDeque::new();
@@ -104,7 +107,8 @@ async fn acknowledged(batch: Vec<rdkafka::producer::DeliveryFuture>) -> anyhow::
     Ok(())
 }
 
-/// Rows a second that the relay's statements read and delete; one batch is read while another is removed.
+/// Returns the rows a second that the relay's statements read and delete. One batch is read while
+/// another is deleted.
 async fn take(reader: &Client, deleter: &Client, rows: u32) -> anyhow::Result<f64> {
     let read = reader
         .prepare(
@@ -114,7 +118,7 @@ async fn take(reader: &Client, deleter: &Client, rows: u32) -> anyhow::Result<f6
              order by id limit $3",
         )
         .await?;
-    // The relay that has drained the backlog has left its lease behind.
+    // The relay has left its lease behind.
     let delete = deleter
         .prepare(
             "delete from outbox where id = any($1) and exists (select * from outbox_lease \

@@ -1,4 +1,4 @@
-//! Many open streams, and how long messages take until they are on them.
+//! Many open streams, and the delay of messages on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,14 +10,14 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use reqwest::{Client, Response};
 use tokio::task::JoinSet;
 
-/// Streams that are opened at once.
+/// Streams that are opened concurrently.
 const CONCURRENCY: usize = 32;
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What each message says before its number.
+/// The text of each message before its number.
 const TEXT: &str = "\"Text\":\"message ";
 
-/// Streams, each read by a task. They close when dropped.
+/// Open streams, each read by a task. They close when dropped.
 pub(super) struct Streams {
     readers: JoinSet<()>,
     count: usize,
@@ -25,7 +25,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// One for each token; each has said that it is ready.
+    /// Opens a stream for each token and waits until each is ready.
     pub(super) async fn open(
         client: &Client,
         url: &str,
@@ -72,13 +72,13 @@ async fn read(mut answer: Response, delay: Option<Arc<Delay>>) {
     }
 }
 
-/// When each message was sent, and how long it took until it came.
+/// The send time of each message, and its delays.
 pub(super) struct Delay {
     begun: Instant,
-    /// In nanoseconds of `begun`, by the message's number.
+    /// Nanoseconds since `begun`, by the message's number.
     sent: Vec<AtomicU64>,
     round: AtomicU64,
-    /// In milliseconds.
+    /// Delays in milliseconds.
     took: Mutex<Vec<f64>>,
 }
 
@@ -92,13 +92,13 @@ impl Delay {
         self.sent.len()
     }
 
-    /// Begins anew: what still comes of before does not count.
+    /// Starts a new round. Late messages of earlier rounds do not count.
     pub(super) fn begin(&self) {
         self.round.fetch_add(1, Ordering::Relaxed);
         self.took().clear();
     }
 
-    /// The message with this number is sent now; what it says.
+    /// Marks a message as sent and returns its text.
     pub(super) fn mark(&self, number: usize) -> String {
         self.sent[number].store(self.now(), Ordering::Relaxed);
         format!("message {} {number}", self.round.load(Ordering::Relaxed))
@@ -117,7 +117,7 @@ impl Delay {
         }
     }
 
-    /// What all messages took, sorted, once each has come to so many.
+    /// Returns all delays, sorted, once each message has arrived at `readers` streams.
     pub(super) async fn all(&self, readers: usize) -> anyhow::Result<Vec<f64>> {
         let (all, deadline) = (self.sent.len() * readers, Instant::now() + DELIVERY_TIMEOUT);
         while self.took().len() < all {

@@ -1,4 +1,4 @@
-//! An author replaces ten text blocks, against the same writes as one statement.
+//! Edits of ten text blocks against the same writes as one statement.
 
 use super::{Bench, PARAGRAPH, stored_blocks};
 use crate::bench::Effort;
@@ -6,12 +6,12 @@ use crate::bench::load::{Load, latencies, pgbench};
 use crate::bench::report::{Goal, Rounds, Row, Unit};
 use devkit::progress::Step;
 
-/// The blocks of an edit.
+/// Blocks of an edit.
 const BLOCKS: usize = 10;
-/// So many that no two edits of the same post are under way.
+/// Enough posts that no two concurrent edits meet in one.
 const POSTS: u64 = 10_000;
 
-/// Edits of posts that are there.
+/// Edits of existing posts.
 pub(in crate::bench) struct Edits {
     arguments: [String; 2],
     seconds: u64,

@@ -1,4 +1,4 @@
-//! An edit with three new embeds, against three calls at once to selections and one write.
+//! An edit with three new embeds against three concurrent calls of selections and one write.
 
 use std::time::Instant;
 
@@ -14,13 +14,13 @@ use crate::bench::report::{Goal, Rounds, Row, Unit};
 use devkit::progress::Step;
 
 const EMBEDS: u128 = 3;
-/// Posts of this bench come after those of the other.
+/// Number of the first post of this bench.
 const FIRST: u32 = 100_000;
 
 pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
     let edits: u32 = effort.choose(200, 50);
     let rounds = u32::try_from(effort.rounds())?;
-    // One for each edit, and one for each time that its parts are done by hand.
+    // One post for each edit, and one for each baseline.
     bench.write_posts(FIRST.into(), (2 * rounds * edits).into(), "Draft", 1).await?;
     let sources = bench.make_selections().await?;
     let client = devkit::http::client()?;
@@ -57,7 +57,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
 }
 
 impl Bench<'_> {
-    /// Selections of the author with twenty items each.
+    /// Creates selections of the author with twenty items each.
     async fn make_selections(&self) -> anyhow::Result<Vec<String>> {
         let rows = self
             .selections
@@ -84,7 +84,7 @@ impl Bench<'_> {
         self.set_blocks(client, post, &blocks).await
     }
 
-    /// What an edit cannot do without.
+    /// Runs the parts that an edit cannot avoid.
     async fn by_hand(
         &self,
         client: &Client,

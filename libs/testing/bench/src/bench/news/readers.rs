@@ -1,4 +1,4 @@
-//! Guests read posts of one block or many, and look for posts among few or many.
+//! Guests read posts of one block or many, and search few or many posts.
 
 use super::Bench;
 use crate::bench::Effort;
@@ -10,7 +10,7 @@ use devkit::progress::Step;
 const POSTS: u64 = 1_000;
 const CONNECTIONS: u32 = 8;
 
-/// Published posts of twenty words each, as many as are missing. The first forty have a word for themselves.
+/// Inserts the missing published posts, of twenty words each. A rare word is in the first forty.
 const FILL: &str = "with filled as (insert into post (id, author_user_id, title, tags, status, blocks, \
     search_text, published_at, created_at, updated_at, updated_by_user_id, version) \
     select gen_random_uuid(), $1::text::uuid, 'A post', '[]', 'Published', '[]', \

@@ -1,4 +1,4 @@
-//! What a legal text costs at most: markup as dense as it can be, against as much of ordinary HTML.
+//! The highest cost of a valid text: the densest markup against ordinary HTML of the same length.
 
 use std::time::Instant;
 
@@ -11,15 +11,16 @@ use devkit::progress::Step;
 
 /// Characters of a text.
 const LENGTH: usize = 20_000;
-/// A post of this bench's own.
+/// Number of this bench's post.
 const POST: u32 = 900_000;
 
 pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
     let edits: u32 = effort.choose(50, 20);
     bench.write_posts(POST.into(), 1, "Draft", 1).await?;
     let client = devkit::http::client()?;
-    // Every two characters are an element, so that five bytes are sanitized for each that was sent, since there is
-    // HTML at the end; and every four are a piece of HTML, which is to cost no run of the sanitizer of its own.
+    // In the first text, every two characters are an element: five bytes are sanitized for each
+    // byte sent, since the text ends with HTML. In the second, every four characters are a piece of
+    // HTML, which must not cost a run of the sanitizer each.
     let texts = [
         ("Markdown of list items", "Markdown", "-\n".repeat(LENGTH / 2 - 2) + "<br>"),
         ("Markdown with HTML in it", "Markdown", "<br>".repeat(LENGTH / 4)),

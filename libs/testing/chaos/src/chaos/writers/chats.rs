@@ -1,4 +1,4 @@
-//! People of deals who write to each other and call each other, while the status of the deal changes.
+//! Users who write to each other and call each other in the chats of deals while the deals change.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use super::{Writer, guid};
 
-/// How often a chat is looked for, 100 ms apart, before the deal is given up.
+/// Number of attempts to find a chat, 100 ms apart.
 const MAX_CHAT_POLLS: usize = 100;
 
 impl Writer {
-    /// Founds a developer with a house, and makes one deal of its flats after the other, in whose chats is talked; until
-    /// the end.
+    /// Creates a developer with a building, and makes deals whose members use the chats, until the
+    /// end.
     pub(super) async fn chat(self, chessboard: String, crm: String, messenger: String) {
         let Some(flats) = self.house(&chessboard).await else { return };
         let seller = Self { base: crm, ..self };
@@ -26,13 +26,13 @@ impl Writer {
         }
     }
 
-    /// Somebody without any permission, at messenger.
+    /// Returns a user without permissions at messenger.
     fn member(&self, user: Uuid, messenger: &str) -> Option<Self> {
         let token = self.issuer.token(&Claims::user(user)).ok()?;
         Some(Self { token, base: messenger.to_owned(), ..self.clone() })
     }
 
-    /// A deal, and what its client and its agent have to say.
+    /// Makes a deal, and lets its client and its agent use the chat.
     async fn chat_about(&self, flat: &str, messenger: &str) -> Option<()> {
         let deals = "platform-manager/crm/deals";
         let [client, agent] = [guid(), guid()];
@@ -50,12 +50,12 @@ impl Writer {
             agent.write(&chat).await;
             client.call(&chat, &agent).await;
         }
-        // Whoever comes after them has them in the chat no longer.
+        // The new agent replaces the old one in the chat.
         self.send(Method::PUT, &format!("{deals}/{deal}/agent"), json!({"AgentUserId": guid()})).await;
         Some(())
     }
 
-    /// Messenger hears of the deal by Kafka.
+    /// Waits until messenger has replicated the deal by Kafka, and returns its chat.
     async fn chat_of(&self, deal: &str) -> Option<String> {
         let own = format!("messenger/chats?DealId={deal}");
         for _ in 0..MAX_CHAT_POLLS {
@@ -71,7 +71,7 @@ impl Writer {
         None
     }
 
-    /// Writes twice, as after a lost answer, changes it, takes another one back, and reads.
+    /// Sends a message twice, edits it, deletes another one, and reads the chat.
     async fn write(&self, chat: &str) {
         let messages = format!("{chat}/messages");
         let body = json!({"Text": "chaos", "ClientMessageId": guid()});
@@ -86,7 +86,8 @@ impl Writer {
         self.send(Method::PUT, &format!("{chat}/read"), json!({"Sequence": i64::MAX})).await;
     }
 
-    /// Calls the other, who answers, declines, or does not hear it; who does not hang up is hung up on in time.
+    /// Calls the other member, who answers, declines or ignores the call. Open calls end by a
+    /// timeout.
     async fn call(&self, chat: &str, other: &Self) {
         let started = self.make(&format!("{chat}/conferences"), json!({"Media": "Audio"})).await;
         let Some(id) = started else { return };

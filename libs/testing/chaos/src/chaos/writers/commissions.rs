@@ -1,5 +1,5 @@
-//! Agents who earn by what they sell and ask for more of it, and people of the platform who set rates, decide, pay and take
-//! back, while sales begin and end.
+//! Agents who earn commissions and ask for adjustments, and employees of the platform who set
+//! rates, decide, pay and reverse.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ use super::{Writer, guid};
 
 const MY_ACCRUALS: &str = "v1/my/commission-accruals";
 const PLATFORM: &str = "platform-manager/agent";
-/// Of what is sold here it is seldom a whole number.
+/// A rate at which commissions are rarely whole numbers.
 const RATE_BPS: u32 = 333;
-/// How many deals there are of each flat at most; one that is sold for good has no more.
+/// Maximum number of deals of a flat. A completed sale ends them.
 const DEALS_OF_FLAT: usize = 3;
 
 impl Writer {
-    /// Founds one developer with a house after the other, whose flats an agent sells; and while they do, the agent asks for
-    /// more and is paid; until the end.
+    /// Creates developers whose flats an agent sells, while the agent asks for adjustments and is
+    /// paid, until the end.
     pub(super) async fn earn(self, chessboard: String, crm: String, agent: String) {
         let platform = Claims::user(guid())
             .permission("agent.commissions.manage@platform")
@@ -31,7 +31,7 @@ impl Writer {
             let user = guid();
             let own = Claims::user(user).permission("agent.cabinet.use");
             let Some(own) = self.acting(&own, &agent) else { return };
-            // Some agents have a rate before they sell; the sales of others wait until somebody sets one.
+            // Some agents have a rate before their first sale. The sales of others wait for a rate.
             let has_rate: bool = rand::random();
             while has_rate
                 && !self.ending.is_cancelled()
@@ -53,13 +53,13 @@ impl Writer {
         }
     }
 
-    /// Whoever has these claims, there.
+    /// Returns a user with these claims at a service.
     fn acting(&self, claims: &Claims, base: &str) -> Option<Self> {
         Some(Self { token: self.issuer.token(claims).ok()?, base: base.to_owned(), ..self.clone() })
     }
 
-    /// A deal that an agent has brought: it is sold, goes back, is sold again, and then is completed, for another amount
-    /// perhaps, or is cancelled, or stays as it is.
+    /// Makes a deal of an agent, which is sold twice and then completed, cancelled or left as it
+    /// is.
     async fn bring(&self, agent: Uuid, flat: &str) -> Option<()> {
         let deals = "platform-manager/crm/deals";
         let body = json!({
@@ -86,7 +86,7 @@ impl Writer {
                     contract["Amount"] = json!({"AmountMinor": amount, "Currency": "RUB"});
                     self.send(Method::PUT, &format!("{deal}/contract"), contract).await;
                 }
-                // That is the developer's to do.
+                // Only the developer completes a deal.
                 let claims = Claims::user(guid()).company(developer).permission("crm.deals.manage-own");
                 let own = self.acting(&claims, &self.base)?;
                 let body = json!({"RegistryRecordNumber": "chaos"});
@@ -96,7 +96,7 @@ impl Writer {
         Some(())
     }
 
-    /// Asks for up to twice as much of some sales.
+    /// Asks for up to twice the amount of some accruals.
     async fn request_adjustments(&self) -> Option<()> {
         let newest = format!("{MY_ACCRUALS}?Kind=Base&Status=Pending,Approved&PageSize=5");
         let page = self.send(Method::GET, &newest, Value::Null).await?;
@@ -117,13 +117,13 @@ impl Writer {
         Some(())
     }
 
-    /// Sets the rate of whom this card names, of sales before it, too.
+    /// Sets the rate of a card, also for past sales.
     async fn set_rate(&self, mut card: Value) -> Option<Value> {
         card["Rates"] = json!([{"RateBps": RATE_BPS, "ValidFrom": "2000-01-01T00:00:00Z"}]);
         self.send(Method::PUT, &format!("{PLATFORM}/commission-rates"), card).await
     }
 
-    /// Sets rates of developers whose sales wait for one, whoever has sold them.
+    /// Sets rates for the developers of unrated deals.
     async fn rate_what_is_unrated(&self) -> Option<()> {
         let oldest = format!("{PLATFORM}/unrated-deals?PageSize=20");
         let page = self.send(Method::GET, &oldest, Value::Null).await?;
@@ -135,7 +135,7 @@ impl Writer {
         Some(())
     }
 
-    /// Grants some of what an agent asks for and refuses some, and takes a few commissions back.
+    /// Approves and rejects some requests of an agent, and rejects or reverses a few accruals.
     async fn decide(&self, agent: Uuid) -> Option<()> {
         let requests = format!("{PLATFORM}/adjustment-requests");
         let open = format!("{requests}?Status=Open&AgentUserId={agent}&PageSize=5");
@@ -155,7 +155,7 @@ impl Writer {
         );
         let page = self.send(Method::GET, &newest, Value::Null).await?;
         for accrual in page["Items"].as_array()? {
-            // Each is looked at again and again.
+            // The same accruals return in every turn.
             if rand::random_range(0..20) > 0 {
                 continue;
             }
@@ -166,7 +166,8 @@ impl Writer {
         Some(())
     }
 
-    /// Has runs pay an agent, side by side, one of them asked for twice, and does whatever happens to payouts.
+    /// Starts concurrent payout runs for an agent, one of them twice, and moves payouts to random
+    /// states.
     async fn pay(&self, agent: Uuid) -> Option<()> {
         let payouts = format!("{PLATFORM}/payouts");
         let now = runtime::clock::now();
@@ -180,7 +181,7 @@ impl Writer {
         let first = run.clone();
         run["RunKey"] = json!(format!("chaos-{}", guid()));
         if rand::random_range(0..4) == 0 {
-            // Everybody, whom others pay at the same time.
+            // All agents, whom other runs pay at the same time.
             run["AgentUserIds"] = Value::Null;
         }
         tokio::join!(

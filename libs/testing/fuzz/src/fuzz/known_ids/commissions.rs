@@ -1,4 +1,4 @@
-//! What igor has earned: by sales that go on and sales that are completed, in payouts and in none.
+//! Commissions of Igor: open and completed sales, in payouts and in none.
 
 use anyhow::Context;
 use reqwest::Client;
@@ -14,12 +14,12 @@ use devkit::identity::Identity;
 use devkit::stack::Stack;
 
 const SALES: usize = 40;
-/// The others go on.
+/// Completed sales. The other sales are open.
 const COMPLETED: usize = 20;
 const SALES_OF_PAYOUT: usize = 2;
 const FLATS_OF_FLOOR: usize = 4;
 
-/// Those of whom something is asked here, and where.
+/// The tokens of the people who act here.
 struct People {
     client: Client,
     base_url: String,
@@ -28,7 +28,7 @@ struct People {
     olga: String,
 }
 
-/// What igor has earned, payouts that nobody has sent, the runs that have made them, and what he asks for.
+/// Creates accruals, payouts, payout runs and adjustment requests of Igor.
 pub(super) async fn create(stack: &Stack) -> anyhow::Result<()> {
     let identity = Identity::of(stack)?;
     let people = People {
@@ -60,17 +60,17 @@ pub(super) async fn create(stack: &Stack) -> anyhow::Result<()> {
 }
 
 impl People {
-    /// Where the platform decides and pays.
+    /// Returns the URL of the platform's resources.
     fn platform(&self, resources: &str) -> String {
         format!("{}/api/platform-manager/agent/{resources}", self.base_url)
     }
 
-    /// What igor sees of his own.
+    /// Returns a request for Igor's own resources.
     fn own(&self, resources: &str) -> reqwest::RequestBuilder {
         self.client.get(format!("{}/api/v1/my/{resources}", self.base_url)).bearer_auth(&self.igor)
     }
 
-    /// A house of maria's that nobody sees; answers the ids of its flats.
+    /// Creates an unpublished building of Maria's and returns the ids of its flats.
     async fn build(&self) -> anyhow::Result<Vec<String>> {
         let url = format!("{}/api/v1/developers/projects", self.base_url);
         let body = json!({"Name": "x", "Class": "Elite", "City": "x", "Address": "x"});
@@ -101,7 +101,7 @@ impl People {
         flats.map(|flat| text(&flat["Id"])).collect()
     }
 
-    /// Deals that igor has brought, all of them in Sale.
+    /// Creates deals of Igor's, all in Sale.
     async fn sell(&self) -> anyhow::Result<Vec<String>> {
         let mut deals = Vec::new();
         for flat in self.build().await? {
@@ -125,7 +125,7 @@ impl People {
         Ok(deals)
     }
 
-    /// Completes deals, and has a run pay for them; answers its id.
+    /// Completes deals, starts a payout run for them, and returns its id.
     async fn pay(&self, deals: &[String]) -> anyhow::Result<String> {
         for deal in deals {
             let url = format!("{}/api/v1/crm/deals/{deal}/complete", self.base_url);
@@ -148,7 +148,7 @@ impl People {
         Ok(id)
     }
 
-    /// Answers the id of igor's request for a little more of an accrual.
+    /// Creates a request of Igor's for a higher amount of an accrual, and returns its id.
     async fn request_adjustment(&self, accrual: &Value) -> anyhow::Result<String> {
         let amount = accrual["Amount"]["AmountMinor"].as_i64().context("no amount")?;
         let body = json!({
@@ -162,7 +162,7 @@ impl People {
     }
 }
 
-/// What is on a page.
+/// Returns the items of a page.
 fn items(page: &Value) -> &[Value] {
     page["Items"].as_array().map_or(&[][..], Vec::as_slice)
 }
