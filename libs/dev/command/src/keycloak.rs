@@ -34,10 +34,10 @@ impl Keycloak {
         let mut signals = Signals::listen()?;
         let _lock = Lock::take("keycloak")?;
         let step = Step::start("keycloak");
-        step.note("bringing Keycloak with Maven, if it is not here (160 MB)");
+        step.note("installing Keycloak with Maven, if missing (160 MB)");
         keycloak::fetch().await?;
         if self.fetch {
-            step.done("brought");
+            step.done("installed");
             return Ok(ExitCode::SUCCESS);
         }
         step.note("starting");
@@ -47,7 +47,7 @@ impl Keycloak {
         };
         step.done(keycloak.url().to_owned());
         if self.test {
-            return walk(keycloak.url()).await;
+            return run_access_tests(keycloak.url()).await;
         }
         let (name, password) = ADMINISTRATOR;
         devkit::say(&format!(
@@ -64,11 +64,11 @@ impl Keycloak {
 
 /// Runs the access tests of one service after the other, since a rotation of the keys affects all
 /// tests.
-async fn walk(url: &str) -> anyhow::Result<ExitCode> {
+async fn run_access_tests(url: &str) -> anyhow::Result<ExitCode> {
     let mut test = tokio::process::Command::new(std::env::current_exe()?);
     test.args(["test", "--at-once", "1", "--locked", "--test", "it", ACCESS_TABLE_TEST])
         .env(keycloak::URL, url)
         .stdin(Stdio::null());
-    let status = test.kill_on_drop(true).status().await.context("the tests cannot be run")?;
+    let status = test.kill_on_drop(true).status().await.context("failed to run the tests")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -21,25 +21,25 @@ Examples:
   cargo dev demo                               see it work
   cargo dev browser                            see it work in Chromium
   cargo dev events --from-start                read the bus
-  cargo dev token --employee ID                a token that says what identity says
-  cargo dev seed --tenants 1000000             see how it is among many
+  cargo dev token --employee ID                a token with the permissions from identity
+  cargo dev seed --tenants 1000000             fill identity with a million companies
   cargo dev stop selections                    an outage of one service; `start` ends it
   curl -H \"Authorization: Bearer $(cargo dev token anna)\" http://127.0.0.1:8080/api/v1/selections
   cargo dev test -p selections                 test one service
-  cargo dev fuzz --seconds 600                 look longer for what no test knows of
+  cargo dev fuzz --seconds 600                 look longer for faults
   cargo dev test --kafka real                  test against a real Apache Kafka
-  cargo dev chaos --seconds 60                 break everything under load, then check the books
-  cargo dev chaos --events 1000000             again and again, until so many events were committed
-  cargo dev verify                             see that the services agree, and their books add up
-  cargo dev watch                              see each alert told, and end
-  cargo dev trace                              draw what one request sets off, as a collector was told
-  cargo dev bench --quick                      see how fast it is, and against what
-  cargo dev cluster --load-with 'COMMAND'      roll and break it on a real Kubernetes
+  cargo dev chaos --seconds 60                 inject faults under load, then check the data
+  cargo dev chaos --events 1000000             in rounds, until a million events are committed
+  cargo dev verify                             check that the services agree and their sums add up
+  cargo dev watch                              see each alert fire and end
+  cargo dev trace                              draw the trace of one request
+  cargo dev bench --quick                      measure the hot paths against baselines
+  cargo dev cluster --load-with 'COMMAND'      roll and break a real Kubernetes deployment
 
-DATABASE_URL and KAFKA_BROKERS, where set, name the PostgreSQL and the Kafka to use; otherwise the
-stack brings its own. AGENT_DATABASE_URL gives agent a database of its own, and so for each service.
-Variables of a service (`LOG=info`, say) are passed on to it. Everything that is kept lies in
-.dev/ and may be deleted while nothing runs.";
+DATABASE_URL and KAFKA_BROKERS name the PostgreSQL and the Kafka to use; by default the stack starts
+its own. AGENT_DATABASE_URL gives agent a database of its own; other services have such a variable, too.
+Variables of a service, such as `LOG=info`, are passed on. All data is in .dev/, which may be deleted
+while nothing runs.";
 
 #[derive(Parser)]
 #[command(
@@ -163,6 +163,6 @@ impl Rest {
     fn replace(&self, arguments: &[&str]) -> anyhow::Result<()> {
         let mut cargo = devkit::cargo();
         cargo.arg("run").args(arguments).args(&self.arguments);
-        Err(cargo.as_std_mut().exec()).context("cargo cannot be run")
+        Err(cargo.as_std_mut().exec()).context("failed to run cargo")
     }
 }

@@ -84,7 +84,7 @@ impl Mutants {
         // Each mutant is compiled and linked once, so debug information only costs time.
         mutants.env("CARGO_PROFILE_DEV_DEBUG", "0");
         let mut child =
-            mutants.stdin(Stdio::null()).process_group(0).spawn().context("cargo cannot be run")?;
+            mutants.stdin(Stdio::null()).process_group(0).spawn().context("failed to run cargo")?;
         let _group = Group(child.id());
         child.wait().await?.code().context("cargo-mutants was killed")
     }
@@ -125,7 +125,7 @@ impl fmt::Display for Score {
 
 /// Returns the variable by which cargo runs test programs through another one.
 async fn runner() -> anyhow::Result<String> {
-    let output = Command::new("rustc").arg("-vV").output().await.context("rustc cannot be run")?;
+    let output = Command::new("rustc").arg("-vV").output().await.context("failed to run rustc")?;
     let text = String::from_utf8(output.stdout)?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
     Ok(format!("CARGO_TARGET_{}_RUNNER", host.to_uppercase().replace('-', "_")))
@@ -150,7 +150,7 @@ impl UntilFailure {
         let [program, arguments @ ..] = &self.command[..] else { bail!("no program was named") };
         let mut command = Command::new(program);
         command.args(arguments).stdout(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().with_context(|| format!("{program} cannot be run"))?;
+        let mut child = command.spawn().with_context(|| format!("failed to run {program}"))?;
         let _group = Group(child.id());
         let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
         while let Some(line) = lines.next_line().await? {

@@ -75,7 +75,7 @@ impl Test {
         let built = began.elapsed();
         needs.prepare(&self.brokers(&arguments)).await?;
         let outcomes = run_all(jobs, &needs.environments()?, self.again).await?;
-        let all_succeeded = self.sum_up(outcomes, built, began.elapsed());
+        let all_succeeded = self.print_summary(outcomes, built, began.elapsed());
         if !all_succeeded {
             return Ok(ExitCode::from(FAILED));
         }
@@ -102,7 +102,7 @@ impl Test {
     }
 
     /// Prints the summary. Returns true if all programs succeeded.
-    fn sum_up(&self, mut outcomes: Vec<Outcome>, built: Duration, took: Duration) -> bool {
+    fn print_summary(&self, mut outcomes: Vec<Outcome>, built: Duration, took: Duration) -> bool {
         outcomes.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));
         let seconds = |outcome: &Outcome| format!("{} {} s", outcome.name, outcome.took.as_secs());
         let longest: Vec<_> = outcomes.iter().take(SLOWEST_COUNT).map(seconds).collect();
@@ -117,7 +117,7 @@ impl Test {
         }
         for Outcome { name, counts, recovered, .. } in outcomes.iter().filter(|one| one.succeeded) {
             if !recovered.is_empty() {
-                print!("{name} passed only again: {}\n{}", recovered.join(", "), counts.reasons);
+                print!("{name} passed only when run again: {}\n{}", recovered.join(", "), counts.reasons);
             }
         }
         if self.kafka != Lane::Embedded {

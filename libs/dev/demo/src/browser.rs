@@ -94,7 +94,7 @@ impl Browser {
         sign_in(pilot, &url, "anna").await?;
         pilot.to(&seller).await?;
         sign_in(pilot, &url, "dmitri").await?;
-        done("two windows are two people");
+        done("two windows are signed in as two people");
 
         let number = book(pilot).await?;
         let cell = |status: &str| format!(".cell[data-number='{number}'][data-status='{status}']");
@@ -102,7 +102,7 @@ impl Browser {
         pilot.to(&buyer).await?;
         pilot.see(&cell("Booked")).await?;
         pilot.see("#feed [data-topic='platform.crm.booking-created.v1']").await?;
-        done(&format!("flat {number} is booked in both, and the event of it passes by"));
+        done(&format!("flat {number} is booked in both windows, and the event is shown"));
 
         pilot.to(&buyer).await?;
         send_message(pilot, &seller, &buyer).await?;
@@ -116,7 +116,7 @@ impl Browser {
         pilot.see(&cell("Available")).await?;
         let took = cancelled.elapsed().as_millis();
         done(&format!(
-            "Pavel overrides it to Sale, cancels it, and anna's window shows it free after {took} ms"
+            "Pavel overrides it to Sale, cancels it, and anna's window shows the flat as free after {took} ms"
         ));
 
         sign_in(pilot, &url, "igor").await?;
@@ -132,8 +132,8 @@ impl Browser {
         pilot.see("html[lang='en'] body[data-ready]").await?;
         done("the page speaks Russian");
 
-        ensure!(pilot.stayed_here().await?, "the page loads something from elsewhere");
-        done("nothing was loaded from elsewhere");
+        ensure!(pilot.stayed_here().await?, "the page loads resources of another origin");
+        done("all resources are of this origin");
 
         api_pages::try_out(pilot, &stack.base_url).await?;
         if let Some(file) = &self.picture {
@@ -177,8 +177,8 @@ async fn send_message(pilot: &Pilot, seller: &pilot::Window, buyer: &pilot::Wind
     pilot.to(seller).await?;
     pilot.click(&chat).await?;
     pilot.see(".log .other p").await?;
-    ensure!(pilot.text(".log .other:last-child p").await? == MESSAGE, "what was said is not what arrived");
-    done("what anna writes dmitri reads, markup as text");
+    ensure!(pilot.text(".log .other:last-child p").await? == MESSAGE, "the message changed on its way");
+    done("dmitri reads anna's message, with its markup as text");
     pilot.to(buyer).await
 }
 
@@ -207,7 +207,7 @@ async fn call(
     pilot.see(".log [data-card='ConferenceEnded']").await?;
     pilot.to(seller).await?;
     pilot.see("#call[hidden]").await?;
-    done(if media { "anna calls, and both hear each other" } else { "anna calls, and dmitri answers" });
+    done(if media { "anna calls, and both receive the other" } else { "anna calls, and dmitri answers" });
     Ok(())
 }
 

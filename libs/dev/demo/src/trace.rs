@@ -130,7 +130,7 @@ async fn seen(
             return Ok(bars);
         }
         if Instant::now() > deadline {
-            bail!("the collector was told of {} spans, and there is no end to them", bars.len());
+            bail!("the collector received {} spans, and more keep arriving", bars.len());
         }
         sleep(POLL_INTERVAL).await;
     }

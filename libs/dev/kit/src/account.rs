@@ -77,12 +77,12 @@ impl Account {
     fn claim(self, folder: &Path) -> anyhow::Result<()> {
         let made = DirBuilder::new().mode(0o700).create(folder);
         if made.as_ref().is_err_and(|error| error.kind() != std::io::ErrorKind::AlreadyExists) {
-            return made.with_context(|| format!("cannot create {}", folder.display()));
+            return made.with_context(|| format!("failed to create {}", folder.display()));
         }
         if let Some((user, _)) = self.0 {
             let found = std::fs::symlink_metadata(folder)?;
             let ours = found.is_dir() && (found.uid() == user || found.uid() == 0);
-            ensure!(ours, "{} belongs to somebody else", folder.display());
+            ensure!(ours, "{} belongs to another account", folder.display());
         }
         self.chown(folder)
     }

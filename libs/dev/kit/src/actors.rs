@@ -38,14 +38,14 @@ pub struct Company {
 
 pub const ANNA: Actor = Actor {
     name: "anna",
-    about: "keeps selections and writes posts; owns the seeded selection",
+    about: "owns selections and writes posts",
     user: uuid!("01980000-0000-7000-8000-00000000a001"),
     rights: Rights::Own(&["news.posts.manage-own"]),
 };
 
 pub const BORIS: Actor = Actor {
     name: "boris",
-    about: "another owner of selections, a stranger to anna",
+    about: "owns other selections",
     user: uuid!("01980000-0000-7000-8000-00000000a002"),
     rights: Rights::Own(&[]),
 };
@@ -232,7 +232,7 @@ impl Token {
     fn claims(self) -> anyhow::Result<Claims> {
         if let Some(name) = self.actor {
             let client = CLIENTS.iter().find(|(client, _)| *client == name);
-            let client = client.with_context(|| format!("nobody is called {name}: there are {}", names()))?;
+            let client = client.with_context(|| format!("there is no actor {name}, only {}", names()))?;
             return Ok(Claims::client(client.0));
         }
         let mut claims = match (self.client, self.user) {
@@ -243,7 +243,7 @@ impl Token {
             }
             (None, Some(user)) => Claims::user(user),
             (None, None) => {
-                bail!("whose token? Name one of {}, or use --employee, --user or --client", names())
+                bail!("name one of {}, or use --employee, --user or --client", names())
             }
         };
         claims.company_id = self.company;

@@ -56,7 +56,7 @@ impl Bus {
     pub fn describe(&self) -> &'static str {
         match self {
             Self::External(_) => "external broker",
-            Self::Embedded(_) => "embedded broker, in memory only: events are gone when the stack stops",
+            Self::Embedded(_) => "embedded broker, in memory until the stack stops",
             Self::Kafka(_) => "Apache Kafka, data in .dev/kafka",
         }
     }

@@ -30,9 +30,9 @@ impl Child {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
-            .with_context(|| format!("{name} cannot be run"))?;
+            .with_context(|| format!("failed to run {name}"))?;
         let program = command.as_std().get_program().to_string_lossy().into_owned();
-        let id = process.id().context("it has ended already")?;
+        let id = process.id().context("the process has ended")?;
         std::fs::create_dir_all(records()?)?;
         std::fs::write(records()?.join(&name), format!("{id} {program}"))?;
         Ok(Self { name, process })
@@ -79,7 +79,7 @@ impl Child {
     }
 
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        Ok(signals::send(self.process.id().context("it has ended already")?, signal)?)
+        Ok(signals::send(self.process.id().context("the process has ended")?, signal)?)
     }
 
     /// Terminates the process and waits for its end. The call may be repeated after it was

@@ -35,7 +35,7 @@ mod tests {
             first,
             "# Performance\n\n## messaging\n\n<!-- bench messaging -->\n1\n<!-- end of messaging -->\n"
         );
-        let told = format!("{first}\nWhat was tried.\n");
-        assert_eq!(replaced(&told, "bench", "messaging", "2\n"), told.replace("\n1\n", "\n2\n"));
+        let written = format!("{first}\nNotes.\n");
+        assert_eq!(replaced(&written, "bench", "messaging", "2\n"), written.replace("\n1\n", "\n2\n"));
     }
 }

@@ -43,7 +43,7 @@ impl Events {
         let mut follower = Follower::open(&stack.brokers, self.topic, self.from_start)?;
         eprintln!(
             "{}",
-            style(format!("following {} topics; Ctrl-C ends it", follower.known.len())).dim().for_stderr()
+            style(format!("following {} topics until Ctrl-C", follower.known.len())).dim().for_stderr()
         );
         let mut signals = crate::signals::Signals::listen()?;
         loop {

@@ -49,7 +49,8 @@ impl Identity {
         let machine = self.issuer.token(&Claims::client(ISSUER))?;
         let url = format!("{}/api/v1/internal/users/{user}/claims", self.url);
         let answer = self.client.get(url).bearer_auth(machine).timeout(RESPONSE_TIMEOUT).send().await;
-        let answer = answer.context("identity does not answer; `--user` with `--permission` needs none")?;
+        let answer =
+            answer.context("identity does not answer; `--user` with `--permission` does not need it")?;
         ensure!(answer.status().is_success(), "identity answers {}", answer.status());
         let ClaimsResponse { company_id, permissions } = answer.json().await?;
         Ok(Claims { company_id, permissions, ..Claims::user(user) })

@@ -64,7 +64,7 @@ impl Kafka {
 
 /// Starts a cluster on the data under this name, at an address of this machine.
 pub async fn start(name: &str, host: IpAddr, nodes: u16, step: &Step) -> anyhow::Result<Cluster> {
-    step.note("bringing Apache Kafka with Maven, if it is not here (54 MB)");
+    step.note("installing Apache Kafka with Maven, if missing (54 MB)");
     kafka::fetch().await?;
     step.note("starting");
     Cluster::start(&kafka::home()?.join(name), host, nodes).await

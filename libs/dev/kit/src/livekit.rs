@@ -107,7 +107,7 @@ impl LiveKit {
 async fn answers() -> anyhow::Result<()> {
     let (client, deadline) = (http::client()?, Instant::now() + STARTUP_TIMEOUT);
     while !client.get(API_URL).send().await.is_ok_and(|answer| answer.status().is_success()) {
-        ensure!(Instant::now() < deadline, "it does not answer at {API_URL}");
+        ensure!(Instant::now() < deadline, "LiveKit does not answer at {API_URL}");
         sleep(Duration::from_millis(100)).await;
     }
     Ok(())
@@ -118,7 +118,7 @@ async fn find_or_build(step: &Step) -> anyhow::Result<PathBuf> {
     if let Some(program) = server() {
         return Ok(program);
     }
-    step.note("building LiveKit from its Go module, once (about 2 min)");
+    step.note("building LiveKit from its Go module (once, about 2 min)");
     fetch().await.context("install LiveKit or Go, or leave out --media")?;
-    server().context("it was not built")
+    server().context("LiveKit was not built")
 }

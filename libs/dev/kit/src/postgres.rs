@@ -198,7 +198,7 @@ impl Cluster {
         let (found, needed) = (self.tools.major, data_version(&self.data()).unwrap_or(self.tools.major));
         ensure!(
             found == needed,
-            "the data was written by PostgreSQL {needed}, but only {found} is installed; --fresh starts anew"
+            "the data was written by PostgreSQL {needed}, but only {found} is installed; --fresh deletes the data"
         );
         Ok(())
     }
@@ -285,7 +285,7 @@ impl SavedState {
     fn load(name: &str) -> anyhow::Result<Self> {
         let path = Self::path(name)?;
         let text = std::fs::read(&path)
-            .with_context(|| format!("{} is missing; --fresh starts anew", path.display()))?;
+            .with_context(|| format!("{} is missing; --fresh deletes the data", path.display()))?;
         Ok(serde_json::from_slice(&text)?)
     }
 
@@ -320,11 +320,11 @@ async fn create(
     // rounds of a hash, even if the client sends the password itself.
     initdb.args(["--auth-local=trust", "--auth-host=md5", "--encoding=UTF8", "--username", DATABASE]);
     initdb.arg(format!("--locale={locale}")).arg("--pwfile").arg(&password_file).arg("--pgdata").arg(&new);
-    let output = initdb.output().await.context("initdb cannot be run")?;
+    let output = initdb.output().await.context("failed to run initdb")?;
     std::fs::remove_file(&password_file)?;
     ensure!(
         output.status.success(),
-        "the PostgreSQL cluster could not be made: {}",
+        "failed to create the PostgreSQL cluster: {}",
         last_line(&output.stderr)
     );
     let settings = new.join("postgresql.conf");
@@ -362,7 +362,7 @@ pub struct Connection {
 /// The reason of the database in one line.
 pub async fn connect(url: &str) -> anyhow::Result<Connection> {
     let connecting = tokio::time::timeout(CONNECT_TIMEOUT, tokio_postgres::connect(url, NoTls)).await;
-    let (client, connection) = connecting.context("no answer")??;
+    let (client, connection) = connecting.context("the database does not answer")??;
     let mut driver = JoinSet::new();
     driver.spawn(async {
         // The query in progress reports how the connection ended.

@@ -21,7 +21,7 @@ pub fn root() -> &'static Path {
 /// Returns a path under `.dev/`, and creates that folder.
 pub fn dev(name: &str) -> anyhow::Result<PathBuf> {
     let folder = root().join(".dev");
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     Ok(folder.join(name))
 }
 
@@ -29,14 +29,14 @@ pub fn dev(name: &str) -> anyhow::Result<PathBuf> {
 pub fn write_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     open.and_then(|mut file| file.write_all(content))
-        .with_context(|| format!("cannot write {}", path.display()))
+        .with_context(|| format!("failed to write {}", path.display()))
 }
 
 /// Removes a file if it exists.
 pub fn remove(path: &Path) -> anyhow::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+            Err(error).with_context(|| format!("failed to remove {}", path.display()))
         }
         _ => Ok(()),
     }
@@ -82,7 +82,7 @@ impl Stack {
         let Ok(text) = std::fs::read(dev("stack.json")?) else {
             bail!("the stack is not ready yet");
         };
-        serde_json::from_slice(&text).context("stack.json cannot be read")
+        serde_json::from_slice(&text).context("failed to read stack.json")
     }
 
     /// Saves the stack atomically: a reader sees the previous or the new content.

@@ -33,8 +33,8 @@ pub fn summary(stack: &Stack, broker: &str) -> String {
     format!(
         "\n{title}\n{}\n\n{services}\n\n{}\n\n{next}\n\
          \x20 cargo dev demo                   a story over HTTP and Kafka, step by step\n\
-         \x20 cargo dev events --from-start    what the services tell each other\n\
-         \x20 cargo dev stop selections        how the others do without it; `start` brings it back\n\
+         \x20 cargo dev events --from-start    events of the services\n\
+         \x20 cargo dev stop selections        an outage of one service; `start` ends it\n\
          \x20 curl -H \"Authorization: Bearer $(cargo dev token anna)\" {}/api/v1/selections\n",
         places.trim_fmt().trim_start_matches('\n'),
         actors::table(),

@@ -8,33 +8,33 @@ use messaging::topics::{Topics, dead_letter_topic};
 use crate::services::ServiceEntry;
 
 const HEAD: &str = "\
-# Written by `cargo dev contracts` from what the service and deploy/kafka/topics.yaml declare; with `--check` it is compared with them.
+# `cargo dev contracts` writes this file from the service and deploy/kafka/topics.yaml; `--check` compares it.
 ";
 
 /// Returns the file of a service: its topics, the permissions of its Kafka user, its callees and
 /// its callers.
 pub fn declared(services: &[ServiceEntry], service: &ServiceEntry) -> anyhow::Result<String> {
     let topics = Topics::built_in()?;
-    let mut made = (service.topics)();
-    made.retain(|topic| topics.is_created_by(service.name, topic));
+    let mut created = (service.topics)();
+    created.retain(|topic| topics.is_created_by(service.name, topic));
     let consumed =
         || service.consumers.iter().flat_map(|of| of.topics.iter().map(|topic| (*topic, of.group)));
-    let aside = consumed().map(|(topic, _)| dead_letter_topic(topic, service.name));
+    let dead_letters = consumed().map(|(topic, _)| dead_letter_topic(topic, service.name));
     let mut published: Vec<_> =
-        service.events.iter().map(|event| event.topic.to_owned()).chain(aside).collect();
+        service.events.iter().map(|event| event.topic.to_owned()).chain(dead_letters).collect();
     published.sort_unstable();
     published.dedup();
     let called = services.iter().filter(|callee| calls(service, callee)).map(|callee| callee.name);
     let callers = services.iter().filter(|caller| calls(caller, service)).map(|caller| caller.name);
 
     let mut file = HEAD.to_owned();
-    file.push_str("\n# What it makes. That of `external.…` is published to from outside the platform.\n");
+    file.push_str("\n# Topics that the service creates. The external system publishes to `external.…`.\n");
     list(
         &mut file,
         "topics",
-        made.iter().map(|name| {
-            let layout = topics.spec(name).with_context(|| format!("{name} is declared nowhere"))?;
-            let replicas = layout.replicas.context("topics.yaml says nothing of replicas")?;
+        created.iter().map(|name| {
+            let layout = topics.spec(name).with_context(|| format!("{name} is not declared"))?;
+            let replicas = layout.replicas.context("topics.yaml has no replicas")?;
             let settings: Vec<_> =
                 layout.settings.iter().map(|(name, value)| format!("{name}: \"{value}\"")).collect();
             let (partitions, settings) = (layout.partitions, settings.join(", "));
@@ -43,7 +43,7 @@ pub fn declared(services: &[ServiceEntry], service: &ServiceEntry) -> anyhow::Re
             ))
         }),
     )?;
-    file.push_str("\n# Its own events, and what it puts aside of others'.\n");
+    file.push_str("\n# The service's events and its dead letters.\n");
     list(&mut file, "publishes", published.into_iter().map(Ok))?;
     file.push('\n');
     list(
@@ -51,11 +51,11 @@ pub fn declared(services: &[ServiceEntry], service: &ServiceEntry) -> anyhow::Re
         "consumes",
         consumed().map(|(topic, group)| {
             let partitions =
-                topics.spec(topic).with_context(|| format!("{topic} is declared nowhere"))?.partitions;
+                topics.spec(topic).with_context(|| format!("{topic} is not declared"))?.partitions;
             Ok(format!("{{topic: {topic}, group: {group}, partitions: {partitions}}}"))
         }),
     )?;
-    file.push_str("\n# On their internal port, and on its own.\n");
+    file.push_str("\n# Calls of internal ports: the callees and the callers of the service.\n");
     list(&mut file, "calls", called.map(|name| Ok(name.to_owned())))?;
     list(&mut file, "callers", callers.map(|name| Ok(name.to_owned())))?;
     Ok(file)

@@ -65,7 +65,7 @@ impl Feed {
                 };
                 self.0.follows.send_replace(false);
                 if let Err(error) = followed {
-                    devkit::say(&format!("the bus cannot be followed: {error:#}"));
+                    devkit::say(&format!("failed to follow the bus: {error:#}"));
                     sleep(RETRY_DELAY).await;
                 }
             }

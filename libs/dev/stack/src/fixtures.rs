@@ -30,11 +30,11 @@ const READER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Creates the missing demo data, waits until it is visible, and returns a description.
 pub async fn create(stack: &Stack, step: &Step) -> anyhow::Result<String> {
-    step.note("founding companies");
+    step.note("creating companies");
     people::create(stack).await?;
-    step.note("building a house");
+    step.note("creating a building");
     if building::create(stack).await? {
-        step.note("waiting until selections has read of it");
+        step.note("waiting until selections has replicated it");
         wait_until_read(&stack.brokers).await?;
     }
     step.note("creating a selection");
@@ -57,7 +57,7 @@ async fn wait_until_read(brokers: &str) -> anyhow::Result<()> {
         ClientConfig::new().set("bootstrap.servers", brokers).set("group.id", READER_GROUP).create()?;
     let deadline = tokio::time::Instant::now() + READER_TIMEOUT;
     while !tokio::task::block_in_place(|| is_read(&group))? {
-        ensure!(tokio::time::Instant::now() < deadline, "{READER_GROUP} does not read {TOPIC}");
+        ensure!(tokio::time::Instant::now() < deadline, "{READER_GROUP} does not consume {TOPIC}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())
@@ -97,7 +97,12 @@ async fn create_selection(stack: &Stack, flats: &Flats) -> anyhow::Result<String
         let items = [2, 6, 10].map(|number| json!({ "PropertyObjectId": flats.id(number) }));
         let body = json!({ "Title": "Two rooms by the river", "Description": "To look at together", "Items": items });
         let answer = client.post(&url).bearer_auth(&token).json(&body).send().await?;
-        ensure!(answer.status().is_success(), "creating it: {} {}", answer.status(), answer.text().await?);
+        ensure!(
+            answer.status().is_success(),
+            "failed to create the selection: {} {}",
+            answer.status(),
+            answer.text().await?
+        );
         selection = answer.json().await?;
     }
     Ok(selection["PublicCode"].as_str().context("a selection without a code")?.to_owned())

@@ -88,7 +88,7 @@ fn serve(listener: TcpListener, routes: Routes, page: Page) -> anyhow::Result<(S
     .disable_signals()
     .shutdown_timeout(5)
     .listen(listener)
-    .context("the base URL cannot be served")?
+    .context("failed to serve the base URL")?
     .run();
     let handle = server.handle();
     Ok((server, handle))

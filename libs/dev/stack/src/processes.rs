@@ -30,11 +30,11 @@ pub async fn build(services: &[ServiceEntry]) -> anyhow::Result<()> {
     let folder = folder()?;
     let mut cargo = devkit::cargo();
     cargo.arg("build").arg("--bins").args(services.iter().flat_map(|service| ["--package", service.name]));
-    cargo.arg("--target-dir").arg(folder.parent().context("the binary lies nowhere")?);
+    cargo.arg("--target-dir").arg(folder.parent().context("the binary has no folder")?);
     if folder.ends_with("release") {
         cargo.arg("--release");
     }
-    Child::run("build", &mut cargo).await.context("the services do not build")?;
+    Child::run("build", &mut cargo).await.context("failed to build the services")?;
     step.done(folder.display());
     Ok(())
 }
@@ -94,13 +94,13 @@ fn address(wanted: Option<&String>) -> anyhow::Result<SocketAddr> {
 /// Returns the folder of this binary, which also has the binaries of the services.
 pub fn folder() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
-    Ok(own.parent().context("the binary lies nowhere")?.to_owned())
+    Ok(own.parent().context("the binary has no folder")?.to_owned())
 }
 
 pub async fn ready(admin: SocketAddr) -> anyhow::Result<()> {
     let client = devkit::http::client()?;
     let deadline = tokio::time::Instant::now() + READY_TIMEOUT;
-    let mut missing = "it does not answer".to_owned();
+    let mut missing = "no answer".to_owned();
     while tokio::time::Instant::now() < deadline {
         if let Ok(answer) = client.get(format!("http://{admin}/health/ready")).send().await {
             if answer.status().is_success() {

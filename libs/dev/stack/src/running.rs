@@ -64,9 +64,9 @@ impl Running {
         let listener =
             TcpListener::bind(("127.0.0.1", options.port)).map_err(|error| match error.kind() {
                 std::io::ErrorKind::AddrInUse => {
-                    anyhow::anyhow!("port {} is in use; --port takes another one", options.port)
+                    anyhow::anyhow!("port {} is in use; --port selects another one", options.port)
                 }
-                _ => anyhow::anyhow!("port {} cannot be used: {error}", options.port),
+                _ => anyhow::anyhow!("failed to bind port {}: {error}", options.port),
             })?;
         let base_url = format!("http://{}", listener.local_addr()?);
         children::stop_left_behind().await?;
@@ -128,7 +128,7 @@ impl Running {
         if !options.no_seed {
             let step = Step::start("demo data");
             let detail = fixtures::create(&stack, &step).await.context(
-                "the demo data could not be planted; --no-seed leaves it out, --fresh begins anew",
+                "failed to create the demo data; --no-seed skips it, --fresh deletes all data first",
             )?;
             step.done(detail);
         }
@@ -145,7 +145,7 @@ impl Running {
                 !options.fresh,
                 "--fresh is for the private database, but DATABASE_URL names another one"
             );
-            postgres::connect(&url).await.context("the database of DATABASE_URL refuses")?;
+            postgres::connect(&url).await.context("failed to connect to DATABASE_URL")?;
             step.done("from DATABASE_URL");
             return Ok(url);
         }
@@ -227,9 +227,9 @@ impl Running {
         let stopped = self.supervisor.stop(name).await;
         self.record(name, State::Stopped)?;
         if !stopped? {
-            return Ok(format!("{name} is stopped already"));
+            return Ok(format!("{name} was stopped already"));
         }
-        step.done("stopped, as it was told to");
+        step.done("stopped");
         Ok(format!("{name} is stopped; `cargo dev start {name}` starts it again"))
     }
 
@@ -237,7 +237,7 @@ impl Running {
         let step = Step::start(name);
         step.note("starting");
         if !self.supervisor.start(name).await? {
-            return Ok(format!("{name} runs already"));
+            return Ok(format!("{name} was running already"));
         }
         self.record(name, State::Running)?;
         step.done("started again");
@@ -280,7 +280,7 @@ impl Running {
             failures.extend(cluster.stop().await.err());
         }
         if let Some(step) = step {
-            step.done("everything has ended");
+            step.done("everything has stopped");
         }
         drop(self.lock);
         match failures.into_iter().next() {

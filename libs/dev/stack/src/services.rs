@@ -406,8 +406,8 @@ mod tests {
         let names: BTreeSet<_> = declared.topics().iter().map(|topic| topic.name.clone()).collect();
         assert_eq!(names.difference(&used).count(), 0, "{names:?} are not all used: {used:?}");
         for name in used.difference(&names) {
-            let made = all().iter().any(|service| declared.is_created_by(service.name, name));
-            assert!(made, "{name} is neither declared nor anybody's dead letters");
+            let is_created = all().iter().any(|service| declared.is_created_by(service.name, name));
+            assert!(is_created, "{name} is neither declared nor a topic of dead letters");
         }
     }
 }

@@ -37,7 +37,7 @@ fn messages(documents: &[Contract], topic: &str) -> Vec<Value> {
     documents
         .iter()
         .find_map(|document| document.messages(topic))
-        .unwrap_or_else(|| panic!("who publishes {topic}?"))
+        .unwrap_or_else(|| panic!("no service publishes {topic}"))
 }
 
 /// Publishes every allowed message to a service, waits until it has processed them, and asserts
@@ -46,7 +46,7 @@ async fn assert_applies_every_message<S: Service>(settings: &[(&str, &str)]) {
     let service = Running::start::<S>(settings);
     let documents = documents();
     let topics: Vec<_> = S::CONSUMERS.iter().flat_map(|subscription| subscription.topics).collect();
-    let mut told = HashMap::new();
+    let mut published = HashMap::new();
     for topic in &topics {
         for mut payload in messages(&documents, topic) {
             // Two profiles for one company, or one profile for two companies, are a conflict.
@@ -60,28 +60,28 @@ async fn assert_applies_every_message<S: Service>(settings: &[(&str, &str)]) {
                 created["DealId"] = payload["DealId"].clone();
                 let key = guid();
                 service.bus().publish(DEAL_CREATED, key, 1, &created).await;
-                told.insert(key.to_string(), created);
+                published.insert(key.to_string(), created);
             }
             let key = guid();
             service.bus().publish(topic, key, 1, &payload).await;
-            told.insert(key.to_string(), payload);
+            published.insert(key.to_string(), payload);
         }
     }
     let sql = service.sql().await;
-    let keys: Vec<_> = told.keys().collect();
-    eventually("all of them", async || {
+    let keys: Vec<_> = published.keys().collect();
+    eventually("all messages are processed", async || {
         let seen = "select count(*) from inbox where key = any($1)";
         let seen: i64 = sql.query_one(seen, &[&keys]).await.unwrap().get(0);
-        (usize::try_from(seen) == Ok(told.len())).then_some(())
+        (usize::try_from(seen) == Ok(published.len())).then_some(())
     })
     .await;
-    let refused = sql.query("select topic, key, error from dead_letter", &[]).await.unwrap();
-    let refused = refused.iter().map(|row| {
+    let rejected = sql.query("select topic, key, error from dead_letter", &[]).await.unwrap();
+    let rejected = rejected.iter().map(|row| {
         let (topic, key, error): (&str, &str, &str) = (row.get(0), row.get(1), row.get(2));
-        format!("{topic}: {error}: {}", told.get(key).unwrap_or(&json!("of another test")))
+        format!("{topic}: {error}: {}", published.get(key).unwrap_or(&json!("of another test")))
     });
-    let refused: Vec<_> = refused.collect();
-    assert!(refused.is_empty(), "{} of {}: {refused:#?}", refused.len(), told.len());
+    let rejected: Vec<_> = rejected.collect();
+    assert!(rejected.is_empty(), "{} of {}: {rejected:#?}", rejected.len(), published.len());
 }
 
 /// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
@@ -93,7 +93,7 @@ async fn chessboard_applies_every_message_of_its_publishers() {
 /// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
 #[tokio::test]
 async fn crm_applies_every_message_of_its_publishers() {
-    let settings = [("SELECTIONS_URL", "http://127.0.0.1:9"), ("CLIENT_SECRET", "not asked for")];
+    let settings = [("SELECTIONS_URL", "http://127.0.0.1:9"), ("CLIENT_SECRET", "unused")];
     assert_applies_every_message::<crm::Service>(&settings).await;
 }
 

@@ -139,7 +139,7 @@ pub(crate) async fn fill(client: &Client, counts: &Counts, step: &Step) -> anyho
     let filled = fill_within(client, counts, step).await;
     client.batch_execute(if filled.is_ok() { "commit" } else { "rollback" }).await?;
     filled?;
-    step.note("looking at what there is");
+    step.note("vacuuming");
     for table in &TABLES {
         client.batch_execute(&format!("vacuum analyze {}", table.name)).await?;
     }

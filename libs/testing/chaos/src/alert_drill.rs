@@ -94,12 +94,12 @@ impl AlertDrill {
                 && prometheus.wait_until_quiet(ALERT_TIMEOUT, |alert| alert == fault.alert()).await.is_ok();
             let verdict = match (fired, ended) {
                 (true, true) => style(format!(
-                    "told after {:.1} s, ended {:.1} s after its fault",
+                    "fired after {:.1} s, ended {:.1} s after its fault",
                     lasted.as_secs_f32(),
                     over.elapsed().as_secs_f32()
                 )),
-                (true, false) => style("told, and did not end".to_owned()).red(),
-                (false, _) => style("was not told".to_owned()).red(),
+                (true, false) => style("fired, and did not end".to_owned()).red(),
+                (false, _) => style("did not fire".to_owned()).red(),
             };
             devkit::say(&format!("{:<22} {:<52} {verdict}", fault.alert(), style(fault.about()).dim()));
             is_sound &= fired && ended;

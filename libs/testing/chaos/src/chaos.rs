@@ -100,9 +100,9 @@ impl Chaos {
     async fn rounds(&self, events: u64, signals: &mut Signals) -> anyhow::Result<bool> {
         let mut counters = Counters::load(self.broker)?;
         while counters.committed < events {
-            let how_far =
-                format!("Leg {}: {} of {events} events so far", counters.rounds + 1, counters.committed);
-            devkit::say(&style(how_far).bold().to_string());
+            let progress =
+                format!("Round {}: {} of {events} events so far", counters.rounds + 1, counters.committed);
+            devkit::say(&style(progress).bold().to_string());
             let Some(outcome) = self.round(rand::random(), signals).await? else { return Ok(false) };
             counters.add(&outcome);
             counters.save(self.broker)?;
@@ -131,7 +131,7 @@ impl Chaos {
             return Ok(Some(outcome));
         }
         let broker = if self.broker == Kind::Kafka { " --broker kafka" } else { "" };
-        devkit::say(&format!("Again: cargo dev chaos --seconds {} --seed {seed}{broker}", self.seconds));
+        devkit::say(&format!("Repeat: cargo dev chaos --seconds {} --seed {seed}{broker}", self.seconds));
         Ok(None)
     }
 
@@ -154,7 +154,7 @@ impl Chaos {
             load.spawn(&mut writers, |service| platform.base(service))?;
         }
 
-        devkit::say(&style(format!("{} s of fault, seed {seed}", self.seconds)).bold().to_string());
+        devkit::say(&style(format!("{} s of faults, seed {seed}", self.seconds)).bold().to_string());
         let faults = self.fault_loop(platform, recordings.log(), seed).await?;
         platform.restore().await?;
         ending.cancel();

@@ -157,7 +157,7 @@ impl Cluster {
         Stack::forget()?;
         let stopped = environment.stop().await;
         if closed.is_ok() && stopped.is_ok() {
-            step.done("nothing is left in the cluster");
+            step.done("the cluster is clean");
         }
         result.and(closed).and(stopped)
     }
@@ -205,7 +205,7 @@ impl Cluster {
                 () = signals.stop() => bail!("interrupted"),
             };
             devkit::say(&report.to_string());
-            devkit::say(&format!("written to {}", report.keep()?.display()));
+            devkit::say(&format!("written to {}", report.write()?.display()));
             judged = report.judge();
         }
         if self.no_story && !self.keep {
@@ -286,7 +286,7 @@ impl Cluster {
             for _ in 0..self.people {
                 load.spawn(&mut people, |service| {
                     let urls =
-                        stack.services.get(service).with_context(|| format!("nobody serves {service}"))?;
+                        stack.services.get(service).with_context(|| format!("no Service of {service}"))?;
                     Ok(if through_edge { stack.base_url.clone() } else { urls.public_url.clone() })
                 })?;
             }
@@ -305,7 +305,7 @@ impl Cluster {
             let score = answers.take();
             requests += score.requests;
             step.done(format!(
-                "{}: {} requests, {} failed, {} of them repeated in vain, the longest {} ms",
+                "{}: {} requests, {} failed, {} failed in every retry, longest {} ms",
                 fault.name(),
                 score.requests,
                 score.failed,

@@ -55,10 +55,10 @@ fn missing_requirement_is_reported_in_one_line() {
         "error: no cluster answers: kubectl: The connection was refused\n"
     );
     let powerless = answering("auth) [ \"$3\" != create ] || exit 1 ;;");
-    assert_eq!(said("rights", Some(&powerless)), "error: who KUBECONFIG names may not create namespaces\n");
+    assert_eq!(said("rights", Some(&powerless)), "error: the user of KUBECONFIG may not create namespaces\n");
     let taken = answering("get) echo namespace/taken ;;");
     assert_eq!(
         said("taken", Some(&taken)),
-        "error: there is a namespace taken already; --namespace takes another one\n"
+        "error: namespace taken exists; --namespace selects another one\n"
     );
 }

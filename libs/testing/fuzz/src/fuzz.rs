@@ -111,7 +111,7 @@ impl Fuzz {
                 .stdin(Stdio::null())
                 .kill_on_drop(true)
                 .spawn()
-                .context("Schemathesis cannot be run")?;
+                .context("failed to run Schemathesis")?;
             let ended = tokio::time::timeout(share + TIMEOUT_MARGIN, child.wait()).await;
             let status = ended.with_context(|| format!("{}: Schemathesis does not end", run.name))??;
             ensure!(matches!(status.code(), Some(0 | 1)), "{}: Schemathesis ended ({status})", run.name);
@@ -171,7 +171,7 @@ async fn install() -> anyhow::Result<PathBuf> {
     let mut pip = Command::new(folder.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     pip.arg(format!("schemathesis=={VERSION}"));
-    Child::run("pip", &mut pip).await.context("Schemathesis cannot be installed")?;
+    Child::run("pip", &mut pip).await.context("failed to install Schemathesis")?;
     step.done(folder.display());
     Ok(program)
 }

@@ -147,14 +147,14 @@ async fn run(Job { name, command, .. }: &mut Job, log: &Path, alone: bool) -> an
     let mut output = File::open(log)?;
     command.stdin(Stdio::null()).stdout(written.try_clone()?).stderr(written);
     // A group of its own, so that all processes of the program end with it.
-    let mut child = command.process_group(0).spawn().with_context(|| format!("{name} cannot be run"))?;
+    let mut child = command.process_group(0).spawn().with_context(|| format!("failed to run {name}"))?;
     let _group = Group(child.id());
     let (started, mut reminded) = (Instant::now(), Instant::now());
     let heading = || println!("\n     Running {name}");
     if alone {
         heading();
     } else {
-        eprintln!("       Began {name}");
+        eprintln!("     Started {name}");
     }
     let status = loop {
         let ended = tokio::time::timeout(POLL_INTERVAL, child.wait()).await;

@@ -149,7 +149,7 @@ impl Arguments {
         if !has_documentation {
             let mut cargo = self.command(&["--no-run", "--message-format=json-render-diagnostics"]);
             let child = cargo.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0).spawn();
-            let child = child.context("cargo cannot be run")?;
+            let child = child.context("failed to run cargo")?;
             let _group = Group(child.id());
             let output = child.wait_with_output().await?;
             if !output.status.success() {

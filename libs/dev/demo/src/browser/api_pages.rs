@@ -106,8 +106,8 @@ async fn try_page(pilot: &Pilot, base_url: &str, trial: &Trial) -> anyhow::Resul
         ensure!(shown.contains(shows), "{name} answers without {shows}: {shown}");
     }
     let complaints = pilot.complaints().await?;
-    ensure!(complaints.is_empty(), "the browser complains: {complaints:?}");
-    ensure!(pilot.stayed_here().await?, "it loads something from elsewhere");
+    ensure!(complaints.is_empty(), "the browser reports errors: {complaints:?}");
+    ensure!(pilot.stayed_here().await?, "the page loads resources of another origin");
     Ok(())
 }
 
@@ -116,7 +116,7 @@ async fn give_token(pilot: &Pilot) -> anyhow::Result<()> {
     let token = pilot.run("return sessionStorage.getItem('token')").await?;
     pilot.click(".auth-wrapper .authorize.locked").await?;
     pilot.click(".auth-container [aria-label='Remove authorization']").await?;
-    pilot.write("#auth-bearer-value", token.as_str().context("nobody is signed in")?).await?;
+    pilot.write("#auth-bearer-value", token.as_str().context("no actor is signed in")?).await?;
     pilot.click(".auth-container [aria-label='Apply credentials']").await?;
     pilot.see(".auth-container [aria-label='Remove authorization']").await?;
     pilot.click(".auth-container .btn-done").await

@@ -55,12 +55,12 @@ async fn sell(story: &mut Story, scene: &Scene<'_>, bus: &mut Follower) -> anyho
     };
     let (dmitri, pavel) = (scene.sign_in(&DMITRI).await?, scene.sign_in(&PAVEL).await?);
 
-    story.step("Sonya is an agent from today on. Olga writes down what she is paid: 3 per cent.");
+    story.step("Sonya is a new agent. Olga sets her rate: 3 per cent.");
     let card = json!({"AgentUserId": user, "Rates": [{"RateBps": 300, "ValidFrom": "2026-01-01T00:00:00Z"}]});
     let cards = format!("{}/commission-rates", cabinet.platform);
     story.put(&cards, Some(&cabinet.olga), &card, promise(200)).await?;
 
-    story.step("Sonya brings Anna to a flat. Dmitri takes the application and writes down the contract.");
+    story.step("Sonya brings Anna to a flat. Dmitri creates the deal and records the contract.");
     let flat = build(story, scene).await?;
     let deals = scene.public("crm/deals");
     let body = json!({"PropertyObjectId": flat, "ClientUserId": ANNA.user, "AgentUserId": user});
@@ -71,7 +71,7 @@ async fn sell(story: &mut Story, scene: &Scene<'_>, bus: &mut Follower) -> anyho
     story.put(&path, Some(&dmitri), &contract, promise(200)).await?;
 
     story.step(
-        "It is sold. Nobody tells the agents' ledger but Kafka: 3 per cent wait for the deal's completion.",
+        "It is sold. Agent consumes the sale from Kafka: 3 per cent are pending until the deal completes.",
     );
     let sale = json!({"TargetStatus": "Sale", "Comment": "Both sides have signed"});
     let override_status =
@@ -115,7 +115,7 @@ async fn complete(
     cabinet: &Cabinet,
     bus: &mut Follower,
 ) -> anyhow::Result<String> {
-    story.step("The registry has it, and Dmitri completes the deal: Sonya's commission is approved.");
+    story.step("The sale is registered, and Dmitri completes the deal: Sonya's commission is approved.");
     let dmitri = scene.sign_in(&DMITRI).await?;
     let path = scene.public(&format!("crm/deals/{}/complete", cabinet.deal));
     let body = json!({"RegistryRecordNumber": "77:01:0001001:1234-77/001/2026-1"});
@@ -124,7 +124,7 @@ async fn complete(
     let page = story.get(&cabinet.accruals(), Some(&cabinet.sonya), promise(200)).await?;
     let accrual = page["Items"][0]["Id"].as_str().context("an accrual without an id")?;
 
-    story.step("Another agent does not even learn that there is such a commission.");
+    story.step("Another agent cannot see the commission.");
     let other = scene.token(&Claims::user(ANNA.user).permission("agent.cabinet.use"))?;
     let path = format!("{}/commission-accruals/{accrual}/adjustment-requests", cabinet.my);
     let body = json!({"Reason": "Other", "Comment": "It is mine"});
@@ -133,7 +133,7 @@ async fn complete(
 }
 
 async fn adjust(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyhow::Result<()> {
-    story.step("A bonus is missing: Sonya asks for what the commission should be in whole.");
+    story.step("A bonus is missing: Sonya asks for the whole amount.");
     let path = format!("{}/commission-accruals/{accrual}/adjustment-requests", cabinet.my);
     let body = json!({
         "Reason": "MissingBonus",
@@ -142,7 +142,7 @@ async fn adjust(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyhow::
     });
     let asked = story.post(&path, Some(&cabinet.sonya), &body, promise(201)).await?;
 
-    story.step("Olga grants it: the commission stays as it is, and the difference stands beside it.");
+    story.step("Olga grants it: the commission stays as it is, and the difference becomes a bonus.");
     let path = format!(
         "{}/adjustment-requests/{}/approve",
         cabinet.platform,
@@ -159,21 +159,21 @@ async fn adjust(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyhow::
 }
 
 async fn pay(story: &mut Story, cabinet: &Cabinet, bus: &mut Follower) -> anyhow::Result<()> {
-    story.step("Olga has a run pay what is approved, less 13 per cent.");
+    story.step("Olga starts a payout run of the approved amount, less 13 per cent.");
     let run = cabinet.run(story).await?;
     story.check(run["PayoutsCount"] == 1, &format!("{}", run["Totals"]));
     let payouts = format!("{}/payouts", cabinet.my);
     let page = story.get(&payouts, Some(&cabinet.sonya), promise(200)).await?;
     let payout = page["Items"][0]["Id"].as_str().context("a payout without an id")?.to_owned();
 
-    story.step("Sonya reads her statement: each line for good, whatever comes later.");
+    story.step("Sonya reads her statement, whose lines never change.");
     let path = format!("{payouts}/{payout}/statement");
     let statement = story.get(&path, Some(&cabinet.sonya), promise(200)).await?;
     let lines = statement["Lines"].as_array().map_or(0, Vec::len);
     let net = &statement["Payout"]["Net"]["AmountMinor"];
     story.check(lines == 2 && net == 30_450_000, &format!("{lines} lines, {net} net"));
 
-    story.step("The bank has it, and has paid it.");
+    story.step("The bank receives and pays it.");
     for (step, body) in [("send", json!({"Reference": "Order 17"})), ("confirm", json!({}))] {
         let path = format!("{}/payouts/{payout}/{step}", cabinet.platform);
         story.post(&path, Some(&cabinet.olga), &body, promise(200)).await?;
@@ -185,7 +185,9 @@ async fn pay(story: &mut Story, cabinet: &Cabinet, bus: &mut Follower) -> anyhow
 }
 
 async fn take_back(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyhow::Result<()> {
-    story.step("The sale turns out to be Sonya's own purchase. What was paid never changes: a Reversal stands against it.");
+    story.step(
+        "The sale turns out to be Sonya's own purchase. The paid accrual never changes: a Reversal is added.",
+    );
     let path = format!("{}/commission-accruals/{accrual}/reverse", cabinet.platform);
     let body = json!({"Comment": "Agent and client are one"});
     let reversal = story.post(&path, Some(&cabinet.olga), &body, promise(200)).await?;

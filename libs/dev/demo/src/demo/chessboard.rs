@@ -40,7 +40,7 @@ async fn found(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
     let olga = scene.sign_in(&OLGA).await?;
     let tenants = scene.identity("admin/tenants");
 
-    story.step("Olga takes a developer on, with Lev to administer it.");
+    story.step("Olga creates a developer with Lev as its administrator.");
     let body = json!({"Name": "Northern Light", "Type": "Developer"});
     let made = story.post(&tenants, Some(&olga), &body, promise(201)).await?;
     let developer = id(&made)?;
@@ -51,7 +51,7 @@ async fn found(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
     let lev = id(&made)?;
     scene.undo_in_the_end(Method::DELETE, format!("{tenants}/{developer}/employees/{lev}"), &olga);
 
-    story.step("Chessboard hears of the company and makes its profile: a draft.");
+    story.step("Chessboard consumes the company and creates its profile: a draft.");
     let key = developer.to_string();
     let event = next_event(bus, |record| record.topic == DEVELOPER && record.key == key).await?;
     story.check(event.payload["Status"] == "Draft", &format!("it is {}", event.payload["Status"]));
@@ -67,7 +67,7 @@ async fn publish(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> any
     let refused = promise(409).code("CHESSBOARD_DEVELOPER_PUBLISH_INCOMPLETE");
     story.post(&format!("{me}/publish"), Some(&token), &Value::Null, refused).await?;
 
-    story.step("He fills it. The phone number is kept as it is dialled from anywhere.");
+    story.step("He fills it. The phone number is stored in international form.");
     let body = json!({
         "Name": "Northern Light",
         "Description": "Houses with windows to the north and to the south",
@@ -113,7 +113,7 @@ async fn build(
     let counts = story.put(&grid, Some(&token), &body, promise(200)).await?;
     story.check(counts["Created"] == 40, &format!("{} were made", counts["Created"]));
 
-    story.step("The same grid again changes nothing, and tells nobody.");
+    story.step("The same grid again changes nothing and publishes no event.");
     let counts = story.put(&grid, Some(&token), &body, promise(200)).await?;
     story.check(counts["Unchanged"] == 40, &format!("{} are unchanged", counts["Unchanged"]));
 
@@ -128,7 +128,7 @@ async fn build(
     let top = &seen["Grid"][0]["Floors"][0]["Floor"];
     story.check(sections == 2 && top == 5, &format!("{sections} sections, from floor {top} down"));
 
-    story.step("Kafka tells of each flat that it is public now.");
+    story.step("An event says of each flat that it is public now.");
     let key = project.to_string();
     let is_public = |payload: &Value| payload["ProjectId"] == *key && payload["IsPublic"] == true;
     let event = next_event(bus, |record| record.topic == OBJECT && is_public(&record.payload)).await?;
@@ -159,7 +159,7 @@ async fn take_over(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> a
     let token = scene.identity.token_of(subject.lev).await?;
     let (me, outside) = (scene.public("developers/me"), Uuid::from_u128(rand::random()));
 
-    story.step("An outside system, which keeps developers too, tells of this one on the bus.");
+    story.step("An external system, which also has developers, publishes this one on the bus.");
     let payload = json!({
         "ExternalChessboardDeveloperId": outside,
         "CompanyId": subject.developer,
@@ -180,7 +180,9 @@ async fn take_over(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> a
     let profile = story.get(&me, Some(&token), promise(200).within(EVENT_TIMEOUT).showing(synced)).await?;
     story.check(profile["FoundedYear"] == 2003, &format!("it was founded in {}", profile["FoundedYear"]));
 
-    story.step("From now on the name is that system's: Lev cannot change it, but what people read of the house he can.");
+    story.step(
+        "From now on that system owns the name: Lev cannot change it, but he can change the description.",
+    );
     let body = json!({
         "Name": "Southern Light",
         "LegalName": profile["LegalName"],
@@ -202,12 +204,12 @@ async fn suspend(story: &mut Story, scene: &Scene<'_>, subject: &Subject, page: 
     let tenant = scene.identity(&format!("admin/tenants/{}", subject.developer));
     let gone = promise(404).code("CHESSBOARD_BUILDING_NOT_FOUND");
 
-    story.step("Olga suspends the company. Nobody tells the catalog but Kafka; the grid is gone.");
+    story.step("Olga suspends the company. Chessboard consumes the event and hides the grid.");
     let reason = json!({"Reason": "The licence has run out"});
     story.post(&format!("{tenant}/suspend"), Some(&subject.olga), &reason, promise(200)).await?;
     story.get(page, None, gone.within(EVENT_TIMEOUT)).await?;
 
-    story.step("The licence is there: what the suspension hid is back.");
+    story.step("The licence is renewed: the hidden grid is visible again.");
     story.post(&format!("{tenant}/activate"), Some(&subject.olga), &Value::Null, promise(200)).await?;
     story.get(page, None, promise(200).within(EVENT_TIMEOUT)).await?;
     Ok(())

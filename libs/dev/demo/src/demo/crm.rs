@@ -69,14 +69,14 @@ async fn apply(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
     deal.event(bus, CREATED).await?;
     deal.timeline(story, &["DealCreated"]).await?;
 
-    story.step("He sends the same again, as after a lost answer: it is the same deal.");
+    story.step("He sends the same again, as after a lost response: it is the same deal.");
     let again = story.post(&deals, Some(&deal.dmitri), &body, promise(200)).await?;
     story.check(again["DealId"] == *deal.key, "there is one deal");
     Ok(deal)
 }
 
 async fn book(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Result<()> {
-    story.step("He books the flat for her. Nobody tells the catalog but Kafka.");
+    story.step("He books the flat for her. The catalog consumes the event.");
     let booking = format!("{}/booking", deal.own);
     let booked = story.post(&booking, Some(&deal.dmitri), &json!({}), promise(201)).await?;
     story.check(booked["Deal"]["Status"] == "Booking", &format!("until {}", booked["ExpiresAt"]));
@@ -90,11 +90,11 @@ async fn sell(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Res
     let override_status = format!("{}/override-status", deal.platform);
     let sale = json!({"TargetStatus": "Sale", "Comment": "Both sides have signed, the board was forgotten"});
 
-    story.step("Pavel, the platform's arbiter, sets it to Sale: nobody has said by which contract.");
+    story.step("Pavel, the platform's arbiter, sets it to Sale: the contract is missing.");
     let refused = promise(409).code("CRM_DEAL_CONTRACT_TYPE_REQUIRED");
     story.post(&override_status, Some(&deal.pavel), &sale, refused).await?;
 
-    story.step("Dmitri writes down the contract; the card shows neither the account nor what was fixed.");
+    story.step("Dmitri records the contract; the card shows neither the account nor the fixation.");
     let contract = json!({
         "ContractType": "Ddu",
         "PaymentMethod": "Mortgage",
@@ -106,7 +106,7 @@ async fn sell(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Res
     story.check(card.as_object().is_some_and(|card| card.len() == 6), "the card has six members");
     deal.timeline(story, &["ContractChanged"]).await?;
 
-    story.step("Pavel looks at what would happen, and nothing does.");
+    story.step("Pavel previews the override, which changes nothing.");
     let preview = format!("{override_status}/preview");
     let seen =
         story.post(&preview, Some(&deal.pavel), &json!({"TargetStatus": "Sale"}), promise(200)).await?;
@@ -115,7 +115,7 @@ async fn sell(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Res
         &format!("{} would become {}", seen["From"]["Status"], seen["To"]["Status"]),
     );
 
-    story.step("Now he does it, and says why.");
+    story.step("Now he overrides it with a reason.");
     let card = story.post(&override_status, Some(&deal.pavel), &sale, promise(200)).await?;
     story.check(card["StepGroup"] == "Contract", &format!("it is in {} now", card["StepGroup"]));
     deal.wait_for_status(bus, "Sale").await?;
@@ -137,12 +137,12 @@ async fn cancel(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::R
     let shown = promise(200).within(EVENT_TIMEOUT).showing(|flat| flat["Status"] == "Available");
     story.get(&deal.flat, None, shown).await?;
     let event = deal.event(bus, CANCELLED).await?;
-    story.check(event["CancelReason"] == body["Comment"], "others are told why");
+    story.check(event["CancelReason"] == body["Comment"], "the event has the reason");
     deal.timeline(story, &["ManualNote", "DealCancelled"]).await
 }
 
 async fn revive(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Result<()> {
-    story.step("Another bank says yes: Pavel revives it. The flat stays free until somebody books it again.");
+    story.step("Another bank says yes: Pavel revives it. The flat stays free until the next booking.");
     let body = json!({"TargetStatus": "Application", "Comment": "Another bank gives the mortgage"});
     let override_status = format!("{}/override-status", deal.platform);
     story.post(&override_status, Some(&deal.pavel), &body, promise(200)).await?;

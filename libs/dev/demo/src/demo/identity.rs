@@ -42,7 +42,7 @@ async fn found(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Compa
     let olga = scene.sign_in(&OLGA).await?;
     let tenants = scene.identity("admin/tenants");
 
-    story.step("Olga, who administers the platform, takes a partner on.");
+    story.step("Olga, who administers the platform, creates a partner.");
     let body = json!({"Name": "Evening Walks", "Type": "Partner"});
     let made = story.post(&tenants, Some(&olga), &body, promise(201)).await?;
     let id = id(&made)?;
@@ -81,7 +81,7 @@ async fn give(
     let post = json!({"Title": "Where to walk tonight", "AuthorCompanyId": id});
     let before = scene.identity.token_of(oleg).await?;
 
-    story.step("Oleg begins a post of the company: he may not.");
+    story.step("Oleg creates a post of the company, without the permission.");
     story.post(&posts, Some(&before), &post, promise(403).code("FORBIDDEN")).await?;
 
     story.step("Nina makes him an editor.");
@@ -90,7 +90,7 @@ async fn give(
     let editor = format!("{roles}/{}", role("content-editor")?);
     story.post(&format!("{editor}/add"), Some(&token), &Value::Null, promise(204)).await?;
 
-    story.step("Kafka tells whoever issues tokens.");
+    story.step("An event informs the issuer of tokens.");
     let key = oleg.to_string();
     let event = next_event(bus, |record| record.topic == ROLE_ASSIGNED && record.key == key).await?;
     story.check(
@@ -98,7 +98,7 @@ async fn give(
         &format!("it is {}", event.payload["RoleCode"]),
     );
 
-    story.step("The token that he has says what it said; his next one opens the company's posts.");
+    story.step("His present token stays as it is; his next one permits the company's posts.");
     story.post(&posts, Some(&before), &post, promise(403).code("FORBIDDEN")).await?;
     says(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await?;
     let after = scene.identity.token_of(oleg).await?;
@@ -114,7 +114,7 @@ async fn refuse(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyh
         anyhow::Ok(scene.identity(&format!("employees-roles/{user}/roles/{}", role(code)?)))
     };
 
-    story.step("Nina tries to give him what she does not have herself.");
+    story.step("Nina tries to assign a role that she does not have.");
     let refused = promise(403).code("IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     story.post(&format!("{}/add", of(oleg, "deal-arbiter")?), Some(&token), &Value::Null, refused).await?;
 
@@ -139,7 +139,7 @@ async fn suspend(
     let reason = json!({"Reason": "No contract yet"});
     let suspended = story.post(&format!("{tenant}/suspend"), Some(&olga), &reason, promise(200)).await?;
 
-    story.step("Kafka tells the other services.");
+    story.step("An event informs the other services.");
     let key = id.to_string();
     let event = next_event(bus, |record| record.topic == SUSPENDED && record.key == key).await?;
     story.check(
@@ -147,24 +147,22 @@ async fn suspend(
         &format!("it is of Version {}", event.payload["Version"]),
     );
 
-    story.step("Oleg's next token is anybody's.");
+    story.step("Oleg's next token has the permissions of every user only.");
     says(story, scene, company, None, &[BASELINE]).await?;
 
-    story.step(
-        "Nina's token still names her permissions, but identity looks again before it changes anything.",
-    );
+    story.step("Nina's token still names her permissions, but identity checks them again before a change.");
     let body = json!({"Name": "Irina", "Email": "irina@example.com"});
     let employees = scene.identity("employees");
     story.post(&employees, Some(&before), &body, promise(403).code("FORBIDDEN")).await?;
 
-    story.step("Olga has the contract: the company goes on where it was.");
+    story.step("Olga has the contract: the company is active again.");
     story.post(&format!("{tenant}/activate"), Some(&olga), &Value::Null, promise(200)).await?;
     says(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await
 }
 
 async fn log(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyhow::Result<()> {
     let olga = scene.sign_in(&OLGA).await?;
-    story.step("The log has all of it, newest first: what was done, and what was refused.");
+    story.step("The log has all changes and refusals, newest first.");
     let url = scene.identity(&format!("admin/audit?TenantId={}", company.id));
     let log = story.get(&url, Some(&olga), promise(200)).await?;
     let entries = log["Items"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -48,7 +48,7 @@ async fn meet(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<(DealC
     let dmitri = scene.sign_in(&DMITRI).await?;
     let (anna, igor) = (scene.sign_in(&ANNA).await?, scene.sign_in(&IGOR).await?);
 
-    story.step("Anna wants another flat. Nobody opens a chat for it: messenger hears of the deal by Kafka.");
+    story.step("Anna wants another flat. Messenger consumes the deal from Kafka and opens a chat for it.");
     let body = json!({
         "PropertyObjectId": scene.flats.id(FLAT),
         "ClientUserId": ANNA.user,
@@ -78,7 +78,7 @@ async fn write(
     deal_chat: &DealChat,
     bus: &mut Follower,
 ) -> anyhow::Result<()> {
-    story.step("Igor writes to her, and once more, as after a lost answer: it is the same message.");
+    story.step("Igor writes to her, and repeats the request as after a lost response: there is one message.");
     let mut stream = EventStream::open(&scene.messenger("stream"), &deal_chat.anna).await?;
     let messages = format!("{}/messages", deal_chat.chat);
     let body = json!({"Text": "When can you come?", "ClientMessageId": Uuid::from_u128(rand::random())});
@@ -89,9 +89,9 @@ async fn write(
     story.check(event == sent, "Anna's stream has it");
     let event =
         next_event(bus, |record| record.topic == SENT && record.payload["MessageId"] == sent["Id"]).await?;
-    story.check(event.payload.get("Text").is_none(), "others are told that he wrote, not what");
+    story.check(event.payload.get("Text").is_none(), "the event does not contain the text");
 
-    story.step("Anna reads, and answers; Igor has something to read now.");
+    story.step("Anna reads and answers; Igor has an unread message now.");
     let read = json!({"Sequence": sent["Sequence"]});
     let marked =
         story.put(&format!("{}/read", deal_chat.chat), Some(&deal_chat.anna), &read, promise(200)).await?;
@@ -103,7 +103,7 @@ async fn write(
 }
 
 async fn change(story: &mut Story, deal_chat: &DealChat, deal: &str) -> anyhow::Result<()> {
-    story.step("Dmitri books the flat: a card in the chat says so.");
+    story.step("Dmitri books the flat: the chat gets a card.");
     story.post(&format!("{deal}/booking"), Some(&deal_chat.dmitri), &json!({}), promise(201)).await?;
     let is_shown = |page: &Value| {
         let card = &page["Items"][0]["Card"];
@@ -131,17 +131,17 @@ async fn call(
     story.check(access["Room"] == *id, &format!("{} until {}", access["Url"], access["ExpiresAt"]));
     next_event(bus, |record| record.topic == STARTED && record.key == id).await?;
 
-    story.step("She hangs up: the call is over for both, and a card says how long it was.");
+    story.step("She hangs up: the call is over for both, and a card has its duration.");
     story.post(&format!("{conference}/end"), Some(&deal_chat.anna), &Value::Null, promise(200)).await?;
     let event = next_event(bus, |record| record.topic == ENDED && record.key == id).await?;
-    story.check(event.payload["EndReason"] == "EndedByHost", "others are told so");
+    story.check(event.payload["EndReason"] == "EndedByHost", "the event has the reason");
     let late = promise(409).code("MESSENGER_CONFERENCE_ENDED");
     story.post(&join, Some(&deal_chat.igor), &Value::Null, late).await?;
     deal_chat.end_of(story, "EndedByHost").await
 }
 
 async fn call_in_vain(story: &mut Story, deal_chat: &DealChat) -> anyhow::Result<()> {
-    story.step("She calls once more, and nobody answers: it ends by itself.");
+    story.step("She calls once more without an answer: the call ends by itself.");
     let id = deal_chat.ring(story).await?;
     let is_over = promise(200).within(RINGING).showing(|card| card["EndReason"] == "NoAnswer");
     let conference = format!("{}/{id}", deal_chat.conferences);

@@ -36,7 +36,7 @@ async fn write(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Post>
     let anna = scene.sign_in(&ANNA).await?;
     let (selections, posts) = (scene.public("selections"), scene.public("posts"));
 
-    story.step("Anna wants to write about flats by the river: she makes two selections of them.");
+    story.step("Anna wants to write about flats by the river: she creates two selections.");
     let mut sources = [Uuid::nil(); 2];
     let chosen = [("Under the roof", [9, 10, 11]), ("On the ground", [1, 2, 4])];
     for (source, (title, flats)) in sources.iter_mut().zip(chosen) {
@@ -69,7 +69,7 @@ async fn publish(
     let snapshot = embedded[0].as_str().context("no snapshot was taken")?.to_owned();
     story.check(saved["BlocksCount"] == 2 && embedded[1].is_null(), &format!("the copy is {snapshot}"));
 
-    story.step("A guest has the address already: a draft does not exist to others.");
+    story.step("A guest uses the address already: a draft is not visible.");
     story.get(&post.page, None, promise(404).code("NEWS_POST_NOT_FOUND")).await?;
 
     story.step("Anna publishes it.");
@@ -99,7 +99,7 @@ async fn replace(story: &mut Story, scene: &Scene<'_>, post: &Post, first: &str)
     let now = &saved["EmbedSnapshotIds"][0];
     story.check(now.is_string() && *now != first, &format!("the post has another copy now: {now}"));
 
-    story.step("News lets the old copy go, after the edit and as often as it takes.");
+    story.step("News detaches the old copy after the edit, with retries.");
     let news = scene.token(&Claims::client(CLIENTS[0].0))?;
     let snapshot = format!("{}/snapshots/{first}", scene.internal("selections")?);
     let detached = |body: &Value| body["Status"] == "Detached";
@@ -115,17 +115,17 @@ async fn replace(story: &mut Story, scene: &Scene<'_>, post: &Post, first: &str)
 async fn outage(story: &mut Story, scene: &mut Scene<'_>, post: &Post) -> anyhow::Result<()> {
     let before = story.get(&post.page, Some(&post.anna), promise(200)).await?;
 
-    story.step("Now selections goes away, with all that it had in hand finished.");
+    story.step("Now selections stops, after its current work.");
     scene.stop("selections").await?;
     let list = scene.public("selections");
     story.get(&list, Some(&post.anna), promise(503).code("SERVICE_UNAVAILABLE").retry_after()).await?;
 
-    story.step("Anna embeds both selections: that cannot be done now, and she is told when to try again.");
+    story.step("Anna embeds both selections: the edit is rejected with `Retry-After`.");
     let both = post.with(&[1, 0]);
     let refused = promise(503).code("NEWS_SELECTIONS_UNAVAILABLE").retry_after();
     story.put(&post.blocks(), Some(&post.anna), &both, refused).await?;
 
-    story.step("The guest reads the post all the same, flats included; nothing of the edit was saved.");
+    story.step("The guest still reads the post with its flats; the edit was not saved.");
     let seen = story.get(&post.page, None, promise(200)).await?;
     story.check(shows(&seen["Blocks"][1], &scene.flats, &[1, 2, 4]), &described(&seen["Blocks"][1]));
     story.check(
@@ -133,7 +133,7 @@ async fn outage(story: &mut Story, scene: &mut Scene<'_>, post: &Post) -> anyhow
         &format!("Version is still {}, and so are the blocks", seen["Version"]),
     );
 
-    story.step("Selections is back. The same edit goes through as soon as news has noticed.");
+    story.step("Selections is back. The same edit succeeds once the circuit breaker has closed.");
     scene.start().await?;
     let saved =
         story.put(&post.blocks(), Some(&post.anna), &both, promise(200).within(EVENT_TIMEOUT)).await?;

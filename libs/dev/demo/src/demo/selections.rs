@@ -49,7 +49,7 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
     let hidden = ["Id", "OwnerUserId", "Version"].iter().all(|name| seen.get(name).is_none());
     story.check(hidden, "neither Id, OwnerUserId nor Version is shown");
 
-    story.step("Boris tries to edit it: to a stranger it does not even exist.");
+    story.step("Boris tries to edit it: it does not exist for him.");
     let list = format!("{own}/{id}/items");
     story
         .put(&list, Some(&boris), &json!({ "Items": [] }), promise(404).code("SELECTIONS_NOT_FOUND"))
@@ -83,16 +83,16 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
     let repeated = story.post(&snapshots, Some(&news), &body, promise(200)).await?;
     story.check(repeated["SnapshotId"] == taken["SnapshotId"], "it is the same snapshot");
 
-    story.step("A guest tries the internal route at the public address: there is no such thing.");
+    story.step("A guest tries the internal route at the public address: it does not exist.");
     let outside = format!("{}/api/v1/internal/selections/{id}", scene.stack.base_url);
     story.get(&outside, None, promise(404).code("NOT_FOUND")).await?;
 
     story.step("Anna deletes the selection.");
     let one = format!("{own}/{id}");
     story.delete(&one, Some(&anna), promise(204)).await?;
-    story.step("Once more: it is gone, which a client takes for success.");
+    story.step("Once more: 404, which a client treats as success.");
     story.delete(&one, Some(&anna), promise(404).code("SELECTIONS_NOT_FOUND")).await?;
-    story.step("Its code opens nothing any more, and will never be given out again.");
+    story.step("Its code is gone and will never be reused.");
     story.get(&by_code, None, promise(404).code("SELECTIONS_NOT_FOUND")).await?;
 
     story.step("The snapshot in the post is untouched.");
@@ -104,7 +104,7 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
         && object["Price"].is_object();
     story.check(shown, &format!("it has each flat as it was: {object}"));
 
-    story.step("The post is deleted: news lets its snapshot go.");
+    story.step("The post is deleted: news detaches its snapshot.");
     let detach = format!("{internal}/snapshots/{snapshot}/detach");
     let gone = story.post(&detach, Some(&news), &json!({ "Reason": "PostDeleted" }), promise(200)).await?;
     story.check(gone["Status"] == "Detached", &format!("Status is {}", gone["Status"]));
@@ -113,7 +113,7 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
 
 /// Checks the events of the selection: one for each change, none for a no-op.
 async fn events(story: &mut Story, mut bus: Follower, selection: Uuid) -> anyhow::Result<()> {
-    story.step("Kafka has an event for each change, in order, and none for what changed nothing.");
+    story.step("Kafka has an event for each change, in order, and none for a no-op.");
     let key = selection.to_string();
     let mut received: Vec<Record> = Vec::new();
     let mut wait = EVENT_TIMEOUT;

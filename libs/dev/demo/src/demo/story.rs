@@ -201,14 +201,14 @@ impl Story {
             promised.extend(promise.code.map(str::to_owned));
             promised.extend(promise.retry_after.then(|| "Retry-After".to_owned()));
             promised.extend(promise.body.map(|_| "with another content".to_owned()));
-            devkit::say(&format!("      promised was {}; the answer: {}", promised.join(" "), answer.text));
+            devkit::say(&format!("      expected {}; the response: {}", promised.join(" "), answer.text));
         }
     }
 
     pub(super) fn end(self) -> anyhow::Result<()> {
         devkit::say("");
-        ensure!(self.broken == 0, "{} of the demo's promises were broken", self.broken);
-        devkit::say(&format!("{} {} steps, all as promised", style("✓").green(), self.steps));
+        ensure!(self.broken == 0, "{} checks of the demo failed", self.broken);
+        devkit::say(&format!("{} {} steps, all as expected", style("✓").green(), self.steps));
         Ok(())
     }
 }

@@ -50,8 +50,8 @@ async fn ask_at(folder: &Folder, request: &Request) -> anyhow::Result<String> {
     stream.write_all(&line(request)?).await?;
     let mut reply = String::new();
     stream.read_line(&mut reply).await?;
-    ensure!(!reply.is_empty(), "the stack ended before it was done");
-    match serde_json::from_str(&reply).context("the running stack answers nonsense")? {
+    ensure!(!reply.is_empty(), "the stack ended before it replied");
+    match serde_json::from_str(&reply).context("the reply of the running stack is invalid")? {
         Reply::Done(what) => Ok(what),
         Reply::Failed(why) => bail!(why),
     }

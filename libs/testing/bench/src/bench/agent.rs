@@ -24,7 +24,7 @@ use devkit::progress::Step;
 
 pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "agent",
-    about: "crm's events taken in; performance and summary of an agent with 100,000 deals, against the same SQL alone; a payout run over a million accruals",
+    about: "events of CRM applied; performance and summary of an agent with 100,000 deals, against the same SQL alone; a payout run over a million accruals",
     run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
@@ -183,7 +183,7 @@ impl Bench<'_> {
         worker.stop().await?;
         ensure!(payouts == accounts, "{payouts} payouts were made of {accounts}");
         let adds_up: bool = client.query_one(ADDS_UP, &[]).await?.get(0);
-        ensure!(adds_up, "accounts are not what is in payouts");
+        ensure!(adds_up, "the accounts differ from the payouts");
         let what = format!("a run over {accruals} accruals, {payouts} payouts of {paid}");
         let rate = |count: i64| anyhow::Ok(Rounds::new(vec![u32::try_from(count).map(f64::from)? / took]));
         Ok(vec![
@@ -226,7 +226,7 @@ impl StallDetector {
         if count != self.seen {
             *self = Self { seen: count, since: Instant::now() };
         }
-        ensure!(self.since.elapsed() < Self::STALL_TIMEOUT, "it has stood still at {count}");
+        ensure!(self.since.elapsed() < Self::STALL_TIMEOUT, "no progress at {count}");
         Ok(())
     }
 }

@@ -29,7 +29,7 @@ pub(super) async fn statements(
     let output = tokio::fs::read(&log).await.with_context(|| log.display().to_string())?;
     let output = output.get(usize::try_from(before)?..).unwrap_or_default();
     let script = script(&String::from_utf8_lossy(output));
-    ensure!(!script.is_empty(), "the request asked the database nothing");
+    ensure!(!script.is_empty(), "the request ran no statement");
     Ok(script)
 }
 

@@ -95,7 +95,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
         }
         among_few = rates.into_iter().map(|(_, rate)| rate).collect();
     }
-    step.note("objects are told of");
+    step.note("objects are published");
     let worker = platform.start("chessboard", "work", &[]).await?;
     rows.push(bench.propagate(effort).await?);
     worker.stop().await?;
@@ -271,7 +271,7 @@ impl Bench<'_> {
             rates.push(u32::try_from(objects).map(f64::from)? / begun.elapsed().as_secs_f64());
         }
         let row = Row::new(
-            format!("{objects} objects of one developer: told of/s"),
+            format!("{objects} objects of one developer: published/s"),
             Unit::PerSecond,
             Rounds::new(rates),
         );

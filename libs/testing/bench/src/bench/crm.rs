@@ -112,7 +112,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     // The statements alone leave rows without events, and other services consume CRM's events.
     bench.connection.client.batch_execute("delete from outbox").await?;
     deals::fill(&bench.connection.client, SEEDED, &step).await?;
-    step.note("totals are added up");
+    step.note("summing totals");
     let worker = platform.start("crm", "work", &[]).await?;
     bench.rest().await?;
     worker.stop().await?;

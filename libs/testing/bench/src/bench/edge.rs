@@ -104,7 +104,7 @@ async fn token(
     handlers.handle.stop(true).await;
     let ratio = Rounds::ratios(&known, &bare);
     Ok(vec![
-        Row::new("A handler that knows who asks, requests/s", Unit::PerSecond, Rounds::new(known)),
+        Row::new("A handler that authenticates, requests/s", Unit::PerSecond, Rounds::new(known)),
         Row::new("The bare handler, requests/s", Unit::PerSecond, Rounds::new(bare)),
         Row::new("With a token / bare", Unit::Ratio, ratio).goal(Goal::AtLeast(0.9)),
     ])

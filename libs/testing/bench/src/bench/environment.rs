@@ -126,11 +126,11 @@ impl Environment {
         let postgres: String = admin.client.query_one("show server_version", &[]).await?.get(0);
         let postgres = postgres.split(' ').next().unwrap_or_default().to_owned();
         let broker = match &self.bus {
-            Bus::External(_) => "a broker of somebody else's",
+            Bus::External(_) => "an external broker",
             Bus::Embedded(_) => "the embedded broker",
             Bus::Kafka(_) => "Apache Kafka of one node",
         };
-        let rustc = Command::new("rustc").arg("--version").output().await.context("rustc cannot be run")?;
+        let rustc = Command::new("rustc").arg("--version").output().await.context("failed to run rustc")?;
         let rustc = String::from_utf8_lossy(&rustc.stdout).split(' ').nth(1).unwrap_or_default().to_owned();
         let (_, librdkafka) = rdkafka::util::get_rdkafka_version();
         let cores = std::thread::available_parallelism()?;

@@ -143,7 +143,7 @@ pub(super) async fn slowest(call: impl AsyncFn() -> anyhow::Result<()>) -> anyho
 async fn finish(command: &mut Command) -> anyhow::Result<String> {
     let name = command.as_std().get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
-    let output = output.await.with_context(|| format!("{name} cannot be run"))?;
+    let output = output.await.with_context(|| format!("failed to run {name}"))?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{name}: {errors}");
     Ok(String::from_utf8(output.stdout)?)

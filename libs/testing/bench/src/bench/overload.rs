@@ -52,7 +52,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     let (kept, recovered) = (Rounds::ratios(&saved, &before), Rounds::ratios(&after, &before));
     rows.extend([
         Row::new("Before: edits/s", Unit::PerSecond, Rounds::new(before)),
-        Row::new("Overload: came, of the edits before", Unit::Ratio, came).goal(Goal::AtLeast(3.0)),
+        Row::new("Overload: arrived, of the edits before", Unit::Ratio, came).goal(Goal::AtLeast(3.0)),
         Row::new("Overload: saved/s", Unit::PerSecond, Rounds::new(saved)),
         Row::new("Overload: shed/s", Unit::PerSecond, Rounds::new(shed)),
         Row::new("Overload: not answered", Unit::Count, Rounds::new(broken)),

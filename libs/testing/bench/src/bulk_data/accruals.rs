@@ -118,7 +118,7 @@ pub(crate) async fn fill(client: &Client, accruals: u64, step: &Step) -> anyhow:
     let filled = fill_within(client, accruals.next_multiple_of(10), step).await;
     client.batch_execute(if filled.is_ok() { "commit" } else { "rollback" }).await?;
     filled?;
-    step.note("looking at what there is");
+    step.note("vacuuming");
     client.batch_execute(&format!("vacuum analyze {}", TABLES.join(", "))).await?;
     Ok(())
 }
@@ -141,7 +141,7 @@ async fn fill_within(client: &Client, deals: u64, step: &Step) -> anyhow::Result
         }
         first = last + 1;
     }
-    step.note("accounts are added up");
+    step.note("summing accounts");
     client.execute(ACCOUNTS, &[&LAST]).await.context("accounts")?;
     for (number, definition) in indexes.iter().enumerate() {
         step.note(format!("index {} of {}", number + 1, indexes.len()));

@@ -89,7 +89,7 @@ pub(crate) async fn fill(client: &Client, projects: u64, objects: u64, step: &St
     let filled = fill_within(client, projects, objects, step).await;
     client.batch_execute(if filled.is_ok() { "commit" } else { "rollback" }).await?;
     filled?;
-    step.note("looking at what there is");
+    step.note("vacuuming");
     client.batch_execute(&format!("vacuum analyze {}", TABLES.join(", "))).await?;
     Ok(())
 }

@@ -106,7 +106,7 @@ pub(crate) async fn fill(client: &Client, deals: u64, step: &Step) -> anyhow::Re
     let filled = fill_within(client, deals, step).await;
     client.batch_execute(if filled.is_ok() { "commit" } else { "rollback" }).await?;
     filled?;
-    step.note("looking at what there is");
+    step.note("vacuuming");
     client.batch_execute(&format!("vacuum analyze {}", TABLES.join(", "))).await?;
     Ok(())
 }

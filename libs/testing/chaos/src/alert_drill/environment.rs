@@ -163,7 +163,7 @@ impl Environment {
         let serving =
             self.processes.iter().find(|process| process.service == "agent" && process.role == "serve");
         let listens =
-            serving.and_then(|process| process.settings.get("PUBLIC_LISTEN")).context("nobody serves")?;
+            serving.and_then(|process| process.settings.get("PUBLIC_LISTEN")).context("no process serves")?;
         let url = format!("http://{listens}{PATH}");
         let claims = Claims::user(Uuid::from_u128(rand::random())).permission("agent.cabinet.use");
         let (token, client) = (self.issuer.token(&claims)?, http::client()?);

@@ -62,21 +62,21 @@ impl Fault {
 
     pub(super) fn about(self) -> &'static str {
         match self {
-            Self::ErrorsBurnBudget => "the database is away while people ask",
-            Self::SlownessBurnsBudget => "a table is locked for 1.2 s again and again",
+            Self::ErrorsBurnBudget => "the database is down while requests arrive",
+            Self::SlownessBurnsBudget => "a table is locked repeatedly for 1.2 s",
             Self::NothingRuns => "all processes are stopped",
             Self::NobodyWorks => "the workers are stopped",
-            Self::RequestsAreShed => "a table is locked while 120 ask at once",
-            Self::EventsWait => "the broker is away",
-            Self::EventsAreParked => "an event is larger than brokers take",
+            Self::RequestsAreShed => "a table is locked during 120 concurrent requests",
+            Self::EventsWait => "the broker is down",
+            Self::EventsAreParked => "an event is larger than the broker accepts",
             Self::RelaysLoseTheirLease => "workers are frozen for 5 s each",
-            Self::MessagesWait => "the table that messages are applied to is locked",
-            Self::DatabaseRefusesAll => "the table that messages are applied to is missing",
-            Self::MessagesArePutAside => "a message is not what its contract says",
-            Self::JobsFail => "a table that a job reads is missing",
-            Self::LedgerDoesNotAddUp => "an account is changed beside the service",
+            Self::MessagesWait => "the table of a consumer is locked",
+            Self::DatabaseRefusesAll => "the table of a consumer is missing",
+            Self::MessagesArePutAside => "a message violates its contract",
+            Self::JobsFail => "the tables of a job are missing",
+            Self::LedgerDoesNotAddUp => "an account is changed outside the service",
             Self::DealsAreHeld => "a deal is cancelled, and its stage change is missing",
-            Self::ProfilesWait => "a profile comes whose company is unknown",
+            Self::ProfilesWait => "a profile arrives whose company is unknown",
         }
     }
 
@@ -91,7 +91,7 @@ impl Fault {
             Self::SlownessBurnsBudget | Self::RequestsAreShed => {
                 environment.start_requests()?;
                 let locker = environment.connect("agent").await?;
-                environment.requests.spawn(lock_again_and_again(locker));
+                environment.requests.spawn(lock_repeatedly(locker));
                 Ok(())
             }
             Self::NothingRuns => environment.stop_processes(&["serve", "work"]).await,
@@ -227,7 +227,7 @@ impl Fault {
 }
 
 /// Locks the table repeatedly. Between two locks, the waiting requests are answered.
-async fn lock_again_and_again(locker: Connection) {
+async fn lock_repeatedly(locker: Connection) {
     let lock = "begin; lock table accrual in access exclusive mode";
     while locker.client.batch_execute(lock).await.is_ok() {
         sleep(LOCK_TIME).await;
@@ -242,7 +242,7 @@ const AT: &str = "2026-05-01T10:00:00Z";
 
 /// Publishes an event of a developer.
 async fn developer(environment: &mut Environment, id: Uuid) {
-    let told = json!({"Id": id, "Name": "Developer", "Version": 1});
+    let event = json!({"Id": id, "Name": "Developer", "Version": 1});
     environment.publish("platform.chessboard.developer-upserted.v1", id, &event).await;
 }
 

@@ -63,7 +63,7 @@ impl Prometheus {
         command.arg("--storage.tsdb.path").arg(folder.join("data")).args(["--log.level", "warn"]);
         command.arg("--web.listen-address").arg(&address);
         let child =
-            Child::spawn("prometheus", &mut command).context("Prometheus cannot be run: install it")?;
+            Child::spawn("prometheus", &mut command).context("failed to run Prometheus; install it")?;
         let prometheus = Self { child, base: format!("http://{address}"), client: http::client()? };
         let ready = format!("{}/-/ready", prometheus.base);
         let is_ready = until(async || {
@@ -115,7 +115,7 @@ impl Prometheus {
                 Ok(firing.is_empty())
             }),
         );
-        ensure!(is_quiet.await.unwrap_or(Ok(false))?, "still told: {firing:?}");
+        ensure!(is_quiet.await.unwrap_or(Ok(false))?, "still firing: {firing:?}");
         Ok(())
     }
 
@@ -156,7 +156,7 @@ async fn rules(charts: &Path, service: &str, haste: u32) -> anyhow::Result<Strin
 /// Runs a command and returns its output.
 async fn run(command: &mut Command) -> anyhow::Result<String> {
     let program = command.as_std().get_program().to_owned();
-    let output = command.output().await.with_context(|| format!("{} cannot be run", program.display()))?;
+    let output = command.output().await.with_context(|| format!("failed to run {}", program.display()))?;
     ensure!(
         output.status.success(),
         "{}: {}",

@@ -13,17 +13,17 @@ pub(super) const FIGURES: &[Count] = &[
 /// Violations that jobs remove some time after the last event.
 pub(super) const EVENTUAL_RULES: &[Count] = &[
     (
-        "bookings that have not expired",
+        "overdue bookings",
         "select count(*) from crm.booking where status = 'Active' and not is_expiry_suspended and expires_at < clock_timestamp() + interval '1 minute'",
     ),
-    ("changes above objects that are not told", "select count(*) from chessboard.propagation"),
+    ("parent changes that are not propagated", "select count(*) from chessboard.propagation"),
     (
-        "changes of what projects offer that are not added up",
+        "changes of project figures that are not summed",
         "select count(*) from chessboard.project_figures_change",
     ),
-    ("claims of edits that are over", "select count(*) from news.snapshot_claim"),
+    ("claims of finished edits", "select count(*) from news.snapshot_claim"),
     (
-        "snapshots that posts have let go and nobody has detached",
+        "released snapshots that are not detached",
         "select count(*) from news.snapshot_detach where detached_at is null",
     ),
 ];
@@ -31,7 +31,7 @@ pub(super) const EVENTUAL_RULES: &[Count] = &[
 /// Violations that must not exist, with the queries that count them.
 pub(super) const RULES: &[Count] = &[
     (
-        "deals that have not one chat as theirs, or chats that have no deal",
+        "deals without exactly one matching chat, or chats without a deal",
         "select count(*) from crm.deal full join (select * from messenger.chat where kind = 'Deal') as chat \
          on chat.deal_id = deal.id \
          where (deal.id, deal.tenant_id, deal.property_object_id, deal.agent_user_id) \
@@ -52,45 +52,45 @@ pub(super) const RULES: &[Count] = &[
             is distinct from (hold.deal_id, coalesce(hold.status, object.own_status))",
     ),
     (
-        "companies that chessboard or CRM has otherwise than identity",
+        "companies that differ between chessboard or CRM and identity",
         "select count(*) from identity.tenant as source \
-         full join chessboard.company as told using (id) full join crm.company as heard using (id) \
+         full join chessboard.company as replica using (id) full join crm.company as other_replica using (id) \
          where (source.type, source.status, source.name, source.legal_name) \
-                is distinct from (told.type, told.status, told.name, told.legal_name) \
-            or case source.type when 'Developer' then source.status end is distinct from heard.status",
+                is distinct from (replica.type, replica.status, replica.name, replica.legal_name) \
+            or case source.type when 'Developer' then source.status end is distinct from other_replica.status",
     ),
     (
-        "developers whom CRM or agent has otherwise than chessboard",
+        "developers that differ between CRM or agent and chessboard",
         "select count(*) from chessboard.developer as source \
-         full join crm.developer as told using (id) full join agent.developer as heard using (id) \
-         where source.name is distinct from told.name or source.name is distinct from heard.name",
+         full join crm.developer as replica using (id) full join agent.developer as other_replica using (id) \
+         where source.name is distinct from replica.name or source.name is distinct from other_replica.name",
     ),
     (
-        "objects that CRM or selections have otherwise than chessboard",
+        "objects that differ between CRM or selections and chessboard",
         "with source as ( \
             select *, case when published_is_live then status else 'Unavailable' end as published_status \
             from chessboard.property_object \
          ) select count(*) from source \
-         full join crm.property_object as told using (id) full join selections.property_object as seen using (id) \
+         full join crm.property_object as replica using (id) full join selections.property_object as other_replica using (id) \
          where (source.tenant_id, source.published_project_name, source.published_building_name, source.number, \
                 source.price, source.currency, source.published_status) \
-                is distinct from (told.tenant_id, told.project_name, told.building_name, told.number, \
-                told.price, told.currency, told.status) \
+                is distinct from (replica.tenant_id, replica.project_name, replica.building_name, replica.number, \
+                replica.price, replica.currency, replica.status) \
             or (source.number, source.price::text, source.published_status) is distinct from \
-                (seen.shown ->> 'Number', seen.shown -> 'Price' ->> 'AmountMinor', seen.shown ->> 'Status')",
+                (other_replica.shown ->> 'Number', other_replica.shown -> 'Price' ->> 'AmountMinor', other_replica.shown ->> 'Status')",
     ),
     (
-        "deals that agent has otherwise than CRM",
-        "select count(*) from crm.deal as source full join agent.deal as told using (id) \
+        "deals that differ between agent and CRM",
+        "select count(*) from crm.deal as source full join agent.deal as replica using (id) \
          where (source.status, source.agent_user_id, source.tenant_id, source.property_object_id, \
                 source.cancelled_at) \
-                is distinct from (told.status, told.agent_user_id, told.developer_company_id, \
-                told.property_object_id, told.cancelled_at) \
+                is distinct from (replica.status, replica.agent_user_id, replica.developer_company_id, \
+                replica.property_object_id, replica.cancelled_at) \
             or source.status = 'Completed' \
-                and (source.amount, source.completed_at) is distinct from (told.completed_amount, told.completed_at)",
+                and (source.amount, source.completed_at) is distinct from (replica.completed_amount, replica.completed_at)",
     ),
     (
-        "embeds without their live snapshot, or live snapshots that no post embeds",
+        "embeds without a live snapshot, or live snapshots without an embed",
         "select count(*) from ( \
             select post.id as post_id, (embed ->> 'SnapshotId')::uuid as id from news.post \
             cross join lateral json_array_elements(post.embeds) as embed where post.deleted_at is null \
@@ -99,7 +99,7 @@ pub(super) const RULES: &[Count] = &[
          where embedded.id is null or live.id is null",
     ),
     (
-        "steps of boards that count other deals than are in them",
+        "steps with wrong totals",
         "select count(*) from ( \
             select step_id, currency, count(*) as count, sum(amount) as sum from crm.deal group by step_id, currency \
          ) as actual full join ( \
@@ -111,25 +111,25 @@ pub(super) const RULES: &[Count] = &[
          where (coalesce(actual.count, 0), coalesce(actual.sum, 0)) <> (coalesce(kept.count, 0), coalesce(kept.sum, 0))",
     ),
     (
-        "companies that count other employees than they have",
+        "companies with a wrong number of employees",
         "select count(*) from identity.tenant \
          where employees_count <> (select count(*) from identity.employee where company_id = tenant.id)",
     ),
     (
-        "developers who count other projects than are published",
+        "developers with a wrong number of published projects",
         "select count(*) from chessboard.developer where projects_published_count <> ( \
             select count(*) from chessboard.project \
             where tenant_id = developer.id and status = 'Published' and deleted_at is null)",
     ),
     (
-        "buildings that count other flats than are free",
+        "buildings with a wrong number of free flats",
         "select count(*) from chessboard.building \
          left join chessboard.building_figures as figures on figures.building_id = building.id \
          where coalesce(figures.free_flat, 0) <> (select count(*) from chessboard.property_object as object \
             where object.building_id = building.id and kind = 'Flat' and removed_at is null and status = 'Available')",
     ),
     (
-        "projects of which other offers are kept than their buildings have",
+        "projects with wrong figures",
         "select count(*) from chessboard.project_figures as kept cross join lateral ( \
             select min(price_from) as price_from, max(price_to) as price_to, bit_or(offer_bits) as offer_bits, \
                 bit_or(offer_prices) as offer_prices \
@@ -141,12 +141,12 @@ pub(super) const RULES: &[Count] = &[
                 (counted.price_from, counted.price_to, counted.offer_bits, counted.offer_prices)",
     ),
     (
-        "owners who count other selections than they have",
+        "owners with a wrong number of selections",
         "select count(*) from selections.owner where selections_count <> ( \
             select count(*) from selections.selection where owner_user_id = owner.user_id and deleted_at is null)",
     ),
     (
-        "published posts that cannot be found, or others that can be",
+        "published posts missing from the search, or others in it",
         "select count(*) from (select id from news.post where status = 'Published' and deleted_at is null) as post \
          full join news.post_search as found on found.post_id = post.id \
          where post.id is null or found.post_id is null",

@@ -11,7 +11,7 @@ pub(super) const FIGURES: &[Count] = &[
 /// Violations that must not exist, with the queries that count them.
 pub(super) const RULES: &[Count] = &[
     (
-        "chats whose messages are not 1, 2, 3 …",
+        "chats with gaps in their sequence",
         "select count(*) from messenger.chat where last_sequence <> \
          (select count(*) filter (where sequence between 1 and last_sequence) from messenger.message \
          where message.chat_id = chat.id)",
@@ -22,13 +22,13 @@ pub(super) const RULES: &[Count] = &[
          group by chat_id having count(*) > 1) as live",
     ),
     (
-        "calls whose end is not told once in their chat",
+        "ended calls without exactly one card",
         "select count(*) from messenger.conference where (status = 'Ended')::int <> \
          (select count(*) from messenger.message where message.chat_id = conference.chat_id \
          and card ->> 'Type' = 'ConferenceEnded' and card ->> 'ConferenceId' = conference.id::text)",
     ),
     (
-        "deals whose changes of status are not told once each in their chat",
+        "deals without exactly one card for each change of status",
         "select count(*) from crm.deal left join messenger.chat on chat.deal_id = deal.id \
          where (select count(*) from (select status, lag(status) over (order by row_version) as before \
          from crm.stage where stage.deal_id = deal.id) as stage where before <> status) \

@@ -6,26 +6,23 @@ use super::Count;
 pub(super) const FIGURES: &[Count] = &[
     ("accruals", "select count(*) from agent.accrual"),
     (
-        "minor units that sales have earned agents",
+        "minor units of Base accruals",
         "select coalesce(sum(amount), 0)::bigint from agent.accrual where kind = 'Base'",
     ),
     ("payouts", "select count(*) from agent.payout"),
     (
-        "minor units that were paid to agents",
+        "minor units of paid payouts",
         "select coalesce(sum(gross), 0)::bigint from agent.payout where status = 'Paid'",
     ),
-    (
-        "requests of agents that were decided",
-        "select count(*) from agent.adjustment_request where status <> 'Open'",
-    ),
+    ("decided requests of agents", "select count(*) from agent.adjustment_request where status <> 'Open'"),
 ];
 
 /// Violations that jobs remove some time after the last event.
 pub(super) const EVENTUAL_RULES: &[Count] = &[
-    ("runs that were not worked off", "select count(*) from agent.payout_run where status <> 'Completed'"),
-    ("deals that are held for ever", "select count(*) from agent.deal where held_since is not null"),
+    ("unfinished payout runs", "select count(*) from agent.payout_run where status <> 'Completed'"),
+    ("held deals", "select count(*) from agent.deal where held_since is not null"),
     (
-        "sales that wait for a rate that there is",
+        "unrated sales with an existing rate",
         "select count(*) from agent.deal where is_unrated and exists (select from agent.rate_card as card \
          join agent.rate on rate.card_id = card.id \
          where (card.agent_user_id is null or card.agent_user_id = deal.sale_agent_user_id) \
@@ -40,10 +37,10 @@ pub(super) const RULES: &[Count] = &[
     // A process that is frozen while it sets a rate continues within 20 s. Until then, a sale may
     // find no rate, and end.
     (
-        "sales with an agent that have not their one Base, or Bases that have no sale",
+        "sales of agents without exactly one matching Base, or Bases without a sale",
         "with sale as ( \
             select stage.deal_id, stage.row_version, stage.entered_at, deal.tenant_id, \
-                told.agent_user_id, told.amount, told.currency \
+                entry.agent_user_id, entry.amount, entry.currency \
             from ( \
                 select deal_id, row_version, entered_at, status in ('Sale', 'Completed') as is_sold, \
                     lag(status in ('Sale', 'Completed'), 1, false) \
@@ -54,8 +51,8 @@ pub(super) const RULES: &[Count] = &[
             cross join lateral ( \
                 select agent_user_id, amount, currency from crm.timeline \
                 where timeline.deal_id = stage.deal_id and timeline.row_version = stage.row_version limit 1 \
-            ) as told \
-            where stage.is_sold and not stage.was_sold and told.agent_user_id is not null \
+            ) as entry \
+            where stage.is_sold and not stage.was_sold and entry.agent_user_id is not null \
          ), base as (select * from agent.accrual where kind = 'Base') \
          select count(*) from sale full join base \
             on base.deal_id = sale.deal_id and base.sale_row_version = sale.row_version \
@@ -72,7 +69,7 @@ pub(super) const RULES: &[Count] = &[
                 <> (sale.agent_user_id, sale.amount, sale.currency) end",
     ),
     (
-        "accounts that are not what their accruals come to",
+        "accounts that differ from the sums of their accruals",
         "select count(*) from agent.account full join ( \
             select agent_user_id, currency, count(*) as entries, \
                 sum(amount) filter (where status = 'Pending') as pending, \
@@ -88,7 +85,7 @@ pub(super) const RULES: &[Count] = &[
             or coalesce(account.entries, 0) <> coalesce(earned.entries, 0)",
     ),
     (
-        "payouts that are not what their lines come to",
+        "payouts that differ from the sums of their lines",
         "select count(*) from (select payout.id from agent.payout \
          left join agent.payout_line as line on line.payout_id = payout.id \
          left join agent.accrual on accrual.id = line.accrual_id \
@@ -99,7 +96,7 @@ pub(super) const RULES: &[Count] = &[
          ) as wrong",
     ),
     (
-        "accruals in two payouts, or not where their payout is",
+        "accruals in two payouts, or in another state than their payout",
         "select count(*) from ( \
             select line.accrual_id, line.payout_id, payout.status from agent.payout_line as line \
             join agent.payout on payout.id = line.payout_id \
@@ -110,7 +107,7 @@ pub(super) const RULES: &[Count] = &[
             or (accrual.status = 'Paid') is distinct from (live.status = 'Paid')",
     ),
     (
-        "sales that ended and of which something stands, or of which more stands than they came to",
+        "ended sales with effective accruals, or sales with too high accruals",
         "select count(*) from (select deal.id from agent.accrual join agent.deal on deal.id = accrual.deal_id \
          group by deal.id, deal.sale_row_version, deal.completed_amount, accrual.sale_row_version, accrual.currency \
          having coalesce(sum(accrual.amount) filter (where accrual.status not in ('Rejected', 'Reversed')), 0) \
@@ -119,7 +116,7 @@ pub(super) const RULES: &[Count] = &[
                 else greatest(max(accrual.base_amount), deal.completed_amount) end) as wrong",
     ),
     (
-        "requests that are open about what has no more to be decided",
+        "open requests about decided accruals",
         "select count(*) from agent.adjustment_request as request \
          join agent.accrual on accrual.id = request.accrual_id \
          where request.status = 'Open' and accrual.status in ('Rejected', 'Reversed')",

@@ -82,13 +82,13 @@ impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "| | |\n|---|---|")?;
         let counts = [
-            ("rounds, none with a fault", self.rounds),
+            ("rounds, all sound", self.rounds),
             ("faults", self.faults),
             ("successful requests", self.requests),
             ("events committed", self.committed),
             ("events delivered", self.delivered),
             ("repeats, dropped by consumers", self.repeated),
-            ("of a stale relay", self.stale),
+            ("published by a stale relay", self.stale),
             ("takeovers", self.takeovers),
         ];
         counts.iter().try_for_each(|(name, count)| writeln!(f, "| {name} | {count} |"))?;

@@ -180,7 +180,7 @@ impl Platform {
     /// Returns the base URL of a service.
     pub(super) fn base(&self, service: &str) -> anyhow::Result<String> {
         let serves = self.replicas.iter().find(|replica| replica.serves(service));
-        serves.and_then(Replica::base).with_context(|| format!("nobody serves {service}"))
+        serves.and_then(Replica::base).with_context(|| format!("no replica serves {service}"))
     }
 
     /// Injects the fault unless its target has one already. Returns false if it has.
@@ -270,7 +270,7 @@ impl Platform {
             Fault::FreezeReplica(number) => {
                 format!("{} is frozen for {seconds:.1} s", self.replicas[number].name)
             }
-            Fault::CrashDatabase => "the database has crashed and was started again".to_owned(),
+            Fault::CrashDatabase => "the database crashed and was restarted".to_owned(),
             Fault::CutConnections => "all connections to the database are cut".to_owned(),
             Fault::KillBroker(node) => {
                 format!("node {node} of the broker is killed; back in {seconds:.1} s")

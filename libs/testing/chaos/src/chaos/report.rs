@@ -51,7 +51,7 @@ impl Outcome {
             ("committed", verdict.committed.to_string()),
             ("delivered", verdict.delivered.to_string()),
             ("repeats, dropped by consumers", verdict.repeated.to_string()),
-            ("of a stale relay", verdict.count(Fault::Stale).to_string()),
+            ("published by a stale relay", verdict.count(Fault::Stale).to_string()),
             ("takeovers", self.takeovers.to_string()),
             ("longest gap", format!("{:.1} s", self.longest_gap.as_secs_f32())),
         ];
@@ -76,7 +76,9 @@ impl Outcome {
         sound &= self.checks.report();
         if sound {
             devkit::say(
-                &style("Nothing was lost, out of order or left over, and all adds up.").green().to_string(),
+                &style("No event was lost, out of order or left over, and all checks hold.")
+                    .green()
+                    .to_string(),
             );
         }
         sound

@@ -53,7 +53,7 @@ impl Recordings {
     async fn verdict(&self) -> anyhow::Result<Verdict> {
         let mut history = History::default();
         for recorder in &self.recorders {
-            recorder.read(&mut history).await.context("the recordings cannot be read")?;
+            recorder.read(&mut history).await.context("failed to read the recordings")?;
         }
         self.log.read(&mut history);
         Ok(history.verdict())
@@ -129,7 +129,7 @@ impl StallDetector {
         if has_stalled || now > self.next_report {
             self.next_report = now + REPORT_INTERVAL;
             let rest: Vec<_> = waiting.iter().map(|(name, count)| format!("{count} {name}")).collect();
-            let begin = if has_stalled { "given up" } else { "waiting" };
+            let begin = if has_stalled { "no progress" } else { "waiting" };
             devkit::say(&format!("{begin}: {}", rest.join(", ")));
         }
         has_stalled

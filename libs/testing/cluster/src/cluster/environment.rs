@@ -98,7 +98,7 @@ impl Environment {
 fn as_seen_from(node: IpAddr) -> anyhow::Result<IpAddr> {
     let any: IpAddr = if node.is_ipv4() { [0, 0, 0, 0].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
-    socket.connect(SocketAddr::new(node, 9)).with_context(|| format!("there is no way to {node}"))?;
+    socket.connect(SocketAddr::new(node, 9)).with_context(|| format!("there is no route to {node}"))?;
     Ok(socket.local_addr()?.ip())
 }
 

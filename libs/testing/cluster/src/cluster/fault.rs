@@ -50,9 +50,9 @@ impl Fault {
 
     pub(super) fn name(self) -> String {
         match self {
-            Self::Nothing => "nothing".to_owned(),
+            Self::Nothing => "none".to_owned(),
             Self::Upgrade(service) => format!("{service} is upgraded from the release before"),
-            Self::RollBack(service) => format!("{service} is rolled back to it"),
+            Self::RollBack(service) => format!("{service} is rolled back"),
             Self::Roll(service) => format!("{service} is rolled"),
             Self::Delete => "a pod of each role of each service is deleted".to_owned(),
             Self::Evict => "a pod of each role of each service is evicted".to_owned(),
@@ -113,16 +113,16 @@ impl Fault {
     }
 
     async fn inject_into_pod(self, kube: &Kube, pods: &[Pod]) -> anyhow::Result<()> {
-        let [first, second, ..] = pods else { anyhow::bail!("there are no two pods") };
+        let [first, second, ..] = pods else { anyhow::bail!("there are fewer than two pods") };
         match self {
             Self::Delete => kube.run(&["delete", "pod", &first.name, "--wait=false"]).await.map(drop),
             Self::Evict => {
                 let deadline = Instant::now() + EVICTION_TIMEOUT;
                 while !kube.evict(first).await? {
-                    ensure!(Instant::now() < deadline, "the disruption budget lets none be evicted");
+                    ensure!(Instant::now() < deadline, "the disruption budget permits no eviction");
                     tokio::time::sleep(Duration::from_millis(500)).await;
                 }
-                ensure!(!kube.evict(second).await?, "the disruption budget lets both be evicted");
+                ensure!(!kube.evict(second).await?, "the disruption budget permits two evictions");
                 Ok(())
             }
             _ => kill(first).await,
@@ -137,7 +137,7 @@ async fn kill(pod: &Pod) -> anyhow::Result<()> {
         processes.filter(|(_, program)| program.ends_with("usr/local/bin/service")).collect();
     ensure!(
         !services.is_empty(),
-        "the processes of {} are not on this machine, or not for you to see",
+        "the processes of {} are not on this machine, or not visible to you",
         pod.name
     );
     for (process, _) in services {

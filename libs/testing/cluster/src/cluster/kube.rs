@@ -87,7 +87,7 @@ impl Kube {
         }
         let found =
             kubectl(&["get", "namespace", &namespace, "--ignore-not-found", "--output=name"], None).await?;
-        ensure!(found.is_empty(), "there is a namespace {namespace} already; --namespace takes another one");
+        ensure!(found.is_empty(), "namespace {namespace} exists; --namespace selects another one");
         let nodes: Value = serde_json::from_str(&kubectl(&["get", "nodes", "--output=json"], None).await?)?;
         let nodes = nodes["items"].as_array().context("the cluster has no nodes")?;
         let first = nodes.first().context("the cluster has no nodes")?;
@@ -248,7 +248,7 @@ fn ended(pod: &Value) -> usize {
 async fn permitted(verb: &str, what: &str, namespace: &str) -> anyhow::Result<()> {
     let namespace = format!("--namespace={namespace}");
     let answer = output("kubectl", &["auth", "can-i", verb, what, &namespace], None).await?;
-    ensure!(answer.status.success(), "who KUBECONFIG names may not {verb} {what}");
+    ensure!(answer.status.success(), "the user of KUBECONFIG may not {verb} {what}");
     Ok(())
 }
 
@@ -309,7 +309,7 @@ mod tests {
             }))
         };
         assert!(of(3, 2, 2, 2));
-        assert!(!of(4, 2, 2, 2), "what was asked for last was not seen");
+        assert!(!of(4, 2, 2, 2), "the last specification was not observed");
         assert!(!of(3, 3, 2, 2), "an old one is left");
         assert!(!of(3, 2, 1, 2), "one is old");
         assert!(!of(3, 2, 2, 1), "one is not ready");

@@ -50,7 +50,7 @@ pub(super) fn ingress() -> Value {
 /// The result of the test.
 pub(super) enum Ways {
     /// As declared, with the numbers of open and closed routes.
-    Hold { open: usize, shut: usize },
+    Hold { open: usize, closed: usize },
     /// All routes are open, since the cluster does not enforce policies.
     Open,
 }
@@ -58,13 +58,13 @@ pub(super) enum Ways {
 impl fmt::Display for Ways {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hold { open, shut } => {
+            Self::Hold { open, closed } => {
                 write!(
                     f,
-                    "Network policies hold: {open} ways that are declared are open, {shut} others are shut."
+                    "Network policies hold: {open} declared routes are open, {closed} others are closed."
                 )
             }
-            Self::Open => write!(f, "Nothing in this cluster enforces network policies."),
+            Self::Open => write!(f, "This cluster does not enforce network policies."),
         }
     }
 }
@@ -131,7 +131,7 @@ struct Way<'a> {
 impl fmt::Display for Way<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { from, to, is_open, .. } = self;
-        write!(f, "{from} to {to} is {}", if *is_open { "open" } else { "shut" })
+        write!(f, "{from} to {to} is {}", if *is_open { "open" } else { "closed" })
     }
 }
 
@@ -154,7 +154,7 @@ fn is_declared(from: Origin<'_>, to: Destination<'_>) -> bool {
 pub(super) async fn try_all(deployment: &Deployment<'_>, environment: &Environment) -> anyhow::Result<Ways> {
     let step = Step::start("policies");
     let kube = deployment.kube;
-    step.note("pods of no service");
+    step.note("pods outside the services");
     for (component, _) in OUTSIDERS {
         kube.apply(&outsider(component, &deployment.images.of(OUTSIDER_SERVICE, Release::This))).await?;
     }
@@ -169,7 +169,7 @@ pub(super) async fn try_all(deployment: &Deployment<'_>, environment: &Environme
             drop(elsewhere.accept().await);
         }
     });
-    step.note(format!("{} ways", sources.len() * targets.len()));
+    step.note(format!("{} routes", sources.len() * targets.len()));
     let deadline = Instant::now() + POLICY_TIMEOUT;
     let ways = loop {
         let mut tried = Vec::new();
@@ -179,7 +179,7 @@ pub(super) async fn try_all(deployment: &Deployment<'_>, environment: &Environme
         let wrong: Vec<_> = tried.iter().filter(|way| way.is_open != way.is_declared).collect();
         let open = tried.iter().filter(|way| way.is_open).count();
         if wrong.is_empty() {
-            break Ways::Hold { open, shut: tried.len() - open };
+            break Ways::Hold { open, closed: tried.len() - open };
         }
         if Instant::now() > deadline {
             let wrong: Vec<_> = wrong.into_iter().map(Way::to_string).collect();
@@ -238,7 +238,7 @@ async fn places<'a>(
     let source = |name: String, from, pod: &Pod| {
         let process = pod.processes()?.first().map(|(process, _)| *process);
         let process =
-            process.with_context(|| format!("{} is not on this machine, or not for you to see", pod.name))?;
+            process.with_context(|| format!("{} is not on this machine, or not visible to you", pod.name))?;
         anyhow::Ok(Source { name, from, process })
     };
     for service in services {
@@ -290,7 +290,7 @@ async fn connected(process: u32, addresses: Vec<SocketAddr>) -> anyhow::Result<V
         // The receiver may be gone.
         drop(answer.send(connected()));
     });
-    answered.await?.with_context(|| format!("the network of process {process} is not for you to enter"))
+    answered.await?.with_context(|| format!("no permission to enter the network of process {process}"))
 }
 
 /// Moves the thread into the network of a process.

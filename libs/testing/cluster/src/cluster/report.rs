@@ -53,9 +53,9 @@ impl Report {
     }
 
     /// Writes the report to `docs/operations.md`.
-    pub(super) fn keep(&self) -> anyhow::Result<PathBuf> {
+    pub(super) fn write(&self) -> anyhow::Result<PathBuf> {
         let section = format!("{}\n\n{self}", runtime::clock::now().date());
-        docs::write_section("operations.md", "cluster", "what is noticed", &section)
+        docs::write_section("operations.md", "cluster", "noticed faults", &section)
     }
 
     /// Checks the results.
@@ -66,11 +66,11 @@ impl Report {
     pub(super) fn judge(&self) -> anyhow::Result<()> {
         let noticed = self.rows.iter().filter(|row| row.fault.is_silent());
         let failed: u64 = noticed.map(|row| row.failed).sum();
-        ensure!(failed == 0, "{failed} requests failed that should not have");
+        ensure!(failed == 0, "{failed} requests failed during silent faults");
         let killed = self.rows.iter().filter(|row| matches!(row.fault, Fault::Kill));
         let failed_retries: u64 = killed.map(|row| row.failed_retries).sum();
-        ensure!(failed_retries == 0, "{failed_retries} requests failed that may be repeated, and were");
-        ensure!(self.is_sound, "not all is as promised");
+        ensure!(failed_retries == 0, "{failed_retries} requests failed in every retry");
+        ensure!(self.is_sound, "the outcome is not sound");
         Ok(())
     }
 }
@@ -80,7 +80,7 @@ impl fmt::Display for Report {
         writeln!(f, "{}. {}\n", self.cluster, if self.is_sound { "Sound." } else { "Not sound." })?;
         writeln!(
             f,
-            "| What happens | for | requests | failed | of these repeated in vain | longest answer |\n|---|---|---|---|---|---|"
+            "| Fault | Time | Requests | Failed | Failed in every retry | Longest response |\n|---|---|---|---|---|---|"
         )?;
         for Row { fault, requests, failed, failed_retries, longest, took } in &self.rows {
             let (name, took, longest) = (fault.name(), took.as_secs(), longest.as_millis());

@@ -46,7 +46,7 @@ async fn create_chats(stack: &Stack) -> anyhow::Result<()> {
         if chats.len() >= DEALS {
             break chats.iter().map(|chat| text(&chat["Id"])).collect::<anyhow::Result<Vec<_>>>()?;
         }
-        ensure!(tokio::time::Instant::now() < deadline, "messenger has not heard of the deals");
+        ensure!(tokio::time::Instant::now() < deadline, "messenger has not replicated the deals");
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
     let (mut messages, mut conferences) = (Vec::new(), Vec::new());
@@ -105,7 +105,7 @@ async fn ask_until(
         }
         if tokio::time::Instant::now() >= deadline {
             answer?;
-            bail!("what was planted does not show");
+            bail!("the created data does not appear");
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

@@ -159,7 +159,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
     // they grow.
     for round in 0..=effort.rounds() {
         let last = first + deals - 1;
-        step.note(format!("round {round}: {} events are put on the bus", deals * EVENTS));
+        step.note(format!("round {round}: {} events are published", deals * EVENTS));
         send(&producer, first, last).await?;
         client.batch_execute("vacuum analyze").await?;
         client.batch_execute("checkpoint").await?;
@@ -169,7 +169,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
         }
         first = last + 1;
     }
-    let what = format!("{} events of {deals} deals that crm tells of: taken/s", deals * EVENTS);
+    let what = format!("{} events of {deals} deals of CRM: applied/s", deals * EVENTS);
     Ok(Row::new(what, Unit::PerSecond, Rounds::new(rates)).goal(Goal::AtLeast(2_000.0)))
 }
 
@@ -200,11 +200,11 @@ fn headers(event: &DealEvent, key: &str) -> OwnedHeaders {
     let headers = [
         ("ce_specversion", "1.0".to_owned()),
         ("ce_id", Uuid::from_u128(rand::random()).to_string()),
-        ("ce_type", told.topic.to_owned()),
+        ("ce_type", event.topic.to_owned()),
         ("ce_source", "/crm".to_owned()),
         ("ce_time", "2026-11-04T10:00:00.000000Z".to_owned()),
         ("ce_subject", key.to_owned()),
-        ("ce_sequence", told.sequence.to_string()),
+        ("ce_sequence", event.sequence.to_string()),
         ("aggregatetype", "Deal".to_owned()),
         ("contractversion", "1".to_owned()),
         ("content-type", "application/json".to_owned()),
@@ -229,7 +229,7 @@ async fn take(bench: &Bench<'_>, first: u64, last: u64, round: &str, step: &Step
     let rate = loop {
         let row = client.query_one(APPLIED, &[&from, &to, &TOPICS]).await?;
         let (taken, dead): (i64, i64) = (row.get(0), row.get(1));
-        ensure!(dead == 0, "{dead} messages could not be taken");
+        ensure!(dead == 0, "{dead} messages were dead-lettered");
         step.note(format!("{round}: {taken} of {all} events"));
         match begun {
             None if taken > 0 => begun = Some((Instant::now(), taken)),
