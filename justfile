@@ -1,6 +1,6 @@
-# The menu for people. Each entry is one `cargo` command, so that none needs `just`.
+# Short names for common commands. Each recipe is one `cargo` command, so that `just` is optional.
 
-# list the menu
+# list the recipes
 default:
     @just --list
 
@@ -8,47 +8,47 @@ default:
 up *arguments:
     cargo dev up {{arguments}}
 
-# play a story over HTTP and Kafka
+# run a story over HTTP and Kafka
 demo:
     cargo dev demo
 
-# click through the first page in Chromium
+# test the first page in Chromium
 browser *arguments:
     cargo dev browser {{arguments}}
 
-# run the tests, with the database and the broker that they need
+# run the tests with a database and a broker
 test *arguments:
     cargo dev test {{arguments}}
 
-# break everything under load, then check that no event was lost or out of order
+# inject faults under load, then check that no event was lost or reordered
 chaos *arguments:
     cargo dev chaos {{arguments}}
 
-# install the charts on a real Kubernetes, and see what people notice while it rolls and breaks
+# install the charts on a real Kubernetes and measure the effect of rollouts and faults
 cluster *arguments:
     cargo dev cluster {{arguments}}
 
-# look for faults that no test knows of (needs Python)
+# fuzz the APIs (needs Python)
 fuzz *arguments:
     cargo dev fuzz {{arguments}}
 
-# measure the hot paths beside the limit of this machine
+# measure the hot paths and the limits of this machine
 bench *arguments:
     cargo dev bench {{arguments}}
 
-# what CI checks, here
+# run the checks of CI
 check:
     .ci/run
 
-# format, and mend what lints can mend
+# format, and apply the fixes of lints
 fix:
     cargo fmt --all
     cargo clippy --workspace --all-targets --fix --allow-dirty
 
-# write contracts/ anew from the code, and lint it
+# generate contracts/ from the code and lint it
 contracts *arguments:
     cargo dev contracts {{arguments}}
 
-# licenses, advisories, sources of dependencies (needs cargo-deny)
+# check licenses, advisories and sources of dependencies (needs cargo-deny)
 deny:
     cargo deny check

@@ -1,4 +1,4 @@
-// An OpenTelemetry Collector of two parts: what is sent to it as OTLP over HTTP, it sends on in the same way.
+// An OpenTelemetry Collector with two components: it receives OTLP over HTTP and forwards it over HTTP.
 package main
 
 import (

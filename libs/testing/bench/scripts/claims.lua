@@ -1,4 +1,4 @@
--- The issuer asks what goes into the tokens of employees. Own arguments: its token, how many employees there are.
+-- The issuer reads the token claims of employees. Own arguments: its token, the number of employees.
 dofile('report.lua')
 
 function prepare(args)

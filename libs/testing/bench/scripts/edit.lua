@@ -1,11 +1,11 @@
--- The author replaces the ten blocks of one post after the other. Own arguments: the author's token, how
--- many posts there are.
+-- The author replaces the ten blocks of one post after another. Own arguments: the token of the author,
+-- the number of posts.
 dofile('report.lua')
 
 local number
 local paragraph = 'Two rooms with a view of the river, close to the park, quiet and bright. '
 
--- A hundred different bodies, made before they are sent, since the load shares the machine.
+-- A hundred different bodies, created in advance because the load generator shares the machine.
 local function body(text)
   local blocks = {}
   for at = 0, 9 do

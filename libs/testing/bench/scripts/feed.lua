@@ -1,5 +1,5 @@
--- Guests from 65,536 addresses read the first page of the feed, or of what a search finds. Own argument: what
--- is searched for, nothing for the feed.
+-- Guests from 65,536 addresses read the first page of the feed or of a search. Own argument: the search
+-- text, empty for the feed.
 dofile('guest.lua')
 
 function prepare(args) query = args[2] end

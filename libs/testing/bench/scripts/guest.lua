@@ -1,4 +1,4 @@
--- A guest among 65,536 addresses, as the gateway tells of it: nobody meets the limits that hold for one.
+-- Forwarded addresses of guests, 65,536 in all, so that no request exceeds the limit for one address.
 dofile('report.lua')
 
 function ask(path)

@@ -1,4 +1,4 @@
--- Guests from 65,536 addresses open selections by their codes. Own argument: how many there are.
+-- Guests from 65,536 addresses open selections by code. Own argument: the number of selections.
 dofile('guest.lua')
 
 function prepare(args) selections = tonumber(args[2]) end

@@ -1,4 +1,4 @@
--- The platform's arbiter sets one deal after the other to Booking, each once. Own arguments: their token, the first deal.
+-- The arbiter of the platform sets one deal after another to Booking, each once. Own arguments: the token, the first deal.
 dofile('report.lua')
 
 function prepare(args)

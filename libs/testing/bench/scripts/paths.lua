@@ -1,4 +1,4 @@
--- Guests from 65,536 addresses ask for one of several paths. Own arguments: the paths.
+-- Guests from 65,536 addresses request one of several paths. Own arguments: the paths.
 dofile('guest.lua')
 
 function prepare(args)

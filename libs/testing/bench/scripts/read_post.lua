@@ -1,4 +1,4 @@
--- Guests from 65,536 addresses read published posts. Own arguments: the first one's number, how many there are.
+-- Guests from 65,536 addresses read published posts. Own arguments: the number of the first post, the count.
 dofile('guest.lua')
 
 function prepare(args) first, posts = tonumber(args[2]), tonumber(args[3]) end

@@ -1,6 +1,6 @@
--- What every script has in common: the rate at which it asks, and what it reports in the end.
--- Arguments of a script: how long a connection waits between requests in milliseconds (0: not at all),
--- and what is the script's own.
+-- Common to all scripts: the request rate and the report at the end.
+-- Arguments of a script: the mean pause of a connection between requests in milliseconds (0: none),
+-- then the script's own arguments.
 
 local wait = 0
 
@@ -11,7 +11,7 @@ function init(args)
   if prepare then prepare(args) end
 end
 
--- Arrivals that know nothing of each other: waits are exponential. wrk counts in whole milliseconds.
+-- Pauses are exponential, as for independent arrivals. wrk takes whole milliseconds.
 function delay()
   return math.floor(-wait * math.log(1 - math.random()) + math.random())
 end

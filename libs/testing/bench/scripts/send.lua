@@ -1,4 +1,4 @@
--- A chat's client writes, in one chat after the other. Own argument: a file with the clients' tokens, a line each.
+-- Clients send messages in one chat after another. Own argument: a file with one client token on each line.
 dofile('report.lua')
 
 local number = 0

@@ -19,7 +19,7 @@ insert into outbox (event_id, topic, key, type, payload, headers)
 select gen_random_uuid(), 'platform.messenger.message-sent.v1', id::text, 'platform.messenger.message-sent.v1',
 convert_to(repeat('{"ChatId":"5eed0042-0000-4000-8000-000000000000"}', 9), 'UTF8'), '{"contractversion":"1"}'
 from chat where id = ('5eed0042-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid;
-with told as (
+with last_events as (
 insert into stream (user_id, last_event)
 select distinct user_id, 1 from unnest(array[
 ('5eed0043-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid,
@@ -28,9 +28,9 @@ select distinct user_id, 1 from unnest(array[
 on conflict (user_id) do update set last_event = stream.last_event + 1
 returning user_id, last_event
 ), forgotten as (
-delete from stream_event using told
-where stream_event.user_id = told.user_id and stream_event.event = told.last_event - 1000)
+delete from stream_event using last_events
+where stream_event.user_id = last_events.user_id and stream_event.event = last_events.last_event - 1000)
 insert into stream_event (user_id, event, kind, chat_id, subject_id, at)
 select user_id, last_event, 'message', ('5eed0042-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid,
-gen_random_uuid(), clock_timestamp() from told;
+gen_random_uuid(), clock_timestamp() from last_events;
 commit;

@@ -1,4 +1,4 @@
--- One person asks. Own arguments: the path, the token.
+-- One person requests one path. Own arguments: the path, the token.
 dofile('report.lua')
 
 function prepare(args)

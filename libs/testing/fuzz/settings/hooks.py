@@ -41,7 +41,7 @@ def filter_case(context, case):
     query = case.query or {}
     if has_integral_float(case.body) or is_too_far(query):
         return False
-    # Texts of identity are of that kind, and what people write in CRM and to agents is counted when it is trimmed.
+    # Texts of identity are trimmed, and the length of texts in CRM and agent is checked after trimming.
     tidied = ("/api/identity/", "/api/v1/my/", "/api/platform-manager/agent/")
     is_tidied = case.path.startswith(tidied) or "/crm/" in case.path
     return not is_tidied or not (has_untidy_text(case.body) or has_untidy_text(query))

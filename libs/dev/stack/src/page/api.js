@@ -1,9 +1,9 @@
-// Calls of the public APIs, as the person of this tab.
+// Calls of the public APIs with the token of the person of this tab.
 
 import { language } from "./i18n.js";
 import { token } from "./session.js";
 
-// What a service refuses with: its own words, in the reader's language.
+// An error answer of a service, with its text in the language of the page.
 export class Refusal extends Error {
   constructor(status, problem) {
     const fields = (problem?.errors ?? []).map((error) => `${error.field}: ${error.message}`);

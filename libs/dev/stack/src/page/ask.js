@@ -1,4 +1,4 @@
-// Questions before a call, and what came of it.
+// Dialogs before a call, and notices about its result.
 
 import { el, show } from "./dom.js";
 import { t } from "./i18n.js";
@@ -14,7 +14,7 @@ export function say(text, bad = false) {
   hiding = setTimeout(() => { notice.hidden = true; }, 6000);
 }
 
-// Does what a person asked for; a refusal is shown to that person.
+// Runs an action of the person and shows an error as a notice.
 export async function attempt(work) {
   try {
     return await work();
@@ -30,7 +30,7 @@ export const act = (name, work, attributes = {}) =>
 export const choice = (name, options, value) =>
   el("select", { name }, options.map(([id, label]) => el("option", { value: id, selected: id === value }, label)));
 
-// Asks for what these fields hold, `[label, input]`; null where the person thinks better of it.
+// Shows a dialog with fields `[label, input]` and returns their values, or null if the person cancels.
 export function ask(title, ...fields) {
   return new Promise((answer) => {
     const rows = fields.map(([label, input]) => el("label", {}, t(label), input));

@@ -1,9 +1,9 @@
-// The deals of a developer as columns, and what may be done with one.
+// The deals of a developer as columns, and the actions on a deal.
 
 import { get, post, put } from "./api.js";
 import { act, ask, attempt, choice, empty, heading, say } from "./ask.js";
 import { calm, el, show } from "./dom.js";
-import { hear } from "./feed.js";
+import { subscribe } from "./feed.js";
 import { project } from "./grid.js";
 import { day, short, t } from "./i18n.js";
 import { actor, may, nameOf } from "./session.js";
@@ -20,7 +20,7 @@ const overrides = () => may("crm.deals.manage@platform");
 const reads = () => overrides() || may("crm.deals.care@platform") || may("crm.deals.manage-own") || may("crm.deals.read-own");
 const prefix = () => (overrides() || may("crm.deals.care@platform") ? PLATFORM : OWN);
 
-// Where this person changes deals; null of who does not.
+// The path prefix under which this person changes deals, or null without the permission.
 export const family = () => (overrides() ? PLATFORM : may("crm.deals.manage-own") ? OWN : null);
 
 export function open(deal) {
@@ -30,7 +30,7 @@ export function open(deal) {
 
 const text = (name, value) => el("textarea", { name, required: true, maxlength: 2000, rows: 2 }, value);
 
-const DEEDS = {
+const ACTIONS = {
   book: (path) => post(`${path}/booking`, {}),
   cancel: async (path) => {
     const asked = await ask(t("action.cancel"), ["word.reason", text("reason", t("reason.cancel"))]);
@@ -61,8 +61,8 @@ const DEEDS = {
   },
 };
 
-// What makes sense from a status. Whether it is allowed the service says.
-function deeds({ Status, BookingExpiresAt }) {
+// The actions that the status permits. The service checks the permissions.
+function actionsFor({ Status, BookingExpiresAt }) {
   if (Status === "Completed" || !family()) return [];
   if (Status === "Cancelled") return overrides() ? ["override"] : [];
   return [
@@ -72,7 +72,7 @@ function deeds({ Status, BookingExpiresAt }) {
 }
 
 async function carryOut(name, deal) {
-  const done = await DEEDS[name](`${family()}/deals/${deal.DealId}`, deal);
+  const done = await ACTIONS[name](`${family()}/deals/${deal.DealId}`, deal);
   if (done) say(t("board.done", { n: deal.Number, action: t(`action.${name}`) }));
 }
 
@@ -87,7 +87,7 @@ function card(deal) {
     el("button", { type: "button", class: "card", "aria-expanded": String(isOpen), "data-keep": deal.DealId, click: toggle },
       el("b", {}, `№ ${deal.Number ?? "–"}`), el("span", {}, short(deal.Amount)),
       el("small", {}, `${nameOf(deal.ClientUserId)} · ${nameOf(deal.AgentUserId)}`), until && el("small", {}, until)),
-    isOpen && el("menu", {}, deeds(deal).map((name) => act(name, () => carryOut(name, deal)))));
+    isOpen && el("menu", {}, actionsFor(deal).map((name) => act(name, () => carryOut(name, deal)))));
 }
 
 function column(one) {
@@ -110,6 +110,6 @@ export const refresh = calm(async () => {
   if (board) draw();
 }, 0);
 
-hear((event) => {
+subscribe((event) => {
   if (!event || event.topic.startsWith("platform.crm.")) refresh().catch(() => {});
 });

@@ -1,4 +1,4 @@
-// A call: it rings, is answered, and LiveKit carries it. Its client is loaded with the first call, from this stack.
+// Calls over LiveKit. The stack serves the client of LiveKit, which is loaded with the first call.
 
 import { get, post } from "./api.js";
 import { act, say } from "./ask.js";
@@ -15,17 +15,17 @@ const media = el("div", { class: "media" });
 const mine = () => conference?.Participants.find((participant) => participant.UserId === me());
 
 export async function call(chat, kind) {
-  heard(await post(`${API}/chats/${chat}/conferences`, { Media: kind }));
+  update(await post(`${API}/chats/${chat}/conferences`, { Media: kind }));
   await join();
 }
 
-// One that goes on already, found when the page is opened.
+// Shows a call that was already running when the page was opened.
 export async function answer(id) {
-  heard(await get(`${API}/conferences/${id}`));
+  update(await get(`${API}/conferences/${id}`));
 }
 
-// The card of a conference, as it is now.
-export function heard(card) {
+// Applies a version of a conference unless a newer one is shown.
+export function update(card) {
   if (conference && card.Id !== conference.Id && card.Status === "Ended") return;
   if (conference?.Id === card.Id && card.Version < conference.Version) return;
   conference = card.Status === "Ended" ? null : card;
@@ -41,10 +41,10 @@ function draw() {
   const path = `${API}/conferences/${conference.Id}`;
   const host = nameOf(conference.StartedByUserId);
   const others = conference.Participants.map(({ UserId, State }) => el("span", { class: "pill", "data-person": nameOf(UserId), "data-state": State }, `${nameOf(UserId)}: ${t(`participant.${State}`)}`));
-  const invited = [act("join", join, { class: "main" }), act("decline", async () => heard(await post(`${path}/decline`)))];
+  const invited = [act("join", join, { class: "main" }), act("decline", async () => update(await post(`${path}/decline`)))];
   const joined = [
-    act("leave", async () => heard(await post(`${path}/leave`))),
-    conference.StartedByUserId === me() && act("end", async () => heard(await post(`${path}/end`)), { class: "main" }),
+    act("leave", async () => update(await post(`${path}/leave`))),
+    conference.StartedByUserId === me() && act("end", async () => update(await post(`${path}/end`)), { class: "main" }),
   ];
   show(box, el("b", {}, t(state === "Invited" ? "call.rings" : "call.on", { who: host })), el("span", { class: "people" }, others),
     el("menu", {}, state === "Invited" ? invited : joined), media);
@@ -53,7 +53,7 @@ function draw() {
 async function join() {
   const id = conference.Id;
   const access = await post(`${API}/conferences/${id}/join`);
-  heard(await get(`${API}/conferences/${id}`));
+  update(await get(`${API}/conferences/${id}`));
   try {
     await connect(access);
   } catch (error) {

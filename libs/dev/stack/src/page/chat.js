@@ -1,8 +1,8 @@
-// The chats of whoever is signed in: what is said, what became of the deal, and calls. Kept up by messenger's own stream.
+// The chats of the signed-in person: messages, cards about the deal, and calls. The event stream of messenger updates them.
 
 import { get, headers, post, put } from "./api.js";
 import { attempt, empty, heading } from "./ask.js";
-import { answer, call, heard } from "./call.js";
+import { answer, call, update } from "./call.js";
 import { calm, el, show } from "./dom.js";
 import { t, time } from "./i18n.js";
 import { actor, leaving, me, nameOf } from "./session.js";
@@ -16,7 +16,7 @@ let opened = null;
 let messages = [];
 let draft = "";
 
-// The number of the flat that a deal is about, which the catalog knows.
+// The number of the flat of the deal, from the catalog.
 async function number(chat) {
   const id = chat.PropertyObjectId;
   if (id && !numbers.has(id)) {
@@ -81,7 +81,7 @@ async function send() {
   keep(await post(`${API}/chats/${opened.Id}/messages`, { Text: said, ClientMessageId: crypto.randomUUID() }));
 }
 
-// A message that is new, or not as it was.
+// Adds a message or replaces its older version.
 function keep(message) {
   if (message.ChatId !== opened?.Id) return;
   const place = messages.findIndex((one) => one.Sequence <= message.Sequence);
@@ -102,13 +102,13 @@ const refresh = calm(async () => {
   return read();
 });
 
-// One event of the stream, as its lines say.
+// Handles one event of the stream.
 function take(block) {
   const lines = block.split("\n");
   const field = (name) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
   const [name, data] = [field("event"), field("data")];
   if (!name) return field("id");
-  if (name === "conference") heard(JSON.parse(data));
+  if (name === "conference") update(JSON.parse(data));
   else if (name === "message") {
     keep(JSON.parse(data));
     refresh();
@@ -116,7 +116,7 @@ function take(block) {
   return field("id");
 }
 
-// The browser's own reader of such streams sends no token.
+// Reads the stream with `fetch`, because `EventSource` sends no token.
 async function listen() {
   let last;
   while (!leaving.signal.aborted) {

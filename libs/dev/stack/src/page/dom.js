@@ -1,4 +1,4 @@
-// Elements from data. Texts become text nodes, never markup.
+// Creates elements. Texts become text nodes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -17,14 +17,14 @@ export const el = (tag, attributes = {}, ...children) => fill(document.createEle
 export const svg = (tag, attributes = {}, ...children) =>
   fill(document.createElementNS(SVG, tag), attributes, children);
 
-// Shows these in place of what was there; whoever typed or stood somewhere stays there.
+// Replaces the children of an element and keeps the typed text, the focus and the scroll position.
 export function show(element, ...children) {
   const focused = element.contains(document.activeElement) ? document.activeElement.dataset.keep : undefined;
   element.replaceChildren(...children.flat().filter(Boolean));
   if (focused) element.querySelector(`[data-keep="${CSS.escape(focused)}"]`)?.focus();
 }
 
-// Once for all calls of a moment, and once more for those that came while it ran.
+// Combines the calls within a short time into one, with one more call for those that came during it.
 export function calm(work, wait = 40) {
   let waiting = false;
   let running = Promise.resolve();

@@ -1,4 +1,4 @@
-// The bus as it goes by: topic, key, from whom to whom. Views hear of it and read anew what it is about.
+// The events of Kafka with topic, key, publisher and consumers. Views subscribe and reload their data.
 
 import { heading } from "./ask.js";
 import { el, show } from "./dom.js";
@@ -8,17 +8,17 @@ import { leaving } from "./session.js";
 const KEPT = 60;
 const section = document.getElementById("feed");
 const list = el("ol", { "aria-live": "off", tabindex: 0 });
-const hearers = [];
+const subscribers = [];
 const state = el("span", { class: "state" });
 
-// Has this called with each event, and with null where some may have been missed.
-export const hear = (hearer) => hearers.push(hearer);
+// Calls `subscriber` with each event, and with null after a (re)connect, when events may have been missed.
+export const subscribe = (subscriber) => subscribers.push(subscriber);
 
 function about({ topic, payload: p, to }) {
   const changes = p?.ToStatus ?? p?.To ?? p?.Status ?? p?.EndReason;
   const from = p?.FromStatus ?? p?.From;
   const what = [p?.Number && `№ ${p.Number}`, from && changes ? `${from} → ${changes}` : changes].filter(Boolean).join(" ");
-  const names = to.length ? to.join(", ") : t("feed.nobody");
+  const names = to.length ? to.join(", ") : t("feed.no_consumer");
   return { what, names, short: topic.replace(/^platform\.\w+\.|^external\./, "").replace(/\.v\d+$/, "") };
 }
 
@@ -44,7 +44,7 @@ export function follow() {
   stream.addEventListener("ready", () => {
     state.textContent = t("feed.live");
     section.dataset.state = "live";
-    for (const hearer of hearers) hearer(null);
+    for (const subscriber of subscribers) subscriber(null);
   });
   stream.addEventListener("error", () => {
     state.textContent = t("feed.away");
@@ -55,6 +55,6 @@ export function follow() {
     list.querySelector(".empty")?.remove();
     list.prepend(row(event));
     while (list.children.length > KEPT) list.lastChild.remove();
-    for (const hearer of hearers) hearer(event);
+    for (const subscriber of subscribers) subscriber(event);
   });
 }

@@ -1,9 +1,9 @@
-// A building as its grid: a row a floor, a cell an object, its colour the status. The catalog's, as guests see it.
+// The grid of a building from the public catalog: one row for each floor, one cell for each object, coloured by status.
 
 import { get, post } from "./api.js";
 import { act, ask, choice, empty, heading, say } from "./ask.js";
 import { calm, el, show } from "./dom.js";
-import { hear } from "./feed.js";
+import { subscribe } from "./feed.js";
 import { money, short, t } from "./i18n.js";
 import { idOf, people } from "./session.js";
 import { family, open } from "./board.js";
@@ -90,7 +90,7 @@ export async function load() {
   await choose(projects[0].Id);
 }
 
-hear((event) => {
+subscribe((event) => {
   const ours = event?.topic === "platform.chessboard.property-object-upserted.v1" && event.payload.BuildingId === building?.Id;
   if (!event || ours || (!building && event.topic.startsWith("platform.chessboard."))) refresh().catch(() => {});
 });

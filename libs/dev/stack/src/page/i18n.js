@@ -1,4 +1,4 @@
-// The page's words in the reader's language, and numbers and times as that language writes them.
+// Texts of the page, and the formats of numbers and times, in the language of the browser.
 
 import { WORDS } from "./words.js";
 
@@ -14,7 +14,7 @@ export function speak(other) {
   location.reload();
 }
 
-// The words of a key; what has no words of its own, a value of an enum that is new, shows as it is.
+// The text of a key. A key without a text, such as a new enum value, is shown unchanged.
 export function t(key, values = {}) {
   const words = WORDS[language][key] ?? WORDS.en[key] ?? key.split(".").at(-1);
   return words.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");

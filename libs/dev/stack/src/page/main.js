@@ -1,4 +1,4 @@
-// The page: who one is, then each view by itself. A view that fails says so and leaves the others alone.
+// Starts the page: the person first, then each view. A view that fails shows its error; the others continue.
 
 import * as board from "./board.js";
 import * as chat from "./chat.js";
@@ -10,7 +10,7 @@ import { LANGUAGES, language, speak, t } from "./i18n.js";
 import * as money from "./money.js";
 import { actor, services, learn, people, signIn, signOut, token } from "./session.js";
 
-// All views begin anew as somebody else.
+// Reloads all views as another person.
 const become = (work) => () => attempt(async () => {
   await work();
   location.reload();

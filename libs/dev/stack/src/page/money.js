@@ -1,9 +1,9 @@
-// An agent's months and money as a small plot, and the payouts; who pays sees those of all.
+// Sales by month, commissions and payouts of an agent. The person who pays sees the payouts of all agents.
 
 import { get, post } from "./api.js";
 import { act, empty, heading, say } from "./ask.js";
 import { calm, el, show, svg } from "./dom.js";
-import { hear } from "./feed.js";
+import { subscribe } from "./feed.js";
 import { day, money, month, short, t } from "./i18n.js";
 import { actor, may, nameOf } from "./session.js";
 
@@ -87,7 +87,7 @@ function list(items) {
 
 export const load = refresh;
 
-hear((event) => {
+subscribe((event) => {
   const ours = event && (event.topic.startsWith("platform.agent.") || event.topic.startsWith("platform.crm."));
   if (!event || ours) refresh().catch(() => {});
 });

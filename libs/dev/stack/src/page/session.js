@@ -1,13 +1,13 @@
-// Who this tab is: each has its own person. The API pages, which all tabs share, are signed in as whoever signed in last.
+// The signed-in person of this tab. All tabs share the API pages, which use the token of the latest sign-in.
 
 const TOKEN = "token";
 const ACTOR = "actor";
-// Where Swagger UI looks for it (its `persistAuthorization`).
+// The key under which Swagger UI stores the token (`persistAuthorization`).
 const SWAGGER = "authorized";
-// Before a token ends another one is asked for.
+// A token is renewed this long before it expires.
 const MARGIN_MS = 60_000;
 
-// Aborted when the page is left: a browser that keeps it for the way back would keep its streams, too, of the six connections that it has.
+// Aborted when the page is left. In the back/forward cache, open streams would occupy connections to the host, of which a browser has six.
 export const leaving = new AbortController();
 addEventListener("pagehide", () => leaving.abort());
 addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
@@ -33,7 +33,7 @@ function claims() {
   return JSON.parse(atob(part));
 }
 
-// Whether the token gives a permission, `name` or `name@platform`.
+// True if the token contains the permission, `name` or `name@platform`.
 export const may = (permission) => (claims().permissions ?? []).includes(permission);
 
 export async function signIn(name) {
@@ -52,7 +52,7 @@ export function signOut() {
   localStorage.removeItem(SWAGGER);
 }
 
-// One that is good for a while yet; null of a guest.
+// A token that is still valid for a while, or null for a guest.
 export async function token() {
   if (!actor()) return null;
   if (claims().exp * 1000 < Date.now() + MARGIN_MS) await signIn(actor());
