@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The drill of an expired password: agent's database lets it in no more. Nothing that it is told is lost meanwhile, and with a new
-# password in the file that it reads at its start it goes on.
+# Drill of an expired password: the database of agent rejects its connections. No event is lost, and agent continues after a restart
+# with a new password in the mounted file.
 #   cargo build --bin dev --bin devstack --bin demo --bin chaos --bin agent
-#   deploy/local/password.sh    # the steps of docs/runbooks/broker.md stand in [ ]
-# It is a real Kafka, which needs Java and Maven.
+#   deploy/local/password.sh    # steps of docs/runbooks/broker.md are in [ ]
+# It uses a real Kafka, which needs Java and Maven.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . deploy/local/drill.sh
@@ -11,13 +11,13 @@ cd "$(dirname "$0")/../.."
 [ -x "$bin/agent" ] || fail "$bin/agent is missing"
 own() { sql "postgres://platform@127.0.0.1:$port/platform" agent "$1"; }
 theirs() { sql "$(value database_url)" crm "$1"; }
-# let_in PASSWORD: whom the database lets in, as the Secret tells agent.
-let_in() {
+# set_password PASSWORD: changes the password in the database and in the mounted secret.
+set_password() {
   own "alter role agent password '$1' valid until 'infinity'"
   printf 'postgres://agent:%s@127.0.0.1:%s/platform' "$1" "$port" >"$work/secret"
 }
 
-# Both roles in the place of the stack's, with the secret as a pod has it.
+# Starts both roles instead of those of the stack, with the secret as a mounted file, as in a pod.
 serve_and_work() {
   local listen admin
   listen=$(value services agent public_url) admin=$(value services agent admin_url)
@@ -31,22 +31,22 @@ serve_and_work() {
 end_pods() { [ ${#pods[@]} = 0 ] || { kill -TERM "${pods[@]}" 2>/dev/null && wait "${pods[@]}"; } || true; pods=(); }
 pods=()
 trap 'end_pods; finish' EXIT
-# roles OPTION…: what both say of their readiness.
+# roles OPTION…: prints the readiness of both roles.
 roles() { curl --silent --write-out "\n" "$@" "$(value services agent admin_url)/health/ready" && curl --silent --write-out "\n" "$@" "http://127.0.0.1:$((port + 2))/health/ready"; }
 is_ready() { roles --fail --output /dev/null >/dev/null; }
 is_shut_out() { [ "$(roles | grep -c database)" = 2 ]; }
-# The status of what an agent asks for.
+# Prints the status of a request of an agent.
 summary() { curl --silent --output /dev/null --write-out '%{http_code}' --header "Authorization: Bearer $("$bin/dev" token igor)" "$(value services agent public_url)/api/v1/my/commission-summary"; }
-all_heard() { [ "$(own 'select count(*) from deal')" = "$(theirs 'select count(*) from deal')" ]; }
+has_all_deals() { [ "$(own 'select count(*) from deal')" = "$(theirs 'select count(*) from deal')" ]; }
 
-step 'agent gets a cluster of its own, which asks it for a password'
+step 'start a separate PostgreSQL cluster for agent, which requires a password'
 cluster others "$((port + 1))"
 cluster data "$port"
 sed --in-place '1i host all agent 127.0.0.1/32 scram-sha-256' "$work/pg/data/pg_hba.conf"
 for name in others data; do start "$name"; done
 for each in "$port" "$((port + 1))"; do database "$each"; done
 own "create role agent login; grant create on database platform to agent"
-let_in old
+set_password old
 rm -rf .dev/kafka/stack
 DATABASE_URL=postgres://platform@127.0.0.1:$((port + 1))/platform AGENT_DATABASE_URL=$(<"$work/secret") up
 "$bin/demo" demo >/dev/null || fail 'the demo'
@@ -54,23 +54,23 @@ DATABASE_URL=postgres://platform@127.0.0.1:$((port + 1))/platform AGENT_DATABASE
 serve_and_work
 
 own "alter role agent valid until '2000-01-01'"
-step 'the password has expired; who is connected goes on'
+step 'the password has expired; open connections continue'
 deal >/dev/null
-eventually 'agent hears of every deal' all_heard
+eventually 'agent has every deal' has_all_deals
 own "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'agent'" >/dev/null
-eventually 'both roles say that they have no database' is_shut_out
-step 'the connections have ended, and there are no others: /health/ready says database'
+eventually 'both roles report the database as unavailable' is_shut_out
+step 'the connections are closed and cannot be opened again: /health/ready reports the database'
 for _ in 1 2 3; do deal >/dev/null; done
 sleep 10
-! all_heard || fail 'agent hears of deals without a database'
-[ "$(summary)" = 503 ] || fail 'a request is answered without a database'
-step "agent has heard of $(own 'select count(*) from deal') deals of $(theirs 'select count(*) from deal'); requests are answered 503"
+! has_all_deals || fail 'agent consumes deals without a database'
+[ "$(summary)" = 503 ] || fail 'a request succeeds without a database'
+step "agent has $(own 'select count(*) from deal') of $(theirs 'select count(*) from deal') deals; requests get 503"
 
-step '[the password] a new password, in the Secret; both roles are restarted'
-let_in new
+step '[the password] set a new password in the Secret and restart both roles'
+set_password new
 end_pods
 serve_and_work
-eventually 'agent hears of every deal' all_heard
-[ "$(own 'select count(*) from dead_letter')" = 0 ] || fail 'something was put aside'
-[ "$(summary)" = 200 ] || fail 'a request is refused'
-step "mended: agent has heard of $(own 'select count(*) from deal') deals of $(theirs 'select count(*) from deal'), nothing was put aside"
+eventually 'agent has every deal' has_all_deals
+[ "$(own 'select count(*) from dead_letter')" = 0 ] || fail 'a message became a dead letter'
+[ "$(summary)" = 200 ] || fail 'a request fails'
+step "recovered: agent has $(own 'select count(*) from deal') of $(theirs 'select count(*) from deal') deals and no dead letters"

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The drill of restoring: of a stack whose agent has a PostgreSQL cluster of its own, agent loses a table, is brought back to the moment
-# before from a base backup and its log, hears again what it has missed, and its books are held against CRM's. The others go on meanwhile.
+# Drill of a restore: agent has a separate PostgreSQL cluster and loses a table. Its database is recovered to the moment before, from a
+# base backup and the archived log, while the other services continue. agent consumes the later events again, and its data is compared
+# with that of crm.
 #   cargo build --bin dev --bin devstack --bin demo --bin chaos --bin agent
-#   deploy/local/restore.sh     # the steps of docs/runbooks/restoring.md stand in [ ]
-# The embedded broker lists no groups, so it is a real Kafka, which needs Java and Maven.
+#   deploy/local/restore.sh     # steps of docs/runbooks/restoring.md are in [ ]
+# It uses a real Kafka, because the embedded broker lists no consumer groups. That needs Java and Maven.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -16,7 +17,7 @@ for program in "$bin/agent" "$postgres/pg_basebackup"; do [ -x "$program" ] || f
 
 url=postgres://platform@127.0.0.1:$port/platform
 
-step 'agent gets a cluster of its own, whose log is archived'
+step 'start a separate PostgreSQL cluster for agent, with an archived log'
 cluster others "$((port + 1))"
 cluster data "$port"
 as mkdir "$work/pg/archive"
@@ -26,32 +27,32 @@ archive_command = 'test ! -f $work/pg/archive/%f && cp %p $work/pg/archive/%f'
 EOF
 for name in others data; do start "$name"; done
 for each in "$port" "$((port + 1))"; do database "$each"; done
-# Events of another time are none of these databases'.
+# Events of an earlier stack do not match these databases.
 rm -rf .dev/kafka/stack
 DATABASE_URL=postgres://platform@127.0.0.1:$((port + 1))/platform AGENT_DATABASE_URL=$url up
 "$bin/demo" demo >/dev/null || fail 'the demo, before the backup'
 
-step '[backup] a base backup, while people work'
+step '[backup] take a base backup under load'
 as "$postgres/pg_basebackup" --dbname "postgres://platform@127.0.0.1:$port/" --pgdata "$work/pg/base" --checkpoint=fast
 "$bin/demo" demo >/dev/null || fail 'the demo, after the backup'
-all_heard() { [ "$(own 'select count(*) from deal')" = "$(theirs 'select count(*) from deal')" ]; }
-eventually 'agent hears of every deal' all_heard
+has_all_deals() { [ "$(own 'select count(*) from deal')" = "$(theirs 'select count(*) from deal')" ]; }
+eventually 'agent has every deal' has_all_deals
 before=$(own "select count(*) || ' deals, ' || (select count(*) from accrual) || ' accruals' from deal")
 sent=$(own "select last_value from outbox_id_seq")
 sleep 1
-# PostgreSQL takes no Z here.
+# PostgreSQL does not accept Z here.
 moment=$(date --utc +%Y-%m-%dT%H:%M:%S+00:00)
 sleep 1
 step "at $moment: $before"
 
 own 'drop table accrual cascade'
 own 'select pg_switch_wal()' >/dev/null
-step 'somebody drops a table; the others go on, and what they tell is lost on agent'
-! "$bin/demo" demo >/dev/null 2>&1 || fail 'the demo does without accruals'
+step 'a table of agent is dropped; the other services continue, and agent cannot process their events'
+! "$bin/demo" demo >/dev/null 2>&1 || fail 'the demo succeeds without accruals'
 "$bin/dev" stop agent >/dev/null
-curl --silent --fail --output /dev/null "$(value services crm admin_url)/health/ready" || fail 'crm went on'
+curl --silent --fail --output /dev/null "$(value services crm admin_url)/health/ready" || fail 'crm continues'
 
-step '[recover] to the moment before, from the base backup and the log'
+step '[recover] recover to the moment before, from the base backup and the log'
 as "$postgres/pg_ctl" stop --silent --wait --mode=fast --pgdata "$work/pg/data"
 as cp -R "$work/pg/base" "$work/pg/restored"
 cat >>"$work/pg/restored/postgresql.conf" <<EOF
@@ -69,17 +70,17 @@ after=$(own "select count(*) || ' deals, ' || (select count(*) from accrual) || 
 [ "$after" = "$before" ] || fail "recovered: $after; before: $before"
 step "recovered: $after"
 
-step '[restored] events are numbered anew, and what was consumed since comes again'
+step '[restored] events get new numbers, and the consumer groups go back'
 agent restored
-# Kafka takes processes that were killed for running as long as their session lasts.
+# Kafka treats killed processes as running until their session times out.
 rewound() { agent consumers rewind --to "$(date --utc --date '1 hour ago' +%Y-%m-%dT%H:%M:%SZ)"; }
 eventually 'the groups go back' rewound
 "$bin/dev" start agent >/dev/null
 
-step 'the verdict'
-eventually 'agent hears of every deal' all_heard
-[ "$(own "select nextval('outbox_id_seq')")" -gt "$sent" ] || fail 'numbers are given out again'
-# Where the stack's own database sees what agent has, one can hold it against what the others have.
+step 'compare the data of the services'
+eventually 'agent has every deal' has_all_deals
+[ "$(own "select nextval('outbox_id_seq')")" -gt "$sent" ] || fail 'event numbers are used twice'
+# Makes the tables of agent visible in the database of the stack, so that `chaos verify` can compare them.
 "$postgres/psql" --no-psqlrc --quiet --dbname "$(value database_url)" <<EOF
 create extension postgres_fdw;
 create server agent foreign data wrapper postgres_fdw options (host '127.0.0.1', port '$port', dbname 'platform');
@@ -87,5 +88,5 @@ create user mapping for current_user server agent options (user 'platform', pass
 create schema agent;
 import foreign schema agent from server agent into agent;
 EOF
-"$bin/chaos" verify || fail 'it does not add up'
+"$bin/chaos" verify || fail 'the data of the services disagrees'
 step 'restored'
