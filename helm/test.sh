@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks the charts: lint, render, refuse mistakes, compare production with what is expected, validate.
+# Checks the charts: lint, render, reject mistakes, compare with the expected manifests, validate.
 #   helm/test.sh            check
-#   helm/test.sh --update   write the expected manifests anew
-# HELM names the helm to use. SCHEMAS and CRD_SCHEMAS are kubeconform's locations of the schemas of Kubernetes
+#   helm/test.sh --update   write the expected manifests
+# HELM is the helm binary. SCHEMAS and CRD_SCHEMAS are the kubeconform locations of the schemas of Kubernetes
 # (its own default when unset) and of custom resources (which are skipped when unset).
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -14,7 +14,7 @@ command -v "$helm" >/dev/null || { echo 'helm is missing' >&2; exit 1; }
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# Dependencies are packed in a copy, so that the charts here stay as they are.
+# Dependencies are packed in a copy, so that the charts here do not change.
 cp -R . "$work/helm"
 
 passed=0 failed=0 skipped=0
@@ -23,7 +23,7 @@ bad() { failed=$((failed + 1)); echo "FAILED  $1"; [ ! -f "${2:-}" ] || sed 's/^
 skip() { skipped=$((skipped + 1)); echo "skipped $1"; }
 # check NAME COMMAND…: the command must succeed.
 check() { if "${@:2}" >"$work/log" 2>&1; then ok "$1"; else bad "$1" "$work/log"; fi; }
-# refuse NAME CHART WORDS FLAG…: rendering must fail, and say the words.
+# refuse NAME CHART WORDS FLAG…: rendering must fail with an error that contains WORDS.
 refuse() {
   local values=default
   [ "$2" != platform ] || values=platform
@@ -36,7 +36,7 @@ render() {
     --values "ci/$2.yaml" "${@:3}"
 }
 
-# Validates what is rendered, as far as the tools at hand go.
+# Validates the rendered manifests with the installed tools.
 validate() {
   local name=$1 file=$2
   if command -v kubeconform >/dev/null; then
@@ -49,7 +49,7 @@ validate() {
     fi
     check "$name: kubeconform" kubeconform "${flags[@]}" "$file"
   elif command -v kubernetes-validate >/dev/null; then
-    # It knows no custom resources. Helm puts `---` and a comment before each document.
+    # It cannot validate custom resources. Helm writes `---` and a comment before each document.
     awk -v RS='---\n' '!/\napiVersion: [a-z.]*(cnpg\.io|coreos\.com|external-secrets\.io|gateway\.networking\.k8s\.io|keda\.sh|strimzi\.io)\// && NF { print "---\n" $0 }' \
       "$file" >"$work/core.yaml"
     check "$name: kubernetes-validate" kubernetes-validate -k "${kubernetes%.*}" --strict "$work/core.yaml"
@@ -59,13 +59,13 @@ validate() {
   fi
 }
 
-areas=()
+services=()
 for chart in */Chart.yaml; do
   chart=${chart%/Chart.yaml}
-  case $chart in lib | platform) ;; *) areas+=("$chart") ;; esac
+  case $chart in lib | platform) ;; *) services+=("$chart") ;; esac
 done
 
-# inspect CHART VALUES…: lints and renders a chart with each of ci/VALUES.yaml, and validates what comes out.
+# inspect CHART VALUES…: lints and renders a chart with each of ci/VALUES.yaml and validates the result.
 inspect() {
   check "$1: dependencies" "$helm" dependency update "$work/helm/$1"
   local name
@@ -80,52 +80,52 @@ inspect() {
   done
 }
 
-for area in "${areas[@]}"; do inspect "$area" default production everything; done
+for service in "${services[@]}"; do inspect "$service" default production everything; done
 inspect platform platform
 
-for area in "${areas[@]}"; do
-  refuse "$area: a typo at the top" "$area" 'replcas' --set replcas=1
-  refuse "$area: a typo below app" "$area" 'replcas' --set app.serve.replcas=1
-  refuse "$area: a variable that the service does not read" "$area" 'LOGG' --set app.config.LOGG=debug
-  refuse "$area: a typo in a network peer" "$area" 'podSelecto' \
+for service in "${services[@]}"; do
+  refuse "$service: a typo at the top" "$service" 'replcas' --set replcas=1
+  refuse "$service: a typo below app" "$service" 'replcas' --set app.serve.replcas=1
+  refuse "$service: a variable that the service does not read" "$service" 'LOGG' --set app.config.LOGG=debug
+  refuse "$service: a typo in a network peer" "$service" 'podSelecto' \
     --set 'app.networkPolicy.ingress.public[0].podSelecto.matchLabels.a=b'
-  refuse "$area: no secret" "$area" 'app.existingSecret must be set' --set app.existingSecret=
-  refuse "$area: no registry" "$area" 'app.image.registry' --set app.image.registry=
-  refuse "$area: no broker" "$area" 'app.config.KAFKA_BROKERS' --set app.config.KAFKA_BROKERS=
-  if grep -q '^consumes: \[\]$' "$area/declared.yaml"; then skip "$area: more workers than partitions (it consumes nothing)"
+  refuse "$service: no secret" "$service" 'app.existingSecret must be set' --set app.existingSecret=
+  refuse "$service: no registry" "$service" 'app.image.registry' --set app.image.registry=
+  refuse "$service: no broker" "$service" 'app.config.KAFKA_BROKERS' --set app.config.KAFKA_BROKERS=
+  if grep -q '^consumes: \[\]$' "$service/declared.yaml"; then skip "$service: more workers than partitions (it consumes nothing)"
   else
-    refuse "$area: more workers than partitions" "$area" 'app.work.keda.maxReplicas' \
+    refuse "$service: more workers than partitions" "$service" 'app.work.keda.maxReplicas' \
       --set app.work.keda.enabled=true --set app.work.keda.maxReplicas=99
   fi
-  refuse "$area: fewer pods at most than at least" "$area" 'app.serve.autoscaling.minReplicas' \
+  refuse "$service: maxReplicas below minReplicas" "$service" 'app.serve.autoscaling.minReplicas' \
     --set app.serve.autoscaling.enabled=true --set app.serve.autoscaling.minReplicas=9
-  refuse "$area: a word for a number" "$area" '/serve/autoscaling/maxReplicas' --set app.serve.autoscaling.maxReplicas=many
-  refuse "$area: a route without its Gateway" "$area" 'app.httpRoute.parentRefs' --set app.httpRoute.enabled=true
-  refuse "$area: a route without a path" "$area" 'app.httpRoute.paths' --set app.httpRoute.enabled=true \
+  refuse "$service: a text instead of a number" "$service" '/serve/autoscaling/maxReplicas' --set app.serve.autoscaling.maxReplicas=many
+  refuse "$service: a route without its Gateway" "$service" 'app.httpRoute.parentRefs' --set app.httpRoute.enabled=true
+  refuse "$service: a route without a path" "$service" 'app.httpRoute.paths' --set app.httpRoute.enabled=true \
     --set 'app.httpRoute.parentRefs[0].name=public' --set-json 'app.httpRoute.paths=[]'
-  refuse "$area: Strimzi without its Kafka" "$area" 'app.strimzi.cluster' --set app.strimzi.enabled=true
-  refuse "$area: a way to prove oneself that Strimzi has not" "$area" '/strimzi/authentication' --set app.strimzi.authentication=password
-  refuse "$area: a size without its unit" "$area" '/cnpg/storage' --set app.cnpg.storage=lots
-  refuse "$area: a database recovered from itself" "$area" 'app.cnpg.recover.from' \
+  refuse "$service: Strimzi without its Kafka" "$service" 'app.strimzi.cluster' --set app.strimzi.enabled=true
+  refuse "$service: an authentication that Strimzi does not support" "$service" '/strimzi/authentication' --set app.strimzi.authentication=password
+  refuse "$service: a size without its unit" "$service" '/cnpg/storage' --set app.cnpg.storage=lots
+  refuse "$service: a database recovered from its own cluster" "$service" 'app.cnpg.recover.from' \
     --set app.cnpg.enabled=true --set app.cnpg.objectStore=backups --set app.cnpg.name=db --set app.cnpg.recover.from=db
-  refuse "$area: a database recovered from nowhere" "$area" 'app.cnpg.objectStore' \
+  refuse "$service: a recovered database without an object store" "$service" 'app.cnpg.objectStore' \
     --set app.cnpg.enabled=true --set app.cnpg.recover.from=before
-  refuse "$area: a secret of no store" "$area" 'app.externalSecret.store.name' \
+  refuse "$service: an external secret without a store" "$service" 'app.externalSecret.store.name' \
     --set app.externalSecret.enabled=true --set app.externalSecret.path=area
-  refuse "$area: a secret of nowhere in its store" "$area" 'app.externalSecret.path' \
+  refuse "$service: an external secret without a path" "$service" 'app.externalSecret.path' \
     --set app.externalSecret.enabled=true --set app.externalSecret.store.name=vault
-  refuse "$area: a migration before its secret" "$area" 'app.migration.mode' --set app.migration.mode=hook \
+  refuse "$service: a migration before its secret" "$service" 'app.migration.mode' --set app.migration.mode=hook \
     --set app.externalSecret.enabled=true --set app.externalSecret.store.name=vault --set app.externalSecret.path=area
-  refuse "$area: slower than time" "$area" '/prometheusRule/haste' --set app.prometheusRule.haste=0
+  refuse "$service: a haste below 1" "$service" '/prometheusRule/haste' --set app.prometheusRule.haste=0
 
-  if awk -v RS='---\n' '/\nkind: Deployment\n/' "$work/$area-everything.yaml" | grep -q '^  replicas:'; then bad "$area: replicas beside an autoscaler"
-  else ok "$area: an autoscaler alone owns replicas"; fi
-  check "$area: is in the umbrella" grep "^  name: platform-$area-serve$" "$work/platform-platform.yaml"
-  render platform platform --set "$area.enabled=false" >"$work/without.yaml"
-  if grep -q "^  name: platform-$area" "$work/without.yaml"; then bad "$area: switched off in the umbrella"
-  else ok "$area: switched off in the umbrella"; fi
+  if awk -v RS='---\n' '/\nkind: Deployment\n/' "$work/$service-everything.yaml" | grep -q '^  replicas:'; then bad "$service: replicas beside an autoscaler"
+  else ok "$service: an autoscaler alone owns replicas"; fi
+  check "$service: is in the umbrella" grep "^  name: platform-$service-serve$" "$work/platform-platform.yaml"
+  render platform platform --set "$service.enabled=false" >"$work/without.yaml"
+  if grep -q "^  name: platform-$service" "$work/without.yaml"; then bad "$service: switched off in the umbrella"
+  else ok "$service: switched off in the umbrella"; fi
 done
-# Dashboards: Grafana reads them, and nothing in them was left to be filled in.
+# Dashboards are valid JSON without unreplaced placeholders.
 if command -v python3 >/dev/null; then
   render platform platform --set global.dashboard.enabled=true >"$work/dashboards.yaml"
   for file in "$work"/*-everything.yaml "$work/dashboards.yaml"; do
@@ -142,25 +142,25 @@ else
   skip 'dashboards (python3 is not there)'
 fi
 
-# Who may do what with a topic, and who is let in, is what services declare: nobody writes to another's topic.
-for topic in $(sed -n 's/^  - \(platform\..*\)$/\1/p' ./*/declared.yaml | sort | uniq -d); do bad "$topic: two areas publish to it"; done
+# No two services declare the same topic as their own.
+for topic in $(sed -n 's/^  - \(platform\..*\)$/\1/p' ./*/declared.yaml | sort | uniq -d); do bad "$topic: two services publish to it"; done
 
-# One area's production in full; the others differ from it by their values.
+# The full manifests of one service in production. Other services differ only in values.
 expected=ci/selections.expected.yaml
 if [ "$update" = --update ]; then cp "$work/selections-production.yaml" "$expected"; fi
 check 'selections: production is as expected (else: helm/test.sh --update)' \
   diff -u "$expected" "$work/selections-production.yaml"
 
-# Alerts: of each area they are rules that promtool reads, and of one they are told when they should be.
+# Alerts: promtool checks the rules of each service and tests those of agent.
 if command -v promtool >/dev/null; then
-  for area in "${areas[@]}"; do
-    awk -v RS='---\n' '/\nkind: PrometheusRule\n/' "$work/$area-everything.yaml" | sed '1,/^spec:/d; s/^  //' >"$work/alerts.yaml"
-    check "$area: alerts" promtool check rules "$work/alerts.yaml"
-    cp "$work/alerts.yaml" "$work/$area-alerts.yaml"
+  for service in "${services[@]}"; do
+    awk -v RS='---\n' '/\nkind: PrometheusRule\n/' "$work/$service-everything.yaml" | sed '1,/^spec:/d; s/^  //' >"$work/alerts.yaml"
+    check "$service: alerts" promtool check rules "$work/alerts.yaml"
+    cp "$work/alerts.yaml" "$work/$service-alerts.yaml"
   done
   cp "$work/agent-alerts.yaml" "$work/alerts.yaml"
   cp ci/alerts.test.yaml "$work"
-  check 'alerts are told when they should be' promtool test rules "$work/alerts.test.yaml"
+  check 'alerts fire as tested' promtool test rules "$work/alerts.test.yaml"
 else
   skip 'alerts (promtool is not there)'
 fi
@@ -168,17 +168,17 @@ for alert in $(sed -n 's/^ *- alert: //p' "$work"/*-everything.yaml | sort -u); 
   check "$alert has its runbook" grep -qx "## $alert" ../docs/runbooks/alerts.md
 done
 
-# Where a callee is, in a release of its own and in one that all share.
-check 'news: finds selections beside it' \
+# The URL of a callee in separate releases and in the common release.
+check 'news: calls selections of its own release' \
   grep -q 'value: "http://selections-internal"' "$work/news-default.yaml"
-check 'news: finds selections in the umbrella' \
+check 'news: calls selections in the umbrella' \
   grep -q 'value: "http://platform-selections-internal"' "$work/platform-platform.yaml"
 check 'selections: takes calls there' grep -q '^  name: platform-selections-internal$' "$work/platform-platform.yaml"
 
 refuse 'platform: a variable that not every service reads' platform 'CLIENT_ID' --set global.config.CLIENT_ID=x
-refuse 'platform: an area that is not there' platform 'selectoins' --set selectoins.app.serve.replicas=1
+refuse 'platform: an unknown service' platform 'selectoins' --set selectoins.app.serve.replicas=1
 refuse 'platform: a typo in global' platform 'imageRegistri' --set global.imageRegistri=x
-refuse 'platform: a typo below an area' platform 'replcas' --set "${areas[0]}.app.serve.replcas=1"
+refuse 'platform: a typo below a service' platform 'replcas' --set "${services[0]}.app.serve.replcas=1"
 
 echo
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -1,12 +1,12 @@
-{{- /* What an area's people are woken for. Each alert has its section in docs/runbooks/alerts.md. */}}
+{{- /* The alerts of a service. Each has a section in docs/runbooks/alerts.md. */}}
 
-{{- /* {expr, root}: an expression of PromQL. `OF` in it stands for whose metrics are meant; a test finds their names before it. */}}
+{{- /* {expr, root}: a PromQL expression. `{OF` is replaced with the label selector of the service; a test finds the metric names by it. */}}
 {{- define "lib.expr" -}}
 {{- $of := printf "job=\"%s/%s\"" .root.Release.Namespace (include "lib.fullname" .root) -}}
 {{ .expr | replace "{OF" (printf "{%s" $of) }}
 {{- end }}
 
-{{- /* {time, root}: a duration of Prometheus, as many times shorter as app.prometheusRule.haste says. */}}
+{{- /* {time, root}: a Prometheus duration, divided by app.prometheusRule.haste. */}}
 {{- define "lib.duration" -}}
 {{- $haste := int64 .root.Values.app.prometheusRule.haste -}}
 {{- $units := dict "s" 1 "m" 60 "h" 3600 "d" 86400 -}}
@@ -20,7 +20,7 @@
 
 {{- define "lib.prometheusRule" -}}
 {{- $rule := .Values.app.prometheusRule -}}
-{{- $area := include "lib.fullname" . -}}
+{{- $name := include "lib.fullname" . -}}
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 {{ include "lib.metadata" (dict "root" .) }}
@@ -29,13 +29,13 @@ kind: PrometheusRule
     {{- end }}
 spec:
   groups:
-    - name: {{ $area }}
+    - name: {{ $name }}
       rules:
-        # Of a thousand requests 999 have an answer that is no 5xx, and of a hundred 99 have it within half a second, over thirty
-        # days. Who burns that budget so many times as fast as it lasts, for so long and still now, is told of.
+        # Objectives over 30 days: 99.9% of requests get no 5xx, and 99% get the answer within 0.5 s. An alert fires when
+        # the rate of violations exceeds the allowed rate by the factor, both over the long and over the short window.
         {{- $errors := `sum(rate(http_server_request_duration_seconds_count{OF, status=~"5.."}[WINDOW])) / sum(rate(http_server_request_duration_seconds_count{OF}[WINDOW])) > TIMES * 0.001` }}
         {{- $slow := `1 - sum(rate(http_server_request_duration_seconds_bucket{OF, le="0.512"}[WINDOW])) / sum(rate(http_server_request_duration_seconds_count{OF}[WINDOW])) > TIMES * 0.01` }}
-        {{- range $budget := list (dict "alert" "ErrorsBurnBudget" "expr" $errors "summary" "fails") (dict "alert" "SlownessBurnsBudget" "expr" $slow "summary" "is slow") }}
+        {{- range $budget := list (dict "alert" "ErrorsBurnBudget" "expr" $errors "summary" "fails requests") (dict "alert" "SlownessBurnsBudget" "expr" $slow "summary" "answers slowly") }}
         {{- range list (dict "times" 14.4 "long" "1h" "short" "5m" "severity" "page") (dict "times" 6 "long" "6h" "short" "30m" "severity" "page") (dict "times" 1 "long" "3d" "short" "6h" "severity" "ticket") }}
         {{- $times := toString .times }}
         - alert: {{ $budget.alert }}
@@ -46,23 +46,23 @@ spec:
             {{- end }}
             {{ include "lib.expr" (dict "root" $ "expr" ($budget.expr | replace "TIMES" $times | replace "WINDOW" (include "lib.duration" (dict "root" $ "time" $window)))) }}
             {{- end }}
-          labels: {severity: {{ .severity }}, area: {{ $area }}, window: {{ .long }}}
+          labels: {severity: {{ .severity }}, area: {{ $name }}, window: {{ .long }}}
           annotations:
-            summary: {{ $area }} {{ $budget.summary }}, {{ .times }} times as often over {{ .long }} as its budget bears
+            summary: {{ $name }} {{ $budget.summary }} at {{ .times }} times the allowed rate over {{ .long }}
             runbook_url: {{ $rule.runbooks }}/alerts.md#{{ lower $budget.alert }}
         {{- end }}
         {{- end }}
         {{- $symptoms := list
-          (dict "alert" "NothingRuns" "expr" "absent(up{OF} == 1)" "for" "2m" "severity" "page" "summary" "has no process that answers")
-          (dict "alert" "NobodyWorks" "expr" "absent(outbox_pending{OF})" "for" "2m" "severity" "page" "summary" "has nobody who sends events, consumes and runs jobs")
-          (dict "alert" "RequestsAreShed" "expr" "sum(rate(http_server_requests_shed_total{OF}[5m])) > 0" "for" "10m" "severity" "ticket" "summary" "gets more than it takes")
-          (dict "alert" "EventsWait" "expr" "max(outbox_oldest_seconds{OF}) > 60" "for" "2m" "severity" "page" "summary" "has events that are not sent")
-          (dict "alert" "EventsAreParked" "expr" "max(outbox_parked{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "has events that can never be sent")
-          (dict "alert" "RelaysLoseTheirLease" "expr" "sum(increase(outbox_fenced_total{OF}[15m])) > 0" "for" "0m" "severity" "ticket" "summary" "has a relay that was frozen")
-          (dict "alert" "MessagesWait" "expr" "max by (consumer) (consumer_oldest_seconds{OF}) > 300" "for" "5m" "severity" "page" "summary" "is behind in what it consumes")
-          (dict "alert" "DatabaseRefusesAll" "expr" "max by (consumer) (consumer_paused{OF}) > 0" "for" "1m" "severity" "page" "summary" "consumes nothing, since its database refuses all")
-          (dict "alert" "MessagesArePutAside" "expr" "max(dead_letters{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "could not take messages")
-          (dict "alert" "JobsFail" "expr" "sum by (kind) (increase(jobs_failed_total{OF}[15m])) > 0 unless sum by (kind) (increase(jobs_done_total{OF}[15m])) > 0" "for" "15m" "severity" "ticket" "summary" "has jobs that do nothing but fail")
+          (dict "alert" "NothingRuns" "expr" "absent(up{OF} == 1)" "for" "2m" "severity" "page" "summary" "has no running process")
+          (dict "alert" "NobodyWorks" "expr" "absent(outbox_pending{OF})" "for" "2m" "severity" "page" "summary" "has no running worker")
+          (dict "alert" "RequestsAreShed" "expr" "sum(rate(http_server_requests_shed_total{OF}[5m])) > 0" "for" "10m" "severity" "ticket" "summary" "sheds requests")
+          (dict "alert" "EventsWait" "expr" "max(outbox_oldest_seconds{OF}) > 60" "for" "2m" "severity" "page" "summary" "has events that are not published")
+          (dict "alert" "EventsAreParked" "expr" "max(outbox_parked{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "has parked events")
+          (dict "alert" "RelaysLoseTheirLease" "expr" "sum(increase(outbox_fenced_total{OF}[15m])) > 0" "for" "0m" "severity" "ticket" "summary" "has a relay that lost its lease")
+          (dict "alert" "MessagesWait" "expr" "max by (consumer) (consumer_oldest_seconds{OF}) > 300" "for" "5m" "severity" "page" "summary" "has unconsumed messages")
+          (dict "alert" "DatabaseRefusesAll" "expr" "max by (consumer) (consumer_paused{OF}) > 0" "for" "1m" "severity" "page" "summary" "consumes nothing because its database refuses every message")
+          (dict "alert" "MessagesArePutAside" "expr" "max(dead_letters{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "has dead letters")
+          (dict "alert" "JobsFail" "expr" "sum by (kind) (increase(jobs_failed_total{OF}[15m])) > 0 unless sum by (kind) (increase(jobs_done_total{OF}[15m])) > 0" "for" "15m" "severity" "ticket" "summary" "has jobs that always fail")
         -}}
         {{- range $rule.own }}
         {{- $symptoms = append $symptoms (dict "alert" .alert "expr" (printf "max(%s{OF}) > 0" .metric) "for" .for "severity" .severity "summary" .summary) -}}
@@ -78,9 +78,9 @@ spec:
         - alert: {{ .alert }}
           expr: {{ include "lib.expr" (dict "root" $ "expr" $expr) }}
           for: {{ include "lib.duration" (dict "root" $ "time" .for) }}
-          labels: {severity: {{ .severity }}, area: {{ $area }}}
+          labels: {severity: {{ .severity }}, area: {{ $name }}}
           annotations:
-            summary: {{ $area }} {{ .summary }}
+            summary: {{ $name }} {{ .summary }}
             runbook_url: {{ $rule.runbooks }}/alerts.md#{{ lower .alert }}
         {{- end }}
 {{- end }}

@@ -1,6 +1,6 @@
-{{- /* What the service is told by its environment. */}}
+{{- /* The environment variables of a service. */}}
 
-{{- /* The names of the variables that come from the Secret, as a list. */}}
+{{- /* The list of variables from the Secret. */}}
 {{- define "lib.secretKeys" -}}
 {{- $keys := list -}}
 {{- range $name, $on := .Values.app.secretKeys -}}
@@ -9,31 +9,31 @@
 {{ toYaml $keys }}
 {{- end }}
 
-{{- /* Those of them that the area's Secret has: with a database of the CloudNativePG operator, all but its URL. */}}
+{{- /* The list of variables from the service's own Secret: with CloudNativePG, all but the database URL. */}}
 {{- define "lib.mountedKeys" -}}
 {{- $keys := include "lib.secretKeys" . | fromYamlArray -}}
 {{- if .Values.app.cnpg.enabled }}{{ $keys = without $keys "DATABASE_URL" }}{{ end -}}
 {{ toYaml $keys }}
 {{- end }}
 
-{{- /* The environment as YAML: where the callees are, over that global.config, and over that app.config. */}}
+{{- /* The environment as YAML: the URLs of the callees, overridden by global.config, then by app.config. */}}
 {{- define "lib.config" -}}
 {{- $app := .Values.app -}}
 {{- $secret := include "lib.secretKeys" . | fromYamlArray -}}
 {{- $shared := (.Values.global).config | default dict -}}
 {{- include "lib.config.known" (dict "names" (concat $app.variables.common $app.variables.own) "config" $app.config "of" "app.config") -}}
 {{- include "lib.config.known" (dict "names" $app.variables.common "config" $shared "of" "global.config") -}}
-{{- /* Until every proxy knows that the pod is going. */}}
+{{- /* The time until every proxy has removed the pod. */}}
 {{- $config := dict "HTTP_DRAIN_SECONDS" "5" -}}
 {{- if $app.strimzi.enabled }}{{ $_ := set $config "KAFKA_TOPICS" "elsewhere" }}{{ end -}}
-{{- range $area := (include "lib.declared" . | fromYaml).calls -}}
-{{- $host := include "lib.fullname" $ | replace $.Chart.Name $area -}}
-{{- $_ := set $config (printf "%s_URL" (upper $area)) (printf "http://%s-internal" $host) -}}
+{{- range $callee := (include "lib.declared" . | fromYaml).calls -}}
+{{- $host := include "lib.fullname" $ | replace $.Chart.Name $callee -}}
+{{- $_ := set $config (printf "%s_URL" (upper $callee)) (printf "http://%s-internal" $host) -}}
 {{- end -}}
-{{- /* Not `merge`: it takes false and 0 for absent. */}}
+{{- /* Not `merge`, which treats false and 0 as absent. */}}
 {{- range $layer := list $shared $app.config -}}
 {{- range $name, $value := $layer -}}
-{{- /* Numbers arrive as floats; a large one would print as 5e+06. */}}
+{{- /* Numbers arrive as floats, and a large one would be printed as 5e+06. */}}
 {{- $_ := set $config $name (ternary ($value | int64 | toString) ($value | toString) (kindIs "float64" $value)) -}}
 {{- end -}}
 {{- end -}}
@@ -45,7 +45,7 @@
 {{ toYaml $config }}
 {{- end }}
 
-{{- /* {names, config, of}: refuses what the service does not read. */}}
+{{- /* {names, config, of}: rejects variables that the service does not read. */}}
 {{- define "lib.config.known" -}}
 {{- range $name, $_ := .config -}}
 {{- if not (has $name $.names) -}}

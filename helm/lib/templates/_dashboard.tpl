@@ -1,19 +1,19 @@
-{{- /* What people look at: a dashboard of Grafana's for the area, as a ConfigMap that its sidecar finds. */}}
+{{- /* The Grafana dashboard of a service, as a ConfigMap for Grafana's sidecar. */}}
 
 {{- define "lib.dashboard" -}}
-{{- $area := include "lib.fullname" . -}}
-{{- $of := printf "job=\"%s/%s\"" .Release.Namespace $area -}}
-{{- $rows := include "lib.dashboard.area" . | fromYaml -}}
+{{- $fullname := include "lib.fullname" . -}}
+{{- $of := printf "job=\"%s/%s\"" .Release.Namespace $fullname -}}
+{{- $rows := include "lib.dashboard.service" . | fromYaml -}}
 {{- $own := list -}}
 {{- range .Values.app.prometheusRule.own }}
 {{- $own = append $own (dict "title" (printf "%s: %s" .alert .summary) "unit" "short" "lines" (dict "" (printf "max(%s{OF})" .metric))) -}}
 {{- end }}
 {{- $all := $rows.rows -}}
-{{- with $own }}{{ $all = append $all (dict "title" "Its own" "panels" .) }}{{ end -}}
-{{- include "lib.dashboard.configMap" (dict "root" . "name" (printf "%s-dashboard" $area) "title" (printf "%s (%s)" $area .Release.Namespace) "of" $of "rows" $all "labels" .Values.app.dashboard.labels) }}
+{{- with $own }}{{ $all = append $all (dict "title" "Metrics of the service" "panels" .) }}{{ end -}}
+{{- include "lib.dashboard.configMap" (dict "root" . "name" (printf "%s-dashboard" $fullname) "title" (printf "%s (%s)" $fullname .Release.Namespace) "of" $of "rows" $all "labels" .Values.app.dashboard.labels) }}
 {{- end }}
 
-{{- /* {root, name, title, of, rows, labels}. A row is {title, panels}, a panel {title, unit, lines: legend → expression}; three panels stand side by side. */}}
+{{- /* {root, name, title, of, rows, labels}: three panels per line. A row is {title, panels}, a panel {title, unit, lines: legend → expression}. */}}
 {{- define "lib.dashboard.configMap" -}}
 apiVersion: v1
 kind: ConfigMap
@@ -56,136 +56,136 @@ data:
 {{- dict "uid" (.name | trunc 40) "title" .title "tags" (list "platform") "schemaVersion" 39 "editable" false "refresh" "30s" "timezone" "utc" "time" (dict "from" "now-3h" "to" "now") "templating" (dict "list" (list $variable)) "panels" $panels | toPrettyJson }}
 {{- end }}
 
-{{- /* As YAML, since it reads like what it becomes. `OF` is as in alerts. */}}
-{{- define "lib.dashboard.area" -}}
+{{- /* The rows as YAML. `{OF` is replaced as in the alerts. */}}
+{{- define "lib.dashboard.service" -}}
 rows:
   - title: Requests
     panels:
-      - title: Requests a second
+      - title: Requests per second
         unit: reqps
         lines: {"{{ "{{status}}" }}": 'sum by (status) (rate(http_server_request_duration_seconds_count{OF}[$__rate_interval]))'}
-      - title: Share that failed with 5xx (0.1% is promised)
+      - title: Share of 5xx answers (objective 0.1%)
         unit: percentunit
         lines: {"": 'sum(rate(http_server_request_duration_seconds_count{OF, status=~"5.."}[$__rate_interval])) / sum(rate(http_server_request_duration_seconds_count{OF}[$__rate_interval]))'}
-      - title: Share that took more than half a second (1% is promised)
+      - title: Share of answers slower than 0.5 s (objective 1%)
         unit: percentunit
         lines: {"": '1 - sum(rate(http_server_request_duration_seconds_bucket{OF, le="0.512"}[$__rate_interval])) / sum(rate(http_server_request_duration_seconds_count{OF}[$__rate_interval]))'}
-      - title: Time of an answer
+      - title: Response time
         unit: s
         lines:
-          half: 'histogram_quantile(0.5, sum by (le) (rate(http_server_request_duration_seconds_bucket{OF}[$__rate_interval])))'
-          99 of 100: 'histogram_quantile(0.99, sum by (le) (rate(http_server_request_duration_seconds_bucket{OF}[$__rate_interval])))'
-      - title: The slowest routes, 99 of 100
+          median: 'histogram_quantile(0.5, sum by (le) (rate(http_server_request_duration_seconds_bucket{OF}[$__rate_interval])))'
+          99th percentile: 'histogram_quantile(0.99, sum by (le) (rate(http_server_request_duration_seconds_bucket{OF}[$__rate_interval])))'
+      - title: The slowest routes, 99th percentile
         unit: s
         lines: {"{{ "{{route}}" }}": 'topk(5, histogram_quantile(0.99, sum by (le, route) (rate(http_server_request_duration_seconds_bucket{OF}[$__rate_interval]))))'}
-      - title: Under way, and not let in
+      - title: Active and shed requests
         unit: short
         lines:
-          under way at {{ "{{listener}}" }}: 'sum by (listener) (http_server_active_requests{OF})'
-          not let in a second, for {{ "{{queue}}" }}: 'sum by (queue) (rate(http_server_requests_shed_total{OF}[$__rate_interval]))'
-  - title: Events that it tells
+          active at {{ "{{listener}}" }}: 'sum by (listener) (http_server_active_requests{OF})'
+          shed per second, {{ "{{queue}}" }}: 'sum by (queue) (rate(http_server_requests_shed_total{OF}[$__rate_interval]))'
+  - title: Published events
     panels:
-      - title: Events that wait
+      - title: Unpublished events
         unit: short
         lines:
-          to be sent: 'max(outbox_pending{OF})'
-          for a person: 'max(outbox_parked{OF})'
-      - title: Age of the oldest
+          pending: 'max(outbox_pending{OF})'
+          parked: 'max(outbox_parked{OF})'
+      - title: Age of the oldest event
         unit: s
         lines: {"": 'max(outbox_oldest_seconds{OF})'}
-      - title: From the insertion to the acknowledgement
+      - title: Time from insertion to acknowledgement
         unit: s
         lines:
-          half: 'histogram_quantile(0.5, sum by (le) (rate(outbox_commit_to_ack_seconds_bucket{OF}[$__rate_interval])))'
-          99 of 100: 'histogram_quantile(0.99, sum by (le) (rate(outbox_commit_to_ack_seconds_bucket{OF}[$__rate_interval])))'
-      - title: Events sent a second
+          median: 'histogram_quantile(0.5, sum by (le) (rate(outbox_commit_to_ack_seconds_bucket{OF}[$__rate_interval])))'
+          99th percentile: 'histogram_quantile(0.99, sum by (le) (rate(outbox_commit_to_ack_seconds_bucket{OF}[$__rate_interval])))'
+      - title: Events published per second
         unit: short
         lines: {"": 'sum(rate(outbox_commit_to_ack_seconds_count{OF}[$__rate_interval]))'}
-      - title: Leases taken, tenures that lost theirs
+      - title: Leases acquired and lost
         unit: short
         lines:
-          taken: 'sum(increase(outbox_takeovers_total{OF}[$__rate_interval]))'
+          acquired: 'sum(increase(outbox_takeovers_total{OF}[$__rate_interval]))'
           lost: 'sum(increase(outbox_fenced_total{OF}[$__rate_interval]))'
       - title: Events parked
         unit: short
         lines: {"": 'sum(increase(outbox_refused_total{OF}[$__rate_interval]))'}
-  - title: Messages that it takes
+  - title: Consumed messages
     panels:
-      - title: Messages behind
+      - title: Consumer lag in messages
         unit: short
         lines: {"{{ "{{consumer}}" }}": 'sum by (consumer) (consumer_lag{OF})'}
-      - title: Age of the oldest that waits
+      - title: Age of the oldest unconsumed message
         unit: s
         lines: {"{{ "{{consumer}}" }}": 'max by (consumer) (consumer_oldest_seconds{OF})'}
-      - title: Messages a second
+      - title: Messages per second
         unit: short
         lines:
           applied by {{ "{{consumer}}" }}: 'sum by (consumer) (rate(consumer_applied_total{OF}[$__rate_interval]))'
-          seen before by {{ "{{consumer}}" }}: 'sum by (consumer) (rate(consumer_duplicates_total{OF}[$__rate_interval]))'
-          tried again by {{ "{{consumer}}" }}: 'sum by (consumer) (rate(consumer_retries_total{OF}[$__rate_interval]))'
-      - title: Messages put aside
+          duplicates of {{ "{{consumer}}" }}: 'sum by (consumer) (rate(consumer_duplicates_total{OF}[$__rate_interval]))'
+          retried by {{ "{{consumer}}" }}: 'sum by (consumer) (rate(consumer_retries_total{OF}[$__rate_interval]))'
+      - title: Dead letters
         unit: short
         lines:
-          there are: 'max(dead_letters{OF})'
-          newly by {{ "{{consumer}}" }}: 'sum by (consumer) (increase(consumer_dead_letters_total{OF}[$__rate_interval]))'
-      - title: Groups whose database refuses all
+          current: 'max(dead_letters{OF})'
+          new, by {{ "{{consumer}}" }}: 'sum by (consumer) (increase(consumer_dead_letters_total{OF}[$__rate_interval]))'
+      - title: Consumers paused because the database refuses every message
         unit: short
         lines: {"{{ "{{consumer}}" }}": 'max by (consumer) (consumer_paused{OF})'}
-      - title: Memory of messages that wait
+      - title: Memory of waiting messages
         unit: bytes
         lines: {"{{ "{{consumer}}" }}": 'sum by (consumer) (consumer_held_bytes{OF})'}
   - title: Jobs
     panels:
-      - title: Attempts a second
+      - title: Attempts per second
         unit: short
         lines:
           '{{ "{{kind}}" }}': 'sum by (kind) (rate(jobs_done_total{OF}[$__rate_interval]))'
           '{{ "{{kind}}" }}, failed': 'sum by (kind) (rate(jobs_failed_total{OF}[$__rate_interval]))'
-      - title: How late they begin, 99 of 100
+      - title: Delay of the start, 99th percentile
         unit: s
         lines: {"{{ "{{kind}}" }}": 'histogram_quantile(0.99, sum by (le, kind) (rate(jobs_late_seconds_bucket{OF}[$__rate_interval])))'}
-      - title: How long an attempt takes, 99 of 100
+      - title: Duration of an attempt, 99th percentile
         unit: s
         lines: {"{{ "{{kind}}" }}": 'histogram_quantile(0.99, sum by (le, kind) (rate(jobs_seconds_bucket{OF}[$__rate_interval])))'}
 {{- end }}
 
-{{- /* All areas of a namespace side by side, whatever release each has. */}}
+{{- /* The dashboard of all services of a namespace, in any releases. */}}
 {{- define "lib.dashboard.platform" -}}
 rows:
-  - title: What callers see
+  - title: Requests
     panels:
-      - title: Requests a second
+      - title: Requests per second
         unit: reqps
         lines: {"{{ "{{job}}" }}": 'sum by (job) (rate(http_server_request_duration_seconds_count{OF}[$__rate_interval]))'}
-      - title: Share that failed with 5xx (0.1% is promised)
+      - title: Share of 5xx answers (objective 0.1%)
         unit: percentunit
         lines: {"{{ "{{job}}" }}": 'sum by (job) (rate(http_server_request_duration_seconds_count{OF, status=~"5.."}[$__rate_interval])) / sum by (job) (rate(http_server_request_duration_seconds_count{OF}[$__rate_interval]))'}
-      - title: Time of an answer, 99 of 100
+      - title: Response time, 99th percentile
         unit: s
         lines: {"{{ "{{job}}" }}": 'histogram_quantile(0.99, sum by (le, job) (rate(http_server_request_duration_seconds_bucket{OF}[$__rate_interval])))'}
-      - title: Processes that answer
+      - title: Running processes
         unit: short
         lines: {"{{ "{{job}}" }}": 'sum by (job) (up{OF})'}
-      - title: Not let in a second
+      - title: Shed requests per second
         unit: reqps
         lines: {"{{ "{{job}}" }}": 'sum by (job) (rate(http_server_requests_shed_total{OF}[$__rate_interval]))'}
-  - title: What they do not see at once
+  - title: Events, messages and jobs
     panels:
-      - title: Age of the oldest event that waits
+      - title: Age of the oldest unpublished event
         unit: s
         lines: {"{{ "{{job}}" }}": 'max by (job) (outbox_oldest_seconds{OF})'}
-      - title: Age of the oldest message that waits
+      - title: Age of the oldest unconsumed message
         unit: s
         lines: {"{{ "{{consumer}}" }}": 'max by (consumer) (consumer_oldest_seconds{OF})'}
-      - title: Messages behind
+      - title: Consumer lag in messages
         unit: short
         lines: {"{{ "{{consumer}}" }}": 'sum by (consumer) (consumer_lag{OF})'}
-      - title: Put aside, or parked
+      - title: Dead letters and parked events
         unit: short
         lines:
-          put aside by {{ "{{job}}" }}: 'max by (job) (dead_letters{OF})'
-          parked by {{ "{{job}}" }}: 'max by (job) (outbox_parked{OF})'
-      - title: Jobs that fail, a second
+          dead letters of {{ "{{job}}" }}: 'max by (job) (dead_letters{OF})'
+          parked events of {{ "{{job}}" }}: 'max by (job) (outbox_parked{OF})'
+      - title: Failed jobs per second
         unit: short
         lines: {"{{ "{{job}} {{kind}}" }}": 'sum by (job, kind) (rate(jobs_failed_total{OF}[$__rate_interval]))'}
 {{- end }}

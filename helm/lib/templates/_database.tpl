@@ -1,4 +1,4 @@
-{{- /* The area's PostgreSQL, for the CloudNativePG operator: a cluster of its own, so that it is restored by itself. */}}
+{{- /* A PostgreSQL cluster of the service, for the CloudNativePG operator, so that it can be restored alone. */}}
 
 {{- define "lib.cnpg.cluster" -}}
 {{ .Values.app.cnpg.name | default (printf "%s-db" (include "lib.fullname" .)) }}
@@ -12,14 +12,14 @@ metadata:
   labels:
     {{- include "lib.labels" .root | nindent 4 }}
   annotations:
-    # The data outlives the release.
+    # Uninstalling the release keeps the data.
     helm.sh/resource-policy: keep
 {{- end }}
 
 {{- define "lib.cnpg" -}}
 {{- $cnpg := .Values.app.cnpg -}}
 {{- $cluster := include "lib.cnpg.cluster" . -}}
-{{- $area := include "lib.name" . -}}
+{{- $name := include "lib.name" . -}}
 {{- if and $cnpg.recover.from (not $cnpg.objectStore) }}{{ fail "app.cnpg.objectStore must be set where app.cnpg.recover.from is" }}{{ end -}}
 {{- if eq $cnpg.recover.from $cluster }}{{ fail "app.cnpg.name must be another one than app.cnpg.recover.from: a cluster is not recovered from itself" }}{{ end -}}
 apiVersion: postgresql.cnpg.io/v1
@@ -37,8 +37,8 @@ spec:
     {{- if $cnpg.recover.from }}
     recovery:
       source: origin
-      database: {{ $area }}
-      owner: {{ $area }}
+      database: {{ $name }}
+      owner: {{ $name }}
       {{- with $cnpg.recover.to }}
       recoveryTarget: {targetTime: {{ . | quote }}}
       {{- end }}
@@ -48,11 +48,11 @@ spec:
         name: barman-cloud.cloudnative-pg.io
         parameters: {barmanObjectName: {{ $cnpg.objectStore }}, serverName: {{ $cnpg.recover.from }}}
     {{- else }}
-    initdb: {database: {{ $area }}, owner: {{ $area }}}
+    initdb: {database: {{ $name }}, owner: {{ $name }}}
     {{- end }}
   managed:
     roles:
-      - {name: {{ $area }}, ensure: present, login: true, comment: owns the schema of its area and nothing else}
+      - {name: {{ $name }}, ensure: present, login: true, comment: owns the schema of its service and nothing else}
   {{- with $cnpg.objectStore }}
   plugins:
     - name: barman-cloud.cloudnative-pg.io
@@ -65,11 +65,11 @@ kind: Database
 {{ include "lib.cnpg.metadata" (dict "root" . "name" $cluster) }}
 spec:
   cluster: {name: {{ $cluster }}}
-  name: {{ $area }}
-  owner: {{ $area }}
+  name: {{ $name }}
+  owner: {{ $name }}
   databaseReclaimPolicy: retain
   schemas:
-    - {name: {{ $area }}, owner: {{ $area }}}
+    - {name: {{ $name }}, owner: {{ $name }}}
 {{- with $cnpg.objectStore }}
 ---
 apiVersion: postgresql.cnpg.io/v1

@@ -1,4 +1,4 @@
-{{- /* What the area's service declares, as `cargo dev contracts` has written it beside the chart. */}}
+{{- /* The declarations of the service, which `cargo dev contracts` writes to declared.yaml. */}}
 {{- define "lib.declared" -}}
 {{ .Files.Get "declared.yaml" | required "declared.yaml is missing: cargo dev contracts" }}
 {{- end }}

@@ -1,4 +1,4 @@
-{{- /* The area's part of Kafka, for the Strimzi operator: the topics that it makes, and its user with what it may do. */}}
+{{- /* The topics of a service and its user with permissions, for the Strimzi operator. */}}
 
 {{- define "lib.strimzi.metadata" -}}
 {{- $strimzi := .root.Values.app.strimzi -}}
@@ -22,7 +22,7 @@ apiVersion: kafka.strimzi.io/v1
 kind: KafkaTopic
 {{ include "lib.strimzi.metadata" (dict "root" $root "name" .name) }}
   annotations:
-    # With the release goes what describes a topic, and never what is in it.
+    # Uninstalling the release deletes this resource and keeps the topic with its messages.
     helm.sh/resource-policy: keep
 spec:
   partitions: {{ .partitions }}
@@ -54,7 +54,7 @@ spec:
       {{- end }}
 {{- with $outside }}
 ---
-# Whoever publishes to it from outside the platform.
+# For the publisher outside the platform.
 apiVersion: kafka.strimzi.io/v1
 kind: KafkaUser
 {{ include "lib.strimzi.metadata" (dict "root" $root "name" (printf "%s-external" (include "lib.fullname" $root))) }}

@@ -1,4 +1,4 @@
-{{- /* Names and labels. Every helper takes the area's root context, or {root, role}. */}}
+{{- /* Names and labels. Every helper takes the root context of the service, or {root, role}. */}}
 
 {{- define "lib.name" -}}
 {{ .Chart.Name }}
@@ -17,7 +17,7 @@ app.kubernetes.io/name: {{ include "lib.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- /* Of pods: without the chart's version, which must not restart them. */}}
+{{- /* Labels of pods, without the version of the chart, which must not restart them. */}}
 {{- define "lib.podLabels" -}}
 {{ include "lib.selector" . }}
 app.kubernetes.io/version: {{ .Values.app.image.tag | default .Chart.AppVersion | quote }}

@@ -12,7 +12,7 @@ spec:
     - {name: http, port: 80, targetPort: {{ .port }}, appProtocol: http}
 {{- end }}
 
-{{- /* A peer: the pods of the areas of a list. */}}
+{{- /* A peer: the pods of the listed services. */}}
 {{- define "lib.pods" -}}
 - podSelector:
     matchExpressions:
@@ -77,7 +77,7 @@ spec:
 
 {{- define "lib.httpRoute" -}}
 {{- $route := .Values.app.httpRoute -}}
-{{- /* `required` takes an empty list for a value. */}}
+{{- /* `required` accepts an empty list. */}}
 {{- if not $route.parentRefs }}{{ fail "app.httpRoute.parentRefs must name a Gateway" }}{{ end -}}
 {{- if not $route.paths }}{{ fail "app.httpRoute.paths must not be empty" }}{{ end -}}
 apiVersion: gateway.networking.k8s.io/v1

@@ -1,8 +1,8 @@
-{{- /* What all pods of an area have in common: the two roles' and the migration's. */}}
+{{- /* Common parts of all pods of a service: both roles and the migration. */}}
 
 {{- define "lib.pod.security" -}}
 automountServiceAccountToken: false
-# A Service named like a prefix of our configuration would write variables into it.
+# Service links would set variables with the prefixes of our settings.
 enableServiceLinks: false
 securityContext:
   runAsNonRoot: true
@@ -18,7 +18,7 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{- /* {root, command, volume}: the container up to its resources. */}}
+{{- /* {root, command, volume}: a container without its resources. */}}
 {{- define "lib.container" -}}
 {{- $app := .root.Values.app -}}
 image: {{ include "lib.image" .root }}
@@ -62,7 +62,7 @@ volumeMounts:
     defaultMode: 0440
     sources:
       - secret:
-          # The operator makes it, with its cluster.
+          # The operator creates this Secret with the cluster.
           name: {{ include "lib.cnpg.cluster" .root }}-app
           items:
             - {key: uri, path: DATABASE_URL}

@@ -45,12 +45,12 @@ spec:
     name: {{ include "lib.fullname" .root }}-work
   minReplicaCount: {{ $keda.minReplicas }}
   maxReplicaCount: {{ $keda.maxReplicas }}
-  # While the lag cannot be read.
+  # Used while the lag cannot be read.
   fallback: {failureThreshold: 3, replicas: {{ $keda.minReplicas }}}
   advanced:
     horizontalPodAutoscalerConfig:
       behavior:
-        # Each change of the group's size costs a rebalance.
+        # Each change of the group size causes a rebalance.
         scaleDown: {stabilizationWindowSeconds: 300}
   triggers:
     - type: cpu
@@ -78,7 +78,7 @@ kind: PodDisruptionBudget
 {{ include "lib.metadata" . }}
 spec:
   maxUnavailable: 1
-  # A pod that is not ready anyhow must not hold up a drain.
+  # Pods that are not ready do not block a drain.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:

@@ -1,4 +1,4 @@
-{{- /* {root, name, path, keys}: a Secret that the External Secrets operator makes of a store's. */}}
+{{- /* {root, name, path, keys}: a Secret that the External Secrets operator creates from a store. */}}
 {{- define "lib.externalSecret" -}}
 {{- $external := .root.Values.app.externalSecret -}}
 apiVersion: external-secrets.io/v1

@@ -1,4 +1,4 @@
-{{- /* {root, role, scaled}: one Deployment; `scaled` when an autoscaler owns its replicas. */}}
+{{- /* {root, role, scaled}: one Deployment. `scaled`: an autoscaler sets the replicas. */}}
 {{- define "lib.deployment" -}}
 {{- $root := .root -}}
 {{- $app := $root.Values.app -}}
@@ -33,7 +33,7 @@ spec:
     spec:
       serviceAccountName: {{ include "lib.serviceAccountName" $root }}
       {{- include "lib.pod.security" $root | nindent 6 }}
-      # What it drains, 30 s to finish, and some to spare.
+      # The drain time, 30 s to finish requests, and a reserve.
       terminationGracePeriodSeconds: {{ add 40 (include "lib.config" $root | fromYaml).HTTP_DRAIN_SECONDS }}
       topologySpreadConstraints:
         {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
@@ -58,7 +58,7 @@ spec:
             {{- end }}
             {{- end }}
             - {name: admin, containerPort: 9090}
-          # Says nothing of the database or the broker: a restart would not bring them back.
+          # Does not check the database and the broker, because a restart would not repair them.
           startupProbe:
             httpGet: {path: /health/live, port: admin}
             periodSeconds: 2
@@ -84,7 +84,7 @@ apiVersion: batch/v1
 kind: Job
 {{ include "lib.metadata" $role }}
   annotations:
-    # Never after: the new pods need the new schema. The old ones must live with it, too.
+    # Before the rollout: the new pods need the new schema, and the old pods must work with it.
     helm.sh/hook: pre-install,pre-upgrade
     helm.sh/hook-weight: "-5"
     helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
@@ -99,7 +99,7 @@ spec:
     spec:
       restartPolicy: Never
       {{- if not $app.serviceAccount.create }}
-      # One that the chart makes is not there yet when a hook runs.
+      # A service account of this chart does not exist yet when the hook runs.
       serviceAccountName: {{ include "lib.serviceAccountName" . }}
       {{- end }}
       {{- include "lib.pod.security" . | nindent 6 }}

@@ -1,7 +1,7 @@
-{{- /* Everything that an area consists of: the one template that its chart includes. */}}
-{{- define "lib.area" -}}
+{{- /* All manifests of a service: the only template that its chart includes. */}}
+{{- define "lib.all" -}}
 {{- range $name, $_ := omit .Values "app" "global" "enabled" -}}
-{{- fail (printf "%s: an area's values go below app" $name) -}}
+{{- fail (printf "%s: values of a service go below app" $name) -}}
 {{- end -}}
 {{- $app := .Values.app -}}
 {{- $serve := dict "root" . "role" "serve" "scaled" $app.serve.autoscaling.enabled -}}
