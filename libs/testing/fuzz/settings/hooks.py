@@ -1,14 +1,14 @@
-"""What Schemathesis takes for a falsehood, or for the truth, and is not.
+"""Filters cases that Schemathesis classifies wrongly as valid or invalid.
 
-JSON Schema counts 1.0 among the integers; to the services it is a number of another type. And it cannot say that a page
-times its size ends at 10,000, nor that a text is counted without the white space around it and has no control characters.
+In JSON Schema 1.0 is an integer; the services reject it. JSON Schema cannot express that page times page size is limited
+to 10,000, nor that texts are trimmed before their length is checked and must not contain control characters.
 """
 
 import unicodedata
 
 import schemathesis
 
-LONGEST_WALK = 10_000
+MAX_OFFSET = 10_000
 
 
 def has_integral_float(value):
@@ -19,18 +19,18 @@ def has_integral_float(value):
     return isinstance(value, float) and value.is_integer()
 
 
-def is_too_far(query):
+def exceeds_max_offset(query):
     try:
-        return int(query.get("Page", 1)) * int(query.get("PageSize", 20)) > LONGEST_WALK
+        return int(query.get("Page", 1)) * int(query.get("PageSize", 20)) > MAX_OFFSET
     except (TypeError, ValueError):
         return False
 
 
-def has_untidy_text(value):
+def has_untrimmed_text(value):
     if isinstance(value, dict):
-        return any(map(has_untidy_text, value.values()))
+        return any(map(has_untrimmed_text, value.values()))
     if isinstance(value, list):
-        return any(map(has_untidy_text, value))
+        return any(map(has_untrimmed_text, value))
     return isinstance(value, str) and (
         value != value.strip() or any(unicodedata.category(char) == "Cc" for char in value)
     )
@@ -39,9 +39,9 @@ def has_untidy_text(value):
 @schemathesis.hook
 def filter_case(context, case):
     query = case.query or {}
-    if has_integral_float(case.body) or is_too_far(query):
+    if has_integral_float(case.body) or exceeds_max_offset(query):
         return False
     # Texts of identity are trimmed, and the length of texts in CRM and agent is checked after trimming.
-    tidied = ("/api/identity/", "/api/v1/my/", "/api/platform-manager/agent/")
-    is_tidied = case.path.startswith(tidied) or "/crm/" in case.path
-    return not is_tidied or not (has_untidy_text(case.body) or has_untidy_text(query))
+    trimmed_paths = ("/api/identity/", "/api/v1/my/", "/api/platform-manager/agent/")
+    is_trimmed = case.path.startswith(trimmed_paths) or "/crm/" in case.path
+    return not is_trimmed or not (has_untrimmed_text(case.body) or has_untrimmed_text(query))

@@ -40,7 +40,7 @@ pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Re
     write(story, scene, &deal_chat, &mut bus).await?;
     change(story, &deal_chat, &deal).await?;
     call(story, scene, &deal_chat, &mut bus).await?;
-    call_in_vain(story, &deal_chat).await
+    leave_call_unanswered(story, &deal_chat).await
 }
 
 /// Creates a deal. Returns its chat and its URL.
@@ -140,7 +140,7 @@ async fn call(
     deal_chat.end_of(story, "EndedByHost").await
 }
 
-async fn call_in_vain(story: &mut Story, deal_chat: &DealChat) -> anyhow::Result<()> {
+async fn leave_call_unanswered(story: &mut Story, deal_chat: &DealChat) -> anyhow::Result<()> {
     story.step("She calls once more without an answer: the call ends by itself.");
     let id = deal_chat.ring(story).await?;
     let is_over = promise(200).within(RINGING).showing(|card| card["EndReason"] == "NoAnswer");
