@@ -67,7 +67,7 @@ impl Keycloak {
 async fn run_access_tests(url: &str) -> anyhow::Result<ExitCode> {
     let mut test = tokio::process::Command::new(std::env::current_exe()?);
     test.args(["test", "--at-once", "1", "--locked", "--test", "it", ACCESS_TABLE_TEST])
-        .env(keycloak::URL, url)
+        .env(keycloak::URL_VARIABLE, url)
         .stdin(Stdio::null());
     let status = test.kill_on_drop(true).status().await.context("failed to run the tests")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

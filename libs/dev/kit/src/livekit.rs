@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde_json::json;
-use testkit::livekit::{browser_client, fetch, fetch_browser_client, server};
+use testkit::livekit::{fetch, fetch_browser_client, server};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
@@ -34,7 +34,7 @@ pub struct Fetch {}
 impl Fetch {
     pub async fn run(self) -> anyhow::Result<()> {
         fetch().await?;
-        if let Err(error) = fetch_for_browsers().await {
+        if let Err(error) = fetch_browser_client().await {
             // The tests of services do not need the client for browsers.
             eprintln!("{error:#}; without it the first page rings, but carries neither sound nor picture");
         }
@@ -44,7 +44,7 @@ impl Fetch {
 
 /// Returns the client for browsers if it is installed.
 pub async fn browser_client() -> Option<Vec<u8>> {
-    tokio::fs::read(browser_client()).await.ok()
+    tokio::fs::read(testkit::livekit::browser_client()).await.ok()
 }
 
 /// Returns the settings of services. Tokens and webhooks need no server, so it is probed only if it
@@ -71,7 +71,7 @@ impl LiveKit {
     /// Starts a server whose webhooks go to the stack at `base_url`.
     pub async fn start(base_url: &str, step: &Step) -> anyhow::Result<Self> {
         let program = find_or_build(step).await?;
-        if !browser_client().is_file()
+        if !testkit::livekit::browser_client().is_file()
             && let Err(error) = fetch_browser_client().await
         {
             // Without the client the first page rings, but carries neither sound nor picture.

@@ -35,7 +35,7 @@ pub struct Running {
     /// The process of the gateway's tasks.
     process: Process,
     supervisor: Supervisor,
-    issuer: Option<Served>,
+    issuer: Option<RunningIssuer>,
     livekit: Option<LiveKit>,
     bus: Option<Bus>,
     cluster: Option<Cluster>,

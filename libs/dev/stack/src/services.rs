@@ -285,6 +285,7 @@ mod tests {
         "/api/v1/selections/{selection}",
     ];
 
+    /// RULE-ALL-051: guests only read public operations.
     #[test]
     fn guests_only_read_public_operations() {
         let mut open = BTreeSet::new();
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(open, BTreeSet::from(OPEN.map(str::to_owned)));
     }
 
-    /// Internal operations are below `/api/v1/internal/`, which the base URL does not route. Every
+    /// RULE-ALL-053, RULE-ALL-054: internal operations are below `/api/v1/internal/`, which the base URL does not route. Every
     /// other operation is below a path of its service. Operations of the platform's employees are
     /// below a path that names the service.
     #[test]

@@ -88,7 +88,8 @@ async fn book(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Res
 
 async fn sell(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Result<()> {
     let override_status = format!("{}/override-status", deal.platform);
-    let sale = json!({"TargetStatus": "Sale", "Comment": "Both sides have signed, but the board was not updated"});
+    let sale =
+        json!({"TargetStatus": "Sale", "Comment": "Both sides have signed, but the board was not updated"});
 
     story.step("Pavel, the platform's arbiter, sets it to Sale: the contract is missing.");
     let refused = promise(409).code("CRM_DEAL_CONTRACT_TYPE_REQUIRED");

@@ -17,7 +17,7 @@ use devstack::processes;
 use devstack::services;
 
 pub(super) struct Platform {
-    pub(super) issuer: Served,
+    pub(super) issuer: RunningIssuer,
     /// The settings of each service by its name.
     settings: BTreeMap<&'static str, Settings>,
 }

@@ -31,7 +31,7 @@ const CONCURRENT_REQUESTS: usize = 120;
 
 pub(super) struct Environment {
     services: Vec<ServiceEntry>,
-    issuer: Served,
+    issuer: RunningIssuer,
     cluster: Cluster,
     broker: EmbeddedBroker,
     bus: &'static Bus,
@@ -69,7 +69,7 @@ impl Environment {
     /// Prepares everything that need not be stopped.
     pub(super) async fn prepare(services: Vec<ServiceEntry>) -> anyhow::Result<Self> {
         let topics = services::topics(&services);
-        let broker = Embedded::start(&topics)?;
+        let broker = EmbeddedBroker::start(&topics)?;
         let bus = Box::leak(Box::new(Bus::connect(&broker.bootstrap_servers()?, &topics)?));
         let cluster = Cluster::prepare(Cluster::ALERT_DRILL, true, &Step::start("database")).await?;
         let (issuer, requests) = (Issuer::start()?, JoinSet::new());

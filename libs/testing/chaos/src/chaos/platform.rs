@@ -28,7 +28,7 @@ const BROKER_DATA: &str = "chaos";
 
 pub(super) struct Platform {
     pub(super) services: Vec<ServiceEntry>,
-    pub(super) issuer: Served,
+    pub(super) issuer: RunningIssuer,
     pub(super) replicas: Vec<Replica>,
     /// Number of processes that ended by themselves.
     pub(super) ended: usize,

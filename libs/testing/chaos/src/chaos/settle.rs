@@ -95,7 +95,7 @@ pub(super) async fn settle(
         } else {
             quiet_at = None;
             if stall.has_stalled(&waiting) {
-                for partition in tokio::task::block_in_place(|| recordings.log.behind()) {
+                for partition in tokio::task::block_in_place(|| recordings.log.unread_partitions()) {
                     devkit::say(&format!("            {partition}"));
                 }
                 return Ok(verdict);
