@@ -88,7 +88,7 @@ impl Broker {
             }
             Kind::Kafka => {
                 kafka::forget(BROKER_DATA)?;
-                let cluster = kafka::start(CHAOS, kafka::LOOPBACK, NODES, step).await?;
+                let cluster = kafka::start(BROKER_DATA, kafka::LOOPBACK, NODES, step).await?;
                 let servers = cluster.bootstrap_servers();
                 Ok((Self::Kafka(cluster), servers))
             }
