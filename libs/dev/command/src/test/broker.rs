@@ -61,40 +61,66 @@ fn read(folder: &Path, prefix: &str, modules: &mut Vec<Module>) -> anyhow::Resul
 
 fn that_use_the_bus(modules: &[Module]) -> BTreeSet<&str> {
     let functions: Vec<_> = modules.iter().flat_map(|module| functions(&module.text)).collect();
-    let mut readers = BTreeSet::new();
+    let mut readers: Vec<Function> = Vec::new();
     // Repeats until no further function calls one of the readers.
     loop {
-        let calls = |body: &str| readers.iter().any(|name| body.contains(&format!("{name}(")));
         let more: Vec<_> = functions
             .iter()
-            .filter(|(_, body)| READS.iter().any(|read| body.contains(read)) || calls(body))
-            .map(|(name, _)| *name)
-            .filter(|name| !readers.contains(name))
+            .filter(|function| !readers.contains(function))
+            .filter(|function| {
+                READS.iter().any(|read| function.body.contains(read))
+                    || readers.iter().any(|reader| reader.is_called_in(function.body))
+            })
+            .copied()
             .collect();
         if more.is_empty() {
             break;
         }
         readers.extend(more);
     }
-    let uses = |text: &str| {
-        USES.iter().any(|of| text.contains(of))
-            || functions_of(text).iter().any(|name| readers.contains(name))
-    };
+    let reads = |text: &str| self::functions(text).iter().any(|function| readers.contains(function));
     modules
         .iter()
-        .filter(|module| module.name != "main" && uses(&module.text))
+        .filter(|module| module.name != "main")
+        .filter(|module| USES.iter().any(|call| module.text.contains(call)) || reads(&module.text))
         .map(|module| &*module.name)
         .collect()
 }
 
-fn functions_of(text: &str) -> Vec<&str> {
-    functions(text).into_iter().map(|(name, _)| name).collect()
+/// A function of a test module.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Function<'t> {
+    name: &'t str,
+    /// The text up to the end of the function, or up to the next function of the same block.
+    body: &'t str,
+    /// A function in an `impl`, which is called through a value or a type.
+    is_method: bool,
 }
 
-/// Returns the name of each function with the text up to the next one.
-fn functions(text: &str) -> Vec<(&str, &str)> {
-    let parts = text.split("fn ").skip(1);
-    parts.filter_map(|part| part.split_once(['(', '<'])).collect()
+impl Function<'_> {
+    fn is_called_in(&self, body: &str) -> bool {
+        body.match_indices(self.name).any(|(position, name)| {
+            let (before, after) = (&body[..position], &body[position + name.len()..]);
+            let is_path = before.ends_with(['.', ':']) && !before.ends_with("crate::");
+            let is_word = !before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            let is_call = after.starts_with('(') || after.starts_with("::<");
+            is_word && is_call && is_path == self.is_method
+        })
+    }
+}
+
+fn functions(text: &str) -> Vec<Function<'_>> {
+    let starts: Vec<_> = text.match_indices("fn ").map(|(position, word)| position + word.len()).collect();
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    let mut functions = Vec::new();
+    for (start, end) in starts.iter().copied().zip(ends) {
+        let line = text[..start].rsplit('\n').next().unwrap_or_default();
+        let body = text[start..end].split("\n}").next().unwrap_or_default();
+        if let Some((name, _)) = body.split_once(['(', '<']) {
+            functions.push(Function { name, body, is_method: line.starts_with(' ') });
+        }
+    }
+    functions
 }
 
 #[cfg(test)]
