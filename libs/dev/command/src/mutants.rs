@@ -51,13 +51,13 @@ impl Mutants {
 
         // Unit tests share nothing, so two mutants are tested at once.
         let unit = self.pass(needs, &folder, &report, &["--jobs", "2"], &["--lib"]).await?;
-        let mut score = Score::read(&report, Score::default())?;
+        let mut score = Score::read(&report, &Score::default())?;
         if unit != 0 && is_service {
             ensure!(MUTANTS_LEFT.contains(&unit), "cargo-mutants failed with {unit}");
             // `--iterate` skips the mutants that the unit tests have caught.
             let it = self.pass(needs, &folder, &report, &["--iterate"], &["--test", "it"]).await?;
             ensure!(it == 0 || MUTANTS_LEFT.contains(&it), "cargo-mutants failed with {it}");
-            score = Score::read(&report, score)?;
+            score = Score::read(&report, &score)?;
         }
         println!("{}: {score}", self.package);
         Ok(if score.missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -102,7 +102,7 @@ struct Score {
 impl Score {
     /// Reads the report of a pass, which tested only the mutants that the pass `before` had not
     /// caught.
-    fn read(report: &Path, before: Self) -> anyhow::Result<Self> {
+    fn read(report: &Path, before: &Self) -> anyhow::Result<Self> {
         let lines = |name: &str| -> anyhow::Result<Vec<String>> {
             let path = report.join("mutants.out").join(name);
             let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;

@@ -84,7 +84,8 @@ impl fmt::Display for Fault {
 }
 
 fn faults(name: &str, text: &str) -> Vec<Fault> {
-    let (is_rust, is_markdown) = (name.ends_with(".rs"), name.ends_with(".md"));
+    let extension = Path::new(name).extension().unwrap_or_default();
+    let (is_rust, is_markdown) = (extension == "rs", extension == "md");
     let mut faults = Vec::new();
     let (mut is_code, mut is_doc_comment) = (false, false);
     for (index, line) in text.lines().enumerate() {

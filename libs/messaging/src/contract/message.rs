@@ -109,12 +109,11 @@ impl Message {
     ) -> Self {
         let text = |name: &str| headers.get(name).and_then(Value::as_str);
         let published_ms = position.published_at.map(|time| time.unix_timestamp_nanos() / 1_000_000);
-        let id = match text("ce_id") {
-            Some(id) => json!([topic, text("ce_source"), id]),
-            None => {
-                let published_ms = published_ms.and_then(|ms| i64::try_from(ms).ok());
-                json!([topic, position.partition, position.offset, published_ms])
-            }
+        let id = if let Some(id) = text("ce_id") {
+            json!([topic, text("ce_source"), id])
+        } else {
+            let published_ms = published_ms.and_then(|ms| i64::try_from(ms).ok());
+            json!([topic, position.partition, position.offset, published_ms])
         };
         // A sequence counts the events of a key, so it has no meaning without a key.
         let is_sequenced = topic.starts_with(PLATFORM_PREFIX) && !key.is_empty();
@@ -122,7 +121,7 @@ impl Message {
         let time = text("ce_time").and_then(|time| OffsetDateTime::parse(time, &Rfc3339).ok());
         let time = time.or(position.published_at);
         let (id, key) = (indexable(id.to_string()), indexable(key));
-        Self { id, key, topic, sequence, time, position, headers, payload }
+        Self { topic, key, sequence, time, id, position, headers, payload }
     }
 }
 

@@ -122,12 +122,12 @@ pub(super) async fn execute(bus: &Bus, republishers: &[Republisher], kind: &str)
         anyhow::bail!("{} republishes {kinds:?}, not {kind}", bus.service);
     };
     loop {
-        let (republished, is_complete) = bus.db.tx(async |tx| republisher.republish_next(tx).await).await?;
+        let (count, is_complete) = bus.db.tx(async |tx| republisher.republish_next(tx).await).await?;
         if is_complete {
-            println!("{republished} republished");
+            println!("{count} republished");
             return Ok(());
         }
-        println!("{republished} republished so far");
+        println!("{count} republished so far");
         while pending(bus).await? > MAX_PENDING_EVENTS {
             tokio::time::sleep(PENDING_CHECK_INTERVAL).await;
         }

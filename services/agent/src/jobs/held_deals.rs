@@ -14,12 +14,12 @@ const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Registers the gauge and starts the task that updates it.
 pub fn spawn_held_deals_gauge(app: Data<App>, process: &Process) {
-    let held = Gauge::default();
+    let gauge = Gauge::default();
     process.metrics().register(|registry| {
         let help = "Deals with a newer version than the ledger has applied; payouts leave them out";
-        registry.register("agent_held_deals", help, held.clone());
+        registry.register("agent_held_deals", help, gauge.clone());
     });
-    process.spawn(Phase::Work, "held-deals", |stop| update_gauge(app, held, stop));
+    process.spawn(Phase::Work, "held-deals", |stop| update_gauge(app, gauge, stop));
 }
 
 async fn update_gauge(app: Data<App>, held: Gauge, stop: CancellationToken) -> anyhow::Result<()> {

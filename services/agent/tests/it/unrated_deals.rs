@@ -126,6 +126,6 @@ async fn more_unrated_deals_than_one_batch_are_accrued() {
     let path = format!("{PLATFORM}/commission-accruals?AgentUserId={agent}&PageSize=1");
     let page = commissions().get(&path).await.expect(200);
     assert_eq!((&page["TotalCount"], &page["Items"][0]["Amount"]), (&json!(1_100), &rub(100)));
-    let summary = cabinet(agent).get(&format!("{}/commission-summary", MY)).await.expect(200);
+    let summary = cabinet(agent).get(&format!("{MY}/commission-summary")).await.expect(200);
     assert_eq!(summary["Balances"][0]["Pending"], rub(110_000));
 }

@@ -70,7 +70,7 @@ async fn every_change_has_log_entry() {
     assert_eq!(all[2]["OccurredAt"], seen["UpdatedAt"]);
 }
 
-/// INV-LOG-1: deleting a Published profile writes StatusChanged and Deleted. A release names the
+/// INV-LOG-1: deleting a Published profile writes `StatusChanged` and `Deleted`. A release names the
 /// fields of the link.
 #[tokio::test]
 async fn deletion_of_published_profile_logs_two_entries() {

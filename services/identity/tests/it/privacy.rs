@@ -29,14 +29,19 @@ fn assert_unmarked(what: &str, text: &str, marks: &[&str]) {
     assert_eq!(found, None, "{what}: {text}");
 }
 
+/// Starts a service that logs everything.
+async fn start(database_url: &str) -> Deployed {
+    let settings = [("DATABASE_URL", database_url), ("LOG", "debug")];
+    Deployed::start(env!("CARGO_BIN_EXE_identity"), &[], &settings).await
+}
+
 /// RULE-IDN-020, RULE-EVT-002: private data is in no log, span or problem, also if the database
 /// rejects a row. Names, addresses, queries and tax numbers are in no event and no entry. The event
 /// of a suspension has its reason.
 #[tokio::test]
 async fn private_data_is_in_no_log_span_problem_event_or_entry() {
     let url = database::create().await.unwrap();
-    let settings = [("DATABASE_URL", url.as_str()), ("LOG", "debug")];
-    let identity = Deployed::start(env!("CARGO_BIN_EXE_identity"), &[], &settings).await;
+    let identity = start(&url).await;
     let by = identity.caller(&claims_with(None, &ADMIN_PERMISSIONS));
     let trace = guid().simple().to_string();
     let marked = json!({

@@ -53,14 +53,14 @@ pub async fn receive_livekit_webhook(
     if !signed.matches(&body) {
         return Err(Problem::unauthorized().into());
     }
-    let content: Value = serde_json::from_slice(&body).map_err(|_| {
+    let json: Value = serde_json::from_slice(&body).map_err(|_| {
         Problem::validation_failed(vec![FieldError {
             field: String::new(),
             invalid: Invalid::new("malformed"),
         }])
     })?;
     let now = db::chat::read_clock(&*app.db.conn().await?).await?;
-    if let Some(webhook) = Webhook::parse(&content, now) {
+    if let Some(webhook) = Webhook::parse(&json, now) {
         let context = app.conference_context();
         app.db.tx(async |tx| ops::media::apply_webhook(tx, webhook, context, now).await).await?;
     }

@@ -181,11 +181,11 @@ mod tests {
         hub.send(&batch(user, 2..=5));
         hub.send(&batch(user, 7..=8));
         assert_eq!(hub.positions(), []);
-        let mut received = Vec::new();
+        let mut ids = Vec::new();
         while let Some(frame) = receiver.recv().await {
-            received.push(frame.id);
+            ids.push(frame.id);
         }
-        assert_eq!(received, [4, 5]);
+        assert_eq!(ids, [4, 5]);
         // Events without a frame make no gap.
         let silent = EventBatch { frames: Vec::new(), ..batch(user, 4..=6) };
         assert!(silent.follows(3) && silent.follows(5) && !silent.follows(2));

@@ -86,7 +86,7 @@ pub async fn set_post_blocks(
             .map_err(|_| selections_unavailable(&"calls of one edit timed out"))??;
         match save(db, actor, now, edit, &blocks, &resolved).await {
             Err(SaveError::Detaching(snapshots)) => {
-                finish_detachments(db, selections, now, &blocks, &snapshots).await?
+                finish_detachments(db, selections, now, &blocks, &snapshots).await?;
             }
             Err(SaveError::Failed(error)) => return Err(error),
             Ok(post) => return Ok(post),

@@ -54,7 +54,7 @@ async fn publication_of_a_company_names_its_tenant() {
     assert_eq!(payload["EmbedSnapshotIds"], json!([]));
 }
 
-/// RULE-NWS-041, RULE-EVT-010: the event is a CloudEvent 1.0 in Kafka's binary content mode.
+/// RULE-NWS-041, RULE-EVT-010: the event is a `CloudEvent` 1.0 in Kafka's binary content mode.
 #[tokio::test]
 async fn event_has_the_whole_envelope() {
     let before = runtime::clock::now();

@@ -47,7 +47,7 @@ async fn creation_and_deletion_publish_one_event_each() {
     );
 }
 
-/// RULE-SEL-034, RULE-ALL-058, RULE-ALL-063: each event is a CloudEvent 1.0 in Kafka's binary
+/// RULE-SEL-034, RULE-ALL-058, RULE-ALL-063: each event is a `CloudEvent` 1.0 in Kafka's binary
 /// content mode.
 #[tokio::test]
 async fn every_event_has_the_whole_envelope() {

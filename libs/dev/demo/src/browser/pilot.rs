@@ -178,7 +178,7 @@ impl Pilot {
         loop {
             match work().await {
                 Err(error) if error.is::<CmdError>() && Instant::now() < deadline => {
-                    sleep(POLL_INTERVAL).await
+                    sleep(POLL_INTERVAL).await;
                 }
                 result => return result.with_context(|| what.to_owned()),
             }

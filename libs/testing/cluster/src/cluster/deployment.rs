@@ -60,7 +60,7 @@ impl<'a> Deployment<'a> {
         json!({"public": everyone, "internal": everyone, "admin": everyone})
     }
 
-    /// Creates the Secret of each service and a NodePort Service for access from outside the
+    /// Creates the Secret of each service and a `NodePort` Service for access from outside the
     /// cluster.
     pub(super) async fn create_secrets_and_services(&self, environment: &Environment) -> anyhow::Result<()> {
         for service in self.services {
@@ -222,7 +222,7 @@ impl<'a> Deployment<'a> {
     }
 }
 
-/// Returns the name of the NodePort Service of a service. It belongs to the edge, not to the chart.
+/// Returns the name of the `NodePort` Service of a service. It belongs to the edge, not to the chart.
 fn edge(service: &str) -> String {
     format!("edge-{service}")
 }
