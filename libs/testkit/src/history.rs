@@ -113,7 +113,7 @@ impl History {
 /// Returns the overtaken and the stale sequences of a stream.
 ///
 /// A relay that takes over begins with the oldest pending event. After a step back in the log, all
-/// later events are therefore repeated in order. A stale relay stops before it has repeated them all.
+/// later events are therefore repeated in order. A stale relay stops before it has repeated all.
 fn disorder(delivered: &[i64]) -> (Vec<i64>, Vec<i64>) {
     let (mut overtaken, mut stale) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();

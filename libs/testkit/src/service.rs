@@ -119,8 +119,8 @@ impl Running {
     /// Returns every event of `key` that the service has committed, in the order of
     /// [`Bus::events`].
     ///
-    /// Waits until the relay has published all rows of the key and the reader has reached the end of
-    /// the bus. Unexpected events are therefore in the result, too.
+    /// Waits until the relay has published all rows of the key and the reader has reached the end
+    /// of the bus. Unexpected events are therefore in the result, too.
     ///
     /// # Panics
     /// If the events do not arrive.

@@ -1,4 +1,5 @@
-//! Commands that show the platform: a story over HTTP and Kafka, the first page in a browser, a trace.
+//! Commands that show the platform: a story over HTTP and Kafka, the first page in a browser, and a
+//! trace.
 
 pub mod browser;
 pub mod demo;

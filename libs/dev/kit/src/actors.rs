@@ -126,7 +126,7 @@ pub const COMPANIES: [Company; 4] = [
     },
     Company {
         kind: "Agency",
-        name: "Keys in Hand",
+        name: "Golden Keys",
         tax_number: "7700000003",
         administrator: VERA,
         employee: IGOR,

@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use crate::{SERVICES, stack};
 
-/// The part of `helm/<service>/declared.yaml` that names topics. `cargo dev contracts` writes that file from the code.
+/// The part of `helm/<service>/declared.yaml` that names topics. `cargo dev contracts` writes that
+/// file from the code.
 #[derive(Deserialize)]
 struct Declared {
     publishes: Vec<String>,

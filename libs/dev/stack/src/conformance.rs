@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use devkit::stack;
 
-/// Where the page is in the clone.
+/// Path of the page in the clone.
 pub const PAGE: &str = "docs/conformance.md";
 const INTRODUCTION: &str = "# Conformance
 
@@ -100,7 +100,7 @@ fn tests_of(text: &str) -> Vec<(&str, Vec<String>)> {
     tests
 }
 
-/// Returns the name of the module in a file. The tests in `inbox/tests.rs` belong to the module `inbox`.
+/// Returns the name of the module in a file. Tests in `inbox/tests.rs` belong to the module `inbox`.
 fn module(file: &Path) -> String {
     let named =
         if file.ends_with("tests.rs") || file.ends_with("mod.rs") { file.parent() } else { Some(file) };

@@ -1,6 +1,8 @@
-//! `cargo dev contracts`: documents and pages that the code determines, written or compared, and linted.
+//! `cargo dev contracts`: documents and pages that the code determines, written or compared, and
+//! linted.
 //!
-//! They are `contracts/`, `docs/calls-and-topics.md`, `docs/conformance.md` and `helm/<service>/declared.yaml`.
+//! They are `contracts/`, `docs/calls-and-topics.md`, `docs/conformance.md` and
+//! `helm/<service>/declared.yaml`.
 
 use std::path::{Path, PathBuf};
 
@@ -85,7 +87,8 @@ impl Contracts {
     }
 }
 
-/// Installs the linters once for each set of versions. The folder gets its name when it is complete.
+/// Installs the linters once for each set of versions. The folder gets its name when it is
+/// complete.
 async fn install(home: &Path, step: &Step) -> anyhow::Result<()> {
     if std::fs::read_to_string(home.join("package.json")).is_ok_and(|installed| installed == LINTERS) {
         return Ok(());

@@ -1,4 +1,5 @@
-//! The local stack: the seven services, the gateway in front of them, the first page and the demo data.
+//! The local stack: the seven services, the gateway in front of them, the first page and the demo
+//! data.
 
 mod charts;
 mod conformance;

@@ -107,7 +107,8 @@ fn contract(service: &ServiceEntry) -> anyhow::Result<Contract> {
     Contract::read(&(service.contracts)()?.openapi).context(service.name)
 }
 
-/// Returns the internal operations of a service that no other service calls. Only the issuer calls them.
+/// Returns the internal operations of a service that no other service calls. Only the issuer calls
+/// them.
 fn uncalled(services: &[ServiceEntry], service: &ServiceEntry) -> anyhow::Result<Vec<(String, String)>> {
     let mut operations = contract(service)?.operations_of("service");
     let calls: Vec<_> = services

@@ -298,9 +298,9 @@ mod tests {
         assert_eq!(open, BTreeSet::from(OPEN.map(str::to_owned)));
     }
 
-    /// RULE-ALL-053, RULE-ALL-054: internal operations are below `/api/v1/internal/`, which the base URL does not route. Every
-    /// other operation is below a path of its service. Operations of the platform's employees are
-    /// below a path that names the service.
+    /// RULE-ALL-053, RULE-ALL-054: internal operations are below `/api/v1/internal/`, which the
+    /// base URL does not route. Every other operation is below a path of its service. Operations of
+    /// the platform's employees are below a path that names the service.
     #[test]
     fn operation_is_in_the_path_family_of_its_service() {
         let services = all();

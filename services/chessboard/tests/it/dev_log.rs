@@ -70,8 +70,8 @@ async fn every_change_has_log_entry() {
     assert_eq!(all[2]["OccurredAt"], seen["UpdatedAt"]);
 }
 
-/// INV-LOG-1: deleting a Published profile writes `StatusChanged` and `Deleted`. A release names the
-/// fields of the link.
+/// INV-LOG-1: deleting a Published profile writes `StatusChanged` and `Deleted`. A release names
+/// the fields of the link.
 #[tokio::test]
 async fn deletion_of_published_profile_logs_two_entries() {
     let id = create_published_developer().await;

@@ -61,7 +61,7 @@ async fn deal_view_has_every_field_except_secrets() {
 /// RULE-CRM-047: a read of another company's deal is refused like one of an unknown deal. Only
 /// `traceId` and `instance` differ.
 #[tokio::test]
-async fn read_of_another_companys_deal_is_refused_like_an_unknown_one() {
+async fn read_of_a_foreign_deal_is_refused_like_an_unknown_one() {
     let developer = create_developer().await;
     let id = insert_deals(&[deal_row(&steps(developer).await[0])]).await[0];
     let stranger = service().caller(&user_with(Some(guid()), &[READ_OWN, MANAGE_OWN]));

@@ -91,7 +91,7 @@ async fn concurrent_requests_keep_separate_traces() {
     let owner = service().caller(&Claims::user(guid()));
     let send_one = async |_| {
         let trace = guid().simple().to_string();
-        // The wait for the database lets other requests run meanwhile.
+        // Other requests run during the wait for the database.
         let request = owner.request(Method::DELETE, &format!("{SELECTIONS}/{}", guid()));
         let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
         let problem = send(request).await.expect_problem(404, "SELECTIONS_NOT_FOUND");

@@ -15,7 +15,7 @@ const READS: [&str; 3] = [".events(", ".events_until(", ".published("];
 
 /// One file of a package's tests.
 struct Module {
-    /// As libtest names it: `deal_move`, `model::compare`.
+    /// The name in libtest: `deal_move`, `model::compare`.
     name: String,
     text: String,
 }

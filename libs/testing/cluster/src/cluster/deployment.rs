@@ -222,7 +222,7 @@ impl<'a> Deployment<'a> {
     }
 }
 
-/// Returns the name of the `NodePort` Service of a service. It belongs to the edge, not to the chart.
+/// Returns the name of the `NodePort` Service of a service. The chart does not contain it.
 fn edge(service: &str) -> String {
     format!("edge-{service}")
 }

@@ -13,7 +13,7 @@ use devkit::progress::Step;
 use devkit::stack;
 use devstack::services::ServiceEntry;
 
-/// As in production: each message is on three nodes and acknowledged by two.
+/// The number of nodes in production. Each message is on three nodes and acknowledged by two.
 pub(super) const NODES: u16 = 3;
 /// Name of the broker's data folder.
 const DATA: &str = "cluster";

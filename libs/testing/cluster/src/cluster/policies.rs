@@ -49,7 +49,7 @@ pub(super) fn ingress() -> Value {
 
 /// The result of the test.
 pub(super) enum Ways {
-    /// As declared, with the numbers of open and closed routes.
+    /// The declared routes are open and the others closed, in these numbers.
     Hold { open: usize, closed: usize },
     /// All routes are open, since the cluster does not enforce policies.
     Open,
@@ -196,7 +196,7 @@ pub(super) async fn try_all(deployment: &Deployment<'_>, environment: &Environme
 fn outsider(component: &str, image: &str) -> Value {
     // The process waits for a database that does not exist.
     let environment = [
-        ("DATABASE_URL", "postgres://nobody@127.0.0.1:1/platform"),
+        ("DATABASE_URL", "postgres://postgres@127.0.0.1:1/platform"),
         ("KAFKA_BROKERS", "127.0.0.1:1"),
         ("AUTH_ISSUER", "http://127.0.0.1:1"),
     ];
