@@ -100,7 +100,7 @@ fn tests_of(text: &str) -> Vec<(&str, Vec<String>)> {
     tests
 }
 
-/// Returns the name of the module in a file. Tests in `inbox/tests.rs` belong to the module `inbox`.
+/// Returns the name of the module in a file. Tests in `inbox/tests.rs` belong to module `inbox`.
 fn module(file: &Path) -> String {
     let named =
         if file.ends_with("tests.rs") || file.ends_with("mod.rs") { file.parent() } else { Some(file) };
