@@ -90,8 +90,7 @@ impl Test {
         let broker = match self.kafka {
             Lane::Embedded => Broker::Embedded,
             Lane::Real => Broker::Real,
-            // The fault tests of the ledger mostly wait, so a third program uses their processor.
-            Lane::Both => return vec![Broker::Real, Broker::Real, Broker::Embedded],
+            Lane::Both => return vec![Broker::Real, Broker::Embedded],
         };
         // Programs that share a broker would consume each other's events. Apache Kafka alone uses
         // both processors.
