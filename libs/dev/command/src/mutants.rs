@@ -6,11 +6,12 @@ use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
+use devkit::bus::Kind;
 use devkit::stack;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-use crate::needs::{Broker, Group, Needs};
+use crate::needs::{Group, Needs};
 use crate::test::code;
 
 /// Longest wait of a test, in seconds. A mutant makes tests wait for an event that never happens.
@@ -47,23 +48,21 @@ impl Mutants {
         let is_service = folder.starts_with("services");
         let report = stack::dev("mutants")?.join(&self.package);
         std::fs::create_dir_all(&report).with_context(|| report.display().to_string())?;
-        needs.prepare(&[Broker::Embedded]).await?;
+        needs.prepare(&[Kind::Embedded]).await?;
 
         // Unit tests share nothing, so two mutants are tested at once.
-        let unit = self.pass(needs, &folder, &report, &["--jobs", "2"], &["--lib"]).await?;
+        self.pass(needs, &folder, &report, &["--jobs", "2"], &["--lib"]).await?;
         let mut score = Score::read(&report, &Score::default())?;
-        if unit != 0 && is_service {
-            ensure!(MUTANTS_LEFT.contains(&unit), "cargo-mutants failed with {unit}");
+        if is_service && !score.has_caught_all() {
             // `--iterate` skips the mutants that the unit tests have caught.
-            let it = self.pass(needs, &folder, &report, &["--iterate"], &["--test", "it"]).await?;
-            ensure!(it == 0 || MUTANTS_LEFT.contains(&it), "cargo-mutants failed with {it}");
+            self.pass(needs, &folder, &report, &["--iterate"], &["--test", "it"]).await?;
             score = Score::read(&report, &score)?;
         }
         println!("{}: {score}", self.package);
         Ok(if score.missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Tests each mutant with these tests and returns the exit code of cargo-mutants.
+    /// Tests each mutant with these tests and writes the report.
     async fn pass(
         &self,
         needs: &Needs,
@@ -71,7 +70,7 @@ impl Mutants {
         report: &Path,
         options: &[&str],
         tests: &[&str],
-    ) -> anyhow::Result<i32> {
+    ) -> anyhow::Result<()> {
         let files = if folder.starts_with("services") { "src/domain/**/*.rs" } else { "src/**/*.rs" };
         let mut mutants = devkit::cargo();
         mutants.args(["mutants", "--package", &self.package]).args(options);
@@ -86,7 +85,9 @@ impl Mutants {
         let mut child =
             mutants.stdin(Stdio::null()).process_group(0).spawn().context("failed to run cargo")?;
         let _group = Group(child.id());
-        child.wait().await?.code().context("cargo-mutants was killed")
+        let code = child.wait().await?.code().context("cargo-mutants was killed")?;
+        ensure!(code == 0 || MUTANTS_LEFT.contains(&code), "cargo-mutants failed with exit code {code}");
+        Ok(())
     }
 }
 
@@ -110,6 +111,12 @@ impl Score {
         };
         let caught = before.caught + lines("caught.txt")?.len();
         Ok(Self { caught, timeouts: lines("timeout.txt")?.len(), missed: lines("missed.txt")? })
+    }
+}
+
+impl Score {
+    fn has_caught_all(&self) -> bool {
+        self.missed.is_empty() && self.timeouts == 0
     }
 }
 

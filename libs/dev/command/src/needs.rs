@@ -22,16 +22,9 @@ pub(crate) enum Lane {
     Both,
 }
 
-/// The broker of one test program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Broker {
-    Embedded,
-    Real,
-}
-
 /// The environment of the programs that share a broker.
 pub(crate) struct Environment {
-    pub(crate) broker: Broker,
+    pub(crate) broker: Kind,
     pub(crate) variables: HashMap<&'static str, String>,
 }
 
@@ -40,7 +33,7 @@ pub(crate) struct Environment {
 pub(crate) struct Needs {
     cluster: Option<Cluster>,
     /// One for each binary that runs at once, since tests fill their broker and break it.
-    buses: Vec<(Broker, Bus)>,
+    buses: Vec<(Kind, Bus)>,
 }
 
 impl Needs {
@@ -72,7 +65,7 @@ impl Needs {
 
     /// Starts what the environment does not name: a database, and a broker for each parallel
     /// program.
-    pub(crate) async fn prepare(&mut self, brokers: &[Broker]) -> anyhow::Result<()> {
+    pub(crate) async fn prepare(&mut self, brokers: &[Kind]) -> anyhow::Result<()> {
         if devkit::variable("DATABASE_URL").is_none() {
             let step = Step::start("database");
             let cluster = self.cluster.insert(Cluster::prepare(Cluster::TESTS, false, &step).await?);
@@ -85,15 +78,11 @@ impl Needs {
         Ok(())
     }
 
-    async fn open_bus(&mut self, broker: Broker, name: &str) -> anyhow::Result<()> {
-        let kind = match broker {
-            Broker::Embedded => Kind::Embedded,
-            Broker::Real => Kind::Kafka,
-        };
+    async fn open_bus(&mut self, broker: Kind, name: &str) -> anyhow::Result<()> {
         let step = Step::start("broker");
         let name = format!("{}-{name}", Bus::TESTS);
         kafka::forget(&name)?;
-        let bus = Bus::open(kind, &name, &topics::all()?, &step).await?;
+        let bus = Bus::open(broker, &name, &topics::all()?, &step).await?;
         step.done(format!("{}, {}", bus.brokers()?, bus.describe()));
         self.buses.push((broker, bus));
         Ok(())
@@ -101,12 +90,12 @@ impl Needs {
 
     /// Returns the environment of the programs of each broker.
     pub(crate) fn environments(&self) -> anyhow::Result<Vec<Environment>> {
-        let environment = |(broker, bus): &(Broker, Bus)| {
+        let environment = |(broker, bus): &(Kind, Bus)| {
             let mut variables = HashMap::from([("KAFKA_BROKERS", bus.brokers()?)]);
             if let Some(cluster) = &self.cluster {
                 variables.insert("DATABASE_URL", cluster.url());
             }
-            if *broker == Broker::Real {
+            if *broker == Kind::Kafka {
                 // Tests that start brokers of their own read the kind from here.
                 variables.insert("KAFKA", "real".to_owned());
             }
@@ -121,7 +110,7 @@ impl Needs {
         for (_, bus) in self.buses.drain(..) {
             bus.close().await?;
         }
-        self.open_bus(Broker::Real, "demo").await?;
+        self.open_bus(Kind::Kafka, "demo").await?;
         let mut environment = self.environments()?.swap_remove(0).variables;
         if let Some(cluster) = &self.cluster {
             let server = postgres::connect(&cluster.url()).await?;

@@ -12,7 +12,8 @@ use clap::Args;
 
 use self::job::{Outcome, run_all};
 use self::suite::Arguments;
-use crate::needs::{Broker, Lane, Needs};
+use crate::needs::{Lane, Needs};
+use devkit::bus::Kind;
 use devkit::stack::Lock;
 
 /// Number of test programs of the whole workspace that run in parallel. One program waits for
@@ -36,7 +37,7 @@ const SLOWEST_COUNT: usize = 5;
 /// the demo.
 #[derive(Args)]
 pub(crate) struct Test {
-    /// Broker of the tests if `KAFKA_BROKERS` is not set; Apache Kafka needs Java 17 and Maven
+    /// Kind of the tests if `KAFKA_BROKERS` is not set; Apache Kafka needs Java 17 and Maven
     #[arg(long, value_enum, default_value = "embedded")]
     kafka: Lane,
     /// With `--kafka real`: every test, not only those that a broker can change
@@ -86,16 +87,16 @@ impl Test {
     }
 
     /// Returns the broker of each program that runs at once.
-    fn brokers(&self, arguments: &Arguments) -> Vec<Broker> {
+    fn brokers(&self, arguments: &Arguments) -> Vec<Kind> {
         let broker = match self.kafka {
-            Lane::Embedded => Broker::Embedded,
-            Lane::Real => Broker::Real,
-            Lane::Both => return vec![Broker::Real, Broker::Embedded],
+            Lane::Embedded => Kind::Embedded,
+            Lane::Real => Kind::Kafka,
+            Lane::Both => return vec![Kind::Kafka, Kind::Embedded],
         };
         // Programs that share a broker would consume each other's events. Apache Kafka alone uses
         // both processors.
         let one_at_a_time = arguments.names_packages()
-            || broker == Broker::Real
+            || broker == Kind::Kafka
             || devkit::variable("KAFKA_BROKERS").is_some();
         let at_once = self.at_once.unwrap_or(if one_at_a_time { 1 } else { CONCURRENCY });
         vec![broker; at_once.into()]

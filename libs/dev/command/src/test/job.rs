@@ -189,10 +189,11 @@ fn show(output: &mut File) -> io::Result<()> {
 mod tests {
     use std::collections::HashMap;
 
+    use devkit::bus::Kind;
     use tokio::process::Command;
 
     use super::{Counts, Job, run_all};
-    use crate::needs::{Broker, Environment};
+    use crate::needs::Environment;
 
     #[test]
     fn results_of_a_program_add_up() {
@@ -216,11 +217,11 @@ mod tests {
     fn job(name: &str, script: &str) -> Job {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        Job { name: name.to_owned(), broker: Broker::Embedded, command }
+        Job { name: name.to_owned(), broker: Kind::Embedded, command }
     }
 
     fn environment(variables: HashMap<&'static str, String>) -> Environment {
-        Environment { broker: Broker::Embedded, variables }
+        Environment { broker: Kind::Embedded, variables }
     }
 
     #[tokio::test]

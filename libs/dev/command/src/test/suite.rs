@@ -8,7 +8,8 @@ use serde::Deserialize;
 use tokio::process::Command;
 
 use super::broker::{self, Part};
-use crate::needs::{Broker, Group, Lane};
+use crate::needs::{Group, Lane};
+use devkit::bus::Kind;
 use devkit::stack;
 
 /// Options of `cargo test` whose value is the next argument.
@@ -74,7 +75,7 @@ pub(super) struct Job {
     /// Name of the package and path of the source.
     pub(super) name: String,
     /// The broker that its tests use.
-    pub(super) broker: Broker,
+    pub(super) broker: Kind,
     pub(super) command: Command,
 }
 
@@ -169,7 +170,7 @@ impl Arguments {
         if has_documentation {
             let mut command = self.command(&["--doc", "--no-fail-fast"]);
             command.arg("--").args(&self.tests);
-            let broker = if lane == Lane::Real { Broker::Real } else { Broker::Embedded };
+            let broker = if lane == Lane::Real { Kind::Kafka } else { Kind::Embedded };
             jobs.push(Job { name: "documentation".to_owned(), broker, command });
         }
         if self.has(&["--no-run"]) {
@@ -213,12 +214,12 @@ impl Built {
             format!("{} {}", package.file_name().map_or(package, Path::new).display(), source.display());
         let job = |broker, filters: Vec<String>| self.job(arguments, package, &name, broker, filters);
         let on_kafka = |filters| {
-            let mut job = job(Broker::Real, filters);
+            let mut job = job(Kind::Kafka, filters);
             job.command.args(ON_KAFKA);
             job
         };
         if lane == Lane::Embedded {
-            return Ok(vec![job(Broker::Embedded, Vec::new())]);
+            return Ok(vec![job(Kind::Embedded, Vec::new())]);
         }
         if lane == Lane::Real && every {
             return Ok(vec![on_kafka(Vec::new())]);
@@ -234,7 +235,7 @@ impl Built {
         if lane == Lane::Real {
             return Ok(real.into_iter().collect());
         }
-        let rest = job(Broker::Embedded, rest);
+        let rest = job(Kind::Embedded, rest);
         Ok(real
             .map(|job| Job { name: format!("{} on Kafka", job.name), ..job })
             .into_iter()
@@ -248,14 +249,14 @@ impl Built {
         arguments: &Arguments,
         package: &Path,
         name: &str,
-        broker: Broker,
+        broker: Kind,
         filters: Vec<String>,
     ) -> Job {
         let mut command = Command::new(&self.executable);
         command.current_dir(package).env("CARGO_MANIFEST_DIR", package);
         command.args(&arguments.filter).args(&arguments.tests).args(filters);
         let names_threads = arguments.tests.iter().any(|option| option.starts_with(THREADS_OPTION));
-        if name == SLOWEST_PROGRAM && broker == Broker::Embedded && !names_threads {
+        if name == SLOWEST_PROGRAM && broker == Kind::Embedded && !names_threads {
             command.arg(format!("{THREADS_OPTION}={SLOWEST_PROGRAM_THREADS}"));
         }
         Job { name: name.to_owned(), broker, command }
@@ -264,10 +265,11 @@ impl Built {
 
 #[cfg(test)]
 mod tests {
+    use devkit::bus::Kind;
     use devkit::stack;
 
     use super::{Arguments, Built, Job, ON_KAFKA};
-    use crate::needs::{Broker, Lane};
+    use crate::needs::Lane;
 
     fn parse(arguments: &str) -> Arguments {
         Arguments::parse(&arguments.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
@@ -345,7 +347,7 @@ mod tests {
 
         let crm = jobs("services/crm", "tests/it/main.rs");
         let [real, rest] = &crm[..] else { panic!("{} programs", crm.len()) };
-        assert_eq!((real.broker, rest.broker), (Broker::Real, Broker::Embedded));
+        assert_eq!((real.broker, rest.broker), (Kind::Kafka, Kind::Embedded));
         let runs = names_and_arguments(&crm);
         let modules = runs[0].1.strip_suffix(&ON_KAFKA).unwrap();
         assert!(modules.contains(&"deal_create::"), "{modules:?}");
