@@ -58,6 +58,7 @@ impl Mutants {
             self.pass(needs, &folder, &report, &["--iterate"], &["--test", "it"]).await?;
             score = Score::read(&report, &score)?;
         }
+        ensure!(score.viable() > 0, "no viable mutant was found");
         println!("{}: {score}", self.package);
         Ok(if score.missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -118,12 +119,15 @@ impl Score {
     fn has_caught_all(&self) -> bool {
         self.missed.is_empty() && self.timeouts == 0
     }
+
+    fn viable(&self) -> usize {
+        self.caught + self.timeouts + self.missed.len()
+    }
 }
 
 impl fmt::Display for Score {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let caught = self.caught + self.timeouts;
-        let viable = caught + self.missed.len();
+        let (caught, viable) = (self.caught + self.timeouts, self.viable());
         let percent = (caught * 100).checked_div(viable).unwrap_or(100);
         write!(f, "{caught} of {viable} viable mutants caught, {percent} %")?;
         self.missed.iter().try_for_each(|mutant| write!(f, "\nmissed {mutant}"))

@@ -1,13 +1,13 @@
 //! Favorites, and selections from favorites.
 
-use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::client::{Client, send};
 use uuid::Uuid;
 
 use crate::{
-    FAVORITES, FROM_FAVORITES, favorite, guid, guids, mark, members, new_guids, objects, path, service, text,
+    FAVORITES, FROM_FAVORITES, favorite, guid, guids, join_limited, mark, members, new_guids, objects, path,
+    service, text,
 };
 
 /// Returns the owner's favorites, newest first.
@@ -16,7 +16,7 @@ async fn list(owner: &Client) -> Value {
 }
 
 async fn mark_all(owner: &Client, objects: &[Uuid]) {
-    join_all(objects.iter().map(async |object| mark(owner, *object).await)).await;
+    join_limited(objects.iter().map(async |object| mark(owner, *object).await)).await;
 }
 
 /// RULE-SEL-013: favorites are listed in pages, the newest first by default.

@@ -11,7 +11,7 @@ use testkit::service::Running;
 
 use crate::{
     SELECTIONS, UPDATED, create_selection, create_selection_of, eventually, favorite, guid, guids, items,
-    items_of, items_path, mark, path, snapshots_path, text,
+    items_of, items_path, join_limited, mark, path, snapshots_path, text,
 };
 
 /// Two replicas on one database.
@@ -48,7 +48,7 @@ async fn limits_hold_across_replicas() {
     let create =
         async |owner: &Client| owner.post(SELECTIONS, json!({"Title": "x", "Items": items(1)})).await;
     let first = create(&owners[0]).await.expect(201);
-    join_all((1..99).map(async |n| create(&owners[n % 20]).await.expect(201))).await;
+    join_limited((1..99).map(async |n| create(&owners[n % 20]).await.expect(201))).await;
     let created = join_all(owners.iter().map(create)).await;
     assert_eq!((count(&created, 201), count(&created, 409)), (1, 19));
 
