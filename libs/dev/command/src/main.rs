@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
-use devkit::{actors, control, down, events, execute, kafka, livekit, status};
+use devkit::{control, down, events, execute, kafka, livekit, status, token};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,7 +69,7 @@ enum Command {
     /// Click through the first page in Chromium
     #[command(disable_help_flag = true)]
     Browser(Rest),
-    Token(actors::Token),
+    Token(token::Token),
     Events(events::Events),
     /// Fill the running stack with many rows
     #[command(disable_help_flag = true)]

@@ -21,6 +21,7 @@ pub mod progress;
 pub mod signals;
 pub mod stack;
 pub mod status;
+pub mod token;
 pub mod topics;
 
 use std::collections::BTreeMap;
