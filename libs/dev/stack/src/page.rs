@@ -30,7 +30,7 @@ const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The static files below `/stack/`.
-const FILES: [(&str, &str, &str); 14] = [
+const FILES: [(&str, &str, &str); 15] = [
     ("page.css", STYLE, include_str!("page/page.css")),
     ("main.js", SCRIPT, include_str!("page/main.js")),
     ("dom.js", SCRIPT, include_str!("page/dom.js")),
@@ -40,6 +40,7 @@ const FILES: [(&str, &str, &str); 14] = [
     ("api.js", SCRIPT, include_str!("page/api.js")),
     ("ask.js", SCRIPT, include_str!("page/ask.js")),
     ("feed.js", SCRIPT, include_str!("page/feed.js")),
+    ("project.js", SCRIPT, include_str!("page/project.js")),
     ("grid.js", SCRIPT, include_str!("page/grid.js")),
     ("board.js", SCRIPT, include_str!("page/board.js")),
     ("chat.js", SCRIPT, include_str!("page/chat.js")),

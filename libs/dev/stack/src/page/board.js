@@ -4,8 +4,8 @@ import { get, post, put } from "./api.js";
 import { act, ask, attempt, choice, empty, heading, say } from "./ask.js";
 import { calm, el, show } from "./dom.js";
 import { subscribe } from "./feed.js";
-import { project } from "./grid.js";
 import { day, short, t } from "./i18n.js";
+import { project } from "./project.js";
 import { actor, may, nameOf } from "./session.js";
 
 const OWN = "/api/v1/crm";

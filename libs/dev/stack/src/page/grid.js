@@ -5,14 +5,13 @@ import { act, ask, choice, empty, heading, say } from "./ask.js";
 import { calm, el, show } from "./dom.js";
 import { subscribe } from "./feed.js";
 import { money, short, t } from "./i18n.js";
+import { PUBLIC, chooseProject, project } from "./project.js";
 import { idOf, people } from "./session.js";
 import { family, open } from "./board.js";
 
-const PUBLIC = "/api/v1/public/projects";
 const STATUSES = ["Available", "Reserved", "Booked", "Sold", "Unavailable"];
 const section = document.getElementById("grid");
 let projects = [];
-export let project = null;
 let building = null;
 let chosen = null;
 
@@ -71,7 +70,7 @@ function draw() {
 }
 
 async function choose(projectId, buildingId) {
-  project = await get(`${PUBLIC}/${projectId}`);
+  await chooseProject(projectId);
   const id = buildingId ?? project.Buildings[0]?.Id;
   building = id ? await get(`${PUBLIC}/${project.Id}/buildings/${id}`) : null;
   if (!building) return empty(section, "grid.title", t("grid.none"));
