@@ -7,6 +7,7 @@ pub mod contracts;
 pub mod feed;
 pub mod fixtures;
 pub mod gateway;
+mod options;
 mod page;
 pub mod processes;
 pub mod running;

@@ -10,9 +10,9 @@ use testkit::issuer::{Issuer, RunningIssuer};
 
 use crate::feed::Feed;
 use crate::gateway;
+use crate::options::Up;
 use crate::services::{self, ServiceEntry};
 use crate::supervisor::{Mode, Supervisor};
-use crate::up::Up;
 use crate::{fixtures, processes, supervisor};
 use devkit::Settings;
 use devkit::bus::Bus;
