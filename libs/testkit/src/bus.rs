@@ -16,26 +16,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+pub use crate::published::Published;
 use crate::{TIMEOUT, contract};
 
 /// Delay between partitions, which are fetched separately. After it the events of a key on other
 /// topics have arrived, too.
 const PARTITION_SKEW: Duration = Duration::from_millis(200);
-
-/// A message that was read from the bus.
-#[derive(Clone, Debug)]
-pub struct Published {
-    pub topic: String,
-    pub headers: HashMap<String, String>,
-    pub payload: Value,
-}
-
-impl Published {
-    /// Returns `ce_sequence`, or -1 without one.
-    pub fn sequence(&self) -> i64 {
-        self.headers.get("ce_sequence").and_then(|sequence| sequence.parse().ok()).unwrap_or(-1)
-    }
-}
 
 /// The next offset of each partition.
 type Offsets = HashMap<(String, i32), i64>;

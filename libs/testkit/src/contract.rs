@@ -10,8 +10,8 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use service::{Endpoints, Service};
 
-use crate::bus::Published;
 use crate::client::Response;
+use crate::published::Published;
 use crate::{samples, sunset};
 
 /// The documents of running services, by the address of a listener or by the topic.

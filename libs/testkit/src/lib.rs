@@ -25,6 +25,7 @@ pub mod keycloak;
 pub mod livekit;
 pub mod ports;
 pub mod postgres;
+mod published;
 mod samples;
 pub mod service;
 pub mod signals;
