@@ -10,8 +10,8 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use service::{Endpoints, Service};
 
-use crate::client::Response;
 use crate::published::Published;
+use crate::response::Response;
 use crate::{samples, sunset};
 
 /// The documents of running services, by the address of a listener or by the topic.
@@ -348,7 +348,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Contract, Published};
-    use crate::client::Response;
+    use crate::response::Response;
 
     const DOCUMENT: &str = r"
 paths:

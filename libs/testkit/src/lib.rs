@@ -26,6 +26,7 @@ pub mod livekit;
 pub mod ports;
 pub mod postgres;
 mod published;
+mod response;
 mod samples;
 pub mod service;
 pub mod signals;

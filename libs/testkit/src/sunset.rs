@@ -5,7 +5,7 @@ use serde_json::Value;
 use time::format_description::well_known::Rfc2822;
 use time::{Duration, OffsetDateTime};
 
-use crate::client::Response;
+use crate::response::Response;
 
 /// Least time between the deprecation and the removal of an operation.
 const NOTICE_PERIOD: Duration = Duration::days(180);
@@ -35,7 +35,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::check;
-    use crate::client::Response;
+    use crate::response::Response;
 
     fn response(headers: &[(&'static str, &'static str)]) -> Response {
         let header = |(name, value): &(&'static str, &'static str)| {
