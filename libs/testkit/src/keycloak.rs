@@ -13,14 +13,12 @@ use anyhow::{Context, bail};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-pub use self::realm::Realm;
+pub use self::realm::{ADMINISTRATOR, Realm};
 use crate::child::Server;
 use crate::ports;
 
 /// The environment variable with the URL of the Keycloak that tests use.
 pub const URL_VARIABLE: &str = "KEYCLOAK_URL";
-/// Name and password of the administrator, which protect only a developer's own machine.
-pub const ADMINISTRATOR: (&str, &str) = ("admin", "admin");
 
 const POM: &str = "<project>
   <modelVersion>4.0.0</modelVersion>

@@ -9,6 +9,7 @@ pub mod breaking;
 pub mod broker;
 pub mod bus;
 mod child;
+mod claims;
 pub mod client;
 pub mod collector;
 pub mod contract;

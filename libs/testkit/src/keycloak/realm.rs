@@ -9,8 +9,10 @@ use anyhow::{Context, ensure};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::ADMINISTRATOR;
-use crate::issuer::{CLIENTS, Claims, PLATFORM};
+use crate::claims::{CLIENTS, Claims, PLATFORM};
+
+/// Name and password of the administrator, which protect only a developer's own machine.
+pub const ADMINISTRATOR: (&str, &str) = ("admin", "admin");
 
 const REALM: &str = "platform";
 const PASSWORD: &str = "password";
