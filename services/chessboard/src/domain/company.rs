@@ -9,7 +9,7 @@ use crate::db::schema::company;
 
 /// The consumer group of identity's company events.
 ///
-/// The per-company lock uses the group as its namespace, see `ops::company::acquire_lock`.
+/// The per-company lock uses the group as its namespace, see `ops::company_lock::acquire_lock`.
 pub const COMPANY_GROUP: &str = "chessboard.identity";
 
 values::text_enum! {

@@ -11,12 +11,12 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::{Code, Email, Phone, Private, Text, WebAddress, Whole, fold_case};
 
-use super::{Author, Company, DeveloperField, ExternalDeveloperId, FileId, Highlights};
+use super::{
+    Author, Company, DeveloperField, DeveloperName, ExternalDeveloperId, FileId, Highlights, LegalName,
+};
 use crate::db::schema::{developer, external_profile};
 use crate::error::DEVELOPER_INVALID_TRANSITION;
 
-pub type DeveloperName = Text<1, 256>;
-pub type LegalName = Text<0, 512>;
 pub type Description = Text<0, 4000>;
 pub type Website = WebAddress<256>;
 pub type ContactPhone = Private<Phone>;

@@ -2,31 +2,7 @@
 //!
 //! The log entries, the version and the event all follow from it.
 
-use super::{Developer, SyncSource};
-
-values::text_enum! {
-    /// The name of a profile's field, never its value.
-    pub enum DeveloperField {
-        ContactEmail,
-        ContactPhone,
-        Description,
-        ExternalChessboardDeveloperId,
-        FoundedYear,
-        Highlights,
-        LegalName,
-        LogoFileId,
-        Name,
-        SyncSource,
-        Website,
-    }
-}
-
-impl DeveloperField {
-    /// Returns true for the fields that the external system owns after it has linked the profile.
-    fn is_replica_field(self) -> bool {
-        matches!(self, Self::Name | Self::LegalName | Self::LogoFileId | Self::FoundedYear)
-    }
-}
+use super::{Developer, DeveloperField, SyncSource};
 
 impl Developer {
     /// Returns the changed fields, sorted by name, without the status.

@@ -1,6 +1,8 @@
 //! The rules of developers, projects, buildings and property objects, without clock and I/O.
 
 mod access;
+mod ancestors;
+mod author;
 mod building;
 mod catalog;
 mod catalog_grid;
@@ -8,9 +10,13 @@ mod claim;
 mod company;
 mod developer;
 mod developer_change;
+mod developer_field;
 mod highlights;
 mod log;
+mod names;
 mod object_change;
+mod object_status;
+mod placement;
 mod project;
 mod property_object;
 mod replacement;
@@ -18,26 +24,30 @@ mod replacement;
 use ids::Reference;
 
 pub use access::{ManageDevelopers, ManageOwnDeveloper};
+pub use ancestors::{Ancestors, PublishedState};
+pub use author::Author;
 pub use building::{Building, BuildingFacts, BuildingName, BuildingState, MAX_BUILDINGS};
 pub use catalog::{AreaBound, BoundingBox, CatalogQuery, FloorBound, PriceBound, RoomCategory};
 pub use catalog_grid::{GridItem, GridSection, build_grid};
 pub use claim::{Claim, ClaimKind, Hold};
 pub use company::{COMPANY_GROUP, Company, CompanyStatus, CompanyType};
 pub use developer::{
-    ContactEmail, ContactPhone, Description, Developer, DeveloperName, DeveloperStatus, ExternalProfile,
-    FoundedYear, LegalName, NAME_SEPARATOR, Profile, ProfileDetails, SyncSource, Transition, Website,
+    ContactEmail, ContactPhone, Description, Developer, DeveloperStatus, ExternalProfile, FoundedYear,
+    NAME_SEPARATOR, Profile, ProfileDetails, SyncSource, Transition, Website,
 };
-pub use developer_change::DeveloperField;
+pub use developer_field::DeveloperField;
 pub use highlights::Highlights;
-pub use log::{Author, LogEntry};
-pub use object_change::{Ancestors, ObjectChange, PublishedState};
+pub use log::LogEntry;
+pub use names::{DeveloperName, LegalName};
+pub use object_change::ObjectChange;
+pub use object_status::ObjectStatus;
+pub use placement::{Floor, Position, Section};
 pub use project::{
     Address, City, Latitude, Longitude, Project, ProjectClass, ProjectDescription, ProjectFacts, ProjectName,
     ProjectStatus,
 };
 pub use property_object::{
-    Area, Finishing, Floor, ObjectFacts, ObjectKind, ObjectNumber, ObjectStatus, Position, Price,
-    PropertyObject, Rooms, Section,
+    Area, Finishing, ObjectFacts, ObjectKind, ObjectNumber, Price, PropertyObject, Rooms,
 };
 pub use replacement::{GridEntry, GridReplacement, MAX_GRID_OBJECTS, MAX_REPORTED_ERRORS, replace_grid};
 

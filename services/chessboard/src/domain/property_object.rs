@@ -9,14 +9,12 @@ use utoipa::ToSchema;
 use values::{Currency, Decimal, Invalid, Text, Whole};
 
 use super::{
-    Ancestors, BuildingId, DealId, FileId, GridItem, Hold, ProjectId, PropertyObjectId, PublishedState,
+    Ancestors, BuildingId, DealId, FileId, Floor, GridItem, Hold, ObjectStatus, Position, ProjectId,
+    PropertyObjectId, PublishedState, Section,
 };
 use crate::db::schema::property_object;
 
 pub type ObjectNumber = Text<1, 32>;
-pub type Section = Whole<1, 100>;
-pub type Floor = Whole<-10, 200>;
-pub type Position = Whole<1, 1000>;
 pub type Rooms = Whole<1, 20>;
 /// An area in square metres.
 pub type Area = Decimal<2, 1, 100_000_000>;
@@ -39,17 +37,6 @@ values::text_enum! {
         PreFinish,
         Finished,
         Furnished,
-    }
-}
-
-values::text_enum! {
-    /// The status of a property object. Only deals set Booked.
-    pub enum ObjectStatus {
-        Available,
-        Reserved,
-        Booked,
-        Sold,
-        Unavailable,
     }
 }
 

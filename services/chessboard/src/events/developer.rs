@@ -7,9 +7,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::DEVELOPER;
 use crate::db;
 use crate::domain::{Developer, DeveloperName, DeveloperStatus, FileId, FoundedYear, Highlights, LegalName};
+
+const DEVELOPER: Aggregate = Aggregate { name: "Developer", table: "developer", key: "id" };
 
 /// A developer's profile. Published when it is created or restored, and when its name, status, logo
 /// or highlights change. Other changes are part of the next event.

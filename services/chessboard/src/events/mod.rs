@@ -4,15 +4,11 @@ mod developer;
 mod project;
 mod property_object;
 
-use messaging::{Aggregate, PublishedEvent, Republisher};
+use messaging::{PublishedEvent, Republisher};
 
 pub use developer::{DeveloperUpserted, Developers};
 pub use project::ProjectStatusChanged;
 pub use property_object::{PropertyObjectUpserted, PropertyObjects};
-
-const DEVELOPER: Aggregate = Aggregate { name: "Developer", table: "developer", key: "id" };
-const PROJECT: Aggregate = Aggregate { name: "Project", table: "project", key: "id" };
-const PROPERTY_OBJECT: Aggregate = Aggregate { name: "PropertyObject", table: "property_object", key: "id" };
 
 pub const ALL: &[PublishedEvent] = &[
     PublishedEvent::of::<DeveloperUpserted>(),

@@ -7,8 +7,9 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::PROJECT;
 use crate::domain::{Project, ProjectId, ProjectStatus};
+
+const PROJECT: Aggregate = Aggregate { name: "Project", table: "project", key: "id" };
 
 /// A project was created (`From` is null), changed its status, or was deleted (`To` is null).
 #[derive(Debug, Serialize, ToSchema)]

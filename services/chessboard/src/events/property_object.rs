@@ -7,12 +7,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::PROPERTY_OBJECT;
 use crate::db;
 use crate::domain::{
     Area, BuildingId, BuildingName, FileId, Finishing, Floor, ObjectKind, ObjectNumber, ObjectStatus, Price,
     ProjectId, ProjectName, PropertyObject, PropertyObjectId, Rooms,
 };
+
+const PROPERTY_OBJECT: Aggregate = Aggregate { name: "PropertyObject", table: "property_object", key: "id" };
 
 /// A property object. Published when any member but `Version` changes. A removed object has the
 /// status `Unavailable` and is not public.

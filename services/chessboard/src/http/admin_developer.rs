@@ -12,8 +12,8 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use values::{PhoneRegion, Text, fold_case};
 
-use super::ExpectedVersion;
 use super::developer::{SentPhone, UpdateDeveloper, change_status, check_profile, list_log, update};
+use super::expected_version::ExpectedVersion;
 use crate::app::App;
 use crate::db;
 use crate::db::developer::{DeveloperFilter, DeveloperSort};

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use values::{Dialled, Invalid, Phone, PhoneRegion, Private};
 
-use super::ExpectedVersion;
+use super::expected_version::ExpectedVersion;
 use crate::app::App;
 use crate::db;
 use crate::db::log::LogKey;

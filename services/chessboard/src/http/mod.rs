@@ -7,13 +7,12 @@ mod catalog_developer;
 mod catalog_object;
 mod catalog_project;
 mod developer;
+mod expected_version;
 mod project;
 mod property_object;
 
 use ::web::{Callers, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
-use serde::Deserialize;
-use utoipa::ToSchema;
 use utoipa_actix_web::scope;
 use values::Code;
 
@@ -39,15 +38,6 @@ pub const PUBLIC: Listener = Listener {
     ],
     routes: public,
 };
-
-/// The optional body of a status change.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "PascalCase")]
-pub struct ExpectedVersion {
-    /// The version that the caller has seen. If it is not the current one, the response is 409.
-    #[serde(default, deserialize_with = "::web::read_version")]
-    pub version: Option<i64>,
-}
 
 /// The errors of reading a developer.
 const READ_ERRORS: [Code; 2] = [FORBIDDEN, DEVELOPER_NOT_FOUND];

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use values::{Invalid, Text};
 
-use super::ExpectedVersion;
+use super::expected_version::ExpectedVersion;
 use crate::app::App;
 use crate::db;
 use crate::db::project::{ProjectFilter, ProjectSort};

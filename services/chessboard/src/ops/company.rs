@@ -1,23 +1,13 @@
 //! Use cases of companies and the identity cascade.
 
 use ::db::Tx;
-use auth::CompanyId;
-use messaging::EntityGate;
 
-use super::developer::{insert, save};
+use super::company_lock::acquire_lock;
+use super::developer_store::{insert, save};
 use super::external_profile;
 use crate::db;
-use crate::domain::{Author, COMPANY_GROUP, Company, Developer, Profile, ProfileDetails};
+use crate::domain::{Author, Company, Developer, Profile, ProfileDetails};
 use crate::error::Error;
-
-/// Locks a company until the transaction ends.
-///
-/// The lock serializes handlers of events about the company and about its external profile.
-/// Otherwise each of the two could miss what the other one has stored.
-pub async fn acquire_lock(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
-    EntityGate::lock(tx, COMPANY_GROUP, id).await?;
-    Ok(())
-}
 
 /// Applies an event of identity to the registry and to the company's profile.
 ///

@@ -3,24 +3,22 @@
 use ::db::{Db, Tx};
 use ::web::{FieldError, Problem};
 use auth::{CompanyId, UserId};
-use messaging::outbox;
 use time::OffsetDateTime;
 use values::{Code, Invalid};
 
-use super::company::acquire_lock;
+use super::company_lock::acquire_lock;
+use super::developer_store::{insert, save};
 use super::external_profile;
 use crate::db;
-use crate::db::propagation::Scope;
 use crate::domain::{
-    Author, Company, Developer, DeveloperField, DeveloperName, ExternalDeveloperId, LegalName, LogEntry,
-    Profile, ProfileDetails, Transition,
+    Author, Company, Developer, DeveloperField, DeveloperName, ExternalDeveloperId, LegalName, Profile,
+    ProfileDetails, Transition,
 };
 use crate::error::{
     CONFLICT, DEVELOPER_ALREADY_EXISTS, DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_COMPANY_NOT_FOUND,
     DEVELOPER_FIELD_SYNC_MANAGED, DEVELOPER_HAS_LIVE_PROJECTS, DEVELOPER_NOT_FOUND,
     DEVELOPER_PUBLISH_INCOMPLETE, DEVELOPER_TALENT_DUPLICATE, Error,
 };
-use crate::events::DeveloperUpserted;
 
 /// The request of an administrator to create a profile.
 pub struct Creation {
@@ -227,48 +225,4 @@ fn reject_fields(code: Code, reason: &'static str, fields: &[DeveloperField]) ->
     }
     let error = |field| FieldError { field: format!("/{field}"), invalid: Invalid::new(reason) };
     Err(Problem::from(code).with_errors(fields.iter().map(error).collect()))
-}
-
-/// Inserts a new profile, logs and publishes it.
-pub(super) async fn insert(tx: &mut Tx, new: &Developer, by: Author) -> Result<(), Error> {
-    db::developer::insert(tx, new).await?;
-    log_and_publish(tx, None, new, by).await
-}
-
-/// Saves a changed profile, logs and publishes it. A change of bookkeeping is only saved.
-pub(super) async fn save(
-    tx: &mut Tx,
-    before: &Developer,
-    after: &mut Developer,
-    by: Author,
-    now: OffsetDateTime,
-) -> Result<(), Error> {
-    if after.differs_from(before) {
-        after.updated_at = now;
-        after.updated_by_user_id = by.user_id;
-        db::developer::save(tx, before, after).await?;
-        if after.is_published() != before.is_published() {
-            // The change publishes or hides the objects, so the replicas need their events.
-            let hides = !after.is_published();
-            db::propagation::request(tx, Scope::Developer, after.id.into(), after.id, hides).await?;
-        }
-        return log_and_publish(tx, Some(before), after, by).await;
-    }
-    if after.has_other_bookkeeping_than(before) {
-        db::developer::save_bookkeeping(tx, after).await?;
-    }
-    Ok(())
-}
-
-async fn log_and_publish(
-    tx: &mut Tx,
-    before: Option<&Developer>,
-    after: &Developer,
-    by: Author,
-) -> Result<(), Error> {
-    db::log::append(tx, &LogEntry::for_change(before, after, by)).await?;
-    if after.changes_event(before) {
-        outbox::append(tx, &DeveloperUpserted::new(after)).await?;
-    }
-    Ok(())
 }

@@ -3,8 +3,8 @@
 use ::db::Tx;
 use auth::CompanyId;
 
-use super::company::acquire_lock;
-use super::developer::{insert, save};
+use super::company_lock::acquire_lock;
+use super::developer_store::{insert, save};
 use crate::db;
 use crate::domain::{Author, Developer, ExternalProfile, Profile, ProfileDetails};
 use crate::error::{DEVELOPER_TALENT_DUPLICATE, Error};

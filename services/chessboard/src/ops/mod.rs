@@ -3,7 +3,9 @@
 pub mod building;
 pub mod claim;
 pub mod company;
+mod company_lock;
 pub mod developer;
+mod developer_store;
 pub mod external_profile;
 pub mod grid;
 pub mod project;

@@ -1,0 +1,40 @@
+//! The author of a change of a profile: a user or another system.
+
+use auth::UserId;
+use uuid::Uuid;
+
+values::text_enum! {
+    /// The kind of the author of a change.
+    pub enum ActorKind {
+        User,
+        /// A change of the company's status or names in identity.
+        Identity,
+        /// The external chessboard system.
+        ExternalChessboard,
+    }
+}
+
+/// The author of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Author {
+    pub kind: ActorKind,
+    pub user_id: UserId,
+}
+
+impl Author {
+    pub fn user(user_id: UserId) -> Self {
+        Self { kind: ActorKind::User, user_id }
+    }
+
+    pub fn identity() -> Self {
+        Self::system(ActorKind::Identity, 1)
+    }
+
+    pub fn external_sync() -> Self {
+        Self::system(ActorKind::ExternalChessboard, 2)
+    }
+
+    fn system(kind: ActorKind, number: u128) -> Self {
+        Self { kind, user_id: Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000 | number).into() }
+    }
+}

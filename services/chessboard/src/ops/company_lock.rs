@@ -1,0 +1,16 @@
+//! The lock of a company, which several use cases take.
+
+use ::db::Tx;
+use auth::CompanyId;
+use messaging::EntityGate;
+
+use crate::domain::COMPANY_GROUP;
+
+/// Locks a company until the transaction ends.
+///
+/// The lock serializes handlers of events about the company and about its external profile.
+/// Otherwise each of the two could miss what the other one has stored.
+pub async fn acquire_lock(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
+    EntityGate::lock(tx, COMPANY_GROUP, id).await?;
+    Ok(())
+}
