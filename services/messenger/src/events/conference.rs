@@ -7,8 +7,9 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::CONFERENCE;
 use crate::domain::{ChatId, Conference, ConferenceId, DealId, EndReason, Media, ParticipantState};
+
+const CONFERENCE: Aggregate = Aggregate { name: "Conference", table: "conference", key: "id" };
 
 /// A member started a conference in a deal's chat.
 #[derive(Debug, Serialize, ToSchema)]

@@ -7,8 +7,9 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::CHAT;
 use crate::domain::{ChatId, DealId, MessageId};
+
+const CHAT: Aggregate = Aggregate { name: "Chat", table: "chat", key: "id" };
 
 /// A member sent a text to the other members of a chat.
 #[derive(Debug, Serialize, ToSchema)]

@@ -216,7 +216,7 @@ pub async fn refresh_media_token(
         return Err(PARTICIPANT_NOT_FOUND.into());
     }
     let livekit = app.available_livekit().ok_or(MEDIA_UNAVAILABLE)?;
-    Ok(web::Json(ops::media::create_access(livekit, &conference, actor.user_id)?))
+    Ok(web::Json(ops::room::create_access(livekit, &conference, actor.user_id)?))
 }
 
 /// Leave a conference.

@@ -10,7 +10,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 
 use crate::app::App;
 use crate::clients::LiveKit;
-use crate::ops::media::MEDIA_COMMAND_JOB;
+use crate::ops::room::MEDIA_COMMAND_JOB;
 use crate::{db, ops};
 
 const RECONCILIATION_INTERVAL: Duration = Duration::from_mins(1);
@@ -29,7 +29,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
         let app = sender.clone();
         async move {
             match &app.livekit {
-                Some(livekit) => ops::media::send_command(&app.db, livekit, job.key.parse()?).await,
+                Some(livekit) => ops::room::send_command(&app.db, livekit, job.key.parse()?).await,
                 // Without LiveKit the command has no receiver.
                 None => Ok(()),
             }

@@ -7,8 +7,8 @@ use messaging::outbox;
 use time::OffsetDateTime;
 use web::Problem;
 
-use super::media;
 use super::message::post_card;
+use super::room;
 use super::stream::notify_members;
 use crate::clients::{LiveKit, MediaAccess};
 use crate::db;
@@ -128,7 +128,7 @@ pub async fn join_conference(
     conference.decide(action.clone(), chat.now)?;
     let livekit = context.livekit()?;
     let joined = change(tx, &mut chat, &conference, action, context).await?;
-    media::create_access(livekit, &joined, actor.user_id)
+    room::create_access(livekit, &joined, actor.user_id)
 }
 
 /// Applies an action of the host or of a moderator.
@@ -263,7 +263,7 @@ async fn change(
     if is_visible {
         notify_members(tx, chat, StreamEvent::Conference(after.id)).await?;
     }
-    media::schedule_commands(tx, after.id, &decision.media_commands, now).await?;
+    room::schedule_commands(tx, after.id, &decision.media_commands, now).await?;
     let has_new_deadline = timing.is_none_or(|timing| after.deadline(timing) != before.deadline(timing));
     if has_new_deadline && is_visible {
         set_deadline(tx, &after, context, now).await?;

@@ -6,4 +6,5 @@ pub mod deal;
 pub mod media;
 pub mod member;
 pub mod message;
+pub mod room;
 pub mod stream;

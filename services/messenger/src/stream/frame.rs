@@ -11,7 +11,6 @@ use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::hub::EventBatch;
 use crate::db;
 use crate::db::stream::EventReference;
 use crate::domain::{ChatId, ConferenceId, MessageId, StreamEventKind};
@@ -35,6 +34,25 @@ impl Frame {
         let Self { id, event, data } = self;
         let head = format!("id: {id}\nevent: {event}\ndata: ");
         [head.as_bytes(), data, b"\n\n"].concat().into()
+    }
+}
+
+/// The next events of a user, up to the limit of the query.
+pub struct EventBatch {
+    pub user_id: UserId,
+    pub frames: Vec<Frame>,
+    /// The last event found, even if it has no frame.
+    pub last: i64,
+    /// Number of events found.
+    pub found: i64,
+}
+
+impl EventBatch {
+    /// Returns true if no event between `last_sent` and this batch is missing.
+    ///
+    /// Events of a user have no gaps, so that a gap shows events that are no longer stored.
+    pub fn follows(&self, last_sent: i64) -> bool {
+        self.last - self.found <= last_sent
     }
 }
 

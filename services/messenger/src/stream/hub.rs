@@ -7,7 +7,7 @@ use auth::UserId;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::Frame;
+use super::frame::{EventBatch, Frame};
 
 /// Maximum number of events that wait for a slow reader. A stream with a full queue ends, and the
 /// reader resumes with a new stream.
@@ -31,25 +31,6 @@ struct Stream {
     sender: Sender<Frame>,
     /// The newest event sent, or `None` while the stream still catches up.
     last_sent: Option<i64>,
-}
-
-/// The next events of a user, up to the limit of the query.
-pub struct EventBatch {
-    pub user_id: UserId,
-    pub frames: Vec<Frame>,
-    /// The last event found, even if it has no frame.
-    pub last: i64,
-    /// Number of events found.
-    pub found: i64,
-}
-
-impl EventBatch {
-    /// Returns true if no event between `last_sent` and this batch is missing.
-    ///
-    /// Events of a user have no gaps, so that a gap shows events that are no longer stored.
-    pub fn follows(&self, last_sent: i64) -> bool {
-        self.last - self.found <= last_sent
-    }
 }
 
 impl Hub {

@@ -8,7 +8,8 @@ use time::{Duration, OffsetDateTime};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use crate::fixture::{ConferenceFixture, act_as, livekit, participant, start, state};
+use crate::fixture::{ConferenceFixture, act_as, participant, state};
+use crate::media_service::{livekit, start};
 use crate::stream_client::Stream;
 use crate::{CHATS, list, path};
 

@@ -7,9 +7,8 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::clocks::{make_deadline_due, shift_database_clock};
-use crate::fixture::{
-    ConferenceFixture, ENDED, STARTED, livekit, participant, published_events, start, state, topics,
-};
+use crate::fixture::{ConferenceFixture, ENDED, STARTED, participant, published_events, state, topics};
+use crate::media_service::{livekit, start};
 use crate::{count, id_of};
 
 /// Rounds of a race whose outcome depends on the order.

@@ -8,8 +8,9 @@ use testkit::livekit::LiveKit;
 use testkit::service::Running;
 
 use crate::fixture::{
-    CONFERENCES, ConferenceFixture, STARTED, act_as, participant, published_events, start, state, topics,
+    CONFERENCES, ConferenceFixture, STARTED, act_as, participant, published_events, state, topics,
 };
+use crate::media_service::start;
 use crate::{CHATS, as_user, id_of, list, service};
 
 /// RULE-MSG-029, RULE-MSG-046, RULE-EVT-018: a start returns the Ringing conference with the host

@@ -13,7 +13,8 @@ use time::format_description::well_known::Rfc3339;
 use tokio::time::{MissedTickBehavior, interval};
 use uuid::Uuid;
 
-use crate::fixture::{ConferenceFixture, ENDED, participant, published_events, start, state, unix_seconds};
+use crate::fixture::{ConferenceFixture, ENDED, participant, published_events, state, unix_seconds};
+use crate::media_service::start;
 
 const RING_MICROS: i64 = 2_000_000;
 const EMPTY_MICROS: i64 = 2_000_000;

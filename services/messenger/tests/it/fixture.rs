@@ -1,14 +1,11 @@
 //! The fixture of tests of conferences: a deal's chat in a service with a media server.
 
-use std::sync::OnceLock;
-
-use messenger::Service;
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::bus::Published;
 use testkit::client::{Client, Response, send};
 use testkit::issuer::Claims;
-use testkit::livekit::{LiveKit, sign};
+use testkit::livekit::sign;
 use testkit::service::Running;
 use testkit::{eventually, guid, text};
 use uuid::Uuid;
@@ -22,21 +19,6 @@ pub const MODERATE: &str = "messenger.conferences.moderate";
 pub const STARTED: &str = "platform.messenger.conference-started.v1";
 pub const INVITED: &str = "platform.messenger.conference-invited.v1";
 pub const ENDED: &str = "platform.messenger.conference-ended.v1";
-
-/// Returns the media server of the service that most tests share.
-pub fn livekit() -> &'static LiveKit {
-    static LIVEKIT: OnceLock<LiveKit> = OnceLock::new();
-    LIVEKIT.get_or_init(LiveKit::start)
-}
-
-/// Starts a service with this media server and further settings.
-pub fn start(livekit: &LiveKit, settings: &[(&str, &str)]) -> Running {
-    let own = livekit.settings();
-    let own = own.iter().map(|(name, value)| (*name, value.as_str()));
-    let defaults = [("MESSENGER_MEDIA_PROBE_SECONDS", "0")];
-    let all: Vec<_> = own.chain(defaults).chain(settings.iter().copied()).collect();
-    Running::start::<Service>(&all)
-}
 
 /// A deal's chat in a service.
 pub struct ConferenceFixture<'s> {

@@ -21,6 +21,7 @@ mod documents;
 mod fixture;
 mod livekit;
 mod media_commands;
+mod media_service;
 mod media_tokens;
 mod message_changes;
 mod message_events;
@@ -58,7 +59,7 @@ const MANAGE_ALL: &str = "messenger.chats.manage@platform";
 /// Returns the service that most tests share. Each test has its own users and chats.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
-    SERVICE.get_or_init(|| fixture::start(fixture::livekit(), &[]))
+    SERVICE.get_or_init(|| media_service::start(media_service::livekit(), &[]))
 }
 
 /// Returns claims with these permissions, with this company or none.

@@ -8,7 +8,8 @@ use testkit::livekit::{KEY, LiveKit, SECRET};
 use testkit::{eventually, guid};
 use tokio::time::sleep;
 
-use crate::fixture::{ConferenceFixture, livekit, start, state};
+use crate::fixture::{ConferenceFixture, state};
+use crate::media_service::{livekit, start};
 
 /// Waits until LiveKit received at least `count` calls of a method for a room, and returns them.
 async fn wait_for_calls(

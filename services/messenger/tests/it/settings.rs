@@ -4,7 +4,7 @@ use messenger::Service;
 use runtime::Env;
 use testkit::livekit::SECRET;
 
-use crate::fixture::livekit;
+use crate::media_service::livekit;
 
 /// RULE-MSG-049: each missing setting of LiveKit is reported, and no value is printed.
 #[test]

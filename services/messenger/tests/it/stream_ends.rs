@@ -11,7 +11,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use crate::stream_client::{STREAM, Stream};
-use crate::{fixture, messages, open_chat, send_text, service};
+use crate::{media_service, messages, open_chat, send_text, service};
 
 /// Maximum wait for the end of a stream, much shorter than its longest time.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
@@ -20,7 +20,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(30);
 fn replica(settings: &[(&str, &str)]) -> Running {
     let url = service().database_url.clone();
     let all: Vec<_> = settings.iter().copied().chain([("DATABASE_URL", url.as_str())]).collect();
-    fixture::start(fixture::livekit(), &all)
+    media_service::start(media_service::livekit(), &all)
 }
 
 /// RULE-MSG-027: a commit of any replica reaches every open stream.

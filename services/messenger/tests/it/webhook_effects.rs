@@ -5,7 +5,8 @@ use serde_json::json;
 use testkit::{eventually, guid};
 
 use crate::count;
-use crate::fixture::{ConferenceFixture, livekit, participant, state, unix_seconds};
+use crate::fixture::{ConferenceFixture, participant, state, unix_seconds};
+use crate::media_service::livekit;
 
 async fn wait_for_removals(id: uuid::Uuid, user: uuid::Uuid, times: usize) {
     let calls = || livekit().calls("RemoveParticipant", &id.to_string()).into_iter();

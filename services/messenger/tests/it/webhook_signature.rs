@@ -6,7 +6,8 @@ use testkit::client::send;
 use testkit::guid;
 use testkit::livekit::{KEY, LiveKit, SECRET, sha256, sign, sign_as};
 
-use crate::fixture::{ConferenceFixture, WEBHOOK, start, state, unix_seconds};
+use crate::fixture::{ConferenceFixture, WEBHOOK, state, unix_seconds};
+use crate::media_service::start;
 
 /// Returns a webhook that makes a user Joined.
 fn joined(id: uuid::Uuid, user: uuid::Uuid) -> Value {

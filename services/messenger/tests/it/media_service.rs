@@ -1,0 +1,22 @@
+//! Services with a media server.
+
+use std::sync::OnceLock;
+
+use messenger::Service;
+use testkit::livekit::LiveKit;
+use testkit::service::Running;
+
+/// Returns the media server of the service that most tests share.
+pub fn livekit() -> &'static LiveKit {
+    static LIVEKIT: OnceLock<LiveKit> = OnceLock::new();
+    LIVEKIT.get_or_init(LiveKit::start)
+}
+
+/// Starts a service with this media server and further settings.
+pub fn start(livekit: &LiveKit, settings: &[(&str, &str)]) -> Running {
+    let own = livekit.settings();
+    let own = own.iter().map(|(name, value)| (*name, value.as_str()));
+    let defaults = [("MESSENGER_MEDIA_PROBE_SECONDS", "0")];
+    let all: Vec<_> = own.chain(defaults).chain(settings.iter().copied()).collect();
+    Running::start::<Service>(&all)
+}
