@@ -8,12 +8,10 @@ use auth::{Actor, CompanyId, Grant, Permission, Scope, UserId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{EmployeeStatus, Role, TenantStatus};
+use super::{EmployeeStatus, MANAGE_EMPLOYEE_ROLES, Role, TenantStatus};
 
 const READ_TENANTS: &str = "identity.tenants.read";
 const MANAGE_TENANTS: &str = "identity.tenants.manage";
-/// Permission that makes a role an administrator role.
-pub const MANAGE_EMPLOYEE_ROLES: &str = "identity.employee-roles.manage";
 
 /// Permission of administrators of the platform to read tenants.
 pub enum ReadTenants {}

@@ -7,7 +7,10 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::{AuditEntryId, Employee, EmployeeStatus, Reason, Role, RoleId, SubjectId, Tenant, TenantStatus};
+use super::{
+    AuditEntryId, ChangedField, Employee, EmployeeStatus, Reason, Role, RoleId, SubjectId, Tenant,
+    TenantStatus,
+};
 use crate::db::schema::audit_entry;
 
 values::text_enum! {
@@ -26,16 +29,6 @@ values::text_enum! {
         RoleAssigned,
         RoleRemoved,
         RoleGrantRefused,
-    }
-}
-
-values::text_enum! {
-    /// Name of a field that an update has changed. Entries never contain the values.
-    pub enum ChangedField {
-        Email,
-        LegalName,
-        Name,
-        TaxNumber,
     }
 }
 

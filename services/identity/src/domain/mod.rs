@@ -2,18 +2,20 @@
 
 mod access;
 mod audit;
+mod changed_field;
 mod employee;
 mod role;
 mod search;
 mod tenant;
 
 pub use access::{
-    Baseline, EffectivePermissions, EmploymentState, MANAGE_EMPLOYEE_ROLES, ManageEmployees, ManageTenants,
-    ReadRoles, ReadTenants, ReadableRoles, TokenClaims,
+    Baseline, EffectivePermissions, EmploymentState, ManageEmployees, ManageTenants, ReadRoles, ReadTenants,
+    ReadableRoles, TokenClaims,
 };
-pub use audit::{AuditAction, AuditActor, AuditEntry, ChangedField};
+pub use audit::{AuditAction, AuditActor, AuditEntry};
+pub use changed_field::ChangedField;
 pub use employee::{Employee, EmployeeStatus, PersonName, WorkEmail};
-pub use role::{Role, RoleAssignment};
+pub use role::{MANAGE_EMPLOYEE_ROLES, Role, RoleAssignment};
 pub use search::{FoldedQuery, SearchText};
 pub use tenant::{
     LegalName, Reason, TaxNumber, Tenant, TenantName, TenantReference, TenantStatus, TenantType,

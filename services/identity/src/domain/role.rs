@@ -5,8 +5,11 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use time::OffsetDateTime;
 
-use super::{MANAGE_EMPLOYEE_ROLES, RoleId, TenantType};
+use super::{RoleId, TenantType};
 use crate::db::schema::{employee_role, role};
+
+/// Permission that makes a role an administrator role.
+pub const MANAGE_EMPLOYEE_ROLES: &str = "identity.employee-roles.manage";
 
 /// A role. The migration writes all roles, and no operation changes them.
 #[derive(Clone, Debug, Queryable, Selectable)]

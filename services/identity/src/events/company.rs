@@ -8,9 +8,10 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::COMPANY;
 use crate::db;
 use crate::domain::{LegalName, Reason, Tenant, TenantName, TenantStatus, TenantType};
+
+const COMPANY: Aggregate = Aggregate { name: "Company", table: "tenant", key: "id" };
 
 /// The state of a company, published at its creation and at each change of its version.
 #[derive(Debug, Serialize, ToSchema)]

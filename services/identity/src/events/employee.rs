@@ -7,8 +7,9 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::EMPLOYEE;
 use crate::domain::{Employee, EmployeeStatus, Role, RoleId};
+
+const EMPLOYEE: Aggregate = Aggregate { name: "Employee", table: "employee", key: "id" };
 
 /// A user joined a company (`From` is null), was suspended or activated, or left (`To` is null).
 #[derive(Debug, Serialize, ToSchema)]

@@ -3,13 +3,10 @@
 mod company;
 mod employee;
 
-use messaging::{Aggregate, PublishedEvent};
+use messaging::PublishedEvent;
 
 pub use company::{Companies, CompanySuspended, CompanyUpserted};
 pub use employee::{EmployeeRoleAssigned, EmployeeRoleRemoved, EmployeeStatusChanged};
-
-const COMPANY: Aggregate = Aggregate { name: "Company", table: "tenant", key: "id" };
-const EMPLOYEE: Aggregate = Aggregate { name: "Employee", table: "employee", key: "id" };
 
 pub const ALL: &[PublishedEvent] = &[
     PublishedEvent::of::<CompanyUpserted>(),

@@ -8,7 +8,7 @@ use auth::{Permitted, UserId};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::MAX_BODY_BYTES;
+use super::body_limit::MAX_BODY_BYTES;
 use crate::app::App;
 use crate::db;
 use crate::db::employee::{EmployeeFilter, EmployeeSort};

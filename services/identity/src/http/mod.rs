@@ -1,6 +1,7 @@
 //! The HTTP edge: the routes of the public and of the internal port.
 
 mod audit;
+mod body_limit;
 mod employee;
 mod internal;
 mod me;
@@ -13,16 +14,13 @@ use actix_web::middleware::from_fn;
 use utoipa_actix_web::scope;
 use values::Code;
 
+use self::body_limit::BODY_TOO_LARGE;
 use crate::error::{
     CONFLICT, EMAIL_TAKEN, EMPLOYEE_INVALID_TRANSITION, FORBIDDEN, LAST_ADMIN, OWN_TENANT,
     ROLE_ASSIGNMENT_NOT_FOUND, ROLE_ESCALATION_FORBIDDEN, ROLE_NOT_ASSIGNABLE, ROLE_NOT_FOUND,
     TAX_NUMBER_TAKEN, TENANT_ARCHIVED, TENANT_INVALID_TRANSITION, TENANT_NOT_ACTIVE, TENANT_NOT_FOUND,
     USER_ALREADY_EMPLOYED, USER_NOT_FOUND,
 };
-
-/// Maximum size of a request body.
-const MAX_BODY_BYTES: usize = 64 * 1024;
-const BODY_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", MAX_BODY_BYTES as u64);
 
 /// API for users.
 pub const PUBLIC: Listener = Listener {

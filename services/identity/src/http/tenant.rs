@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::{IntoParams, ToSchema};
 
-use super::MAX_BODY_BYTES;
+use super::body_limit::MAX_BODY_BYTES;
 use crate::app::App;
 use crate::db;
 use crate::db::tenant::{TenantFilter, TenantSort};

@@ -7,7 +7,7 @@ use auth::{CompanyId, Permitted, UserId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::MAX_BODY_BYTES;
+use super::body_limit::MAX_BODY_BYTES;
 use super::employee::ListEmployees;
 use crate::app::App;
 use crate::db;

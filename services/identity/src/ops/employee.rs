@@ -6,7 +6,7 @@ use messaging::outbox;
 use time::OffsetDateTime;
 
 use super::actor::{ActorContext, Authorized, RequiredPermission};
-use super::role::check_no_escalation;
+use super::escalation::check_no_escalation;
 use crate::db;
 use crate::domain::{
     AuditActor, AuditEntry, Employee, EmployeeStatus, PersonName, Role, Tenant, TenantStatus, WorkEmail,

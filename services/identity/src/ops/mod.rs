@@ -3,5 +3,6 @@
 pub mod actor;
 pub mod bootstrap;
 pub mod employee;
+mod escalation;
 pub mod role;
 pub mod tenant;

@@ -4,15 +4,14 @@ use ::db::Tx;
 use auth::{CompanyId, Scope, UserId};
 use messaging::outbox;
 use uuid::Uuid;
-use web::Problem;
 
 use super::actor::{ActorContext, Authorized, RequiredPermission};
 use super::employee::{check_admin_remains, find_employee, require_active};
+use super::escalation::check_no_escalation;
 use crate::db;
-use crate::domain::{AuditEntry, EffectivePermissions, Role, RoleId, Tenant};
+use crate::domain::{AuditEntry, Role, RoleId, Tenant};
 use crate::error::{
-    Error, ROLE_ASSIGNMENT_NOT_FOUND, ROLE_ESCALATION_FORBIDDEN, ROLE_NOT_ASSIGNABLE, ROLE_NOT_FOUND,
-    TENANT_NOT_FOUND, USER_NOT_FOUND,
+    Error, ROLE_ASSIGNMENT_NOT_FOUND, ROLE_NOT_ASSIGNABLE, ROLE_NOT_FOUND, TENANT_NOT_FOUND, USER_NOT_FOUND,
 };
 use crate::events::{EmployeeRoleAssigned, EmployeeRoleRemoved};
 
@@ -98,22 +97,6 @@ async fn remove(
     db::audit::append(tx, AuditEntry::role_removed(&by, now, &employee, &role)).await?;
     outbox::append(tx, &EmployeeRoleRemoved::of(&employee, &role, by.user_id, now)).await?;
     Ok(())
-}
-
-/// Checks that the actor holds each permission of the role at least in `scope` (INV-IDN-006).
-///
-/// # Errors
-/// [`ROLE_ESCALATION_FORBIDDEN`]
-pub fn check_no_escalation(
-    permissions: &EffectivePermissions<'_>,
-    role: &Role,
-    scope: Scope,
-) -> Result<(), Error> {
-    let missing = permissions.missing_from(role, scope);
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(Problem::from(ROLE_ESCALATION_FORBIDDEN).with_text(missing.join(", ")).into())
 }
 
 /// Records a refused grant.
