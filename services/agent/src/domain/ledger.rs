@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 use values::{BasisPoints, Money};
 
 use super::{
-    AccountKey, Accrual, AccrualId, AccrualKind, AccrualStatus, Deal, DealStatus, Overflow, Sale,
+    AccountKey, Accrual, AccrualId, AccrualKind, AccrualStatus, Deal, DealStatus, Entry, Overflow, Sale,
     StageChange, Undo,
 };
 
@@ -17,23 +17,6 @@ pub enum Step {
     Begin,
     Complete,
     End,
-}
-
-/// An entry of the ledger: a new accrual, or a changed one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    pub before: Option<Accrual>,
-    pub after: Accrual,
-}
-
-impl Entry {
-    pub fn added(after: Accrual) -> Self {
-        Self { before: None, after }
-    }
-
-    pub fn changed(before: &Accrual, after: Accrual) -> Self {
-        Self { before: Some(before.clone()), after }
-    }
 }
 
 /// The effect of a stage change on the ledger.

@@ -5,6 +5,7 @@ mod account;
 mod accrual;
 mod adjustment;
 mod deal;
+mod entry;
 mod ledger;
 mod payout;
 mod payout_run;
@@ -19,7 +20,8 @@ pub use adjustment::{
     AdjustmentReason, AdjustmentRequest, AdjustmentRequestView, AdjustmentStatus, Comment, OptionalComment,
 };
 pub use deal::{Deal, DealEvent, DealStatus, DealTopic, StageChange};
-pub use ledger::{Entry, Step};
+pub use entry::Entry;
+pub use ledger::Step;
 pub use payout::{FailureReason, PaymentReference, Payout, PayoutStatus, PayoutTransition, PayoutView};
 pub use payout_run::{
     MAX_RUN_AGENTS, MAX_RUN_PERIOD, PayoutRun, PayoutRunStatus, PayoutRunView, RunKey, RunTotal, Sum,

@@ -8,8 +8,9 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use values::Money;
 
-use super::ACCRUAL;
 use crate::domain::{Accrual, AccrualId, AccrualKind, AccrualStatus, DealId};
+
+const ACCRUAL: Aggregate = Aggregate { name: "Accrual", table: "accrual", key: "id" };
 
 /// An accrual was created, or its status has changed.
 #[derive(Debug, Serialize, ToSchema)]

@@ -3,13 +3,10 @@
 mod accrual;
 mod payout;
 
-use messaging::{Aggregate, PublishedEvent};
+use messaging::PublishedEvent;
 
 pub use accrual::AccrualChanged;
 pub use payout::PayoutStatusChanged;
-
-const ACCRUAL: Aggregate = Aggregate { name: "Accrual", table: "accrual", key: "id" };
-const PAYOUT: Aggregate = Aggregate { name: "Payout", table: "payout", key: "id" };
 
 pub const ALL: &[PublishedEvent] =
     &[PublishedEvent::of::<AccrualChanged>(), PublishedEvent::of::<PayoutStatusChanged>()];

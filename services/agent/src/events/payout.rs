@@ -8,8 +8,9 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use values::Money;
 
-use super::PAYOUT;
 use crate::domain::{Payout, PayoutId, PayoutStatus};
+
+const PAYOUT: Aggregate = Aggregate { name: "Payout", table: "payout", key: "id" };
 
 /// A payout was created, or its status has changed.
 #[derive(Debug, Serialize, ToSchema)]

@@ -1,6 +1,7 @@
 //! Compares the ledger with a plain model of its rules, on random histories, sequential and
 //! concurrent.
 
+mod action;
 mod compare;
 mod concurrent;
 mod driver;
@@ -14,71 +15,10 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use self::driver::{Driver, start_driver};
+use self::action::action;
+use self::driver::{Driver, MAX_LINES, start_driver};
 use self::invariants::InvariantChecker;
 use crate::start;
-
-/// The greatest number of accruals in a payout of these tests.
-const MAX_LINES: usize = 3;
-
-/// An action of a history. Each number selects one of the existing entities.
-#[derive(Clone, Debug)]
-enum Action {
-    /// Changes a deal. With `late`, the stage change arrives after a later action.
-    ChangeDeal {
-        deal: usize,
-        to: usize,
-        amount: usize,
-        agent: usize,
-        late: bool,
-    },
-    /// Repeats an event with its old sequence, or with a new one.
-    Repeat {
-        event: usize,
-        with_new_sequence: bool,
-    },
-    Reject {
-        accrual: usize,
-    },
-    Reverse {
-        accrual: usize,
-    },
-    FileRequest {
-        accrual: usize,
-        amount: usize,
-    },
-    Decide {
-        request: usize,
-        amount: usize,
-        approves: bool,
-    },
-    Run {
-        until: usize,
-        withholding: usize,
-    },
-    Transition {
-        payout: usize,
-        to: usize,
-    },
-}
-
-fn action() -> impl Strategy<Value = Action> {
-    let one = 0..64_usize;
-    let changes = (0..4_usize, one.clone(), 0..8_usize, 0..8_usize, prop::bool::weighted(0.2));
-    prop_oneof![
-        12 => changes
-            .prop_map(|(deal, to, amount, agent, late)| Action::ChangeDeal { deal, to, amount, agent, late }),
-        2 => (one.clone(), any::<bool>())
-            .prop_map(|(event, with_new_sequence)| Action::Repeat { event, with_new_sequence }),
-        1 => one.clone().prop_map(|accrual| Action::Reject { accrual }),
-        2 => one.clone().prop_map(|accrual| Action::Reverse { accrual }),
-        3 => (one.clone(), one.clone()).prop_map(|(accrual, amount)| Action::FileRequest { accrual, amount }),
-        3 => (one.clone(), one.clone(), prop::bool::weighted(0.7))
-            .prop_map(|(request, amount, approves)| Action::Decide { request, amount, approves }),
-        3 => (0..4_usize, 0..3_usize).prop_map(|(until, withholding)| Action::Run { until, withholding }),
-        5 => (one.clone(), one).prop_map(|(payout, to)| Action::Transition { payout, to }),
-    ]
-}
 
 /// RULE-AGT-055: statuses, codes, sums and events of random histories are those of a plain model.
 #[test]

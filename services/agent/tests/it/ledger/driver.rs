@@ -9,12 +9,15 @@ use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
+use super::action::Action;
 use super::model::{Amount, Change, Deal, Refusal, Request, World};
-use super::{Action, MAX_LINES};
 use crate::{
     CABINET, CANCELLED, COMMISSIONS, COMPLETED, CREATED, MY, PAYOUTS, PLATFORM, STAGE_CHANGED, claims_of,
     deliver, eventually, guid, id_of, in_days, list, money,
 };
+
+/// The greatest number of accruals in a payout of these tests.
+pub const MAX_LINES: usize = 3;
 
 const STATUSES: [&str; 8] =
     ["Application", "Booking", "Sale", "Sale", "Sale", "Completed", "Completed", "Cancelled"];
