@@ -4,6 +4,7 @@ mod access;
 mod booking;
 mod change;
 mod deal;
+mod deal_state;
 mod pipeline;
 mod replica;
 mod rules;
@@ -19,11 +20,12 @@ pub use deal::{
     Amount, Contract, ContractType, Deal, DealCard, DealStatus, EscrowAccountNumber, FixationData, FreeText,
     PaymentMethod, RegistryRecordNumber, SeenVersion, StepGroup,
 };
+pub use deal_state::{DealState, ObjectState};
 pub use pipeline::{
     DEFAULT_PIPELINE, DesiredStep, PipelineRefusal, Replacement, Step, StepName, receiving_step, replace,
 };
 pub use replica::{Company, CompanyStatus, ObjectStatus, PropertyObject, PublishedName};
-pub use rules::{ContractChange, CreationRequest, DealState, NewDeal, ObjectState, OfferedObject, Operation};
+pub use rules::{ContractChange, CreationRequest, NewDeal, OfferedObject, Operation};
 pub use timeline::{ContractField, TimelineEntry, TimelineKind, TimelineRow};
 
 ids::typed_id!(

@@ -11,7 +11,7 @@ use values::{Code, Whole};
 
 use super::{
     Amount, Author, Booking, BookingStatus, Change, CompanyStatus, Contract, ContractField, Deal, DealId,
-    DealStatus, FreeText, ObjectStatus, PropertyObject, RegistryRecordNumber, RequestId, Role, SelectionId,
+    DealState, DealStatus, FreeText, PropertyObject, RegistryRecordNumber, RequestId, Role, SelectionId,
     Step, StepGroup, StepId, TimelineEntry, receiving_step,
 };
 use crate::error::{
@@ -58,31 +58,6 @@ pub struct ContractChange {
     pub contract: Contract,
     /// `None` keeps the amount.
     pub amount: Option<Amount>,
-}
-
-/// A deal with everything that its rules depend on.
-#[derive(Clone, Debug)]
-pub struct DealState {
-    pub deal: Deal,
-    /// The Active booking.
-    pub booking: Option<Booking>,
-    /// The live steps of the developer, in their order.
-    pub steps: Vec<Step>,
-    /// The status of the developer in identity. `None` before its first event, which counts as
-    /// Active.
-    pub developer: Option<CompanyStatus>,
-    /// Read only for bookings and completions.
-    pub object: Option<ObjectState>,
-}
-
-/// The state of an object that can prevent a booking or a completion.
-#[derive(Clone, Copy, Debug)]
-pub struct ObjectState {
-    pub status: ObjectStatus,
-    /// Another deal has an Active booking of the object.
-    pub is_booked: bool,
-    /// Another deal of the object is Completed.
-    pub is_sold: bool,
 }
 
 /// The result of checking an operation by the status of the deal alone.

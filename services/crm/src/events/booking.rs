@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::DEAL;
+use super::deal::DEAL;
 use crate::domain::{Booking, BookingId, Deal, DealId, PropertyObjectId};
 
 /// A deal has booked its object.

@@ -8,10 +8,12 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::DEAL;
 use crate::domain::{
     Amount, Change, Deal, DealId, DealStatus, FreeText, PropertyObjectId, StepGroup, StepId,
 };
+
+/// The aggregate of all events of the service.
+pub const DEAL: Aggregate = Aggregate { name: "Deal", table: "deal", key: "id" };
 
 /// A deal was created.
 #[derive(Debug, Serialize, ToSchema)]

@@ -4,13 +4,11 @@ mod booking;
 mod deal;
 mod republish;
 
-use messaging::{Aggregate, PublishedEvent, Republisher};
+use messaging::{PublishedEvent, Republisher};
 
 pub use booking::{BookingCreated, BookingExpired};
 pub use deal::{DealCancelled, DealCompleted, DealCreated, DealStageChanged};
 pub use republish::Deals;
-
-const DEAL: Aggregate = Aggregate { name: "Deal", table: "deal", key: "id" };
 
 pub const ALL: &[PublishedEvent] = &[
     PublishedEvent::of::<DealCreated>(),

@@ -6,7 +6,8 @@ use ::db::Tx;
 use messaging::{Aggregate, Republish, outbox};
 use uuid::Uuid;
 
-use super::{BookingCreated, DEAL, DealCancelled, DealCompleted, DealCreated, DealStageChanged};
+use super::deal::DEAL;
+use super::{BookingCreated, DealCancelled, DealCompleted, DealCreated, DealStageChanged};
 use crate::db;
 use crate::db::history::PastChange;
 use crate::domain::{Deal, DealStatus, StepId};

@@ -25,7 +25,7 @@ use self::compare::plain;
 use self::coverage::Coverage;
 use self::effects::{created_deal, expired_deal};
 use self::pipeline::{Plan, plan};
-use self::request::{Operation, RandomRequest, Request, people, random_request};
+use self::request::{Operation, RandomRequest, Request, SHORT_LIFE_MILLIS, people, random_request};
 use self::rules::{Context, Outcome, creation, decide};
 use self::world::{Contract, Deal, Developer, GROUPS, Object, Person, Role, Step, World};
 use crate::{
@@ -34,8 +34,6 @@ use crate::{
     publish, rub, start, text, user_with, with,
 };
 
-/// The life of a booking that expires during the test, in milliseconds. A request takes less.
-const SHORT_LIFE_MILLIS: i64 = 2_000;
 const OBJECTS: usize = 3;
 const STATUSES: [&str; 5] = ["Available", "Available", "Booked", "Sold", "Unavailable"];
 

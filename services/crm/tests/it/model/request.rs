@@ -9,6 +9,9 @@ use uuid::Uuid;
 use super::world::{Contract, Deal, Person, Role, World};
 use crate::{OWN, PLATFORM, in_millis, parse_time, rub};
 
+/// The life of a booking that expires during the test, in milliseconds. A request takes less.
+pub const SHORT_LIFE_MILLIS: i64 = 2_000;
+
 /// A request about a deal.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -198,7 +201,7 @@ impl RandomRequest {
                 }
                 (choice, _) => days(i64::try_from(choice).unwrap() + 1),
             }),
-            "soon" => Operation::Prolong(Time { text: in_millis(super::SHORT_LIFE_MILLIS), is_valid: true }),
+            "soon" => Operation::Prolong(Time { text: in_millis(SHORT_LIFE_MILLIS), is_valid: true }),
             "cancel" => Operation::Cancel(text()),
             "complete" => Operation::Complete(text()),
             "note" => Operation::Note(text()),

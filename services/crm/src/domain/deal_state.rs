@@ -1,0 +1,28 @@
+//! The state of a deal, by which the rules decide about an operation.
+
+use super::{Booking, CompanyStatus, Deal, ObjectStatus, Step};
+
+/// A deal with everything that its rules depend on.
+#[derive(Clone, Debug)]
+pub struct DealState {
+    pub deal: Deal,
+    /// The Active booking.
+    pub booking: Option<Booking>,
+    /// The live steps of the developer, in their order.
+    pub steps: Vec<Step>,
+    /// The status of the developer in identity. `None` before its first event, which counts as
+    /// Active.
+    pub developer: Option<CompanyStatus>,
+    /// Read only for bookings and completions.
+    pub object: Option<ObjectState>,
+}
+
+/// The state of an object that can prevent a booking or a completion.
+#[derive(Clone, Copy, Debug)]
+pub struct ObjectState {
+    pub status: ObjectStatus,
+    /// Another deal has an Active booking of the object.
+    pub is_booked: bool,
+    /// Another deal of the object is Completed.
+    pub is_sold: bool,
+}
