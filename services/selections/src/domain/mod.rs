@@ -1,11 +1,13 @@
 //! Selections and snapshots with their rules, without clock and I/O.
 
 mod items;
+mod limits;
 mod public_code;
 mod selection;
 mod snapshot;
 
 pub use items::{Item, ItemOrder, ItemsError, MAX_ITEMS};
+pub use limits::{MAX_FAVORITES, MAX_SELECTIONS};
 pub use public_code::PublicCode;
 pub use selection::{ChangedField, Description, Selection, Title};
 pub use snapshot::{DetachReason, ShownObject, SnapshotItem, freeze};
@@ -26,8 +28,3 @@ ids::typed_id!(
     /// A post of news.
     PostId
 );
-
-/// Maximum number of selections of an owner, without deleted ones (INV-SEL-007).
-pub const MAX_SELECTIONS: u16 = 100;
-/// Maximum number of favorites of a user, so that all of them fit into one selection.
-pub const MAX_FAVORITES: u16 = MAX_ITEMS;

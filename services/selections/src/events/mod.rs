@@ -2,11 +2,9 @@
 
 mod selection;
 
-use messaging::{Aggregate, PublishedEvent};
+use messaging::PublishedEvent;
 
 pub use selection::{SelectionCreated, SelectionDeleted, SelectionItemAdded, SelectionUpdated};
-
-const SELECTION: Aggregate = Aggregate { name: "Selection", table: "selection", key: "id" };
 
 pub const ALL: &[PublishedEvent] = &[
     PublishedEvent::of::<SelectionCreated>(),

@@ -7,8 +7,9 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::SELECTION;
 use crate::domain::{ChangedField, Item, PropertyObjectId, Selection, SelectionId};
+
+const SELECTION: Aggregate = Aggregate { name: "Selection", table: "selection", key: "id" };
 
 /// A selection was created, manually or from favorites.
 #[derive(Debug, Serialize, ToSchema)]

@@ -1,0 +1,8 @@
+//! The limits of the lists of one user.
+
+use super::MAX_ITEMS;
+
+/// Maximum number of selections of an owner, without deleted ones (INV-SEL-007).
+pub const MAX_SELECTIONS: u16 = 100;
+/// Maximum number of favorites of a user, so that all of them fit into one selection.
+pub const MAX_FAVORITES: u16 = MAX_ITEMS;
