@@ -14,7 +14,11 @@ use time::OffsetDateTime;
 
 use crate::grant::Grant;
 use crate::id::{CompanyId, UserId};
+use crate::revocations::Revocations;
 use crate::verifier::{Claims, VerificationError, Verifier};
+
+#[cfg(test)]
+mod tests;
 
 /// The result of the authentication, for the extractors.
 #[derive(Clone)]
@@ -92,9 +96,29 @@ impl Actor {
         OffsetDateTime::from_unix_timestamp(self.claims.exp).unwrap_or(OffsetDateTime::UNIX_EPOCH)
     }
 
+    /// Returns the time of the token's issue, in whole seconds since 1970.
+    pub fn issued_at(&self) -> i64 {
+        self.claims.iat
+    }
+
+    /// Returns the user with these grants instead of those of the token.
+    #[must_use]
+    pub fn with_grants(&self, permissions: Vec<Grant>) -> Self {
+        let claims = Claims { permissions, ..(*self.claims).clone() };
+        Self { claims: Arc::new(claims), ..*self }
+    }
+
     /// Returns the grants of the token, in all scopes.
     pub fn grants(&self) -> &[Grant] {
         &self.claims.permissions
+    }
+}
+
+impl Revocations {
+    /// Returns true if the user's token has been revoked since its verification. A response that
+    /// lasts longer than a request, such as a stream, ends then.
+    pub fn revokes(&self, actor: &Actor) -> bool {
+        self.revokes_token(actor.user_id, actor.company_id, actor.issued_at())
     }
 }
 

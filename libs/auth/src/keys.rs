@@ -25,6 +25,10 @@ const UNKNOWN_KEY_COOLDOWN: Duration = Duration::from_secs(5);
 /// The time that a request waits for an unknown key. The limit does not apply to [`Keys::refresh`].
 const KEY_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The time that revocations stay in force beyond the maximum lifetime of a token. It exceeds the
+/// tolerated skew of a token's times and a difference of minutes between the clocks of services.
+const REVOCATION_MARGIN: Duration = Duration::from_mins(10);
+
 /// The trusted issuer, and the limits of its tokens.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -57,6 +61,11 @@ impl Config {
             jwks_url: jwks_url?,
             token_max_lifetime: token_max_lifetime?,
         })
+    }
+
+    /// Returns the time after which a revocation ends no valid token any more.
+    pub fn revocation_window(&self) -> Duration {
+        Duration::from_secs(self.token_max_lifetime.into()) + REVOCATION_MARGIN
     }
 }
 

@@ -6,6 +6,7 @@ mod grant;
 mod id;
 mod keys;
 mod permission;
+mod revocations;
 mod verifier;
 
 pub use extract::{Actor, Caller, Client, Crm, Guest, Issuer, News, authenticate};
@@ -13,4 +14,5 @@ pub use grant::{Grant, Scope};
 pub use id::{CompanyId, UserId};
 pub use keys::{Config, Keys};
 pub use permission::{Permission, Permitted, Reach};
+pub use revocations::{Revocations, RevokedSubject};
 pub use verifier::{INTERNAL_AUDIENCE, USER_AUDIENCE, Verifier};

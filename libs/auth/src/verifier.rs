@@ -11,6 +11,7 @@ use web::{Problem, RateLimit};
 use crate::grant::{Grant, grants};
 use crate::id::CompanyId;
 use crate::keys::Keys;
+use crate::revocations::Revocations;
 
 #[cfg(test)]
 mod tests;
@@ -31,10 +32,10 @@ const MAX_TOKEN_BYTES: usize = 8 * 1024;
 const CACHE_CAPACITY: usize = 10_000;
 
 /// The claims of a verified token.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Claims {
     /// In seconds since 1970.
-    iat: i64,
+    pub(crate) iat: i64,
     /// In seconds since 1970.
     pub(crate) exp: i64,
     pub(crate) sub: String,
@@ -56,6 +57,7 @@ pub(crate) enum VerificationError {
 pub struct Verifier {
     keys: Keys,
     audience: &'static str,
+    revocations: Revocations,
     /// The verified tokens by their hash, so that no valid token stays in memory.
     cache: Cache<TokenHash, CachedToken>,
     limit: RateLimit<String>,
@@ -72,12 +74,12 @@ struct CachedToken {
 }
 
 impl Verifier {
-    pub fn new(keys: Keys, audience: &'static str) -> Self {
+    pub fn new(keys: Keys, audience: &'static str, revocations: Revocations) -> Self {
         // Only users are rate limited, other services are not.
         let is_for_users = audience == USER_AUDIENCE;
         let limit =
             RateLimit::per_minute(if is_for_users { keys.config().actor_requests_per_minute } else { 0 });
-        Self { keys, audience, cache: Cache::new(CACHE_CAPACITY), limit }
+        Self { keys, audience, revocations, cache: Cache::new(CACHE_CAPACITY), limit }
     }
 
     /// Counts a request against the caller's rate limit.
@@ -88,8 +90,19 @@ impl Verifier {
         self.limit.check(claims.sub.clone())
     }
 
-    /// Verifies a token and returns its claims.
+    /// Verifies a token and returns its claims. A revoked token is invalid.
     pub(crate) async fn verify(&self, token: &str) -> Result<Arc<Claims>, VerificationError> {
+        let claims = self.verify_signed(token).await?;
+        // Machines have no user id. They lose no rights.
+        let is_revoked = claims
+            .sub
+            .parse()
+            .is_ok_and(|user| self.revocations.revokes_token(user, claims.company_id, claims.iat));
+        if is_revoked { Err(VerificationError::Invalid) } else { Ok(claims) }
+    }
+
+    /// Verifies signature, issuer, audience and times of a token.
+    async fn verify_signed(&self, token: &str) -> Result<Arc<Claims>, VerificationError> {
         if token.len() > MAX_TOKEN_BYTES {
             return Err(VerificationError::Invalid);
         }

@@ -30,7 +30,7 @@ pub use contract::topics;
 pub use failure::Failure;
 pub use handler::Handler;
 pub use operations::{Operation, Republish, Republisher};
-pub use subscription::Subscription;
+pub use subscription::{HandleFn, Subscription};
 
 /// The tables of this crate, for every service's schema.
 pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/messaging");

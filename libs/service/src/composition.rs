@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use ::web::{Callers, Server, ServiceInfo};
 use actix_web::web;
 use anyhow::Context;
-use auth::{INTERNAL_AUDIENCE, Keys, USER_AUDIENCE, Verifier};
+use auth::{INTERNAL_AUDIENCE, Keys, Revocations, USER_AUDIENCE, Verifier};
 use clap::ArgMatches;
 use db::{Db, PipelinedConn};
 use jobs::Jobs;
 use messaging::{AsyncApi, Bus};
 use runtime::{Phase, Process};
 
+use crate::access::{self, Updater};
 use crate::command::{self, RegisteredCommand};
 use crate::config::Config;
 use crate::service::{Role, Service};
@@ -36,7 +37,8 @@ pub struct Contracts {
 /// # Errors
 /// If the database or the broker is unavailable, or if a migration fails.
 pub async fn migrate<S: Service>(config: &Config<S>) -> anyhow::Result<()> {
-    let sources = [messaging::MIGRATIONS, jobs::MIGRATIONS, crate::list::MIGRATIONS, S::MIGRATIONS];
+    let common = [messaging::MIGRATIONS, jobs::MIGRATIONS, crate::list::MIGRATIONS, access::MIGRATIONS];
+    let sources = common.into_iter().chain([S::MIGRATIONS]);
     db::migrate(&config.database, sources).await?;
     config.messaging.create_topics(S::NAME, &topics::<S>()).await
 }
@@ -59,6 +61,11 @@ pub async fn start<S: Service>(
     let app = web::Data::new(S::app(db.clone(), config.settings)?);
     let (mut public, mut internal) = (None, None);
     if let Some(auth) = config.auth.filter(|_| role.serves()) {
+        let revocations = if access::is_among(S::CONSUMERS) {
+            Updater::new(db.clone(), auth.revocation_window(), process.metrics()).start(process).await
+        } else {
+            Revocations::default()
+        };
         let keys = Keys::new(auth)?;
         process.spawn(Phase::Work, "issuer keys", |ending| keys.clone().refresh(ending));
         for listener in S::LISTENERS {
@@ -67,13 +74,14 @@ pub async fn start<S: Service>(
                 Callers::Services => (INTERNAL_AUDIENCE, config.internal),
             };
             let Some(address) = address else { continue };
-            let verifier = web::Data::new(Verifier::new(keys.clone(), audience));
+            let verifier = web::Data::new(Verifier::new(keys.clone(), audience, revocations.clone()));
             let (app, messages, database) = (app.clone(), info.messages.clone(), config.database.clone());
+            let revocations = web::Data::new(revocations.clone());
             let address = server.listen(*listener, address, move |worker| {
                 // Each worker thread has a connection of its own for lookups.
                 let lookups = web::Data::new(PipelinedConn::new(&database));
                 worker.app_data(app.clone()).app_data(messages.clone());
-                worker.app_data(verifier.clone()).app_data(lookups);
+                worker.app_data(verifier.clone()).app_data(revocations.clone()).app_data(lookups);
             })?;
             match listener.callers {
                 Callers::Users => public = Some(address),

@@ -1,6 +1,7 @@
 //! The framework of all services. A service declares its own parts as a [`Service`]. Configuration,
 //! migrations, the process and its commands are common to all services.
 
+mod access;
 mod command;
 mod composition;
 mod config;
@@ -9,6 +10,7 @@ pub mod list;
 mod process;
 mod service;
 
+pub use access::access_revocations;
 pub use command::{OperatorCommand, RegisteredCommand};
 pub use composition::{Contracts, Endpoints, contracts, migrate, run_command, run_operation, start, topics};
 pub use config::{Config, configure};

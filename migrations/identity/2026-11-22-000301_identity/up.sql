@@ -70,6 +70,15 @@ create table employee (
 create index employee_name on employee (company_id, lower_name, id);
 create index employee_created on employee (company_id, created_at, id);
 
+-- Users who left a company, with the last time. A token from before holds nothing here, and the
+-- company can employ the user again under the old id.
+create table former_employee (
+    user_id uuid not null,
+    company_id uuid not null references tenant (id),
+    left_at timestamptz not null,
+    primary key (user_id, company_id)
+);
+
 -- Roles
 
 -- This migration writes all roles. Their ids are equal in every installation.
@@ -77,7 +86,10 @@ create table role (
     id uuid primary key,
     code text collate "C" not null unique,
     assignable_to text[] not null,
-    permissions text[] not null
+    permissions text[] not null,
+    -- No administrator role includes these permissions, so an administrator assigns the role to
+    -- other employees only (INV-IDN-012).
+    is_kept_apart boolean not null
 );
 
 create table employee_role (
@@ -135,8 +147,9 @@ create trigger audit_entry_is_append_only before update or delete or truncate on
 
 -- Data of the roles
 
-insert into role (id, code, assignable_to, permissions)
-select ('0198f000-0000-7000-8000-0000000000' || number)::uuid, code, assignable_to, permissions
+insert into role (id, code, assignable_to, permissions, is_kept_apart)
+select ('0198f000-0000-7000-8000-0000000000' || number)::uuid, code, assignable_to, permissions,
+    code in ('payout-manager', 'chat-moderator')
 from (values
     ('01', 'developer-admin', array['Developer'], array[
         'chessboard.developers.manage', 'crm.deals.manage-own', 'crm.deals.read-own', 'crm.pipeline.manage-own',
@@ -160,9 +173,9 @@ from (values
         'news.posts.create-company', 'news.posts.manage-own'
     ]),
     ('10', 'platform-admin', array['Platform'], array[
-        'agent.cabinet.use@platform', 'agent.commissions.manage@platform', 'agent.payouts.manage@platform',
-        'chessboard.developers.manage@platform', 'crm.deals.care@platform', 'crm.deals.manage-own@platform',
-        'crm.deals.manage@platform', 'crm.deals.read-own@platform', 'crm.pipeline.manage-own@platform',
+        'agent.cabinet.use@platform', 'agent.commissions.manage@platform', 'chessboard.developers.manage@platform',
+        'crm.deals.care@platform', 'crm.deals.manage-own@platform', 'crm.deals.manage@platform',
+        'crm.deals.read-own@platform', 'crm.pipeline.manage-own@platform',
         'identity.employee-roles.manage@platform', 'identity.tenants.manage@platform',
         'identity.tenants.read@platform', 'messenger.chats.manage@platform',
         'messenger.conferences.moderate@platform', 'news.posts.create-company@platform',
@@ -175,5 +188,6 @@ from (values
     ('13', 'catalog-manager', array['Platform'], array['chessboard.developers.manage@platform']),
     ('14', 'news-moderator', array['Platform'], array['news.posts.manage@platform']),
     ('15', 'commission-manager', array['Platform'], array['agent.commissions.manage@platform']),
-    ('16', 'payout-manager', array['Platform'], array['agent.payouts.manage@platform'])
+    ('16', 'payout-manager', array['Platform'], array['agent.payouts.manage@platform']),
+    ('17', 'chat-moderator', array['Platform'], array['messenger.direct-chats.moderate@platform'])
 ) as seed (number, code, assignable_to, permissions);

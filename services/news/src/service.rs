@@ -2,11 +2,12 @@
 
 use ::db::Db;
 use ::jobs::Jobs;
+use ::service::access_revocations;
 use ::web::{Listener, RateLimit};
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use http_client::Call;
-use messaging::PublishedEvent;
+use messaging::{PublishedEvent, Subscription};
 use runtime::Env;
 
 use crate::app::App;
@@ -24,6 +25,7 @@ impl ::service::Service for Service {
     const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
     const EVENTS: &'static [PublishedEvent] = events::ALL;
+    const CONSUMERS: &'static [Subscription] = &[access_revocations("news.access")];
     const CALLS: &'static [Call] = clients::CALLS;
     type Settings = Settings;
     type App = App;

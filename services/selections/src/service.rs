@@ -1,6 +1,7 @@
 //! The parts that make up the service.
 
 use ::db::Db;
+use ::service::access_revocations;
 use ::web::{Listener, RateLimit};
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use messaging::{PublishedEvent, Subscription};
@@ -21,7 +22,8 @@ impl ::service::Service for Service {
     const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC, http::INTERNAL];
     const EVENTS: &'static [PublishedEvent] = events::ALL;
-    const CONSUMERS: &'static [Subscription] = &[Subscription::of::<Chessboard>()];
+    const CONSUMERS: &'static [Subscription] =
+        &[access_revocations("selections.access"), Subscription::of::<Chessboard>()];
     type Settings = Settings;
     type App = App;
 

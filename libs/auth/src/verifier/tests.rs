@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::{USER_AUDIENCE, Verifier};
 use crate::keys::{Config, Keys};
+use crate::revocations::Revocations;
 
 /// Tokens that are valid until 2100, each with its algorithm, and the keys that signed them.
 #[derive(Deserialize)]
@@ -28,7 +29,7 @@ async fn token_of_another_algorithm_is_rejected() {
     let config = Config::read(&mut env);
     let keys = Keys::new(env.finish(config).unwrap()).unwrap();
     keys.store(jwks);
-    let verifier = Verifier::new(keys, USER_AUDIENCE);
+    let verifier = Verifier::new(keys, USER_AUDIENCE, Revocations::default());
     let mut accepted = Vec::new();
     for (algorithm, token) in &tokens {
         if verifier.verify(token).await.is_ok() {

@@ -4,8 +4,10 @@ mod chessboard;
 mod deal;
 
 use messaging::Subscription;
+use service::access_revocations;
 
 use chessboard::Developers;
 use deal::Deals;
 
-pub const ALL: &[Subscription] = &[Subscription::of::<Deals>(), Subscription::of::<Developers>()];
+pub const ALL: &[Subscription] =
+    &[access_revocations("agent.access"), Subscription::of::<Deals>(), Subscription::of::<Developers>()];

@@ -6,6 +6,7 @@ mod external_developer;
 mod project_status;
 
 use messaging::Subscription;
+use service::access_revocations;
 
 use company::Companies;
 use deal::Deals;
@@ -13,6 +14,7 @@ use external_developer::ExternalDevelopers;
 use project_status::ProjectStatuses;
 
 pub const ALL: &[Subscription] = &[
+    access_revocations("chessboard.access"),
     Subscription::of::<Companies>(),
     Subscription::of::<Deals>(),
     Subscription::of::<ExternalDevelopers>(),

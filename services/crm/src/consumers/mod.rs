@@ -4,8 +4,10 @@ mod chessboard;
 mod company;
 
 use messaging::Subscription;
+use service::access_revocations;
 
 use chessboard::Chessboard;
 use company::Companies;
 
-pub const ALL: &[Subscription] = &[Subscription::of::<Chessboard>(), Subscription::of::<Companies>()];
+pub const ALL: &[Subscription] =
+    &[access_revocations("crm.access"), Subscription::of::<Chessboard>(), Subscription::of::<Companies>()];

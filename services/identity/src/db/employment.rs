@@ -1,4 +1,4 @@
-//! The query of a user's present employment, for claims and for the actor check of each change.
+//! The query of a user's standing, for claims and for the actor check.
 
 use ::db::{Conn, Prepared};
 use auth::{CompanyId, UserId};
@@ -8,9 +8,9 @@ use diesel::sql_types::{Array, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-use crate::domain::{EmployeeStatus, EmploymentState, TenantStatus};
+use crate::domain::{EmployeeStatus, EmploymentState, Standing, TenantStatus};
 
-/// The database's clock and the employment of a user, if there is one.
+/// The database's clock and the standing of a user.
 #[derive(QueryableByName)]
 struct Row {
     #[diesel(sql_type = Timestamptz)]
@@ -23,33 +23,33 @@ struct Row {
     status: Option<EmployeeStatus>,
     #[diesel(sql_type = Array<Text>)]
     permissions: Vec<String>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    left_at: Option<OffsetDateTime>,
 }
 
-const SELECT_STATE: &str = "\
+const SELECT_STANDING: &str = "\
     select clock_timestamp() as now, employee.company_id, tenant.status as company_status, employee.status, \
         array(select unnest(role.permissions) \
             from employee_role join role on role.id = employee_role.role_id \
-            where employee_role.user_id = wanted.id) as permissions \
+            where employee_role.user_id = wanted.id) as permissions, \
+        (select max(left_at) from former_employee where user_id = wanted.id) as left_at \
     from (values ($1)) as wanted (id) \
         left join employee on employee.id = wanted.id \
         left join tenant on tenant.id = employee.company_id";
 
-/// Returns the time of the database and the employment of `user`.
+/// Returns the time of the database and the standing of `user`.
 ///
-/// The employment cannot change while the transaction holds a lock on the company's row.
-pub async fn find_state(
-    mut conn: &Conn,
-    user: UserId,
-) -> QueryResult<(OffsetDateTime, Option<EmploymentState>)> {
-    let statement = Prepared(diesel::sql_query(SELECT_STATE).bind::<SqlUuid, _>(user));
-    let row: Row = statement.get_result(&mut conn).await?;
-    let stored = row.company_id.zip(row.company_status).zip(row.status);
-    let permissions = row.permissions;
+/// The standing cannot change while the transaction holds a lock on the row of the user's company.
+pub async fn find_standing(mut conn: &Conn, user: UserId) -> QueryResult<(OffsetDateTime, Standing)> {
+    let statement = Prepared(diesel::sql_query(SELECT_STANDING).bind::<SqlUuid, _>(user));
+    let Row { now, company_id, company_status, status, permissions, left_at } =
+        statement.get_result(&mut conn).await?;
+    let stored = company_id.zip(company_status).zip(status);
     let employment = stored.map(|((company_id, company_status), status)| EmploymentState {
         company_id,
         company_status,
         status,
         permissions,
     });
-    Ok((row.now, employment))
+    Ok((now, Standing { employment, left_at }))
 }

@@ -1,8 +1,10 @@
 //! Queries.
 
+pub mod access;
 pub mod audit;
 pub mod employee;
 pub mod employment;
+pub mod former_employee;
 pub mod role;
 pub mod schema;
 pub mod tenant;

@@ -1,4 +1,4 @@
-//! The tables of `migrations/identity`.
+//! The tables of `migrations/identity`, and of `migrations/access`.
 
 diesel::table! {
     tenant (id) {
@@ -58,6 +58,7 @@ diesel::table! {
         code -> Text,
         assignable_to -> Array<Text>,
         permissions -> Array<Text>,
+        is_kept_apart -> Bool,
     }
 }
 
@@ -88,6 +89,22 @@ diesel::table! {
         reason -> Nullable<Text>,
         trace_id -> Nullable<Text>,
         added_in -> Int8,
+    }
+}
+
+diesel::table! {
+    former_employee (user_id, company_id) {
+        user_id -> Uuid,
+        company_id -> Uuid,
+        left_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    access_revocation (subject_id) {
+        subject_id -> Uuid,
+        subject_kind -> Text,
+        not_before -> Timestamptz,
     }
 }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use auth::{Actor, CompanyId, Grant, Permission, Scope, UserId};
 use serde::Serialize;
+use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 use super::{EmployeeStatus, MANAGE_EMPLOYEE_ROLES, Role, TenantStatus};
@@ -146,38 +147,80 @@ impl TokenClaims {
     }
 }
 
-/// Permissions that an actor holds at this moment (INV-IDN-009).
-pub struct EffectivePermissions<'a> {
-    token: &'a [Grant],
-    /// Permissions of the present claims. `None` for a user who is not an employee, for whom the
-    /// token alone decides.
-    current: Option<Vec<Grant>>,
+/// What identity keeps about a user.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    pub employment: Option<EmploymentState>,
+    /// The last time at which the user left a company.
+    pub left_at: Option<OffsetDateTime>,
 }
 
-impl<'a> EffectivePermissions<'a> {
-    /// Returns `None` if the token and the present claims name different companies.
-    pub fn of(actor: &'a Actor, employment: Option<&EmploymentState>, baseline: &Baseline) -> Option<Self> {
-        let token = actor.grants();
-        let Some(employment) = employment else { return Some(Self { token, current: None }) };
+impl Standing {
+    /// Returns true if the user has left a company since the token was issued. `iat` has whole
+    /// seconds, so a token of the same second may be older.
+    fn outdates(&self, actor: &Actor) -> bool {
+        self.left_at.is_some_and(|left_at| actor.issued_at() <= left_at.unix_timestamp())
+    }
+}
+
+/// The age up to which a read trusts a token. The tolerated clock skew is added, so rights to read
+/// end within a minute.
+const TRUSTED_TOKEN_SECONDS: i64 = 30;
+
+/// Returns true if a read trusts the token without a look at the present claims.
+pub fn is_trusted_for_reads(actor: &Actor, now: OffsetDateTime) -> bool {
+    now.unix_timestamp() - actor.issued_at() < TRUSTED_TOKEN_SECONDS
+}
+
+/// Permissions that an actor holds at this moment (INV-IDN-009).
+pub struct EffectivePermissions {
+    /// The actor with the grants that are both in the token and in the present claims. For a user
+    /// who is not an employee, the token alone decides.
+    actor: Actor,
+    is_employee: bool,
+}
+
+impl EffectivePermissions {
+    /// Returns `None` if the actor has left a company since the token was issued, or if the token
+    /// and the present claims name different companies.
+    pub fn of(actor: &Actor, standing: &Standing, baseline: &Baseline) -> Option<Self> {
+        if standing.outdates(actor) {
+            return None;
+        }
+        let Some(employment) = &standing.employment else {
+            return Some(Self { actor: actor.clone(), is_employee: false });
+        };
         let claims = TokenClaims::of(actor.user_id, Some(employment), baseline);
         (claims.company_id == actor.company_id).then(|| {
-            let current =
+            let current: Vec<_> =
                 claims.permissions.iter().filter_map(|permission| Grant::parse(permission)).collect();
-            Self { token, current: Some(current) }
+            let common = actor.grants().iter().flat_map(|grant| {
+                current
+                    .iter()
+                    .filter(|other| other.name == grant.name)
+                    .map(|other| Grant { name: grant.name.clone(), scope: grant.scope.min(other.scope) })
+            });
+            Self { actor: actor.with_grants(common.collect()), is_employee: true }
         })
     }
 
-    pub fn manages_tenants(&self) -> bool {
-        self.covers(MANAGE_TENANTS, Scope::Platform)
+    /// Returns `None` if the actor does not meet the requirement `P` at this moment.
+    pub fn permits<P: Permission>(&self) -> Option<P::Granted> {
+        P::granted(&self.actor)
     }
 
-    pub fn manages_employees(&self) -> bool {
-        self.covers(MANAGE_EMPLOYEE_ROLES, Scope::Organization)
-    }
-
-    /// Returns the permissions of the role that the actor does not hold at least in `scope`
-    /// (INV-IDN-006).
-    pub fn missing_from(&self, role: &Role, scope: Scope) -> Vec<String> {
+    /// Returns the permissions that keep the actor from assigning the role to `user`.
+    ///
+    /// An actor assigns only what they hold at least in `scope` (INV-IDN-006). A role that is kept apart is the
+    /// exception: an administrator of the operator assigns it to colleagues, and no one to
+    /// themselves (INV-IDN-012).
+    pub fn missing_to_assign(&self, role: &Role, user: Option<UserId>, scope: Scope) -> Vec<String> {
+        if role.is_kept_apart && user == Some(self.actor.user_id) {
+            return role.permissions.clone();
+        }
+        if role.is_kept_apart && self.is_employee && self.actor.holds_on_platform(MANAGE_EMPLOYEE_ROLES) {
+            return Vec::new();
+        }
         let is_missing = |permission: &&String| {
             !Grant::parse(permission).is_some_and(|given| self.covers(&given.name, given.scope.max(scope)))
         };
@@ -185,8 +228,7 @@ impl<'a> EffectivePermissions<'a> {
     }
 
     fn covers(&self, name: &str, scope: Scope) -> bool {
-        let covered = |grants: &[Grant]| grants.iter().any(|grant| grant.covers(name, scope));
-        covered(self.token) && self.current.as_deref().is_none_or(covered)
+        self.actor.grants().iter().any(|grant| grant.covers(name, scope))
     }
 }
 

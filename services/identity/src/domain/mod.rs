@@ -4,17 +4,19 @@ mod access;
 mod audit;
 mod changed_field;
 mod employee;
+mod revocation;
 mod role;
 mod search;
 mod tenant;
 
 pub use access::{
     Baseline, EffectivePermissions, EmploymentState, ManageEmployees, ManageTenants, ReadRoles, ReadTenants,
-    ReadableRoles, TokenClaims,
+    ReadableRoles, Standing, TokenClaims, is_trusted_for_reads,
 };
 pub use audit::{AuditAction, AuditActor, AuditEntry};
 pub use changed_field::ChangedField;
 pub use employee::{Employee, EmployeeStatus, PersonName, WorkEmail};
+pub use revocation::{AccessRevocation, SubjectKind};
 pub use role::{MANAGE_EMPLOYEE_ROLES, Role, RoleAssignment};
 pub use search::{FoldedQuery, SearchText};
 pub use tenant::{

@@ -20,6 +20,8 @@ pub struct Role {
     pub assignable_to: Vec<TenantType>,
     /// Permissions, sorted by code point.
     pub permissions: Vec<String>,
+    /// No administrator role includes the permissions (INV-IDN-012).
+    pub is_kept_apart: bool,
 }
 
 /// A role of an employee.

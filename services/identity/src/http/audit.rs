@@ -3,11 +3,12 @@
 use ::web::{Both, Check, CheckedQuery, CommaSeparated, CursorPage, CursorPaging, Fields, unknown_cursor};
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
-use auth::{CompanyId, Permitted, UserId};
+use auth::{CompanyId, UserId};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use utoipa::IntoParams;
 
+use super::permitted_now::PermittedNow;
 use crate::app::App;
 use crate::db;
 use crate::db::audit::{AuditFilter, AuditKey};
@@ -92,7 +93,7 @@ async fn read_page(
 #[get("/api/identity/admin/audit")]
 pub async fn list_audit(
     app: Data<App>,
-    _: Permitted<ReadTenants>,
+    _: PermittedNow<ReadTenants>,
     Both(Both(company, CheckedQuery(query)), paging): AuditQuery<::web::Query<ListAudit>>,
 ) -> Result<impl Responder, Error> {
     read_page(&app, None, query.into_filter(company.0.tenant_id), paging).await
@@ -108,9 +109,9 @@ pub async fn list_audit(
 #[get("/api/identity/audit")]
 pub async fn list_company_audit(
     app: Data<App>,
-    permitted: Permitted<ManageEmployees>,
+    permitted: PermittedNow<ManageEmployees>,
     Both(CheckedQuery(query), paging): Both<CheckedQuery<ListCompanyAudit>, CursorPaging<AuditKey>>,
 ) -> Result<impl Responder, Error> {
-    let own = Some(permitted.granted);
+    let own = Some(permitted.0);
     read_page(&app, own, query.into_filter(own), paging).await
 }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::body_limit::MAX_BODY_BYTES;
+use super::permitted_now::PermittedNow;
 use crate::app::App;
 use crate::db;
 use crate::db::employee::{EmployeeFilter, EmployeeSort};
@@ -53,16 +54,19 @@ impl From<ListEmployees> for EmployeeFilter {
 #[get("/api/identity/employees")]
 pub async fn list_employees(
     app: Data<App>,
-    permitted: Permitted<ManageEmployees>,
+    permitted: PermittedNow<ManageEmployees>,
     Both(Query(query), paging): Both<Query<ListEmployees>, Paging<EmployeeSort>>,
 ) -> Result<impl Responder, Error> {
     let conn = app.db.conn().await?;
-    Ok(web::Json(db::employee::list(&conn, permitted.granted, &query.into(), &paging).await?))
+    Ok(web::Json(db::employee::list(&conn, permitted.0, &query.into(), &paging).await?))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreateEmployee {
+    /// Id of a former employee of the company, who keeps the id. If absent, the service creates an
+    /// id.
+    user_id: Option<UserId>,
     name: PersonName,
     /// Contact address, not a login.
     email: WorkEmail,
@@ -70,8 +74,8 @@ pub struct CreateEmployee {
 
 /// Create an employee.
 ///
-/// The employee is active and has no role. The service creates the id, which is `sub` in the user's
-/// tokens.
+/// The employee is active and has no role. The id is `sub` in the user's tokens. `UserId` employs a
+/// former employee again under the old id.
 #[utoipa::path(
     tag = "Employees", request_body(content = CreateEmployee, description = "At most 64 KiB."),
     responses((status = 201, description = "Created", body = Employee))
@@ -82,11 +86,13 @@ pub async fn create_employee(
     permitted: Permitted<ManageEmployees>,
     body: Json<CreateEmployee, MAX_BODY_BYTES>,
 ) -> Result<HttpResponse, Error> {
-    let Json(CreateEmployee { name, email }) = body;
+    let Json(CreateEmployee { user_id, name, email }) = body;
     let (context, company) = (app.actor_context(&permitted.actor), permitted.granted);
     let person = PersonDetails { name, email };
-    let employee =
-        app.db.tx(async |tx| ops::employee::create_employee(tx, &context, company, person).await).await?;
+    let employee = app
+        .db
+        .tx(async |tx| ops::employee::create_employee(tx, &context, company, user_id, person).await)
+        .await?;
     Ok(HttpResponse::Created().json(employee))
 }
 
@@ -99,12 +105,12 @@ pub async fn create_employee(
 )]
 #[get("/api/identity/employees/{user_id}")]
 pub async fn get_employee(
-    permitted: Permitted<ManageEmployees>,
+    permitted: PermittedNow<ManageEmployees>,
     id: Path<UserId>,
     lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     let found = lookups.run(async |conn| db::employee::look_up(conn, *id).await).await?;
-    let own = found.filter(|employee| employee.company_id == permitted.granted);
+    let own = found.filter(|employee| employee.company_id == permitted.0);
     Ok(web::Json(own.ok_or(USER_NOT_FOUND)?))
 }
 

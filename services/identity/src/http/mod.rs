@@ -5,6 +5,7 @@ mod body_limit;
 mod employee;
 mod internal;
 mod me;
+mod permitted_now;
 mod role;
 mod tenant;
 mod tenant_employee;
@@ -85,7 +86,9 @@ fn public(routes: &mut Routes<'_>) {
                 FORBIDDEN,
                 BODY_TOO_LARGE,
                 TENANT_NOT_FOUND,
+                USER_NOT_FOUND,
                 TENANT_NOT_ACTIVE,
+                USER_ALREADY_EMPLOYED,
                 EMAIL_TAKEN,
             ]))
             .service(employee::get_employee.refuses([FORBIDDEN, USER_NOT_FOUND]))

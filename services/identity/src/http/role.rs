@@ -4,15 +4,16 @@ use ::db::PipelinedConn;
 use ::web::{Messages, Problem, Query};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, web};
-use auth::{Actor, Permission, Permitted, UserId};
+use auth::{Actor, Permitted, UserId};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::{IntoParams, ToSchema};
 
+use super::permitted_now::{PermittedNow, confirm};
 use crate::app::App;
 use crate::db;
 use crate::domain::{ManageEmployees, ReadRoles, ReadableRoles, Role, RoleAssignment, RoleId, TenantType};
-use crate::error::{Error, FORBIDDEN, ROLE_ESCALATION_FORBIDDEN, USER_NOT_FOUND};
+use crate::error::{Error, ROLE_ESCALATION_FORBIDDEN, USER_NOT_FOUND};
 use crate::ops;
 
 /// A role.
@@ -88,13 +89,13 @@ pub struct ListRoles {
 #[get("/api/identity/roles")]
 pub async fn list_roles(
     app: Data<App>,
-    permitted: Permitted<ReadRoles>,
+    permitted: PermittedNow<ReadRoles>,
     Query(query): Query<ListRoles>,
     messages: Data<Messages>,
     request: HttpRequest,
 ) -> Result<impl Responder, Error> {
     let mut conn = app.db.conn().await?;
-    let roles = match permitted.granted {
+    let roles = match permitted.0 {
         ReadableRoles::All => db::role::list(&mut conn, query.tenant_type).await?,
         ReadableRoles::OfCompany(own) => match db::tenant::look_up_reference(&conn, own).await? {
             Some(own) => db::role::list(&mut conn, Some(own.kind)).await?,
@@ -123,7 +124,7 @@ pub async fn list_employee_roles(
 ) -> Result<impl Responder, Error> {
     let wanted = id.parse::<UserId>().ok();
     if wanted != Some(actor.user_id) {
-        let company = ManageEmployees::granted(&actor).ok_or(FORBIDDEN)?;
+        let company = confirm::<ManageEmployees>(&app, &lookups, &actor).await?;
         let wanted = wanted.ok_or_else(Problem::not_found)?;
         let found = lookups.run(async |conn| db::employee::look_up(conn, wanted).await).await?;
         found.filter(|employee| employee.company_id == company).ok_or(USER_NOT_FOUND)?;

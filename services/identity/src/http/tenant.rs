@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 use utoipa::{IntoParams, ToSchema};
 
 use super::body_limit::MAX_BODY_BYTES;
+use super::permitted_now::PermittedNow;
 use crate::app::App;
 use crate::db;
 use crate::db::tenant::{TenantFilter, TenantSort};
@@ -62,7 +63,7 @@ impl Check for SearchTenants {
 #[get("/api/identity/admin/tenants/search")]
 pub async fn search_tenants(
     app: Data<App>,
-    _: Permitted<ReadTenants>,
+    _: PermittedNow<ReadTenants>,
     Both(CheckedQuery(query), paging): Both<CheckedQuery<SearchTenants>, Paging<TenantSort>>,
 ) -> Result<impl Responder, Error> {
     let filter = TenantFilter {
@@ -112,7 +113,7 @@ pub struct FoundTenants {
 #[get("/api/identity/admin/tenants/lookup")]
 pub async fn lookup_tenants(
     app: Data<App>,
-    _: Permitted<ReadTenants>,
+    _: PermittedNow<ReadTenants>,
     Query(query): Query<LookupTenants>,
 ) -> Result<impl Responder, Error> {
     let default = || vec![TenantStatus::Active, TenantStatus::Suspended];
@@ -136,7 +137,7 @@ pub async fn lookup_tenants(
 )]
 #[get("/api/identity/admin/tenants/lookup/{tenant_id}")]
 pub async fn look_up_tenant(
-    _: Permitted<ReadTenants>,
+    _: PermittedNow<ReadTenants>,
     id: Path<CompanyId>,
     lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
@@ -153,7 +154,7 @@ pub async fn look_up_tenant(
 )]
 #[get("/api/identity/admin/tenants/{tenant_id}")]
 pub async fn get_tenant(
-    _: Permitted<ReadTenants>,
+    _: PermittedNow<ReadTenants>,
     id: Path<CompanyId>,
     lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {

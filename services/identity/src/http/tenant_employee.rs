@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::body_limit::MAX_BODY_BYTES;
 use super::employee::ListEmployees;
+use super::permitted_now::PermittedNow;
 use crate::app::App;
 use crate::db;
 use crate::db::employee::EmployeeSort;
@@ -27,7 +28,7 @@ use crate::ops::employee::PersonDetails;
 #[get("/api/identity/admin/tenants/{tenant_id}/employees")]
 pub async fn list_tenant_employees(
     app: Data<App>,
-    _: Permitted<ReadTenants>,
+    _: PermittedNow<ReadTenants>,
     id: Path<CompanyId>,
     Both(Query(query), paging): Both<Query<ListEmployees>, Paging<EmployeeSort>>,
 ) -> Result<impl Responder, Error> {

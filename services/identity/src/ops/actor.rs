@@ -1,11 +1,11 @@
 //! The actor check (INV-IDN-009): an employee must still hold the permissions of the token.
 
-use ::db::Tx;
-use auth::{Actor, CompanyId};
+use ::db::{PipelinedConn, Tx};
+use auth::{Actor, CompanyId, Permission};
 use time::OffsetDateTime;
 
 use crate::db;
-use crate::domain::{AuditActor, Baseline, EffectivePermissions, Tenant};
+use crate::domain::{AuditActor, Baseline, EffectivePermissions, Tenant, is_trusted_for_reads};
 use crate::error::{Error, FORBIDDEN};
 
 /// The actor of a change, with the inputs of the actor check.
@@ -15,18 +15,9 @@ pub struct ActorContext<'a> {
     pub trace_id: Option<String>,
 }
 
-/// Permission that a change requires.
-#[derive(Clone, Copy)]
-pub enum RequiredPermission {
-    /// Permission to change tenants of the platform.
-    ManageTenants,
-    /// Permission to change employees of the actor's company.
-    ManageEmployees,
-}
-
 /// Result of a successful actor check. The tenant stays locked until the transaction ends.
-pub struct Authorized<'a> {
-    pub permissions: EffectivePermissions<'a>,
+pub struct Authorized {
+    pub permissions: EffectivePermissions,
     pub tenant: Option<Tenant>,
     /// Time of the change, by the database's clock. The check reads it while it holds the locks, so
     /// the times of a company's changes increase.
@@ -47,13 +38,12 @@ impl ActorContext<'_> {
     /// The locks are taken in the order of ids, so that concurrent changes cannot deadlock.
     ///
     /// # Errors
-    /// [`FORBIDDEN`] if the actor no longer holds the permission.
-    pub async fn authorize(
+    /// [`FORBIDDEN`] if the actor does not meet the requirement `P` any more.
+    pub async fn authorize<P: Permission>(
         &self,
         tx: &mut Tx,
-        required: RequiredPermission,
         target: Option<CompanyId>,
-    ) -> Result<Authorized<'_>, Error> {
+    ) -> Result<Authorized, Error> {
         let own = self.actor.company_id.filter(|own| Some(*own) != target);
         let own_is_first = own < target;
         if let Some(own) = own.filter(|_| own_is_first) {
@@ -66,14 +56,26 @@ impl ActorContext<'_> {
         if let Some(own) = own.filter(|_| !own_is_first) {
             db::tenant::lock_shared(tx, own).await?;
         }
-        let (now, employment) = db::employment::find_state(tx.conn(), self.actor.user_id).await?;
-        let permissions =
-            EffectivePermissions::of(self.actor, employment.as_ref(), self.baseline).filter(|permissions| {
-                match required {
-                    RequiredPermission::ManageTenants => permissions.manages_tenants(),
-                    RequiredPermission::ManageEmployees => permissions.manages_employees(),
-                }
-            });
+        let (now, standing) = db::employment::find_standing(tx.conn(), self.actor.user_id).await?;
+        let permissions = EffectivePermissions::of(self.actor, &standing, self.baseline)
+            .filter(|permissions| permissions.permits::<P>().is_some());
         Ok(Authorized { permissions: permissions.ok_or(FORBIDDEN)?, tenant, now })
     }
+}
+
+/// Checks the requirement `P` of a read by the token and, unless the token is recent, by the present
+/// claims. Returns `None` if the actor does not meet it.
+pub async fn permit_read<P: Permission>(
+    lookups: &PipelinedConn,
+    actor: &Actor,
+    baseline: &Baseline,
+    now: OffsetDateTime,
+) -> Result<Option<P::Granted>, Error> {
+    if is_trusted_for_reads(actor, now) {
+        return Ok(P::granted(actor));
+    }
+    let user = actor.user_id;
+    let (_, standing) = lookups.run(async |conn| db::employment::find_standing(conn, user).await).await?;
+    let permissions = EffectivePermissions::of(actor, &standing, baseline);
+    Ok(permissions.and_then(|permissions| permissions.permits::<P>()))
 }

@@ -1,15 +1,17 @@
 //! Changes of employees by partners and by administrators of the platform.
 
 use ::db::Tx;
-use auth::{CompanyId, Scope, UserId};
+use auth::{CompanyId, RevokedSubject, Scope, UserId};
 use messaging::outbox;
 use time::OffsetDateTime;
 
-use super::actor::{ActorContext, Authorized, RequiredPermission};
+use super::access::revoke_access;
+use super::actor::{ActorContext, Authorized};
 use super::escalation::check_no_escalation;
 use crate::db;
 use crate::domain::{
-    AuditActor, AuditEntry, Employee, EmployeeStatus, PersonName, Role, Tenant, TenantStatus, WorkEmail,
+    AuditActor, AuditEntry, Employee, EmployeeStatus, ManageEmployees, ManageTenants, PersonName, Role,
+    Tenant, TenantStatus, WorkEmail,
 };
 use crate::error::{CONFLICT, Error, LAST_ADMIN, TENANT_NOT_FOUND, USER_NOT_FOUND};
 use crate::events::{EmployeeRoleAssigned, EmployeeRoleRemoved, EmployeeStatusChanged};
@@ -20,18 +22,28 @@ pub struct PersonDetails {
     pub email: WorkEmail,
 }
 
+/// Employs a new user, or a `former` employee of the company under the old id.
+///
 /// # Errors
-/// `FORBIDDEN`, `TENANT_NOT_FOUND`, `TENANT_NOT_ACTIVE`, `EMAIL_TAKEN`
+/// `FORBIDDEN`, `TENANT_NOT_FOUND`, `USER_NOT_FOUND`, `TENANT_NOT_ACTIVE`, `USER_ALREADY_EMPLOYED`,
+/// `EMAIL_TAKEN`
 pub async fn create_employee(
     tx: &mut Tx,
     context: &ActorContext<'_>,
     company: CompanyId,
+    former: Option<UserId>,
     person: PersonDetails,
 ) -> Result<Employee, Error> {
-    let Authorized { tenant, now, .. } =
-        context.authorize(tx, RequiredPermission::ManageEmployees, Some(company)).await?;
-    tenant.ok_or(TENANT_NOT_FOUND)?.check_active()?;
-    employ(tx, &context.audit_actor(), UserId::generate(), company, person, now).await
+    let Authorized { tenant, now, .. } = context.authorize::<ManageEmployees>(tx, Some(company)).await?;
+    let tenant = tenant.ok_or(TENANT_NOT_FOUND)?;
+    if let Some(user) = former
+        && !db::former_employee::has_left(tx.conn(), user, company).await?
+    {
+        return Err(USER_NOT_FOUND.into());
+    }
+    tenant.check_active()?;
+    let user = former.unwrap_or_else(UserId::generate);
+    employ(tx, &context.audit_actor(), user, company, person, now).await
 }
 
 /// Creates an employee with the administrator role, in any active tenant.
@@ -47,11 +59,11 @@ pub async fn create_administrator(
     person: PersonDetails,
 ) -> Result<Employee, Error> {
     let Authorized { permissions, tenant, now } =
-        context.authorize(tx, RequiredPermission::ManageTenants, Some(company)).await?;
+        context.authorize::<ManageTenants>(tx, Some(company)).await?;
     let tenant = tenant.ok_or(TENANT_NOT_FOUND)?;
     tenant.check_active()?;
     let role = db::role::find_admin_role(tx.conn(), tenant.kind).await?;
-    check_no_escalation(&permissions, &role, Scope::Platform)?;
+    check_no_escalation(&permissions, &role, user, Scope::Platform)?;
     employ_administrator(tx, &context.audit_actor(), &tenant, user, person, role, now).await
 }
 
@@ -100,8 +112,7 @@ pub async fn update_employee(
     person: PersonDetails,
 ) -> Result<Employee, Error> {
     let expected_version = version.or(db::employee::version(tx.conn(), user).await?);
-    let Authorized { tenant, now, .. } =
-        context.authorize(tx, RequiredPermission::ManageEmployees, Some(company)).await?;
+    let Authorized { tenant, now, .. } = context.authorize::<ManageEmployees>(tx, Some(company)).await?;
     let mut employee = find_employee(tx, company, user).await?;
     require_active(tenant)?;
     let changed = employee.update(person.name, person.email, now);
@@ -126,8 +137,7 @@ pub async fn move_employee(
     to: EmployeeStatus,
 ) -> Result<Employee, Error> {
     let expected_version = version.or(db::employee::version(tx.conn(), user).await?);
-    let Authorized { tenant, now, .. } =
-        context.authorize(tx, RequiredPermission::ManageEmployees, Some(company)).await?;
+    let Authorized { tenant, now, .. } = context.authorize::<ManageEmployees>(tx, Some(company)).await?;
     let mut employee = find_employee(tx, company, user).await?;
     let tenant = require_active(tenant)?;
     let from = employee.status;
@@ -138,6 +148,9 @@ pub async fn move_employee(
     }
     db::employee::save(tx, &mut employee).await?;
     record_status_change(tx, &context.audit_actor(), now, &employee, Some(from), Some(to)).await?;
+    if to == EmployeeStatus::Suspended {
+        revoke_access(tx, RevokedSubject::User(user)).await?;
+    }
     Ok(employee)
 }
 
@@ -149,8 +162,7 @@ pub async fn remove_employee(
     company: CompanyId,
     user: UserId,
 ) -> Result<(), Error> {
-    let Authorized { tenant, now, .. } =
-        context.authorize(tx, RequiredPermission::ManageEmployees, Some(company)).await?;
+    let Authorized { tenant, now, .. } = context.authorize::<ManageEmployees>(tx, Some(company)).await?;
     let employee = find_employee(tx, company, user).await?;
     let tenant = require_active(tenant)?;
     erase(tx, context, &tenant, &employee, now).await
@@ -166,13 +178,13 @@ pub async fn remove_employee_of_tenant(
     company: CompanyId,
     user: UserId,
 ) -> Result<(), Error> {
-    let Authorized { tenant, now, .. } =
-        context.authorize(tx, RequiredPermission::ManageTenants, Some(company)).await?;
+    let Authorized { tenant, now, .. } = context.authorize::<ManageTenants>(tx, Some(company)).await?;
     let employee = find_employee(tx, company, user).await?;
     erase(tx, context, &tenant.ok_or(USER_NOT_FOUND)?, &employee, now).await
 }
 
-/// Deletes the roles, then the employee. Only events and audit entries remain.
+/// Deletes the roles, then the employee. Events, audit entries and the id of the former employee
+/// remain.
 async fn erase(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -190,6 +202,8 @@ async fn erase(
     record_status_change(tx, &by, now, employee, Some(employee.status), None).await?;
     db::employee::delete(tx, employee.id).await?;
     db::tenant::add_to_employees_count(tx, tenant.id, -1).await?;
+    let left_at = revoke_access(tx, RevokedSubject::User(employee.id)).await?;
+    db::former_employee::record(tx, employee.id, tenant.id, left_at).await?;
     Ok(())
 }
 

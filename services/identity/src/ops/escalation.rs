@@ -1,21 +1,23 @@
 //! The check that a grant of a role is no escalation.
 
-use auth::Scope;
+use auth::{Scope, UserId};
 use web::Problem;
 
 use crate::domain::{EffectivePermissions, Role};
 use crate::error::{Error, ROLE_ESCALATION_FORBIDDEN};
 
-/// Checks that the actor holds each permission of the role at least in `scope` (INV-IDN-006).
+/// Checks that the actor may assign the role (INV-IDN-006, INV-IDN-012). `user` is `None` for a new
+/// user.
 ///
 /// # Errors
 /// [`ROLE_ESCALATION_FORBIDDEN`]
 pub fn check_no_escalation(
-    permissions: &EffectivePermissions<'_>,
+    permissions: &EffectivePermissions,
     role: &Role,
+    user: Option<UserId>,
     scope: Scope,
 ) -> Result<(), Error> {
-    let missing = permissions.missing_from(role, scope);
+    let missing = permissions.missing_to_assign(role, user, scope);
     if missing.is_empty() {
         return Ok(());
     }

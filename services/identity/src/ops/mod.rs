@@ -1,5 +1,6 @@
 //! Use cases: read, decide, write and publish in one transaction, which the edge opens.
 
+mod access;
 pub mod actor;
 pub mod bootstrap;
 pub mod employee;

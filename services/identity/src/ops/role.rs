@@ -1,15 +1,16 @@
 //! Assignment and removal of roles.
 
 use ::db::Tx;
-use auth::{CompanyId, Scope, UserId};
+use auth::{CompanyId, RevokedSubject, Scope, UserId};
 use messaging::outbox;
 use uuid::Uuid;
 
-use super::actor::{ActorContext, Authorized, RequiredPermission};
+use super::access::revoke_access;
+use super::actor::{ActorContext, Authorized};
 use super::employee::{check_admin_remains, find_employee, require_active};
 use super::escalation::check_no_escalation;
 use crate::db;
-use crate::domain::{AuditEntry, Role, RoleId, Tenant};
+use crate::domain::{AuditEntry, ManageEmployees, ManageTenants, Role, RoleId, Tenant};
 use crate::error::{
     Error, ROLE_ASSIGNMENT_NOT_FOUND, ROLE_NOT_ASSIGNABLE, ROLE_NOT_FOUND, TENANT_NOT_FOUND, USER_NOT_FOUND,
 };
@@ -26,14 +27,14 @@ pub async fn add_role_to_employee(
     role: RoleId,
 ) -> Result<(), Error> {
     let Authorized { permissions, tenant, now } =
-        context.authorize(tx, RequiredPermission::ManageEmployees, Some(company)).await?;
+        context.authorize::<ManageEmployees>(tx, Some(company)).await?;
     let employee = find_employee(tx, company, user).await?;
     let role = find(tx, role).await?;
     let tenant = require_active(tenant)?;
     if db::role::is_assigned(tx.conn(), user, role.id).await? {
         return Ok(());
     }
-    check_no_escalation(&permissions, &role, Scope::Organization)?;
+    check_no_escalation(&permissions, &role, Some(user), Scope::Organization)?;
     if !role.is_assignable_to(tenant.kind) {
         return Err(ROLE_NOT_ASSIGNABLE.into());
     }
@@ -54,7 +55,7 @@ pub async fn remove_role_from_employee(
     user: UserId,
     role: RoleId,
 ) -> Result<(), Error> {
-    let authorized = context.authorize(tx, RequiredPermission::ManageEmployees, Some(company)).await?;
+    let authorized = context.authorize::<ManageEmployees>(tx, Some(company)).await?;
     remove(tx, context, authorized, user, role, require_active).await
 }
 
@@ -69,7 +70,7 @@ pub async fn remove_role_of_tenant(
     user: UserId,
     role: RoleId,
 ) -> Result<(), Error> {
-    let authorized = context.authorize(tx, RequiredPermission::ManageTenants, Some(company)).await?;
+    let authorized = context.authorize::<ManageTenants>(tx, Some(company)).await?;
     remove(tx, context, authorized, user, role, |tenant| tenant.ok_or_else(|| USER_NOT_FOUND.into())).await
 }
 
@@ -77,7 +78,7 @@ pub async fn remove_role_of_tenant(
 async fn remove(
     tx: &mut Tx,
     context: &ActorContext<'_>,
-    Authorized { tenant, now, .. }: Authorized<'_>,
+    Authorized { tenant, now, .. }: Authorized,
     user: UserId,
     role: RoleId,
     check_status: fn(Option<Tenant>) -> Result<Tenant, Error>,
@@ -96,6 +97,7 @@ async fn remove(
     db::role::remove(tx, user, role.id).await?;
     db::audit::append(tx, AuditEntry::role_removed(&by, now, &employee, &role)).await?;
     outbox::append(tx, &EmployeeRoleRemoved::of(&employee, &role, by.user_id, now)).await?;
+    revoke_access(tx, RevokedSubject::User(user)).await?;
     Ok(())
 }
 
@@ -131,7 +133,7 @@ async fn record_refusal(
     subject: Uuid,
     role: &Role,
 ) -> Result<(), Error> {
-    let (now, _) = db::employment::find_state(tx.conn(), context.actor.user_id).await?;
+    let (now, _) = db::employment::find_standing(tx.conn(), context.actor.user_id).await?;
     let entry = AuditEntry::grant_refused(&context.audit_actor(), now, company, subject.into(), role);
     Ok(db::audit::append(tx, entry).await?)
 }

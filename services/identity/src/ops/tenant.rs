@@ -1,12 +1,15 @@
 //! Changes of tenants by administrators of the platform.
 
 use ::db::Tx;
-use auth::CompanyId;
+use auth::{CompanyId, RevokedSubject};
 use messaging::outbox;
 
-use super::actor::{ActorContext, Authorized, RequiredPermission};
+use super::access::revoke_access;
+use super::actor::{ActorContext, Authorized};
 use crate::db;
-use crate::domain::{AuditEntry, LegalName, Reason, TaxNumber, Tenant, TenantName, TenantStatus, TenantType};
+use crate::domain::{
+    AuditEntry, LegalName, ManageTenants, Reason, TaxNumber, Tenant, TenantName, TenantStatus, TenantType,
+};
 use crate::error::{CONFLICT, Error, TENANT_NOT_FOUND};
 use crate::events::{CompanySuspended, CompanyUpserted};
 
@@ -25,7 +28,7 @@ pub async fn create_tenant(
     kind: TenantType,
     details: TenantDetails,
 ) -> Result<Tenant, Error> {
-    let Authorized { now, .. } = context.authorize(tx, RequiredPermission::ManageTenants, None).await?;
+    let Authorized { now, .. } = context.authorize::<ManageTenants>(tx, None).await?;
     let TenantDetails { name, legal_name, tax_number } = details;
     let tenant = Tenant::new(name, legal_name, kind, tax_number, now);
     db::tenant::insert(tx, &tenant).await?;
@@ -44,8 +47,7 @@ pub async fn update_tenant(
     details: TenantDetails,
 ) -> Result<Tenant, Error> {
     let expected_version = version.or(db::tenant::version(tx.conn(), id).await?);
-    let Authorized { tenant, now, .. } =
-        context.authorize(tx, RequiredPermission::ManageTenants, Some(id)).await?;
+    let Authorized { tenant, now, .. } = context.authorize::<ManageTenants>(tx, Some(id)).await?;
     let mut tenant = tenant.ok_or(TENANT_NOT_FOUND)?;
     tenant.check_not_archived()?;
     let TenantDetails { name, legal_name, tax_number } = details;
@@ -70,8 +72,7 @@ pub async fn move_tenant(
     reason: Option<Reason>,
 ) -> Result<Tenant, Error> {
     let expected_version = version.or(db::tenant::version(tx.conn(), id).await?);
-    let Authorized { tenant, now, .. } =
-        context.authorize(tx, RequiredPermission::ManageTenants, Some(id)).await?;
+    let Authorized { tenant, now, .. } = context.authorize::<ManageTenants>(tx, Some(id)).await?;
     let mut tenant = tenant.ok_or(TENANT_NOT_FOUND)?;
     let from = tenant.status;
     tenant.move_to(to, reason.clone(), context.actor.company_id, now)?;
@@ -79,6 +80,9 @@ pub async fn move_tenant(
     db::audit::append(tx, AuditEntry::tenant_moved(&context.audit_actor(), &tenant, from, reason)).await?;
     if to == TenantStatus::Suspended {
         outbox::append(tx, &CompanySuspended::of(&tenant, now)).await?;
+    }
+    if to != TenantStatus::Active {
+        revoke_access(tx, RevokedSubject::Company(id)).await?;
     }
     Ok(tenant)
 }

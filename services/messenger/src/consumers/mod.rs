@@ -3,7 +3,8 @@
 mod deal;
 
 use messaging::Subscription;
+use service::access_revocations;
 
 use deal::Deals;
 
-pub const ALL: &[Subscription] = &[Subscription::of::<Deals>()];
+pub const ALL: &[Subscription] = &[access_revocations("messenger.access"), Subscription::of::<Deals>()];

@@ -1,0 +1,26 @@
+//! Revocations of access.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::db::schema::access_revocation;
+
+values::text_enum! {
+    /// Kind of the subject of a revocation.
+    pub enum SubjectKind {
+        User,
+        Company,
+    }
+}
+
+/// A loss of rights. Tokens of the subject that were issued up to `not_before` are invalid in every
+/// other service.
+#[derive(Clone, Debug, Queryable, QueryableByName, Selectable)]
+#[diesel(table_name = access_revocation, check_for_backend(Pg))]
+pub struct AccessRevocation {
+    pub subject_id: Uuid,
+    pub subject_kind: SubjectKind,
+    pub not_before: OffsetDateTime,
+}

@@ -1,0 +1,21 @@
+//! Revocation of tokens after a loss of rights.
+
+use ::db::Tx;
+use auth::RevokedSubject;
+use messaging::outbox;
+use time::OffsetDateTime;
+
+use crate::db;
+use crate::error::Error;
+use crate::events::AccessRevoked;
+
+/// Revokes all tokens of the subject that were issued up to now. Returns the time of the
+/// revocation.
+///
+/// Call it at the end of a transaction, so that few tokens are issued between its time and the
+/// commit.
+pub async fn revoke_access(tx: &mut Tx, subject: RevokedSubject) -> Result<OffsetDateTime, Error> {
+    let revocation = db::access::revoke(tx, subject).await?;
+    outbox::append(tx, &AccessRevoked::of(&revocation)).await?;
+    Ok(revocation.not_before)
+}
