@@ -40,10 +40,12 @@ create index favorite_order on favorite (owner_user_id, added_at, property_objec
 
 -- Replica of chessboard
 
--- The public data of property objects, which snapshots copy.
+-- The data of property objects that snapshots copy while an object is public. A read of a snapshot
+-- withholds the data of the others (INV-DEV-6).
 create table property_object (
     id uuid primary key,
     version bigint not null,
+    is_public boolean not null,
     shown json not null
 );
 

@@ -16,6 +16,8 @@ pub struct Chessboard;
 struct PropertyObjectUpserted {
     id: PropertyObjectId,
     version: i64,
+    /// True if developer and project are Published and the object is live.
+    is_public: bool,
     #[serde(flatten)]
     shown: ShownObject,
 }
@@ -29,7 +31,8 @@ impl Handler for Chessboard {
         if object.shown.has_nul() {
             return Err(Failure::Rejected("a text contains a NUL character".to_owned()));
         }
-        ops::property_object::upsert_property_object(tx, object.id, object.version, object.shown).await?;
+        let PropertyObjectUpserted { id, version, is_public, shown } = object;
+        ops::property_object::upsert_property_object(tx, id, version, is_public, shown).await?;
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Replica of chessboard's property objects.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ::db::{Conn, Json, Prepared, Tx};
 use diesel::prelude::*;
@@ -10,11 +10,12 @@ use diesel_async::RunQueryDsl;
 use super::schema::property_object;
 use crate::domain::{PropertyObjectId, ShownObject};
 
-/// Stores the public data of an object if `version` is above the stored one.
+/// Stores the data of an object if `version` is above the stored one.
 pub async fn upsert(
     tx: &mut Tx,
     id: PropertyObjectId,
     version: i64,
+    is_public: bool,
     shown: ShownObject,
 ) -> Result<(), ::db::Error> {
     use diesel::query_dsl::methods::FilterDsl;
@@ -23,12 +24,14 @@ pub async fn upsert(
         .values((
             property_object::id.eq(id),
             property_object::version.eq(version),
+            property_object::is_public.eq(is_public),
             property_object::shown.eq(Json(shown)),
         ))
         .on_conflict(property_object::id)
         .do_update()
         .set((
             property_object::version.eq(excluded(property_object::version)),
+            property_object::is_public.eq(excluded(property_object::is_public)),
             property_object::shown.eq(excluded(property_object::shown)),
         ))
         .filter(property_object::version.lt(excluded(property_object::version)));
@@ -36,7 +39,7 @@ pub async fn upsert(
     Ok(())
 }
 
-/// Returns the public data of the objects of `ids` that the replica has.
+/// Returns the data of the objects of `ids` that are public (INV-DEV-6).
 pub async fn find_shown(
     conn: &mut Conn,
     ids: impl IntoIterator<Item = PropertyObjectId>,
@@ -44,8 +47,25 @@ pub async fn find_shown(
     let ids: Vec<PropertyObjectId> = ids.into_iter().collect();
     let rows: Vec<(PropertyObjectId, Json<ShownObject>)> = property_object::table
         .filter(property_object::id.eq_any(ids))
+        .filter(property_object::is_public)
         .select((property_object::id, property_object::shown))
         .load(conn)
         .await?;
     Ok(rows.into_iter().map(|(id, Json(shown))| (id, shown)).collect())
+}
+
+/// Returns the objects of `ids` that are public now. An object that the replica does not have is not
+/// public.
+pub async fn find_public(
+    conn: &mut Conn,
+    ids: impl IntoIterator<Item = PropertyObjectId>,
+) -> Result<HashSet<PropertyObjectId>, ::db::Error> {
+    let ids: Vec<PropertyObjectId> = ids.into_iter().collect();
+    let public: Vec<PropertyObjectId> = property_object::table
+        .filter(property_object::id.eq_any(ids))
+        .filter(property_object::is_public)
+        .select(property_object::id)
+        .load(conn)
+        .await?;
+    Ok(public.into_iter().collect())
 }

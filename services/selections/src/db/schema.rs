@@ -36,6 +36,7 @@ diesel::table! {
     property_object (id) {
         id -> Uuid,
         version -> BigInt,
+        is_public -> Bool,
         shown -> Json,
     }
 }

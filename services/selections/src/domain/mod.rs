@@ -10,7 +10,7 @@ pub use items::{Item, ItemOrder, ItemsError, MAX_ITEMS};
 pub use limits::{MAX_FAVORITES, MAX_SELECTIONS};
 pub use public_code::PublicCode;
 pub use selection::{ChangedField, Description, Selection, Title};
-pub use snapshot::{DetachReason, ShownObject, SnapshotItem, freeze};
+pub use snapshot::{DetachReason, ShownObject, SnapshotItem, SnapshotItemView, freeze, withhold_hidden};
 
 ids::typed_id!(
     /// A selection.

@@ -1,6 +1,6 @@
 //! Immutable copies of selections for posts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -18,7 +18,7 @@ values::text_enum! {
     }
 }
 
-/// Public data of a property object, as its last event published it.
+/// Data of a property object for readers, as its last event published it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ShownObject {
@@ -46,14 +46,27 @@ impl ShownObject {
     }
 }
 
-/// A frozen item. An object that the replica did not have keeps its id alone.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+/// A frozen item. An object that was not public or not in the replica keeps its id alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct SnapshotItem {
     pub property_object_id: PropertyObjectId,
-    /// Position in the list, from 0 and without gaps.
     pub sort_order: u32,
     pub shown: Option<ShownObject>,
+}
+
+/// An item of a snapshot as readers see it now.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct SnapshotItemView {
+    property_object_id: PropertyObjectId,
+    /// Position in the list, from 0 and without gaps.
+    sort_order: u32,
+    /// The frozen data of the object. `null` if it is withheld, or if the object was not public when
+    /// the snapshot was taken.
+    shown: Option<ShownObject>,
+    /// True if the snapshot has data of the object, and the object is not public now.
+    withheld: bool,
 }
 
 impl Selection {
@@ -72,7 +85,7 @@ impl Selection {
     }
 }
 
-/// Combines the items with the public data of their objects.
+/// Combines the items with the data of their objects that are public.
 pub fn freeze(items: &[Item], mut shown: HashMap<PropertyObjectId, ShownObject>) -> Vec<SnapshotItem> {
     items
         .iter()
@@ -82,4 +95,21 @@ pub fn freeze(items: &[Item], mut shown: HashMap<PropertyObjectId, ShownObject>)
             shown: shown.remove(&item.property_object_id),
         })
         .collect()
+}
+
+/// Withholds the data of the objects that are not in `public` (INV-DEV-6).
+pub fn withhold_hidden(
+    items: Vec<SnapshotItem>,
+    public: &HashSet<PropertyObjectId>,
+) -> Vec<SnapshotItemView> {
+    let to_view = |item: SnapshotItem| {
+        let withheld = item.shown.is_some() && !public.contains(&item.property_object_id);
+        SnapshotItemView {
+            property_object_id: item.property_object_id,
+            sort_order: item.sort_order,
+            shown: item.shown.filter(|_| !withheld),
+            withheld,
+        }
+    };
+    items.into_iter().map(to_view).collect()
 }

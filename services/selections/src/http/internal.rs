@@ -1,5 +1,7 @@
 //! Operations of the internal port. Each accepts one service as its caller.
 
+use std::collections::HashSet;
+
 use ::web::{Json, Page, Paging};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, web};
@@ -12,7 +14,10 @@ use crate::app::App;
 use crate::db;
 use crate::db::selection::{SelectionSort, SelectionView};
 use crate::db::snapshot::{SnapshotRow, SnapshotStatus};
-use crate::domain::{Description, DetachReason, PostId, SelectionId, SnapshotId, SnapshotItem, Title};
+use crate::domain::{
+    Description, DetachReason, PostId, PropertyObjectId, SelectionId, SnapshotId, SnapshotItemView, Title,
+    withhold_hidden,
+};
 use crate::error::{Error, NOT_FOUND, SNAPSHOT_NOT_FOUND};
 use crate::ops;
 use crate::ops::snapshot::TakenSnapshot;
@@ -42,7 +47,7 @@ impl From<SnapshotRow> for SnapshotCard {
     }
 }
 
-/// A whole snapshot, for rendering.
+/// A whole snapshot, for rendering. The data of objects that are not public now is withheld.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SnapshotView {
@@ -56,7 +61,7 @@ pub struct SnapshotView {
     #[schema(maximum = 200)]
     items_count: usize,
     #[schema(max_items = 200)]
-    items: Vec<SnapshotItem>,
+    items: Vec<SnapshotItemView>,
     status: SnapshotStatus,
     #[serde(with = "time::serde::rfc3339")]
     created_at: OffsetDateTime,
@@ -65,8 +70,8 @@ pub struct SnapshotView {
     detached_at: Option<OffsetDateTime>,
 }
 
-impl From<SnapshotRow> for SnapshotView {
-    fn from(row: SnapshotRow) -> Self {
+impl SnapshotView {
+    fn new(row: SnapshotRow, public: &HashSet<PropertyObjectId>) -> Self {
         Self {
             snapshot_id: row.id,
             post_id: row.post_id,
@@ -76,7 +81,7 @@ impl From<SnapshotRow> for SnapshotView {
             title: row.title,
             description: row.description,
             items_count: row.items.0.len(),
-            items: row.items.0,
+            items: withhold_hidden(row.items.0, public),
             created_at: row.created_at,
             detach_reason: row.detach_reason,
             detached_at: row.detached_at,
@@ -148,7 +153,8 @@ pub async fn detach_snapshot(
 
 /// Read a snapshot for rendering, detached or not.
 ///
-/// The content of a snapshot never changes.
+/// The stored content of a snapshot never changes.
+/// The response withholds the data of each object that is not public now.
 #[utoipa::path(
     tag = "Internal", params(("snapshot_id" = SnapshotId, Path)),
     responses((status = 200, description = "The snapshot", body = SnapshotView))
@@ -159,8 +165,12 @@ pub async fn get_snapshot(
     _: Caller<News>,
     id: Path<SnapshotId>,
 ) -> Result<impl Responder, Error> {
-    let row = db::snapshot::find(&mut *app.db.conn().await?, *id).await?;
-    Ok(web::Json(SnapshotView::from(row.ok_or(SNAPSHOT_NOT_FOUND)?)))
+    let mut conn = app.db.conn().await?;
+    let row = db::snapshot::find(&mut conn, *id).await?.ok_or(SNAPSHOT_NOT_FOUND)?;
+    // The visibility is read after the content, so it is never older.
+    let ids = row.items.0.iter().map(|item| item.property_object_id);
+    let public = db::property_object::find_public(&mut conn, ids).await?;
+    Ok(web::Json(SnapshotView::new(row, &public)))
 }
 
 /// Read a selection for a client's or a deal's card, deleted or not.

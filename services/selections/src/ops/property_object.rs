@@ -6,12 +6,13 @@ use crate::db;
 use crate::domain::{PropertyObjectId, ShownObject};
 use crate::error::Error;
 
-/// Stores the public data of an object, unless the replica has the same or a newer version.
+/// Stores the data of an object and its visibility, unless the replica has the same or a newer version.
 pub async fn upsert_property_object(
     tx: &mut Tx,
     id: PropertyObjectId,
     version: i64,
+    is_public: bool,
     shown: ShownObject,
 ) -> Result<(), Error> {
-    Ok(db::property_object::upsert(tx, id, version, shown).await?)
+    Ok(db::property_object::upsert(tx, id, version, is_public, shown).await?)
 }

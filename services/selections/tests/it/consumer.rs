@@ -5,8 +5,8 @@ use testkit::contract::Contract;
 use uuid::Uuid;
 
 use crate::{
-    OBJECT_UPSERTED, create_selection_of, eventually, guid, items_of, members, new_guids, read_snapshot,
-    service, take_snapshot, text,
+    OBJECT_UPSERTED, create_selection_of, eventually, guid, items_of, members, new_guids, open_path,
+    read_snapshot, service, take_snapshot, text,
 };
 
 const DEAD_LETTERS: &str = "platform.chessboard.property-object-upserted.v1.selections.dlq";
@@ -37,6 +37,13 @@ pub fn object(id: Uuid, version: i64, number: &str) -> Value {
         "Finishing": "Fine", "Price": {"AmountMinor": 1_250_000_000_i64, "Currency": "RUB"},
         "Status": "Available", "LayoutFileId": guid(), "HoldDealId": guid(),
     })
+}
+
+/// Returns the object while it is not public, as under a hidden developer.
+fn not_public(id: Uuid, version: i64, number: &str) -> Value {
+    let mut object = object(id, version, number);
+    object["IsPublic"] = json!(false);
+    object
 }
 
 /// Returns an object with every member of chessboard's document.
@@ -90,16 +97,91 @@ async fn snapshot_freezes_only_public_data() {
     }
 }
 
-/// RULE-SEL-022: the consumer ignores `IsPublic`, so a hidden object has its price as well.
+/// INV-DEV-6, RULE-SEL-022: a snapshot freezes nothing of an object that is not public, and a later
+/// publication of the object does not alter the snapshot.
 #[tokio::test]
-async fn snapshot_freezes_hidden_objects_too() {
+async fn object_that_is_not_public_has_only_its_id() {
+    let [hidden, public] = new_guids();
+    publish(hidden, 1, &not_public(hidden, 1, "12")).await;
+    publish(public, 1, &object(public, 1, "13")).await;
+    wait_for_consumer(hidden, 2).await;
+    shown(public).await;
+    let (_, owner) = service().user();
+    let selection = create_selection_of(&owner, items_of(&[hidden, public])).await;
+    let taken = take_snapshot(&selection, guid()).await.expect(201);
+
+    let before = read_snapshot(&taken).await;
+
+    let only_id = json!({"PropertyObjectId": hidden, "SortOrder": 0, "Shown": null, "Withheld": false});
+    assert_eq!(before["Items"][0], only_id);
+    assert_eq!(before["Items"][1]["Shown"]["Number"], "13");
+    publish(hidden, 3, &object(hidden, 2, "12")).await;
+    shown(hidden).await;
+    assert_eq!(read_snapshot(&taken).await, before);
+}
+
+/// INV-DEV-6, INV-SNP-004, RULE-SEL-049: a read withholds the frozen content of an object while the
+/// object is not public. The stored content stays the same.
+#[tokio::test]
+async fn frozen_content_is_withheld_while_the_object_is_not_public() {
+    let [hidden, public] = new_guids();
+    for id in [hidden, public] {
+        publish(id, 1, &object(id, 1, "12")).await;
+        shown(id).await;
+    }
+    let (_, owner) = service().user();
+    let selection = create_selection_of(&owner, items_of(&[hidden, public])).await;
+    let post = guid();
+    let taken = take_snapshot(&selection, post).await.expect(201);
+    let before = read_snapshot(&taken).await;
+    let sql = service().sql().await;
+    let query = format!("select items::text from snapshot where id = '{}'", text(&taken["SnapshotId"]));
+    let stored = async || sql.query_one(&query, &[]).await.unwrap().get::<_, String>(0);
+    let frozen = stored().await;
+
+    publish(hidden, 2, &not_public(hidden, 2, "12")).await;
+    let withheld = eventually("the content is withheld", async || {
+        let read = read_snapshot(&taken).await;
+        (read["Items"][0]["Withheld"] == true).then_some(read)
+    })
+    .await;
+
+    let item = json!({"PropertyObjectId": hidden, "SortOrder": 0, "Shown": null, "Withheld": true});
+    assert_eq!(withheld["Items"][0], item);
+    assert_eq!(withheld["Items"][1], before["Items"][1]);
+    assert_eq!(take_snapshot(&selection, post).await.expect(200), taken);
+    assert_eq!(stored().await, frozen);
+
+    publish(hidden, 3, &object(hidden, 3, "another number")).await;
+    eventually("the content is shown again", async || (read_snapshot(&taken).await == before).then_some(()))
+        .await;
+}
+
+/// INV-DEV-6, RULE-SEL-036: an older event that shows the object does not undo a newer one that
+/// hides it.
+#[tokio::test]
+async fn late_event_does_not_show_a_hidden_object() {
     let id = guid();
-    let mut published = object(id, 1, "12");
-    published["IsPublic"] = json!(false);
-    publish(id, 1, &published).await;
-    let shown = shown(id).await;
-    for member in SHOWN {
-        assert_eq!(shown[member], published[member], "{member}");
+    publish(id, 1, &object(id, 1, "12")).await;
+    shown(id).await;
+    publish(id, 2, &not_public(id, 3, "12")).await;
+    publish(id, 3, &object(id, 2, "12")).await;
+    wait_for_consumer(id, 4).await;
+    assert_eq!(freeze(&[id]).await, [Value::Null]);
+}
+
+/// INV-DEV-6, RULE-SEL-004: the read by code shows no content of objects, public or not.
+#[tokio::test]
+async fn open_selection_shows_no_content_of_objects() {
+    let [hidden, public] = new_guids();
+    publish(public, 1, &object(public, 1, "12")).await;
+    publish(hidden, 1, &not_public(hidden, 1, "12")).await;
+    wait_for_consumer(hidden, 2).await;
+    let (_, owner) = service().user();
+    let selection = create_selection_of(&owner, items_of(&[hidden, public])).await;
+    let open = service().guest().get(&open_path(&selection)).await.expect(200);
+    for item in open["Items"].as_array().unwrap() {
+        assert_eq!(members(item), ["AddedAt", "PropertyObjectId", "SortOrder"]);
     }
 }
 
@@ -115,7 +197,7 @@ async fn documented_members_are_shown() {
     }
 }
 
-/// RULE-SEL-022: of an object that the replica does not have, a snapshot contains only the id.
+/// INV-DEV-6, RULE-SEL-022: of an object that the replica does not have, a snapshot contains only the id.
 #[tokio::test]
 async fn unknown_object_has_only_its_id() {
     let [known, unknown] = new_guids();
@@ -130,9 +212,9 @@ async fn unknown_object_has_only_its_id() {
 #[tokio::test]
 async fn absent_data_of_an_object_is_null() {
     let [sparse, nulls] = new_guids();
-    publish(sparse, 1, &json!({"Id": sparse, "Version": 1, "Number": "P-1"})).await;
+    publish(sparse, 1, &json!({"Id": sparse, "Version": 1, "IsPublic": true, "Number": "P-1"})).await;
     let all_null = json!({
-        "Id": nulls, "Version": 1, "ProjectId": null, "ProjectName": null, "BuildingId": null, "BuildingName": null,
+        "Id": nulls, "Version": 1, "IsPublic": true, "ProjectId": null, "ProjectName": null, "BuildingId": null, "BuildingName": null,
         "Number": "P-1", "Rooms": null, "Floor": null, "AreaTotal": null, "Price": null, "Status": null,
         "LayoutFileId": null,
     });
@@ -209,11 +291,13 @@ async fn repeated_message_without_a_sequence_is_applied_once() {
 async fn undecodable_message_is_dead_lettered() {
     let [healthy, late] = new_guids();
     let bad = [
-        json!({"Id": "x", "Version": 1}),
-        json!({"Id": guid()}),
-        json!({"Id": guid(), "Version": "1"}),
-        json!({"Id": guid(), "Version": 1, "Price": 1.5}),
-        json!({"Id": guid(), "Version": 1, "Price": {"AmountMinor": 1, "Currency": "roubles"}}),
+        json!({"Id": "x", "Version": 1, "IsPublic": true}),
+        json!({"Id": guid(), "IsPublic": true}),
+        json!({"Id": guid(), "Version": "1", "IsPublic": true}),
+        json!({"Id": guid(), "Version": 1}),
+        json!({"Id": guid(), "Version": 1, "IsPublic": "true"}),
+        json!({"Id": guid(), "Version": 1, "IsPublic": true, "Price": 1.5}),
+        json!({"Id": guid(), "Version": 1, "IsPublic": true, "Price": {"AmountMinor": 1, "Currency": "roubles"}}),
         json!([]),
         json!(null),
     ];

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use testkit::issuer::Claims;
 
 use crate::{
-    create_selection, create_selection_of, guid, items, members, path, reread, service, snapshots_path, text,
+    create_selection, create_selection_of, guid, items, items_path, members, path, reread, service,
+    snapshots_path, text,
 };
 
 fn by_owner(owner: impl std::fmt::Display) -> String {
@@ -130,4 +131,32 @@ async fn crm_reads_the_current_selection() {
     assert_eq!(card, changed);
     assert_eq!(members(&card).len(), 11);
     assert_eq!(text(&card["Title"]), "Summer");
+}
+
+/// INV-SEL-009, RULE-SEL-011: crm reads a deleted selection as it was when its owner deleted it, and
+/// no request changes it afterwards.
+#[tokio::test]
+async fn deleted_selection_keeps_its_last_state() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let body = json!({"Title": "Summer", "Description": "Sea"});
+    let last = owner.put(&path(&selection), body).await.expect(200);
+    owner.delete(&path(&selection)).await.expect(204);
+    let crm = service().machine("crm");
+
+    let deleted = crm.get(&card_path(&selection)).await.expect(200);
+
+    for member in ["Id", "OwnerUserId", "PublicCode", "Title", "Description", "Items", "ItemsCount"] {
+        assert_eq!(deleted[member], last[member], "{member}");
+    }
+    assert_eq!(deleted["DeletedAt"], deleted["UpdatedAt"]);
+    let private = json!({"Title": "Private", "Description": "a private note"});
+    for refused in [
+        owner.put(&path(&selection), private).await,
+        owner.put(&items_path(&selection), json!({"Items": items(1)})).await,
+        owner.delete(&path(&selection)).await,
+    ] {
+        refused.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    }
+    assert_eq!(crm.get(&card_path(&selection)).await.expect(200), deleted);
 }

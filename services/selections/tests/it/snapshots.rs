@@ -68,7 +68,7 @@ async fn snapshot_is_read_whole() {
     assert_eq!((&read["DetachReason"], &read["DetachedAt"]), (&Value::Null, &Value::Null));
     assert_eq!(objects(&read), objects(&selection));
     for (index, item) in read["Items"].as_array().unwrap().iter().enumerate() {
-        assert_eq!(members(item), ["PropertyObjectId", "Shown", "SortOrder"]);
+        assert_eq!(members(item), ["PropertyObjectId", "Shown", "SortOrder", "Withheld"]);
         assert_eq!(item["SortOrder"], index);
     }
 }
