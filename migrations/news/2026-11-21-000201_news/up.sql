@@ -1,7 +1,14 @@
 -- Posts
 
+-- The ids of authors for readers. They are stable and do not reveal the users.
+create table author (
+    user_id uuid primary key,
+    id uuid not null unique
+);
+
 create table post (
     id uuid primary key,
+    author_id uuid not null references author (id),
     author_user_id uuid not null,
     -- The company of the post, which is also its tenant. Null for a personal post.
     author_company_id uuid,

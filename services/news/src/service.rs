@@ -37,7 +37,7 @@ impl ::service::Service for Service {
     fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
         Ok(App {
             db,
-            selections: Selections::new(&settings.selections)?,
+            selections: Selections::new(&settings.selections, settings.embeds_max_age)?,
             guest_reads: RateLimit::per_minute(settings.guest_reads_per_minute),
             embeds_wait: settings.embeds_wait,
         })

@@ -9,6 +9,8 @@ pub struct Settings {
     pub guest_reads_per_minute: u32,
     /// Maximum wait of a reader for all embeds of a post together.
     pub embeds_wait: Duration,
+    /// Age up to which cached items of an embed are current.
+    pub embeds_max_age: Duration,
 }
 
 impl Settings {
@@ -21,10 +23,16 @@ impl Settings {
             2_000,
             "maximum wait of a reader for all embeds of a post, in milliseconds",
         );
+        let embeds_max_age_ms = env.or(
+            "EMBEDS_MAX_AGE_MS",
+            30_000,
+            "age up to which cached items of an embed are current, in milliseconds",
+        );
         Some(Self {
             selections: selections?,
             guest_reads_per_minute: guest_reads_per_minute?,
             embeds_wait: Duration::from_millis(embeds_wait_ms?),
+            embeds_max_age: Duration::from_millis(embeds_max_age_ms?),
         })
     }
 }

@@ -4,6 +4,7 @@
 //! detachment has no effect.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::UserId;
 use http_client::{Call, CallError, ServiceClient};
@@ -12,6 +13,7 @@ use quick_cache::sync::Cache;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::domain::{PostId, SelectionId, SnapshotId};
 use crate::error::{Error, SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY, selections_unavailable};
@@ -28,17 +30,26 @@ const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
 pub struct Selections {
     service: ServiceClient,
-    /// Cached contents. They do not expire, since the content of a snapshot never changes.
-    contents: Cache<SnapshotId, Arc<SnapshotContent>, ContentWeighter>,
+    contents: Cache<SnapshotId, CachedContent, ContentWeighter>,
+    /// Age up to which cached content is current. Selections withholds the data of objects that are
+    /// no longer public, and readers must not see it longer than a minute (INV-DEV-6).
+    max_age: Duration,
+}
+
+/// The content of a snapshot with the time before its fetch.
+#[derive(Clone)]
+struct CachedContent {
+    content: Arc<SnapshotContent>,
+    fetched_at: Instant,
 }
 
 /// Weighs a snapshot by its bytes.
 #[derive(Clone)]
 struct ContentWeighter;
 
-impl Weighter<SnapshotId, Arc<SnapshotContent>> for ContentWeighter {
-    fn weight(&self, _: &SnapshotId, content: &Arc<SnapshotContent>) -> u64 {
-        content.items.get().len() as u64
+impl Weighter<SnapshotId, CachedContent> for ContentWeighter {
+    fn weight(&self, _: &SnapshotId, cached: &CachedContent) -> u64 {
+        cached.content.items.get().len() as u64
     }
 }
 
@@ -74,9 +85,9 @@ pub struct SnapshotContent {
 impl Selections {
     /// # Errors
     /// An invalid configuration of the HTTP client.
-    pub fn new(config: &http_client::Config) -> anyhow::Result<Self> {
+    pub fn new(config: &http_client::Config, max_age: Duration) -> anyhow::Result<Self> {
         let contents = Cache::with_weighter(1_000, CACHE_BYTES, ContentWeighter);
-        Ok(Self { service: ServiceClient::new(config)?, contents })
+        Ok(Self { service: ServiceClient::new(config)?, contents, max_age })
     }
 
     /// Returns the post's active snapshot of the source, and takes one if there is none.
@@ -111,15 +122,19 @@ impl Selections {
 
     /// Returns the content of a snapshot, from the cache or from selections.
     pub async fn snapshot_content(&self, id: SnapshotId) -> Result<Option<Arc<SnapshotContent>>, Error> {
+        if self.contents.get(&id).is_some_and(|cached| cached.fetched_at.elapsed() > self.max_age) {
+            self.contents.remove(&id);
+        }
         let fetch = async {
+            let fetched_at = Instant::now();
             let content =
                 none_if_missing(self.service.get(&READ_SNAPSHOT.path_with(id)).await).map_err(Some)?;
-            content.map(Arc::new).ok_or(None)
+            content.map(|content| CachedContent { content: Arc::new(content), fetched_at }).ok_or(None)
         };
         // All concurrent readers share one fetch. A failure is not cached, so the next reader
         // fetches again.
         match self.contents.get_or_insert_async(&id, fetch).await {
-            Ok(content) => Ok(Some(content)),
+            Ok(cached) => Ok(Some(cached.content)),
             Err(None) => Ok(None),
             Err(Some(error)) => Err(error),
         }

@@ -18,7 +18,7 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 use super::schema::{post, post_search, post_search_count};
-use crate::domain::{FileId, Post, PostId, PostStatus, Summary, Tag, Title, search_text};
+use crate::domain::{AuthorId, FileId, Post, PostId, PostStatus, Summary, Tag, Title, search_text};
 
 /// A post of a list, without its blocks.
 #[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]
@@ -28,7 +28,11 @@ pub struct PostSummary {
     pub id: PostId,
     #[diesel(column_name = author_company_id)]
     pub tenant_id: Option<CompanyId>,
-    pub author_user_id: UserId,
+    pub author_id: AuthorId,
+    /// Only in the list of the caller's own posts.
+    #[diesel(select_expression = post::author_user_id.nullable())]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author_user_id: Option<UserId>,
     pub author_company_id: Option<CompanyId>,
     pub title: Title,
     pub summary: Option<Summary>,
@@ -112,6 +116,8 @@ pub async fn list_published(
         .select(PostSummary::as_select())
         .load(&mut { conn })
         .await?;
+    // Readers see the public id of the author only.
+    posts.iter_mut().for_each(|post: &mut PostSummary| post.author_user_id = None);
     posts.sort_by_key(|post| ids.iter().position(|id| *id == post.id));
     Ok(paging.page(posts, total))
 }

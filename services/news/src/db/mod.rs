@@ -1,5 +1,6 @@
 //! Queries, and the views that reads return.
 
+pub mod author;
 pub mod feed;
 pub mod post;
 mod schema;

@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 
 use super::schema::post;
 use crate::domain::{
-    Block, FileId, GalleryImage, Post, PostId, PostStatus, Summary, Tag, Title, search_text,
+    AuthorId, Block, FileId, GalleryImage, Post, PostId, PostStatus, Summary, Tag, Title, search_text,
 };
 use crate::error::{CONFLICT, Error};
 
@@ -29,6 +29,7 @@ const LARGE_POST_BYTES: usize = 1024 * 1024;
 #[diesel(table_name = post, check_for_backend(Pg))]
 struct PostRow {
     id: PostId,
+    author_id: AuthorId,
     author_user_id: UserId,
     author_company_id: Option<CompanyId>,
     title: Title,
@@ -49,6 +50,7 @@ impl From<PostRow> for Post {
     fn from(row: PostRow) -> Self {
         Self {
             id: row.id,
+            author_id: row.author_id,
             author_user_id: row.author_user_id,
             author_company_id: row.author_company_id,
             title: row.title,
@@ -72,6 +74,7 @@ pub async fn insert(tx: &mut Tx, new: &Post) -> Result<(), ::db::Error> {
     diesel::insert_into(post::table)
         .values((
             post::id.eq(new.id),
+            post::author_id.eq(new.author_id),
             post::author_user_id.eq(new.author_user_id),
             post::author_company_id.eq(new.author_company_id),
             post::title.eq(&new.title),
@@ -149,6 +152,7 @@ pub async fn lock_embeds(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::
 fn columns_with_embeds() -> _ {
     (
         post::id,
+        post::author_id,
         post::author_user_id,
         post::author_company_id,
         post::title,

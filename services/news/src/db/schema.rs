@@ -1,8 +1,16 @@
 //! Tables of `migrations/news`.
 
 diesel::table! {
+    author (user_id) {
+        user_id -> Uuid,
+        id -> Uuid,
+    }
+}
+
+diesel::table! {
     post (id) {
         id -> Uuid,
+        author_id -> Uuid,
         author_user_id -> Uuid,
         author_company_id -> Nullable<Uuid>,
         title -> Text,

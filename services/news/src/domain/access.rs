@@ -4,7 +4,7 @@ use auth::{Actor, CompanyId, Permission};
 
 use super::{Post, PostStatus};
 
-/// Allows the caller to create personal posts.
+/// Allows the caller to create personal posts, and to edit own posts.
 const MANAGE_OWN: &str = "news.posts.manage-own";
 /// Allows the caller to create posts of the token's company, and to edit posts of the companies
 /// within its scope.
@@ -34,12 +34,15 @@ pub fn may_create(actor: &Actor, company: Option<CompanyId>) -> bool {
 
 /// Returns true for the author, a company manager and a manager of all posts.
 ///
-/// A post without a company has no company manager.
+/// The author of a company's post must still act for the company. A post without a company has no
+/// company manager.
 pub fn may_edit(actor: &Actor, post: &Post) -> bool {
+    let company = post.author_company_id;
+    let is_author = actor.user_id == post.author_user_id
+        && actor.holds_for_oneself(MANAGE_OWN)
+        && company.is_none_or(|company| actor.company_id == Some(company));
     let manages = |company| actor.reach_of(CREATE_COMPANY).is_some_and(|reach| reach.covers(company));
-    actor.user_id == post.author_user_id
-        || post.author_company_id.is_some_and(manages)
-        || actor.holds_on_platform(MANAGE)
+    is_author || company.is_some_and(manages) || actor.holds_on_platform(MANAGE)
 }
 
 /// Returns true if the post is published or the actor may edit it.

@@ -18,6 +18,10 @@ ids::typed_id!(
     PostId
 );
 ids::typed_id!(
+    /// An author, for readers. The id is stable and does not reveal the user.
+    AuthorId
+);
+ids::typed_id!(
     /// A block. Its id is stable over the versions of its post.
     BlockId
 );

@@ -4,7 +4,7 @@ use auth::{CompanyId, UserId};
 use time::OffsetDateTime;
 use values::{Code, List, Text};
 
-use super::{Block, FileId, PostId};
+use super::{AuthorId, Block, FileId, PostId};
 use crate::error::{POST_ARCHIVED, POST_INVALID_TRANSITION, POST_PUBLISH_INCOMPLETE};
 
 pub type Title = Text<1, 256>;
@@ -27,6 +27,7 @@ values::text_enum! {
 #[derive(Clone, Debug)]
 pub struct Post {
     pub id: PostId,
+    pub author_id: AuthorId,
     pub author_user_id: UserId,
     /// The company of the post, which is also its tenant. A personal post has none.
     pub author_company_id: Option<CompanyId>,

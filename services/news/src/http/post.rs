@@ -18,8 +18,8 @@ use crate::app::App;
 use crate::clients::SnapshotContent;
 use crate::db;
 use crate::domain::{
-    Block, CreatePosts, Embed, FileId, Gallery, Post, PostId, PostStatus, Summary, Tag, Tags, TextBlock,
-    Title, may_edit, may_see,
+    AuthorId, Block, BlockId, CreatePosts, Embed, FileId, Gallery, Post, PostId, PostStatus, SelectionId,
+    SnapshotId, Summary, Tag, Tags, TextBlock, Title, may_edit, may_see,
 };
 use crate::error::{Error, FORBIDDEN, POST_NOT_FOUND};
 use crate::ops;
@@ -34,7 +34,11 @@ const MAX_CONCURRENT_CALLS: usize = 8;
 pub struct PostView {
     id: PostId,
     tenant_id: Option<CompanyId>,
-    author_user_id: UserId,
+    /// The author for readers. The id is stable and does not reveal the user.
+    author_id: AuthorId,
+    /// Only for users who may edit the post.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    author_user_id: Option<UserId>,
     author_company_id: Option<CompanyId>,
     title: Title,
     summary: Option<Summary>,
@@ -47,10 +51,14 @@ pub struct PostView {
     published_at: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339")]
     created_at: OffsetDateTime,
-    created_by_user_id: UserId,
+    /// Only for users who may edit the post.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_by_user_id: Option<UserId>,
     #[serde(with = "time::serde::rfc3339")]
     updated_at: OffsetDateTime,
-    updated_by_user_id: UserId,
+    /// Only for users who may edit the post.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated_by_user_id: Option<UserId>,
     #[serde(with = "time::serde::rfc3339::option")]
     deleted_at: Option<OffsetDateTime>,
     version: i64,
@@ -69,12 +77,51 @@ pub enum BlockView {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct EmbedView {
-    #[serde(flatten)]
-    embed: Embed,
+    block_id: BlockId,
+    sort_order: u32,
+    /// Only for users who may edit the post.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_selection_id: Option<SelectionId>,
+    snapshot_id: SnapshotId,
+    public_code: String,
+    title: String,
+    items_count: u32,
     /// Items of the snapshot, or `null` while they are unavailable.
     #[serde(serialize_with = "serialize_items")]
     #[schema(value_type = Option<Vec<serde_json::Value>>)]
     items: Option<Arc<SnapshotContent>>,
+}
+
+impl EmbedView {
+    fn new(embed: Embed, audience: Audience, items: Option<Arc<SnapshotContent>>) -> Self {
+        Self {
+            block_id: embed.block_id,
+            sort_order: embed.sort_order,
+            source_selection_id: audience.editors(embed.source_selection_id),
+            snapshot_id: embed.snapshot_id,
+            public_code: embed.public_code,
+            title: embed.title,
+            items_count: embed.items_count,
+            items,
+        }
+    }
+}
+
+/// The readers of a response. The ids of users and of source selections are for editors.
+#[derive(Clone, Copy)]
+enum Audience {
+    Editors,
+    Everyone,
+}
+
+impl Audience {
+    /// Returns a value for editors, and `None` for everyone else.
+    fn editors<T>(self, value: T) -> Option<T> {
+        match self {
+            Self::Editors => Some(value),
+            Self::Everyone => None,
+        }
+    }
 }
 
 /// Serializes content that all readers share.
@@ -104,24 +151,26 @@ async fn run_change(
     }
     reserve(request, found.bytes).await?;
     let post = app.db.tx(change).await?;
-    Ok(HttpResponse::Ok().json(to_view(app, post).await))
+    Ok(HttpResponse::Ok().json(to_view(app, post, Audience::Editors).await))
 }
 
 /// Adds the content of each embed to the post if it arrives in time.
-async fn to_view(app: &App, post: Post) -> PostView {
+async fn to_view(app: &App, post: Post, audience: Audience) -> PostView {
     let deadline = Instant::now() + app.embeds_wait;
     let blocks = post.blocks.into_iter().map(async |block| match block {
         Block::Text(text) => BlockView::Text(text),
         Block::ImageGallery(gallery) => BlockView::ImageGallery(gallery),
         Block::SelectionEmbed(embed) => {
             let content = timeout_at(deadline, app.selections.snapshot_content(embed.snapshot_id)).await;
-            BlockView::SelectionEmbed(EmbedView { embed, items: content.ok().and_then(Result::ok).flatten() })
+            let items = content.ok().and_then(Result::ok).flatten();
+            BlockView::SelectionEmbed(EmbedView::new(embed, audience, items))
         }
     });
     PostView {
         id: post.id,
         tenant_id: post.author_company_id,
-        author_user_id: post.author_user_id,
+        author_id: post.author_id,
+        author_user_id: audience.editors(post.author_user_id),
         author_company_id: post.author_company_id,
         title: post.title,
         summary: post.summary,
@@ -131,9 +180,9 @@ async fn to_view(app: &App, post: Post) -> PostView {
         blocks: stream::iter(blocks).buffered(MAX_CONCURRENT_CALLS).collect().await,
         published_at: post.published_at,
         created_at: post.created_at,
-        created_by_user_id: post.author_user_id,
+        created_by_user_id: audience.editors(post.author_user_id),
         updated_at: post.updated_at,
-        updated_by_user_id: post.updated_by_user_id,
+        updated_by_user_id: audience.editors(post.updated_by_user_id),
         deleted_at: post.deleted_at,
         version: post.version,
     }
@@ -184,13 +233,14 @@ pub async fn create_post(
         .db
         .tx(async |tx| ops::post::create_post(tx, &actor, now, author_company_id, metadata).await)
         .await?;
-    Ok(HttpResponse::Created().json(to_view(&app, post).await))
+    Ok(HttpResponse::Created().json(to_view(&app, post, Audience::Editors).await))
 }
 
 /// Read a post.
 ///
 /// Everyone may read a published post. Only users who may edit another post may read it.
-/// Embeds have the frozen items of their snapshots.
+/// Embeds have the frozen items of their snapshots, without the data of objects that are not public.
+/// Ids of users and of source selections are only in the responses to users who may edit the post.
 #[utoipa::path(
     tag = "Posts", security(()), params(("post_id" = PostId, Path)),
     responses(
@@ -219,7 +269,9 @@ pub async fn get_post(
     } else {
         db::post::read(&app.db, *id).await?.filter(may_see).ok_or(POST_NOT_FOUND)?
     };
-    Ok(HttpResponse::Ok().json(to_view(&app, post).await))
+    let is_editor = guest.actor.is_some_and(|actor| may_edit(&actor, &post));
+    let audience = if is_editor { Audience::Editors } else { Audience::Everyone };
+    Ok(HttpResponse::Ok().json(to_view(&app, post, audience).await))
 }
 
 /// Replace the metadata of a post.

@@ -36,6 +36,7 @@ pub async fn create_post(
     }
     let post = Post {
         id: PostId::generate(),
+        author_id: db::author::find_or_insert(tx, actor.user_id).await?,
         author_user_id: actor.user_id,
         author_company_id,
         title: metadata.title,

@@ -8,8 +8,8 @@ use testkit::issuer::Claims;
 use uuid::Uuid;
 
 use crate::{
-    CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, author_of, blocks_path, content, guid, path, service, text,
-    text_block,
+    CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, author, author_of, blocks_path, content, embed, guid, path,
+    service, text, text_block,
 };
 
 /// The permission to edit posts of every company, and to create posts of the token's company.
@@ -132,20 +132,82 @@ async fn personal_post_has_no_company_manager() {
     call(&user_of(None, &[MANAGE]), &changes(&post)[0]).await.expect(200);
 }
 
-/// INV-NWS-007: the author needs no permission and no company to edit a personal post.
+/// INV-NWS-007: the author of a personal post needs `news.posts.manage-own` to edit it, in any
+/// company or in none.
 #[tokio::test]
-async fn author_changes_a_personal_post_without_permissions() {
+async fn author_without_the_permission_cannot_change_a_personal_post() {
     for company in [None, Some(guid())] {
         let id = guid();
         let author = author_of(service(), id, &|claims| claims.permission(MANAGE_OWN));
         let post = author.create_post_of([text_block("x")]).await;
-        let author = author_of(service(), id, &|claims| Claims { company_id: company, ..claims });
-        author.read(&post).await;
+        let bare = author_of(service(), id, &|claims| Claims { company_id: company, ..claims });
+        for change in changes(&post) {
+            call(&bare.news, &change).await.expect_problem(403, "FORBIDDEN");
+        }
+        bare.news.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+        let later = |claims| Claims { company_id: company, ..claims }.permission(MANAGE_OWN);
+        let author = author_of(service(), id, &later);
         for change in changes(&post) {
             let success = if change.0 == Method::DELETE { 204 } else { 200 };
             assert_eq!(call(&author.news, &change).await.status, success, "{change:?}");
         }
     }
+}
+
+/// INV-NWS-007: a suspended employee, and a former one with a new token, change no post of the
+/// company, also not their own.
+#[tokio::test]
+async fn author_who_left_the_company_cannot_change_its_posts() {
+    let (id, company) = (guid(), guid());
+    let employee = |claims: Claims| claims.company(company).permission(CREATE_COMPANY).permission(MANAGE_OWN);
+    let author = author_of(service(), id, &employee);
+    let post = post_of(&author.news, Some(company)).await;
+    for loss in [
+        (|claims| claims) as fn(Claims) -> Claims,
+        |claims| claims.permission(MANAGE_OWN),
+        |claims| claims.company(guid()).permission(MANAGE_OWN).permission(CREATE_COMPANY),
+    ] {
+        let former = author_of(service(), id, &loss);
+        for change in changes(&post) {
+            call(&former.news, &change).await.expect_problem(403, "FORBIDDEN");
+        }
+        former.news.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+    }
+    // The author needs no permission for all posts of the company.
+    let author = author_of(service(), id, &|claims| claims.company(company).permission(MANAGE_OWN));
+    call(&author.news, &changes(&post)[0]).await.expect(200);
+}
+
+/// RULE-NWS-055: readers see no id of a user and of a source selection, but a stable id of the
+/// author.
+#[tokio::test]
+async fn reader_sees_no_user_and_no_source_selection() {
+    let (author, other) = (author(), author());
+    let selection = author.create_selection().await;
+    let mut ids = Vec::new();
+    for (author, blocks) in [
+        (&author, vec![embed(&selection)]),
+        (&author, vec![text_block("x")]),
+        (&other, vec![text_block("x")]),
+    ] {
+        let post = author.create_post_of(blocks).await;
+        author.change_status(&post, "publish").await.expect(200);
+        let own = author.read(&post).await;
+        assert_eq!(own["AuthorUserId"], author.id.to_string());
+        for reader in [service().guest(), user_of(None, &[MANAGE_OWN])] {
+            let seen = reader.get(&path(&post)).await.expect(200);
+            for hidden in ["AuthorUserId", "CreatedByUserId", "UpdatedByUserId"] {
+                assert_eq!((seen.get(hidden), own.get(hidden).is_some()), (None, true), "{hidden}");
+            }
+            assert!(seen["Blocks"][0].get("SourceSelectionId").is_none());
+            let all = seen.to_string();
+            assert!(!all.contains(&author.id.to_string()) && !all.contains(&selection), "{all}");
+            assert_eq!(seen["AuthorId"], own["AuthorId"]);
+        }
+        ids.push(text(&own["AuthorId"]).to_owned());
+    }
+    assert_eq!(ids[0], ids[1]);
+    assert_ne!(ids[0], ids[2]);
 }
 
 /// RULE-NWS-034, RULE-NWS-046: a post that is not published is visible to those who may edit it.

@@ -1,12 +1,14 @@
 //! Rules 6 and 7: snapshots that are kept and snapshots that are taken.
 
 use serde_json::{Value, json};
+use testkit::eventually;
 use testkit::faults::Fault;
 use uuid::Uuid;
 
 use crate::{
-    MANAGE, author, author_of, each, embed, embed_snapshot, guid, proxy, read_snapshot, selections, service,
-    snapshot_path, take_path, text, text_block, wait_until_detached, with,
+    MANAGE, OBJECT_UPSERTED, author, author_of, each, embed, embed_snapshot, guid, path, proxy,
+    read_snapshot, selections, service, snapshot_path, take_path, text, text_block, wait_until_detached,
+    with,
 };
 
 /// RULE-NWS-011: `SnapshotId`, `PublicCode`, `Title` and `ItemsCount` are written into the block.
@@ -69,6 +71,46 @@ async fn embed_is_immutable() {
     author.delete_selection(&selection).await;
     author.set_blocks(&post, [embed(&selection)]).await.expect(200);
     assert_eq!(author.read(&post).await["Blocks"][0]["Title"], "Three flats");
+}
+
+/// INV-DEV-6, RULE-NWS-056: readers no longer see the data of an object that is not public any more,
+/// and see it again once the object is public.
+#[tokio::test]
+async fn object_that_is_not_public_is_withheld_from_readers() {
+    let (object, author) = (guid(), author());
+    let publish = async |version: i64, is_public: bool| {
+        let payload = json!({
+            "Id": object, "Version": version, "TenantId": guid(), "IsPublic": is_public, "ProjectId": guid(),
+            "ProjectName": "Forest", "BuildingId": guid(), "BuildingName": "1", "Number": "7", "Kind": "Flat",
+            "IsStudio": false, "Rooms": 2, "Floor": 7, "AreaTotal": 54.35, "Finishing": "Fine",
+            "Price": {"AmountMinor": 100, "Currency": "RUB"}, "Status": "Available", "LayoutFileId": null,
+            "HoldDealId": null,
+        });
+        selections().bus().publish(OBJECT_UPSERTED, object, version, &payload).await;
+    };
+    publish(1, true).await;
+    let selection = json!({"Title": "One flat", "Items": [{"PropertyObjectId": object}]});
+    let selection = author.selections.post("/api/v1/selections", selection).await.expect(201);
+    // A snapshot that is taken before the event has no data.
+    let post = eventually("a snapshot with the data", async || {
+        let post = author.create_post_of([embed(text(&selection["Id"]))]).await;
+        let items = author.read(&post).await["Blocks"][0]["Items"].take();
+        (items[0]["Shown"]["Number"] == "7").then_some(post)
+    })
+    .await;
+    author.change_status(&post, "publish").await.expect(200);
+    let guest = service().guest();
+    for (version, is_public) in [(2, false), (3, true)] {
+        publish(version, is_public).await;
+        eventually("the visibility of the object", async || {
+            let item = guest.get(&path(&post)).await.expect(200)["Blocks"][0]["Items"][0].take();
+            let is_shown = item["Shown"]["Number"] == "7" && item["Withheld"] == false;
+            let is_withheld = item["Shown"].is_null() && item["Withheld"] == true;
+            assert!(is_shown != is_withheld, "{item}");
+            (is_shown == is_public).then_some(())
+        })
+        .await;
+    }
 }
 
 /// RULE-NWS-011: another post has its own snapshot.

@@ -188,20 +188,13 @@ async fn feed_shows_published_posts() {
     assert!(list(&feed["Items"]).iter().all(|post| post["Status"] == "Published" && post["Id"] != draft));
     let shown = service().guest().get(&format!("{POSTS}?Query={mark}")).await.expect(200)["Items"][0].take();
     let post = author.read(&second).await;
-    for member in [
-        "Id",
-        "Title",
-        "Summary",
-        "Tags",
-        "AuthorUserId",
-        "AuthorCompanyId",
-        "Status",
-        "PublishedAt",
-        "Version",
-    ] {
+    for member in
+        ["Id", "Title", "Summary", "Tags", "AuthorId", "AuthorCompanyId", "Status", "PublishedAt", "Version"]
+    {
         assert_eq!(shown[member], post[member], "{member}");
     }
     assert_eq!(shown["BlocksCount"], 1);
+    assert!(shown.get("AuthorUserId").is_none(), "RULE-NWS-055");
 }
 
 /// RULE-NWS-035, RULE-ALL-017: pages follow an allowed order without gaps and repetitions.

@@ -55,6 +55,8 @@ fn proxy() -> &'static FaultProxy {
     PROXY.get_or_init(|| FaultProxy::start(selections().internal_url()))
 }
 
+const OBJECT_UPSERTED: &str = "platform.chessboard.property-object-upserted.v1";
+
 /// Returns the service that most tests share. Each test has its own authors and posts.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
@@ -72,6 +74,7 @@ fn start_with(selections_url: &str, embeds_wait_ms: &str) -> Running {
         ("SELECTIONS_URL", selections_url),
         ("CLIENT_SECRET", CLIENTS[0].1),
         ("EMBEDS_WAIT_MS", embeds_wait_ms),
+        ("EMBEDS_MAX_AGE_MS", "1000"),
     ])
 }
 

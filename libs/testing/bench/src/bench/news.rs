@@ -101,9 +101,11 @@ impl<'g> Bench<'g> {
         self.posts
             .client
             .execute(
-                "insert into post (id, author_user_id, title, tags, status, blocks, search_text, published_at, \
+                "with writer as (insert into author (user_id, id) values ($1::text::uuid, gen_random_uuid()) \
+                 on conflict (user_id) do update set user_id = excluded.user_id returning id) \
+                 insert into post (id, author_id, author_user_id, title, tags, status, blocks, search_text, published_at, \
                  created_at, updated_at, updated_by_user_id, version) \
-                 select ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, $1::text::uuid, 'A post', '[]', $2, \
+                 select ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, (select id from writer), $1::text::uuid, 'A post', '[]', $2, \
                  $3::text::json, $4, case $2 when 'Published' then now() end, now(), now(), $1::text::uuid, 1 \
                  from generate_series($5::bigint, $6::bigint) n",
                 &[&self.author, &status, &content, &text, &first, &last],

@@ -11,9 +11,11 @@ const POSTS: u64 = 1_000;
 const CONNECTIONS: u32 = 8;
 
 /// Inserts the missing published posts, of twenty words each. A rare word is in the first forty.
-const FILL: &str = "with filled as (insert into post (id, author_user_id, title, tags, status, blocks, \
+const FILL: &str = "with writer as (insert into author (user_id, id) values ($1::text::uuid, gen_random_uuid()) \
+    on conflict (user_id) do update set user_id = excluded.user_id returning id), \
+    filled as (insert into post (id, author_id, author_user_id, title, tags, status, blocks, \
     search_text, published_at, created_at, updated_at, updated_by_user_id, version) \
-    select gen_random_uuid(), $1::text::uuid, 'A post', '[]', 'Published', '[]', \
+    select gen_random_uuid(), (select id from writer), $1::text::uuid, 'A post', '[]', 'Published', '[]', \
     (select string_agg('word' || (random() * 5000)::int, ' ') from generate_series(1, 18 + n % 2)) \
     || ' place' || n % 1000 || case when n <= 40 then ' harbour' else '' end, \
     now() - n * interval '1 second', now(), now(), $1::text::uuid, 1 \
