@@ -6,6 +6,7 @@ mod crm;
 mod identity;
 mod messenger;
 mod news;
+mod offboarding;
 mod scene;
 mod selections;
 mod story;
@@ -41,7 +42,8 @@ const RING_SECONDS: u32 = 5;
 /// of a deal exchange messages, see its status and call each other. Agent: a sale earns a
 /// commission, which is adjusted, paid and reversed. Selections: a selection is created, shared,
 /// edited, embedded and deleted, with its events. News: a post with an embedded selection is
-/// published, read and changed, also while selections is stopped.
+/// published, read and changed, also while selections is stopped. Last, an employee leaves, and every
+/// service ends the access.
 ///
 /// The demo deletes its data at the end, except for sold flats, and archives the company. Exit code
 /// 1 if a step fails.
@@ -106,7 +108,8 @@ async fn chapters(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()
     messenger::play(story, scene).await?;
     agent::play(story, scene).await?;
     selections::play(story, scene).await?;
-    news::play(story, scene).await
+    news::play(story, scene).await?;
+    offboarding::play(story, scene).await
 }
 
 /// Waits for the next event that satisfies `is`.

@@ -60,6 +60,20 @@ pub(super) const RULES: &[Count] = &[
             or case source.type when 'Developer' then source.status end is distinct from other_replica.status",
     ),
     (
+        "revocations of access that a service has not applied",
+        "select count(*) from identity.access_revocation as source \
+         full join agent.access_revocation as agent using (subject_id, subject_kind) \
+         full join chessboard.access_revocation as chessboard using (subject_id, subject_kind) \
+         full join crm.access_revocation as crm using (subject_id, subject_kind) \
+         full join messenger.access_revocation as messenger using (subject_id, subject_kind) \
+         full join news.access_revocation as news using (subject_id, subject_kind) \
+         full join selections.access_revocation as selections using (subject_id, subject_kind) \
+         where (agent.not_before, chessboard.not_before, crm.not_before) \
+                is distinct from (source.not_before, source.not_before, source.not_before) \
+            or (messenger.not_before, news.not_before, selections.not_before) \
+                is distinct from (source.not_before, source.not_before, source.not_before)",
+    ),
+    (
         "developers that differ between CRM or agent and chessboard",
         "select count(*) from chessboard.developer as source \
          full join crm.developer as replica using (id) full join agent.developer as other_replica using (id) \

@@ -208,7 +208,7 @@ impl Writer {
         while !self.ending.is_cancelled() {
             let company = self.make(tenants, json!({"Name": "chaos", "Type": "Developer"})).await;
             let Some(developer) = company.and_then(|id| id.parse().ok()) else { continue };
-            let Some(manager) = self.manager(developer, &chessboard) else { return };
+            let Some(mut manager) = self.manager(developer, &chessboard) else { return };
             let tenant = format!("{tenants}/{developer}");
             let me = "v1/developers/me";
             // Chessboard replicates the company by Kafka.
@@ -230,6 +230,10 @@ impl Writer {
                     manager.send(Method::POST, &format!("{me}/publish"), Value::Null).await;
                     self.send(Method::POST, &format!("{tenant}/suspend"), Value::Null).await;
                     self.send(Method::POST, &format!("{tenant}/activate"), Value::Null).await;
+                    // The suspension revoked the tokens of its second and of all seconds before.
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    let Some(next) = self.manager(developer, &chessboard) else { return };
+                    manager = next;
                 }
                 manager.send(Method::DELETE, &project, Value::Null).await;
             }

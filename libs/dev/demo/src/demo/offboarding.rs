@@ -1,0 +1,152 @@
+//! The last chapter: an employee leaves, the company is suspended, and every service ends their access.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::EVENT_TIMEOUT;
+use super::scene::Scene;
+use super::story::{Story, promise};
+use devkit::actors::OLGA;
+use devstack::fixtures::people::role;
+
+/// Time after which no service accepts an ended access.
+const ACCESS_END_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// The company of the chapter.
+struct Company {
+    tenant: String,
+    rita: Uuid,
+    stepan: Uuid,
+}
+
+/// What the leaving employee has used: a route of each service.
+struct Workplace {
+    token: String,
+    routes: [(&'static str, String); 6],
+    post: String,
+}
+
+pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
+    let company = hire(story, scene).await?;
+    let workplace = work(story, scene, &company).await?;
+    leave(story, scene, &company, &workplace).await?;
+    suspend(story, scene, &company).await
+}
+
+/// Creates a developer with two employees, who both administer it.
+async fn hire(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Company> {
+    let olga = scene.sign_in(&OLGA).await?;
+    let tenants = scene.identity("admin/tenants");
+
+    story.step("Olga creates a developer with its administrator, Rita.");
+    let body = json!({"Name": "Sunset Homes", "Type": "Developer"});
+    let made = story.post(&tenants, Some(&olga), &body, promise(201)).await?;
+    let tenant = format!("{tenants}/{}", id(&made)?);
+    let body = json!({"Name": "Rita Lebedeva", "Email": "rita@example.com"});
+    let made = story.post(&format!("{tenant}/administrators"), Some(&olga), &body, promise(201)).await?;
+    let rita = id(&made)?;
+    scene.undo_in_the_end(Method::DELETE, format!("{tenant}/employees/{rita}"), &olga);
+    scene.undo(Method::POST, format!("{tenant}/archive"), &olga);
+
+    story.step("Rita employs Stepan, and gives him her role.");
+    let token = scene.identity.token_of(rita).await?;
+    let body = json!({"Name": "Stepan Belov", "Email": "stepan@example.com"});
+    let made = story.post(&scene.identity("employees"), Some(&token), &body, promise(201)).await?;
+    let stepan = id(&made)?;
+    let role = role("developer-admin")?;
+    let add = scene.identity(&format!("employees-roles/{stepan}/roles/{role}/add"));
+    story.post(&add, Some(&token), &Value::Null, promise(204)).await?;
+    Ok(Company { tenant, rita, stepan })
+}
+
+/// Uses every service as the employee.
+async fn work(story: &mut Story, scene: &mut Scene<'_>, company: &Company) -> anyhow::Result<Workplace> {
+    let token = scene.identity.token_of(company.stepan).await?;
+    let routes = [
+        ("chessboard", scene.public("developers/me")),
+        ("crm", scene.public("crm/deals")),
+        ("messenger", scene.messenger("chats")),
+        ("news", scene.public("posts")),
+        ("selections", scene.public("favorites")),
+        ("agent", scene.public("my/payouts")),
+    ];
+
+    story.step("Stepan works: every service accepts his token.");
+    for (service, route) in &routes {
+        // Chessboard consumes the company from Kafka, and Stepan is not an agent.
+        let status = if *service == "agent" { 403 } else { 200 };
+        story.get(route, Some(&token), promise(status).within(EVENT_TIMEOUT)).await?;
+    }
+
+    story.step("He writes a post of the company.");
+    let tenant = company.tenant.rsplit('/').next();
+    let body = json!({"Title": "Sunsets by the river", "AuthorCompanyId": tenant});
+    let posts = scene.public("posts");
+    let made = story.post(&posts, Some(&token), &body, promise(201)).await?;
+    let post = format!("{posts}/{}", id(&made)?);
+    Ok(Workplace { token, routes, post })
+}
+
+/// Ends the employment. The old token is refused everywhere, and a new one opens only what is the
+/// user's own.
+async fn leave(
+    story: &mut Story,
+    scene: &mut Scene<'_>,
+    company: &Company,
+    workplace: &Workplace,
+) -> anyhow::Result<()> {
+    let rita = scene.identity.token_of(company.rita).await?;
+
+    story.step("Rita removes Stepan.");
+    let employee = scene.identity(&format!("employees/{}", company.stepan));
+    story.delete(&employee, Some(&rita), promise(204)).await?;
+
+    story.step("Within a minute every service rejects his token.");
+    let refused = || promise(401).code("UNAUTHORIZED").within(ACCESS_END_TIMEOUT);
+    for (service, route) in &workplace.routes {
+        if *service == "news" {
+            // Guests read posts too, so only a change shows the end.
+            story.delete(&workplace.post, Some(&workplace.token), refused()).await?;
+        } else {
+            story.get(route, Some(&workplace.token), refused()).await?;
+        }
+    }
+
+    story.step("Identity rejects it at once: he cannot employ himself again.");
+    let body = json!({"Name": "Stepan Belov", "Email": "stepan@example.com"});
+    let employees = scene.identity("employees");
+    story.post(&employees, Some(&workplace.token), &body, promise(403).code("FORBIDDEN")).await?;
+
+    story.step("His next token opens nothing of the company.");
+    let fresh = scene.identity.token_of(company.stepan).await?;
+    for (service, route) in &workplace.routes {
+        let status = if matches!(*service, "chessboard" | "crm" | "agent") { 403 } else { 200 };
+        story.get(route, Some(&fresh), promise(status).within(EVENT_TIMEOUT)).await?;
+    }
+    story.delete(&workplace.post, Some(&fresh), promise(403)).await?;
+
+    story.step("Olga deletes his post.");
+    let olga = scene.sign_in(&OLGA).await?;
+    story.delete(&workplace.post, Some(&olga), promise(204)).await?;
+    Ok(())
+}
+
+/// Suspends the company. Its administrator's token is refused too.
+async fn suspend(story: &mut Story, scene: &mut Scene<'_>, company: &Company) -> anyhow::Result<()> {
+    let (olga, rita) = (scene.sign_in(&OLGA).await?, scene.identity.token_of(company.rita).await?);
+
+    story.step("Olga suspends the company: Rita's token ends as well.");
+    let reason = json!({"Reason": "No contract yet"});
+    story.post(&format!("{}/suspend", company.tenant), Some(&olga), &reason, promise(200)).await?;
+    let refused = promise(401).code("UNAUTHORIZED").within(ACCESS_END_TIMEOUT);
+    story.get(&scene.public("developers/me"), Some(&rita), refused).await?;
+    Ok(())
+}
+
+fn id(made: &Value) -> anyhow::Result<Uuid> {
+    Ok(made["Id"].as_str().context("what was made has no Id")?.parse()?)
+}
