@@ -60,6 +60,8 @@ spec:
           (dict "alert" "EventsAreParked" "expr" "max(outbox_parked{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "has parked events")
           (dict "alert" "RelaysLoseTheirLease" "expr" "sum(increase(outbox_fenced_total{OF}[15m])) > 0" "for" "0m" "severity" "ticket" "summary" "has a relay that lost its lease")
           (dict "alert" "MessagesWait" "expr" "max by (consumer) (consumer_oldest_seconds{OF}) > 300" "for" "5m" "severity" "page" "summary" "has unconsumed messages")
+          (dict "alert" "NobodyConsumes" "expr" "sum by (consumer) (consumer_readable_partitions{OF}) == 0" "for" "2m" "severity" "page" "summary" "reads none of its topics")
+          (dict "alert" "RevocationsAreStale" "expr" "max(access_revocations_age_seconds{OF}) > 60" "for" "0m" "severity" "page" "summary" "does not read the revocations of access")
           (dict "alert" "DatabaseRefusesAll" "expr" "max by (consumer) (consumer_paused{OF}) > 0" "for" "1m" "severity" "page" "summary" "consumes nothing because its database refuses every message")
           (dict "alert" "MessagesArePutAside" "expr" "max(dead_letters{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "has dead letters")
           (dict "alert" "JobsFail" "expr" "sum by (kind) (increase(jobs_failed_total{OF}[15m])) > 0 unless sum by (kind) (increase(jobs_done_total{OF}[15m])) > 0" "for" "15m" "severity" "ticket" "summary" "has jobs that always fail")

@@ -117,6 +117,12 @@ rows:
       - title: Age of the oldest unconsumed message
         unit: s
         lines: {"{{ "{{consumer}}" }}": 'max by (consumer) (consumer_oldest_seconds{OF})'}
+      - title: Age of the revocations of access
+        unit: s
+        lines: {"": 'max(access_revocations_age_seconds{OF})'}
+      - title: Partitions that consumers can read
+        unit: short
+        lines: {"{{ "{{consumer}}" }}": 'sum by (consumer) (consumer_readable_partitions{OF})'}
       - title: Messages per second
         unit: short
         lines:

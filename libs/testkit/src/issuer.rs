@@ -154,12 +154,16 @@ impl Issuer {
         if let Some(realm) = self.realm() {
             return realm.token(claims);
         }
-        let now = runtime::clock::now();
+        self.token_issued_at(claims, runtime::clock::now().unix_timestamp())
+    }
+
+    /// Returns a token of this small issuer, with this `iat` in seconds since 1970.
+    pub fn token_issued_at(&self, claims: &Claims, iat: i64) -> anyhow::Result<String> {
         let mut all = serde_json::to_value(claims)?;
         all["iss"] = json!(self.0.url);
-        all["iat"] = json!(now.unix_timestamp());
-        all["nbf"] = json!(now.unix_timestamp());
-        all["exp"] = json!((now + claims.lifetime).unix_timestamp());
+        all["iat"] = json!(iat);
+        all["nbf"] = json!(iat);
+        all["exp"] = json!(iat + claims.lifetime.whole_seconds());
         self.sign(&all)
     }
 

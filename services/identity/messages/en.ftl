@@ -39,3 +39,4 @@ role-catalog-manager = Catalog manager
 role-news-moderator = News moderator
 role-commission-manager = Commission manager
 role-payout-manager = Payout manager
+role-chat-moderator = Chat moderator

@@ -39,3 +39,4 @@ role-catalog-manager = Менеджер каталога
 role-news-moderator = Модератор новостей
 role-commission-manager = Менеджер комиссий
 role-payout-manager = Менеджер выплат
+role-chat-moderator = Модератор чатов

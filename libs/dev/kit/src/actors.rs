@@ -30,7 +30,7 @@ pub struct Company {
     /// The key by which the company is found again.
     pub tax_number: &'static str,
     pub administrator: Actor,
-    pub employee: Actor,
+    pub employees: &'static [Actor],
 }
 
 pub const ANNA: Actor = Actor {
@@ -59,6 +59,13 @@ pub const PAVEL: Actor = Actor {
     about: "works for the platform: arbitrates deals",
     user: uuid!("01980000-0000-7000-8000-00000000a004"),
     rights: Rights::Role("deal-arbiter"),
+};
+
+pub const GALINA: Actor = Actor {
+    name: "galina",
+    about: "works for the platform: pays the agents",
+    user: uuid!("01980000-0000-7000-8000-00000000a00b"),
+    rights: Rights::Role("payout-manager"),
 };
 
 pub const MARIA: Actor = Actor {
@@ -103,7 +110,7 @@ const KIRILL: Actor = Actor {
     rights: Rights::Role("content-editor"),
 };
 
-pub const ACTORS: [Actor; 10] = [ANNA, BORIS, OLGA, PAVEL, MARIA, DMITRI, VERA, IGOR, POLINA, KIRILL];
+pub const ACTORS: [Actor; 11] = [ANNA, BORIS, OLGA, PAVEL, GALINA, MARIA, DMITRI, VERA, IGOR, POLINA, KIRILL];
 
 /// The companies, with the operator first: its administrator creates the others.
 pub const COMPANIES: [Company; 4] = [
@@ -112,28 +119,28 @@ pub const COMPANIES: [Company; 4] = [
         name: "Platform",
         tax_number: "7700000001",
         administrator: OLGA,
-        employee: PAVEL,
+        employees: &[PAVEL, GALINA],
     },
     Company {
         kind: "Developer",
         name: "Riverside Homes",
         tax_number: "7700000002",
         administrator: MARIA,
-        employee: DMITRI,
+        employees: &[DMITRI],
     },
     Company {
         kind: "Agency",
         name: "Golden Keys",
         tax_number: "7700000003",
         administrator: VERA,
-        employee: IGOR,
+        employees: &[IGOR],
     },
     Company {
         kind: "Partner",
         name: "City Walks",
         tax_number: "7700000004",
         administrator: POLINA,
-        employee: KIRILL,
+        employees: &[KIRILL],
     },
 ];
 

@@ -214,6 +214,7 @@ mod tests {
         platform.identity.employee-status-changed.v1 | UserId CompanyId From? To? ByUserId At |
         platform.identity.employee-role-assigned.v1 | UserId CompanyId RoleId RoleCode ByUserId At |
         platform.identity.employee-role-removed.v1 | UserId CompanyId RoleId RoleCode ByUserId At |
+        platform.identity.access-revoked.v1 | SubjectKind SubjectId NotBefore | chessboard selections crm messenger agent news
         external.chessboard.developer-upserted.v1 | ExternalChessboardDeveloperId CompanyId Version Name LegalName? LogoFileId? FoundedYear? | chessboard
         platform.chessboard.developer-upserted.v1 | Id Status Name LegalName? LogoFileId? FoundedYear? Highlights Version | crm agent
         platform.chessboard.project-status-changed.v1 | ProjectId TenantId From? To? Version ChangedAt | chessboard
@@ -385,7 +386,7 @@ mod tests {
     #[test]
     fn topic_retention_follows_from_its_name() {
         for topic in Topics::built_in().unwrap().topics() {
-            let is_state = topic.name.ends_with("-upserted.v1");
+            let is_state = topic.name.ends_with("-upserted.v1") || topic.name.ends_with("-revoked.v1");
             assert_eq!(topic.retention_days, (!is_state).then_some(14), "{}", topic.name);
         }
     }

@@ -22,6 +22,7 @@ pub(super) struct BufferMetrics {
     pub lag: Gauge,
     pub oldest: Gauge<f64, AtomicU64>,
     pub bytes: Gauge,
+    pub readable: Gauge,
 }
 
 impl ConsumerMetrics {
@@ -35,10 +36,12 @@ impl ConsumerMetrics {
             registry.register("consumer_retries", "Failed attempts that are followed by another", retries);
             registry.register("consumer_dead_letters", "Messages dead-lettered", dead_letters);
             registry.register("consumer_paused", "1 while every message fails in the database", paused);
-            let BufferMetrics { lag, oldest, bytes } = buffer;
+            let BufferMetrics { lag, oldest, bytes, readable } = buffer;
             registry.register("consumer_lag", "Consumer lag of the assigned partitions, in messages", lag);
             registry.register("consumer_oldest_seconds", "Age of the oldest buffered message", oldest);
             registry.register("consumer_held_bytes", "Bytes of buffered messages", bytes);
+            let help = "Assigned partitions while a broker is connected, else 0";
+            registry.register("consumer_readable_partitions", help, readable);
         });
         registered
     }

@@ -225,6 +225,8 @@ impl ClientContext for Partitions {
         // The lag is -1 for partitions of other replicas.
         self.metrics.lag.set(partitions.map(|partition| partition.consumer_lag.max(0)).sum());
         self.metrics.oldest.set(self.oldest_age());
+        let is_connected = statistics.brokers.values().any(|broker| broker.state == "UP");
+        self.metrics.readable.set(if is_connected { gauge_value(self.table().assigned) } else { 0 });
     }
 }
 

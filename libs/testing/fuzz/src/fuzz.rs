@@ -12,7 +12,7 @@ use testkit::issuer::{CLIENTS, Claims};
 use tokio::process::Command;
 
 use devkit::Settings;
-use devkit::actors::{self, ANNA, Actor, IGOR, MARIA, OLGA};
+use devkit::actors::{self, ANNA, Actor, GALINA, IGOR, MARIA, OLGA};
 use devkit::bus::Kind;
 use devkit::children::Child;
 use devkit::identity::Identity;
@@ -139,7 +139,7 @@ async fn runs(stack: &Stack) -> anyhow::Result<Vec<Run>> {
         let people: &[Actor] = match service.as_str() {
             "identity" => &[OLGA],
             "chessboard" | "crm" => &[MARIA, OLGA],
-            "agent" => &[IGOR, OLGA],
+            "agent" => &[IGOR, GALINA, OLGA],
             _ => &[ANNA],
         };
         for person in people {

@@ -156,10 +156,13 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Returns true if the user has left a company since the token was issued. `iat` has whole
-    /// seconds, so a token of the same second may be older.
+    /// Returns true if the user has left a company since the token was issued.
+    ///
+    /// `iat` has whole seconds. A token of the same second counts as older, unless the present
+    /// claims of another employment limit it.
     fn outdates(&self, actor: &Actor) -> bool {
-        self.left_at.is_some_and(|left_at| actor.issued_at() <= left_at.unix_timestamp())
+        let first_valid_offset = i64::from(self.employment.is_none());
+        self.left_at.is_some_and(|left_at| actor.issued_at() < left_at.unix_timestamp() + first_valid_offset)
     }
 }
 

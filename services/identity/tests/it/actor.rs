@@ -1,17 +1,19 @@
 //! The actor check of changes (INV-IDN-009).
 
 use serde_json::{Value, json};
+use testkit::issuer::Claims;
+use testkit::service::issuer;
 
 use crate::{
     EMPLOYEES, add_role, claims_of, claims_with, create_tenant, email, employee_path, guid, remove_role,
-    service, sign_in, text,
+    service, sign_in,
 };
 
 fn employee_body() -> Value {
     json!({"Name": "x", "Email": email()})
 }
 
-/// INV-IDN-009: a change looks up role and status, while a read trusts the token.
+/// INV-IDN-009, RULE-IDN-056: a change looks up role and status, while a read trusts a recent token.
 #[tokio::test]
 async fn lost_role_or_suspension_takes_effect_at_once() {
     let tenant = create_tenant("Developer").await;
@@ -28,23 +30,118 @@ async fn lost_role_or_suspension_takes_effect_at_once() {
     }
 }
 
-/// INV-IDN-009: the token alone decides for a removed administrator, of a company and of the
-/// platform.
+/// INV-IDN-009, RULE-IDN-055: a token from before the removal changes nothing, whatever it says.
 #[tokio::test]
-async fn removed_administrator_keeps_the_permissions_of_the_token() {
-    let (tenant, platform) = (create_tenant("Developer").await, create_tenant("Platform").await);
+async fn removed_administrator_changes_nothing_with_the_old_token() {
+    let tenant = create_tenant("Developer").await;
+    let (remaining, admin) = (tenant.admin().await, tenant.admin().await);
+    let bob = tenant.employee().await;
+    remaining.client.delete(&employee_path(admin.id)).await.expect(204);
+    admin.client.post(EMPLOYEES, employee_body()).await.expect_problem(403, "FORBIDDEN");
+    add_role(&admin.client, bob, 1).await.expect_problem(403, "FORBIDDEN");
+    remove_role(&admin.client, remaining.id, 1).await.expect_problem(403, "FORBIDDEN");
+    for path in [employee_path(bob), employee_path(remaining.id)] {
+        admin.client.delete(&path).await.expect_problem(403, "FORBIDDEN");
+    }
+}
+
+/// INV-IDN-009, RULE-IDN-055: a removed administrator of the platform creates no administrator and
+/// no tenant with the old token.
+#[tokio::test]
+async fn removed_platform_administrator_does_not_return_by_the_old_token() {
+    let (platform, tenant) = (create_tenant("Platform").await, create_tenant("Developer").await);
+    let (remaining, admin) = (platform.admin().await, platform.admin().await);
+    remaining.client.delete(&employee_path(admin.id)).await.expect(204);
+    for (path, body) in [
+        (platform.path("/administrators"), json!({"UserId": admin.id, "Name": "x", "Email": email()})),
+        (tenant.path("/administrators"), employee_body()),
+        (crate::TENANTS.to_owned(), json!({"Name": "x", "Type": "Agency"})),
+        (tenant.path("/suspend"), json!({})),
+        (EMPLOYEES.to_owned(), employee_body()),
+    ] {
+        admin.client.post(&path, body).await.expect_problem(403, "FORBIDDEN");
+    }
+    let fresh = sign_in(admin.id).await;
+    fresh.client.post(&tenant.path("/suspend"), json!({})).await.expect_problem(403, "FORBIDDEN");
+}
+
+/// INV-IDN-009, RULE-IDN-055: a token of a later second is judged by itself, and a token of the
+/// second of the removal counts as older.
+#[tokio::test]
+async fn token_issued_after_the_removal_is_judged_by_itself() {
+    let tenant = create_tenant("Developer").await;
     let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
     tenant.partner().delete(&employee_path(admin.id)).await.expect(204);
-    let bob = text(&admin.client.post(EMPLOYEES, employee_body()).await.expect(201)["Id"]).parse().unwrap();
-    add_role(&admin.client, bob, 1).await.expect(204);
-    admin.client.get(EMPLOYEES).await.expect(200);
+    let sql = service().sql().await;
+    let left_at = "select extract(epoch from left_at)::bigint from former_employee where user_id::text = $1";
+    let left_at: i64 = sql.query_one(left_at, &[&admin.id.to_string()]).await.unwrap().get(0);
+    for (seconds, status) in [(-1, 403), (0, 403), (1, 201)] {
+        let claims = Claims::user(admin.id).company(tenant.0).permission("identity.employee-roles.manage");
+        let by = service().bearer(&issuer().token_issued_at(&claims, left_at + seconds).unwrap());
+        assert_eq!(by.post(EMPLOYEES, employee_body()).await.status, status, "{seconds}");
+    }
+}
 
-    let (_remaining, admin) = (platform.admin().await, platform.admin().await);
-    platform.partner().delete(&employee_path(admin.id)).await.expect(204);
-    admin.client.post(&tenant.path("/suspend"), json!({})).await.expect(200);
-    // A new token grants nothing.
-    let fresh = sign_in(admin.id).await;
-    fresh.client.post(&tenant.path("/activate"), json!({})).await.expect_problem(403, "FORBIDDEN");
+/// INV-IDN-009, RULE-IDN-056: a read trusts a recent token and judges an older one by the present
+/// claims.
+#[tokio::test]
+async fn read_with_a_token_of_half_a_minute_needs_the_present_claims() {
+    let tenant = create_tenant("Developer").await;
+    let partner = tenant.partner();
+    let bob = tenant.employee().await;
+    for loss in ["role", "suspension", "removal", "company"] {
+        let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
+        let claims = claims_of(admin.id).await;
+        let issued = runtime::clock::now().unix_timestamp() - 31;
+        let old = service().bearer(&issuer().token_issued_at(&claims, issued).unwrap());
+        let reads = [
+            EMPLOYEES.to_owned(),
+            employee_path(bob),
+            "/api/identity/roles".to_owned(),
+            format!("{}/{bob}/roles", crate::ROLES),
+            crate::COMPANY_AUDIT.to_owned(),
+        ];
+        for path in &reads {
+            old.get(path).await.expect(200);
+        }
+        let path = employee_path(admin.id);
+        match loss {
+            "role" => remove_role(&partner, admin.id, 1).await.expect(204),
+            "suspension" => partner.post(&format!("{path}/suspend"), json!({})).await.expect(200),
+            "removal" => partner.delete(&path).await.expect(204),
+            _ => tenant.transition("suspend").await,
+        };
+        for path in &reads {
+            old.get(path).await.expect_problem(403, "FORBIDDEN");
+        }
+        // Own data needs no permission.
+        old.get(&format!("{}/{}/roles", crate::ROLES, admin.id)).await.expect(200);
+        old.get("/api/identity/me").await.expect(200);
+    }
+}
+
+/// INV-IDN-009, RULE-IDN-056: a read of the platform's administrators ends with the role, too.
+#[tokio::test]
+async fn platform_read_with_an_old_token_ends_with_the_removal() {
+    let (platform, tenant) = (create_tenant("Platform").await, create_tenant("Developer").await);
+    let (remaining, admin) = (platform.admin().await, platform.admin().await);
+    let issued = runtime::clock::now().unix_timestamp() - 31;
+    let old = service().bearer(&issuer().token_issued_at(&claims_of(admin.id).await, issued).unwrap());
+    let reads = [
+        format!("{}/search", crate::TENANTS),
+        format!("{}/lookup", crate::TENANTS),
+        format!("{}/lookup/{}", crate::TENANTS, tenant.0),
+        tenant.path(""),
+        tenant.path("/employees"),
+        crate::AUDIT.to_owned(),
+    ];
+    for path in &reads {
+        old.get(path).await.expect(200);
+    }
+    remaining.client.delete(&employee_path(admin.id)).await.expect(204);
+    for path in &reads {
+        old.get(path).await.expect_problem(403, "FORBIDDEN");
+    }
 }
 
 /// INV-IDN-009: the present claims of a suspended company's employee name no company, so each

@@ -176,7 +176,7 @@ async fn unemployed_actor_needs_the_token_only() {
 
 /// INV-IDN-009: an administrator who removed their own role changes nothing with the old token. A
 /// removed administrator is tested by
-/// `actor::removed_administrator_keeps_the_permissions_of_the_token`.
+/// `actor::removed_administrator_changes_nothing_with_the_old_token`.
 #[tokio::test]
 async fn administrator_who_removes_their_own_role_is_forbidden() {
     let tenant = create_tenant("Agency").await;

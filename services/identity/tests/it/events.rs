@@ -6,8 +6,9 @@ use testkit::service::Running;
 use uuid::Uuid;
 
 use crate::{
-    EMPLOYEES, ROLE_ASSIGNED, ROLE_REMOVED, STATUS_CHANGED, SUSPENDED, TENANTS, UPSERTED, add_role,
-    create_tenant, email, employee_path, guid, operator, published, role, service, tax_number, text, topics,
+    ACCESS_REVOKED, EMPLOYEES, ROLE_ASSIGNED, ROLE_REMOVED, STATUS_CHANGED, SUSPENDED, TENANTS, UPSERTED,
+    add_role, create_tenant, email, employee_path, guid, operator, published, role, service, tax_number,
+    text, topics,
 };
 
 /// Returns the events of a key in the order of their sequence, which has no duplicates.
@@ -34,7 +35,19 @@ async fn each_company_version_is_published_once() {
     let events = of(id).await;
     assert_eq!(
         topics(&events),
-        [UPSERTED, UPSERTED, SUSPENDED, UPSERTED, UPSERTED, UPSERTED, SUSPENDED, UPSERTED]
+        [
+            UPSERTED,
+            UPSERTED,
+            SUSPENDED,
+            ACCESS_REVOKED,
+            UPSERTED,
+            UPSERTED,
+            UPSERTED,
+            SUSPENDED,
+            ACCESS_REVOKED,
+            UPSERTED,
+            ACCESS_REVOKED
+        ]
     );
     assert_eq!(
         events[0].payload,
@@ -47,7 +60,7 @@ async fn each_company_version_is_published_once() {
             "SuspendedAt": suspended["SuspendedAt"], "Reason": "debts",
         })
     );
-    assert_eq!(events[6].payload["Reason"], Value::Null);
+    assert_eq!(events[7].payload["Reason"], Value::Null);
     let upserted = |member: &str| -> Vec<Value> {
         events
             .iter()
@@ -89,28 +102,30 @@ async fn employment_is_published_in_one_sequence() {
             STATUS_CHANGED,
             ROLE_ASSIGNED,
             STATUS_CHANGED,
+            ACCESS_REVOKED,
             STATUS_CHANGED,
             ROLE_ASSIGNED,
             ROLE_REMOVED,
             ROLE_REMOVED,
-            STATUS_CHANGED
+            STATUS_CHANGED,
+            ACCESS_REVOKED
         ]
     );
     let moved = |from: Value, to: Value, at: &Value| json!({"UserId": bob, "CompanyId": tenant.0, "From": from, "To": to, "ByUserId": admin.id, "At": at});
     for (at, from, to) in [
         (0, Value::Null, json!("Active")),
         (2, json!("Active"), json!("Suspended")),
-        (3, json!("Suspended"), json!("Active")),
-        (7, json!("Active"), Value::Null),
+        (4, json!("Suspended"), json!("Active")),
+        (8, json!("Active"), Value::Null),
     ] {
         assert_eq!(events[at].payload, moved(from, to, &events[at].payload["At"]));
     }
     assert_eq!(events[0].payload["At"], created["CreatedAt"]);
     for (at, number, code) in [
         (1, 9, "content-editor"),
-        (4, 2, "developer-manager"),
         (5, 2, "developer-manager"),
-        (6, 9, "content-editor"),
+        (6, 2, "developer-manager"),
+        (7, 9, "content-editor"),
     ] {
         let payload = &events[at].payload;
         let expected = json!({"UserId": bob, "CompanyId": tenant.0, "RoleId": role(number), "RoleCode": code, "ByUserId": admin.id, "At": payload["At"]});
@@ -128,7 +143,7 @@ async fn administrator_is_published_before_the_role() {
     let admin = tenant.admin().await.id;
     tenant.transition("suspend").await;
     assert_eq!(topics(&of(admin).await), [STATUS_CHANGED, ROLE_ASSIGNED]);
-    assert_eq!(topics(&of(tenant.0).await), [UPSERTED, UPSERTED, SUSPENDED]);
+    assert_eq!(topics(&of(tenant.0).await), [UPSERTED, UPSERTED, SUSPENDED, ACCESS_REVOKED]);
 }
 
 /// RULE-IDN-008, RULE-EVT-005: removals by the platform have events and entries with the actor,
@@ -146,7 +161,9 @@ async fn platform_removals_are_published_and_recorded() {
     let (by, path) = (service().caller(&claims), tenant.path(&format!("/employees/{bob}")));
     by.delete(&format!("{path}/roles/{}", role(2))).await.expect(204);
     by.delete(&path).await.expect(204);
-    let events = of(bob).await;
+    let mut events = of(bob).await;
+    assert_eq!(events.iter().filter(|event| event.topic == ACCESS_REVOKED).count(), 3);
+    events.retain(|event| event.topic != ACCESS_REVOKED);
     let given = [STATUS_CHANGED, ROLE_ASSIGNED, ROLE_ASSIGNED, STATUS_CHANGED];
     assert_eq!(topics(&events), [&given[..], &[ROLE_REMOVED, ROLE_REMOVED, STATUS_CHANGED]].concat());
     for (event, number, code) in [(&events[4], 2, "developer-manager"), (&events[5], 9, "content-editor")] {
@@ -185,8 +202,8 @@ async fn platform_removals_are_published_and_recorded() {
             json!(["EmployeeRemoved", null, "Suspended", null, claims.sub, actor_company]),
         ]
     );
-    // One event each for the creation and the archiving of the company.
-    assert_eq!(topics(&of(tenant.0).await), [UPSERTED, UPSERTED]);
+    // One event each for the creation and the archiving of the company, and the end of its tokens.
+    assert_eq!(topics(&of(tenant.0).await), [UPSERTED, UPSERTED, ACCESS_REVOKED]);
 }
 
 /// RULE-IDN-019, RULE-EVT-004: a second employment of a user continues the sequence.
@@ -200,12 +217,12 @@ async fn second_employment_continues_the_sequence() {
         tenant.admin().await;
         tenant.partner().delete(&employee_path(bob)).await.expect(204);
     }
-    let once = [STATUS_CHANGED, ROLE_ASSIGNED, ROLE_REMOVED, STATUS_CHANGED];
+    let once = [STATUS_CHANGED, ROLE_ASSIGNED, ROLE_REMOVED, STATUS_CHANGED, ACCESS_REVOKED];
     assert_eq!(topics(&of(bob).await), [once, once].concat());
 }
 
-/// RULE-IDN-019, RULE-EVT-002, RULE-EVT-027: `republish Company` publishes each company under its
-/// present version.
+/// RULE-IDN-019, RULE-IDN-054, RULE-EVT-002, RULE-EVT-027: `republish Company` publishes each
+/// company under its present version, and `republish AccessRevocation` each revocation.
 #[tokio::test]
 async fn republish_publishes_each_company_under_its_version() {
     let identity = Running::start::<identity::Service>(&[]);
@@ -213,9 +230,13 @@ async fn republish_publishes_each_company_under_its_version() {
     let created = by.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
     let id: Uuid = text(&created["Id"]).parse().unwrap();
     by.post(&format!("{TENANTS}/{id}/suspend"), json!({})).await.expect(200);
-    assert_eq!(topics(&published(&identity, id).await), [UPSERTED, UPSERTED, SUSPENDED]);
+    assert_eq!(topics(&published(&identity, id).await), [UPSERTED, UPSERTED, SUSPENDED, ACCESS_REVOKED]);
     crate::bootstrap::run(&identity.database_url, &["republish", "Company"]).await.expect("done");
     let events = published(&identity, id).await;
-    assert_eq!(topics(&events), [UPSERTED, UPSERTED, SUSPENDED, UPSERTED]);
-    assert_eq!(events[3].payload, events[1].payload);
+    assert_eq!(topics(&events), [UPSERTED, UPSERTED, SUSPENDED, ACCESS_REVOKED, UPSERTED]);
+    assert_eq!(events[4].payload, events[1].payload);
+    crate::bootstrap::run(&identity.database_url, &["republish", "AccessRevocation"]).await.expect("done");
+    let events = published(&identity, id).await;
+    assert_eq!(topics(&events)[5..], [ACCESS_REVOKED]);
+    assert_eq!(events[5].payload, events[3].payload);
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
 
 mod access;
+mod access_revoked;
 mod actor;
 mod administrators;
 mod audit;
@@ -17,9 +18,11 @@ mod me;
 mod privacy;
 mod races;
 mod refusals;
+mod rehiring;
 mod roles;
 mod search;
 mod search_rules;
+mod separate_duties;
 mod tenants;
 mod walks;
 
@@ -45,12 +48,12 @@ const SUSPENDED: &str = "platform.identity.company-suspended.v1";
 const STATUS_CHANGED: &str = "platform.identity.employee-status-changed.v1";
 const ROLE_ASSIGNED: &str = "platform.identity.employee-role-assigned.v1";
 const ROLE_REMOVED: &str = "platform.identity.employee-role-removed.v1";
+const ACCESS_REVOKED: &str = "platform.identity.access-revoked.v1";
 
 /// Permissions of the role `platform-admin`.
-const ADMIN_PERMISSIONS: [&str; 17] = [
+const ADMIN_PERMISSIONS: [&str; 16] = [
     "agent.cabinet.use@platform",
     "agent.commissions.manage@platform",
-    "agent.payouts.manage@platform",
     "chessboard.developers.manage@platform",
     "crm.deals.care@platform",
     "crm.deals.manage-own@platform",

@@ -16,7 +16,7 @@ const ROLE_LIST: &str = "/api/identity/roles";
 async fn roles_equal_the_table() {
     let news = ["news.posts.create-company", "news.posts.manage-own"];
     let admin = "identity.employee-roles.manage";
-    let table: [(&str, &[&str], Vec<&str>); 16] = [
+    let table: [(&str, &[&str], Vec<&str>); 17] = [
         (
             "developer-admin",
             &["Developer"],
@@ -64,6 +64,7 @@ async fn roles_equal_the_table() {
         ("news-moderator", &["Platform"], vec!["news.posts.manage@platform"]),
         ("commission-manager", &["Platform"], vec!["agent.commissions.manage@platform"]),
         ("payout-manager", &["Platform"], vec!["agent.payouts.manage@platform"]),
+        ("chat-moderator", &["Platform"], vec!["messenger.direct-chats.moderate@platform"]),
     ];
     let response = operator().get(ROLE_LIST).await.expect(200);
     assert_eq!(list(&response["Items"]).len(), table.len());
@@ -106,7 +107,7 @@ async fn partner_lists_roles_for_the_type_of_their_company_only() {
     assert_eq!(codes(&partner, "?TenantType=Platform").await, agency_roles);
     let both = ["identity.employee-roles.manage", "identity.tenants.read@platform"];
     let both = service().caller(&claims_with(Some(guid()), &both));
-    assert_eq!(codes(&both, "").await.len(), 16, "a caller with both permissions lists all roles");
+    assert_eq!(codes(&both, "").await.len(), 17, "a caller with both permissions lists all roles");
     assert_eq!(codes(&both, "?TenantType=Agency").await, agency_roles);
     for wrong in ["", "agency", "Agency,Partner"] {
         let answer = operator().get(&format!("{ROLE_LIST}?TenantType={wrong}")).await;

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::scene::Scene;
 use super::story::{Story, promise};
 use super::{EVENT_TIMEOUT, next_event};
-use devkit::actors::{ANNA, DMITRI, MARIA, OLGA, PAVEL};
+use devkit::actors::{ANNA, DMITRI, GALINA, MARIA, OLGA, PAVEL};
 use devkit::events::Follower;
 
 const ACCRUAL: &str = "platform.agent.accrual-changed.v1";
@@ -26,6 +26,7 @@ struct Cabinet {
     user: Uuid,
     sonya: String,
     olga: String,
+    galina: String,
     /// URL of Sonya's own resources.
     my: String,
     /// URL of the platform's operations.
@@ -49,6 +50,7 @@ async fn sell(story: &mut Story, scene: &Scene<'_>, bus: &mut Follower) -> anyho
         user,
         sonya: scene.token(&Claims::user(user).permission("agent.cabinet.use"))?,
         olga: scene.sign_in(&OLGA).await?,
+        galina: scene.sign_in(&GALINA).await?,
         my: scene.public("my"),
         platform: format!("{}/api/platform-manager/agent", scene.stack.base_url),
         deal: String::new(),
@@ -159,7 +161,7 @@ async fn adjust(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyhow::
 }
 
 async fn pay(story: &mut Story, cabinet: &Cabinet, bus: &mut Follower) -> anyhow::Result<()> {
-    story.step("Olga starts a payout run of the approved amount, less 13 per cent.");
+    story.step("Galina starts a payout run of the approved amount, less 13 per cent.");
     let run = cabinet.run(story).await?;
     story.check(run["PayoutsCount"] == 1, &format!("{}", run["Totals"]));
     let payouts = format!("{}/payouts", cabinet.my);
@@ -176,7 +178,7 @@ async fn pay(story: &mut Story, cabinet: &Cabinet, bus: &mut Follower) -> anyhow
     story.step("The bank receives and pays it.");
     for (step, body) in [("send", json!({"Reference": "Order 17"})), ("confirm", json!({}))] {
         let path = format!("{}/payouts/{payout}/{step}", cabinet.platform);
-        story.post(&path, Some(&cabinet.olga), &body, promise(200)).await?;
+        story.post(&path, Some(&cabinet.galina), &body, promise(200)).await?;
     }
     let is_paid = |payload: &Value| payload["To"] == "Paid";
     next_event(bus, |record| record.topic == PAYOUT && record.key == payout && is_paid(&record.payload))
@@ -226,9 +228,9 @@ impl Cabinet {
             "WithholdingBps": 1300,
         });
         let payouts = format!("{}/payouts", self.platform);
-        let run = story.post(&payouts, Some(&self.olga), &body, promise(201)).await?;
+        let run = story.post(&payouts, Some(&self.galina), &body, promise(201)).await?;
         let path = format!("{}/payout-runs/{}", self.platform, run["Id"].as_str().unwrap_or_default());
         let is_done = |run: &Value| run["Status"] == "Completed";
-        story.get(&path, Some(&self.olga), promise(200).within(EVENT_TIMEOUT).showing(is_done)).await
+        story.get(&path, Some(&self.galina), promise(200).within(EVENT_TIMEOUT).showing(is_done)).await
     }
 }

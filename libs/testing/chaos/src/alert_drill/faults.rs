@@ -28,6 +28,8 @@ pub(super) enum Fault {
     EventsAreParked,
     RelaysLoseTheirLease,
     MessagesWait,
+    NobodyConsumes,
+    RevocationsAreStale,
     DatabaseRefusesAll,
     MessagesArePutAside,
     JobsFail,
@@ -37,12 +39,14 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::NothingRuns,
         Self::NobodyWorks,
         Self::EventsWait,
         Self::EventsAreParked,
         Self::MessagesWait,
+        Self::NobodyConsumes,
+        Self::RevocationsAreStale,
         Self::MessagesArePutAside,
         Self::DatabaseRefusesAll,
         Self::JobsFail,
@@ -71,6 +75,8 @@ impl Fault {
             Self::EventsAreParked => "an event is larger than the broker accepts",
             Self::RelaysLoseTheirLease => "workers are frozen for 5 s each",
             Self::MessagesWait => "the table of a consumer is locked",
+            Self::NobodyConsumes => "the broker is down for the consumers",
+            Self::RevocationsAreStale => "the table of revocations is missing",
             Self::DatabaseRefusesAll => "the table of a consumer is missing",
             Self::MessagesArePutAside => "a message violates its contract",
             Self::JobsFail => "the tables of a job are missing",
@@ -108,6 +114,10 @@ impl Fault {
                 environment.lock_connection = Some(locker);
                 developer(environment, subject).await;
                 Ok(())
+            }
+            Self::NobodyConsumes => environment.broker(false),
+            Self::RevocationsAreStale => {
+                environment.execute("agent", "alter table access_revocation rename to revocation_away").await
             }
             Self::DatabaseRefusesAll => {
                 environment.execute("agent", "alter table developer rename to developer_away").await?;
@@ -172,7 +182,10 @@ impl Fault {
             | Self::RelaysLoseTheirLease
             | Self::MessagesWait => Ok(()),
             Self::NothingRuns | Self::NobodyWorks => environment.start_processes().await,
-            Self::EventsWait => environment.broker(true),
+            Self::EventsWait | Self::NobodyConsumes => environment.broker(true),
+            Self::RevocationsAreStale => {
+                environment.execute("agent", "alter table revocation_away rename to access_revocation").await
+            }
             Self::EventsAreParked => {
                 let id = id(environment, "outbox_parked").await?;
                 environment.command("agent", &["parked", "discard", &id]).await

@@ -8,7 +8,7 @@ use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
 use super::{ask, ask_until, ask_until_known, save, text};
-use devkit::actors::{IGOR, MARIA, OLGA};
+use devkit::actors::{GALINA, IGOR, MARIA, OLGA};
 use devkit::http;
 use devkit::identity::Identity;
 use devkit::stack::Stack;
@@ -23,6 +23,7 @@ const FLATS_OF_FLOOR: usize = 4;
 struct People {
     client: Client,
     base_url: String,
+    galina: String,
     igor: String,
     maria: String,
     olga: String,
@@ -34,6 +35,7 @@ pub(super) async fn create(stack: &Stack) -> anyhow::Result<()> {
     let people = People {
         client: http::client()?,
         base_url: stack.base_url.clone(),
+        galina: identity.token(&GALINA).await?,
         igor: identity.token(&IGOR).await?,
         maria: identity.token(&MARIA).await?,
         olga: identity.token(&OLGA).await?,
@@ -141,9 +143,9 @@ impl People {
             "PeriodFrom": (now - Duration::days(1)).format(&Rfc3339)?,
             "PeriodTo": now.format(&Rfc3339)?,
         });
-        let begin = self.client.post(self.platform("payouts")).bearer_auth(&self.olga).json(&body);
+        let begin = self.client.post(self.platform("payouts")).bearer_auth(&self.galina).json(&body);
         let id = text(&ask(begin).await?["Id"])?;
-        let run = self.client.get(self.platform(&format!("payout-runs/{id}"))).bearer_auth(&self.olga);
+        let run = self.client.get(self.platform(&format!("payout-runs/{id}"))).bearer_auth(&self.galina);
         ask_until(run, |run| run["Status"] == "Completed").await?;
         Ok(id)
     }

@@ -1,0 +1,71 @@
+//! The second employment of a former employee under the old id (RULE-IDN-057).
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{
+    EMPLOYEES, add_role, claims_of, create_tenant, email, employee_path, guid, operator, service, sign_in,
+    text,
+};
+
+fn body(user: impl Into<Option<Uuid>>) -> Value {
+    json!({"UserId": user.into(), "Name": "x", "Email": email()})
+}
+
+/// RULE-IDN-057, RULE-IDN-010: a company employs its former employee under the old id, without the
+/// former roles.
+#[tokio::test]
+async fn former_employee_is_employed_again_under_the_old_id() {
+    let tenant = create_tenant("Agency").await;
+    let (partner, bob) = (tenant.partner(), tenant.employee().await);
+    add_role(&partner, bob, 7).await.expect(204);
+    partner.delete(&employee_path(bob)).await.expect(204);
+    let again = partner.post(EMPLOYEES, body(bob)).await.expect(201);
+    assert_eq!((text(&again["Id"]), &again["RoleCodes"]), (&*bob.to_string(), &json!([])));
+    assert_eq!((&again["Version"], &again["Status"]), (&json!(1), &json!("Active")));
+    let me = sign_in(bob).await.client.get("/api/identity/me").await.expect(200);
+    assert_eq!(text(&me["Company"]["Id"]), tenant.0.to_string());
+    assert_eq!(tenant.actions().await.last().map(String::as_str), Some("EmployeeCreated"));
+    // A second time.
+    partner.delete(&employee_path(bob)).await.expect(204);
+    partner.post(EMPLOYEES, body(bob)).await.expect(201);
+}
+
+/// RULE-IDN-057: only a former employee of the company can be named, so no company takes a stranger.
+#[tokio::test]
+async fn user_who_never_worked_for_the_company_is_refused() {
+    let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
+    let (partner, left_other) = (tenant.partner(), other.employee().await);
+    other.partner().delete(&employee_path(left_other)).await.expect(204);
+    for stranger in [guid(), left_other, Uuid::nil()] {
+        let answer = partner.post(EMPLOYEES, body(stranger)).await;
+        answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    }
+    let bob = tenant.employee().await;
+    partner.post(EMPLOYEES, body(bob)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    partner.delete(&employee_path(bob)).await.expect(204);
+    tenant.transition("suspend").await;
+    partner.post(EMPLOYEES, body(guid())).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    partner.post(EMPLOYEES, body(bob)).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+    tenant.transition("activate").await;
+    // Another company has employed the person since.
+    operator().post(&other.path("/administrators"), body(bob)).await.expect(201);
+    let taken = partner.post(EMPLOYEES, body(bob)).await;
+    taken.expect_problem(409, "IDENTITY_USER_ALREADY_EMPLOYED");
+}
+
+/// INV-IDN-009, RULE-IDN-055: a token from before the removal holds nothing after the second
+/// employment either.
+#[tokio::test]
+async fn token_from_before_the_removal_stays_without_rights() {
+    let tenant = create_tenant("Agency").await;
+    let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
+    let issued = runtime::clock::now().unix_timestamp() - 10;
+    let claims = claims_of(admin.id).await;
+    let old = service().bearer(&testkit::service::issuer().token_issued_at(&claims, issued).unwrap());
+    old.post(EMPLOYEES, body(None)).await.expect(201);
+    tenant.partner().delete(&employee_path(admin.id)).await.expect(204);
+    operator().post(&tenant.path("/administrators"), body(admin.id)).await.expect(201);
+    old.post(EMPLOYEES, body(None)).await.expect_problem(403, "FORBIDDEN");
+    sign_in(admin.id).await.client.post(EMPLOYEES, body(None)).await.expect(201);
+}
