@@ -3,6 +3,8 @@
 //! A table of the service has a row for each operation, a column for each kind of caller, and the
 //! expected status in each cell.
 
+pub mod losses;
+
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
 use uuid::Uuid;

@@ -193,6 +193,18 @@ impl Bus {
         self.publish_raw(topic, key.to_string().as_bytes(), &headers, payload.to_string().as_bytes()).await;
     }
 
+    /// Publishes a tombstone as another service would.
+    ///
+    /// # Panics
+    /// If the broker rejects the message.
+    pub async fn publish_tombstone(&self, topic: &str, key: Uuid, sequence: i64) {
+        let (key, sequence) = (key.to_string(), sequence.to_string());
+        let header = Header { key: "ce_sequence", value: Some(&sequence) };
+        let record = FutureRecord::<str, [u8]>::to(topic).key(&*key);
+        let record = record.headers(OwnedHeaders::new().insert(header));
+        self.producer.send(record, *TIMEOUT).await.expect("the broker accepts the message");
+    }
+
     /// Publishes a message with any headers and any bytes.
     ///
     /// # Panics

@@ -156,6 +156,11 @@ impl Realm {
             "config": {"priority": [now.to_string()], "ecdsaEllipticCurveKey": ["P-256"]},
         });
         self.administer(Method::POST, "/components", &key).await.expect("a new key");
+        self.forget_tokens();
+    }
+
+    /// Requests new tokens from now on.
+    pub fn forget_tokens(&self) {
         self.issued.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 

@@ -1,7 +1,7 @@
 //! Access: every operation with every kind of caller.
 
 use serde_json::{Value, json};
-use testkit::access::{self, Case, EmptyId};
+use testkit::access::{self, Case, EmptyId, losses};
 use testkit::issuer::Claims;
 use testkit::service::issuer;
 use uuid::Uuid;
@@ -151,4 +151,11 @@ async fn clock_skew_is_accepted_up_to_30_seconds() {
     request(-3_000, -20).await.expect(200);
     request(30, 3_600).await.expect(200);
     request(60, 3_600).await.expect_problem(401, "UNAUTHORIZED");
+}
+
+/// RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the response to a
+/// guest, and a fresh token has the remaining rights.
+#[tokio::test]
+async fn every_operation_ends_with_the_rights_of_its_caller() {
+    losses::check(service(), TABLE, "", prepare).await;
 }

@@ -1,7 +1,7 @@
 //! Access of each caller to each operation.
 
 use serde_json::{Value, json};
-use testkit::access::{self, Case};
+use testkit::access::{self, Case, losses};
 use testkit::issuer::Claims;
 
 use crate::catalog_fill;
@@ -133,4 +133,11 @@ async fn prepare(operation: &str) -> Case {
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;
+}
+
+/// RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the response to a
+/// guest, and a fresh token has the remaining rights.
+#[tokio::test]
+async fn every_operation_ends_with_the_rights_of_its_caller() {
+    losses::check(service(), TABLE, "", prepare).await;
 }

@@ -1,7 +1,7 @@
 //! Permissions: every operation with every kind of caller.
 
 use serde_json::{Value, json};
-use testkit::access::{self, Case, EmptyId};
+use testkit::access::{self, Case, EmptyId, losses};
 use testkit::issuer::Claims;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
@@ -359,4 +359,11 @@ async fn actor_with_several_permissions_has_the_first_role_in_the_timeline() {
         let row = by.post(&path, json!({"Text": "x"})).await.expect(201);
         assert_eq!((&row["Kind"], &row["ActorRole"]), (&json!(kind), &json!(role)));
     }
+}
+
+/// RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the response to a
+/// guest, and a fresh token has the remaining rights.
+#[tokio::test]
+async fn every_operation_ends_with_the_rights_of_its_caller() {
+    losses::check(service(), TABLE, "", prepare).await;
 }

@@ -1,14 +1,15 @@
 //! Every operation with every kind of caller.
 
 use serde_json::{Value, json};
-use testkit::access::{self, Case};
+use testkit::access::losses::Loss;
+use testkit::access::{self, Case, losses};
 use testkit::client::Client;
 use testkit::issuer::Claims;
 use uuid::Uuid;
 
 use crate::{
-    ADMIN_PERMISSIONS, EMPLOYEES, TENANTS, claims_with, create_tenant, email, employee_path, guid, role,
-    service,
+    ADMIN_PERMISSIONS, EMPLOYEES, TENANTS, Tenant, claims_with, create_tenant, email, employee_path, guid,
+    role, service,
 };
 
 /// Status of each operation for each caller.
@@ -125,6 +126,59 @@ fn without_tenants(mut claims: Claims) -> Claims {
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;
+}
+
+/// Statuses after a loss of rights that differ from 403.
+const AFTER_LOSS: &str = "
+    operation | suspended | removed | role lost | company suspended
+    get_me    |    200    |   200   |    200    |        200
+";
+
+/// Prepares the request of `operation` for an administrator of the platform and one of the company,
+/// who are employees and not the last administrators.
+async fn prepare_employed(operation: &str) -> Case {
+    let mut case = prepare(operation).await;
+    let company = case.parameters[0].1.parse().unwrap();
+    let (platform, tenant) = (create_tenant("Platform").await, Tenant(company));
+    let (_remaining, manager) = (platform.admin().await, platform.admin().await);
+    let partner = if operation == "activate_tenant" {
+        None
+    } else {
+        Some((tenant.admin().await, tenant.admin().await).1.id)
+    };
+    for (column, people) in &mut case.people {
+        match (*column, partner) {
+            ("manager", _) => *people = vec![crate::claims_of(manager.id).await],
+            ("partner", Some(partner)) => *people = vec![crate::claims_of(partner).await],
+            _ => {}
+        }
+    }
+    case
+}
+
+/// Takes rights away from an administrator.
+async fn lose(loss: Loss, of: &Claims) {
+    let (tenant, user) = (Tenant(of.company_id.unwrap()), of.sub.parse().unwrap());
+    let (partner, path) = (tenant.partner(), employee_path(user));
+    let is_of_platform = of.permissions.iter().any(|held| held == "identity.tenants.manage@platform");
+    match loss {
+        Loss::Suspended => drop(partner.post(&format!("{path}/suspend"), json!({})).await.expect(200)),
+        Loss::Removed => drop(partner.delete(&path).await.expect(204)),
+        Loss::RoleLost => {
+            let role = if is_of_platform { 10 } else { 1 };
+            crate::remove_role(&partner, user, role).await.expect(204);
+        }
+        Loss::CompanySuspended => drop(tenant.transition("suspend").await),
+    }
+}
+
+/// INV-IDN-009, RULE-IDN-055, RULE-IDN-056, RULE-ALL-077: after each loss of rights, no operation
+/// accepts an old token or a fresh one.
+#[tokio::test]
+async fn every_operation_ends_with_the_rights_of_its_caller() {
+    // Older than the tokens that reads trust.
+    let age = 31;
+    losses::check_at_source(service(), TABLE, AFTER_LOSS, age, prepare_employed, lose).await;
 }
 
 /// RULE-IDN-017, RULE-ALL-030: 403 precedes 400, and 400 precedes 404.

@@ -1,7 +1,7 @@
 //! Permissions: every operation by every kind of caller.
 
 use serde_json::{Value, json};
-use testkit::access::{self, Case, EmptyId};
+use testkit::access::{self, Case, EmptyId, losses};
 use testkit::guid;
 use testkit::issuer::Claims;
 
@@ -100,4 +100,11 @@ async fn prepare(operation: &str) -> Case {
 async fn every_operation_returns_the_status_of_the_table() {
     let empty_id = EmptyId::RefusedIn(&["add_member", "remove_member"]);
     access::check_with(service(), TABLE, empty_id, prepare).await;
+}
+
+/// RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the response to a
+/// guest, and a fresh token has the remaining rights.
+#[tokio::test]
+async fn every_operation_ends_with_the_rights_of_its_caller() {
+    losses::check(service(), TABLE, "", prepare).await;
 }

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::access::{self, Case};
+use testkit::access::{self, Case, losses};
 use testkit::client::{Client, Response, send};
 use testkit::issuer::Claims;
 use uuid::Uuid;
@@ -262,4 +262,11 @@ async fn unknown_route_and_method_are_refused() {
     ] {
         user.get(route).await.expect_problem(404, "NOT_FOUND");
     }
+}
+
+/// RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the response to a
+/// guest, and a fresh token has the remaining rights.
+#[tokio::test]
+async fn every_operation_ends_with_the_rights_of_its_caller() {
+    losses::check(service(), TABLE, "", prepare).await;
 }

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::access::{self, Case};
+use testkit::access::{self, Case, losses};
 use testkit::client::{Response, send};
 use testkit::issuer::Claims;
 use testkit::service::issuer;
@@ -158,4 +158,11 @@ async fn token_in_the_query_is_ignored() {
     let token = issuer().token(&Claims::user(guid())).unwrap();
     let answer = service().guest().get(&format!("{SELECTIONS}?access_token={token}")).await;
     assert_unauthorized(answer, "in the query");
+}
+
+/// RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the response to a
+/// guest. A selection belongs to its owner, with or without a company.
+#[tokio::test]
+async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
+    losses::check(service(), TABLE, "", prepare).await;
 }

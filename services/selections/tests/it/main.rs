@@ -20,6 +20,7 @@ mod paging;
 mod problems;
 mod races;
 mod replicas;
+mod revocations;
 mod selection;
 mod slow_readers;
 mod snapshots;

@@ -1,0 +1,248 @@
+//! Access after a loss of rights: every operation with the token from before, and with a fresh one.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uuid::Uuid;
+
+use super::{Case, Operation, claims, fault, operations, parse};
+use crate::eventually;
+use crate::issuer::{CLIENTS, Claims};
+use crate::service::{Running, issuer};
+
+const TOPIC: &str = "platform.identity.access-revoked.v1";
+/// The permission that identity gives to every user who is not a suspended employee.
+const BASELINE: &str = "news.posts.manage-own";
+
+/// A way to lose rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    Suspended,
+    Removed,
+    RoleLost,
+    CompanySuspended,
+}
+
+impl Loss {
+    const ALL: [Self; 4] = [Self::Suspended, Self::Removed, Self::RoleLost, Self::CompanySuspended];
+
+    /// Returns the column of the loss.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Suspended => "suspended",
+            Self::Removed => "removed",
+            Self::RoleLost => "role lost",
+            Self::CompanySuspended => "company suspended",
+        }
+    }
+
+    /// Returns the claims that identity gives after the loss.
+    fn claims_after(self, before: &Claims) -> Claims {
+        let (company_id, permissions) = match self {
+            Self::Suspended => (None, Vec::new()),
+            Self::Removed | Self::CompanySuspended => (None, vec![BASELINE.to_owned()]),
+            Self::RoleLost => (before.company_id, vec![BASELINE.to_owned()]),
+        };
+        Claims { company_id, permissions, ..before.clone() }
+    }
+}
+
+/// A prepared request of an authorized user who loses rights.
+struct Attempt {
+    operation: Operation,
+    loss: Loss,
+    case: Case,
+    claims: Claims,
+    old_token: String,
+    as_guest: u16,
+    success: u16,
+}
+
+impl Attempt {
+    /// Returns the status for a fresh token: success if no permission was lost, else 403.
+    fn default_status(&self) -> u16 {
+        let after = self.loss.claims_after(&self.claims);
+        let is_unchanged = self.claims.permissions.iter().all(|held| after.permissions.contains(held));
+        if is_unchanged { self.success } else { 403 }
+    }
+
+    fn describe(&self, token: &str, fault: &str) -> String {
+        format!("{}, {}, {token} token: {fault}", self.operation.id, self.loss.name())
+    }
+}
+
+/// Calls every operation of users after each [`Loss`] of its authorized caller, in a service that
+/// consumes revocations.
+///
+/// The old token gets the response to a guest. The fresh token gets 403 if a permission of the
+/// caller was lost, else the response to the caller. `exceptions` is a table with other statuses
+/// for fresh tokens. Its columns are the losses.
+///
+/// # Panics
+/// If a response differs.
+pub async fn check(service: &Running, table: &str, exceptions: &str, prepare: impl AsyncFn(&str) -> Case) {
+    let attempts = prepare_attempts(service, table, 0, prepare).await;
+    let not_before = runtime::clock::now();
+    for Attempt { loss, claims, .. } in &attempts {
+        let (kind, subject) = match loss {
+            Loss::CompanySuspended => ("Company", claims.company_id.expect("a company")),
+            _ => ("User", claims.sub.parse().expect("a user")),
+        };
+        revoke(service, kind, subject, not_before).await;
+    }
+    wait_for_revocations(service, attempts.len(), not_before, &attempts).await;
+    let faults = judge(service, &attempts, exceptions, |attempt, _| attempt.as_guest).await;
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Calls every operation of users after each [`Loss`], in the service that keeps the rights.
+///
+/// `lose` carries out the loss. Both tokens get the response to the present claims. The old token
+/// has an `iat` that is `age` seconds ago.
+///
+/// # Panics
+/// If a response differs.
+pub async fn check_at_source(
+    service: &Running,
+    table: &str,
+    exceptions: &str,
+    age: i64,
+    prepare: impl AsyncFn(&str) -> Case,
+    lose: impl AsyncFn(Loss, &Claims),
+) {
+    let attempts = prepare_attempts(service, table, age, prepare).await;
+    for Attempt { loss, claims, .. } in &attempts {
+        lose(*loss, claims).await;
+    }
+    let faults = judge(service, &attempts, exceptions, |_, fresh| fresh).await;
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Waits until the service rejects the tokens of these revocations.
+async fn wait_for_revocations(
+    service: &Running,
+    count: usize,
+    not_before: OffsetDateTime,
+    attempts: &[Attempt],
+) {
+    let (sql, not_before) = (service.sql().await, text(not_before));
+    eventually("all revocations", async || {
+        let stored = "select count(*) from access_revocation where not_before = $1::text::timestamptz";
+        let stored: i64 = sql.query_one(stored, &[&not_before]).await.expect("a count").get(0);
+        (usize::try_from(stored) == Ok(count)).then_some(())
+    })
+    .await;
+    // Read together with the others, or after them.
+    let last = Claims::user(crate::guid());
+    let token = issuer().token(&last).expect("a token");
+    revoke(service, "User", last.sub.parse().expect("a user"), runtime::clock::now()).await;
+    let probe = attempts.iter().find(|attempt| attempt.as_guest == 401).expect("an operation of users");
+    eventually("the end of the old tokens", async || {
+        let response = probe.operation.call(service, Some(&token), &probe.case).await;
+        (response.status == 401).then_some(())
+    })
+    .await;
+}
+
+fn text(time: OffsetDateTime) -> String {
+    time.format(&Rfc3339).expect("a time")
+}
+
+/// Publishes a revocation, as identity does.
+///
+/// # Panics
+/// If the broker rejects the message.
+pub async fn revoke(service: &Running, kind: &str, subject: Uuid, not_before: OffsetDateTime) {
+    let not_before = text(not_before);
+    let payload = json!({"SubjectKind": kind, "SubjectId": subject, "NotBefore": not_before});
+    service.bus().publish(TOPIC, subject, sequence(), &payload).await;
+}
+
+/// Returns a `ce_sequence` that grows with time.
+fn sequence() -> i64 {
+    i64::try_from(runtime::clock::now().unix_timestamp_nanos() / 1000).expect("microseconds")
+}
+
+/// Prepares a request for each loss of the authorized caller of each operation of users.
+async fn prepare_attempts(
+    service: &Running,
+    table: &str,
+    age: i64,
+    prepare: impl AsyncFn(&str) -> Case,
+) -> Vec<Attempt> {
+    let (columns, rows) = parse(table);
+    let is_machine = |column: &str| CLIENTS.iter().any(|(client, _)| *client == column);
+    let guest = columns.iter().position(|column| *column == "guest").expect("a column for guests");
+    let mut attempts = Vec::new();
+    for operation in operations(service).await {
+        let (_, row) = rows.iter().find(|(id, _)| *id == operation.id).expect("a row");
+        let authorized = row.iter().position(|status| *status < 300).expect("each row has a success");
+        if is_machine(columns[authorized]) {
+            continue;
+        }
+        for loss in Loss::ALL {
+            let case = prepare(&operation.id).await;
+            let mut claims = claims(columns[authorized], &case).swap_remove(0);
+            // Only employees lose rights, and an employee has a company.
+            claims.company_id.get_or_insert_with(crate::guid);
+            let old_token = match age {
+                0 => issuer().token(&claims),
+                _ => issuer().token_issued_at(&claims, runtime::clock::now().unix_timestamp() - age),
+            };
+            attempts.push(Attempt {
+                operation: operation.clone(),
+                loss,
+                case,
+                claims,
+                old_token: old_token.expect("a token"),
+                as_guest: row[guest],
+                success: row[authorized],
+            });
+        }
+    }
+    attempts
+}
+
+/// Sends each request with the old token, then with a fresh one. Returns each unexpected response.
+async fn judge(
+    service: &Running,
+    attempts: &[Attempt],
+    exceptions: &str,
+    old_status: impl Fn(&Attempt, u16) -> u16,
+) -> Vec<String> {
+    // A token of the second of the loss counts as older.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    if let Some(realm) = issuer().realm() {
+        realm.forget_tokens();
+    }
+    let exceptions = exceptions_of(exceptions);
+    let mut faults = Vec::new();
+    for attempt in attempts {
+        let Attempt { operation, loss, case, claims, old_token, .. } = attempt;
+        let exception = exceptions.get(&(operation.id.as_str(), loss.name()));
+        let fresh_status = exception.copied().unwrap_or_else(|| attempt.default_status());
+        let response = operation.call(service, Some(old_token), case).await;
+        let old = fault(&response, old_status(attempt, fresh_status));
+        faults.extend(old.map(|fault| attempt.describe("old", &fault)));
+        let fresh = issuer().token(&loss.claims_after(claims)).expect("a token");
+        let fresh = fault(&operation.call(service, Some(&fresh), case).await, fresh_status);
+        faults.extend(fresh.map(|fault| attempt.describe("fresh", &fault)));
+    }
+    faults
+}
+
+/// Returns the statuses of a table by operation and column.
+fn exceptions_of(table: &str) -> HashMap<(&str, &str), u16> {
+    if table.trim().is_empty() {
+        return HashMap::new();
+    }
+    let (columns, rows) = parse(table);
+    assert_eq!(columns, Loss::ALL.map(Loss::name), "the columns of the losses");
+    let cells = rows.into_iter().flat_map(|(operation, statuses)| {
+        let columns = columns.clone();
+        columns.into_iter().zip(statuses).map(move |(column, status)| ((operation, column), status))
+    });
+    cells.collect()
+}
