@@ -27,3 +27,11 @@ impl std::fmt::Display for Invalid {
         f.write_str(self.code)
     }
 }
+
+/// An invalid member of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// A JSON pointer, such as `/Items/3/PropertyObjectId`.
+    pub field: String,
+    pub invalid: Invalid,
+}

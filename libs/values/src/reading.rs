@@ -6,68 +6,87 @@ use std::fmt;
 use serde::Deserializer;
 use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::invalid::Invalid;
+use crate::invalid::{FieldError, Invalid};
 
-/// The state of one pass over a request.
-struct Pass {
-    /// The number of errors that are still ignored.
-    ignored_left: usize,
-    error: Option<Invalid>,
+/// The maximum number of errors that one response reports.
+pub const MAX_ERRORS: usize = 16;
+
+/// The errors of a request. Their pointers begin at the member that is being read.
+#[derive(Default)]
+struct Errors {
+    found: Vec<FieldError>,
+    /// The pointer of the failure that ends the reading.
+    failure: String,
 }
 
 thread_local! {
-    static PASS: RefCell<Option<Pass>> = const { RefCell::new(None) };
+    /// The errors of the request that this thread reads.
+    static ERRORS: RefCell<Option<Errors>> = const { RefCell::new(None) };
 }
 
-/// Runs `read` and ignores the first `ignored` errors of the values. Returns the result of `read`
-/// and the first error that was not ignored, if there is one.
+/// Runs `read` and collects up to [`MAX_ERRORS`] errors of the values. serde alone stops at the
+/// first one.
 ///
-/// The caller repeats the call with a growing `ignored`, so it finds each error with its path in
-/// the request. The result contains a placeholder for each ignored error.
-pub fn read_ignoring_errors<T>(ignored: usize, read: impl FnOnce() -> T) -> (T, Option<Invalid>) {
-    /// Ends the pass even if `read` panics.
+/// The result contains a placeholder for each invalid value. Any other failure ends the reading,
+/// and `describe` converts it into the last error.
+pub fn collect_errors<T, E>(
+    read: impl FnOnce() -> Result<T, E>,
+    describe: impl FnOnce(String, E) -> FieldError,
+) -> (Option<T>, Vec<FieldError>) {
+    /// Ends the collection even if `read` panics.
     struct End;
 
     impl Drop for End {
         fn drop(&mut self) {
-            PASS.set(None);
+            ERRORS.set(None);
         }
     }
 
-    PASS.set(Some(Pass { ignored_left: ignored, error: None }));
+    ERRORS.set(Some(Errors::default()));
     let _end = End;
     let result = read();
-    let pass = PASS.take();
-    (result, pass.and_then(|pass| pass.error))
+    let Errors { found: mut errors, failure } = ERRORS.take().unwrap_or_default();
+    let value = result.map_err(|error| errors.push(describe(failure, error))).ok();
+    errors.truncate(MAX_ERRORS);
+    (value, errors)
 }
 
-/// Finishes the `Deserialize` of a value: returns the parsed value, or `placeholder` for an ignored
-/// error.
+/// Reads a member of an object or an item of a list. The pointers of its errors begin with `name`.
+pub fn read_member<T, E>(name: &impl ToString, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    let earlier = ERRORS.with_borrow(|errors| errors.as_ref().map_or(0, |errors| errors.found.len()));
+    let result = read();
+    ERRORS.with_borrow_mut(|errors| {
+        let Some(Errors { found, failure }) = errors else { return };
+        let pointers = found.iter_mut().skip(earlier).map(|error| &mut error.field);
+        for pointer in pointers.chain(result.is_err().then_some(failure)) {
+            let name = name.to_string().replace('~', "~0").replace('/', "~1");
+            *pointer = format!("/{name}{pointer}");
+        }
+    });
+    result
+}
+
+/// Finishes the `Deserialize` of a value: returns the parsed value, or `placeholder` for an invalid
+/// value whose error is collected.
 ///
 /// # Errors
-/// The error of `parsed`, unless it is ignored.
+/// The error of `parsed`, outside [`collect_errors`] and for the last error that it collects.
 pub fn read<T, E: Error>(parsed: Result<T, Invalid>, placeholder: impl FnOnce() -> T) -> Result<T, E> {
     parsed.or_else(|invalid| {
-        PASS.with_borrow_mut(|pass| match pass {
-            Some(pass) if pass.ignored_left > 0 => {
-                pass.ignored_left -= 1;
-                Ok(placeholder())
-            }
-            pass => {
-                let error = E::custom(invalid.code);
-                if let Some(pass) = pass {
-                    pass.error = Some(invalid);
-                }
-                Err(error)
-            }
-        })
+        let code = invalid.code;
+        let is_collected = ERRORS.with_borrow_mut(|errors| {
+            let Some(Errors { found, .. }) = errors else { return false };
+            found.push(FieldError { field: String::new(), invalid });
+            found.len() < MAX_ERRORS
+        });
+        if is_collected { Ok(placeholder()) } else { Err(E::custom(code)) }
     })
 }
 
 /// Implements `Deserialize` of a value that is a text on the wire, with [`read`].
 ///
 /// # Errors
-/// The error of `parse`, or `invalid_type` for a JSON value of another type, unless it is ignored.
+/// The error of `parse`, or `invalid_type` for a JSON value of another type, as [`read`].
 pub fn read_text<'de, D: Deserializer<'de>, T>(
     text: D,
     parse: impl FnOnce(&str) -> Result<T, Invalid>,
@@ -79,7 +98,7 @@ pub fn read_text<'de, D: Deserializer<'de>, T>(
 /// Implements `Deserialize` of a value that is a number on the wire, with [`read`].
 ///
 /// # Errors
-/// The error of `parse`, or `invalid_type` for a JSON value of another type, unless it is ignored.
+/// The error of `parse`, or `invalid_type` for a JSON value of another type, as [`read`].
 pub fn read_number<'de, D: Deserializer<'de>, T>(
     number: D,
     parse: impl FnOnce(Number) -> Result<T, Invalid>,

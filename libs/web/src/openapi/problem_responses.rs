@@ -11,13 +11,13 @@ use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{AllOfBuilder, Components, ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr};
-use values::Invalid;
+use values::{FieldError, Invalid};
 
 use crate::listener::{Callers, ServiceInfo};
 use crate::openapi::refuses::take_refusals;
 use crate::openapi::security::is_open_to_guests;
 use crate::request::json::DEFAULT_LIMIT;
-use crate::response::problem::{FieldError, Problem};
+use crate::response::problem::Problem;
 use crate::response::refusal::Refusal;
 use crate::response::render::ProblemBody;
 

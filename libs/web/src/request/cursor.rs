@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
-use values::Invalid;
+use values::{FieldError, Invalid};
 
 use crate::request::fields::Fields;
 use crate::request::paging::{
     DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, page_size_parameter, parse_number, query_parameter,
 };
 use crate::request::query::{FromQuery, Query};
-use crate::response::problem::{FieldError, Problem};
+use crate::response::problem::Problem;
 
 /// The maximum length of a cursor.
 ///

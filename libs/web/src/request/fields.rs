@@ -1,9 +1,8 @@
 //! Checks of members after a request is read.
 
-use values::Invalid;
+use values::{FieldError, Invalid, MAX_ERRORS};
 
-use crate::request::diagnosis::MAX_ERRORS;
-use crate::response::problem::{FieldError, Problem};
+use crate::response::problem::Problem;
 
 /// Collects the errors of a request's members, so that a response lists them all.
 #[derive(Default)]

@@ -12,13 +12,14 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
+use values::{FieldError, MAX_ERRORS};
 
 use crate::request::body::read_body;
 use crate::request::diagnosis::{
-    MAX_ERRORS, field_error, has_lone_surrogate, malformed, read_collecting_errors, to_field_error,
+    field_error, has_lone_surrogate, malformed, read_collecting_errors, to_field_error,
 };
 use crate::request::strict::Strict;
-use crate::response::problem::{FieldError, Problem};
+use crate::response::problem::Problem;
 
 /// The default limit of a body in bytes. Only operations with large documents set another limit.
 pub(crate) const DEFAULT_LIMIT: usize = 256 * 1024;
@@ -107,22 +108,22 @@ pub(super) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     if std::str::from_utf8(body).is_err() || has_lone_surrogate(body) {
         return Err(Problem::validation_failed(vec![malformed()]));
     }
-    read_collecting_errors(|| {
+    let read = || {
         let mut json = serde_json::Deserializer::from_slice(body);
-        let value = serde_path_to_error::deserialize(Strict(&mut json)).map_err(|error| {
-            if error.inner().classify() == Category::Data {
-                to_field_error(error.path(), &error.inner().to_string())
-            } else {
-                malformed()
-            }
-        })?;
-        json.end().map_err(|_| malformed())?;
+        let value = T::deserialize(Strict(&mut json))?;
+        json.end()?;
         Ok(value)
+    };
+    read_collecting_errors(read, |pointer, error: serde_json::Error| match error.classify() {
+        Category::Data => to_field_error(pointer, error),
+        _ => malformed(),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use serde::Deserialize;
     use values::{List, Text};
 
@@ -182,10 +183,10 @@ mod tests {
         assert_eq!(errors(&many).len(), 16, "at most 16 errors");
     }
 
-    /// RULE-ALL-022: serde discards the refusal in an optional flattened part, so no error may
-    /// carry it.
+    /// RULE-ALL-022: serde reads a flattened part after the other members, without its names, so a
+    /// refusal in it points at the object.
     #[test]
-    fn skipped_refusal_is_not_reported_for_another_member() {
+    fn refusal_in_flattened_part_points_at_the_object() {
         #[derive(Debug, Deserialize)]
         #[expect(dead_code, reason = "only decoding is tested")]
         struct Whole {
@@ -202,6 +203,18 @@ mod tests {
         let error = &problem.details().errors[0];
         assert_eq!((error.field.as_str(), error.invalid.code), ("/name", "required"));
         assert_eq!(problem.details().errors.len(), 1);
+        let problem = decode::<Whole>(br#"{"text": "", "name": "a"}"#).unwrap_err();
+        let error = &problem.details().errors[0];
+        assert_eq!((error.field.as_str(), error.invalid.code), ("", "too_short"));
+    }
+
+    /// RULE-ALL-022: a pointer escapes the names of members, and the keys of a map are checked, too.
+    #[test]
+    fn pointer_escapes_names_of_members() {
+        let problem = decode::<HashMap<Text<1, 5>, Text<1, 3>>>(br#"{"a~/b": "", "abcdef": "\u0061"}"#);
+        let problem = problem.unwrap_err();
+        let errors = problem.details().errors.iter().map(|error| (error.field.as_str(), error.invalid.code));
+        assert_eq!(errors.collect::<Vec<_>>(), [("/a~0~1b", "too_short"), ("/abcdef", "too_long")]);
     }
 
     /// RULE-ALL-002: a body that is not JSON is 400.

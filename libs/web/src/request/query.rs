@@ -5,10 +5,13 @@ use std::future::{Ready, ready};
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
 use serde::de::DeserializeOwned;
+use serde::de::value::Error;
+use values::collect_errors;
 
-use crate::request::diagnosis::{collect_errors, read_collecting_errors, to_field_error};
+use crate::request::diagnosis::{read_collecting_errors, to_field_error};
 use crate::request::fields::Fields;
-use crate::response::problem::{FieldError, Problem};
+use crate::request::strict::Strict;
+use crate::response::problem::Problem;
 
 /// A value that is read from a query.
 pub trait FromQuery: Sized {
@@ -27,14 +30,12 @@ pub struct Query<T>(pub T);
 
 impl<T: DeserializeOwned> FromQuery for Query<T> {
     fn from_query(query: &str) -> Result<Self, Problem> {
-        read_collecting_errors(|| read(query)).map(Self)
+        read_collecting_errors(|| read(query), to_field_error).map(Self)
     }
 }
 
-fn read<T: DeserializeOwned>(query: &str) -> Result<T, FieldError> {
-    let members = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
-    let parsed = serde_path_to_error::deserialize(members);
-    parsed.map_err(|error| to_field_error(error.path(), &error.inner().to_string()))
+fn read<T: DeserializeOwned>(query: &str) -> Result<T, Error> {
+    T::deserialize(Strict(serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()))))
 }
 
 /// A query with rules about several of its members.
@@ -51,7 +52,7 @@ pub struct CheckedQuery<T>(pub T);
 
 impl<T: DeserializeOwned + Check> FromQuery for CheckedQuery<T> {
     fn from_query(query: &str) -> Result<Self, Problem> {
-        let (query, errors) = collect_errors(|| read::<T>(query));
+        let (query, errors) = collect_errors(|| read::<T>(query), to_field_error);
         let mut fields = Fields::default();
         fields.refuse(errors);
         if let Some(query) = &query {

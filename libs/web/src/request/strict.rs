@@ -1,4 +1,4 @@
-//! Strict JSON types.
+//! Strict JSON types, and the JSON pointers of errors.
 //!
 //! By default serde accepts a list for an object, and an object for the name of an enum's variant.
 //! Both are type errors in a request.
@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use values::read_member;
 
 /// A wrapper of a deserializer, and of its visitors and nested values.
 pub(crate) struct Strict<T>(pub(crate) T);
@@ -95,39 +96,47 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, elements: A) -> Result<V::Value, A::Error> {
-        self.0.visit_seq(Strict(elements))
+        self.0.visit_seq(Elements { elements, index: 0 })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<V::Value, A::Error> {
-        self.0.visit_map(Strict(members))
+        self.0.visit_map(Members { members, name: String::new() })
     }
 }
 
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Strict<A> {
+/// The elements of a list. The pointers of errors in them begin with their index.
+struct Elements<A> {
+    elements: A,
+    index: usize,
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<A> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        self.0.next_element_seed(Strict(seed))
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        self.0.size_hint()
+        let element = read_member(&self.index, || self.elements.next_element_seed(Strict(seed)));
+        self.index += 1;
+        element
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Strict<A> {
+/// The members of an object. The pointers of errors in them begin with their name.
+struct Members<A> {
+    members: A,
+    name: String,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<A> {
     type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        self.0.next_key_seed(Strict(seed))
+        let Some(name) = self.members.next_key()? else { return Ok(None) };
+        self.name = name;
+        read_member(&self.name, || seed.deserialize(StrDeserializer::new(&self.name)).map(Some))
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
-        self.0.next_value_seed(Strict(seed))
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        self.0.size_hint()
+        read_member(&self.name, || self.members.next_value_seed(Strict(seed)))
     }
 }
 

@@ -6,15 +6,7 @@ use std::time::Duration;
 
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpResponse, ResponseError};
-use values::{Code, Invalid};
-
-/// An invalid member of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldError {
-    /// A JSON pointer, such as `/Items/3/PropertyObjectId`.
-    pub field: String,
-    pub invalid: Invalid,
-}
+use values::{Code, FieldError, Invalid};
 
 /// The token is missing or invalid.
 pub const UNAUTHORIZED: Code = Code::common(401, "UNAUTHORIZED");
