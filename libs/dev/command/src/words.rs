@@ -53,10 +53,11 @@ impl Words {
         let output = output.context("git cannot be run")?;
         ensure!(output.status.success(), "git lists no files: {}", String::from_utf8_lossy(&output.stderr));
         let mut count = 0;
-        for name in String::from_utf8(output.stdout)?.lines().filter(|name| is_checked(name)) {
+        for name in String::from_utf8(output.stdout)?.lines().filter(|name| is_text(name)) {
             // A file that was deleted and not committed is still listed.
             let Ok(text) = std::fs::read_to_string(stack::root().join(name)) else { continue };
-            for fault in faults(name, &text) {
+            let faults = if is_exempt(name) { Vec::new() } else { faults(name, &text) };
+            for fault in faults.into_iter().chain(broken_links(name, &text)) {
                 println!("{name}:{fault}");
                 count += 1;
             }
@@ -66,10 +67,14 @@ impl Words {
     }
 }
 
-fn is_checked(name: &str) -> bool {
+fn is_text(name: &str) -> bool {
     let extension = Path::new(name).extension().unwrap_or_default();
-    let is_text = EXTENSIONS.iter().any(|one| extension == *one);
-    is_text && !EXEMPT.iter().any(|exempt| name.starts_with(exempt))
+    EXTENSIONS.iter().any(|one| extension == *one)
+}
+
+/// Returns true for files in which only links are checked.
+fn is_exempt(name: &str) -> bool {
+    EXEMPT.iter().any(|exempt| name.starts_with(exempt))
 }
 
 /// A violation of a rule, and its line.
@@ -121,6 +126,28 @@ fn faults(name: &str, text: &str) -> Vec<Fault> {
     faults
 }
 
+/// Returns the relative links of a page that lead to no file. Anchors are not checked.
+fn broken_links(name: &str, text: &str) -> Vec<Fault> {
+    let folder = match name.strip_suffix(".md") {
+        Some(_) => stack::root().join(name).with_file_name(""),
+        None => return Vec::new(),
+    };
+    let mut faults = Vec::new();
+    let mut is_code = false;
+    for (index, line) in text.lines().enumerate() {
+        is_code ^= line.trim_start().starts_with("```");
+        // Parts with an odd index are code.
+        let prose: String = line.split('`').step_by(2).collect();
+        let targets = prose.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        for target in targets.filter(|target| !is_code && !target.contains(':')) {
+            if !folder.join(target).exists() {
+                faults.push(Fault { line: index + 1, rule: format!("has a broken link to \"{target}\"") });
+            }
+        }
+    }
+    faults
+}
+
 /// Returns the words of a line in lower case, with one space around each.
 fn words(line: &str) -> String {
     let mut words = String::from(" ");
@@ -133,7 +160,7 @@ fn words(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{faults, is_checked};
+    use super::{broken_links, faults, is_exempt, is_text};
 
     fn rules(name: &str, text: &str) -> Vec<(usize, String)> {
         faults(name, text).into_iter().map(|fault| (fault.line, fault.rule)).collect()
@@ -160,8 +187,17 @@ mod tests {
     }
 
     #[test]
+    fn relative_link_to_a_missing_file_is_found() {
+        let page = "[a](testing.md) [`b`](../README.md#start) [c](https://example.org/x.md) [d](#below)\n\
+                    `[e](…)`\n```\n[f](gone.md)\n```\n[![g](trace.svg)](gone.md#h) [i](../docs/)";
+        let found: Vec<_> = broken_links("docs/a.md", page).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["6 has a broken link to \"gone.md\""]);
+        assert_eq!(broken_links("docs/a.rs", "/// [f](gone.md)"), []);
+    }
+
+    #[test]
     fn files_of_text_are_checked_except_the_rules_themselves() {
-        assert!(is_checked("services/crm/src/lib.rs") && is_checked("docs/spec/crm.md"));
-        assert!(!is_checked("docs/STYLE.md") && !is_checked("Cargo.lock"));
+        assert!(is_text("services/crm/src/lib.rs") && is_text("docs/spec/crm.md") && !is_text("Cargo.lock"));
+        assert!(is_exempt("docs/STYLE.md") && !is_exempt("docs/spec/crm.md"));
     }
 }
