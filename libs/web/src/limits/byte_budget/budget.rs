@@ -37,15 +37,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 pub(crate) struct ByteBudget {
     bytes: Semaphore,
     size: usize,
-    max_waiting: usize,
-    state: Mutex<BudgetState>,
-}
-
-#[derive(Default)]
-struct BudgetState {
+    /// The places of reservations that wait.
+    queue: Semaphore,
     /// The bytes that each caller holds or waits for.
-    bytes_by_caller: HashMap<String, usize>,
-    waiting: usize,
+    bytes_by_caller: Mutex<HashMap<String, usize>>,
 }
 
 /// A reservation of bytes in a budget. Dropping it releases them.
@@ -56,7 +51,12 @@ pub(crate) struct ByteReservation<'b> {
 
 impl ByteBudget {
     fn new(size: usize, max_waiting: usize) -> Self {
-        Self { bytes: Semaphore::new(size), size, max_waiting, state: Mutex::default() }
+        Self {
+            bytes: Semaphore::new(size),
+            size,
+            queue: Semaphore::new(max_waiting),
+            bytes_by_caller: Mutex::default(),
+        }
     }
 
     /// Returns the bytes of one caller's share, an eighth of the budget.
@@ -81,7 +81,7 @@ impl ByteBudget {
         if let Ok(permit) = self.bytes.try_acquire_many(bytes) {
             return Ok(ByteReservation { permit, usage });
         }
-        let _queued = self.join_queue()?;
+        let _place = self.queue.try_acquire().map_err(|_| exhausted())?;
         let permit = timeout(RESERVE_TIMEOUT, self.bytes.acquire_many(bytes)).await;
         Ok(ByteReservation { permit: permit.ok().and_then(Result::ok).ok_or_else(exhausted)?, usage })
     }
@@ -134,17 +134,8 @@ impl ByteBudget {
         Ok(usage)
     }
 
-    fn join_queue(&self) -> Result<QueuePermit<'_>, Problem> {
-        let mut state = self.state();
-        if state.waiting == self.max_waiting {
-            return Err(exhausted());
-        }
-        state.waiting += 1;
-        Ok(QueuePermit(self))
-    }
-
-    fn state(&self) -> MutexGuard<'_, BudgetState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn bytes_by_caller(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.bytes_by_caller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -163,20 +154,16 @@ impl<'b> ByteReservation<'b> {
         self.usage.add(bytes, budget.max_bytes_per_caller())
     }
 
-    /// Extends the reservation to the actual size `bytes`, as far as the budget allows.
-    pub(crate) fn grow_to(&mut self, bytes: usize) {
+    /// Changes the reservation to the actual size `bytes`, upwards as far as the budget allows.
+    pub(crate) fn resize(&mut self, bytes: usize) {
         let budget: &'b ByteBudget = self.usage.budget;
-        let missing = bytes.min(budget.size).saturating_sub(self.permit.num_permits());
-        let available = missing.min(budget.bytes.available_permits());
-        if let Ok(more) = budget.bytes.try_acquire_many(budget.permits(available)) {
+        let held = self.permit.num_permits();
+        drop(self.permit.split(held.saturating_sub(bytes)));
+        self.usage.sub(self.usage.bytes.saturating_sub(bytes));
+        let missing = bytes.min(budget.size).saturating_sub(held).min(budget.bytes.available_permits());
+        if let Ok(more) = budget.bytes.try_acquire_many(budget.permits(missing)) {
             self.permit.merge(more);
         }
-    }
-
-    /// Releases all bytes above `bytes`.
-    pub(crate) fn shrink_to(&mut self, bytes: usize) {
-        drop(self.permit.split(self.permit.num_permits().saturating_sub(bytes)));
-        self.usage.sub(self.usage.bytes.saturating_sub(bytes));
     }
 }
 
@@ -191,12 +178,12 @@ impl CallerUsage<'_> {
     /// Adds `bytes`, up to `max_bytes` per caller. A caller's first reservation may be larger.
     fn add(&mut self, bytes: usize, max_bytes: usize) -> Result<(), Problem> {
         if let Some(caller) = &self.caller {
-            let mut state = self.budget.state();
-            let held = state.bytes_by_caller.get(caller).copied().unwrap_or(0);
+            let mut bytes_by_caller = self.budget.bytes_by_caller();
+            let held = bytes_by_caller.get(caller).copied().unwrap_or(0);
             if held > 0 && held + bytes > max_bytes {
                 return Err(Problem::rate_limited(RETRY_AFTER));
             }
-            state.bytes_by_caller.insert(caller.clone(), held + bytes);
+            bytes_by_caller.insert(caller.clone(), held + bytes);
         }
         self.bytes += bytes;
         Ok(())
@@ -205,11 +192,11 @@ impl CallerUsage<'_> {
     fn sub(&mut self, bytes: usize) {
         self.bytes -= bytes;
         if let Some(caller) = &self.caller {
-            let mut state = self.budget.state();
-            if let Some(held) = state.bytes_by_caller.get_mut(caller) {
+            let mut bytes_by_caller = self.budget.bytes_by_caller();
+            if let Some(held) = bytes_by_caller.get_mut(caller) {
                 *held = held.saturating_sub(bytes);
                 if *held == 0 {
-                    state.bytes_by_caller.remove(caller);
+                    bytes_by_caller.remove(caller);
                 }
             }
         }
@@ -219,15 +206,6 @@ impl CallerUsage<'_> {
 impl Drop for CallerUsage<'_> {
     fn drop(&mut self) {
         self.sub(self.bytes);
-    }
-}
-
-/// A place in the queue for an exhausted budget.
-struct QueuePermit<'b>(&'b ByteBudget);
-
-impl Drop for QueuePermit<'_> {
-    fn drop(&mut self) {
-        self.0.state().waiting -= 1;
     }
 }
 
@@ -289,7 +267,7 @@ mod tests {
         assert_eq!(refusal(budget.try_reserve(Some("one".to_owned()), 1)), "429 RATE_LIMITED");
         assert_eq!(first.try_grow(1).unwrap_err().to_string(), "429 RATE_LIMITED");
         drop(second);
-        first.shrink_to(MIB);
+        first.resize(MIB);
         let _third = budget.try_reserve(Some("one".to_owned()), MIB).unwrap();
         let _other = budget.try_reserve(Some("other".to_owned()), 5 * MIB).unwrap();
     }
@@ -308,7 +286,7 @@ mod tests {
         );
         drop((first, third));
         let mut estimated = budget.try_reserve(None, MIB).unwrap();
-        estimated.grow_to(2 * MIB);
+        estimated.resize(2 * MIB);
         assert_eq!(budget.bytes.available_permits(), 5 * MIB, "the reservation grows to the actual size");
         drop(estimated);
         assert_eq!(budget.bytes.available_permits(), 7 * MIB);

@@ -65,8 +65,7 @@ pub(crate) fn attach_reservation<B: MessageBody + 'static>(
     };
     match reserved.map_or_else(|| reserve_existing(&request, length), Ok) {
         Ok(mut reservation) => {
-            reservation.shrink_to(length);
-            reservation.grow_to(length);
+            reservation.resize(length);
             let chunks = ChunkedBytes { rest: bytes, reservation: Some(reservation) };
             Ok(with_body(request, response, EitherBody::right(BoxBody::new(chunks))))
         }
