@@ -1,10 +1,17 @@
 -- Replicas of other services. `version` is the highest version applied.
 
--- Companies whose type is Developer, from identity.
+-- Companies whose type is Developer or Agency, from identity.
 create table company (
     id uuid primary key,
+    kind text collate "C" not null check (kind in ('Developer', 'Agency')),
     status text collate "C" not null check (status in ('Active', 'Suspended', 'Archived')),
     version bigint not null
+);
+
+-- Users with an active employment, from identity. A user has at most one employment.
+create table active_employee (
+    user_id uuid primary key,
+    company_id uuid not null
 );
 
 -- Developers, from chessboard. The first event of a developer creates its pipeline.
@@ -13,7 +20,11 @@ create table developer (
     name text not null,
     version bigint not null,
     -- Rises by one with each change of the steps. Changes of a pipeline compare and swap it.
-    pipeline_version bigint not null default 1 check (pipeline_version >= 1)
+    pipeline_version bigint not null default 1 check (pipeline_version >= 1),
+    -- Null while the pipeline is the default one.
+    pipeline_updated_at timestamptz,
+    pipeline_updated_by_user_id uuid,
+    check ((pipeline_updated_at is null) = (pipeline_updated_by_user_id is null))
 ) with (fillfactor = 85);
 
 -- Property objects, from chessboard.
@@ -47,6 +58,17 @@ create index step_live on step (tenant_id, sort_order) where archived_at is null
 create index step_archived on step (tenant_id, archived_at desc, id desc) where archived_at is not null;
 -- INV-STP-1: at most one default step in each group.
 create unique index step_default on step (tenant_id, "group") where is_default and archived_at is null;
+
+-- The changes of pipelines. Version 1 has no entry, since no user made it.
+create table pipeline_log (
+    tenant_id uuid not null references developer (id),
+    version bigint not null, -- version of the pipeline after the change
+    actor_user_id uuid not null,
+    actor_role text collate "C" not null check (actor_role in ('PlatformManager', 'DeveloperManager')),
+    changed_at timestamptz not null,
+    changes json not null, -- new and changed steps, and the ids of archived steps
+    primary key (tenant_id, version)
+);
 
 -- Deals.
 
@@ -170,14 +192,16 @@ create table timeline (
 );
 create unique index timeline_newest on timeline (deal_id, position desc);
 
--- INV-TLE-1: the timeline is append-only.
-create function reject_timeline_change() returns trigger language plpgsql as $$
+-- INV-TLE-1, INV-STP-2: the timeline and the log of pipelines are append-only.
+create function reject_change() returns trigger language plpgsql as $$
 begin
-    raise exception 'the timeline is append-only' using errcode = 'restrict_violation';
+    raise exception '% is append-only', tg_table_name using errcode = 'restrict_violation';
 end
 $$;
 create trigger timeline_append_only before update or delete or truncate on timeline
-    for each statement execute function reject_timeline_change();
+    for each statement execute function reject_change();
+create trigger pipeline_log_append_only before update or delete or truncate on pipeline_log
+    for each statement execute function reject_change();
 
 -- Totals of the deals of each step: stored totals, and changes that the job board-totals has not
 -- folded in yet. The exact total is the sum of both. A stored total alone would serialize all moves

@@ -26,6 +26,17 @@ pub const PROPERTY_OBJECT_NOT_AVAILABLE: Code = Code::new(409, "CRM_PROPERTY_OBJ
 /// INV-BKG-1: an object has at most one Active booking.
 pub const PROPERTY_OBJECT_ALREADY_BOOKED: Code = Code::new(409, "CRM_PROPERTY_OBJECT_ALREADY_BOOKED");
 pub const DEVELOPER_NOT_ACTIVE: Code = Code::new(409, "CRM_DEVELOPER_NOT_ACTIVE");
+/// The acting user is the client.
+pub const CLIENT_IS_ACTOR: Code = Code::new(422, "CRM_CLIENT_IS_ACTOR");
+/// The acting user is the agent.
+pub const AGENT_IS_ACTOR: Code = Code::new(422, "CRM_AGENT_IS_ACTOR");
+pub const AGENT_IS_CLIENT: Code = Code::new(422, "CRM_AGENT_IS_CLIENT");
+/// On company routes the agent is an active employee of an active agency.
+pub const AGENT_NOT_ACTIVE: Code = Code::new(422, "CRM_AGENT_NOT_ACTIVE");
+/// On company routes the amount is close to the object's price.
+pub const AMOUNT_OUT_OF_TOLERANCE: Code = Code::new(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
+/// The selection is unknown, deleted or not the client's.
+pub const SELECTION_NOT_OF_CLIENT: Code = Code::new(422, "CRM_SELECTION_NOT_OF_CLIENT");
 pub const DEVELOPER_NOT_FOUND: Code = Code::new(404, "CRM_DEVELOPER_NOT_FOUND");
 pub const STEP_NOT_FOUND: Code = Code::new(404, "CRM_STEP_NOT_FOUND");
 pub const PIPELINE_STEP_GROUP_FIXED: Code = Code::new(422, "CRM_PIPELINE_STEP_GROUP_FIXED");

@@ -6,6 +6,9 @@ use std::time::Duration;
 use runtime::Env;
 
 pub struct Settings {
+    /// The largest difference of an amount from the object's price without the platform, in percent
+    /// of the price.
+    pub amount_tolerance_percent: u8,
     pub board_totals_interval: Duration,
     pub booking_expiry_interval: Duration,
     /// The life of a booking without an expiry time in its request.
@@ -15,6 +18,11 @@ pub struct Settings {
 
 impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
+        let tolerance = env.or(
+            "CRM_AMOUNT_TOLERANCE_PERCENT",
+            20,
+            "maximum difference of an amount on company routes from the object's price, in percent",
+        );
         let totals = env.or(
             "CRM_BOARD_TOTALS_INTERVAL_MS",
             const { NonZeroU32::new(1_000).unwrap() },
@@ -32,6 +40,7 @@ impl Settings {
         );
         let selections = http_client::Config::read(env, "SELECTIONS_URL", "crm");
         Some(Self {
+            amount_tolerance_percent: tolerance?,
             board_totals_interval: Duration::from_millis(totals?.get().into()),
             booking_expiry_interval: Duration::from_millis(interval?.get().into()),
             booking_ttl: Duration::from_secs(ttl?.get().into()),

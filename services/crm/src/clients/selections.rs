@@ -3,6 +3,7 @@
 use ::web::Problem;
 use auth::UserId;
 use http_client::{Call, CallError, ServiceClient};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::openapi::RefOr;
@@ -36,11 +37,19 @@ impl PartialSchema for SelectionsResponse {
 
 impl ToSchema for SelectionsResponse {}
 
-/// The only field of a selection that this service reads.
+/// The fields of a selection that this service reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct OwnerField {
+struct ReadFields {
     owner_user_id: UserId,
+    deleted_at: Option<IgnoredAny>,
+}
+
+/// A selection with its unchanged response.
+pub struct FoundSelection {
+    pub owner_user_id: UserId,
+    pub is_deleted: bool,
+    pub response: SelectionsResponse,
 }
 
 impl Selections {
@@ -50,19 +59,19 @@ impl Selections {
         Ok(Self { service: ServiceClient::new(config)? })
     }
 
-    /// Returns the owner and the selection, which may be deleted. Returns `None` for an unknown id.
+    /// Finds a selection, which may be deleted. A deleted one is as it was when it was deleted.
     ///
     /// # Errors
     /// `SERVICE_UNAVAILABLE` if selections does not return a selection after all retries.
-    pub async fn find(&self, id: SelectionId) -> Result<Option<(UserId, SelectionsResponse)>, Error> {
-        let selection: SelectionsResponse = match self.service.get(&GET_SELECTION.path_with(id)).await {
-            Ok(selection) => selection,
+    pub async fn find(&self, id: SelectionId) -> Result<Option<FoundSelection>, Error> {
+        let response: SelectionsResponse = match self.service.get(&GET_SELECTION.path_with(id)).await {
+            Ok(response) => response,
             Err(CallError::Refused { code, .. }) if code == "SELECTIONS_NOT_FOUND" => return Ok(None),
             Err(error) => return Err(Problem::unavailable(&error).into()),
         };
-        let owner: OwnerField =
-            serde_json::from_str(selection.0.get()).map_err(|error| Problem::unavailable(&error))?;
-        Ok(Some((owner.owner_user_id, selection)))
+        let ReadFields { owner_user_id, deleted_at } =
+            serde_json::from_str(response.0.get()).map_err(|error| Problem::unavailable(&error))?;
+        Ok(Some(FoundSelection { owner_user_id, is_deleted: deleted_at.is_some(), response }))
     }
 
     /// Returns all selections of an owner in one page, since an owner has at most 100.

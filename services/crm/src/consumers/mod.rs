@@ -1,13 +1,13 @@
 //! Consumers of events of chessboard and identity.
 
 mod chessboard;
-mod company;
+mod identity;
 
 use messaging::Subscription;
 use service::access_revocations;
 
 use chessboard::Chessboard;
-use company::Companies;
+use identity::Identity;
 
 pub const ALL: &[Subscription] =
-    &[access_revocations("crm.access"), Subscription::of::<Chessboard>(), Subscription::of::<Companies>()];
+    &[access_revocations("crm.access"), Subscription::of::<Chessboard>(), Subscription::of::<Identity>()];

@@ -1,4 +1,4 @@
-//! The replica of companies whose `Type` is Developer.
+//! The replica of developers' and agencies' companies.
 
 use ::db::{Prepared, Tx};
 use diesel::prelude::*;
@@ -12,8 +12,11 @@ use crate::domain::Company;
 pub async fn upsert(tx: &mut Tx, new: &Company) -> Result<(), ::db::Error> {
     use diesel::query_dsl::methods::FilterDsl;
 
-    let latest =
-        (company::status.eq(excluded(company::status)), company::version.eq(excluded(company::version)));
+    let latest = (
+        company::kind.eq(excluded(company::kind)),
+        company::status.eq(excluded(company::status)),
+        company::version.eq(excluded(company::version)),
+    );
     let upsert = diesel::insert_into(company::table)
         .values(new)
         .on_conflict(company::id)

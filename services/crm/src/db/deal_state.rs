@@ -7,13 +7,15 @@ use diesel::expression::SqlLiteral;
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
 use diesel_async::RunQueryDsl;
-use futures_util::future::{try_join, try_join4};
+use futures_util::future::{try_join, try_join5};
 use time::OffsetDateTime;
+use values::{Currency, Money};
 
+use super::active_employee::is_active_agent;
 use super::schema::{booking, company, deal, property_object, step};
 use crate::domain::{
-    Booking, CreationRequest, Deal, DealId, DealState, ObjectState, OfferedObject, PropertyObject,
-    PropertyObjectId, Step,
+    Booking, CompanyKind, CreationRequest, Deal, DealId, DealState, ObjectState, OfferedObject,
+    PropertyObject, PropertyObjectId, Step,
 };
 
 /// The predicate of the index of Active bookings.
@@ -28,14 +30,22 @@ fn is_completed() -> SqlLiteral<Bool> {
     sql("deal.status = 'Completed'")
 }
 
-/// Reads a deal with its booking, the live steps of its developer and the developer's status.
+/// Reads a deal with its booking, the price of its object, the live steps of its developer and the
+/// developer's status.
 pub async fn look_up(mut conn: &Conn, id: DealId) -> QueryResult<Option<DealState>> {
     let mut other = conn;
+    let is_developer = company::id.eq(deal::tenant_id).and(company::kind.eq(CompanyKind::Developer));
     let found = deal::table
         .left_join(booking::table.on(booking::deal_id.eq(deal::id).and(is_active())))
-        .left_join(company::table.on(company::id.eq(deal::tenant_id)))
+        .left_join(company::table.on(is_developer))
+        .left_join(property_object::table)
         .filter(deal::id.eq(id))
-        .select((Deal::as_select(), Option::<Booking>::as_select(), company::status.nullable()));
+        .select((
+            Deal::as_select(),
+            Option::<Booking>::as_select(),
+            company::status.nullable(),
+            (property_object::price, property_object::currency).nullable(),
+        ));
     let found = Prepared(found).get_result(&mut conn);
     let tenant = deal::table.find(id).select(deal::tenant_id).single_value();
     let steps = step::table
@@ -45,9 +55,21 @@ pub async fn look_up(mut conn: &Conn, id: DealId) -> QueryResult<Option<DealStat
         .select(Step::as_select())
         .load(&mut other);
     let (found, steps) = try_join(async { found.await.optional() }, steps).await?;
-    let state =
-        found.map(|(deal, booking, developer)| DealState { deal, booking, steps, developer, object: None });
-    Ok(state)
+    let state = |(deal, booking, developer, price): (_, _, _, Option<(i64, Currency)>)| {
+        let price = price.map(|(amount_minor, currency)| Money { amount_minor, currency });
+        DealState { deal, booking, steps, developer, price, is_agent_active: false, object: None }
+    };
+    Ok(found.map(state))
+}
+
+/// Like [`look_up`], for a change to the agent `agent`.
+pub async fn look_up_with_agent(
+    conn: &Conn,
+    id: DealId,
+    agent: Option<UserId>,
+) -> QueryResult<Option<DealState>> {
+    let (state, is_agent_active) = try_join(look_up(conn, id), is_active_agent(conn, agent)).await?;
+    Ok(state.map(|state| DealState { is_agent_active, ..state }))
 }
 
 /// Locks the object of a deal, and reads the deal with the state of the object.
@@ -89,12 +111,15 @@ async fn look_up_other_deals(
 pub async fn look_up_creation(
     mut conn: &Conn,
     object: PropertyObjectId,
+    agent: Option<UserId>,
     creator: UserId,
     request: Option<CreationRequest>,
 ) -> QueryResult<(Option<DealId>, Option<OfferedObject>)> {
     let (mut second, mut third) = (conn, conn);
+    let is_developer =
+        company::id.eq(property_object::tenant_id).and(company::kind.eq(CompanyKind::Developer));
     let found = property_object::table
-        .left_join(company::table.on(company::id.eq(property_object::tenant_id)))
+        .left_join(company::table.on(is_developer))
         .filter(property_object::id.eq(object))
         .select((PropertyObject::as_select(), company::status.nullable()))
         .first(&mut conn);
@@ -108,9 +133,11 @@ pub async fn look_up_creation(
     let sold = deal::table.filter(deal::property_object_id.eq(object)).filter(is_completed());
     let sold = Prepared(diesel::select(exists(sold))).get_result(&mut third);
     let existing = find_by_request(conn, creator, request);
-    let (existing, found, steps, is_sold) =
-        try_join4(existing, async { found.await.optional() }, steps, sold).await?;
-    let offered = found.map(|(object, developer)| OfferedObject { object, developer, is_sold, steps });
+    let found = async { found.await.optional() };
+    let (existing, found, steps, is_sold, is_agent_active) =
+        try_join5(existing, found, steps, sold, is_active_agent(conn, agent)).await?;
+    let offered =
+        found.map(|(object, developer)| OfferedObject { object, developer, is_sold, steps, is_agent_active });
     Ok((existing, offered))
 }
 

@@ -110,7 +110,6 @@ pub async fn tenant_of(mut conn: &Conn, id: DealId) -> QueryResult<Option<Compan
 pub struct DealParties {
     pub tenant_id: CompanyId,
     pub client_user_id: UserId,
-    pub agent_user_id: Option<UserId>,
     pub selection_id: Option<SelectionId>,
 }
 

@@ -1,5 +1,6 @@
 //! The SQL statements of the service.
 
+pub mod active_employee;
 pub mod board;
 pub mod change;
 pub mod company;

@@ -3,8 +3,16 @@
 diesel::table! {
     company (id) {
         id -> Uuid,
+        kind -> Text,
         status -> Text,
         version -> BigInt,
+    }
+}
+
+diesel::table! {
+    active_employee (user_id) {
+        user_id -> Uuid,
+        company_id -> Uuid,
     }
 }
 
@@ -14,6 +22,19 @@ diesel::table! {
         name -> Text,
         version -> BigInt,
         pipeline_version -> BigInt,
+        pipeline_updated_at -> Nullable<Timestamptz>,
+        pipeline_updated_by_user_id -> Nullable<Uuid>,
+    }
+}
+
+diesel::table! {
+    pipeline_log (tenant_id, version) {
+        tenant_id -> Uuid,
+        version -> BigInt,
+        actor_user_id -> Uuid,
+        actor_role -> Text,
+        changed_at -> Timestamptz,
+        changes -> Json,
     }
 }
 
@@ -126,6 +147,7 @@ diesel::joinable!(stage -> step (step_id));
 diesel::joinable!(step -> developer (tenant_id));
 
 diesel::allow_tables_to_appear_in_same_query!(
+    active_employee,
     company,
     developer,
     property_object,

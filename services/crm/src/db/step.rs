@@ -1,7 +1,7 @@
 //! Pipelines: the steps of a developer and their version.
 
-use ::db::{Conn, Prepared, Tx};
-use auth::CompanyId;
+use ::db::{Conn, Json, Prepared, Tx};
+use auth::{CompanyId, UserId};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
 use diesel::upsert::excluded;
@@ -10,8 +10,8 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::{developer, step};
-use crate::domain::{PublishedName, Replacement, Step, StepGroup, StepId, StepName};
+use super::schema::{developer, pipeline_log, step};
+use crate::domain::{PipelineEditor, PublishedName, Replacement, Step, StepGroup, StepId, StepName};
 use crate::error::{Error, PIPELINE_CONFLICT};
 
 /// The pipeline of a developer.
@@ -22,6 +22,11 @@ pub struct Pipeline {
     pub developer_name: Option<PublishedName>,
     /// Rises by one with each change.
     pub version: i64,
+    /// Time of the last change. `null` for the default pipeline.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub updated_at: Option<OffsetDateTime>,
+    /// User of the last change. `null` for the default pipeline.
+    pub updated_by_user_id: Option<UserId>,
     /// The live steps in order, then at most 100 archived steps, newest first.
     #[schema(max_items = 150)]
     pub steps: Vec<Step>,
@@ -34,6 +39,10 @@ struct Row {
     developer_name: PublishedName,
     #[diesel(sql_type = BigInt)]
     pipeline_version: i64,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    pipeline_updated_at: Option<OffsetDateTime>,
+    #[diesel(sql_type = Nullable<SqlUuid>)]
+    pipeline_updated_by_user_id: Option<UserId>,
     #[diesel(sql_type = Nullable<SqlUuid>)]
     id: Option<StepId>,
     #[diesel(sql_type = Nullable<Text>)]
@@ -63,7 +72,8 @@ impl Row {
 }
 
 const PIPELINE_SQL: &str = "\
-    select developer.name as developer_name, developer.pipeline_version, step.* from developer left join lateral ( \
+    select developer.name as developer_name, pipeline_version, pipeline_updated_at, pipeline_updated_by_user_id, step.* \
+    from developer left join lateral ( \
         select id, \"group\", name, sort_order, is_default, archived_at from step \
             where tenant_id = developer.id and archived_at is null \
         union all \
@@ -77,14 +87,16 @@ const PIPELINE_SQL: &str = "\
 pub async fn find_pipeline(mut conn: &Conn, tenant: CompanyId) -> QueryResult<Option<Pipeline>> {
     let statement = Prepared(diesel::sql_query(PIPELINE_SQL).bind::<SqlUuid, _>(tenant));
     let rows: Vec<Row> = statement.load(&mut conn).await?;
-    let pipeline = rows.as_slice().first().map(|row| (row.developer_name.clone(), row.pipeline_version));
-    let steps = rows.into_iter().filter_map(|row| row.into_step(tenant)).collect();
-    Ok(pipeline.map(|(name, version)| Pipeline {
+    let pipeline = rows.as_slice().first().map(|row| Pipeline {
         tenant_id: tenant,
-        developer_name: Some(name),
-        version,
-        steps,
-    }))
+        developer_name: Some(row.developer_name.clone()),
+        version: row.pipeline_version,
+        updated_at: row.pipeline_updated_at,
+        updated_by_user_id: row.pipeline_updated_by_user_id,
+        steps: Vec::new(),
+    });
+    let steps = rows.into_iter().filter_map(|row| row.into_step(tenant)).collect();
+    Ok(pipeline.map(|pipeline| Pipeline { steps, ..pipeline }))
 }
 
 pub async fn pipeline_version(mut conn: &Conn, tenant: CompanyId) -> QueryResult<Option<i64>> {
@@ -113,7 +125,7 @@ pub async fn insert(tx: &mut Tx, steps: &[Step]) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// Writes the changes of a pipeline and raises its version.
+/// Writes the changes of a pipeline, raises its version and logs the change.
 ///
 /// # Errors
 /// [`PIPELINE_CONFLICT`] if the pipeline does not have the version `seen`.
@@ -122,10 +134,15 @@ pub async fn replace(
     tenant: CompanyId,
     seen: i64,
     replacement: &Replacement,
+    by: PipelineEditor,
     now: OffsetDateTime,
 ) -> Result<(), Error> {
     let row = developer::table.find(tenant).filter(developer::pipeline_version.eq(seen));
-    let next = diesel::update(row).set(developer::pipeline_version.eq(seen + 1));
+    let next = diesel::update(row).set((
+        developer::pipeline_version.eq(seen + 1),
+        developer::pipeline_updated_at.eq(now),
+        developer::pipeline_updated_by_user_id.eq(by.user_id),
+    ));
     if Prepared(next).execute(tx.conn()).await? == 0 {
         return Err(PIPELINE_CONFLICT.into());
     }
@@ -150,5 +167,14 @@ pub async fn replace(
         ))
         .execute(tx.conn())
         .await?;
+    let entry = diesel::insert_into(pipeline_log::table).values((
+        pipeline_log::tenant_id.eq(tenant),
+        pipeline_log::version.eq(seen + 1),
+        pipeline_log::actor_user_id.eq(by.user_id),
+        pipeline_log::actor_role.eq(by.role),
+        pipeline_log::changed_at.eq(now),
+        pipeline_log::changes.eq(Json(replacement)),
+    ));
+    Prepared(entry).execute(tx.conn()).await?;
     Ok(())
 }

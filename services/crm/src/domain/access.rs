@@ -19,6 +19,13 @@ values::text_enum! {
     }
 }
 
+impl Role {
+    /// Returns true for the role of a developer's employee. The platform has fewer limits.
+    pub const fn is_of_developer(self) -> bool {
+        matches!(self, Self::DeveloperManager)
+    }
+}
+
 /// Permits every operation on the deals of every company. Platform managers have it.
 pub enum ManageDeals {}
 

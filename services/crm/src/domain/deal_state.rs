@@ -1,5 +1,7 @@
 //! The state of a deal, by which the rules decide about an operation.
 
+use values::Money;
+
 use super::{Booking, CompanyStatus, Deal, ObjectStatus, Step};
 
 /// A deal with everything that its rules depend on.
@@ -13,6 +15,11 @@ pub struct DealState {
     /// The status of the developer in identity. `None` before its first event, which counts as
     /// Active.
     pub developer: Option<CompanyStatus>,
+    /// The object's price. `None` if the object is unknown.
+    pub price: Option<Money>,
+    /// The requested agent is an active employee of an active agency. Read only for changes of the
+    /// agent.
+    pub is_agent_active: bool,
     /// Read only for bookings and completions.
     pub object: Option<ObjectState>,
 }

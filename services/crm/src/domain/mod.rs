@@ -8,6 +8,7 @@ mod deal_state;
 mod pipeline;
 mod replica;
 mod rules;
+mod terms;
 mod timeline;
 
 pub use access::{
@@ -22,9 +23,10 @@ pub use deal::{
 };
 pub use deal_state::{DealState, ObjectState};
 pub use pipeline::{
-    DEFAULT_PIPELINE, DesiredStep, PipelineRefusal, Replacement, Step, StepName, receiving_step, replace,
+    DEFAULT_PIPELINE, DesiredStep, PipelineEditor, PipelineRefusal, Replacement, Step, StepName,
+    receiving_step, replace,
 };
-pub use replica::{Company, CompanyStatus, ObjectStatus, PropertyObject, PublishedName};
+pub use replica::{Company, CompanyKind, CompanyStatus, ObjectStatus, PropertyObject, PublishedName};
 pub use rules::{ContractChange, CreationRequest, NewDeal, OfferedObject, Operation};
 pub use timeline::{ContractField, TimelineEntry, TimelineKind, TimelineRow};
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use auth::CompanyId;
+use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::Prose;
 
-use super::{StepGroup, StepId};
+use super::{Role, StepGroup, StepId};
 use crate::db::schema::step;
 
 /// The trimmed name of a step.
@@ -79,8 +79,16 @@ pub enum PipelineRefusal {
     GroupFixed,
 }
 
+/// The user who replaces a pipeline.
+#[derive(Clone, Copy, Debug)]
+pub struct PipelineEditor {
+    pub user_id: UserId,
+    pub role: Role,
+}
+
 /// The changes that turn a pipeline into the requested one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
 pub struct Replacement {
     /// New and changed live steps, in their order.
     pub upserted: Vec<Step>,

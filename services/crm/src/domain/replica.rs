@@ -3,13 +3,21 @@
 use auth::CompanyId;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use values::{Currency, Text};
+use values::{Currency, Money, Text};
 
 use super::PropertyObjectId;
 use crate::db::schema::{company, property_object};
 
 /// The name of a developer, project, building or object, as its owner publishes it.
 pub type PublishedName = Text<0, 512>;
+
+values::text_enum! {
+    /// The types of companies that the rules of deals depend on.
+    pub enum CompanyKind {
+        Developer,
+        Agency,
+    }
+}
 
 values::text_enum! {
     /// The status of a company in identity.
@@ -40,11 +48,12 @@ impl ObjectStatus {
     }
 }
 
-/// A company whose `Type` is Developer.
+/// A developer or an agency.
 #[derive(Clone, Debug, Insertable)]
 #[diesel(table_name = company, check_for_backend(Pg))]
 pub struct Company {
     pub id: CompanyId,
+    pub kind: CompanyKind,
     pub status: CompanyStatus,
     pub version: i64,
 }
@@ -63,4 +72,10 @@ pub struct PropertyObject {
     pub currency: Currency,
     pub status: ObjectStatus,
     pub version: i64,
+}
+
+impl PropertyObject {
+    pub const fn price(&self) -> Money {
+        Money { amount_minor: self.price, currency: self.currency }
+    }
 }

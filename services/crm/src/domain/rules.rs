@@ -9,6 +9,7 @@ use auth::{Reach, UserId};
 use time::OffsetDateTime;
 use values::{Code, Whole};
 
+use super::terms::{check_agent, check_amount, check_parties};
 use super::{
     Amount, Author, Booking, BookingStatus, Change, CompanyStatus, Contract, ContractField, Deal, DealId,
     DealState, DealStatus, FreeText, PropertyObject, RegistryRecordNumber, RequestId, Role, SelectionId,
@@ -58,6 +59,8 @@ pub struct ContractChange {
     pub contract: Contract,
     /// `None` keeps the amount.
     pub amount: Option<Amount>,
+    /// The largest difference from the object's price on company routes, in percent of the price.
+    pub tolerance_percent: u8,
 }
 
 /// The result of checking an operation by the status of the deal alone.
@@ -111,7 +114,7 @@ impl DealState {
         let decided = match operation {
             Operation::MoveStep { to, reason } => self.move_step(change, to, reason),
             Operation::ReplaceContract(data) => self.replace_contract(change, data),
-            Operation::ChangeAgent(agent) => Ok(self.change_agent(change, agent)),
+            Operation::ChangeAgent(agent) => self.change_agent(change, agent),
             Operation::Book { expires_at } => self.book(change, expires_at).map(Some),
             Operation::Prolong { expires_at } => self.prolong(change, expires_at),
             Operation::Cancel { reason } => self.cancel(change, reason).map(Some),
@@ -168,18 +171,24 @@ impl DealState {
             return Ok(None);
         }
         check_contract(deal.step_group, &contract)?;
+        if deal.amount != amount {
+            check_amount(change.author.role, amount, self.price, new.tolerance_percent)?;
+        }
         change.after.contract = contract;
         change.after.amount = amount;
         Ok(Some(change.with_entry(TimelineEntry::ContractChanged { changed_fields })))
     }
 
-    fn change_agent(&self, mut change: Change, agent: Option<UserId>) -> Option<Change> {
+    fn change_agent(&self, mut change: Change, agent: Option<UserId>) -> Result<Option<Change>, Code> {
         let from_agent_user_id = self.deal.agent_user_id;
         if agent == from_agent_user_id {
-            return None;
+            return Ok(None);
         }
+        check_parties(change.author.user_id, self.deal.client_user_id, agent)?;
+        check_agent(change.author.role, agent, self.is_agent_active)?;
         change.after.agent_user_id = agent;
-        Some(change.with_entry(TimelineEntry::AgentChanged { from_agent_user_id, to_agent_user_id: agent }))
+        let changed = TimelineEntry::AgentChanged { from_agent_user_id, to_agent_user_id: agent };
+        Ok(Some(change.with_entry(changed)))
     }
 
     fn book(&self, mut change: Change, expires_at: OffsetDateTime) -> Result<Change, Code> {
@@ -223,7 +232,7 @@ impl DealState {
     /// not Active (INV-DEAL-7).
     fn complete(&self, change: Change, number: RegistryRecordNumber) -> Result<Change, Code> {
         let is_active = self.developer.is_none_or(|status| status == CompanyStatus::Active);
-        let is_permitted = change.author.role == Role::DeveloperManager || !is_active;
+        let is_permitted = change.author.role.is_of_developer() || !is_active;
         if self.deal.status != DealStatus::Sale || !is_permitted {
             return Err(DEAL_MOVE_FORBIDDEN);
         }
@@ -299,6 +308,8 @@ pub struct OfferedObject {
     pub is_sold: bool,
     /// The live steps of the developer, in their order.
     pub steps: Vec<Step>,
+    /// The requested agent is an active employee of an active agency.
+    pub is_agent_active: bool,
 }
 
 /// The fields of a new deal that the caller chooses.
@@ -309,6 +320,8 @@ pub struct NewDeal {
     pub selection_id: Option<SelectionId>,
     /// `None` takes the object's price.
     pub amount: Option<Amount>,
+    /// The largest difference from the object's price on company routes, in percent of the price.
+    pub tolerance_percent: u8,
 }
 
 values::text_enum! {
@@ -348,6 +361,7 @@ impl OfferedObject {
         self,
         new: NewDeal,
         creator: UserId,
+        role: Role,
         now: OffsetDateTime,
     ) -> Result<Option<Deal>, Code> {
         if self.developer.is_some_and(|status| status != CompanyStatus::Active) {
@@ -357,12 +371,16 @@ impl OfferedObject {
             return Err(PROPERTY_OBJECT_NOT_AVAILABLE);
         }
         let step = receiving_step(&self.steps, StepGroup::Application).ok_or(DEAL_STEP_NOT_FOUND)?;
-        let NewDeal { client_user_id, agent_user_id, selection_id, amount } = new;
+        let NewDeal { client_user_id, agent_user_id, selection_id, amount, tolerance_percent } = new;
         let price = || {
             let amount_minor = Whole::parse(self.object.price).ok()?;
             Some(Amount { amount_minor, currency: self.object.currency })
         };
-        Ok(amount.or_else(price).map(|amount| Deal {
+        let Some(amount) = amount.or_else(price) else { return Ok(None) };
+        check_parties(Some(creator), client_user_id, agent_user_id)?;
+        check_agent(role, agent_user_id, self.is_agent_active)?;
+        check_amount(role, amount, Some(self.object.price()), tolerance_percent)?;
+        Ok(Some(Deal {
             id: DealId::generate(),
             tenant_id: self.object.tenant_id,
             property_object_id: self.object.id,

@@ -41,7 +41,7 @@ pub struct UpdateContract {
     payment_method: Option<PaymentMethod>,
     escrow_account_number: Option<EscrowAccountNumber>,
     fixation_data: Option<FixationData>,
-    /// Omit it to keep the amount.
+    /// Omit it to keep the amount. On company routes a new amount is close to the object's price.
     amount: Option<Amount>,
     /// The version that the caller has seen. If it is stale, the change returns
     /// `CRM_DEAL_CONFLICT`.
@@ -49,11 +49,12 @@ pub struct UpdateContract {
 }
 
 impl UpdateContract {
-    fn operation(self) -> (Option<SeenVersion>, Operation) {
+    fn operation(self, tolerance_percent: u8) -> (Option<SeenVersion>, Operation) {
         let Self { contract_type, payment_method, escrow_account_number, fixation_data, amount, row_version } =
             self;
         let contract = Contract { contract_type, payment_method, escrow_account_number, fixation_data };
-        (row_version, Operation::ReplaceContract(ContractChange { contract, amount }))
+        let change = ContractChange { contract, amount, tolerance_percent };
+        (row_version, Operation::ReplaceContract(change))
     }
 }
 
@@ -120,7 +121,7 @@ pub async fn update_deal_contract(
     lookups: Data<PipelinedConn>,
     body: Json<UpdateContract>,
 ) -> Result<impl Responder, Error> {
-    let (seen_version, operation) = body.0.operation();
+    let (seen_version, operation) = body.0.operation(app.settings.amount_tolerance_percent);
     let command = DealCommand::new(permitted, id.0, seen_version, operation);
     Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }
@@ -141,7 +142,7 @@ pub async fn update_own_deal_contract(
     lookups: Data<PipelinedConn>,
     body: Json<UpdateContract>,
 ) -> Result<impl Responder, Error> {
-    let (seen_version, operation) = body.0.operation();
+    let (seen_version, operation) = body.0.operation(app.settings.amount_tolerance_percent);
     let command = DealCommand::new(permitted, id.0, seen_version, operation);
     Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }

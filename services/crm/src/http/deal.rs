@@ -15,10 +15,10 @@ use values::{Invalid, Private, Prose};
 use crate::app::App;
 use crate::db::deal_view::DealView;
 use crate::domain::{
-    Amount, ChangeOwnDeals, CreationRequest, DealCard, DealId, FreeText, ManageDeals, NewDeal, Operation,
-    PropertyObjectId, RegistryRecordNumber, RequestId, SeenVersion, SelectionId, StepId,
+    Amount, ChangeOwnDeals, CreationRequest, Deal, DealCard, DealId, FreeText, ManageDeals, NewDeal,
+    Operation, PropertyObjectId, RegistryRecordNumber, RequestId, SeenVersion, SelectionId, StepId,
 };
-use crate::error::{DEAL_NOT_FOUND, Error, PROPERTY_OBJECT_NOT_FOUND};
+use crate::error::{DEAL_NOT_FOUND, Error, PROPERTY_OBJECT_NOT_FOUND, SELECTION_NOT_OF_CLIENT};
 use crate::ops::deal_command::{DealCommand, Manager};
 use crate::{db, ops};
 
@@ -34,10 +34,14 @@ type MoveReason = Private<Prose<0, 2000>>;
 #[serde(rename_all = "PascalCase")]
 pub struct CreateDeal {
     property_object_id: ObjectReference,
+    /// Another user than the caller.
     client_user_id: UserReference,
+    /// Another user than the caller and the client. On company routes an active employee of an
+    /// active agency.
     agent_user_id: Option<UserReference>,
+    /// A selection of the client that is not deleted.
     selection_id: Option<SelectionReference>,
-    /// By default the price of the object.
+    /// By default the price of the object. On company routes it is close to that price.
     amount: Option<Amount>,
     /// An id that the caller chooses. A repeat with the same id returns the existing deal.
     request_id: Option<RequestReference>,
@@ -93,10 +97,10 @@ async fn create(
     http: &HttpRequest,
     body: &CreateDeal,
 ) -> Result<HttpResponse, Error> {
-    let object = body.property_object_id.0;
+    let (object, agent) = (body.property_object_id.0, body.agent_user_id.map(|id| id.0));
     let request = body.request_id.map(|id| CreationRequest { id: id.0, reach });
     let (existing, offered) = lookups
-        .run(async |conn| db::deal_state::look_up_creation(conn, object, creator, request).await)
+        .run(async |conn| db::deal_state::look_up_creation(conn, object, agent, creator, request).await)
         .await?;
     if let Some(existing) = existing {
         return Ok(HttpResponse::Ok().json(read_view(lookups, existing).await?));
@@ -104,12 +108,14 @@ async fn create(
     let offered = offered.filter(|offered| reach.covers(offered.object.tenant_id));
     let new = NewDeal {
         client_user_id: body.client_user_id.0,
-        agent_user_id: body.agent_user_id.map(|id| id.0),
+        agent_user_id: agent,
         selection_id: body.selection_id.map(|id| id.0),
         amount: body.amount,
+        tolerance_percent: app.settings.amount_tolerance_percent,
     };
-    let deal = offered.ok_or(PROPERTY_OBJECT_NOT_FOUND)?.create_deal(new, creator, clock::now())?;
-    let deal = deal.ok_or_else(amount_required)?;
+    let offered = offered.ok_or(PROPERTY_OBJECT_NOT_FOUND)?;
+    let deal = offered.create_deal(new, creator, author.role, clock::now())?.ok_or_else(amount_required)?;
+    check_selection(app, &deal).await?;
     if app.db.tx(async |tx| ops::deal::create(tx, &deal, request, author).await).await? {
         let location = format!("{}/{}", http.path(), deal.id);
         let view = read_view(lookups, deal.id).await?;
@@ -119,6 +125,18 @@ async fn create(
     let existing =
         lookups.run(async |conn| db::deal_state::find_by_request(conn, creator, request).await).await?;
     Ok(HttpResponse::Ok().json(read_view(lookups, existing.ok_or(DEAL_NOT_FOUND)?).await?))
+}
+
+/// Checks that the selection of a new deal belongs to the client and is not deleted.
+///
+/// # Errors
+/// [`SELECTION_NOT_OF_CLIENT`], or `SERVICE_UNAVAILABLE` if selections does not answer.
+async fn check_selection(app: &App, deal: &Deal) -> Result<(), Error> {
+    let Some(id) = deal.selection_id else { return Ok(()) };
+    let found = app.selections.find(id).await?;
+    let is_of_client =
+        found.is_some_and(|found| found.owner_user_id == deal.client_user_id && !found.is_deleted);
+    if is_of_client { Ok(()) } else { Err(SELECTION_NOT_OF_CLIENT.into()) }
 }
 
 /// The problem of a request without `Amount` for an object whose price is not a valid amount.
@@ -194,7 +212,8 @@ pub async fn move_own_deal(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SetAgent {
-    /// Omit it to remove the agent.
+    /// Another user than the caller and the client. On company routes an active employee of an
+    /// active agency. Omit it to remove the agent.
     agent_user_id: Option<UserReference>,
     /// The version that the caller has seen. If it is stale, the change returns
     /// `CRM_DEAL_CONFLICT`.

@@ -17,11 +17,12 @@ use utoipa_actix_web::scope;
 use values::Code;
 
 use crate::error::{
+    AGENT_IS_ACTOR, AGENT_IS_CLIENT, AGENT_NOT_ACTIVE, AMOUNT_OUT_OF_TOLERANCE, CLIENT_IS_ACTOR,
     DEAL_ALREADY_TERMINAL, DEAL_BOOKING_ALREADY_ACTIVE, DEAL_BOOKING_REQUIRED, DEAL_CONFLICT,
     DEAL_CONTRACT_TYPE_REQUIRED, DEAL_MOVE_FORBIDDEN, DEAL_NOT_FOUND, DEAL_STATUS_OVERRIDE_FORBIDDEN,
     DEAL_STEP_NOT_FOUND, DEVELOPER_NOT_ACTIVE, DEVELOPER_NOT_FOUND, FORBIDDEN, PIPELINE_CONFLICT,
     PIPELINE_STEP_GROUP_FIXED, PROPERTY_OBJECT_ALREADY_BOOKED, PROPERTY_OBJECT_NOT_AVAILABLE,
-    PROPERTY_OBJECT_NOT_FOUND, SELECTION_NOT_FOUND, STEP_NOT_FOUND,
+    PROPERTY_OBJECT_NOT_FOUND, SELECTION_NOT_FOUND, SELECTION_NOT_OF_CLIENT, STEP_NOT_FOUND,
 };
 
 /// The public listener: platform routes for all deals, company routes for the own company's deals.
@@ -46,14 +47,20 @@ const NOTE_REFUSALS: [Code; 2] = [FORBIDDEN, DEAL_NOT_FOUND];
 /// The refusals of every change of a deal.
 const CHANGE_REFUSALS: [Code; 4] = [FORBIDDEN, DEAL_NOT_FOUND, DEAL_ALREADY_TERMINAL, DEAL_CONFLICT];
 
-const CREATE_REFUSALS: [Code; 6] = [
+const CREATE_REFUSALS: [Code; 10] = [
     FORBIDDEN,
     PROPERTY_OBJECT_NOT_FOUND,
     DEVELOPER_NOT_ACTIVE,
     PROPERTY_OBJECT_NOT_AVAILABLE,
     DEAL_STEP_NOT_FOUND,
+    CLIENT_IS_ACTOR,
+    AGENT_IS_ACTOR,
+    AGENT_IS_CLIENT,
+    SELECTION_NOT_OF_CLIENT,
     DEAL_CONFLICT,
 ];
+
+const AGENT_REFUSALS: [Code; 3] = [CLIENT_IS_ACTOR, AGENT_IS_ACTOR, AGENT_IS_CLIENT];
 
 const MOVE_REFUSALS: [Code; 4] =
     [DEAL_STEP_NOT_FOUND, DEAL_MOVE_FORBIDDEN, DEAL_CONTRACT_TYPE_REQUIRED, DEAL_BOOKING_REQUIRED];
@@ -105,11 +112,20 @@ fn reads(routes: &mut Routes<'_>) {
 fn commands(routes: &mut Routes<'_>) {
     routes
         .service(deal::create_deal.refuses(CREATE_REFUSALS))
-        .service(deal::create_own_deal.refuses(CREATE_REFUSALS))
+        .service(
+            deal::create_own_deal
+                .refuses(CREATE_REFUSALS)
+                .refuses([AGENT_NOT_ACTIVE, AMOUNT_OUT_OF_TOLERANCE]),
+        )
         .service(deal::move_deal.refuses(CHANGE_REFUSALS).refuses(MOVE_REFUSALS))
         .service(deal::move_own_deal.refuses(CHANGE_REFUSALS).refuses(MOVE_REFUSALS))
-        .service(deal::set_deal_agent.refuses(CHANGE_REFUSALS))
-        .service(deal::set_own_deal_agent.refuses(CHANGE_REFUSALS))
+        .service(deal::set_deal_agent.refuses(CHANGE_REFUSALS).refuses(AGENT_REFUSALS))
+        .service(
+            deal::set_own_deal_agent
+                .refuses(CHANGE_REFUSALS)
+                .refuses(AGENT_REFUSALS)
+                .refuses([AGENT_NOT_ACTIVE]),
+        )
         .service(deal::cancel_deal.refuses(CHANGE_REFUSALS).refuses([DEAL_STEP_NOT_FOUND]))
         .service(deal::cancel_own_deal.refuses(CHANGE_REFUSALS).refuses([DEAL_STEP_NOT_FOUND]))
         .service(deal::complete_deal.refuses(CHANGE_REFUSALS).refuses(COMPLETE_REFUSALS))
@@ -122,7 +138,7 @@ fn commands(routes: &mut Routes<'_>) {
         .service(
             contract::update_own_deal_contract
                 .refuses(CHANGE_REFUSALS)
-                .refuses([DEAL_CONTRACT_TYPE_REQUIRED]),
+                .refuses([DEAL_CONTRACT_TYPE_REQUIRED, AMOUNT_OUT_OF_TOLERANCE]),
         )
         .service(booking::book_deal.refuses(CHANGE_REFUSALS).refuses(BOOK_REFUSALS))
         .service(booking::book_own_deal.refuses(CHANGE_REFUSALS).refuses(BOOK_REFUSALS))

@@ -18,7 +18,8 @@ use crate::app::App;
 use crate::db;
 use crate::db::step::Pipeline;
 use crate::domain::{
-    DesiredStep, ManageDeals, ManageOwnPipeline, ReadDeals, ReadOwnPipeline, StepGroup, StepId, StepName,
+    DesiredStep, ManageDeals, ManageOwnPipeline, PipelineEditor, ReadDeals, ReadOwnPipeline, Role, StepGroup,
+    StepId, StepName,
 };
 use crate::error::{DEVELOPER_NOT_FOUND, Error};
 use crate::ops;
@@ -81,12 +82,17 @@ async fn read(lookups: &PipelinedConn, tenant: CompanyId) -> Result<web::Json<Pi
     Ok(web::Json(found.ok_or(DEVELOPER_NOT_FOUND)?))
 }
 
-async fn replace(app: &App, tenant: CompanyId, body: ReplacePipeline) -> Result<web::Json<Pipeline>, Error> {
+async fn replace(
+    app: &App,
+    tenant: CompanyId,
+    body: ReplacePipeline,
+    by: PipelineEditor,
+) -> Result<web::Json<Pipeline>, Error> {
     let (desired, seen_version) = body.into_desired_steps()?;
     let now = clock::now();
     let pipeline = app
         .db
-        .tx(async |tx| ops::pipeline::replace_steps(tx, tenant, desired, seen_version, now).await)
+        .tx(async |tx| ops::pipeline::replace_steps(tx, tenant, desired, seen_version, by, now).await)
         .await?;
     Ok(web::Json(pipeline))
 }
@@ -117,11 +123,12 @@ pub async fn get_pipeline(
 #[put("/api/platform-manager/crm/pipeline-steps")]
 pub async fn replace_pipeline(
     app: Data<App>,
-    _: Permitted<ManageDeals>,
+    permitted: Permitted<ManageDeals>,
     Query(developer): Query<DeveloperParam>,
     Json(body): Json<ReplacePipeline>,
 ) -> Result<impl Responder, Error> {
-    replace(&app, developer.id(), body).await
+    let by = PipelineEditor { user_id: permitted.actor.user_id, role: Role::PlatformManager };
+    replace(&app, developer.id(), body, by).await
 }
 
 /// Read the pipeline of the own company.
@@ -151,5 +158,6 @@ pub async fn replace_own_pipeline(
     permitted: Permitted<ManageOwnPipeline>,
     Json(body): Json<ReplacePipeline>,
 ) -> Result<impl Responder, Error> {
-    replace(&app, permitted.granted, body).await
+    let by = PipelineEditor { user_id: permitted.actor.user_id, role: Role::DeveloperManager };
+    replace(&app, permitted.granted, body, by).await
 }

@@ -1,4 +1,4 @@
-//! Routes that return selections of the client or the agent of a deal.
+//! Routes that return selections of a deal's client.
 
 use ::db::PipelinedConn;
 use ::web::PathReference;
@@ -18,7 +18,7 @@ async fn find_parties(lookups: &PipelinedConn, reach: Reach, id: DealId) -> Resu
     Ok(found.filter(|deal| reach.covers(deal.tenant_id)).ok_or(DEAL_NOT_FOUND)?)
 }
 
-/// Returns the selection of a deal if its owner is the client or the agent.
+/// Returns the selection of a deal if its owner is the client.
 async fn read(
     app: &App,
     lookups: &PipelinedConn,
@@ -27,15 +27,15 @@ async fn read(
 ) -> Result<web::Json<SelectionsResponse>, Error> {
     let deal = find_parties(lookups, reach, id).await?;
     let selection = deal.selection_id.ok_or(SELECTION_NOT_FOUND)?;
-    let (owner, selection) = app.selections.find(selection).await?.ok_or(SELECTION_NOT_FOUND)?;
-    let is_visible = owner == deal.client_user_id || Some(owner) == deal.agent_user_id;
-    if is_visible { Ok(web::Json(selection)) } else { Err(SELECTION_NOT_FOUND.into()) }
+    let found = app.selections.find(selection).await?.ok_or(SELECTION_NOT_FOUND)?;
+    let is_of_client = found.owner_user_id == deal.client_user_id;
+    if is_of_client { Ok(web::Json(found.response)) } else { Err(SELECTION_NOT_FOUND.into()) }
 }
 
 /// Read the selection that a deal originates from.
 ///
-/// Returns the response of selections unchanged, also for a deleted selection.
-/// The selection must belong to the client or the agent.
+/// Returns the response of selections unchanged. A deleted selection is as it was when it was
+/// deleted. The selection must belong to the client.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     responses((status = 200, description = "The selection", body = SelectionsResponse))
@@ -52,8 +52,8 @@ pub async fn get_deal_selection(
 
 /// Read the selection that a deal of the own company originates from.
 ///
-/// Returns the response of selections unchanged, also for a deleted selection.
-/// The selection must belong to the client or the agent.
+/// Returns the response of selections unchanged. A deleted selection is as it was when it was
+/// deleted. The selection must belong to the client.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     responses((status = 200, description = "The selection", body = SelectionsResponse))

@@ -81,7 +81,12 @@ impl DealCommand {
             };
             return Ok(db.tx(execute).await?.into());
         }
-        let state = lookups.run(async |conn| db::deal_state::look_up(conn, id).await).await?;
+        let state = match self.operation {
+            Operation::ChangeAgent(agent) => {
+                lookups.run(async |conn| db::deal_state::look_up_with_agent(conn, id, agent).await).await?
+            }
+            _ => lookups.run(async |conn| db::deal_state::look_up(conn, id).await).await?,
+        };
         let decision = self.decide(state)?;
         if let Some(change) = &decision.change {
             db.tx(async |tx| deal::change(tx, change).await).await?;

@@ -8,7 +8,8 @@ use time::OffsetDateTime;
 use crate::db;
 use crate::db::step::Pipeline;
 use crate::domain::{
-    DEFAULT_PIPELINE, DesiredStep, PipelineRefusal, PublishedName, StepGroup, StepName, replace,
+    DEFAULT_PIPELINE, DesiredStep, PipelineEditor, PipelineRefusal, PublishedName, StepGroup, StepName,
+    replace,
 };
 use crate::error::{
     DEAL_STEP_NOT_FOUND, DEVELOPER_NOT_FOUND, Error, PIPELINE_CONFLICT, PIPELINE_STEP_GROUP_FIXED,
@@ -61,6 +62,7 @@ pub async fn replace_steps(
     tenant: CompanyId,
     desired: Vec<DesiredStep>,
     seen_version: Option<i64>,
+    by: PipelineEditor,
     now: OffsetDateTime,
 ) -> Result<Pipeline, Error> {
     // The version is read first, so the compare and swap detects every later change of the steps.
@@ -75,7 +77,7 @@ pub async fn replace_steps(
         if seen_version.is_some_and(|seen| seen != version) {
             return Err(PIPELINE_CONFLICT.into());
         }
-        db::step::replace(tx, tenant, version, &replacement, now).await?;
+        db::step::replace(tx, tenant, version, &replacement, by, now).await?;
     }
     let pipeline = db::step::find_pipeline(tx.conn(), tenant).await?;
     Ok(pipeline.ok_or(DEVELOPER_NOT_FOUND)?)

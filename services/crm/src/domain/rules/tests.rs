@@ -93,7 +93,15 @@ fn states() -> impl Strategy<Value = DealState> {
             let developer = developer
                 .map(|is_active| if is_active { CompanyStatus::Active } else { CompanyStatus::Suspended });
             let object = Some(ObjectState { status, is_booked, is_sold });
-            DealState { deal, booking, steps: steps.collect(), developer, object }
+            DealState {
+                deal,
+                booking,
+                steps: steps.collect(),
+                developer,
+                price: Some(values::Money { amount_minor: 5, currency: values::Currency::RUB }),
+                is_agent_active: true,
+                object,
+            }
         },
     )
 }
@@ -107,6 +115,7 @@ fn operation(state: &DealState, kind: usize, choice: usize) -> Operation {
         1 => Operation::ReplaceContract(ContractChange {
             contract: contract(choice.is_multiple_of(2)),
             amount: None,
+            tolerance_percent: 20,
         }),
         2 => Operation::ChangeAgent((choice.is_multiple_of(2)).then(UserId::generate)),
         BOOK => Operation::Book { expires_at: hours(5) },
