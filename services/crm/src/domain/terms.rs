@@ -78,7 +78,7 @@ mod tests {
         Money { amount_minor, currency: Currency::RUB }
     }
 
-    /// RULE-CRM-069: the bounds are inclusive. Another currency and an object without a price differ
+    /// RULE-CRM-068: the bounds are inclusive. Another currency and an object without a price differ
     /// from every amount.
     #[test]
     fn amount_at_the_bound_is_close_to_the_price() {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     proptest! {
-        /// RULE-CRM-069: the comparison agrees with the one in floating point, away from the bounds.
+        /// RULE-CRM-068: the comparison agrees with the one in floating point, away from the bounds.
         #[test]
         fn closeness_follows_the_percentage(minor in 1..1_000_000_000_000_000_i64, price: i64, percent: u8) {
             #[expect(clippy::cast_precision_loss, reason = "the comparison tolerates it")]

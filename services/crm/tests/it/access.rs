@@ -7,7 +7,7 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use crate::{
-    CARE, Deal, MANAGE, MANAGE_OWN, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, company, contract,
+    CARE, Deal, MANAGE, MANAGE_OWN, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, agent, company, contract,
     create_developer, create_object, guid, id_of, in_days, manager, platform, publish_company, selections,
     service, steps, steps_of, user_with, with,
 };
@@ -127,7 +127,7 @@ async fn body_of(operation: &str, deal: Deal) -> Value {
             json!({"StepId": steps_of(deal.developer, "Application").await[1]})
         }
         "update_deal_contract" | "update_own_deal_contract" => contract(),
-        "set_deal_agent" | "set_own_deal_agent" => json!({"AgentUserId": guid()}),
+        "set_deal_agent" | "set_own_deal_agent" => json!({"AgentUserId": agent().await}),
         "book_deal" | "book_own_deal" => json!({}),
         "prolong_booking" | "prolong_own_booking" => json!({"ExpiresAt": in_days(5)}),
         "cancel_deal" | "cancel_own_deal" => json!({"Reason": "x"}),

@@ -29,7 +29,7 @@ async fn put(deal: &Deal, body: Value) -> Response {
 #[tokio::test]
 async fn contract_data_are_replaced_whole() {
     let deal = create_deal().await;
-    let card = manager(deal.developer).put(&deal.own("/contract"), whole()).await.expect(200);
+    let card = put(&deal, whole()).await.expect(200);
     assert_eq!((&card["RowVersion"], card.as_object().unwrap().len()), (&json!(2), 6));
     let expected = with(with(whole(), "DealId", json!(deal.id)), "RowVersion", 2);
     assert_eq!(platform().get(&deal.path("/contract")).await.expect(200), expected);

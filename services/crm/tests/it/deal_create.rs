@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::{
     CREATED, MANAGE, MANAGE_OWN, OWN, PLATFORM, company, count, create_developer, create_object,
     creation_body, id_of, manager, object, platform, publish_company, publish_developer, publish_object, rub,
-    service, topics, user_with, with,
+    selections, service, topics, user_with, with,
 };
 
 fn deals(base: &str) -> String {
@@ -21,8 +21,12 @@ fn deals(base: &str) -> String {
 #[tokio::test]
 async fn created_deal_has_the_sent_fields_and_is_published() {
     let developer = create_developer().await;
-    let (flat, selection) = (create_object(developer).await, guid());
-    let body = with(creation_body(flat), "SelectionId", selection.to_string());
+    let flat = create_object(developer).await;
+    let (client, owner) = selections().user();
+    let selection = owner.post("/api/v1/selections", json!({"Title": "x"})).await.expect(201);
+    let selection = id_of(&selection["Id"]);
+    let body = with(creation_body(flat).await, "SelectionId", selection.to_string());
+    let body = with(body, "ClientUserId", client.to_string());
     for (caller, base) in [(platform(), PLATFORM), (manager(developer), OWN)] {
         let answer = caller.post(&deals(base), body.clone()).await;
         let location = answer.header("location").to_owned();
@@ -64,7 +68,7 @@ async fn created_deal_has_the_sent_fields_and_is_published() {
 async fn creation_is_refused_in_order() {
     let developer = guid();
     let flat = guid();
-    let create = async || platform().post(&deals(PLATFORM), creation_body(flat)).await;
+    let create = async || platform().post(&deals(PLATFORM), creation_body(flat).await).await;
     create().await.expect_problem(422, "CRM_PROPERTY_OBJECT_NOT_FOUND");
     publish_object(&object(flat, developer, "Sold")).await;
     publish_company(&company(developer, "Suspended")).await;
@@ -86,7 +90,7 @@ async fn creation_without_amount_or_valid_price_is_refused() {
     for price in [0, 1_000_000_000_000_001] {
         let (developer, flat) = (guid(), guid());
         publish_object(&with(object(flat, developer, "Available"), "Price", rub(price))).await;
-        let body = creation_body(flat);
+        let body = creation_body(flat).await;
         let refused = platform().post(&deals(PLATFORM), body.clone()).await;
         refused.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
         publish_developer(&crate::developer(developer)).await;
@@ -105,10 +109,10 @@ async fn amount_bounds_are_inclusive() {
     for amount in [1, 1_000_000_000_000_000] {
         let named = json!({"AmountMinor": amount, "Currency": "AZZ"});
         let created =
-            platform().post(&deals(PLATFORM), with(creation_body(flat), "Amount", named.clone())).await;
+            platform().post(&deals(PLATFORM), with(creation_body(flat).await, "Amount", named.clone())).await;
         assert_eq!(created.expect(201)["Amount"], named);
         publish_object(&with(object(flat, developer, "Available"), "Price", rub(amount))).await;
-        let created = manager(developer).post(&deals(OWN), creation_body(flat)).await.expect(201);
+        let created = manager(developer).post(&deals(OWN), creation_body(flat).await).await.expect(201);
         assert_eq!(created["Amount"], rub(amount));
     }
 }
@@ -118,8 +122,8 @@ async fn amount_bounds_are_inclusive() {
 async fn object_of_another_developer_is_refused_like_an_unknown_one() {
     let flat = create_object(create_developer().await).await;
     let stranger = manager(create_developer().await);
-    let answer = stranger.post(&deals(OWN), creation_body(flat)).await;
-    let unknown = stranger.post(&deals(OWN), creation_body(guid())).await;
+    let answer = stranger.post(&deals(OWN), creation_body(flat).await).await;
+    let unknown = stranger.post(&deals(OWN), creation_body(guid()).await).await;
     let (answer, unknown) = (
         answer.expect_problem(422, "CRM_PROPERTY_OBJECT_NOT_FOUND"),
         unknown.expect_problem(422, "CRM_PROPERTY_OBJECT_NOT_FOUND"),
@@ -136,14 +140,14 @@ async fn repeated_creation_returns_the_current_deal() {
     let developer = create_developer().await;
     let flat = create_object(developer).await;
     let request = guid();
-    let body = with(creation_body(flat), "RequestId", request.to_string());
+    let body = with(creation_body(flat).await, "RequestId", request.to_string());
     let both = Claims { company_id: Some(developer), ..Claims::user(guid()) };
     let both = service().caller(&both.permission(MANAGE).permission(MANAGE_OWN));
     let created = both.post(&deals(PLATFORM), body.clone()).await.expect(201);
     let id = id_of(&created["DealId"]);
     both.post(&format!("{PLATFORM}/deals/{id}/cancel"), json!({"Reason": "x"})).await.expect(200);
     publish_object(&object(flat, developer, "Sold")).await;
-    let again = with(creation_body(guid()), "RequestId", request.to_string());
+    let again = with(creation_body(guid()).await, "RequestId", request.to_string());
     let repeat = both.post(&deals(PLATFORM), again).await.expect(200);
     assert_eq!((id_of(&repeat["DealId"]), &repeat["Status"]), (id, &json!("Cancelled")));
     publish_object(&object(flat, developer, "Available")).await;
@@ -159,7 +163,7 @@ async fn request_id_is_separate_for_each_company() {
     let create = async |developer: Uuid| {
         let flat = create_object(developer).await;
         let claims = Claims { company_id: Some(developer), ..Claims::user(person) }.permission(MANAGE_OWN);
-        let body = with(creation_body(flat), "RequestId", request.to_string());
+        let body = with(creation_body(flat).await, "RequestId", request.to_string());
         service().caller(&claims).post(&deals(OWN), body).await.expect(201)
     };
     let first = create(create_developer().await).await;
@@ -176,7 +180,7 @@ async fn concurrent_repeats_create_one_deal() {
     for (caller, base) in
         [(service().caller(&user_with(None, &[MANAGE])), PLATFORM), (manager(developer), OWN)]
     {
-        let body = with(creation_body(flat), "RequestId", guid().to_string());
+        let body = with(creation_body(flat).await, "RequestId", guid().to_string());
         let path = deals(base);
         let answers = join_all((0..12).map(|_| caller.post(&path, body.clone()))).await;
         assert_eq!((count(&answers, 201), count(&answers, 200)), (1, 11));
@@ -190,7 +194,7 @@ async fn concurrent_repeats_create_one_deal() {
 #[tokio::test]
 async fn invalid_creation_is_refused() {
     let refused = async |member: &str, value: Value, field: &str, code: &str| {
-        let body = with(creation_body(guid()), member, value);
+        let body = with(creation_body(guid()).await, member, value);
         for (caller, base) in [(platform(), PLATFORM), (manager(guid()), OWN)] {
             let answer = caller.post(&deals(base), body.clone()).await;
             answer.expect_refusal("VALIDATION_FAILED", field, code);

@@ -171,7 +171,7 @@ async fn existing_deals_of_an_inactive_developer_continue() {
         let lost = create_deal_of(sold.developer, create_object(sold.developer).await).await;
         publish_company(&company(sold.developer, status)).await;
         let by = manager(sold.developer);
-        let refused = by.post(&format!("{OWN}/deals"), creation_body(sold.object)).await;
+        let refused = by.post(&format!("{OWN}/deals"), creation_body(sold.object).await).await;
         refused.expect_problem(409, "CRM_DEVELOPER_NOT_ACTIVE");
         by.post(&sold.own("/booking"), json!({})).await.expect(201);
         by.put(&sold.own("/contract"), contract()).await.expect(200);

@@ -100,7 +100,7 @@ async fn republish_repeats_the_events_of_each_deal() {
     let create = async || {
         let flat = guid();
         publish(&own, OBJECT_UPSERTED, "Id", &object(flat, tenant, "Available")).await;
-        let created = by.post(&format!("{PLATFORM}/deals"), creation_body(flat)).await.expect(201);
+        let created = by.post(&format!("{PLATFORM}/deals"), creation_body(flat).await).await.expect(201);
         OwnDeal { service: &own, by: &by, id: id_of(&created["DealId"]), tenant }
     };
     let sale = json!({"TargetStatus": "Sale", "Comment": "x"});

@@ -15,8 +15,9 @@ use uuid::Uuid;
 
 use crate::rows::{deal_row, insert_deals};
 use crate::{
-    CARE, DEVELOPER_UPSERTED, MANAGE, OWN, PLATFORM, READ_OWN, create_developer, developer, guid, id_of,
-    list, manager, platform, publish, selections, selections_proxy, service, steps, user_with, with,
+    CARE, DEVELOPER_UPSERTED, MANAGE, OBJECT_UPSERTED, OWN, PLATFORM, READ_OWN, agent, create_developer,
+    create_object, developer, guid, id_of, list, manager, object, platform, publish, selections,
+    selections_proxy, service, steps, user_with, with,
 };
 
 const GET_SELECTION: &str = "/api/v1/internal/selections/{selection_id}";
@@ -46,38 +47,45 @@ async fn read(deal: Uuid) -> Response {
     platform().get(&format!("{PLATFORM}/deals/{deal}/selection")).await
 }
 
-/// RULE-CRM-058: every reader of the deal gets the unchanged response of selections if the owner is
-/// the client or the agent, also for a deleted selection.
+/// RULE-CRM-058, RULE-CRM-070: every reader of the deal gets the unchanged response of selections.
+/// After the deletion the selection is as it was when it was deleted, whatever its owner tries.
 #[tokio::test]
-async fn selection_of_the_client_or_agent_is_returned() {
-    let (client, agent) = (guid(), guid());
-    for owner in [client, agent] {
-        let selection = id_of(&create_selection(owner).await["Id"]);
-        let (deal, developer) = create(client, Some(agent), Some(selection)).await;
-        let path = format!("/api/v1/internal/selections/{selection}");
-        let expected = expected_response(&path).await;
-        for (permission, family) in
-            [(MANAGE, PLATFORM), (CARE, PLATFORM), (READ_OWN, OWN), ("crm.deals.manage-own", OWN)]
-        {
-            let by = service().caller(&user_with(Some(developer), &[permission]));
-            let shown = by.get(&format!("{family}/deals/{deal}/selection")).await.expect(200);
-            assert_eq!(shown, expected, "{permission}");
-        }
-        let owner = selections().caller(&Claims::user(owner));
-        owner.delete(&format!("/api/v1/selections/{selection}")).await.expect(204);
-        let deleted = read(deal).await.expect(200);
-        assert!(deleted["DeletedAt"].is_string());
-        assert_eq!(deleted, expected_response(&path).await);
+async fn selection_of_the_client_is_returned() {
+    let client = guid();
+    let selection = id_of(&create_selection(client).await["Id"]);
+    let (deal, developer) = create(client, Some(guid()), Some(selection)).await;
+    let path = format!("/api/v1/internal/selections/{selection}");
+    let expected = expected_response(&path).await;
+    for (permission, family) in
+        [(MANAGE, PLATFORM), (CARE, PLATFORM), (READ_OWN, OWN), ("crm.deals.manage-own", OWN)]
+    {
+        let by = service().caller(&user_with(Some(developer), &[permission]));
+        let shown = by.get(&format!("{family}/deals/{deal}/selection")).await.expect(200);
+        assert_eq!(shown, expected, "{permission}");
     }
+    let owner = selections().caller(&Claims::user(client));
+    let own = format!("/api/v1/selections/{selection}");
+    owner.delete(&own).await.expect(204);
+    let changed = owner.put(&own, json!({"Title": "y", "Description": "later"})).await;
+    changed.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    let deleted = read(deal).await.expect(200);
+    assert!(deleted["DeletedAt"].is_string());
+    for member in ["Title", "Description", "Items", "ItemsCount", "OwnerUserId"] {
+        assert_eq!(deleted[member], expected[member], "{member}");
+    }
+    assert_eq!(deleted, expected_response(&path).await);
 }
 
 /// RULE-CRM-058, RULE-CRM-063: a missing, an unknown and a foreign selection have the same answer.
+/// A selection of the agent is foreign, too.
 #[tokio::test]
 async fn selection_of_another_owner_is_not_found() {
     let (client, stranger) = (guid(), guid());
     let foreign = id_of(&create_selection(stranger).await["Id"]);
-    for selection in [None, Some(guid()), Some(foreign)] {
-        let (deal, developer) = create(client, None, selection).await;
+    for (selection, agent) in
+        [(None, None), (Some(guid()), None), (Some(foreign), None), (Some(foreign), Some(stranger))]
+    {
+        let (deal, developer) = create(client, agent, selection).await;
         let own = manager(developer).get(&format!("{OWN}/deals/{deal}/selection")).await;
         for answer in [read(deal).await, own] {
             assert!(!answer.text.contains(&stranger.to_string()), "{}", answer.text);
@@ -123,7 +131,8 @@ async fn selections_of_the_client_are_listed() {
 struct Setup {
     proxy: FaultProxy,
     /// Stops when the setup is dropped.
-    _crm: Running,
+    crm: Running,
+    developer: Uuid,
     by: Client,
     deal: Uuid,
     selection: Uuid,
@@ -149,7 +158,7 @@ impl Setup {
         let sql = crm.sql().await;
         let insert = "insert into deal select * from json_populate_record(null::deal, $1::text::json)";
         sql.execute(insert, &[&deal.to_string()]).await.unwrap();
-        Self { proxy, _crm: crm, by, deal: id_of(&deal["id"]), selection, client }
+        Self { proxy, crm, developer: tenant, by, deal: id_of(&deal["id"]), selection, client }
     }
 
     async fn read(&self) -> Response {
@@ -288,4 +297,58 @@ async fn requests_and_responses_match_the_contract_of_selections() {
             Some(_) => expect_unavailable(answer),
         }
     }
+}
+
+/// RULE-CRM-069, RULE-CRM-070: a new deal has a selection of its client that is not deleted. Unknown,
+/// foreign and deleted selections have the same answer in both route families.
+#[tokio::test]
+async fn new_deal_has_a_selection_of_its_client_only() {
+    let developer = create_developer().await;
+    let flat = create_object(developer).await;
+    let (client, agent) = (guid(), agent().await);
+    let of_client = id_of(&create_selection(client).await["Id"]);
+    let (of_agent, of_stranger) = (create_selection(agent).await, create_selection(guid()).await);
+    let deleted = id_of(&create_selection(client).await["Id"]);
+    let owner = selections().caller(&Claims::user(client));
+    owner.delete(&format!("/api/v1/selections/{deleted}")).await.expect(204);
+    for (by, base) in [(platform(), PLATFORM), (manager(developer), OWN)] {
+        let create = async |selection: Uuid| {
+            let body = json!({
+                "PropertyObjectId": flat, "ClientUserId": client, "AgentUserId": agent, "SelectionId": selection,
+            });
+            by.post(&format!("{base}/deals"), body).await
+        };
+        for selection in [guid(), id_of(&of_agent["Id"]), id_of(&of_stranger["Id"]), deleted] {
+            create(selection).await.expect_problem(422, "CRM_SELECTION_NOT_OF_CLIENT");
+        }
+        let created = create(of_client).await.expect(201);
+        assert_eq!(created["SelectionId"], json!(of_client));
+    }
+}
+
+/// RULE-CRM-058, RULE-CRM-069: while selections is unavailable, a creation with a selection is 503
+/// and makes no deal. Other creations and repeats succeed.
+#[tokio::test]
+async fn outage_of_selections_refuses_new_deals_with_a_selection() {
+    let setup = Setup::new().await;
+    let flat = guid();
+    publish(&setup.crm, OBJECT_UPSERTED, "Id", &object(flat, setup.developer, "Available")).await;
+    let create = async |body: Value| setup.by.post(&format!("{PLATFORM}/deals"), body).await;
+    let body = json!({"PropertyObjectId": flat, "ClientUserId": setup.client, "RequestId": guid()});
+    let with_selection = with(body.clone(), "SelectionId", json!(setup.selection));
+    let path = format!("/selections/{}", setup.selection);
+    setup.proxy.on(path.clone(), Fault::Drop);
+    expect_unavailable(create(with_selection.clone()).await);
+    let of_flat = format!("{PLATFORM}/deals?PropertyObjectId={flat}");
+    assert_eq!(setup.by.get(&of_flat).await.expect(200)["TotalCount"], 0);
+    create(with(body, "RequestId", json!(guid()))).await.expect(201);
+    setup.proxy.heal();
+    let created = testkit::eventually("selections is back", async || {
+        let answer = create(with_selection.clone()).await;
+        (answer.status == 201).then_some(answer)
+    });
+    let created = created.await.expect(201);
+    setup.proxy.on(path, Fault::Drop);
+    let repeated = create(with_selection).await.expect(200);
+    assert_eq!(repeated["DealId"], created["DealId"]);
 }

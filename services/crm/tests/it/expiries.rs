@@ -83,7 +83,7 @@ async fn create_deal_at(crm: &Running, by: &Client) -> Deal {
     let (tenant, flat) = (guid(), guid());
     publish(crm, DEVELOPER_UPSERTED, "Id", &developer(tenant)).await;
     publish(crm, OBJECT_UPSERTED, "Id", &object(flat, tenant, "Available")).await;
-    let created = by.post(&format!("{PLATFORM}/deals"), creation_body(flat)).await.expect(201);
+    let created = by.post(&format!("{PLATFORM}/deals"), creation_body(flat).await).await.expect(201);
     Deal { id: id_of(&created["DealId"]), object: flat, developer: tenant }
 }
 

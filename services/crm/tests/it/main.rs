@@ -11,6 +11,7 @@ mod deal_history;
 mod deal_move;
 mod deal_override;
 mod deal_selections;
+mod deal_terms;
 mod documents;
 mod expiries;
 mod model;
@@ -38,9 +39,11 @@ use testkit::service::Running;
 use testkit::{eventually, guid, text};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 const COMPANY_UPSERTED: &str = "platform.identity.company-upserted.v1";
+const EMPLOYMENT: &str = "platform.identity.employee-status-changed.v1";
 const DEVELOPER_UPSERTED: &str = "platform.chessboard.developer-upserted.v1";
 const OBJECT_UPSERTED: &str = "platform.chessboard.property-object-upserted.v1";
 
@@ -125,6 +128,19 @@ fn company(id: Uuid, status: &str) -> Value {
     })
 }
 
+/// Returns the payload of an agency's event of identity.
+fn agency(id: Uuid, status: &str) -> Value {
+    with(company(id, status), "Type", "Agency")
+}
+
+/// Returns the payload of an employment event of identity. `to` is `None` for a user who has left.
+fn employment(user: Uuid, company: Uuid, to: Option<&str>) -> Value {
+    json!({
+        "UserId": user, "CompanyId": company, "From": null, "To": to, "ByUserId": guid(),
+        "At": "2026-05-01T10:00:00Z",
+    })
+}
+
 /// Returns the payload of a developer event of chessboard.
 fn developer(id: Uuid) -> Value {
     json!({
@@ -159,6 +175,11 @@ async fn publish_company(event: &Value) {
 /// Publishes a developer event and waits until the shared service has applied it.
 async fn publish_developer(event: &Value) {
     publish(service(), DEVELOPER_UPSERTED, "Id", event).await;
+}
+
+/// Publishes an employment event and waits until the shared service has applied it.
+async fn publish_employment(event: &Value) {
+    publish(service(), EMPLOYMENT, "UserId", event).await;
 }
 
 /// Publishes an object event and waits until the shared service has applied it.
@@ -197,9 +218,23 @@ async fn create_object(developer: Uuid) -> Uuid {
     id
 }
 
+/// Publishes an active agency to a service, with an active employee of it.
+async fn create_agent(service: &Running) -> Uuid {
+    let (agent, company) = (guid(), guid());
+    publish(service, COMPANY_UPSERTED, "CompanyId", &agency(company, "Active")).await;
+    publish(service, EMPLOYMENT, "UserId", &employment(agent, company, Some("Active"))).await;
+    agent
+}
+
+/// Returns an agent of an agency, whom the shared service knows.
+async fn agent() -> Uuid {
+    static AGENT: OnceCell<Uuid> = OnceCell::const_new();
+    *AGENT.get_or_init(|| create_agent(service())).await
+}
+
 /// Returns a body that creates a deal of an object.
-fn creation_body(object: Uuid) -> Value {
-    json!({"PropertyObjectId": object, "ClientUserId": guid(), "AgentUserId": guid()})
+async fn creation_body(object: Uuid) -> Value {
+    json!({"PropertyObjectId": object, "ClientUserId": guid(), "AgentUserId": agent().await})
 }
 
 /// A deal of a test with its object and its developer.
@@ -218,7 +253,8 @@ async fn create_deal() -> Deal {
 
 /// Creates a deal of an object.
 async fn create_deal_of(developer: Uuid, object: Uuid) -> Deal {
-    let created = platform().post(&format!("{PLATFORM}/deals"), creation_body(object)).await.expect(201);
+    let created =
+        platform().post(&format!("{PLATFORM}/deals"), creation_body(object).await).await.expect(201);
     Deal { id: id_of(&created["DealId"]), object, developer }
 }
 

@@ -29,9 +29,9 @@ use self::request::{Operation, RandomRequest, Request, SHORT_LIFE_MILLIS, people
 use self::rules::{Context, Outcome, creation, decide};
 use self::world::{Contract, Deal, Developer, GROUPS, Object, Person, Role, Step, World};
 use crate::{
-    CARE, COMPANY_UPSERTED, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OBJECT_UPSERTED, OWN, PIPELINE_OWN,
-    PLATFORM, READ_OWN, company, developer, eventually, guid, id_of, in_millis, list, object, parse_time,
-    publish, rub, start, text, user_with, with,
+    CARE, COMPANY_UPSERTED, DEVELOPER_UPSERTED, EMPLOYMENT, MANAGE, MANAGE_OWN, OBJECT_UPSERTED, OWN,
+    PIPELINE_OWN, PLATFORM, READ_OWN, agency, company, developer, employment, eventually, guid, id_of,
+    in_millis, list, object, parse_time, publish, rub, start, text, user_with, with,
 };
 
 const OBJECTS: usize = 3;
@@ -131,7 +131,13 @@ async fn begin(service: &Running) -> ModelRun<'_> {
         publish(service, OBJECT_UPSERTED, "Id", &event).await;
         objects.push(Object { id: id_of(&event["Id"]), tenant, price: 500, status: "Available" });
     }
-    let world = World { developers, objects, people, deals: Vec::new() };
+    let company = guid();
+    publish(service, COMPANY_UPSERTED, "CompanyId", &agency(company, "Active")).await;
+    let agents = [guid(), guid()];
+    for agent in agents {
+        publish(service, EMPLOYMENT, "UserId", &employment(agent, company, Some("Active"))).await;
+    }
+    let world = World { developers, objects, agents, people, deals: Vec::new() };
     ModelRun { service, world, clients, requests: BTreeMap::new(), count: 0, coverage: Coverage::default() }
 }
 
@@ -184,8 +190,10 @@ impl ModelRun<'_> {
         let at = person % self.world.people.len();
         let by = self.world.people[at];
         let object = self.world.objects.get(object).map_or_else(guid, |object| object.id);
+        let agent =
+            [None, Some(self.world.agents[0]), Some(self.world.agents[1]), Some(guid())][self.count % 4];
         let body = json!({
-            "PropertyObjectId": object, "ClientUserId": guid(), "AgentUserId": self.count.is_multiple_of(2).then(guid),
+            "PropertyObjectId": object, "ClientUserId": guid(), "AgentUserId": agent,
             "Amount": amount.map(rub),
             "RequestId": request.map(|number| Uuid::from_u128(by.id.as_u128() ^ (number as u128 + 1))),
         });
@@ -199,17 +207,16 @@ impl ModelRun<'_> {
             return;
         }
         let creation_request = Request { by, operation: Operation::Agent(None), version: None };
-        match creation(&self.world, &creation_request, object) {
+        match creation(&self.world, &creation_request, object, agent, amount) {
             Err((status, code)) => {
                 answer.expect_problem(status, code);
                 self.coverage.add("create", code);
             }
-            Ok((step, price)) => {
+            Ok((step, amount)) => {
                 let location = answer.header("location").to_owned();
                 let created = answer.expect(201);
                 let tenant = self.world.object(object).unwrap().tenant;
-                let deal =
-                    created_deal(&creation_request, &object, step, amount.unwrap_or(price), tenant, &created);
+                let deal = created_deal(&creation_request, &object, step, amount, tenant, &created);
                 assert_eq!(
                     (&created["ClientUserId"], &created["AgentUserId"]),
                     (&body["ClientUserId"], &body["AgentUserId"])

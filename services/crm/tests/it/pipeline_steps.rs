@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 use testkit::client::Response;
+use testkit::issuer::Claims;
 use uuid::Uuid;
 
 use crate::rows::{deal_row, insert_deals};
 use crate::{
-    CARE, DEVELOPER_UPSERTED, MANAGE_OWN, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, create_developer, developer,
-    each, guid, list, manager, platform, publish, publish_developer, service, start, steps, text, user_with,
-    with, without,
+    CARE, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, create_developer,
+    developer, each, guid, list, manager, platform, publish, publish_developer, service, start, steps, text,
+    user_with, with, without,
 };
 
 const STEPS: &str = "/pipeline-steps";
@@ -424,4 +425,64 @@ async fn database_refuses_a_second_default_step() {
     let second = "update step set is_default = true where tenant_id = $1::text::uuid and archived_at is null";
     let error = sql.execute(second, &[&developer.to_string()]).await.unwrap_err();
     assert_eq!(error.code(), Some(&tokio_postgres::error::SqlState::UNIQUE_VIOLATION));
+}
+
+/// RULE-CRM-071: a pipeline shows the user and the time of its last change, and each change has a
+/// log entry with its user. A no-op and a refusal write none.
+#[tokio::test]
+async fn pipeline_shows_and_logs_who_changed_it() {
+    let developer = create_developer().await;
+    let before = read(developer).await;
+    assert_eq!((&before["UpdatedByUserId"], &before["UpdatedAt"]), (&Value::Null, &Value::Null));
+    let steps = live(&before);
+    let renamed: Vec<_> = std::iter::once(with(listed(&steps[0]), "Name", "Заявка"))
+        .chain(steps[1..].iter().map(listed))
+        .collect();
+    let shorter = renamed[..6].to_vec();
+    let mut changers = Vec::new();
+    for (number, (path, company, permission, role, desired)) in [
+        (format!("{OWN}{STEPS}"), Some(developer), PIPELINE_OWN, "DeveloperManager", renamed),
+        (format!("{PLATFORM}{STEPS}?TenantId={developer}"), None, MANAGE, "PlatformManager", shorter),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let user = guid();
+        let claims = Claims { sub: user.to_string(), ..user_with(company, &[permission]) };
+        let by = service().caller(&claims);
+        let changed = by.put(&path, json!({"Steps": desired})).await.expect(200);
+        assert_eq!(changed["UpdatedByUserId"], json!(user));
+        assert_eq!(changed["Version"], number + 2);
+        let stale = by.put(&path, json!({"Steps": [new("Booking", "x")], "Version": 1})).await;
+        stale.expect_problem(409, "CRM_PIPELINE_CONFLICT");
+        manager(developer).put(&format!("{OWN}{STEPS}"), json!({"Steps": desired})).await.expect(200);
+        assert_eq!(read(developer).await, changed);
+        changers.push(json!([number + 2, user, role]));
+    }
+    let sql = service().sql().await;
+    let log = "select json_build_array(version, actor_user_id, actor_role)::text, changes::text from pipeline_log \
+        where tenant_id = $1::text::uuid order by version";
+    let rows = sql.query(log, &[&developer.to_string()]).await.unwrap();
+    let parse = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
+    assert_eq!(rows.iter().map(|row| parse(row.get(0))).collect::<Vec<_>>(), changers);
+    let changes: Vec<Value> = rows.iter().map(|row| parse(row.get(1))).collect();
+    assert_eq!(each(list(&changes[0]["Upserted"]), "Name"), ["Заявка"]);
+    assert_eq!(changes[0]["Archived"], json!([]));
+    assert_eq!(changes[1], json!({"Upserted": [], "Archived": [steps[6]["Id"]]}));
+}
+
+/// INV-STP-2: the database refuses update, delete and truncate of log entries.
+#[tokio::test]
+async fn pipeline_log_cannot_be_changed_or_removed() {
+    let developer = create_developer().await;
+    put_steps(developer, &[new("Booking", "x")]).await;
+    let sql = service().sql().await;
+    for statement in [
+        "update pipeline_log set version = version where false",
+        "delete from pipeline_log where false",
+        "truncate pipeline_log",
+    ] {
+        let refused = sql.batch_execute(statement).await.unwrap_err();
+        assert_eq!(refused.code().map(|code| code.code()), Some("23001"), "{statement}");
+    }
 }

@@ -14,9 +14,9 @@ use testkit::issuer::CLIENTS;
 use uuid::Uuid;
 
 use crate::{
-    CANCELLED, CARE, COMPANY_UPSERTED, CREATED, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OBJECT_UPSERTED, OWN,
-    PIPELINE_OWN, PLATFORM, company, developer, eventually, guid, id_of, in_days, list, next_number, object,
-    payloads, selections, service, text, user_with, with,
+    CANCELLED, CARE, COMPANY_UPSERTED, CREATED, DEVELOPER_UPSERTED, EMPLOYMENT, MANAGE, MANAGE_OWN,
+    OBJECT_UPSERTED, OWN, PIPELINE_OWN, PLATFORM, agency, company, developer, employment, eventually, guid,
+    id_of, in_days, list, next_number, object, payloads, selections, service, text, user_with, with,
 };
 
 /// Marked values, one for each private field.
@@ -38,6 +38,8 @@ struct Watched {
     care: Client,
     manager: Client,
     developer: Uuid,
+    /// An active employee of an active agency.
+    agent: Uuid,
     trace: String,
     count: Mutex<usize>,
 }
@@ -73,10 +75,15 @@ impl Watched {
             crm,
             sql,
             developer: id,
+            agent: guid(),
             trace: guid().simple().to_string(),
             count: Mutex::new(0),
         };
         watched.publish(DEVELOPER_UPSERTED, "Id", &developer(id)).await;
+        let company = guid();
+        watched.publish(COMPANY_UPSERTED, "CompanyId", &agency(company, "Active")).await;
+        let employed = employment(watched.agent, company, Some("Active"));
+        watched.publish(EMPLOYMENT, "UserId", &employed).await;
         watched
     }
 
@@ -169,7 +176,7 @@ async fn drive(watched: &Watched) -> Vec<Uuid> {
 
     let moved = json!({"StepId": first[1]["Id"], "Reason": REASON});
     watched.post(manager, &own(kept, "/move-step"), moved, &[]).await.expect(200);
-    watched.put(manager, &own(kept, "/agent"), json!({"AgentUserId": guid()})).await.expect(200);
+    watched.put(manager, &own(kept, "/agent"), json!({"AgentUserId": watched.agent})).await.expect(200);
     watched.post(manager, &own(kept, "/booking"), json!({"ExpiresAt": in_days(1)}), &[]).await.expect(201);
     watched.put(manager, &own(kept, "/booking"), json!({"ExpiresAt": in_days(2)})).await.expect(200);
     let preview = json!({"TargetStatus": "Sale", "Comment": COMMENT});
@@ -355,7 +362,7 @@ async fn break_statements(watched: &Watched) -> Uuid {
 
 /// Publishes messages that cannot be applied: some do not decode, the database refuses the others.
 async fn poison(watched: &Watched) {
-    for topic in [COMPANY_UPSERTED, DEVELOPER_UPSERTED, OBJECT_UPSERTED] {
+    for topic in [COMPANY_UPSERTED, EMPLOYMENT, DEVELOPER_UPSERTED, OBJECT_UPSERTED] {
         for payload in [
             json!({"Id": NOTE, "CompanyId": NOTE, "Version": NOTE}),
             json!([NOTE]),

@@ -288,7 +288,7 @@ async fn concurrent_repeats_of_a_creation_create_one_deal() {
             let claims = user_with(Some(developer), &permissions);
             let callers: Vec<_> =
                 std::iter::repeat_with(|| service().caller(&claims)).take(CALLERS).collect();
-            let body = with(creation_body(object), "RequestId", guid().to_string());
+            let body = with(creation_body(object).await, "RequestId", guid().to_string());
             let path = format!("{family}/deals");
             let answers = join_all(callers.iter().map(|caller| caller.post(&path, body.clone()))).await;
             assert_eq!((count(&answers, 201), count(&answers, 200)), (1, CALLERS - 1), "{answers:?}");
@@ -318,7 +318,7 @@ async fn repeated_creation_succeeds_while_its_step_is_archived() {
         };
         let live: Vec<_> = known.iter().map(replaced).collect();
         let (seller, planner) = (platform(), platform());
-        let body = with(creation_body(object), "RequestId", guid().to_string());
+        let body = with(creation_body(object).await, "RequestId", guid().to_string());
         let deals = format!("{PLATFORM}/deals");
         let create = || seller.post(&deals, body.clone());
         let steps = json!({"Steps": live});

@@ -11,9 +11,10 @@ use uuid::Uuid;
 
 use crate::rows::{deal_row, insert_deals};
 use crate::{
-    COMPANY_UPSERTED, DEVELOPER_UPSERTED, OBJECT_UPSERTED, PLATFORM, company, create_developer,
-    create_object, developer, guid, next_number, object, platform, publish, publish_company,
-    publish_developer, publish_object, rub, service, steps, wait_until_applied, with, without,
+    COMPANY_UPSERTED, DEVELOPER_UPSERTED, EMPLOYMENT, OBJECT_UPSERTED, PLATFORM, agency, company,
+    create_developer, create_object, developer, employment, guid, next_number, object, platform, publish,
+    publish_company, publish_developer, publish_object, rub, service, steps, wait_until_applied, with,
+    without,
 };
 
 /// Reads a row of a replica.
@@ -107,14 +108,64 @@ async fn events_of_three_topics_are_independent() {
     assert_eq!(steps(tenant).await.len(), 7);
 }
 
-/// RULE-CRM-057: companies whose `Type` is not Developer are ignored.
+/// RULE-CRM-057: companies whose `Type` is neither Developer nor Agency are ignored.
 #[tokio::test]
 async fn companies_of_other_types_are_ignored() {
-    for kind in ["Agency", "Partner", "Platform", "SomethingNew"] {
+    for kind in ["Partner", "Platform", "SomethingNew"] {
         let id = guid();
         publish_company(&with(with(company(id, "Suspended"), "Type", kind), "Status", "Whatever")).await;
         assert_eq!(row("company", id).await, None, "{kind}");
     }
+}
+
+/// RULE-CRM-072: a user has the company of the newest employment event, in any order and with
+/// repeats. Suspended employees and users who have left have none.
+#[tokio::test]
+async fn newest_employment_event_wins() {
+    let (first, second) = (guid(), guid());
+    let employments = [
+        (first, Some("Active")),
+        (first, Some("Suspended")),
+        (first, None),
+        (second, Some("Active")),
+        (second, None),
+    ];
+    for (delivered, expected) in [
+        (vec![0], Some(first)),
+        (vec![1, 0], None),
+        (vec![0, 2, 1, 0], None),
+        (vec![0, 3, 2, 1], Some(second)),
+        (vec![3, 3, 0], Some(second)),
+        (vec![4, 3, 0], None),
+        (vec![0, 1, 2, 3, 4, 3], None),
+    ] {
+        let user = guid();
+        let sequences: Vec<i64> = employments.iter().map(|_| next_number()).collect();
+        for at in &delivered {
+            let (company, to) = employments[*at];
+            let event = employment(user, company, to);
+            service().bus().publish(EMPLOYMENT, user, sequences[*at], &event).await;
+        }
+        // The last message of the key becomes a dead letter after all others were handled.
+        publish_unreadable(EMPLOYMENT, user, &json!({"UserId": user}), 1).await;
+        let sql = service().sql().await;
+        let select = "select company_id::text from active_employee where user_id = $1::text::uuid";
+        let row = sql.query_opt(select, &[&user.to_string()]).await.unwrap();
+        let found: Option<String> = row.map(|row| row.get(0));
+        assert_eq!(found, expected.map(|company| company.to_string()), "{delivered:?}");
+    }
+}
+
+/// RULE-CRM-072: a company whose id is a developer's has no effect on it unless its `Type` is
+/// Developer, and employments wait for no company.
+#[tokio::test]
+async fn agency_is_no_developer() {
+    let developer_id = create_developer().await;
+    let flat = create_object(developer_id).await;
+    publish_company(&agency(developer_id, "Suspended")).await;
+    let body = json!({"PropertyObjectId": flat, "ClientUserId": guid()});
+    platform().post(&format!("{PLATFORM}/deals"), body).await.expect(201);
+    assert_eq!(row("company", developer_id).await.unwrap()["kind"], "Agency");
 }
 
 /// RULE-CRM-057: unknown members and unknown object statuses are accepted, since contracts grow.
@@ -145,6 +196,7 @@ async fn unreadable_message_blocks_its_own_key_only() {
         (OBJECT_UPSERTED, "property_object", with(object(guid(), guid(), "Sold"), "TenantId", "x")),
         (OBJECT_UPSERTED, "property_object", with(object(guid(), guid(), "Sold"), "Price", 5)),
         (COMPANY_UPSERTED, "company", with(company(guid(), "Active"), "Status", "Asleep")),
+        (COMPANY_UPSERTED, "company", with(agency(guid(), "Active"), "Status", "Asleep")),
     ] {
         let id = if topic == COMPANY_UPSERTED { &bad["CompanyId"] } else { &bad["Id"] };
         let id = crate::id_of(id);

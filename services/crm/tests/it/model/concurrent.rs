@@ -115,6 +115,8 @@ async fn create_deals(run: &mut ModelRun<'_>) {
         let request = Request { operation: Operation::Contract { contract: data, amount: None }, ..request };
         let context = Context {
             developer: run.world.developer(object.tenant),
+            agents: run.world.agents,
+            price: object.price,
             is_unavailable: false,
             booked_elsewhere: false,
             completed_elsewhere: false,

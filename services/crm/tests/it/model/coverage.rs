@@ -15,6 +15,8 @@ const ALL: [(&str, &[&str]); 13] = [
             "CRM_DEVELOPER_NOT_ACTIVE",
             "CRM_PROPERTY_OBJECT_NOT_AVAILABLE",
             "CRM_DEAL_STEP_NOT_FOUND",
+            "CRM_AGENT_NOT_ACTIVE",
+            "CRM_AMOUNT_OUT_OF_TOLERANCE",
         ],
     ),
     (
@@ -41,10 +43,21 @@ const ALL: [(&str, &[&str]); 13] = [
             "CRM_DEAL_NOT_FOUND",
             "CRM_DEAL_ALREADY_TERMINAL",
             "CRM_DEAL_CONTRACT_TYPE_REQUIRED",
+            "CRM_AMOUNT_OUT_OF_TOLERANCE",
             "CRM_DEAL_CONFLICT",
         ],
     ),
-    ("agent", &["changed", "same", "FORBIDDEN", "CRM_DEAL_ALREADY_TERMINAL", "CRM_DEAL_CONFLICT"]),
+    (
+        "agent",
+        &[
+            "changed",
+            "same",
+            "FORBIDDEN",
+            "CRM_DEAL_ALREADY_TERMINAL",
+            "CRM_AGENT_NOT_ACTIVE",
+            "CRM_DEAL_CONFLICT",
+        ],
+    ),
     (
         "book",
         &[

@@ -181,10 +181,12 @@ impl RandomRequest {
         let days = |count: i64| Time { text: in_millis(count * 86_400_000), is_valid: true };
         let operation = match KINDS[self.kind] {
             "move" => Operation::Move { step: self.step(world, deal), reason: (self.text > 30).then(text) },
-            "contract" => self.contract(deal),
-            "agent" => {
-                Operation::Agent([None, Some(Uuid::from_u128(7)), Some(Uuid::from_u128(8))][self.choice % 3])
-            }
+            "contract" => self.contract(deal, world.object(deal.object).unwrap().price),
+            // The last agent is unknown.
+            "agent" => Operation::Agent(
+                [None, Some(world.agents[0]), Some(world.agents[1]), Some(Uuid::from_u128(9))]
+                    [self.choice % 4],
+            ),
             "book" => Operation::Book(match self.choice % 8 {
                 0 => Some(Time { text: in_millis(-1_000), is_valid: false }),
                 1 => Some(Time { text: in_millis(90 * 86_400_000 + 60_000), is_valid: false }),
@@ -230,7 +232,7 @@ impl RandomRequest {
         all[self.choice % all.len()].id
     }
 
-    fn contract(&self, deal: &Deal) -> Operation {
+    fn contract(&self, deal: &Deal, price: i64) -> Operation {
         let is_whole = !self.choice.is_multiple_of(4);
         let contract = Contract {
             kind: is_whole.then_some(["Ddu", "Dkp", "Assignment"][self.text % 3]),
@@ -242,7 +244,12 @@ impl RandomRequest {
         let is_same = self.choice % 8 == 1;
         Operation::Contract {
             contract: if is_same { deal.contract.clone() } else { contract },
-            amount: (self.choice % 8 > 5).then_some(1_000 + i64::try_from(self.text).unwrap()),
+            // The last amount is out of the tolerance, unless the price is very low.
+            amount: match self.choice % 8 {
+                6 => Some(price + price / 10),
+                7 => Some(1_200 + i64::try_from(self.text).unwrap()),
+                _ => None,
+            },
         }
     }
 }

@@ -5,13 +5,17 @@ use uuid::Uuid;
 
 use super::effects::{Change, apply, end_booking};
 use super::request::{Operation, Request, Time};
-use super::world::{Booking, Deal, Developer, Role, Row, World, group_of, status_of};
+use super::world::{Booking, Deal, Developer, Person, Role, Row, World, group_of, status_of};
 use crate::{BOOKING_CREATED, CANCELLED, COMPLETED, parse_time};
 
 /// The state outside a deal that its rules depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'w> {
     pub developer: &'w Developer,
+    /// The agents whom an agency employs.
+    pub agents: [Uuid; 2],
+    /// The price of the object.
+    pub price: i64,
     /// The object is Sold or Unavailable in chessboard.
     pub is_unavailable: bool,
     pub booked_elsewhere: bool,
@@ -23,6 +27,8 @@ impl<'w> Context<'w> {
         let object = world.object(deal.object).unwrap();
         Self {
             developer: world.developer(deal.tenant),
+            agents: world.agents,
+            price: object.price,
             is_unavailable: matches!(object.status, "Sold" | "Unavailable"),
             booked_elsewhere: world
                 .other_deals(deal.object, Some(deal.id))
@@ -149,6 +155,9 @@ fn rule(
             if deal.group == "Contract" && !has_contract(&change.next) {
                 return Err(NO_CONTRACT);
             }
+            if change.next.amount != deal.amount {
+                check_amount(request.by, change.next.amount, context.price)?;
+            }
             change.rows.push(("ContractChanged", json!({"ChangedFields": fields})));
             Ok(Some(change))
         }
@@ -156,6 +165,7 @@ fn rule(
             if *agent == deal.agent {
                 return Ok(None);
             }
+            check_agent(request.by, *agent, context.agents)?;
             let mut change = unchanged();
             change.next.agent = *agent;
             change
@@ -176,6 +186,18 @@ fn rule(
         Operation::Preview(target) => overridden(deal, context, target, ""),
         Operation::Note(_) => Ok(None),
     }
+}
+
+/// On company routes an agency employs the agent.
+fn check_agent(by: Person, agent: Option<Uuid>, agents: [Uuid; 2]) -> Result<(), Refusal> {
+    let is_employed = agent.is_none_or(|agent| agents.contains(&agent));
+    if by.is_of_platform() || is_employed { Ok(()) } else { Err((422, "CRM_AGENT_NOT_ACTIVE")) }
+}
+
+/// On company routes the amount is within 20 percent of the price.
+fn check_amount(by: Person, amount: i64, price: i64) -> Result<(), Refusal> {
+    let is_close = (amount - price).abs() * 5 <= price;
+    if by.is_of_platform() || is_close { Ok(()) } else { Err((422, "CRM_AMOUNT_OUT_OF_TOLERANCE")) }
 }
 
 fn has_contract(deal: &Deal) -> bool {
@@ -349,8 +371,14 @@ fn overridden(
     Ok(Some(change))
 }
 
-/// Decides a creation: a refusal, or the step and the price of the deal.
-pub fn creation(world: &World, request: &Request, object: Uuid) -> Result<(Uuid, i64), Refusal> {
+/// Decides a creation: a refusal, or the step and the amount of the deal.
+pub fn creation(
+    world: &World,
+    request: &Request,
+    object: Uuid,
+    agent: Option<Uuid>,
+    amount: Option<i64>,
+) -> Result<(Uuid, i64), Refusal> {
     if !matches!(request.by.role, Role::Platform | Role::Manager) {
         return Err((403, "FORBIDDEN"));
     }
@@ -366,5 +394,8 @@ pub fn creation(world: &World, request: &Request, object: Uuid) -> Result<(Uuid,
         return Err((409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE"));
     }
     let step = developer.receiving("Application").ok_or(NO_STEP)?;
-    Ok((step.id, object.price))
+    check_agent(request.by, agent, world.agents)?;
+    let amount = amount.unwrap_or(object.price);
+    check_amount(request.by, amount, object.price)?;
+    Ok((step.id, amount))
 }

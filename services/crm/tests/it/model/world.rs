@@ -202,6 +202,8 @@ impl Developer {
 pub struct World {
     pub developers: Vec<Developer>,
     pub objects: Vec<Object>,
+    /// Active employees of an active agency.
+    pub agents: [Uuid; 2],
     pub people: Vec<Person>,
     pub deals: Vec<Deal>,
 }

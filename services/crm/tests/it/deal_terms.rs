@@ -1,0 +1,248 @@
+//! The parties of a deal and its amount.
+
+use serde_json::{Value, json};
+use testkit::client::Client;
+use testkit::guid;
+use testkit::issuer::Claims;
+use uuid::Uuid;
+
+use crate::{
+    DEVELOPER_UPSERTED, Deal, MANAGE, MANAGE_OWN, OBJECT_UPSERTED, OWN, PLATFORM, agency, agent, company,
+    contract, create_agent, create_deal, create_developer, create_object, developer, each, employment, id_of,
+    manager, object, platform, publish, publish_company, publish_employment, publish_object, rub, service,
+    start, user_with, with,
+};
+
+/// Returns a manager of a developer and a platform manager, each with its user id and base path.
+fn callers(developer: Uuid) -> [(Uuid, Client, &'static str); 2] {
+    let caller = |company, permission| {
+        let id = guid();
+        let claims = Claims { sub: id.to_string(), ..user_with(company, &[permission]) };
+        (id, service().caller(&claims))
+    };
+    let (own, manager) = caller(Some(developer), MANAGE_OWN);
+    let (all, platform) = caller(None, MANAGE);
+    [(own, manager, OWN), (all, platform, PLATFORM)]
+}
+
+/// Returns a body that creates a deal.
+fn creation(object: Uuid, client: Uuid, agent: Option<Uuid>) -> Value {
+    json!({"PropertyObjectId": object, "ClientUserId": client, "AgentUserId": agent})
+}
+
+/// RULE-CRM-064, RULE-CRM-065, RULE-CRM-067, RULE-CRM-068: an employee of a developer cannot make a
+/// commission for themselves.
+#[tokio::test]
+async fn employee_cannot_create_a_commission_for_themselves() {
+    let developer = create_developer().await;
+    let flat = create_object(developer).await;
+    let [(own, by, base), _] = callers(developer);
+    let price = json!({"AmountMinor": 1_000_000_000_000_000_i64, "Currency": "RUB"});
+    let create = async |body: Value| by.post(&format!("{base}/deals"), body).await;
+    let wanted = with(creation(flat, guid(), Some(own)), "Amount", price.clone());
+    create(wanted.clone()).await.expect_problem(422, "CRM_AGENT_IS_ACTOR");
+    let stranger = with(wanted.clone(), "AgentUserId", json!(guid()));
+    create(stranger).await.expect_problem(422, "CRM_AGENT_NOT_ACTIVE");
+    let employed = with(wanted, "AgentUserId", json!(agent().await));
+    create(employed.clone()).await.expect_problem(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
+    let own_flat = with(employed.clone(), "ClientUserId", json!(own));
+    create(own_flat).await.expect_problem(422, "CRM_CLIENT_IS_ACTOR");
+    let honest = with(employed, "Amount", rub(700_000_000));
+    let deal = id_of(&create(honest).await.expect(201)["DealId"]);
+    let deal = Deal { id: deal, object: flat, developer };
+    let refused = by.put(&deal.own("/agent"), json!({"AgentUserId": own})).await;
+    refused.expect_problem(422, "CRM_AGENT_IS_ACTOR");
+    let refused = by.put(&deal.own("/contract"), json!({"Amount": price})).await;
+    refused.expect_problem(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
+    assert_eq!(each(&deal.timeline().await, "Kind"), ["DealCreated"]);
+    assert_eq!(deal.read().await["RowVersion"], 1);
+}
+
+/// INV-DEAL-11, RULE-CRM-064, RULE-CRM-065, RULE-CRM-066: the acting user, the client and the agent
+/// are different persons in both route families, at the creation and at a change of the agent.
+#[tokio::test]
+async fn acting_user_client_and_agent_are_different_persons() {
+    let developer = create_developer().await;
+    let flat = create_object(developer).await;
+    let (client, agent) = (guid(), agent().await);
+    for (own, by, base) in callers(developer) {
+        let create =
+            async |client, agent| by.post(&format!("{base}/deals"), creation(flat, client, agent)).await;
+        for agent in [None, Some(agent), Some(own)] {
+            create(own, agent).await.expect_problem(422, "CRM_CLIENT_IS_ACTOR");
+        }
+        create(client, Some(own)).await.expect_problem(422, "CRM_AGENT_IS_ACTOR");
+        create(agent, Some(agent)).await.expect_problem(422, "CRM_AGENT_IS_CLIENT");
+        let created = create(client, None).await.expect(201);
+        let path = format!("{base}/deals/{}/agent", id_of(&created["DealId"]));
+        let set = async |agent: Option<Uuid>| by.put(&path, json!({"AgentUserId": agent})).await;
+        set(Some(own)).await.expect_problem(422, "CRM_AGENT_IS_ACTOR");
+        set(Some(client)).await.expect_problem(422, "CRM_AGENT_IS_CLIENT");
+        assert_eq!(set(Some(agent)).await.expect(200)["RowVersion"], 2);
+        assert_eq!(set(None).await.expect(200)["RowVersion"], 3);
+        // Somebody else has created this deal of the acting user.
+        let created = platform().post(&format!("{PLATFORM}/deals"), creation(flat, own, None)).await;
+        let deal = id_of(&created.expect(201)["DealId"]);
+        let refused = by.put(&format!("{base}/deals/{deal}/agent"), json!({"AgentUserId": agent})).await;
+        refused.expect_problem(422, "CRM_CLIENT_IS_ACTOR");
+        assert_eq!(by.get(&format!("{base}/deals/{deal}")).await.expect(200)["AgentUserId"], Value::Null);
+    }
+}
+
+/// RULE-CRM-067: on company routes the agent is an active employee of an active agency. The platform
+/// chooses any agent.
+#[tokio::test]
+async fn agent_on_company_routes_is_an_active_employee_of_an_active_agency() {
+    let developer = create_developer().await;
+    let flat = create_object(developer).await;
+    let deal = crate::create_deal_of(developer, flat).await;
+    let by = manager(developer);
+    let (user, company_id) = (guid(), guid());
+    let create = async || by.post(&format!("{OWN}/deals"), creation(flat, guid(), Some(user))).await;
+    let set = async || by.put(&deal.own("/agent"), json!({"AgentUserId": user})).await;
+    let refused = async |reason: &str| {
+        for answer in [create().await, set().await] {
+            assert_eq!(
+                (answer.status, &answer.body["code"]),
+                (422, &json!("CRM_AGENT_NOT_ACTIVE")),
+                "{reason}"
+            );
+        }
+    };
+    refused("unknown").await;
+    publish_employment(&employment(user, company_id, Some("Active"))).await;
+    refused("the company is unknown").await;
+    for kind in ["Developer", "Partner", "Platform"] {
+        let other = guid();
+        publish_company(&with(company(other, "Active"), "Type", kind)).await;
+        publish_employment(&employment(user, other, Some("Active"))).await;
+        refused(kind).await;
+    }
+    for status in ["Suspended", "Archived"] {
+        publish_company(&agency(company_id, status)).await;
+        publish_employment(&employment(user, company_id, Some("Active"))).await;
+        refused(status).await;
+    }
+    publish_company(&agency(company_id, "Active")).await;
+    for to in [Some("Suspended"), Some("OnLeave"), None] {
+        publish_employment(&employment(user, company_id, to)).await;
+        refused(&format!("{to:?}")).await;
+    }
+    platform().post(&format!("{PLATFORM}/deals"), creation(flat, guid(), Some(user))).await.expect(201);
+    let stranger = json!({"AgentUserId": guid()});
+    platform().put(&deal.path("/agent"), stranger).await.expect(200);
+    publish_employment(&employment(user, company_id, Some("Active"))).await;
+    assert_eq!(create().await.expect(201)["AgentUserId"], json!(user));
+    set().await.expect(200);
+    // An unchanged agent and a removal need no employment.
+    publish_employment(&employment(user, company_id, None)).await;
+    set().await.expect(200);
+    by.put(&deal.own("/agent"), json!({})).await.expect(200);
+}
+
+/// RULE-CRM-068: on company routes an amount differs from the object's price by at most 20 percent.
+/// The bounds are inclusive, and another currency always differs. The platform sets any amount.
+#[tokio::test]
+async fn amount_on_company_routes_is_close_to_the_price() {
+    let developer = create_developer().await;
+    let flat = guid();
+    publish_object(&with(object(flat, developer, "Available"), "Price", rub(1_000))).await;
+    let by = manager(developer);
+    let dollars = json!({"AmountMinor": 1_000, "Currency": "USD"});
+    for (amount, is_close) in
+        [(rub(799), false), (rub(800), true), (rub(1_200), true), (rub(1_201), false), (dollars, false)]
+    {
+        let deal = crate::create_deal_of(developer, flat).await;
+        let body = with(creation(flat, guid(), None), "Amount", amount.clone());
+        let created = by.post(&format!("{OWN}/deals"), body.clone()).await;
+        let changed = by.put(&deal.own("/contract"), json!({"Amount": amount})).await;
+        if is_close {
+            assert_eq!(created.expect(201)["Amount"], amount);
+            assert_eq!(changed.expect(200)["RowVersion"], 2);
+        } else {
+            created.expect_problem(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
+            changed.expect_problem(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
+            let created = platform().post(&format!("{PLATFORM}/deals"), body).await.expect(201);
+            assert_eq!(created["Amount"], amount);
+            platform().put(&deal.path("/contract"), json!({"Amount": amount})).await.expect(200);
+            assert_eq!(platform().get(&deal.path("/contract")).await.expect(200)["Amount"], amount);
+        }
+    }
+}
+
+/// RULE-CRM-068: a new amount is compared with the present price. An unchanged amount is not
+/// compared, and an object without a valid price has no close amount.
+#[tokio::test]
+async fn only_a_new_amount_is_compared_with_the_present_price() {
+    let deal = create_deal().await;
+    let by = manager(deal.developer);
+    let put = async |body: Value| by.put(&deal.own("/contract"), body).await;
+    publish_object(&with(object(deal.object, deal.developer, "Available"), "Price", rub(10))).await;
+    put(contract()).await.expect(200);
+    put(with(contract(), "Amount", rub(700_000_000))).await.expect(200);
+    put(with(contract(), "Amount", rub(700_000_001)))
+        .await
+        .expect_problem(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
+    put(with(contract(), "Amount", rub(9))).await.expect(200);
+    publish_object(&with(object(deal.object, deal.developer, "Available"), "Price", rub(0))).await;
+    put(with(contract(), "Amount", rub(1))).await.expect_problem(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
+    let body = with(creation(deal.object, guid(), None), "Amount", rub(1));
+    let refused = by.post(&format!("{OWN}/deals"), body.clone()).await;
+    refused.expect_problem(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
+    platform().post(&format!("{PLATFORM}/deals"), body).await.expect(201);
+}
+
+/// RULE-CRM-068: `CRM_AMOUNT_TOLERANCE_PERCENT` is the tolerance.
+#[tokio::test]
+async fn tolerance_of_the_amount_is_a_setting() {
+    let crm = start(&[("CRM_AMOUNT_TOLERANCE_PERCENT", "0")]);
+    let (tenant, flat) = (guid(), guid());
+    publish(&crm, DEVELOPER_UPSERTED, "Id", &developer(tenant)).await;
+    publish(&crm, OBJECT_UPSERTED, "Id", &object(flat, tenant, "Available")).await;
+    let agent = create_agent(&crm).await;
+    let by = crm.caller(&user_with(Some(tenant), &[MANAGE_OWN]));
+    let create = async |amount: i64| {
+        let body = with(creation(flat, guid(), Some(agent)), "Amount", rub(amount));
+        by.post(&format!("{OWN}/deals"), body).await
+    };
+    create(700_000_001).await.expect_problem(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
+    create(700_000_000).await.expect(201);
+}
+
+/// RULE-CRM-002, RULE-CRM-007, RULE-CRM-008: the parties are checked after the step, then the agent,
+/// then the amount. A stale version is the last refusal of a change.
+#[tokio::test]
+async fn terms_are_refused_in_order() {
+    let tenant = guid();
+    let flat = guid();
+    publish_object(&object(flat, tenant, "Available")).await;
+    let [(own, by, base), _] = callers(tenant);
+    let create = async |body: Value| by.post(&format!("{base}/deals"), body).await;
+    let worst = with(creation(flat, own, Some(own)), "Amount", rub(1));
+    create(worst.clone()).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
+    publish(service(), DEVELOPER_UPSERTED, "Id", &developer(tenant)).await;
+    create(worst.clone()).await.expect_problem(422, "CRM_CLIENT_IS_ACTOR");
+    let worst = with(worst, "ClientUserId", json!(guid()));
+    create(worst.clone()).await.expect_problem(422, "CRM_AGENT_IS_ACTOR");
+    let worst = with(worst, "AgentUserId", json!(guid()));
+    create(with(worst.clone(), "SelectionId", json!(guid())))
+        .await
+        .expect_problem(422, "CRM_AGENT_NOT_ACTIVE");
+    let worst = with(with(worst, "AgentUserId", json!(agent().await)), "SelectionId", json!(guid()));
+    create(worst.clone()).await.expect_problem(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
+    let worst = with(worst, "Amount", rub(700_000_000));
+    create(worst).await.expect_problem(422, "CRM_SELECTION_NOT_OF_CLIENT");
+    let deal = crate::create_deal_of(tenant, flat).await;
+    let set = async |body: Value| by.put(&deal.own("/agent"), with(body, "RowVersion", 0)).await;
+    set(json!({"AgentUserId": own})).await.expect_problem(422, "CRM_AGENT_IS_ACTOR");
+    set(json!({"AgentUserId": guid()})).await.expect_problem(422, "CRM_AGENT_NOT_ACTIVE");
+    set(json!({})).await.expect_problem(409, "CRM_DEAL_CONFLICT");
+    deal.bring_to("Sale").await;
+    let put = async |body: Value| by.put(&deal.own("/contract"), with(body, "RowVersion", 0)).await;
+    put(json!({"Amount": rub(1)})).await.expect_problem(409, "CRM_DEAL_CONTRACT_TYPE_REQUIRED");
+    put(with(contract(), "Amount", rub(1))).await.expect_problem(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
+    put(with(contract(), "Amount", rub(700_000_001))).await.expect_problem(409, "CRM_DEAL_CONFLICT");
+    deal.bring_to("Cancelled").await;
+    set(json!({"AgentUserId": own})).await.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
+    put(json!({"Amount": rub(1)})).await.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
+}
