@@ -82,7 +82,7 @@ pub const DMITRI: Actor = Actor {
     rights: Rights::Role("sales-manager"),
 };
 
-const VERA: Actor = Actor {
+pub const VERA: Actor = Actor {
     name: "vera",
     about: "administers an agency",
     user: uuid!("01980000-0000-7000-8000-00000000a007"),

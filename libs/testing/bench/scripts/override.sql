@@ -1,7 +1,8 @@
 \set number random(1, :deals)
 begin;
 select * from deal left join booking on booking.deal_id = deal.id and booking.status = 'Active'
-left join company on company.id = deal.tenant_id
+left join company on company.id = deal.tenant_id and company.kind = 'Developer'
+left join property_object on property_object.id = deal.property_object_id
 where deal.id = ('5eed0007-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid;
 select id, "group", name, sort_order, is_default, archived_at from step
 where tenant_id = (select tenant_id from deal where id = ('5eed0007-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid)

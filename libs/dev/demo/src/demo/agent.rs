@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::scene::Scene;
 use super::story::{Story, promise};
 use super::{EVENT_TIMEOUT, next_event};
-use devkit::actors::{ANNA, DMITRI, GALINA, MARIA, OLGA, PAVEL};
+use devkit::actors::{ANNA, DMITRI, GALINA, MARIA, OLGA, PAVEL, VERA};
 use devkit::events::Follower;
 
 const ACCRUAL: &str = "platform.agent.accrual-changed.v1";
@@ -44,8 +44,8 @@ pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Re
     take_back(story, &cabinet, &accrual).await
 }
 
-async fn sell(story: &mut Story, scene: &Scene<'_>, bus: &mut Follower) -> anyhow::Result<Cabinet> {
-    let user = Uuid::from_u128(rand::random());
+async fn sell(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> anyhow::Result<Cabinet> {
+    let user = hire(story, scene).await?;
     let mut cabinet = Cabinet {
         user,
         sonya: scene.token(&Claims::user(user).permission("agent.cabinet.use"))?,
@@ -57,7 +57,7 @@ async fn sell(story: &mut Story, scene: &Scene<'_>, bus: &mut Follower) -> anyho
     };
     let (dmitri, pavel) = (scene.sign_in(&DMITRI).await?, scene.sign_in(&PAVEL).await?);
 
-    story.step("Sonya is a new agent. Olga sets her rate: 3 per cent.");
+    story.step("Olga sets Sonya's rate: 3 per cent.");
     let card = json!({"AgentUserId": user, "Rates": [{"RateBps": 300, "ValidFrom": "2026-01-01T00:00:00Z"}]});
     let cards = format!("{}/commission-rates", cabinet.platform);
     story.put(&cards, Some(&cabinet.olga), &card, promise(200)).await?;
@@ -86,6 +86,15 @@ async fn sell(story: &mut Story, scene: &Scene<'_>, bus: &mut Follower) -> anyho
     story.check(amount["AmountMinor"] == EARNED, &format!("of {PRICE} it is {amount}"));
     cabinet.wait_for_event(bus, "Pending").await?;
     Ok(cabinet)
+}
+
+/// Employs Sonya at the agency and returns her id. CRM accepts only agents whom an agency employs.
+async fn hire(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> {
+    story.step("Vera, who administers the agency, employs Sonya.");
+    let (vera, employees) = (scene.sign_in(&VERA).await?, scene.identity("employees"));
+    let body = json!({"Name": "Sonya Belova", "Email": "sonya@example.com"});
+    let made = story.post(&employees, Some(&vera), &body, promise(201)).await?;
+    scene.made(&employees, &made, &vera)
 }
 
 /// Creates a flat in an unpublished project. The flat stays when the story is over, since it is
