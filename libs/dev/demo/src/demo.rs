@@ -42,8 +42,8 @@ const RING_SECONDS: u32 = 5;
 /// of a deal exchange messages, see its status and call each other. Agent: a sale earns a
 /// commission, which is adjusted, paid and reversed. Selections: a selection is created, shared,
 /// edited, embedded and deleted, with its events. News: a post with an embedded selection is
-/// published, read and changed, also while selections is stopped. Last, an employee leaves, and every
-/// service ends the access.
+/// published, read and changed, also while selections is stopped. Last, an employee leaves, and
+/// every service ends the access.
 ///
 /// The demo deletes its data at the end, except for sold flats, and archives the company. Exit code
 /// 1 if a step fails.

@@ -208,7 +208,8 @@ mod tests {
         assert_eq!((error.field.as_str(), error.invalid.code), ("", "too_short"));
     }
 
-    /// RULE-ALL-022: a pointer escapes the names of members, and the keys of a map are checked, too.
+    /// RULE-ALL-022: a pointer escapes the names of members, and the keys of a map are checked,
+    /// too.
     #[test]
     fn pointer_escapes_names_of_members() {
         let problem = decode::<HashMap<Text<1, 5>, Text<1, 3>>>(br#"{"a~/b": "", "abcdef": "\u0061"}"#);

@@ -78,8 +78,8 @@ mod tests {
         Money { amount_minor, currency: Currency::RUB }
     }
 
-    /// RULE-CRM-068: the bounds are inclusive. Another currency and an object without a price differ
-    /// from every amount.
+    /// RULE-CRM-068: the bounds are inclusive. Another currency and an object without a price
+    /// differ from every amount.
     #[test]
     fn amount_at_the_bound_is_close_to_the_price() {
         for (minor, is_expected) in [(79, false), (80, true), (100, true), (120, true), (121, false)] {
@@ -94,7 +94,8 @@ mod tests {
     }
 
     proptest! {
-        /// RULE-CRM-068: the comparison agrees with the one in floating point, away from the bounds.
+        /// RULE-CRM-068: the comparison agrees with the one in floating point, away from the
+        /// bounds.
         #[test]
         fn closeness_follows_the_percentage(minor in 1..1_000_000_000_000_000_i64, price: i64, percent: u8) {
             #[expect(clippy::cast_precision_loss, reason = "the comparison tolerates it")]

@@ -299,8 +299,8 @@ async fn requests_and_responses_match_the_contract_of_selections() {
     }
 }
 
-/// RULE-CRM-069, RULE-CRM-070: a new deal has a selection of its client that is not deleted. Unknown,
-/// foreign and deleted selections have the same answer in both route families.
+/// RULE-CRM-069, RULE-CRM-070: a new deal has a selection of its client that is not deleted.
+/// Unknown, foreign and deleted selections have the same answer in both route families.
 #[tokio::test]
 async fn new_deal_has_a_selection_of_its_client_only() {
     let developer = create_developer().await;

@@ -80,7 +80,7 @@ async fn acting_user_client_and_agent_are_different_persons() {
         set(Some(client)).await.expect_problem(422, "CRM_AGENT_IS_CLIENT");
         assert_eq!(set(Some(agent)).await.expect(200)["RowVersion"], 2);
         assert_eq!(set(None).await.expect(200)["RowVersion"], 3);
-        // Somebody else has created this deal of the acting user.
+        // Another user has created this deal of the acting user.
         let created = platform().post(&format!("{PLATFORM}/deals"), creation(flat, own, None)).await;
         let deal = id_of(&created.expect(201)["DealId"]);
         let refused = by.put(&format!("{base}/deals/{deal}/agent"), json!({"AgentUserId": agent})).await;
@@ -89,8 +89,8 @@ async fn acting_user_client_and_agent_are_different_persons() {
     }
 }
 
-/// RULE-CRM-067: on company routes the agent is an active employee of an active agency. The platform
-/// chooses any agent.
+/// RULE-CRM-067: on company routes the agent is an active employee of an active agency. The
+/// platform chooses any agent.
 #[tokio::test]
 async fn agent_on_company_routes_is_an_active_employee_of_an_active_agency() {
     let developer = create_developer().await;
@@ -209,8 +209,8 @@ async fn tolerance_of_the_amount_is_a_setting() {
     create(700_000_000).await.expect(201);
 }
 
-/// RULE-CRM-002, RULE-CRM-007, RULE-CRM-008: the parties are checked after the step, then the agent,
-/// then the amount. A stale version is the last refusal of a change.
+/// RULE-CRM-002, RULE-CRM-007, RULE-CRM-008: the parties are checked after the step, then the
+/// agent, then the amount. A stale version is the last refusal of a change.
 #[tokio::test]
 async fn terms_are_refused_in_order() {
     let tenant = guid();

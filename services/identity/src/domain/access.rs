@@ -147,7 +147,7 @@ impl TokenClaims {
     }
 }
 
-/// What identity keeps about a user.
+/// The employment of a user, and the time of the last departure.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
     pub employment: Option<EmploymentState>,
@@ -214,9 +214,9 @@ impl EffectivePermissions {
 
     /// Returns the permissions that keep the actor from assigning the role to `user`.
     ///
-    /// An actor assigns only what they hold at least in `scope` (INV-IDN-006). A role that is kept apart is the
-    /// exception: an administrator of the operator assigns it to colleagues, and no one to
-    /// themselves (INV-IDN-012).
+    /// An actor assigns only what they hold at least in `scope` (INV-IDN-006). A role that is kept
+    /// apart is the exception: an administrator of the operator assigns it to colleagues, and no
+    /// one to themselves (INV-IDN-012).
     pub fn missing_to_assign(&self, role: &Role, user: Option<UserId>, scope: Scope) -> Vec<String> {
         if role.is_kept_apart && user == Some(self.actor.user_id) {
             return role.permissions.clone();

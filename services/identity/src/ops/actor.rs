@@ -63,8 +63,8 @@ impl ActorContext<'_> {
     }
 }
 
-/// Checks the requirement `P` of a read by the token and, unless the token is recent, by the present
-/// claims. Returns `None` if the actor does not meet it.
+/// Checks the requirement `P` of a read by the token and, unless the token is recent, by the
+/// present claims. Returns `None` if the actor does not meet it.
 pub async fn permit_read<P: Permission>(
     lookups: &PipelinedConn,
     actor: &Actor,

@@ -13,7 +13,8 @@ fn employee_body() -> Value {
     json!({"Name": "x", "Email": email()})
 }
 
-/// INV-IDN-009, RULE-IDN-056: a change looks up role and status, while a read trusts a recent token.
+/// INV-IDN-009, RULE-IDN-056: a change looks up role and status, while a read trusts a recent
+/// token.
 #[tokio::test]
 async fn lost_role_or_suspension_takes_effect_at_once() {
     let tenant = create_tenant("Developer").await;

@@ -31,7 +31,8 @@ async fn former_employee_is_employed_again_under_the_old_id() {
     partner.post(EMPLOYEES, body(bob)).await.expect(201);
 }
 
-/// RULE-IDN-057: only a former employee of the company can be named, so no company takes a stranger.
+/// RULE-IDN-057: only a former employee of the company can be named, so no company takes a
+/// stranger.
 #[tokio::test]
 async fn user_who_never_worked_for_the_company_is_refused() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);

@@ -239,8 +239,9 @@ pub async fn create_post(
 /// Read a post.
 ///
 /// Everyone may read a published post. Only users who may edit another post may read it.
-/// Embeds have the frozen items of their snapshots, without the data of objects that are not public.
-/// Ids of users and of source selections are only in the responses to users who may edit the post.
+/// Embeds have the frozen items of their snapshots, without the data of objects that are not
+/// public. Ids of users and of source selections are only in the responses to users who may edit
+/// the post.
 #[utoipa::path(
     tag = "Posts", security(()), params(("post_id" = PostId, Path)),
     responses(

@@ -73,8 +73,8 @@ async fn embed_is_immutable() {
     assert_eq!(author.read(&post).await["Blocks"][0]["Title"], "Three flats");
 }
 
-/// INV-DEV-6, RULE-NWS-056: readers no longer see the data of an object that is not public any more,
-/// and see it again once the object is public.
+/// INV-DEV-6, RULE-NWS-056: readers no longer see the data of an object that is not public any
+/// more, and see it again once the object is public.
 #[tokio::test]
 async fn object_that_is_not_public_is_withheld_from_readers() {
     let (object, author) = (guid(), author());

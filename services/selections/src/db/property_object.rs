@@ -54,8 +54,8 @@ pub async fn find_shown(
     Ok(rows.into_iter().map(|(id, Json(shown))| (id, shown)).collect())
 }
 
-/// Returns the objects of `ids` that are public now. An object that the replica does not have is not
-/// public.
+/// Returns the objects of `ids` that are public now. An object that the replica does not have is
+/// not public.
 pub async fn find_public(
     conn: &mut Conn,
     ids: impl IntoIterator<Item = PropertyObjectId>,

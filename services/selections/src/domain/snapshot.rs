@@ -62,8 +62,8 @@ pub struct SnapshotItemView {
     property_object_id: PropertyObjectId,
     /// Position in the list, from 0 and without gaps.
     sort_order: u32,
-    /// The frozen data of the object. `null` if it is withheld, or if the object was not public when
-    /// the snapshot was taken.
+    /// The frozen data of the object. `null` if it is withheld, or if the object was not public
+    /// when the snapshot was taken.
     shown: Option<ShownObject>,
     /// True if the snapshot has data of the object, and the object is not public now.
     withheld: bool,

@@ -6,7 +6,8 @@ use crate::db;
 use crate::domain::{PropertyObjectId, ShownObject};
 use crate::error::Error;
 
-/// Stores the data of an object and its visibility, unless the replica has the same or a newer version.
+/// Stores the data of an object and its visibility, unless the replica has the same or a newer
+/// version.
 pub async fn upsert_property_object(
     tx: &mut Tx,
     id: PropertyObjectId,

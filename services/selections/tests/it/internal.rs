@@ -133,8 +133,8 @@ async fn crm_reads_the_current_selection() {
     assert_eq!(text(&card["Title"]), "Summer");
 }
 
-/// INV-SEL-009, RULE-SEL-011: crm reads a deleted selection as it was when its owner deleted it, and
-/// no request changes it afterwards.
+/// INV-SEL-009, RULE-SEL-011: crm reads a deleted selection as it was when its owner deleted it,
+/// and no request changes it afterwards.
 #[tokio::test]
 async fn deleted_selection_keeps_its_last_state() {
     let (_, owner) = service().user();

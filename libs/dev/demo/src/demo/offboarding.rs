@@ -1,4 +1,5 @@
-//! The last chapter: an employee leaves, the company is suspended, and every service ends their access.
+//! The last chapter: an employee leaves, the company is suspended, and every service ends their
+//! access.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ struct Company {
     stepan: Uuid,
 }
 
-/// What the leaving employee has used: a route of each service.
+/// The routes that the leaving employee has used, one of each service.
 struct Workplace {
     token: String,
     routes: [(&'static str, String); 6],
