@@ -156,11 +156,6 @@ impl Realm {
             "config": {"priority": [now.to_string()], "ecdsaEllipticCurveKey": ["P-256"]},
         });
         self.administer(Method::POST, "/components", &key).await.expect("a new key");
-        self.forget_tokens();
-    }
-
-    /// Requests new tokens from now on.
-    pub fn forget_tokens(&self) {
         self.issued.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
