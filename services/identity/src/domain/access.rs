@@ -147,7 +147,7 @@ impl TokenClaims {
     }
 }
 
-/// The employment of a user, and the time of the last departure.
+/// The employment of a user, and the last departure.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
     pub employment: Option<EmploymentState>,

@@ -39,8 +39,7 @@ async fn administrator_assigns_a_separate_role_to_colleagues_only() {
         assert!(claims_of(bob).await.permissions.contains(&permission.to_owned()));
         remove_role(&admin.client, bob, number).await.expect(204);
     }
-    // Who holds a separate role does not assign it to themselves again, and to colleagues only as
-    // an administrator.
+    // The holder of a separate role is no administrator, and assigns nothing.
     add_role(&admin.client, bob, 16).await.expect(204);
     let payouts = sign_in(bob).await;
     add_role(&payouts.client, admin.id, 16).await.expect_problem(403, "FORBIDDEN");
