@@ -154,7 +154,8 @@ impl Updater {
 async fn read(db: &Db, window: Duration) -> Result<HashMap<RevokedSubject, OffsetDateTime>, db::Error> {
     let select = "select subject_id, subject_kind, not_before from access_revocation \
         where not_before > clock_timestamp() - make_interval(secs => $1)";
-    let select = Prepared(diesel::sql_query(select).bind::<Double, _>(window.as_secs_f64()));
+    // Not prepared: the statement is rare, and each connection of the pool would keep a copy.
+    let select = diesel::sql_query(select).bind::<Double, _>(window.as_secs_f64());
     let rows: Vec<Row> = select.load(&mut *db.conn().await?).await?;
     let revoked = rows.into_iter().map(|Row { subject_id, subject_kind, not_before }| {
         let subject = match subject_kind.as_str() {

@@ -74,7 +74,8 @@ async fn token_issued_after_the_removal_is_judged_by_itself() {
     let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
     tenant.partner().delete(&employee_path(admin.id)).await.expect(204);
     let sql = service().sql().await;
-    let left_at = "select extract(epoch from left_at)::bigint from former_employee where user_id::text = $1";
+    let left_at =
+        "select floor(extract(epoch from left_at))::bigint from former_employee where user_id::text = $1";
     let left_at: i64 = sql.query_one(left_at, &[&admin.id.to_string()]).await.unwrap().get(0);
     for (seconds, status) in [(-1, 403), (0, 403), (1, 201)] {
         let claims = Claims::user(admin.id).company(tenant.0).permission("identity.employee-roles.manage");

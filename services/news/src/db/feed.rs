@@ -29,9 +29,8 @@ pub struct PostSummary {
     #[diesel(column_name = author_company_id)]
     pub tenant_id: Option<CompanyId>,
     pub author_id: AuthorId,
-    /// Only in the list of the caller's own posts.
+    /// `null` except in the list of the caller's own posts.
     #[diesel(select_expression = post::author_user_id.nullable())]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub author_user_id: Option<UserId>,
     pub author_company_id: Option<CompanyId>,
     pub title: Title,

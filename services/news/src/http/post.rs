@@ -36,8 +36,7 @@ pub struct PostView {
     tenant_id: Option<CompanyId>,
     /// The author for readers. The id is stable and does not reveal the user.
     author_id: AuthorId,
-    /// Only for users who may edit the post.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `null` unless the caller may edit the post.
     author_user_id: Option<UserId>,
     author_company_id: Option<CompanyId>,
     title: Title,
@@ -51,13 +50,11 @@ pub struct PostView {
     published_at: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339")]
     created_at: OffsetDateTime,
-    /// Only for users who may edit the post.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `null` unless the caller may edit the post.
     created_by_user_id: Option<UserId>,
     #[serde(with = "time::serde::rfc3339")]
     updated_at: OffsetDateTime,
-    /// Only for users who may edit the post.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `null` unless the caller may edit the post.
     updated_by_user_id: Option<UserId>,
     #[serde(with = "time::serde::rfc3339::option")]
     deleted_at: Option<OffsetDateTime>,
@@ -79,8 +76,7 @@ pub enum BlockView {
 pub struct EmbedView {
     block_id: BlockId,
     sort_order: u32,
-    /// Only for users who may edit the post.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `null` unless the caller may edit the post.
     source_selection_id: Option<SelectionId>,
     snapshot_id: SnapshotId,
     public_code: String,

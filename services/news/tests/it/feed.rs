@@ -194,7 +194,7 @@ async fn feed_shows_published_posts() {
         assert_eq!(shown[member], post[member], "{member}");
     }
     assert_eq!(shown["BlocksCount"], 1);
-    assert!(shown.get("AuthorUserId").is_none(), "RULE-NWS-055");
+    assert_eq!(shown.get("AuthorUserId"), Some(&Value::Null), "RULE-NWS-055");
 }
 
 /// RULE-NWS-035, RULE-ALL-017: pages follow an allowed order without gaps and repetitions.
