@@ -270,12 +270,12 @@ async fn unknown_route_and_method_are_refused() {
 
 /// Statuses after a loss of rights that differ from 403.
 ///
-/// The feed is public, and authors read their posts. Without a role, an employee still has
-/// `news.posts.manage-own`.
+/// The feed is public, and a former employee does not see the drafts of the company. Without a role,
+/// an employee still has `news.posts.manage-own`.
 const AFTER_LOSS: &str = "
     operation       | suspended | removed | role lost | company suspended
     list_posts      |    200    |   200   |    200    |        200
-    get_post        |    200    |   200   |    200    |        200
+    get_post        |    404    |   404   |    200    |        404
     update_post     |    403    |   403   |    200    |        403
     set_post_blocks |    403    |   403   |    200    |        403
     publish_post    |    403    |   403   |    200    |        403
