@@ -56,7 +56,8 @@ impl StatementCounter {
         self.counters.executed.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of parsed statements. A reused prepared statement is not parsed.
+    /// Returns the number of parsed statements, without the poll for revocations of access. A reused
+    /// prepared statement is not parsed.
     pub fn prepared(&self) -> usize {
         self.counters.prepared.load(Ordering::Relaxed)
     }
@@ -89,10 +90,16 @@ async fn forward_requests(
         (&mut requests).take(u64::from(length).saturating_sub(4)).read_to_end(&mut message).await?;
         match kind {
             Some(b'E' | b'Q') => counters.executed.fetch_add(1, Ordering::Relaxed),
-            Some(b'P') => counters.prepared.fetch_add(1, Ordering::Relaxed),
+            Some(b'P') if !is_poll(&message) => counters.prepared.fetch_add(1, Ordering::Relaxed),
             _ => 0,
         };
         to_server.write_all(&message).await?;
         kind = Some(requests.read_u8().await?);
     }
+}
+
+/// Returns true for the statement that every serving replica sends repeatedly.
+fn is_poll(message: &[u8]) -> bool {
+    let table = b"access_revocation";
+    message.windows(table.len()).any(|part| part == table)
 }
