@@ -103,7 +103,9 @@ async fn give(
     says(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await?;
     let after = scene.identity.token_of(oleg).await?;
     let made = story.post(&posts, Some(&after), &post, promise(201)).await?;
-    scene.made(&posts, &made, &after)?;
+    // The suspension of the company revokes his token.
+    let olga = scene.sign_in(&OLGA).await?;
+    scene.made(&posts, &made, &olga)?;
     Ok(())
 }
 

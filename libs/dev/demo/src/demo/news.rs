@@ -113,7 +113,7 @@ async fn replace(story: &mut Story, scene: &Scene<'_>, post: &Post, first: &str)
 }
 
 async fn outage(story: &mut Story, scene: &mut Scene<'_>, post: &Post) -> anyhow::Result<()> {
-    let before = story.get(&post.page, Some(&post.anna), promise(200)).await?;
+    let before = story.get(&post.page, None, promise(200)).await?;
 
     story.step("Now selections stops, after its current work.");
     scene.stop("selections").await?;

@@ -107,7 +107,7 @@ async fn leave(
     story.delete(&employee, Some(&rita), promise(204)).await?;
 
     story.step("Within a minute every service rejects his token.");
-    let refused = || promise(401).code("UNAUTHORIZED").within(ACCESS_END_TIMEOUT);
+    let refused = || promise(401).within(ACCESS_END_TIMEOUT);
     for (service, route) in &workplace.routes {
         if *service == "news" {
             // Guests read posts too, so only a change shows the end.
@@ -143,7 +143,7 @@ async fn suspend(story: &mut Story, scene: &mut Scene<'_>, company: &Company) ->
     story.step("Olga suspends the company: Rita's token ends as well.");
     let reason = json!({"Reason": "No contract yet"});
     story.post(&format!("{}/suspend", company.tenant), Some(&olga), &reason, promise(200)).await?;
-    let refused = promise(401).code("UNAUTHORIZED").within(ACCESS_END_TIMEOUT);
+    let refused = promise(401).within(ACCESS_END_TIMEOUT);
     story.get(&scene.public("developers/me"), Some(&rita), refused).await?;
     Ok(())
 }
