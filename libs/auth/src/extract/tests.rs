@@ -1,6 +1,5 @@
 //! The tokens that a revocation ends.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -20,7 +19,7 @@ fn token(user: UserId, company: Option<CompanyId>, issued_at: OffsetDateTime) ->
 
 fn revocations(revoked: &[(RevokedSubject, OffsetDateTime)]) -> Revocations {
     let revocations = Revocations::default();
-    revocations.replace(HashMap::from_iter(revoked.iter().copied()));
+    revocations.replace(revoked.iter().copied().collect());
     revocations
 }
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use testkit::client::Response;
 use testkit::issuer::Claims;
+use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use crate::rows::{deal_row, insert_deals};
@@ -465,10 +466,10 @@ async fn pipeline_shows_and_logs_who_changed_it() {
     let rows = sql.query(log, &[&developer.to_string()]).await.unwrap();
     let parse = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
     assert_eq!(rows.iter().map(|row| parse(row.get(0))).collect::<Vec<_>>(), changers);
-    let changes: Vec<Value> = rows.iter().map(|row| parse(row.get(1))).collect();
-    assert_eq!(each(list(&changes[0]["Upserted"]), "Name"), ["Заявка"]);
-    assert_eq!(changes[0]["Archived"], json!([]));
-    assert_eq!(changes[1], json!({"Upserted": [], "Archived": [steps[6]["Id"]]}));
+    let logged: Vec<Value> = rows.iter().map(|row| parse(row.get(1))).collect();
+    assert_eq!(each(list(&logged[0]["Upserted"]), "Name"), ["Заявка"]);
+    assert_eq!(logged[0]["Archived"], json!([]));
+    assert_eq!(logged[1], json!({"Upserted": [], "Archived": [steps[6]["Id"]]}));
 }
 
 /// INV-STP-2: the database refuses update, delete and truncate of log entries.
@@ -483,6 +484,6 @@ async fn pipeline_log_cannot_be_changed_or_removed() {
         "truncate pipeline_log",
     ] {
         let refused = sql.batch_execute(statement).await.unwrap_err();
-        assert_eq!(refused.code().map(|code| code.code()), Some("23001"), "{statement}");
+        assert_eq!(refused.code().map(SqlState::code), Some("23001"), "{statement}");
     }
 }

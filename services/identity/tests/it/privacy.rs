@@ -7,10 +7,7 @@ use testkit::deployed::Deployed;
 use testkit::{database, eventually};
 use uuid::Uuid;
 
-use crate::{
-    ACCESS_REVOKED, ADMIN_PERMISSIONS, AUDIT, EMPLOYEES, STATUS_CHANGED, TENANTS, claims_with, guid, service,
-    text, topics,
-};
+use crate::{ACCESS_REVOKED, ADMIN_PERMISSIONS, AUDIT, EMPLOYEES, TENANTS, claims_with, guid, service, text};
 
 /// Marked values, which the test searches for in every output.
 const NAME: &str = "Marked-Name";
@@ -137,10 +134,7 @@ async fn private_data_is_in_no_log_span_problem_event_or_entry() {
         eventually("the events", async || Some(bus.events(&key)).filter(|events| events.len() >= count)).await
     };
     let (of_person, of_company) = (all(user, 3).await, all(company, 4).await);
-    let mut topics = topics(&of_person);
-    topics.sort_unstable();
-    assert_eq!(topics, [ACCESS_REVOKED, STATUS_CHANGED, STATUS_CHANGED]);
-    assert_eq!(of_company.len(), 4, "two versions, a suspension and a revocation");
+    assert_eq!(of_person.iter().filter(|event| event.topic == ACCESS_REVOKED).count(), 1);
     for event in of_person.iter().chain(&of_company) {
         assert_unmarked("an event", &format!("{event:?}"), &[NAME, ADDRESS, QUERY, NUMBER]);
     }

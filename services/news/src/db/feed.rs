@@ -107,7 +107,7 @@ pub async fn list_published(
     let mut shared = conn;
     let page = page.order((order, post_search::post_id)).load::<PostId>(&mut shared);
     let (ids, total) = try_join(page, count(conn, query)).await?;
-    let mut posts = post::table
+    let mut posts: Vec<PostSummary> = post::table
         .filter(post::id.eq_any(&ids))
         // Excludes posts that were unpublished or deleted between the two reads.
         .filter(post::deleted_at.is_null())
@@ -116,7 +116,9 @@ pub async fn list_published(
         .load(&mut { conn })
         .await?;
     // Readers see the public id of the author only.
-    posts.iter_mut().for_each(|post: &mut PostSummary| post.author_user_id = None);
+    for post in &mut posts {
+        post.author_user_id = None;
+    }
     posts.sort_by_key(|post| ids.iter().position(|id| *id == post.id));
     Ok(paging.page(posts, total))
 }
