@@ -56,8 +56,8 @@ impl StatementCounter {
         self.counters.executed.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of parsed statements, without the poll for revocations of access. A reused
-    /// prepared statement is not parsed.
+    /// Returns the number of parsed statements, without the poll for revocations of access. A
+    /// reused prepared statement is not parsed.
     pub fn prepared(&self) -> usize {
         self.counters.prepared.load(Ordering::Relaxed)
     }

@@ -66,8 +66,8 @@ struct Attempt {
 }
 
 impl Attempt {
-    /// Returns the status for a fresh token: success if guests succeed or no permission was lost, else
-    /// 403.
+    /// Returns the status for a fresh token: success if guests succeed or no permission was lost,
+    /// else 403.
     fn default_status(&self) -> u16 {
         if self.as_guest < 300 {
             return self.as_guest;

@@ -270,8 +270,8 @@ async fn unknown_route_and_method_are_refused() {
 
 /// Statuses after a loss of rights that differ from 403.
 ///
-/// The feed is public, and a former employee does not see the drafts of the company. Without a role,
-/// an employee still has `news.posts.manage-own`.
+/// The feed is public, and a former employee does not see the drafts of the company. Without a
+/// role, an employee still has `news.posts.manage-own`.
 const AFTER_LOSS: &str = "
     operation       | suspended | removed | role lost | company suspended
     list_posts      |    200    |   200   |    200    |        200
