@@ -9,7 +9,7 @@ pub struct Settings {
     pub guest_reads_per_minute: u32,
     /// Maximum wait of a reader for all embeds of a post together.
     pub embeds_wait: Duration,
-    /// Age up to which cached items of an embed are current.
+    /// Maximum age of the items of an embed, whose objects can be hidden at any time.
     pub embeds_max_age: Duration,
 }
 
@@ -23,11 +23,8 @@ impl Settings {
             2_000,
             "maximum wait of a reader for all embeds of a post, in milliseconds",
         );
-        let embeds_max_age_ms = env.or(
-            "EMBEDS_MAX_AGE_MS",
-            30_000,
-            "age up to which cached items of an embed are current, in milliseconds",
-        );
+        let embeds_max_age_ms =
+            env.or("EMBEDS_MAX_AGE_MS", 40_000, "maximum age of the items of an embed, in milliseconds");
         Some(Self {
             selections: selections?,
             guest_reads_per_minute: guest_reads_per_minute?,

@@ -4,6 +4,7 @@
 //! detachment has no effect.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use auth::UserId;
@@ -13,7 +14,7 @@ use quick_cache::sync::Cache;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::domain::{PostId, SelectionId, SnapshotId};
 use crate::error::{Error, SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY, selections_unavailable};
@@ -30,26 +31,19 @@ const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
 pub struct Selections {
     service: ServiceClient,
-    contents: Cache<SnapshotId, CachedContent, ContentWeighter>,
-    /// Age up to which cached content is current. Selections withholds the data of objects that are
-    /// no longer public, and readers must not see it longer than a minute (INV-DEV-6).
+    contents: Cache<SnapshotId, Arc<SnapshotContent>, ContentWeighter>,
+    /// Maximum age of cached content. Selections withholds the data of objects that are no longer
+    /// public, and readers must not see it longer than a minute (INV-DEV-6).
     max_age: Duration,
-}
-
-/// The content of a snapshot with the time before its fetch.
-#[derive(Clone)]
-struct CachedContent {
-    content: Arc<SnapshotContent>,
-    fetched_at: Instant,
 }
 
 /// Weighs a snapshot by its bytes.
 #[derive(Clone)]
 struct ContentWeighter;
 
-impl Weighter<SnapshotId, CachedContent> for ContentWeighter {
-    fn weight(&self, _: &SnapshotId, cached: &CachedContent) -> u64 {
-        cached.content.items.get().len() as u64
+impl Weighter<SnapshotId, Arc<SnapshotContent>> for ContentWeighter {
+    fn weight(&self, _: &SnapshotId, content: &Arc<SnapshotContent>) -> u64 {
+        content.items.get().len() as u64
     }
 }
 
@@ -75,11 +69,27 @@ pub struct Snapshot {
 }
 
 /// The content of a snapshot for readers.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
+#[derive(Debug)]
 pub struct SnapshotContent {
     /// The list of items, which readers get as it was received.
     pub items: Box<RawValue>,
+    /// Time before the fetch, so that the content is not older than this age.
+    requested_at: Instant,
+    /// True while a reader fetches the content again.
+    is_refreshing: AtomicBool,
+}
+
+impl SnapshotContent {
+    fn is_older_than(&self, age: Duration) -> bool {
+        self.requested_at.elapsed() > age
+    }
+}
+
+/// The response to [`READ_SNAPSHOT`], as readers need it.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ReceivedContent {
+    items: Box<RawValue>,
 }
 
 impl Selections {
@@ -120,24 +130,37 @@ impl Selections {
         none_if_missing(self.service.get(&READ_SNAPSHOT.path_with(id)).await)
     }
 
-    /// Returns the content of a snapshot, from the cache or from selections.
-    pub async fn snapshot_content(&self, id: SnapshotId) -> Result<Option<Arc<SnapshotContent>>, Error> {
-        if self.contents.get(&id).is_some_and(|cached| cached.fetched_at.elapsed() > self.max_age) {
-            self.contents.remove(&id);
-        }
-        let fetch = async {
-            let fetched_at = Instant::now();
-            let content =
-                none_if_missing(self.service.get(&READ_SNAPSHOT.path_with(id)).await).map_err(Some)?;
-            content.map(|content| CachedContent { content: Arc::new(content), fetched_at }).ok_or(None)
+    /// Returns the content of a snapshot from the cache or from selections, or `None` if no content
+    /// within the maximum age arrives by `deadline`.
+    ///
+    /// From half of the maximum age on, one reader at a time fetches the content again. The others
+    /// get the cached content, so a short outage of selections hides no items.
+    pub async fn snapshot_content(&self, id: SnapshotId, deadline: Instant) -> Option<Arc<SnapshotContent>> {
+        self.contents.remove_if(&id, |cached| cached.is_older_than(self.max_age));
+        let cached = self.contents.get(&id);
+        let Some(cached) = cached.filter(|cached| cached.is_older_than(self.max_age / 2)) else {
+            // All concurrent readers share one fetch. A failure is not cached, so the next reader
+            // fetches again.
+            let content = self.contents.get_or_insert_async(&id, self.fetch_content(id));
+            return timeout_at(deadline, content).await.ok()?.ok();
         };
-        // All concurrent readers share one fetch. A failure is not cached, so the next reader
-        // fetches again.
-        match self.contents.get_or_insert_async(&id, fetch).await {
-            Ok(cached) => Ok(Some(cached.content)),
-            Err(None) => Ok(None),
-            Err(Some(error)) => Err(error),
+        // A reader that disconnects during its fetch leaves the flag set. The content is then used
+        // up to its maximum age.
+        if cached.is_refreshing.swap(true, Ordering::Relaxed) {
+            return Some(cached);
         }
+        if let Ok(Ok(content)) = timeout_at(deadline, self.fetch_content(id)).await {
+            self.contents.insert(id, content.clone());
+            return Some(content);
+        }
+        cached.is_refreshing.store(false, Ordering::Relaxed);
+        Some(cached).filter(|cached| !cached.is_older_than(self.max_age))
+    }
+
+    async fn fetch_content(&self, id: SnapshotId) -> Result<Arc<SnapshotContent>, CallError> {
+        let requested_at = Instant::now();
+        let ReceivedContent { items } = self.service.get(&READ_SNAPSHOT.path_with(id)).await?;
+        Ok(Arc::new(SnapshotContent { items, requested_at, is_refreshing: AtomicBool::new(false) }))
     }
 
     /// Detaches a snapshot. Succeeds also if the snapshot is missing or already detached.

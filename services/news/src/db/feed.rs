@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::db::{Conn, Json, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
-use auth::{CompanyId, UserId};
+use auth::{CompanyId, Reach, UserId};
 use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -18,7 +18,9 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 use super::schema::{post, post_search, post_search_count};
-use crate::domain::{AuthorId, FileId, Post, PostId, PostStatus, Summary, Tag, Title, search_text};
+use crate::domain::{
+    AuthorId, EditablePosts, FileId, Post, PostId, PostStatus, Summary, Tag, Title, search_text,
+};
 
 /// A post of a list, without its blocks.
 #[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]
@@ -148,13 +150,29 @@ fn matching(query: Option<&str>) -> post_search::BoxedQuery<'_, Pg> {
     }
 }
 
-/// Returns one page of an author's posts in every status.
+/// Returns one page of an author's posts: the published ones, and those of `editable` in every
+/// status.
 pub async fn list_of_author(
     conn: &Conn,
     author: UserId,
+    editable: &EditablePosts,
     paging: &Paging<FeedSort>,
 ) -> Result<Page<PostSummary>, ::db::Error> {
-    let own = || post::table.filter(post::author_user_id.eq(author)).filter(post::deleted_at.is_null());
+    let (every_company, company) = match editable.of_companies {
+        None => (false, None),
+        Some(Reach::Platform) => (true, None),
+        Some(Reach::Company(company)) => (false, Some(company)),
+    };
+    let is_visible = || {
+        let is_published = post::status.eq(PostStatus::Published);
+        let is_personal = post::author_company_id.is_null().and(editable.personal.into_sql::<Bool>());
+        let has_company = post::author_company_id.is_not_null().and(every_company.into_sql::<Bool>());
+        is_published.or(is_personal).or(has_company).or(post::author_company_id.eq(company))
+    };
+    let own = || {
+        let own = post::table.filter(post::author_user_id.eq(author)).filter(post::deleted_at.is_null());
+        own.filter(is_visible())
+    };
     let order = match paging.sort {
         // PostgreSQL sorts nulls last in ascending and first in descending order.
         FeedSort::PublishedAt => list::order_by(paging, post::published_at),

@@ -1,6 +1,6 @@
 //! Access to posts (INV-NWS-007).
 
-use auth::{Actor, CompanyId, Permission};
+use auth::{Actor, CompanyId, Permission, Reach};
 
 use super::{Post, PostStatus};
 
@@ -37,12 +37,45 @@ pub fn may_create(actor: &Actor, company: Option<CompanyId>) -> bool {
 /// The author of a company's post must still act for the company. A post without a company has no
 /// company manager.
 pub fn may_edit(actor: &Actor, post: &Post) -> bool {
-    let company = post.author_company_id;
-    let is_author = actor.user_id == post.author_user_id
-        && actor.holds_for_oneself(MANAGE_OWN)
-        && company.is_none_or(|company| actor.company_id == Some(company));
-    let manages = |company| actor.reach_of(CREATE_COMPANY).is_some_and(|reach| reach.covers(company));
-    is_author || company.is_some_and(manages) || actor.holds_on_platform(MANAGE)
+    let editable = if actor.user_id == post.author_user_id {
+        EditablePosts::own(actor)
+    } else {
+        EditablePosts::of(actor)
+    };
+    editable.covers(post.author_company_id)
+}
+
+/// The posts that an actor may edit, by their company.
+pub struct EditablePosts {
+    pub personal: bool,
+    pub of_companies: Option<Reach>,
+}
+
+impl EditablePosts {
+    /// Returns the posts of any author that the actor may edit.
+    fn of(actor: &Actor) -> Self {
+        if actor.holds_on_platform(MANAGE) {
+            return Self { personal: true, of_companies: Some(Reach::Platform) };
+        }
+        Self { personal: false, of_companies: actor.reach_of(CREATE_COMPANY) }
+    }
+
+    /// Returns the actor's own posts that the actor may edit.
+    pub fn own(actor: &Actor) -> Self {
+        let Self { personal, of_companies } = Self::of(actor);
+        let own_company = || actor.holds_for_company(MANAGE_OWN).map(Reach::Company);
+        Self {
+            personal: personal || actor.holds_for_oneself(MANAGE_OWN),
+            of_companies: of_companies.or_else(own_company),
+        }
+    }
+
+    fn covers(&self, company: Option<CompanyId>) -> bool {
+        match company {
+            None => self.personal,
+            Some(company) => self.of_companies.is_some_and(|reach| reach.covers(company)),
+        }
+    }
 }
 
 /// Returns true if the post is published or the actor may edit it.

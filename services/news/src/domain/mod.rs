@@ -5,7 +5,7 @@ mod block;
 mod plain_text;
 mod post;
 
-pub use access::{CreatePosts, may_create, may_edit, may_see};
+pub use access::{CreatePosts, EditablePosts, may_create, may_edit, may_see};
 pub use block::{
     Block, BlockText, Embed, Gallery, GalleryImage, GalleryLayout, Images, MAX_BLOCKS, TextBlock, TextFormat,
     embed_snapshot_ids, search_text,

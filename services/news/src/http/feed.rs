@@ -12,6 +12,7 @@ use values::Text;
 use crate::app::App;
 use crate::db;
 use crate::db::feed::{FeedSort, PostSummary};
+use crate::domain::EditablePosts;
 use crate::error::{Error, UNAUTHORIZED};
 
 #[derive(Deserialize, IntoParams)]
@@ -21,7 +22,7 @@ pub struct ListPosts {
     /// Searches published posts: words in Russian or English, `"a phrase"`, `or`, `-without`.
     #[param(inline)]
     query: Option<Text<0, 256>>,
-    /// Lists the caller's own posts in every status, instead of the published posts.
+    /// Lists the caller's own posts, instead of the published posts.
     #[serde(default)]
     mine: bool,
 }
@@ -29,7 +30,8 @@ pub struct ListPosts {
 /// List published posts or my posts.
 ///
 /// Lists the published posts, or those of them that match `Query`.
-/// With `Mine` it lists the caller's own posts in every status.
+/// With `Mine` it lists the caller's own posts: the published ones, and in every status those that
+/// the caller may edit.
 #[utoipa::path(
     tag = "Posts", security(()), params(ListPosts, Paging<FeedSort>),
     responses(
@@ -56,7 +58,8 @@ pub async fn list_posts(
     let paging = paging?;
     let conn = app.db.conn().await?;
     let page = if let Some(author) = author {
-        db::feed::list_of_author(&conn, author.user_id, &paging).await?
+        let editable = EditablePosts::own(&author);
+        db::feed::list_of_author(&conn, author.user_id, &editable, &paging).await?
     } else {
         db::feed::list_published(&conn, query, &paging).await?
     };

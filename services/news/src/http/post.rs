@@ -11,7 +11,7 @@ use auth::{Actor, CompanyId, Guest, Permitted, UserId};
 use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize, Serializer};
 use time::OffsetDateTime;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -157,8 +157,7 @@ async fn to_view(app: &App, post: Post, audience: Audience) -> PostView {
         Block::Text(text) => BlockView::Text(text),
         Block::ImageGallery(gallery) => BlockView::ImageGallery(gallery),
         Block::SelectionEmbed(embed) => {
-            let content = timeout_at(deadline, app.selections.snapshot_content(embed.snapshot_id)).await;
-            let items = content.ok().and_then(Result::ok).flatten();
+            let items = app.selections.snapshot_content(embed.snapshot_id, deadline).await;
             BlockView::SelectionEmbed(EmbedView::new(embed, audience, items))
         }
     });

@@ -1,5 +1,6 @@
 //! Callers of every operation, and the access to posts (INV-NWS-007).
 
+use futures_util::future::join;
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::access::{self, Case, losses};
@@ -8,8 +9,8 @@ use testkit::issuer::Claims;
 use uuid::Uuid;
 
 use crate::{
-    CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, author, author_of, blocks_path, content, embed, guid, path,
-    service, text, text_block,
+    Author, CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, author, author_of, blocks_path, content, each, embed,
+    guid, path, service, start, text, text_block,
 };
 
 /// The permission to edit posts of every company, and to create posts of the token's company.
@@ -162,20 +163,81 @@ async fn author_who_left_the_company_cannot_change_its_posts() {
     let employee = |claims: Claims| claims.company(company).permission(CREATE_COMPANY).permission(MANAGE_OWN);
     let author = author_of(service(), id, &employee);
     let post = post_of(&author.news, Some(company)).await;
-    for loss in [
-        (|claims| claims) as fn(Claims) -> Claims,
-        |claims| claims.permission(MANAGE_OWN),
-        |claims| claims.company(guid()).permission(MANAGE_OWN).permission(CREATE_COMPANY),
-    ] {
-        let former = author_of(service(), id, &loss);
+    let without_rights = |claims: Claims| claims.company(company);
+    let losses: [&dyn Fn(Claims) -> Claims; 5] = [
+        &without_rights,
+        &|claims| claims,
+        &|claims| claims.permission(MANAGE_OWN).permission(CREATE_COMPANY),
+        &|claims| claims.company(guid()).permission(MANAGE_OWN).permission(CREATE_COMPANY),
+        &|claims| claims.company(guid()).permission("news.posts.manage-own@platform"),
+    ];
+    let former = losses.map(|loss| author_of(service(), id, loss));
+    for former in &former {
         for change in changes(&post) {
             call(&former.news, &change).await.expect_problem(403, "FORBIDDEN");
         }
         former.news.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
     }
+    author.change_status(&post, "publish").await.expect(200);
+    let published = service().guest().get(&path(&post)).await.expect(200);
+    for former in &former {
+        for change in changes(&post) {
+            call(&former.news, &change).await.expect_problem(403, "FORBIDDEN");
+        }
+        assert_eq!(former.news.get(&path(&post)).await.expect(200), published);
+    }
     // The author needs no permission for all posts of the company.
     let author = author_of(service(), id, &|claims| claims.company(company).permission(MANAGE_OWN));
     call(&author.news, &changes(&post)[0]).await.expect(200);
+}
+
+/// RULE-NWS-035: the list of own posts has no draft of a former company, and no other draft that the
+/// caller may not edit.
+#[tokio::test]
+async fn own_list_has_no_draft_of_a_former_company() {
+    let (id, company) = (guid(), guid());
+    let author = |company: Option<Uuid>, permissions: &[&str]| {
+        let claims = Claims { company_id: company, ..Claims::user(id) };
+        service()
+            .caller(&permissions.iter().fold(claims, |claims, permission| claims.permission(*permission)))
+    };
+    let employed = author(Some(company), &[MANAGE_OWN, CREATE_COMPANY]);
+    let personal = post_of(&employed, None).await;
+    let draft = post_of(&employed, Some(company)).await;
+    let published = post_of(&employed, Some(company)).await;
+    employed.post(&format!("{POSTS}/{published}/publish"), Value::Null).await.expect(200);
+    let (personal, draft, published) = (&*personal, &*draft, &*published);
+    let everywhere = "news.posts.manage-own@platform";
+    for (caller, expected) in [
+        (employed, vec![personal, draft, published]),
+        (author(Some(company), &[MANAGE_OWN]), vec![personal, draft, published]),
+        (author(Some(company), &[CREATE_COMPANY]), vec![draft, published]),
+        (author(None, &[EVERY_COMPANY]), vec![draft, published]),
+        (author(None, &[MANAGE]), vec![personal, draft, published]),
+        (author(None, &[MANAGE_OWN, CREATE_COMPANY]), vec![personal, published]),
+        (author(Some(guid()), &[everywhere, CREATE_COMPANY]), vec![personal, published]),
+        (author(Some(company), &[]), vec![published]),
+        (author(None, &[]), vec![published]),
+    ] {
+        let page = caller.get(&format!("{POSTS}?Mine=true&Sort=CreatedAt")).await.expect(200);
+        assert_eq!(each(&page["Items"], "Id"), expected);
+        assert_eq!(page["TotalCount"], expected.len());
+    }
+}
+
+/// RULE-NWS-055: the first posts of an author race for the public id, and get the same one. Another
+/// database has another id, so that the id does not follow from the user's id.
+#[tokio::test]
+async fn public_id_of_an_author_is_random() {
+    let author = author();
+    let twin = author_of(&start("http://127.0.0.1:1"), author.id, &|claims| claims.permission(MANAGE_OWN));
+    let create = async |author: &Author| {
+        author.news.post(POSTS, json!({"Title": "x"})).await.expect(201)["AuthorId"].take()
+    };
+    let (first, second) = join(create(&author), create(&author)).await;
+    assert_eq!(second, first);
+    assert!(text(&first).parse::<Uuid>().is_ok_and(|id| id != author.id));
+    assert_ne!(create(&twin).await, first);
 }
 
 /// RULE-NWS-055: readers see no id of a user and of a source selection, but a stable id of the

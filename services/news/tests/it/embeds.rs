@@ -1,12 +1,17 @@
 //! Rules 6 and 7: snapshots that are kept and snapshots that are taken.
 
+use news::Service;
+use reqwest::Method;
 use serde_json::{Value, json};
+use testkit::client::send;
 use testkit::eventually;
 use testkit::faults::Fault;
+use testkit::issuer::CLIENTS;
+use testkit::service::Running;
 use uuid::Uuid;
 
 use crate::{
-    MANAGE, OBJECT_UPSERTED, author, author_of, each, embed, embed_snapshot, guid, path, proxy,
+    MANAGE, OBJECT_UPSERTED, author, author_at, author_of, each, embed, embed_snapshot, guid, path, proxy,
     read_snapshot, selections, service, snapshot_path, take_path, text, text_block, wait_until_detached,
     with,
 };
@@ -77,7 +82,14 @@ async fn embed_is_immutable() {
 /// more, and see it again once the object is public.
 #[tokio::test]
 async fn object_that_is_not_public_is_withheld_from_readers() {
-    let (object, author) = (guid(), author());
+    let news = Running::start::<Service>(&[
+        ("SELECTIONS_URL", &proxy().url()),
+        ("CLIENT_SECRET", CLIENTS[0].1),
+        ("EMBEDS_WAIT_MS", "20000"),
+        ("EMBEDS_MAX_AGE_MS", "300"),
+        ("GUEST_READS_PER_MINUTE", "0"),
+    ]);
+    let (object, author) = (guid(), author_at(&news));
     let publish = async |version: i64, is_public: bool| {
         let payload = json!({
             "Id": object, "Version": version, "TenantId": guid(), "IsPublic": is_public, "ProjectId": guid(),
@@ -99,7 +111,8 @@ async fn object_that_is_not_public_is_withheld_from_readers() {
     })
     .await;
     author.change_status(&post, "publish").await.expect(200);
-    let guest = service().guest();
+    let guest = news.guest();
+    let tag = guest.get(&path(&post)).await.header("etag").to_owned();
     for (version, is_public) in [(2, false), (3, true)] {
         publish(version, is_public).await;
         eventually("the visibility of the object", async || {
@@ -110,6 +123,30 @@ async fn object_that_is_not_public_is_withheld_from_readers() {
             (is_shown == is_public).then_some(())
         })
         .await;
+        // A guest who has the first response gets the new one, unless both are the same.
+        let again = send(guest.request(Method::GET, &path(&post)).header("if-none-match", &tag)).await;
+        assert_eq!(again.status, if is_public { 304 } else { 200 });
+    }
+}
+
+/// INV-DEV-6, RULE-NWS-056: an object that is not public shows nothing in a post, and its events have
+/// no effect on the post until it is embedded again.
+#[tokio::test]
+async fn object_that_was_never_public_shows_nothing() {
+    let (object, author) = (guid(), author());
+    let payload = json!({"Id": object, "Version": 1, "IsPublic": false, "Number": "7"});
+    selections().bus().publish(OBJECT_UPSERTED, object, 1, &payload).await;
+    let sql = selections().sql().await;
+    let stored = format!("select from property_object where id = '{object}'");
+    eventually("the object in the replica", async || sql.query_opt(&stored, &[]).await.unwrap()).await;
+    let selection = json!({"Title": "One flat", "Items": [{"PropertyObjectId": object}]});
+    let selection = author.selections.post("/api/v1/selections", selection).await.expect(201);
+    let post = author.create_post_of([embed(text(&selection["Id"]))]).await;
+    author.change_status(&post, "publish").await.expect(200);
+    let item = json!({"PropertyObjectId": object, "SortOrder": 0, "Shown": null, "Withheld": false});
+    for reader in [&service().guest(), &author.news] {
+        let read = reader.get(&path(&post)).await.expect(200);
+        assert_eq!(read["Blocks"][0]["Items"], json!([item]));
     }
 }
 

@@ -74,7 +74,6 @@ fn start_with(selections_url: &str, embeds_wait_ms: &str) -> Running {
         ("SELECTIONS_URL", selections_url),
         ("CLIENT_SECRET", CLIENTS[0].1),
         ("EMBEDS_WAIT_MS", embeds_wait_ms),
-        ("EMBEDS_MAX_AGE_MS", "1000"),
     ])
 }
 

@@ -1,7 +1,12 @@
 //! Caches of news: the items of snapshots and the machine token.
 
+use std::time::Duration;
+
+use news::Service;
 use serde_json::{Value, json};
 use testkit::faults::{Fault, FaultProxy};
+use testkit::issuer::CLIENTS;
+use testkit::service::Running;
 
 use crate::selections_down::{Fixture, assert_unavailable};
 use crate::{author_at, embed, eventually, path, selections, snapshot_path, start_with, take_path, text};
@@ -28,6 +33,34 @@ async fn post_is_readable_while_selections_is_down() {
 
     fixture.proxy.refuse();
     assert_eq!(fixture.author.read(&fixture.post).await, seen, "the items are cached");
+}
+
+/// INV-DEV-6, RULE-NWS-026, RULE-NWS-056: while selections is down, cached items are shown up to
+/// their maximum age. Older items are null, since their objects may be hidden by now.
+#[tokio::test]
+async fn cached_items_are_shown_up_to_their_maximum_age() {
+    let proxy = FaultProxy::start(selections().internal_url());
+    let news = Running::start::<Service>(&[
+        ("SELECTIONS_URL", &proxy.url()),
+        ("CLIENT_SECRET", CLIENTS[0].1),
+        ("EMBEDS_WAIT_MS", "100"),
+        ("EMBEDS_MAX_AGE_MS", "10000"),
+    ]);
+    let author = author_at(&news);
+    let (post, snapshot) = author.embed(&author.create_selection().await).await;
+    let items = async || author.read(&post).await["Blocks"][0]["Items"].take();
+    let seen = eventually("the items are shown", async || Some(items().await).filter(Value::is_array)).await;
+    items().await;
+    assert_eq!(proxy.calls(snapshot_path(&snapshot)).len(), 1, "no refresh before half of the age");
+    proxy.refuse();
+
+    // Half of the maximum age has passed, so a reader tries to refresh the items.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(items().await, seen);
+
+    eventually("the items are too old", async || items().await.is_null().then_some(())).await;
+    proxy.listen();
+    eventually("the items are shown again", async || (items().await == seen).then_some(())).await;
 }
 
 /// RULE-NWS-026: a reader does not wait for a call that hangs.

@@ -90,8 +90,8 @@ pub(super) const RULES: &[Count] = &[
                 source.price, source.currency, source.published_status) \
                 is distinct from (replica.tenant_id, replica.project_name, replica.building_name, replica.number, \
                 replica.price, replica.currency, replica.status) \
-            or (source.number, source.price::text, source.published_status) is distinct from \
-                (other_replica.shown ->> 'Number', other_replica.shown -> 'Price' ->> 'AmountMinor', other_replica.shown ->> 'Status')",
+            or (source.published_is_public, source.number, source.price::text, source.published_status) is distinct from \
+                (other_replica.is_public, other_replica.shown ->> 'Number', other_replica.shown -> 'Price' ->> 'AmountMinor', other_replica.shown ->> 'Status')",
     ),
     (
         "deals that differ between agent and CRM",
