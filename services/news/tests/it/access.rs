@@ -229,8 +229,8 @@ async fn own_list_has_no_draft_of_a_former_company() {
 /// database has another id, so that the id does not follow from the user's id.
 #[tokio::test]
 async fn public_id_of_an_author_is_random() {
-    let author = author();
-    let twin = author_of(&start("http://127.0.0.1:1"), author.id, &|claims| claims.permission(MANAGE_OWN));
+    let (author, other_news) = (author(), start("http://127.0.0.1:1"));
+    let twin = author_of(&other_news, author.id, &|claims| claims.permission(MANAGE_OWN));
     let create = async |author: &Author| {
         author.news.post(POSTS, json!({"Title": "x"})).await.expect(201)["AuthorId"].take()
     };
