@@ -3,11 +3,13 @@
 
 mod checked;
 mod code;
+mod confidential;
 mod fold;
 mod invalid;
 mod list;
 mod money;
 mod number;
+mod pattern;
 mod phone;
 mod private;
 mod reading;
@@ -20,12 +22,13 @@ pub use {diesel, serde, strum, utoipa};
 
 pub use checked::{Checked, Email, EmailAddress, Line, Lines, Prose, Rule, Stripped, Trimmed, TrimmedEmail};
 pub use code::Code;
+pub use confidential::check_public;
 pub use fold::{fold_case, like_containing, like_prefix};
 pub use invalid::{FieldError, Invalid};
 pub use list::List;
 pub use money::{BasisPoints, Currency, Money, div_half_to_even};
 pub use number::{Decimal, Whole};
-pub use phone::{Dialled, DialledNumber, Phone, PhoneRegion, UnknownRegion, has_international_number};
+pub use phone::{Dialled, DialledNumber, Phone, PhoneRegion, UnknownRegion};
 pub use private::Private;
 pub use reading::{MAX_ERRORS, Number, collect_errors, read, read_member, read_number, read_text};
 pub use text::Text;

@@ -36,6 +36,7 @@ too_precise = The value has too many decimal places
 bad_email = This is not an e-mail address
 bad_phone = This is not a phone number
 personal_data = This must not contain personal data
+secret = This must not contain a password, a key or a token
 bad_url = This is not a web address such as https://example.org
 empty_id = The nil UUID is not a valid id
 unknown_value = The value is not one of the allowed values

@@ -7,7 +7,7 @@ use actix_web::{Responder, get, post, put, web};
 use auth::{CompanyId, Permitted, UserId};
 use serde::Deserialize;
 use utoipa::ToSchema;
-use values::{Dialled, Invalid, Phone, PhoneRegion, Private};
+use values::{Dialled, Phone, PhoneRegion, Private};
 
 use super::expected_version::ExpectedVersion;
 use crate::app::App;
@@ -65,7 +65,7 @@ impl UpdateDeveloper {
 /// Checks the fields that need a setting or another field, and returns the phone number.
 ///
 /// # Errors
-/// `400 VALIDATION_FAILED` for an invalid phone number or a reliability above its maximum.
+/// `400 VALIDATION_FAILED` for an invalid phone number and for invalid highlights.
 pub fn check_profile(
     phone: Option<&SentPhone>,
     highlights: &Highlights,
@@ -74,8 +74,8 @@ pub fn check_profile(
     let mut fields = Fields::default();
     let phone = phone.map(|phone| Phone::from_dialled(phone.expose(), region).map(Private::new)).transpose();
     let phone = fields.check("/ContactPhone", phone);
-    if !highlights.is_reliability_consistent() {
-        fields.check::<()>("/Highlights/ReliabilityValue", Err(Invalid::new("out_of_bounds")));
+    for (member, invalid) in highlights.contradictions(region) {
+        fields.check::<()>(&format!("/Highlights/{member}"), Err(invalid));
     }
     fields.finish(phone)
 }
