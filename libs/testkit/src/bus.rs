@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-pub use crate::published::Published;
+pub use crate::published::{Published, payloads};
 use crate::{TIMEOUT, contract};
 
 /// Delay between partitions, which are fetched separately. After it the events of a key on other

@@ -14,6 +14,7 @@ pub mod client;
 pub mod collector;
 pub mod contract;
 pub mod database;
+pub mod dedicated;
 pub mod deployed;
 pub mod documents;
 pub mod faults;

@@ -4,6 +4,11 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+/// Returns the payloads of the events of one topic, in their order.
+pub fn payloads(events: Vec<Published>, topic: &str) -> Vec<Value> {
+    events.into_iter().filter(|event| event.topic == topic).map(|event| event.payload).collect()
+}
+
 /// A message that was read from the bus.
 #[derive(Clone, Debug)]
 pub struct Published {

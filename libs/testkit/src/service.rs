@@ -125,14 +125,7 @@ impl Running {
     /// # Panics
     /// If the events do not arrive.
     pub async fn published(&self, key: impl ToString) -> Vec<Published> {
-        let (sql, key) = (self.sql().await, key.to_string());
-        eventually("the outbox to be published", async || {
-            let waiting = sql.query_one("select count(*) from outbox where key = $1", &[&key]).await;
-            (waiting.expect("a count").get::<_, i64>(0) == 0).then_some(())
-        })
-        .await;
-        self.bus().read_to_end().await;
-        self.bus().events(&key)
+        published(&self.sql().await, self.bus(), &key.to_string()).await
     }
 
     /// Connects to the service's schema, for data that no edge returns.
@@ -172,6 +165,21 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.process.stop();
     }
+}
+
+/// Returns all committed events of a key, as [`Running::published`]. `sql` is a connection to the
+/// service's schema.
+///
+/// # Panics
+/// If the events do not arrive.
+pub async fn published(sql: &tokio_postgres::Client, bus: &Bus, key: &str) -> Vec<Published> {
+    eventually("the outbox to be published", async || {
+        let waiting = sql.query_one("select count(*) from outbox where key = $1", &[&key]).await;
+        (waiting.expect("a count").get::<_, i64>(0) == 0).then_some(())
+    })
+    .await;
+    bus.read_to_end().await;
+    bus.events(key)
 }
 
 async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Result<Running> {

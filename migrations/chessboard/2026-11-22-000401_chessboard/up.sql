@@ -184,6 +184,7 @@ create table property_object (
     hold_deal_id uuid,
     created_at timestamptz not null,
     updated_at timestamptz not null,
+    updated_by_user_id uuid, -- null after a change by a deal
     removed_at timestamptz,
     version bigint not null check (version >= 1),
     -- The state of the ancestors in the last published event. The next change is compared with it.
@@ -216,16 +217,31 @@ create table price_history (
     price bigint not null,
     currency text collate "C" not null,
     changed_at timestamptz not null,
+    changed_by_user_id uuid, -- null for a deal
     primary key (property_object_id, version)
 );
 
-create function price_history_append_only() returns trigger language plpgsql as $$
+-- INV-OBJ-4: a row for the first status and for each change. A null status means outside the grid.
+create table status_history (
+    property_object_id uuid not null references property_object (id),
+    version bigint not null, -- version of the object with this status
+    from_status text collate "C",
+    to_status text collate "C",
+    changed_at timestamptz not null,
+    changed_by_user_id uuid, -- null for a deal
+    primary key (property_object_id, version),
+    check (from_status is distinct from to_status)
+);
+
+create function object_history_append_only() returns trigger language plpgsql as $$
 begin
-    raise exception 'price_history is append-only' using errcode = 'restrict_violation';
+    raise exception '% is append-only', tg_table_name using errcode = 'restrict_violation';
 end
 $$;
 create trigger price_history_append_only before update or delete or truncate on price_history
-    for each statement execute function price_history_append_only();
+    for each statement execute function object_history_append_only();
+create trigger status_history_append_only before update or delete or truncate on status_history
+    for each statement execute function object_history_append_only();
 
 -- Figures of the catalog: counts and prices of Available objects.
 --

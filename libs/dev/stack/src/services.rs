@@ -218,7 +218,7 @@ mod tests {
         external.chessboard.developer-upserted.v1 | ExternalChessboardDeveloperId CompanyId Version Name LegalName? LogoFileId? FoundedYear? | chessboard
         platform.chessboard.developer-upserted.v1 | Id Status Name LegalName? LogoFileId? FoundedYear? Highlights Version | crm agent
         platform.chessboard.project-status-changed.v1 | ProjectId TenantId From? To? Version ChangedAt | chessboard
-        platform.chessboard.property-object-upserted.v1 | Id BuildingId ProjectId TenantId ProjectName BuildingName Number Kind Rooms? IsStudio Floor AreaTotal Finishing Price Status LayoutFileId? IsPublic Version | selections crm
+        platform.chessboard.property-object-upserted.v1 | Id BuildingId ProjectId TenantId ProjectName BuildingName Number Kind Rooms? IsStudio Floor AreaTotal Finishing Price Status LayoutFileId? IsPublic UpdatedByUserId? Version | selections crm
         platform.news.post-published.v1 | PostId TenantId? AuthorUserId AuthorCompanyId? Title Summary? CoverFileId? BlocksCount EmbedSnapshotIds PublishedAt IsFirstPublication Version |
         platform.selections.selection-created.v1 | SelectionId OwnerUserId PublicCode Title ItemsCount CreatedAt |
         platform.selections.selection-updated.v1 | SelectionId ChangedFields ItemsCount Version UpdatedAt |

@@ -12,6 +12,7 @@ pub mod company;
 pub mod developer;
 pub mod external_profile;
 pub mod log;
+pub mod object_history;
 pub mod project;
 pub mod propagation;
 pub mod property_object;

@@ -1,8 +1,9 @@
 //! Queries on property objects for managers, deals and jobs, with writes and locks.
 
 use ::db::{Conn, Json, Prepared, Tx};
+use auth::{CompanyId, UserId};
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Json as SqlJson, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::Json as SqlJson;
 use diesel_async::RunQueryDsl;
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -71,6 +72,16 @@ pub async fn find(
     Ok(row.select(PropertyObject::as_select()).first(conn).await.optional()?)
 }
 
+/// Returns the location of an object of a developer, which may be removed.
+pub async fn look_up_location(
+    mut conn: &Conn,
+    tenant: CompanyId,
+    id: PropertyObjectId,
+) -> QueryResult<Option<ObjectLocation>> {
+    let row = property_object::table.find(id).filter(property_object::tenant_id.eq(tenant)).select(LOCATION);
+    Ok(row.first(&mut conn).await.optional()?.map(location))
+}
+
 /// Returns the locations of these objects. Unknown objects are left out.
 pub async fn find_locations(
     tx: &mut Tx,
@@ -113,7 +124,7 @@ const LOCATION: (
 );
 
 fn location(
-    (tenant_id, project_id, building_id, id): (auth::CompanyId, ProjectId, BuildingId, PropertyObjectId),
+    (tenant_id, project_id, building_id, id): (CompanyId, ProjectId, BuildingId, PropertyObjectId),
 ) -> ObjectLocation {
     ObjectLocation { tenant_id, project_id, building_id, id }
 }
@@ -140,7 +151,7 @@ struct Row<'o> {
     id: PropertyObjectId,
     building_id: BuildingId,
     project_id: ProjectId,
-    tenant_id: auth::CompanyId,
+    tenant_id: CompanyId,
     number: &'o ObjectNumber,
     kind: ObjectKind,
     section: Section,
@@ -162,6 +173,7 @@ struct Row<'o> {
     created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     updated_at: OffsetDateTime,
+    updated_by_user_id: Option<UserId>,
     #[serde(with = "time::serde::rfc3339::option")]
     removed_at: Option<OffsetDateTime>,
     version: i64,
@@ -175,7 +187,7 @@ struct Row<'o> {
 const IMMUTABLE_COLUMNS: &str = "id, building_id, project_id, tenant_id, created_at";
 const MUTABLE_COLUMNS: &str = "number, kind, section, floor, position_on_floor, rooms, is_studio, area_total, area_living, \
     area_kitchen, finishing, price, currency, layout_file_id, status, own_status, hold_deal_id, updated_at, \
-    removed_at, version, published_project_name, published_building_name, published_is_live, published_is_public";
+    updated_by_user_id, removed_at, version, published_project_name, published_building_name, published_is_live, published_is_public";
 
 impl<'o> Row<'o> {
     fn new(object: &'o PropertyObject) -> Self {
@@ -204,6 +216,7 @@ impl<'o> Row<'o> {
             hold_deal_id: object.hold_deal_id,
             created_at: object.created_at,
             updated_at: object.updated_at,
+            updated_by_user_id: object.updated_by_user_id,
             removed_at: object.removed_at,
             version: object.version,
             published_project_name: &object.published.project_name,
@@ -245,34 +258,4 @@ fn map_number_taken(error: ::db::Error) -> Error {
         Some("property_object_number") => PROPERTY_OBJECT_NUMBER_TAKEN.into(),
         _ => error.into(),
     }
-}
-
-/// Adds the prices of objects to the price history (INV-OBJ-3).
-pub async fn record_prices<'o>(
-    tx: &mut Tx,
-    objects: impl IntoIterator<Item = &'o PropertyObject>,
-    now: OffsetDateTime,
-) -> Result<(), ::db::Error> {
-    let (mut ids, mut versions, mut prices, mut currencies) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for object in objects {
-        ids.push(object.id);
-        versions.push(object.version);
-        prices.push(object.facts.price.amount_minor.get());
-        currencies.push(object.facts.price.currency);
-    }
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let insert = diesel::sql_query(
-        "insert into price_history (property_object_id, version, price, currency, changed_at) \
-         select id, version, price, currency, $5 from unnest($1, $2, $3, $4) as new (id, version, price, currency)",
-    )
-    .bind::<Array<SqlUuid>, _>(ids)
-    .bind::<Array<BigInt>, _>(versions)
-    .bind::<Array<BigInt>, _>(prices)
-    .bind::<Array<Text>, _>(currencies)
-    .bind::<Timestamptz, _>(now);
-    Prepared(insert).execute(tx.conn()).await?;
-    Ok(())
 }

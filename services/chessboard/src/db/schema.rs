@@ -141,6 +141,7 @@ diesel::table! {
         hold_deal_id -> Nullable<Uuid>,
         created_at -> Timestamptz,
         updated_at -> Timestamptz,
+        updated_by_user_id -> Nullable<Uuid>,
         removed_at -> Nullable<Timestamptz>,
         version -> BigInt,
         published_project_name -> Text,
@@ -148,16 +149,6 @@ diesel::table! {
         published_is_live -> Bool,
         published_is_public -> Bool,
         room_category -> SmallInt,
-    }
-}
-
-diesel::table! {
-    price_history (property_object_id, version) {
-        property_object_id -> Uuid,
-        version -> BigInt,
-        price -> BigInt,
-        currency -> Text,
-        changed_at -> Timestamptz,
     }
 }
 
@@ -209,7 +200,6 @@ diesel::allow_tables_to_appear_in_same_query!(
     project,
     building,
     property_object,
-    price_history,
     building_figures,
     deal_claim,
     propagation

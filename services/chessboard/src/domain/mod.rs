@@ -11,6 +11,7 @@ mod company;
 mod developer;
 mod developer_change;
 mod developer_field;
+mod edit;
 mod highlights;
 mod log;
 mod names;
@@ -36,6 +37,7 @@ pub use developer::{
     NAME_SEPARATOR, Profile, ProfileDetails, SyncSource, Transition, Website,
 };
 pub use developer_field::DeveloperField;
+pub use edit::Edit;
 pub use highlights::Highlights;
 pub use log::LogEntry;
 pub use names::{DeveloperName, LegalName};

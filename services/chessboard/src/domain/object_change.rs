@@ -36,6 +36,11 @@ impl ObjectChange {
         self.before.as_ref().is_none_or(|before| before.published_payload() != self.after.published_payload())
     }
 
+    /// Returns the status in the grid before and after the change. `None` means outside the grid.
+    pub fn statuses(&self) -> (Option<ObjectStatus>, Option<ObjectStatus>) {
+        (self.before.as_ref().and_then(PropertyObject::grid_status), self.after.grid_status())
+    }
+
     /// Returns true if the price history needs a row (INV-OBJ-3).
     pub fn changes_price(&self) -> bool {
         self.before.as_ref().is_none_or(|before| before.facts.price != self.after.facts.price)
@@ -98,6 +103,6 @@ mod tests {
             (after.version, after.published_status(), after.published.is_public),
             (2, ObjectStatus::Available, false)
         );
-        assert_eq!(after.updated_at, NOW, "the object itself did not change");
+        assert_eq!(after.updated_at, NOW.at, "the object itself did not change");
     }
 }

@@ -1,6 +1,6 @@
 //! A property object: a flat or another unit that is for sale.
 
-use auth::CompanyId;
+use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use values::{Currency, Decimal, Invalid, Text, Whole};
 
 use super::{
-    Ancestors, BuildingId, DealId, FileId, Floor, GridItem, Hold, ObjectStatus, Position, ProjectId,
+    Ancestors, BuildingId, DealId, Edit, FileId, Floor, GridItem, Hold, ObjectStatus, Position, ProjectId,
     PropertyObjectId, PublishedState, Section,
 };
 use crate::db::schema::property_object;
@@ -113,6 +113,8 @@ pub struct PropertyObject {
     pub created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
+    /// The user who changed the object last. Null after a change by a deal.
+    pub updated_by_user_id: Option<UserId>,
     /// The current version, for `Version` in a change.
     pub version: i64,
     #[serde(skip)]
@@ -124,12 +126,7 @@ pub struct PropertyObject {
 
 impl PropertyObject {
     /// Creates an object, by default Available.
-    pub fn new(
-        ancestors: &Ancestors,
-        facts: ObjectFacts,
-        status: Option<ObjectStatus>,
-        now: OffsetDateTime,
-    ) -> Self {
+    pub fn new(ancestors: &Ancestors, facts: ObjectFacts, status: Option<ObjectStatus>, edit: Edit) -> Self {
         let status = status.unwrap_or(ObjectStatus::Available);
         Self {
             id: PropertyObjectId::generate(),
@@ -140,8 +137,9 @@ impl PropertyObject {
             status,
             own_status: status,
             hold_deal_id: None,
-            created_at: now,
-            updated_at: now,
+            created_at: edit.at,
+            updated_at: edit.at,
+            updated_by_user_id: edit.by,
             version: 1,
             removed_at: None,
             published: ancestors.published_state(true),
@@ -167,7 +165,7 @@ impl PropertyObject {
     /// Replaces the fields that managers write. Without a status the present one stays.
     ///
     /// Returns false if nothing changed.
-    pub fn update(&mut self, facts: ObjectFacts, status: Option<ObjectStatus>, now: OffsetDateTime) -> bool {
+    pub fn update(&mut self, facts: ObjectFacts, status: Option<ObjectStatus>, edit: Edit) -> bool {
         let status = status.unwrap_or(self.status);
         if self.facts == facts && self.status == status {
             return false;
@@ -177,13 +175,13 @@ impl PropertyObject {
         if !self.is_held() {
             self.own_status = status;
         }
-        self.updated_at = now;
+        self.touch(edit);
         true
     }
 
-    pub fn remove(&mut self, now: OffsetDateTime) {
-        self.removed_at = Some(now);
-        self.updated_at = now;
+    pub fn remove(&mut self, edit: Edit) {
+        self.removed_at = Some(edit.at);
+        self.touch(edit);
     }
 
     /// Restores a removed object, held by `hold` if there is one.
@@ -192,26 +190,35 @@ impl PropertyObject {
         facts: ObjectFacts,
         status: Option<ObjectStatus>,
         hold: Option<Hold>,
-        now: OffsetDateTime,
+        edit: Edit,
     ) {
         self.facts = facts;
         self.own_status = status.unwrap_or(ObjectStatus::Available);
         self.status = self.own_status;
         self.removed_at = None;
-        self.updated_at = now;
-        self.apply_hold(hold, now);
+        self.touch(edit);
+        self.apply_hold(hold, edit);
     }
 
     /// Sets or clears the hold, and the status with it. Returns false if nothing changed.
-    pub fn apply_hold(&mut self, hold: Option<Hold>, now: OffsetDateTime) -> bool {
+    pub fn apply_hold(&mut self, hold: Option<Hold>, edit: Edit) -> bool {
         let (status, deal) =
             hold.map_or((self.own_status, None), |Hold { deal_id, status }| (status, Some(deal_id)));
         if (self.status, self.hold_deal_id) == (status, deal) {
             return false;
         }
         (self.status, self.hold_deal_id) = (status, deal);
-        self.updated_at = now;
+        self.touch(edit);
         true
+    }
+
+    fn touch(&mut self, edit: Edit) {
+        (self.updated_at, self.updated_by_user_id) = (edit.at, edit.by);
+    }
+
+    /// Returns the status in the grid, or `None` for a removed object.
+    pub fn grid_status(&self) -> Option<ObjectStatus> {
+        self.is_live().then_some(self.status)
     }
 
     /// Returns the status in events, where a removed object is Unavailable.
@@ -243,13 +250,13 @@ impl GridItem for PropertyObject {
 pub mod tests {
     use auth::CompanyId;
     use proptest::prelude::*;
-    use time::{Duration, OffsetDateTime};
+    use time::OffsetDateTime;
     use values::{Currency, Text, Whole};
 
     use super::{Area, Finishing, ObjectFacts, ObjectKind, ObjectStatus, Price, PropertyObject};
-    use crate::domain::{Ancestors, BuildingId, DealId, Hold, ProjectId};
+    use crate::domain::{Ancestors, BuildingId, DealId, Edit, Hold, ProjectId};
 
-    pub const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+    pub const NOW: Edit = Edit { at: OffsetDateTime::UNIX_EPOCH, by: None };
 
     pub fn ancestors() -> Ancestors {
         Ancestors {
@@ -366,7 +373,7 @@ pub mod tests {
         object.apply_hold(Some(Hold { deal_id: DealId::generate(), status: ObjectStatus::Booked }), NOW);
         assert!(is_allowed(Some(&object), ObjectStatus::Booked));
         object.apply_hold(None, NOW);
-        object.remove(NOW + Duration::HOUR);
+        object.remove(NOW);
         assert!(!is_allowed(Some(&object), ObjectStatus::Booked));
     }
 }

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use time::OffsetDateTime;
-
 use super::{
-    Ancestors, Hold, ObjectChange, ObjectFacts, ObjectNumber, ObjectStatus, PropertyObject, PropertyObjectId,
+    Ancestors, Edit, Hold, ObjectChange, ObjectFacts, ObjectNumber, ObjectStatus, PropertyObject,
+    PropertyObjectId,
 };
 
 /// Maximum number of objects in a grid.
@@ -43,7 +42,7 @@ pub fn replace_grid(
     entries: Vec<GridEntry>,
     holds: &HashMap<PropertyObjectId, Hold>,
     ancestors: &Ancestors,
-    now: OffsetDateTime,
+    edit: Edit,
 ) -> GridReplacement {
     let mut replaced = GridReplacement::default();
     let by_number = existing.into_iter().map(|object| (object.facts.number.clone(), object));
@@ -52,16 +51,16 @@ pub fn replace_grid(
         match existing.remove(&facts.number) {
             None => {
                 replaced.created += 1;
-                let new = PropertyObject::new(ancestors, facts, status, now);
+                let new = PropertyObject::new(ancestors, facts, status, edit);
                 replaced.changes.push(ObjectChange::created(new));
             }
             Some(object) if object.is_held() => replaced.kept.push(object.facts.number),
             Some(object) => {
                 let mut after = object.clone();
                 if !object.is_live() {
-                    after.restore(facts, status, holds.get(&object.id).copied(), now);
+                    after.restore(facts, status, holds.get(&object.id).copied(), edit);
                     replaced.created += 1;
-                } else if after.update(facts, status, now) {
+                } else if after.update(facts, status, edit) {
                     replaced.updated += 1;
                 } else {
                     replaced.unchanged += 1;
@@ -76,7 +75,7 @@ pub fn replace_grid(
             replaced.kept.push(object.facts.number);
         } else {
             let mut after = object.clone();
-            after.remove(now);
+            after.remove(edit);
             replaced.removed += 1;
             replaced.changes.push(ObjectChange::updated(object, after, ancestors));
         }

@@ -1,7 +1,7 @@
 //! The event of a property object. It never names the deal that holds the object.
 
 use ::db::Tx;
-use auth::CompanyId;
+use auth::{CompanyId, UserId};
 use messaging::{Aggregate, Event, Republish, outbox};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -15,7 +15,8 @@ use crate::domain::{
 
 const PROPERTY_OBJECT: Aggregate = Aggregate { name: "PropertyObject", table: "property_object", key: "id" };
 
-/// A property object. Published when any member but `Version` changes. A removed object has the
+/// A property object. Published when any member but `UpdatedByUserId` and
+/// `Version` changes. A removed object has the
 /// status `Unavailable` and is not public.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
@@ -38,6 +39,8 @@ pub struct PropertyObjectUpserted {
     layout_file_id: Option<FileId>,
     /// True if the developer and the project are Published and the object is not removed.
     is_public: bool,
+    /// The user who changed the object last. Null after a change by a deal.
+    updated_by_user_id: Option<UserId>,
     #[schema(minimum = 1)]
     version: i64,
 }
@@ -63,6 +66,7 @@ impl PropertyObjectUpserted {
             status: object.published_status(),
             layout_file_id: facts.layout_file_id,
             is_public: published.is_public,
+            updated_by_user_id: object.updated_by_user_id,
             version: object.version,
         }
     }

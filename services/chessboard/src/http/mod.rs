@@ -146,6 +146,16 @@ fn public(routes: &mut Routes<'_>) {
                 CONFLICT,
                 PROPERTY_OBJECT_HELD,
                 PROPERTY_OBJECT_NUMBER_TAKEN,
-            ])),
+            ]))
+            .service(
+                property_object::list_property_object_events
+                    .refuses(BUILDING_ERRORS)
+                    .refuses([PROPERTY_OBJECT_NOT_FOUND]),
+            )
+            .service(
+                property_object::list_developers_property_object_events
+                    .refuses(READ_ERRORS)
+                    .refuses([PROPERTY_OBJECT_NOT_FOUND]),
+            ),
     );
 }

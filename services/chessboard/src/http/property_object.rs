@@ -2,22 +2,27 @@
 
 use std::collections::HashSet;
 
-use ::web::{Fields, Json};
+use ::db::PipelinedConn;
+use ::web::{CursorPage, CursorPaging, Fields, Json};
 use actix_web::web::{Data, Path};
-use actix_web::{Responder, put, web};
-use auth::Permitted;
+use actix_web::{Responder, get, put, web};
+use auth::{CompanyId, Permitted};
 use runtime::clock;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use values::{Currency, Invalid, List};
 
 use crate::app::App;
+use crate::db;
+use crate::db::object_history::{HistoryKey, ObjectHistoryEntry};
 use crate::domain::{
-    Area, BuildingId, FileReference, Finishing, Floor, GridEntry, MAX_GRID_OBJECTS, ManageOwnDeveloper,
-    ObjectFacts, ObjectKind, ObjectNumber, ObjectStatus, Position, Price, ProjectId, PropertyObject,
-    PropertyObjectId, Rooms, Section,
+    Area, BuildingId, Edit, FileReference, Finishing, Floor, GridEntry, MAX_GRID_OBJECTS, ManageDevelopers,
+    ManageOwnDeveloper, ObjectFacts, ObjectKind, ObjectNumber, ObjectStatus, Position, Price, ProjectId,
+    PropertyObject, PropertyObjectId, Rooms, Section,
 };
-use crate::error::Error;
+use crate::error::{
+    BUILDING_NOT_FOUND, DEVELOPER_NOT_FOUND, Error, PROJECT_NOT_FOUND, PROPERTY_OBJECT_NOT_FOUND,
+};
 use crate::ops;
 use crate::ops::property_object::ObjectPath;
 
@@ -153,10 +158,11 @@ pub async fn replace_property_objects(
         })
         .collect();
     let entries = fields.finish(Some(entries))?;
-    let ((project, building), now) = (ids.into_inner(), clock::now());
+    let (project, building) = ids.into_inner();
+    let edit = Edit::by_user(permitted.actor.user_id, clock::now());
     let replace = async |tx: &mut _| {
         let tenant = permitted.granted;
-        ops::grid::replace_property_objects(tx, tenant, project, building, version, entries, now).await
+        ops::grid::replace_property_objects(tx, tenant, project, building, version, entries, edit).await
     };
     let (building, replaced) = app.db.tx(replace).await?;
     Ok(web::Json(GridReplaced {
@@ -244,9 +250,79 @@ pub async fn update_property_object(
     let mut fields = Fields::default();
     let entry = listed.into_entry(&mut fields, "", app.settings.currency);
     let entry = fields.finish(Some(entry))?;
-    let ((project, building, object), now) = (ids.into_inner(), clock::now());
+    let (project, building, object) = ids.into_inner();
+    let edit = Edit::by_user(permitted.actor.user_id, clock::now());
     let path = ObjectPath { tenant: permitted.granted, project, building, object };
     let update =
-        async |tx: &mut _| ops::property_object::update_property_object(tx, path, version, entry, now).await;
+        async |tx: &mut _| ops::property_object::update_property_object(tx, path, version, entry, edit).await;
     Ok(web::Json(app.db.tx(update).await?))
+}
+
+/// Read the history of a property object.
+///
+/// Changes of the price and the status with their authors, newest first. The history of a removed
+/// object is returned, too.
+#[utoipa::path(
+    tag = "Projects",
+    params(
+        ("project_id" = ProjectId, Path),
+        ("building_id" = BuildingId, Path),
+        ("property_object_id" = PropertyObjectId, Path),
+        CursorPaging<HistoryKey>,
+    ),
+    responses((status = 200, description = "One page of changes", body = CursorPage<ObjectHistoryEntry>))
+)]
+#[get(
+    "/api/v1/developers/projects/{project_id}/buildings/{building_id}/property-objects/{property_object_id}/events"
+)]
+pub async fn list_property_object_events(
+    permitted: Permitted<ManageOwnDeveloper>,
+    ids: Path<(ProjectId, BuildingId, PropertyObjectId)>,
+    paging: CursorPaging<HistoryKey>,
+    lookups: Data<PipelinedConn>,
+) -> Result<impl Responder, Error> {
+    let ((project, building, id), tenant) = (*ids, permitted.granted);
+    let found = lookups.run(async |conn| {
+        let project_found = db::project::look_up(conn, tenant, project).await?;
+        let building_found = db::building::look_up(conn, project, building).await?;
+        let location = db::property_object::look_up_location(conn, tenant, id).await?;
+        Ok((project_found, building_found, location, db::object_history::list(conn, id, &paging).await?))
+    });
+    let (project, found_building, location, history) = found.await?;
+    project.ok_or(PROJECT_NOT_FOUND)?;
+    found_building.ok_or(BUILDING_NOT_FOUND)?;
+    location.filter(|location| location.building_id == building).ok_or(PROPERTY_OBJECT_NOT_FOUND)?;
+    Ok(web::Json(history))
+}
+
+/// Read the history of a developer's property object.
+///
+/// Changes of the price and the status with their authors, newest first. The history of a removed
+/// object is returned, too.
+#[utoipa::path(
+    tag = "Administration",
+    params(
+        ("developer_id" = CompanyId, Path),
+        ("property_object_id" = PropertyObjectId, Path),
+        CursorPaging<HistoryKey>,
+    ),
+    responses((status = 200, description = "One page of changes", body = CursorPage<ObjectHistoryEntry>))
+)]
+#[get("/api/v1/admin/developers/{developer_id}/property-objects/{property_object_id}/events")]
+pub async fn list_developers_property_object_events(
+    _: Permitted<ManageDevelopers>,
+    ids: Path<(CompanyId, PropertyObjectId)>,
+    paging: CursorPaging<HistoryKey>,
+    lookups: Data<PipelinedConn>,
+) -> Result<impl Responder, Error> {
+    let (developer, id) = *ids;
+    let found = lookups.run(async |conn| {
+        let developer_found = db::developer::look_up(conn, developer).await?;
+        let location = db::property_object::look_up_location(conn, developer, id).await?;
+        Ok((developer_found, location, db::object_history::list(conn, id, &paging).await?))
+    });
+    let (developer, location, history) = found.await?;
+    developer.ok_or(DEVELOPER_NOT_FOUND)?;
+    location.ok_or(PROPERTY_OBJECT_NOT_FOUND)?;
+    Ok(web::Json(history))
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use ::db::Tx;
 use auth::CompanyId;
-use time::OffsetDateTime;
 use values::Invalid;
 use web::{FieldError, Problem};
 
@@ -13,7 +12,7 @@ use super::project::check_version;
 use super::property_object::save;
 use crate::db;
 use crate::domain::{
-    Building, BuildingId, GridEntry, GridReplacement, MAX_REPORTED_ERRORS, ObjectNumber, ProjectId,
+    Building, BuildingId, Edit, GridEntry, GridReplacement, MAX_REPORTED_ERRORS, ObjectNumber, ProjectId,
     PropertyObject, replace_grid,
 };
 use crate::error::Error;
@@ -35,7 +34,7 @@ pub async fn replace_property_objects(
     id: BuildingId,
     version: Option<i64>,
     entries: Vec<GridEntry>,
-    now: OffsetDateTime,
+    edit: Edit,
 ) -> Result<(Building, GridReplacement), Error> {
     let expected = version.or(db::building::find_version(tx.conn(), project, id).await?);
     let (mut building, ancestors) = lock_with_objects(tx, tenant, project, id).await?;
@@ -45,13 +44,13 @@ pub async fn replace_property_objects(
     let removed: Vec<_> =
         existing.iter().filter(|object| !object.is_live()).map(|object| object.id).collect();
     let holds = if removed.is_empty() { HashMap::new() } else { db::claim::find_holds(tx, &removed).await? };
-    let mut replaced = replace_grid(existing, entries, &holds, &ancestors, now);
+    let mut replaced = replace_grid(existing, entries, &holds, &ancestors, edit);
     if replaced.changes.is_empty() {
         return Ok((building, replaced));
     }
     check_version(expected, building.version)?;
-    save(tx, std::mem::take(&mut replaced.changes), now).await?;
-    building.updated_at = now;
+    save(tx, std::mem::take(&mut replaced.changes)).await?;
+    building.updated_at = edit.at;
     db::building::save(tx, &mut building).await?;
     Ok((building, replaced))
 }

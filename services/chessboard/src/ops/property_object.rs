@@ -12,7 +12,7 @@ use super::building::{lock_with_objects, reject_invalid};
 use super::project::check_version;
 use crate::db;
 use crate::db::ancestors::LockPurpose;
-use crate::domain::{BuildingId, GridEntry, ObjectChange, ProjectId, PropertyObject, PropertyObjectId};
+use crate::domain::{BuildingId, Edit, GridEntry, ObjectChange, ProjectId, PropertyObject, PropertyObjectId};
 use crate::error::{Error, PROPERTY_OBJECT_HELD, PROPERTY_OBJECT_NOT_FOUND};
 use crate::events::PropertyObjectUpserted;
 
@@ -41,7 +41,7 @@ pub async fn update_property_object(
     path: ObjectPath,
     version: Option<i64>,
     entry: GridEntry,
-    now: OffsetDateTime,
+    edit: Edit,
 ) -> Result<PropertyObject, Error> {
     let ObjectPath { tenant, project, building, object: id } = path;
     let found = db::property_object::find(tx.conn(), building, id).await?;
@@ -56,7 +56,7 @@ pub async fn update_property_object(
     }
     reject_invalid("", errors)?;
     let mut after = before.clone();
-    if !after.update(facts, status, now) {
+    if !after.update(facts, status, edit) {
         return Ok(before);
     }
     check_version(expected, before.version)?;
@@ -65,8 +65,8 @@ pub async fn update_property_object(
     }
     let change = ObjectChange::updated(before, after, &ancestors);
     let after = change.after.clone();
-    save(tx, vec![change], now).await?;
-    building.updated_at = now;
+    save(tx, vec![change]).await?;
+    building.updated_at = edit.at;
     db::building::save(tx, &mut building).await?;
     Ok(after)
 }
@@ -85,23 +85,22 @@ pub async fn apply_claims(tx: &mut Tx, ids: &[PropertyObjectId], now: OffsetDate
             return None;
         }
         let mut after = before.clone();
-        let is_changed = after.apply_hold(holds.get(&before.id).copied(), now);
+        let is_changed = after.apply_hold(holds.get(&before.id).copied(), Edit::by_deal(now));
         is_changed.then(|| ObjectChange::updated(before, after, ancestors))
     });
-    save(tx, changes.collect(), now).await
+    save(tx, changes.collect()).await
 }
 
-/// Writes and publishes changed objects, with their price history and their buildings' figures.
+/// Writes and publishes changed objects, with their history and their buildings' figures.
 ///
 /// The transaction has locked the objects. The number of statements does not depend on the number
 /// of objects.
-pub async fn save(tx: &mut Tx, changes: Vec<ObjectChange>, now: OffsetDateTime) -> Result<(), Error> {
+pub async fn save(tx: &mut Tx, changes: Vec<ObjectChange>) -> Result<(), Error> {
     if changes.is_empty() {
         return Ok(());
     }
     write(tx, &changes).await?;
-    let priced = changes.iter().filter(|change| change.changes_price()).map(|change| &change.after);
-    db::property_object::record_prices(tx, priced, now).await?;
+    db::object_history::record(tx, &changes).await?;
     let buildings: BTreeSet<_> = changes.iter().map(|change| change.after.building_id).collect();
     db::building::renew_figures(tx, buildings.into_iter().collect()).await?;
     Ok(())

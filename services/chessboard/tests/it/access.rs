@@ -47,6 +47,8 @@ const TABLE: &str = "
     delete_building           |   403    |   204   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     replace_property_objects  |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     update_property_object    |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_property_object_events |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_developers_property_object_events |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     list_catalog_developers   |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
     get_catalog_developer     |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
     list_catalog_projects     |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200

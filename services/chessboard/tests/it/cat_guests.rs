@@ -1,12 +1,13 @@
 //! Guests of the catalog: tokens, entity tags, compression and rate limits.
 
+use chessboard::Service;
 use reqwest::Method;
 use testkit::client::{Client, send};
+use testkit::dedicated::DedicatedService;
 use testkit::issuer::Claims;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
 use crate::catalog_fill::{Object, single_building_catalog};
-use crate::dedicated::DedicatedService;
 use crate::{guid, service};
 
 /// Returns each path of the catalog, with an existing resource.
@@ -81,7 +82,7 @@ async fn guest_response_has_etag_and_compression() {
 #[tokio::test]
 async fn guest_above_limit_gets_429() {
     let settings = [("GUEST_READS_PER_MINUTE", "2")];
-    let limited = DedicatedService::start(&settings);
+    let limited = DedicatedService::start::<Service>(&settings);
     let unknown = |path: &str| format!("{path}/{}", guid());
     for path in [
         unknown(DEVELOPERS),

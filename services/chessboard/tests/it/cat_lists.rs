@@ -1,11 +1,12 @@
 //! Lists of developers and projects in the catalog: order and pages.
 
+use chessboard::Service;
 use serde_json::{Value, json};
 use testkit::client::Client;
+use testkit::dedicated::DedicatedService;
 use uuid::Uuid;
 
 use crate::catalog_fill::{Building, Catalog, Developer, Object, Project, single_building_catalog};
-use crate::dedicated::DedicatedService;
 use crate::{ADMIN, administrator, each, id_of, list, manager, objects, service, text};
 
 pub const DEVELOPERS: &str = "/api/v1/public/developers";
@@ -14,7 +15,7 @@ pub const OBJECTS: &str = "/api/v1/public/property-objects";
 
 /// Starts a service whose catalog has only these rows.
 pub async fn start_with_catalog(catalog: &Catalog) -> DedicatedService {
-    let own = DedicatedService::start(&[("GUEST_READS_PER_MINUTE", "0")]);
+    let own = DedicatedService::start::<Service>(&[("GUEST_READS_PER_MINUTE", "0")]);
     // The recount job runs at the start of the service and would replace the counts of the catalog.
     let sql = own.sql().await;
     let counted = "select 1 from job where kind = 'project-recount' and run is null and due_at > now() + interval '1 minute'";

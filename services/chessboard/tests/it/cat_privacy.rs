@@ -55,6 +55,7 @@ async fn internal_fields_are_in_no_catalog_response() {
                 "CreatedAt",
                 "CreatedByUserId",
                 "UpdatedByUserId",
+                "ActorUserId",
                 "DeletedAt",
                 "DeletedByUserId",
                 "SyncSource",

@@ -1,6 +1,8 @@
 //! Visibility of developers, projects, buildings and objects in the catalog.
 
-use serde_json::Value;
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::client::send;
 use uuid::Uuid;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
@@ -52,18 +54,61 @@ impl VisibleObject {
             card(format!("{OBJECTS}/{object}/price-history"), "CHESSBOARD_PROPERTY_OBJECT_NOT_FOUND").await;
         assert_eq!(history, objects);
         let name = crate::cat_lists::encoded(developer_name);
-        assert_eq!(listed(format!("{DEVELOPERS}?Query={name}")).await, developers);
-        assert_eq!(listed(format!("{PROJECTS}?DeveloperId={developer}")).await, projects);
-        assert_eq!(listed(format!("{PROJECTS}?DeveloperId={developer}&Rooms=1")).await, objects);
-        for within in [format!("DeveloperId={developer}"), format!("ProjectId={project}")] {
-            assert_eq!(listed(format!("{OBJECTS}?{within}")).await, objects, "{within}");
+        for sort in ["Name", "-ProjectsPublishedCount"] {
+            assert_eq!(listed(format!("{DEVELOPERS}?Query={name}&Sort={sort}")).await, developers);
         }
-        let facets = status(&format!("{PROJECTS}/facets?DeveloperId={developer}")).await.1;
-        assert_eq!(facets["TotalCount"], i32::from(projects));
-        assert_eq!(list(&facets["Rooms"]).is_empty(), !objects);
+        let (city, query) = (crate::cat_lists::encoded("Казань"), crate::cat_lists::encoded("осн"));
+        let (city, query) = (format!("City={city}"), format!("Query={query}"));
+        for (filter, is_shown) in [
+            ("", projects),
+            (city.as_str(), projects),
+            (query.as_str(), projects),
+            ("Class=Comfort", projects),
+            ("Box=50,40,60,50", projects),
+            ("ReadyBefore=2100-01-01", buildings),
+            ("Rooms=1", objects),
+            ("PriceFrom=1", objects),
+            ("PriceFrom=1&PriceTo=1000000000000&Rooms=1&ReadyBefore=2100-01-01", objects),
+        ] {
+            for sort in ["PublishedAt", "Name", "PriceFrom"] {
+                let path = format!("{PROJECTS}?DeveloperId={developer}&{filter}&Sort={sort}");
+                let page = status(&path).await.1;
+                let count = usize::from(is_shown);
+                assert_eq!(
+                    (list(&page["Items"]).len(), &page["TotalCount"]),
+                    (count, &json!(count)),
+                    "{path}"
+                );
+            }
+            let facets = status(&format!("{PROJECTS}/facets?DeveloperId={developer}&{filter}")).await.1;
+            assert_eq!(facets["TotalCount"], i32::from(is_shown), "{filter}");
+            let is_priced = is_shown && objects;
+            assert_eq!(
+                (facets["PriceMin"].is_null(), facets["PriceMax"].is_null()),
+                (!is_priced, !is_priced)
+            );
+            for facet in ["Cities", "Classes"] {
+                assert_eq!(list(&facets[facet]).is_empty(), !is_shown, "{filter}: {facet}");
+            }
+            assert_eq!(list(&facets["Rooms"]).is_empty(), !is_priced, "{filter}");
+        }
+        for within in [format!("DeveloperId={developer}"), format!("ProjectId={project}")] {
+            for filter in
+                ["", "&Sort=Price", "&Sort=-AreaTotal", "&Status=Available,Reserved,Booked,Sold,Unavailable"]
+            {
+                assert_eq!(listed(format!("{OBJECTS}?{within}{filter}")).await, objects, "{within}{filter}");
+                let below = format!("{OBJECTS}?{within}{filter}&BuildingId={building}");
+                assert_eq!(listed(below).await, objects, "{within}{filter}");
+            }
+        }
         if projects {
             let card = status(&format!("{PROJECTS}/{project}")).await.1;
             assert_eq!(list(&card["Buildings"]).is_empty(), !buildings);
+            assert_eq!(
+                (&card["FreeCount"], &card["FreeByKind"]["Flat"], card["PriceFrom"].is_null()),
+                (&json!(i32::from(objects)), &json!(i32::from(objects)), !objects)
+            );
+            assert_eq!(list(&card["Offers"]).is_empty(), !objects);
         }
         [developers, projects, buildings, objects]
     }
@@ -86,6 +131,8 @@ async fn hidden_or_deleted_data_is_in_no_response() {
     ] {
         let mut catalog = single_object_catalog();
         catalog.developers[0].name = format!("Visibility {}", catalog.developers[0].id);
+        catalog.projects[0].place = Some((55.8, 49.1));
+        catalog.buildings[0].state = "Commissioned";
         catalog.fill(service()).await;
         let shown = VisibleObject::of(&catalog);
         assert_eq!(shown.visibility().await, [true; 4]);
@@ -117,9 +164,12 @@ async fn hidden_data_disappears_at_commit() {
     let nothing = serde_json::json!({});
     for _ in 0..5 {
         manager.post(&format!("{projects}/{project}/publish"), nothing.clone()).await.expect(200);
-        guest.get(&shown).await.expect(200);
+        let tag = guest.get(&shown).await.header("etag").to_owned();
+        assert!(!tag.is_empty());
         manager.post(&format!("{projects}/{project}/hide"), nothing.clone()).await.expect(200);
         guest.get(&shown).await.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
+        let cached = send(guest.request(Method::GET, &shown).header("If-None-Match", tag)).await;
+        cached.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
     }
     manager.post(&format!("{projects}/{project}/publish"), nothing.clone()).await.expect(200);
     manager.post(&format!("{}/hide", crate::ME), nothing.clone()).await.expect(200);

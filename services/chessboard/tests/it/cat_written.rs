@@ -1,13 +1,14 @@
 //! Catalogs that developers write over HTTP and guests read.
 
+use chessboard::Service;
 use serde_json::{Value, json};
 use testkit::client::Client;
+use testkit::dedicated::DedicatedService;
 use testkit::guid;
 use uuid::Uuid;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS, encoded, names};
 use crate::catalog_fill::{Building, Catalog, Object};
-use crate::dedicated::DedicatedService;
 use crate::objects::{
     BOOKED, COMPLETED, House, building, deal_event, deliver_deal_event, flat, project, published_house,
     unchanged_body,

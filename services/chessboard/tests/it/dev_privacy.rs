@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use chessboard::Service;
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::client::{Client, Response, send};
+use testkit::dedicated::DedicatedBroker;
 use testkit::deployed::Deployed;
+use testkit::service::published;
 use testkit::{database, eventually, guid, text};
 use uuid::Uuid;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
-use crate::dedicated::{DedicatedBroker, published};
 use crate::objects::{House, building, flats, project};
 use crate::{
     ADMIN, COMPANY_UPSERTED, DEVELOPER_UPSERTED, EXTERNAL_UPSERTED, MANAGE, MANAGE_ALL, ME, company_event,
@@ -48,7 +50,7 @@ fn marked() -> Value {
 
 impl ObservedService {
     async fn start() -> Self {
-        let broker = DedicatedBroker::start();
+        let broker = DedicatedBroker::start::<Service>();
         let url = database::create().await.unwrap();
         let settings =
             [("DATABASE_URL", url.as_str()), ("KAFKA_BROKERS", broker.servers()), ("LOG", "debug")];

@@ -109,8 +109,7 @@ async fn unusual_valid_contact_is_accepted() {
     assert_eq!(written["ContactEmail"], longest["ContactEmail"]);
 }
 
-/// RULE-CHS-002: highlights out of bounds are rejected and never rounded. Award titles have no
-/// contacts.
+/// RULE-CHS-002: highlights out of bounds are rejected and never rounded.
 #[tokio::test]
 async fn invalid_highlights_are_rejected() {
     let id = create_developer().await;
@@ -128,9 +127,6 @@ async fn invalid_highlights_are_rejected() {
         ("ReliabilityValue", json!(10.1), "/ReliabilityValue", "out_of_bounds"),
         ("AwardTitles", json!(vec!["x"; 21]), "/AwardTitles", "too_many"),
         ("AwardTitles", award(&"я".repeat(257)), "/AwardTitles/0", "too_long"),
-        ("AwardTitles", award("write to anna@example.org"), "/AwardTitles/0", "personal_data"),
-        ("AwardTitles", award("anna@example.org...or call"), "/AwardTitles/0", "personal_data"),
-        ("AwardTitles", award("call +7 495 123-45-67"), "/AwardTitles/0", "personal_data"),
     ] {
         let body = with(profile(), "Highlights", with(highlights(), member, value));
         let refused = manager(id).put(ME, body).await;
@@ -160,13 +156,60 @@ async fn invalid_highlights_are_rejected() {
     assert_eq!(written["Highlights"], max);
 }
 
+/// RULE-CHS-056: an award title with an e-mail address, a phone number or a secret is rejected, and
+/// the response does not repeat it. Years, areas, prices and distances are accepted.
+#[tokio::test]
+async fn confidential_award_title_is_rejected() {
+    let id = create_developer().await;
+    let titled =
+        |titles: &[&str]| with(profile(), "Highlights", with(highlights(), "AwardTitles", json!(titles)));
+    for (title, reason) in [
+        ("write to anna@example.org", "personal_data"),
+        ("anna@example.org...or call", "personal_data"),
+        ("call +7 495 123-45-67", "personal_data"),
+        ("Звоните 8 (495) 123-45-67", "personal_data"),
+        ("Звоните 8 (495) 123-45-67, Анна Иванова", "personal_data"),
+        ("+7 [495] 123-45-67", "personal_data"),
+        ("\u{202d}8 916 123-45-67\u{202c}", "personal_data"),
+        ("Лучший дом 2025 84951234567", "personal_data"),
+        (concat!("sk_", "live_4eC39HqLyjWDarjtT1zdp7dc"), "secret"),
+        (concat!("AKIA", "IOSFODNN7EXAMPLE"), "secret"),
+        ("Bearer mF_9.B5f-4.1JqM2cdd0vKQ", "secret"),
+        ("-----BEGIN PRIVATE KEY-----", "secret"),
+        ("d41d8cd98f00b204e9800998ecf8427e", "secret"),
+    ] {
+        let body = titled(&["Лучший дом 2025", title]);
+        let field = "/Highlights/AwardTitles/1";
+        for refused in [
+            manager(id).put(ME, body.clone()).await,
+            administrator().put(&path(id, ""), body.clone()).await,
+            administrator().post(ADMIN, with(body.clone(), "CompanyId", json!(guid()))).await,
+        ] {
+            assert!(!refused.text.contains(title), "{title}");
+            refused.expect_refusal("VALIDATION_FAILED", field, reason);
+        }
+    }
+    let harmless = [
+        "Green Zoom A+ (2021-2022-2023)",
+        "5+ 2020-2021-2022",
+        "ТОП 500+ 2020 2021 2022",
+        "Class A+ 2015 - 2016 - 2017",
+        "Urban Awards + 2013 2014 2015 2016",
+        "Green+ 2012-2013-2014",
+        "Сделка на 9 161 234 567 ₽",
+        "150 000 м² в 2020–2023, 1200 м до метро",
+    ];
+    let written = manager(id).put(ME, titled(&harmless)).await.expect(200);
+    assert_eq!(written["Highlights"]["AwardTitles"], json!(harmless));
+}
+
 /// RULE-CHS-002: a 400 lists every invalid member and no value.
 #[tokio::test]
 async fn every_invalid_member_is_reported_without_value() {
     let id = create_developer().await;
     let body = json!({
         "Name": "", "LogoFileId": "secret", "Website": "secret", "ContactPhone": "secret", "ContactEmail": "secret",
-        "FoundedYear": 1, "Highlights": {"ContractVersion": 7, "AwardTitles": [1, "secret@example.org"]},
+        "FoundedYear": 1, "Highlights": {"ContractVersion": 7, "AwardTitles": [1]},
     });
     let problem = manager(id).put(ME, body).await.expect_problem(400, "VALIDATION_FAILED");
     let mut fields: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
@@ -176,7 +219,6 @@ async fn every_invalid_member_is_reported_without_value() {
         "/ContactPhone",
         "/FoundedYear",
         "/Highlights/AwardTitles/0",
-        "/Highlights/AwardTitles/1",
         "/Highlights/ContractVersion",
         "/LogoFileId",
         "/Name",

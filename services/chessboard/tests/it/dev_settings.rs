@@ -2,13 +2,15 @@
 
 use std::process::Stdio;
 
-use serde_json::json;
+use chessboard::Service;
+use serde_json::{Value, json};
+use testkit::bus::payloads;
 use testkit::client::Client;
+use testkit::dedicated::DedicatedService;
 use testkit::service::issuer;
 use tokio::process::Command;
 use uuid::Uuid;
 
-use crate::dedicated::{DedicatedService, payloads};
 use crate::objects::{create_house, flat, flats};
 use crate::{
     COMPANY_UPSERTED, DEVELOPER_UPSERTED, MANAGE, MANAGE_ALL, company_event, eventually, guid, next_sequence,
@@ -24,10 +26,11 @@ async fn create_developer(own: &DedicatedService) -> (Uuid, Client) {
     (id, by)
 }
 
-/// RULE-CHS-002: a phone number without a country code is read in `PHONE_DEFAULT_REGION`.
+/// RULE-CHS-002, RULE-CHS-056: a phone number without a country code is read in
+/// `PHONE_DEFAULT_REGION`, also in an award title.
 #[tokio::test]
 async fn phone_number_is_read_in_default_region() {
-    let own = DedicatedService::start(&[("PHONE_DEFAULT_REGION", "US")]);
+    let own = DedicatedService::start::<Service>(&[("PHONE_DEFAULT_REGION", "US")]);
     let (id, by) = create_developer(&own).await;
     for (dialled, number) in [("(202) 555-0123", "+12025550123"), ("+7 495 123-45-67", "+74951234567")] {
         let written = by.put(&path(id, ""), with(profile(), "ContactPhone", dialled)).await.expect(200);
@@ -35,12 +38,17 @@ async fn phone_number_is_read_in_default_region() {
     }
     let refused = by.put(&path(id, ""), with(profile(), "ContactPhone", "8 (495) 123-45-67")).await;
     refused.expect_refusal("VALIDATION_FAILED", "/ContactPhone", "bad_phone");
+    for (title, status) in [("Call (202) 555-0123", 400), ("Звоните 8 (495) 123-45-67", 200)] {
+        let highlights = with(crate::highlights(), "AwardTitles", json!([title]));
+        let body = with(with(profile(), "Highlights", highlights), "ContactPhone", Value::Null);
+        by.put(&path(id, ""), body).await.expect(status);
+    }
 }
 
 /// RULE-CHS-026: a price must be in `CATALOG_CURRENCY`, and the catalog uses this currency.
 #[tokio::test]
 async fn price_in_other_currency_is_rejected() {
-    let own = DedicatedService::start(&[("CATALOG_CURRENCY", "USD")]);
+    let own = DedicatedService::start::<Service>(&[("CATALOG_CURRENCY", "USD")]);
     let (id, by) = create_developer(&own).await;
     let house = create_house(id, own.caller(&user_claims(Some(id), &[MANAGE]))).await;
     let refused = house.send_grid(&flats(1), None).await;
@@ -58,7 +66,7 @@ async fn price_in_other_currency_is_rejected() {
 /// present payload and version.
 #[tokio::test]
 async fn republish_repeats_developers_under_their_versions() {
-    let own = DedicatedService::start(&[]);
+    let own = DedicatedService::start::<Service>(&[]);
     let (id, _) = create_developer(&own).await;
     let events = async || payloads(own.published(id).await, DEVELOPER_UPSERTED);
     let before = events().await;

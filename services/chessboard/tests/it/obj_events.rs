@@ -22,10 +22,13 @@ async fn object_event_has_payload_without_holder() {
         "Id": object, "BuildingId": house.building, "ProjectId": house.project, "TenantId": house.developer,
         "ProjectName": "Сосны", "BuildingName": "Корпус 1", "Number": "12а", "Kind": "Flat", "Rooms": 2,
         "IsStudio": false, "Floor": 1, "AreaTotal": 54.25, "Finishing": "PreFinish", "Price": sent["Price"],
-        "Status": "Available", "LayoutFileId": sent["LayoutFileId"], "IsPublic": true, "Version": 1,
+        "Status": "Available", "LayoutFileId": sent["LayoutFileId"], "IsPublic": true, "UpdatedByUserId": events[0]["UpdatedByUserId"],
+        "Version": 1,
     });
     assert_eq!(events[0], whole);
-    assert_eq!(events[1], with(with(whole, "Status", "Booked"), "Version", 2));
+    assert!(events[0]["UpdatedByUserId"].is_string());
+    let booked = with(with(whole, "Status", "Booked"), "Version", 2);
+    assert_eq!(events[1], with(booked, "UpdatedByUserId", Value::Null));
     assert!(!events[1].to_string().contains(&deal.to_string()));
     let headers = service().bus().events(&object)[0].headers.clone();
     assert_eq!((&*headers["aggregatetype"], &*headers["contractversion"]), ("PropertyObject", "1"));

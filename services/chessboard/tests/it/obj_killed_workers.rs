@@ -1,11 +1,14 @@
 //! Workers that are killed while they publish the objects below a change.
 
+use chessboard::Service;
 use serde_json::{Value, json};
+use testkit::bus::payloads;
+use testkit::dedicated::DedicatedBroker;
 use testkit::deployed::Deployed;
+use testkit::service::published;
 use testkit::{database, eventually, guid};
 use tokio_postgres::Client;
 
-use crate::dedicated::{DedicatedBroker, payloads, published};
 use crate::objects::{OBJECT_UPSERTED, create_house, flats};
 use crate::{COMPANY_UPSERTED, MANAGE, ME, company_event, id_of, next_sequence, profile, user_claims};
 
@@ -67,7 +70,7 @@ impl Deployment {
 #[tokio::test]
 async fn killed_worker_leaves_each_object_published_once() {
     let suffix = format!(".{}", guid().simple());
-    let broker = DedicatedBroker::start();
+    let broker = DedicatedBroker::start::<Service>();
     let settings = vec![
         ("DATABASE_URL", database::create().await.unwrap()),
         ("KAFKA_BROKERS", broker.servers().to_owned()),

@@ -2,13 +2,14 @@
 
 use std::process::Stdio;
 
+use chessboard::Service;
 use serde_json::json;
 use testkit::client::Client;
+use testkit::dedicated::DedicatedService;
 use testkit::service::issuer;
 use testkit::{eventually, guid, text};
 use tokio::process::Command;
 
-use crate::dedicated::DedicatedService;
 use crate::objects::{
     PROJECTS, building, create_house, draft_house, flats, object_events, object_events_on, project,
     published_house, unchanged_body, wait_for_object_event,
@@ -125,7 +126,7 @@ async fn object_published_by_itself_is_not_repeated_by_job() {
 /// published once.
 #[tokio::test]
 async fn several_batches_publish_each_object_once() {
-    let own = DedicatedService::start(&[
+    let own = DedicatedService::start::<Service>(&[
         ("OBJECT_PROPAGATION_BATCH", "2"),
         ("OBJECT_PROPAGATION_INTERVAL_MS", "100"),
     ]);
@@ -156,7 +157,7 @@ async fn several_batches_publish_each_object_once() {
 /// RULE-CHS-029: hiding precedes names, and developers are served round-robin, batch by batch.
 #[tokio::test]
 async fn hiding_precedes_names_and_developers_alternate() {
-    let own = DedicatedService::start(&[
+    let own = DedicatedService::start::<Service>(&[
         ("OBJECT_PROPAGATION_BATCH", "2"),
         ("OBJECT_PROPAGATION_INTERVAL_MS", "100"),
     ]);
@@ -200,7 +201,7 @@ async fn hiding_precedes_names_and_developers_alternate() {
 /// for all changes of another one.
 #[tokio::test]
 async fn changes_of_one_developer_do_not_delay_others() {
-    let own = DedicatedService::start(&[("OBJECT_PROPAGATION_INTERVAL_MS", "100")]);
+    let own = DedicatedService::start::<Service>(&[("OBJECT_PROPAGATION_INTERVAL_MS", "100")]);
     let (mut holder, mut barrier, sql) = (own.sql().await, own.sql().await, own.sql().await);
     let mut buildings = Vec::new();
     for count in [6, 1] {
@@ -255,7 +256,7 @@ async fn create_project(own: &DedicatedService) -> (Client, String) {
 /// content under its version, regardless of later changes of the ancestors.
 #[tokio::test]
 async fn republish_repeats_last_published_object() {
-    let own = DedicatedService::start(&[("OBJECT_PROPAGATION_INTERVAL_MS", "3600000")]);
+    let own = DedicatedService::start::<Service>(&[("OBJECT_PROPAGATION_INTERVAL_MS", "3600000")]);
     let (by, base) = create_project(&own).await;
     let created = by.post(&format!("{base}/buildings"), building()).await.expect(201);
     let building = format!("{base}/buildings/{}", text(&created["Id"]));

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 use testkit::bus::Bus;
+use testkit::bus::payloads;
 use testkit::client::{Client, Response};
 use testkit::{eventually, guid, text};
 use uuid::Uuid;
 
-use crate::dedicated::payloads;
 use crate::{
     create_developer, create_published_developer, id_of, list, manager, next_sequence, service, with,
 };
