@@ -1,6 +1,6 @@
 //! Changes of property objects and of their ancestors.
 
-use super::{Ancestors, PropertyObject};
+use super::{Ancestors, ObjectStatus, PropertyObject};
 
 /// An object before and after a change.
 #[derive(Clone, Debug)]
