@@ -1,6 +1,5 @@
 //! Catalogs that developers write over HTTP and guests read.
 
-use chessboard::Service;
 use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::dedicated::DedicatedService;
