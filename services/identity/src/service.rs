@@ -9,7 +9,7 @@ use runtime::Env;
 
 use crate::app::App;
 use crate::bootstrap::Bootstrap;
-use crate::events::{AccessRevocations, Companies};
+use crate::events::{AccessRevocations, Companies, Employees};
 use crate::settings::Settings;
 use crate::{events, http, messages};
 
@@ -22,8 +22,11 @@ impl ::service::Service for Service {
     const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC, http::INTERNAL];
     const EVENTS: &'static [PublishedEvent] = events::ALL;
-    const REPUBLISHED: &'static [Republisher] =
-        &[Republisher::of::<Companies>(), Republisher::of::<AccessRevocations>()];
+    const REPUBLISHED: &'static [Republisher] = &[
+        Republisher::of::<Companies>(),
+        Republisher::of::<Employees>(),
+        Republisher::of::<AccessRevocations>(),
+    ];
     const COMMANDS: &'static [RegisteredCommand] = &[RegisteredCommand::of::<Bootstrap>()];
     type Settings = Settings;
     type App = App;

@@ -3,16 +3,18 @@
 use ::db::{Conn, Prepared, Tx};
 use ::web::{CursorPage, CursorPaging};
 use auth::{CompanyId, UserId};
+use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Timestamptz};
 use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
 use service::list;
 use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
 use values::Private;
 
 use super::schema::audit_entry;
-use crate::domain::{AuditAction, AuditEntry, AuditEntryId, SubjectId};
+use crate::domain::{AuditAction, AuditEntry, AuditEntryId, EmployeeStatus, SubjectId};
 
 /// Position of an entry in a walk of the log, newest first. Cursors contain it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -62,6 +64,23 @@ pub struct AuditFilter {
     pub to: Option<OffsetDateTime>,
 }
 
+/// A change of an employee's status, read from its entry.
+#[derive(Debug, Queryable, Selectable)]
+#[diesel(table_name = audit_entry, check_for_backend(Pg))]
+pub struct StatusChange {
+    #[diesel(column_name = subject_id)]
+    pub user_id: UserId,
+    #[diesel(column_name = tenant_id)]
+    pub company_id: CompanyId,
+    #[diesel(column_name = from_status)]
+    pub from: Option<EmployeeStatus>,
+    #[diesel(column_name = to_status)]
+    pub to: Option<EmployeeStatus>,
+    #[diesel(column_name = actor_user_id)]
+    pub by_user_id: UserId,
+    pub at: OffsetDateTime,
+}
+
 pub async fn append(tx: &mut Tx, entry: AuditEntry) -> Result<(), ::db::Error> {
     let insert = diesel::insert_into(audit_entry::table).values((
         (
@@ -85,6 +104,21 @@ pub async fn append(tx: &mut Tx, entry: AuditEntry) -> Result<(), ::db::Error> {
     ));
     Prepared(insert).execute(tx.conn()).await?;
     Ok(())
+}
+
+/// Returns the last status change of each of these employees.
+pub async fn last_status_changes(
+    conn: &mut Conn,
+    employees: &[Uuid],
+) -> Result<Vec<StatusChange>, ::db::Error> {
+    let changes =
+        [AuditAction::EmployeeCreated, AuditAction::EmployeeSuspended, AuditAction::EmployeeActivated];
+    let last = audit_entry::table
+        .filter(audit_entry::subject_id.eq_any(employees))
+        .filter(audit_entry::action.eq_any(changes))
+        .distinct_on(audit_entry::subject_id)
+        .order((audit_entry::subject_id, audit_entry::at.desc(), audit_entry::id.desc()));
+    Ok(last.select(StatusChange::as_select()).load(conn).await?)
 }
 
 /// Returns true if an entry of this tenant, or of any tenant, has this position.

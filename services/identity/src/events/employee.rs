@@ -1,12 +1,15 @@
 //! Events of an employment, without name and e-mail address of the employee.
 
+use ::db::Tx;
 use auth::{CompanyId, UserId};
-use messaging::{Aggregate, Event};
+use messaging::{Aggregate, Event, Republish, outbox};
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::db;
+use crate::db::audit::StatusChange;
 use crate::domain::{Employee, EmployeeStatus, Role, RoleId};
 
 const EMPLOYEE: Aggregate = Aggregate { name: "Employee", table: "employee", key: "id" };
@@ -33,6 +36,13 @@ impl EmployeeStatusChanged {
         at: OffsetDateTime,
     ) -> Self {
         Self { user_id: employee.id, company_id: employee.company_id, from, to, by_user_id, at }
+    }
+}
+
+impl From<StatusChange> for EmployeeStatusChanged {
+    fn from(change: StatusChange) -> Self {
+        let StatusChange { user_id, company_id, from, to, by_user_id, at } = change;
+        Self { user_id, company_id, from, to, by_user_id, at }
     }
 }
 
@@ -115,5 +125,18 @@ impl Event for EmployeeRoleRemoved {
 
     fn key(&self) -> Uuid {
         self.user_id.into()
+    }
+}
+
+/// Republishes the last status change of each employee.
+pub enum Employees {}
+
+impl Republish for Employees {
+    const AGGREGATE: Aggregate = EMPLOYEE;
+
+    async fn republish(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
+        let changes = db::audit::last_status_changes(tx.conn(), keys).await?;
+        let events: Vec<_> = changes.into_iter().map(EmployeeStatusChanged::from).collect();
+        outbox::append_all(tx, &events).await
     }
 }

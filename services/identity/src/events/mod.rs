@@ -8,7 +8,7 @@ use messaging::PublishedEvent;
 
 pub use access::{AccessRevocations, AccessRevoked};
 pub use company::{Companies, CompanySuspended, CompanyUpserted};
-pub use employee::{EmployeeRoleAssigned, EmployeeRoleRemoved, EmployeeStatusChanged};
+pub use employee::{EmployeeRoleAssigned, EmployeeRoleRemoved, EmployeeStatusChanged, Employees};
 
 pub const ALL: &[PublishedEvent] = &[
     PublishedEvent::of::<CompanyUpserted>(),

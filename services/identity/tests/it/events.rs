@@ -240,3 +240,36 @@ async fn republish_publishes_each_company_under_its_version() {
     assert_eq!(topics(&events)[5..], [ACCESS_REVOKED]);
     assert_eq!(events[5].payload, events[3].payload);
 }
+
+/// RULE-IDN-019, RULE-EVT-027: `republish Employee` publishes the last status change of each
+/// employee again, and nothing of a former employee.
+#[tokio::test]
+async fn republish_publishes_the_last_status_change_of_each_employee() {
+    let identity = Running::start::<identity::Service>(&[]);
+    let by = identity.caller(&crate::claims_with(None, &crate::ADMIN_PERMISSIONS));
+    let company = by.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
+    let company: Uuid = text(&company["Id"]).parse().unwrap();
+    let partner = crate::claims_with(Some(company), &["identity.employee-roles.manage"]);
+    let partner = identity.caller(&partner);
+    let hire = async || {
+        let created = partner.post(EMPLOYEES, json!({"Name": "x", "Email": email()})).await.expect(201);
+        text(&created["Id"]).parse::<Uuid>().unwrap()
+    };
+    let (stays, leaves) = (hire().await, hire().await);
+    let path = employee_path(stays);
+    partner.post(&format!("{path}/suspend"), json!({})).await.expect(200);
+    partner.put(&path, json!({"Name": "renamed", "Email": email()})).await.expect(200);
+    partner.delete(&employee_path(leaves)).await.expect(204);
+    let before = published(&identity, stays).await;
+    let gone = published(&identity, leaves).await.len();
+
+    crate::bootstrap::run(&identity.database_url, &["republish", "Employee"]).await.expect("done");
+    let events = published(&identity, stays).await;
+    assert_eq!(events.len(), before.len() + 1, "{events:?}");
+    let changes = before.iter().filter(|event| event.topic == STATUS_CHANGED);
+    let last = changes.max_by_key(|event| event.payload["At"].to_string()).unwrap();
+    let again = events.last().unwrap();
+    assert_eq!((&again.topic, &again.payload), (&last.topic, &last.payload));
+    assert_eq!(again.payload["To"], "Suspended");
+    assert_eq!(published(&identity, leaves).await.len(), gone);
+}

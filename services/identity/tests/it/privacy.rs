@@ -2,12 +2,16 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use testkit::bus::Published;
 use testkit::client::{Client, Response, send};
 use testkit::deployed::Deployed;
 use testkit::{database, eventually};
 use uuid::Uuid;
 
-use crate::{ACCESS_REVOKED, ADMIN_PERMISSIONS, AUDIT, EMPLOYEES, TENANTS, claims_with, guid, service, text};
+use crate::{
+    ACCESS_REVOKED, ADMIN_PERMISSIONS, AUDIT, EMPLOYEES, STATUS_CHANGED, TENANTS, claims_with, guid, service,
+    text,
+};
 
 /// Marked values, which the test searches for in every output.
 const NAME: &str = "Marked-Name";
@@ -31,6 +35,21 @@ fn assert_unmarked(what: &str, text: &str, marks: &[&str]) {
 async fn start(database_url: &str) -> Deployed {
     let settings = [("DATABASE_URL", database_url), ("LOG", "debug")];
     Deployed::start(env!("CARGO_BIN_EXE_identity"), &[], &settings).await
+}
+
+/// Returns the events of a person who was hired and suspended, and of their company.
+async fn published(user: Uuid, company: Uuid) -> Vec<Published> {
+    let bus = service().bus();
+    let all = async |key: Uuid, count: usize| {
+        eventually("the events", async || Some(bus.events(&key)).filter(|events| events.len() >= count)).await
+    };
+    let (mut of_person, of_company) = (all(user, 3).await, all(company, 4).await);
+    let mut topics: Vec<_> = of_person.iter().map(|event| event.topic.as_str()).collect();
+    topics.sort_unstable();
+    assert_eq!(topics, [ACCESS_REVOKED, STATUS_CHANGED, STATUS_CHANGED]);
+    assert_eq!(of_company.len(), 4, "{of_company:?}");
+    of_person.extend(of_company);
+    of_person
 }
 
 /// RULE-IDN-020, RULE-EVT-002: private data is in no log, span or problem, also if the database
@@ -129,13 +148,7 @@ async fn private_data_is_in_no_log_span_problem_event_or_entry() {
     for span in identity.collector.all() {
         assert_unmarked("a span", &format!("{span:?}"), &all_marks);
     }
-    let bus = service().bus();
-    let all = async |key: Uuid, count: usize| {
-        eventually("the events", async || Some(bus.events(&key)).filter(|events| events.len() >= count)).await
-    };
-    let (of_person, of_company) = (all(user, 3).await, all(company, 4).await);
-    assert_eq!(of_person.iter().filter(|event| event.topic == ACCESS_REVOKED).count(), 1);
-    for event in of_person.iter().chain(&of_company) {
+    for event in published(user, company).await {
         assert_unmarked("an event", &format!("{event:?}"), &[NAME, ADDRESS, QUERY, NUMBER]);
     }
     let entries = by.get(&format!("{AUDIT}?TenantId={company}")).await.expect(200);
