@@ -29,6 +29,7 @@ pub use contract::message::Message;
 pub use contract::topics;
 pub use failure::Failure;
 pub use handler::Handler;
+pub use messaging_derive::Event;
 pub use operations::{Operation, Republish, Republisher};
 pub use subscription::{HandleFn, Subscription};
 
