@@ -1,7 +1,7 @@
 //! The tables of this crate, as `migrations/messaging` creates them.
 
 diesel::table! {
-    outbox (id) {
+    outbox (topic, id) {
         id -> BigInt,
         event_id -> Uuid,
         topic -> Text,
@@ -11,15 +11,6 @@ diesel::table! {
         payload -> Nullable<Binary>,
         headers -> Json,
         created_at -> Timestamptz,
-    }
-}
-
-diesel::table! {
-    outbox_lease (only_one) {
-        only_one -> Bool,
-        owner -> Uuid,
-        epoch -> BigInt,
-        expires_at -> Timestamptz,
     }
 }
 
@@ -89,5 +80,3 @@ diesel::table! {
         payload -> Nullable<Binary>,
     }
 }
-
-diesel::allow_tables_to_appear_in_same_query!(outbox, outbox_parked, outbox_lease);

@@ -4,15 +4,24 @@
 -- appends an event locks the row of its aggregate, so that the ids of one key follow the order of
 -- commits.
 create table outbox (
-    id bigint generated always as identity primary key, -- also ce_sequence
+    id bigint generated always as identity, -- also ce_sequence
     event_id uuid not null,
     topic text not null,
     key text not null,
     type text not null,
     payload bytea, -- null: a tombstone
     headers json not null,
-    created_at timestamptz not null default clock_timestamp()
+    created_at timestamptz not null default clock_timestamp(),
+    primary key (topic, id) -- each topic is read apart from the others
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- The topics of the outbox. No row of a topic has an id up to the floor, and none can appear there.
+-- Reads begin above the floor, so they skip the rows that a long snapshot keeps after their
+-- deletion.
+create table outbox_lane (
+    topic text primary key,
+    floor bigint not null default 0
+);
 
 -- The lease of the relay. The epoch increases with each change of owner. A late delete of the
 -- previous owner therefore has no effect.
@@ -37,6 +46,49 @@ create table outbox_parked (
     parked_at timestamptz not null default clock_timestamp()
 );
 create index outbox_parked_key on outbox_parked (topic, key);
+
+-- The next rows to send, in the order of their ids: not in flight, not of a held topic, not of a
+-- held key, and not behind a parked event. The last row may exceed `max_bytes`.
+--
+-- Statistics cannot follow an outbox that grows from nothing to a backlog within seconds. For an
+-- unknown size PostgreSQL would sort the whole backlog for each batch, so the settings leave it only
+-- the order of the indexes.
+create function outbox_next(
+    in_flight bigint[], held_topics text[], key_topics text[], held_keys text[], max_rows integer, max_bytes bigint
+) returns setof outbox
+language sql stable
+set enable_bitmapscan = off
+set enable_seqscan = off
+as $$
+    select id, event_id, topic, key, type, payload, headers, created_at
+    from (
+        select lowest.*, sum(octet_length(payload)) over (
+            order by id rows between unbounded preceding and 1 preceding
+        ) as bytes_before
+        from (
+            select pending.*
+            from outbox_lane as lane
+            cross join lateral (
+                select *
+                from outbox
+                where outbox.topic = lane.topic and id > lane.floor
+                  and id <> all (in_flight)
+                  and (outbox.topic, key) not in (select * from unnest(key_topics, held_keys))
+                  and not exists (
+                      select from outbox_parked
+                      where outbox_parked.topic = outbox.topic and outbox_parked.key = outbox.key
+                  )
+                order by id
+                limit max_rows
+            ) as pending
+            where lane.topic <> all (held_topics)
+            order by id
+            limit max_rows
+        ) as lowest
+    ) as next
+    where bytes_before is null or bytes_before < max_bytes
+    order by id
+$$;
 
 -- The progress of each running republish command.
 create table outbox_republish (

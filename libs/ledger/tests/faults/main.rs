@@ -15,6 +15,7 @@ mod embedded;
 mod frozen;
 mod kafka;
 mod kills;
+mod lanes;
 mod parked;
 mod replica;
 mod replicas;

@@ -3,6 +3,7 @@
 //! The broker rejects these events, for example because they are too large or because the right to
 //! write to their topic is missing. Later events of their topic and key wait in the outbox.
 
+use db::Tx;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt};
 use diesel_async::RunQueryDsl;
@@ -57,15 +58,8 @@ impl ParkedCommand {
                 return Ok(());
             }
             Self::Release { ids } => {
-                // The event keeps its id, which is its position in the order of its key.
-                let released = diesel::sql_query(
-                    "with released as (delete from outbox_parked where id = any($1) returning *) \
-                     insert into outbox (id, event_id, topic, key, type, payload, headers, created_at) \
-                     overriding system value \
-                     select id, event_id, topic, key, type, payload, headers, created_at from released",
-                )
-                .bind::<Array<BigInt>, _>(&ids);
-                (released.execute(&mut conn).await?, ids)
+                drop(conn);
+                (bus.db.tx(async |tx| release(tx, &ids).await).await?, ids)
             }
             Self::Discard { ids } => {
                 let discarded = diesel::delete(outbox_parked::table.filter(outbox_parked::id.eq_any(&ids)));
@@ -76,4 +70,21 @@ impl ParkedCommand {
         anyhow::ensure!(done == ids.len(), "{} of these ids are not parked", ids.len() - done);
         Ok(())
     }
+}
+
+/// Moves events back to the outbox. Each keeps its id, which is its position in the order of its
+/// key, and the floor of its lane moves below it.
+async fn release(tx: &mut Tx, ids: &[i64]) -> Result<usize, db::Error> {
+    diesel::sql_query("select from outbox_lane order by topic for no key update").execute(tx.conn()).await?;
+    let released = diesel::sql_query(
+        "with released as (delete from outbox_parked where id = any($1) returning *), \
+         lowered as (update outbox_lane set floor = least(floor, first.id - 1) \
+         from (select topic, min(id) as id from released group by topic) as first \
+         where outbox_lane.topic = first.topic) \
+         insert into outbox (id, event_id, topic, key, type, payload, headers, created_at) \
+         overriding system value \
+         select id, event_id, topic, key, type, payload, headers, created_at from released",
+    )
+    .bind::<Array<BigInt>, _>(ids);
+    Ok(released.execute(tx.conn()).await?)
 }

@@ -11,7 +11,7 @@ use crate::schema::outbox;
 
 /// The largest number of rows in a batch: enough for full requests to the broker, and few enough to
 /// send again.
-pub(super) const MAX_BATCH_ROWS: usize = 500;
+pub(super) const MAX_BATCH_ROWS: i32 = 500;
 /// The payload size at which a batch is full, since a relay holds a few batches in memory. The last
 /// row may exceed it.
 pub(super) const MAX_BATCH_BYTES: i64 = 4 << 20;
@@ -31,6 +31,13 @@ pub(super) struct PendingRow {
     pub created_at: time::OffsetDateTime,
 }
 
+/// The primary key of a row.
+#[derive(Debug)]
+pub(super) struct RowId {
+    pub topic: String,
+    pub id: i64,
+}
+
 impl PendingRow {
     fn bytes(&self) -> usize {
         self.payload.as_ref().map_or(0, Vec::len)
@@ -45,7 +52,7 @@ impl PendingRow {
 
 /// Returns true if `rows` reach a limit of a batch.
 pub(super) fn is_full_batch<'r>(rows: impl Iterator<Item = &'r PendingRow>) -> bool {
-    let (mut count, mut bytes) = (0, 0);
+    let (mut count, mut bytes) = (0_i32, 0);
     for row in rows {
         count += 1;
         bytes += row.bytes();
@@ -68,12 +75,14 @@ pub(super) struct Batch {
 /// The result of settling batches.
 #[derive(Default)]
 pub(super) struct Settled {
-    /// Rows that the broker rejected and that are parked now.
+    /// Rows that the broker rejected. They are parked now, unless their topic is forbidden.
     pub rejected: Vec<PendingRow>,
     /// The rows of each batch that were not acknowledged in time.
     pub late: Vec<Batch>,
-    /// The number of rows that were acknowledged and deleted.
-    pub delivered: usize,
+    /// Rows that were acknowledged and deleted.
+    pub delivered: Vec<RowId>,
+    /// Topics to which the service may not write.
+    pub forbidden: BTreeSet<String>,
 }
 
 /// Topics and keys that are excluded from the next batch.

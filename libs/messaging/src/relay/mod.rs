@@ -8,6 +8,7 @@ mod lease;
 mod metrics;
 mod rows;
 mod session;
+mod upkeep;
 
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use self::lease::{Acquisition, Lease};
 use self::metrics::RelayMetrics;
 use self::session::RelaySession;
 use crate::config::{Config, QuietContext};
+use crate::lanes;
 
 /// The shortest pause between two attempts to acquire the lease.
 const MIN_ACQUIRE_INTERVAL: Duration = Duration::from_millis(25);
@@ -95,6 +97,7 @@ impl Relay {
         ending: &CancellationToken,
     ) -> anyhow::Result<()> {
         self.metrics.takeovers.inc();
+        lanes::lower_floors_above_ids(conn).await?;
         tracing::info!(epoch = lease.epoch, "relay session started");
         let producer = self.config.producer().create_with_context(QuietContext)?;
         let Self { db, source, metrics, .. } = self;

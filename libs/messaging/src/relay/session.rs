@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use db::Db;
+use futures_util::FutureExt;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord, Producer, PurgeConfig};
@@ -15,12 +16,13 @@ use time::format_description::well_known::Rfc3339;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{Batch, Exclusions, PendingRow, Settled, is_full_batch};
+use super::batch::{Batch, Exclusions, PendingRow, RowId, Settled, is_full_batch};
 use super::destinations::Destinations;
 use super::error::{RepeatedRejection, SessionError};
 use super::lease::Lease;
 use super::metrics::RelayMetrics;
 use super::rows::OutboxRows;
+use super::upkeep::LaneUpkeep;
 use crate::config::QuietContext;
 
 /// The number of batches in flight during a backlog. Three are enough to keep the broker busy.
@@ -51,6 +53,7 @@ pub(super) struct RelaySession<'r> {
 struct Pipeline<'s> {
     session: &'s RelaySession<'s>,
     destinations: Destinations,
+    upkeep: LaneUpkeep,
     in_flight: VecDeque<Batch>,
     /// Batches with rows that were not acknowledged in time.
     late: Vec<Batch>,
@@ -85,7 +88,11 @@ impl RelaySession<'_> {
                     () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_POLL_INTERVAL),
                     () = ending.cancelled() => {}
                 },
-                Progress::Idle if pipeline.late.is_empty() => return Ok(()),
+                Progress::Idle if pipeline.late.is_empty() => {
+                    if !pipeline.upkeep.run(self.db).await {
+                        return Ok(());
+                    }
+                }
                 Progress::Idle => tokio::time::sleep(MIN_POLL_INTERVAL).await,
             }
         }
@@ -192,14 +199,14 @@ impl RelaySession<'_> {
                     if !rejected.any(|other| row.waits_behind(other)) {
                         let age = runtime::clock::now() - row.created_at;
                         self.metrics.commit_to_ack.observe(age.as_seconds_f64().max(0.0));
-                        delivered.push(row.id);
+                        delivered.push(RowId { topic: row.topic, id: row.id });
                     }
                 }
                 Err(error) => settled.rejected.push(self.reject(row, error).await?),
             }
         }
         self.rows().delete(&delivered).await?;
-        settled.delivered += delivered.len();
+        settled.delivered.extend(delivered);
         if !late.rows.is_empty() {
             settled.late.push(late);
         }
@@ -226,7 +233,13 @@ impl RelaySession<'_> {
 
 impl<'s> Pipeline<'s> {
     fn new(session: &'s RelaySession<'s>) -> Self {
-        Self { session, destinations: Destinations::default(), in_flight: VecDeque::new(), late: Vec::new() }
+        Self {
+            session,
+            destinations: Destinations::default(),
+            upkeep: LaneUpkeep::new(),
+            in_flight: VecDeque::new(),
+            late: Vec::new(),
+        }
     }
 
     /// Sends the next batch and concurrently settles those that are due.
@@ -235,12 +248,17 @@ impl<'s> Pipeline<'s> {
         let ids = self.row_ids();
         let exclusions = Exclusions::behind(&self.late);
         let (late, due) = (std::mem::take(&mut self.late), self.take_due());
-        let (next, settled) = tokio::try_join!(
+        let (next, settled, has_new_lanes) = tokio::try_join!(
             self.session.send_next(&ids, exclusions, &mut self.destinations),
-            self.session.settle(late, due)
+            self.session.settle(late, due),
+            self.upkeep.run_if_due(self.session.db).map(Ok)
         )?;
+        for row in &settled.delivered {
+            self.upkeep.count_deleted(&row.topic);
+        }
         // While rows were in flight, more may have been committed.
-        let is_idle = next.rows.is_empty() && settled.delivered == 0 && !had_rows_in_flight;
+        let is_idle =
+            next.rows.is_empty() && settled.delivered.is_empty() && !had_rows_in_flight && !has_new_lanes;
         let is_full = next.is_full;
         self.in_flight.push_back(next);
         self.late = settled.late;
