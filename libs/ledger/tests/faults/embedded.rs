@@ -120,6 +120,27 @@ async fn event_rejected_in_each_relay_session_is_parked() {
     drop(worker);
 }
 
+/// RULE-EVT-040: events of a topic to which the service may not write wait for the right, and none
+/// is parked.
+#[tokio::test]
+async fn events_of_a_forbidden_topic_wait_for_the_right() {
+    let rig = Rig::new().await;
+    let worker = rig.start_worker().await;
+    rig.step().await;
+    rig.wait_until_applied(8).await;
+    eventually("an empty outbox", async || rig.query_number("select count(*) from outbox").await == 0).await;
+    let rejections = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED; 6];
+    rig.broker.embedded().request_errors(RDKafkaApiKey::Produce, &rejections);
+    rig.step().await;
+    eventually("a held topic", async || worker.metric("outbox_held_topics").await > 0.0).await;
+    assert_eq!(rig.query_number("select count(*) from outbox_parked").await, 0, "parked events");
+    rig.wait_until_applied(16).await;
+    eventually("no held topic", async || worker.metric("outbox_held_topics").await == 0.0).await;
+    assert_eq!(rig.query_number("select count(*) from outbox_parked").await, 0, "parked events");
+    assert_eq!(worker.metric("outbox_takeovers_total").await, 1.0, "the relay session continues");
+    rig.expect_no_faults().await;
+}
+
 /// RULE-EVT-031: a partition without a leader blocks no other. Unlike Kafka, the embedded broker
 /// elects no new leader when a node is down.
 #[tokio::test]

@@ -65,6 +65,25 @@ async fn discarded_parked_event_unblocks_its_key() {
     assert_eq!(rig.query_number(&format!("select n from applied where key = '{key}'")).await, 2);
 }
 
+/// RULE-EVT-040: all parked events of a topic, or of all topics, are released by one command.
+#[tokio::test]
+async fn parked_events_are_released_by_topic_or_together() {
+    let rig = Rig::new().await;
+    let worker = start_limited_worker(&rig).await;
+    rig.step_with("%", 5000).await;
+    rig.append_bulk_of(3, 5000).await;
+    eventually("the parked events", async || rig.query_number(PARKED).await == 11).await;
+    assert!(worker.terminate().await.success());
+    let outcome = rig.run_command(&["parked", "release", "1", "--all"]);
+    assert!(!outcome.status.success(), "ids and --all exclude each other");
+    assert!(rig.run_command(&["parked", "release", "--topic", BULK]).status.success());
+    assert_eq!(rig.query_number(PARKED).await, 8);
+    assert!(rig.run_command(&["parked", "release", "--all"]).status.success());
+    assert_eq!(rig.query_number(PARKED).await, 0);
+    let _worker = rig.start_worker().await;
+    rig.expect_no_faults().await;
+}
+
 /// RULE-EVT-040: an event without a topic waits and blocks no other topic.
 #[tokio::test]
 async fn missing_topic_blocks_no_other() {

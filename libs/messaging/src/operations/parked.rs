@@ -1,7 +1,7 @@
 //! The commands for parked events.
 //!
-//! The broker rejects these events, for example because they are too large or because the right to
-//! write to their topic is missing. Later events of their topic and key wait in the outbox.
+//! The broker rejects these events, for example because they are too large. Later events of their
+//! topic and key wait in the outbox.
 
 use db::Tx;
 use diesel::prelude::*;
@@ -20,9 +20,8 @@ pub enum ParkedCommand {
     List,
     /// Send parked events again, before the later events of their keys
     Release {
-        /// Ids that `list` prints
-        #[arg(required = true)]
-        ids: Vec<i64>,
+        #[command(flatten)]
+        selection: Selection,
     },
     /// Delete parked events for ever, so that the later events of their keys are sent
     Discard {
@@ -31,6 +30,23 @@ pub enum ParkedCommand {
         ids: Vec<i64>,
     },
 }
+
+/// The parked events that a command selects, by exactly one of the arguments.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub struct Selection {
+    /// Ids that `list` prints
+    ids: Vec<i64>,
+    /// All parked events of this topic
+    #[arg(long)]
+    topic: Option<String>,
+    /// All parked events
+    #[arg(long)]
+    all: bool,
+}
+
+/// The number of events that one transaction releases.
+const MAX_RELEASED_TOGETHER: i64 = 1_000;
 
 #[derive(Queryable, Selectable, Serialize)]
 #[diesel(table_name = outbox_parked)]
@@ -50,6 +66,11 @@ impl ParkedCommand {
     pub(super) async fn execute(self, bus: &Bus) -> anyhow::Result<()> {
         let mut conn = bus.db.conn().await?;
         let (done, ids) = match self {
+            Self::Release { selection: Selection { ids, topic, .. } } if ids.is_empty() => {
+                drop(conn);
+                println!("{} done", release_all(bus, topic.as_deref()).await?);
+                return Ok(());
+            }
             Self::List => {
                 let events = outbox_parked::table.order(outbox_parked::id).select(ParkedEvent::as_select());
                 for event in events.load::<ParkedEvent>(&mut conn).await? {
@@ -57,7 +78,7 @@ impl ParkedCommand {
                 }
                 return Ok(());
             }
-            Self::Release { ids } => {
+            Self::Release { selection: Selection { ids, .. } } => {
                 drop(conn);
                 (bus.db.tx(async |tx| release(tx, &ids).await).await?, ids)
             }
@@ -69,6 +90,38 @@ impl ParkedCommand {
         println!("{done} done");
         anyhow::ensure!(done == ids.len(), "{} of these ids are not parked", ids.len() - done);
         Ok(())
+    }
+}
+
+/// Releases the parked events of a topic, or of all topics, oldest first. Returns their number.
+async fn release_all(bus: &Bus, topic: Option<&str>) -> anyhow::Result<usize> {
+    let mut released = 0;
+    let last: Option<i64> = {
+        let newest = outbox_parked::table.select(diesel::dsl::max(outbox_parked::id));
+        newest.first(&mut bus.db.conn().await?).await?
+    };
+    // An event that is parked again during the command is not released twice.
+    let mut after = 0;
+    loop {
+        let ids = bus
+            .db
+            .tx(async |tx| {
+                let mut next = outbox_parked::table
+                    .filter(outbox_parked::id.gt(after).and(outbox_parked::id.le(last.unwrap_or_default())))
+                    .order(outbox_parked::id)
+                    .limit(MAX_RELEASED_TOGETHER)
+                    .select(outbox_parked::id)
+                    .into_boxed();
+                if let Some(topic) = topic {
+                    next = next.filter(outbox_parked::topic.eq(topic));
+                }
+                let ids: Vec<i64> = next.load(tx.conn()).await?;
+                released += release(tx, &ids).await?;
+                Ok::<_, db::Error>(ids)
+            })
+            .await?;
+        let Some(&newest) = ids.last() else { return Ok(released) };
+        after = newest;
     }
 }
 

@@ -1,9 +1,11 @@
 //! The topics to which a relay may send.
 //!
-//! A missing topic delays only its own events. librdkafka would accept such an event and fail it
-//! half a minute later, and the batch would be sent again without end.
+//! A topic that is missing, or to which the service may not write, delays only its own events.
+//! librdkafka would accept an event of a missing topic and fail it half a minute later, and the
+//! batch would be sent again without end. A missing right is no fault of the events: parking them
+//! would need an operator for each key.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use rdkafka::error::KafkaResult;
@@ -14,24 +16,69 @@ use crate::config::QuietContext;
 
 const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
 const METADATA_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-const MISSING_TOPIC_RECHECK_INTERVAL: Duration = Duration::from_secs(5);
+const HELD_TOPIC_RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 pub(super) struct Destinations {
     existing: HashSet<String>,
-    missing: HashSet<String>,
-    /// The time at which the first of the missing topics was checked.
-    checked_at: Option<Instant>,
+    /// Topics whose events wait.
+    held: HashMap<String, Hold>,
+}
+
+struct Hold {
+    check_at: Instant,
+    state: HoldState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HoldState {
+    Missing,
+    Forbidden,
+    /// A batch may have events of the topic, and their result is not known.
+    Checking,
 }
 
 impl Destinations {
-    /// Returns the missing topics, or none if their next check is due.
-    pub fn missing(&mut self) -> Vec<&str> {
-        if self.checked_at.is_some_and(|checked| checked.elapsed() >= MISSING_TOPIC_RECHECK_INTERVAL) {
-            self.missing.clear();
-            self.checked_at = None;
+    /// Returns the number of held topics.
+    pub fn held_count(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Returns the held topics, without those whose check is due. The next batch checks these, and
+    /// later batches leave them out until its result is known. A check without a result had no
+    /// event to send, so its topic is no longer held.
+    pub fn waiting(&mut self) -> Vec<&str> {
+        let now = Instant::now();
+        self.held.retain(|_, hold| hold.check_at > now || hold.state != HoldState::Checking);
+        let mut waiting = Vec::new();
+        for (topic, hold) in &mut self.held {
+            if hold.check_at > now {
+                waiting.push(topic.as_str());
+            } else {
+                *hold = Hold { check_at: now + HELD_TOPIC_RECHECK_INTERVAL, state: HoldState::Checking };
+            }
         }
-        self.missing.iter().map(String::as_str).collect()
+        waiting
+    }
+
+    /// Holds the events of a topic to which the service may not write.
+    pub fn hold_forbidden(&mut self, topic: &str) {
+        if self.hold(topic, HoldState::Forbidden) {
+            tracing::error!(topic, "no right to write to topic; its events wait");
+        }
+    }
+
+    /// Holds a topic until a later check. Returns false if the topic was held before.
+    fn hold(&mut self, topic: &str, state: HoldState) -> bool {
+        let hold = Hold { check_at: Instant::now() + HELD_TOPIC_RECHECK_INTERVAL, state };
+        self.held.insert(topic.to_owned(), hold).is_none()
+    }
+
+    /// Releases a topic after it has accepted an event.
+    pub fn release(&mut self, topic: &str) {
+        if self.held.remove(topic).is_some() {
+            tracing::info!(topic, "topic accepts events again");
+        }
     }
 
     /// Waits until a broker answers, and returns true if the topic exists.
@@ -39,7 +86,7 @@ impl Destinations {
         if self.existing.contains(topic) {
             return true;
         }
-        if self.missing.contains(topic) {
+        if self.held.get(topic).is_some_and(|hold| hold.state == HoldState::Missing) {
             return false;
         }
         let exists = loop {
@@ -51,10 +98,8 @@ impl Destinations {
         };
         if exists {
             self.existing.insert(topic.to_owned());
-        } else {
+        } else if self.hold(topic, HoldState::Missing) {
             tracing::warn!(topic, "topic not found; its events wait");
-            self.missing.insert(topic.to_owned());
-            self.checked_at.get_or_insert_with(Instant::now);
         }
         exists
     }

@@ -1,6 +1,7 @@
 //! The metrics of the relay.
 
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use runtime::Metrics;
 
@@ -8,6 +9,7 @@ pub(super) struct RelayMetrics {
     pub takeovers: Counter,
     pub fenced: Counter,
     pub parked: Counter,
+    pub held_topics: Gauge,
     pub commit_to_ack: Histogram,
 }
 
@@ -17,6 +19,7 @@ impl RelayMetrics {
             takeovers: Counter::default(),
             fenced: Counter::default(),
             parked: Counter::default(),
+            held_topics: Gauge::default(),
             commit_to_ack: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
         };
         metrics.register(|registry| {
@@ -30,6 +33,11 @@ impl RelayMetrics {
                 "outbox_refused",
                 "Events parked because the broker rejected them",
                 registered.parked.clone(),
+            );
+            registry.register(
+                "outbox_held_topics",
+                "Topics of waiting events that are missing or forbidden",
+                registered.held_topics.clone(),
             );
             registry.register(
                 "outbox_commit_to_ack_seconds",

@@ -112,6 +112,7 @@ impl Relay {
                 Ok(())
             }
         };
+        metrics.held_topics.set(0);
         *rejection = result.as_ref().err().and_then(|error| RepeatedRejection::after(error, *rejection));
         let mut is_fenced = false;
         if let Err(error) = result {

@@ -124,7 +124,7 @@ impl RelaySession<'_> {
         destinations: &mut Destinations,
     ) -> Result<Batch, SessionError> {
         let mut rejected: Vec<PendingRow> = Vec::new();
-        exclusions.topics.extend(destinations.missing().into_iter().map(str::to_owned));
+        exclusions.topics.extend(destinations.waiting().into_iter().map(str::to_owned));
         let rows = self.rows().read(in_flight, &exclusions).await?;
         let mut batch = Batch { is_full: is_full_batch(rows.iter()), ..Batch::default() };
         for row in rows {
@@ -159,8 +159,8 @@ impl RelaySession<'_> {
         }
     }
 
-    /// Deletes delivered rows and parks rejected ones. Waits for the acknowledgements of `due`
-    /// batches, but not for those of `late` ones.
+    /// Deletes delivered rows and parks rejected ones. Rows of a forbidden topic stay. Waits for
+    /// the acknowledgements of `due` batches, but not for those of `late` ones.
     async fn settle(&self, late: Vec<Batch>, due: Vec<Batch>) -> Result<Settled, SessionError> {
         let mut settled = Settled::default();
         let now = Instant::now();
@@ -201,6 +201,10 @@ impl RelaySession<'_> {
                         self.metrics.commit_to_ack.observe(age.as_seconds_f64().max(0.0));
                         delivered.push(RowId { topic: row.topic, id: row.id });
                     }
+                }
+                Err(error) if is_forbidden(&error) => {
+                    settled.forbidden.insert(row.topic.clone());
+                    settled.rejected.push(row);
                 }
                 Err(error) => settled.rejected.push(self.reject(row, error).await?),
             }
@@ -255,7 +259,13 @@ impl<'s> Pipeline<'s> {
         )?;
         for row in &settled.delivered {
             self.upkeep.count_deleted(&row.topic);
+            self.destinations.release(&row.topic);
         }
+        for topic in &settled.forbidden {
+            self.destinations.hold_forbidden(topic);
+        }
+        let held = self.destinations.held_count();
+        self.session.metrics.held_topics.set(i64::try_from(held).unwrap_or(i64::MAX));
         // While rows were in flight, more may have been committed.
         let is_idle =
             next.rows.is_empty() && settled.delivered.is_empty() && !had_rows_in_flight && !has_new_lanes;
@@ -310,8 +320,13 @@ fn headers(row: &PendingRow, source: &str) -> OwnedHeaders {
         .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
 }
 
+/// Returns true if the service may not write to the topic, which is no fault of the event.
+fn is_forbidden(error: &KafkaError) -> bool {
+    error.rdkafka_error_code() == Some(RDKafkaErrorCode::TopicAuthorizationFailed)
+}
+
 /// Returns true if the broker rejects the event until an operator intervenes: the event is too
-/// large or invalid, or the right to write to its topic is missing.
+/// large or invalid.
 fn is_permanent(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
@@ -319,7 +334,6 @@ fn is_permanent(error: &KafkaError) -> bool {
             RDKafkaErrorCode::MessageSizeTooLarge
                 | RDKafkaErrorCode::InvalidMessageSize
                 | RDKafkaErrorCode::InvalidMessage
-                | RDKafkaErrorCode::TopicAuthorizationFailed
         )
     )
 }
