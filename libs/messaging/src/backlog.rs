@@ -6,15 +6,24 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use db::{Conn, Db};
-use diesel::sql_types::{Array, BigInt, Double, Integer, Text};
+use diesel::sql_types::{Array, BigInt, Integer, Text};
 use diesel_async::RunQueryDsl;
 use prometheus_client::metrics::gauge::Gauge;
 use runtime::Metrics;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::lanes;
 
 const UPDATE_INTERVAL: Duration = Duration::from_secs(10);
+/// The largest value of a gauge. Counting more rows would cost seconds and would not change what an
+/// operator does.
+const MAX_COUNTED: i64 = 100_001;
+/// The number of rows that one statement deletes.
+const PURGE_BATCH: usize = 10_000;
+/// The time after which the rest of the expired rows waits for the next update.
+const PURGE_TIME: Duration = Duration::from_secs(1);
 
 pub(crate) struct Backlog {
     db: Db,
@@ -26,16 +35,17 @@ pub(crate) struct Backlog {
     dead_letters: Gauge,
 }
 
+/// Rows of the inbox that a purge deletes.
+#[derive(Clone, Copy)]
+enum Expired {
+    Events,
+    Keys,
+}
+
 #[derive(diesel::QueryableByName)]
-struct Counts {
+struct Count {
     #[diesel(sql_type = BigInt)]
-    pending: i64,
-    #[diesel(sql_type = Double)]
-    oldest: f64,
-    #[diesel(sql_type = BigInt)]
-    parked: i64,
-    #[diesel(sql_type = BigInt)]
-    dead_letters: i64,
+    count: i64,
 }
 
 impl Backlog {
@@ -64,9 +74,7 @@ impl Backlog {
     /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
     pub(crate) async fn run(self, ending: CancellationToken) -> anyhow::Result<()> {
         loop {
-            if let Err(error) = self.update().await {
-                tracing::warn!(%error, "failed to read the backlog or to delete expired inbox rows");
-            }
+            self.update().await;
             tokio::select! {
                 () = tokio::time::sleep(UPDATE_INTERVAL) => {}
                 () = ending.cancelled() => return Ok(()),
@@ -74,58 +82,78 @@ impl Backlog {
         }
     }
 
-    async fn update(&self) -> Result<(), db::Error> {
-        let mut conn = self.db.conn().await?;
-        self.count(&mut conn).await?;
-        delete_expired_events(&mut conn).await?;
-        self.delete_expired_keys(&mut conn).await
+    /// Updates each metric and deletes expired rows. A statement that fails prevents no other.
+    async fn update(&self) {
+        let results = [
+            ("outbox_pending", self.count_pending().await),
+            ("outbox_oldest_seconds", self.read_oldest().await),
+            ("outbox_parked", self.count("outbox_parked", &self.parked).await),
+            ("dead_letters", self.count("dead_letter", &self.dead_letters).await),
+            ("expired events of the inbox", self.purge(Expired::Events).await),
+            ("expired keys of the inbox", self.purge(Expired::Keys).await),
+        ];
+        for (what, result) in results {
+            if let Err(error) = result {
+                tracing::warn!(what, %error, "failed to read the backlog or to delete expired inbox rows");
+            }
+        }
     }
 
-    async fn count(&self, conn: &mut Conn) -> Result<(), db::Error> {
-        let counts = diesel::sql_query(
-            "select (select count(*) from outbox) as pending, \
-             coalesce((select extract(epoch from clock_timestamp() - created_at)::float8 from outbox \
-             order by id limit 1), 0) as oldest, \
-             (select count(*) from outbox_parked) as parked, \
-             (select count(*) from dead_letter) as dead_letters",
-        )
-        .get_result::<Counts>(conn)
-        .await?;
-        self.pending.set(counts.pending);
-        self.oldest.set(counts.oldest);
-        self.parked.set(counts.parked);
-        self.dead_letters.set(counts.dead_letters);
+    async fn count_pending(&self) -> Result<(), db::Error> {
+        self.pending.set(self.db.tx(async |tx| lanes::count_pending(tx, MAX_COUNTED).await).await?);
         Ok(())
+    }
+
+    async fn read_oldest(&self) -> Result<(), db::Error> {
+        self.oldest.set(self.db.tx(async |tx| lanes::oldest_seconds(tx).await).await?);
+        Ok(())
+    }
+
+    async fn count(&self, table: &str, gauge: &Gauge) -> Result<(), db::Error> {
+        let count =
+            format!("select count(*) as count from (select from {table} limit {MAX_COUNTED}) as counted");
+        gauge.set(diesel::sql_query(count).get_result::<Count>(&mut self.db.conn().await?).await?.count);
+        Ok(())
+    }
+
+    /// Deletes expired rows until a batch is not full, for up to [`PURGE_TIME`].
+    async fn purge(&self, expired: Expired) -> Result<(), db::Error> {
+        let started_at = Instant::now();
+        let mut conn = self.db.conn().await?;
+        loop {
+            let deleted = match expired {
+                Expired::Events => delete_expired_events(&mut conn).await?,
+                Expired::Keys => self.delete_expired_keys(&mut conn).await?,
+            };
+            if deleted < PURGE_BATCH || started_at.elapsed() >= PURGE_TIME {
+                return Ok(());
+            }
+        }
     }
 
     /// Deletes the inbox rows of keys after twice the retention of their topic. Kafka has deleted
     /// the messages of these keys by then. Rows of compacted and of undeclared topics are kept,
     /// since Kafka may keep their messages for ever.
-    async fn delete_expired_keys(&self, conn: &mut Conn) -> Result<(), db::Error> {
+    async fn delete_expired_keys(&self, conn: &mut Conn) -> Result<usize, db::Error> {
         let (topics, days): (Vec<_>, Vec<_>) = self.retention_days.iter().cloned().unzip();
-        diesel::sql_query(
+        let deleted = diesel::sql_query(format!(
             "delete from inbox where ctid = any(array(\
              select inbox.ctid from inbox join unnest($1, $2) as retention (topic, days) using (topic) \
              where not blocked and seen_on < (clock_timestamp() at time zone 'UTC')::date - 2 * days \
-             limit 10000 for update of inbox skip locked))",
-        )
-        .bind::<Array<Text>, _>(topics)
-        .bind::<Array<Integer>, _>(days)
-        .execute(conn)
-        .await?;
-        Ok(())
+             limit {PURGE_BATCH} for update of inbox skip locked))"
+        ));
+        let deleted = deleted.bind::<Array<Text>, _>(topics).bind::<Array<Integer>, _>(days);
+        Ok(deleted.execute(conn).await?)
     }
 }
 
 /// Deletes events after 30 days. Kafka has dropped their messages by then, so none is delivered
 /// again.
-async fn delete_expired_events(conn: &mut Conn) -> Result<(), db::Error> {
-    diesel::sql_query(
+async fn delete_expired_events(conn: &mut Conn) -> Result<usize, db::Error> {
+    let deleted = diesel::sql_query(format!(
         "delete from inbox_event where ctid = any(array(\
          select ctid from inbox_event where seen_at < clock_timestamp() - interval '30 days' \
-         order by seen_at limit 10000))",
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
+         order by seen_at limit {PURGE_BATCH}))"
+    ));
+    Ok(deleted.execute(conn).await?)
 }

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::bus::Bus;
 use crate::contract::event::Aggregate;
+use crate::lanes;
 use crate::outbox;
 
 /// The number of aggregates that one transaction republishes.
@@ -57,12 +58,6 @@ struct Progress {
 struct Key {
     #[diesel(sql_type = SqlUuid)]
     key: Uuid,
-}
-
-#[derive(diesel::QueryableByName)]
-struct Pending {
-    #[diesel(sql_type = BigInt)]
-    pending: i64,
 }
 
 impl Republisher {
@@ -136,10 +131,7 @@ pub(super) async fn execute(bus: &Bus, republishers: &[Republisher], kind: &str)
 
 /// Returns the number of pending events, counted up to one above [`MAX_PENDING_EVENTS`].
 async fn pending(bus: &Bus) -> Result<i64, db::Error> {
-    let count = format!(
-        "select count(*) as pending from (select from outbox limit {MAX_PENDING_EVENTS} + 1) as pending"
-    );
-    Ok(diesel::sql_query(count).get_result::<Pending>(&mut bus.db.conn().await?).await?.pending)
+    bus.db.tx(async |tx| lanes::count_pending(tx, MAX_PENDING_EVENTS + 1).await).await
 }
 
 /// Advances the ids of events above all ids that were assigned before the restore.
