@@ -43,6 +43,17 @@ const TRANSIENT_MESSAGES: [&str; 17] = [
     "server login has been failing",
 ];
 
+/// The message of PostgreSQL for a statement that took too long.
+const STATEMENT_TIMEOUT: &str = "canceling statement due to statement timeout";
+
+impl Error {
+    /// Returns true if PostgreSQL cancelled a statement because it took too long. A wait for one
+    /// lock ends earlier, with another error.
+    pub fn is_statement_timeout(&self) -> bool {
+        matches!(self, Self::Unavailable(reason) if reason.starts_with(STATEMENT_TIMEOUT))
+    }
+}
+
 impl From<DieselError> for Error {
     fn from(error: DieselError) -> Self {
         match &error {

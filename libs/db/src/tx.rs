@@ -7,7 +7,7 @@ use diesel_async::SimpleAsyncConnection;
 use scopeguard::ScopeGuard;
 
 use crate::commit_signal::{CommitSignal, CommitSignals};
-use crate::config::CANCELLATION_MARGIN;
+use crate::config::{CANCELLATION_MARGIN, lock_timeout_ms};
 use crate::conn::{Conn, PooledConn, close};
 use crate::error::Error;
 
@@ -108,7 +108,9 @@ impl Tx {
         let timeout_ms = timeout.as_millis();
         let limit = format!(
             "set local statement_timeout = {timeout_ms}; \
-             set local idle_in_transaction_session_timeout = {timeout_ms}"
+             set local lock_timeout = {}; \
+             set local idle_in_transaction_session_timeout = {timeout_ms}",
+            lock_timeout_ms(timeout_ms)
         );
         self.conn().batch_execute(&limit).await?;
         self.conn.extend_timeout(Some(timeout + CANCELLATION_MARGIN));

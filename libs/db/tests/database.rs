@@ -234,3 +234,19 @@ async fn idle_connection_sends_keepalive_probes_after_five_seconds() {
     });
     assert!(timers.min().is_some_and(|remaining| remaining <= 500));
 }
+
+/// RULE-ALL-033: a wait for a lock and a slow statement have different errors, and both may pass.
+#[tokio::test]
+async fn wait_for_a_lock_and_slow_statement_have_different_errors() {
+    let (_, db, url) = setup(500).await;
+    let holder = database::connect(&url).await.unwrap();
+    holder.batch_execute("begin; select from shop.item where id = 2 for update").await.unwrap();
+    let waiting = db.tx(async |tx| lock(tx, 2).await).await.unwrap_err();
+    assert!(matches!(waiting, Error::Unavailable(_)), "{waiting}");
+    assert!(!waiting.is_statement_timeout(), "{waiting}");
+    let slow: Result<usize, Error> =
+        db.tx(async |tx| Ok(diesel::sql_query("select pg_sleep(60)").execute(tx.conn()).await?)).await;
+    let slow = slow.unwrap_err();
+    assert!(matches!(slow, Error::Unavailable(_)), "{slow}");
+    assert!(slow.is_statement_timeout(), "{slow}");
+}
