@@ -53,8 +53,15 @@ impl Handler for Ledger {
             None => Ok(()),
             Some("panic") => panic!("this key is poisoned"),
             Some("nul") => Err(Failure::Rejected(format!("\0{}", "x".repeat(100_000)))),
+            Some("slow") => run(tx, "select pg_sleep(60)").await,
+            Some("locked") => run(tx, "select from poison where kind = 'locked' for update").await,
             Some("later") => Err(Failure::Transient("this key is not ready".to_owned())),
             Some(_) => Err(Failure::Rejected("this key is poisoned".to_owned())),
         }
     }
+}
+
+async fn run(tx: &mut Tx, statement: &str) -> Result<(), Failure> {
+    diesel::sql_query(statement).execute(tx.conn()).await.map_err(db::Error::from)?;
+    Ok(())
 }

@@ -12,6 +12,11 @@ pub enum Failure {
     /// then dead-lettered. While every other message fails as well, it is retried without a limit.
     #[error("{0}")]
     Query(String),
+    /// PostgreSQL cancelled a statement that took too long, which was no wait for one lock. The
+    /// message is retried until three attempts have failed while other messages were applied. It is
+    /// then dead-lettered, since it delays its partition for nothing.
+    #[error("{0}")]
+    Slow(String),
     /// The message does not decode, or a rule rejects it. It is dead-lettered at once.
     #[error("{0}")]
     Rejected(String),
@@ -19,7 +24,9 @@ pub enum Failure {
 
 impl From<db::Error> for Failure {
     fn from(error: db::Error) -> Self {
+        let is_slow = error.is_statement_timeout();
         match error {
+            db::Error::Unavailable(reason) if is_slow => Self::Slow(reason),
             db::Error::Unavailable(reason) => Self::Transient(reason),
             db::Error::Query(_) => Self::Query(format!("{:#}", anyhow::Error::from(error))),
         }

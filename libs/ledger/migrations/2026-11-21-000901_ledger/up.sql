@@ -18,8 +18,8 @@ create table applied (
     n bigint not null
 );
 
--- Keys whose events fail, with the kind of failure: 'reject', 'panic', 'later', or 'nul' for a reason
--- with a NUL.
+-- Keys whose events fail, with the kind of failure: 'reject', 'panic', 'later', 'slow' for a slow
+-- statement, 'locked' for a wait for the row, or 'nul' for a reason with a NUL.
 create table poison (
     key uuid primary key,
     kind text not null

@@ -148,3 +148,46 @@ async fn missing_table_pauses_the_consumer_instead_of_dead_lettering_all() {
     assert!(replayed.status.success(), "{replayed:?}");
     rig.expect_no_faults().await;
 }
+
+/// Runs steps of all accounts until the consumer has retried the poisoned one eight times.
+async fn step_until_retried(rig: &Rig, worker: &crate::replica::Replica) {
+    while worker.metric("consumer_retries_total").await < 8.0
+        && rig.query_number("select count(*) from dead_letter").await == 0
+    {
+        rig.step().await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+const SHORT_TIMEOUT: [(&str, &str); 1] = [("DATABASE_STATEMENT_TIMEOUT_MS", "500")];
+
+/// RULE-EVT-032: a message whose statement is always too slow becomes a dead letter, and others get
+/// through.
+#[tokio::test]
+async fn message_with_a_slow_statement_is_dead_lettered() {
+    let rig = Rig::new().await;
+    let worker = rig.start("work", &SHORT_TIMEOUT).await;
+    let key = &rig.keys().await[0];
+    rig.poison(key, "slow").await;
+    step_until_retried(&rig, &worker).await;
+    let error = "select count(*) from dead_letter where error like '%statement timeout%'";
+    assert_eq!(rig.query_number(error).await, 1);
+    rig.remove_poison().await;
+    assert!(rig.run_command(&["dead-letters", "replay"]).status.success());
+    rig.expect_no_faults().await;
+}
+
+/// RULE-EVT-032: a message that waits for a lock is retried for as long as the lock is held.
+#[tokio::test]
+async fn message_that_waits_for_a_lock_is_no_dead_letter() {
+    let rig = Rig::new().await;
+    let worker = rig.start("work", &SHORT_TIMEOUT).await;
+    let key = &rig.keys().await[0];
+    rig.poison(key, "locked").await;
+    let holder = rig.lock("remark").await;
+    holder.execute("select from poison for update").await;
+    step_until_retried(&rig, &worker).await;
+    assert_eq!(rig.query_number("select count(*) from dead_letter").await, 0);
+    holder.release().await;
+    rig.expect_no_faults().await;
+}

@@ -171,7 +171,8 @@ impl Rig {
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// Makes the consumer fail for a key: `reject`, `panic`, `later` or `nul`.
+    /// Makes the consumer fail for a key: `reject`, `panic`, `later`, `slow`, `locked` or
+    /// `nul`.
     pub async fn poison(&self, key: &str, kind: &str) {
         let poison = "insert into poison (key, kind) values ($1::text::uuid, $2)";
         self.db.execute(poison, &[&key, &kind]).await.unwrap();

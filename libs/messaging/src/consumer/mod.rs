@@ -30,7 +30,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use self::inbox::Receipt;
 use self::metrics::ConsumerMetrics;
-use self::outage::OutageDetector;
+use self::outage::{OutageDetector, SlowAttempts};
 use self::partitions::{BufferBudget, Delivery, FetchControl, Partitions};
 use crate::config::Config;
 use crate::contract::message::{KafkaPosition, Message};
@@ -39,7 +39,8 @@ use crate::subscription::Subscription;
 
 const MIN_RETRY_PAUSE: Duration = Duration::from_millis(50);
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(10);
-/// The number of attempts after which a message is dead-lettered because a statement failed. A
+/// The number of attempts after which a message is dead-lettered because a statement failed or was
+/// too slow. A
 /// retry succeeds if the cause was a concurrent write.
 const MAX_QUERY_ATTEMPTS: u32 = 3;
 /// The number of messages that the consumers of a process apply at the same time. Without this
@@ -161,9 +162,9 @@ impl Consumer {
     async fn process(&self, delivery: Delivery) -> (Delivery, bool) {
         let span = self.span(&delivery.message);
         let processing = async {
-            let mut pause = MIN_RETRY_PAUSE;
+            let (mut pause, mut slow) = (MIN_RETRY_PAUSE, SlowAttempts::default());
             for attempt in 1.. {
-                let Err(reason) = self.attempt(&delivery.message, attempt).await else { break };
+                let Err(reason) = self.attempt(&delivery.message, attempt, &mut slow).await else { break };
                 self.metrics.retries.inc();
                 let (group, topic) = (self.subscription.group, &delivery.message.topic);
                 let pause_ms = pause.as_millis();
@@ -201,7 +202,7 @@ impl Consumer {
     }
 
     /// Tries once to apply or dead-letter a message. On an error the caller retries.
-    async fn attempt(&self, message: &Message, attempt: u32) -> Result<(), Failure> {
+    async fn attempt(&self, message: &Message, attempt: u32, slow: &mut SlowAttempts) -> Result<(), Failure> {
         let _permit = self
             .limits
             .concurrency
@@ -213,6 +214,9 @@ impl Consumer {
             Err(Failure::Query(reason))
                 if !self.outage.record_failure(message, &reason) && attempt >= MAX_QUERY_ATTEMPTS =>
             {
+                self.dead_letter(message, &reason).await
+            }
+            Err(Failure::Slow(reason)) if slow.record(&self.outage) >= MAX_QUERY_ATTEMPTS => {
                 self.dead_letter(message, &reason).await
             }
             result => result,

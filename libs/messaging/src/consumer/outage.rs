@@ -1,6 +1,7 @@
 //! The suspension of dead-lettering while the database fails for every message.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +22,28 @@ pub(super) struct OutageDetector {
     group: &'static str,
     paused: Gauge,
     failures: Mutex<Failures>,
+    applied: AtomicU64,
+}
+
+/// The attempts of one message whose statement was too slow.
+#[derive(Default)]
+pub(super) struct SlowAttempts {
+    count: u32,
+    /// The number of applied messages at the last attempt.
+    applied: u64,
+}
+
+impl SlowAttempts {
+    /// Counts an attempt, and returns the count. An attempt counts if another message was applied
+    /// since the last one. Otherwise the database may be slow for every message.
+    pub fn record(&mut self, outage: &OutageDetector) -> u32 {
+        let applied = outage.applied.load(Ordering::Relaxed);
+        if self.count == 0 || applied > self.applied {
+            self.count += 1;
+        }
+        self.applied = applied;
+        self.count
+    }
 }
 
 /// The failures since the last message that was applied.
@@ -40,7 +63,7 @@ impl Failures {
 
 impl OutageDetector {
     pub fn new(group: &'static str, paused: Gauge) -> Self {
-        Self { group, paused, failures: Mutex::default() }
+        Self { group, paused, failures: Mutex::default(), applied: AtomicU64::new(0) }
     }
 
     fn failures(&self) -> MutexGuard<'_, Failures> {
@@ -74,6 +97,7 @@ impl OutageDetector {
 
     /// Records that a message was applied, which ends an outage.
     pub fn record_success(&self) {
+        self.applied.fetch_add(1, Ordering::Relaxed);
         let mut failures = self.failures();
         if failures.keys.len() >= MIN_OUTAGE_KEYS {
             tracing::info!(group = self.group, "database accepted a message; dead-lettering resumed");
