@@ -186,3 +186,22 @@ async fn copy_of_a_dead_letter_has_its_context_and_the_reason() {
     assert!(headers["dlq-reason"].starts_with("does not decode"), "{headers:?}");
     assert_eq!((&*headers["dlq-consumer"], &*headers["dlq-topic"]), ("ledger.ledger", COUNTED));
 }
+
+/// RULE-EVT-036: the list is read in pages, and has no payloads unless they are requested.
+#[tokio::test]
+async fn list_has_all_pages_and_payloads_only_on_request() {
+    const LETTERS: i32 = 1_203;
+    let rig = Rig::new().await;
+    let insert = "insert into dead_letter (consumer, topic, partition, \"offset\", key, headers, payload, error) \
+        select 'ledger.ledger', $1, 0, n, n::text, '{}', convert_to('payload ' || n, 'UTF8'), 'wrong' \
+        from generate_series(1, $2) n";
+    rig.db.execute(insert, &[&COUNTED, &LETTERS]).await.unwrap();
+    let letters = list_dead_letters(&rig);
+    let offsets: Vec<_> = letters.iter().map(|letter| letter["offset"].as_i64().unwrap()).collect();
+    assert!(offsets.into_iter().eq(1..=i64::from(LETTERS)), "each letter once, oldest first");
+    assert!(letters.iter().all(|letter| letter.get("payload").is_none()));
+    let output = rig.run_command(&["dead-letters", "list", "--payload", "--topic", COUNTED]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().count(), usize::try_from(LETTERS).unwrap());
+    assert!(text.lines().last().unwrap().contains("\"payload\":\"payload 1203\""));
+}

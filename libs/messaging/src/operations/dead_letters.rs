@@ -55,9 +55,16 @@ pub struct Filter {
     key: Option<String>,
 }
 
+/// The number of dead letters that `list` loads at once, since the command runs within the memory
+/// of a worker.
+const LIST_PAGE: i64 = 500;
+/// Replaces [`LIST_PAGE`] with payloads, which may have a megabyte each.
+const LIST_PAGE_WITH_PAYLOADS: i64 = 20;
+
+/// A dead letter as `list` prints it.
 #[derive(Queryable, Selectable, Serialize)]
 #[diesel(table_name = dead_letter)]
-struct DeadLetter {
+struct ListedLetter {
     id: i64,
     consumer: String,
     topic: String,
@@ -68,9 +75,18 @@ struct DeadLetter {
     #[serde(with = "time::serde::rfc3339")]
     dead_at: OffsetDateTime,
     headers: Value,
-    #[serde(skip)]
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = dead_letter)]
+struct DeadLetter {
+    id: i64,
+    topic: String,
+    partition: i32,
+    offset: i64,
+    key: String,
+    headers: Value,
     published_at: Option<OffsetDateTime>,
-    #[serde(skip)]
     payload: Option<Vec<u8>>,
 }
 
@@ -98,43 +114,56 @@ impl Key {
 impl DeadLetterCommand {
     pub(super) async fn execute(self, bus: &Bus) -> anyhow::Result<()> {
         match self {
-            Self::List { filter, payload } => list(bus, filter, payload).await,
-            Self::Replay { filter } => replay(bus, filter).await,
+            Self::List { filter, payload } => list(bus, &filter, payload).await,
+            Self::Replay { filter } => replay(bus, &filter).await,
             Self::Discard { ids } => discard(bus, &ids).await,
         }
     }
 }
 
 impl Filter {
-    fn query(self) -> dead_letter::BoxedQuery<'static, diesel::pg::Pg> {
+    fn query(&self) -> dead_letter::BoxedQuery<'static, diesel::pg::Pg> {
         let mut query = dead_letter::table.into_boxed();
-        if let Some(consumer) = self.consumer {
+        if let Some(consumer) = self.consumer.clone() {
             query = query.filter(dead_letter::consumer.eq(consumer));
         }
-        if let Some(topic) = self.topic {
+        if let Some(topic) = self.topic.clone() {
             query = query.filter(dead_letter::topic.eq(topic));
         }
-        if let Some(key) = self.key {
+        if let Some(key) = self.key.clone() {
             query = query.filter(dead_letter::key.eq(key));
         }
         query
     }
 }
 
-async fn list(bus: &Bus, filter: Filter, payload: bool) -> anyhow::Result<()> {
+/// Prints dead letters page by page.
+async fn list(bus: &Bus, filter: &Filter, has_payloads: bool) -> anyhow::Result<()> {
     let mut conn = bus.db.conn().await?;
-    let query = filter.query().order(dead_letter::id).select(DeadLetter::as_select());
-    for letter in query.load::<DeadLetter>(&mut conn).await? {
-        let mut line = serde_json::to_value(&letter)?;
-        if payload {
-            line["payload"] = letter.payload.as_deref().map(String::from_utf8_lossy).into();
+    let mut after = 0;
+    loop {
+        let page = filter.query().filter(dead_letter::id.gt(after)).order(dead_letter::id);
+        let letters: Vec<(ListedLetter, Option<Vec<u8>>)> = if has_payloads {
+            let columns = (ListedLetter::as_select(), dead_letter::payload);
+            page.limit(LIST_PAGE_WITH_PAYLOADS).select(columns).load(&mut conn).await?
+        } else {
+            let letters = page.limit(LIST_PAGE).select(ListedLetter::as_select());
+            let letters = letters.load::<ListedLetter>(&mut conn).await?;
+            letters.into_iter().map(|letter| (letter, None)).collect()
+        };
+        let Some((last, _)) = letters.last() else { return Ok(()) };
+        after = last.id;
+        for (letter, payload) in letters {
+            let mut line = serde_json::to_value(&letter)?;
+            if has_payloads {
+                line["payload"] = payload.as_deref().map(String::from_utf8_lossy).into();
+            }
+            println!("{line}");
         }
-        println!("{line}");
     }
-    Ok(())
 }
 
-async fn replay(bus: &Bus, filter: Filter) -> anyhow::Result<()> {
+async fn replay(bus: &Bus, filter: &Filter) -> anyhow::Result<()> {
     let keys = filter
         .query()
         .select((dead_letter::consumer, dead_letter::topic, dead_letter::key))
@@ -200,7 +229,7 @@ async fn replay_oldest(bus: &Bus, subscription: &Subscription, key: &Key) -> any
     match applied {
         Ok(true) => Ok(Replayed::Applied(id)),
         Ok(false) => Ok(Replayed::NoneLeft),
-        Err(Failure::Rejected(reason) | Failure::Query(reason)) => {
+        Err(Failure::Rejected(reason) | Failure::Query(reason) | Failure::Slow(reason)) => {
             let reason = storable(reason.as_bytes());
             diesel::update(dead_letter::table.find(id))
                 .set(dead_letter::error.eq(&reason))
