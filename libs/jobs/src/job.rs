@@ -8,6 +8,7 @@ use diesel::OptionalExtension;
 use diesel::sql_types::{Array, BigInt, Double, Integer, Text, Timestamptz};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
+use tokio_util::sync::CancellationToken;
 
 /// Wakes the workers of this process after a commit that scheduled a job.
 pub(crate) const JOBS_SCHEDULED: CommitSignal = CommitSignal("jobs");
@@ -70,7 +71,14 @@ pub struct Job {
     /// The number of this attempt, from 1.
     pub attempts: i32,
     run: i64,
+    /// Cancelled when the process ends.
+    ending: CancellationToken,
 }
+
+/// The process ends before the job has done its work.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the process ends")]
+pub struct Interrupted;
 
 #[derive(diesel::QueryableByName)]
 struct ClaimedRow {
@@ -85,6 +93,15 @@ struct ClaimedRow {
 }
 
 impl Job {
+    /// Returns an error if the process ends. A run of several steps calls this between two steps
+    /// and returns the error, and another replica continues the job at once.
+    ///
+    /// # Errors
+    /// [`Interrupted`] if the process ends.
+    pub fn check_ending(&self) -> Result<(), Interrupted> {
+        if self.ending.is_cancelled() { Err(Interrupted) } else { Ok(()) }
+    }
+
     /// Completes the job together with the writes of `tx`. It must be the last statement of `tx`.
     ///
     /// A job that never calls this method is completed after its run has returned `Ok`.
@@ -105,6 +122,7 @@ impl Job {
         db: &Db,
         kind: &'static str,
         period: Option<Duration>,
+        ending: &CancellationToken,
     ) -> Result<Option<(Self, f64)>, Error> {
         let claim = diesel::sql_query(format!(
             "with next as (select kind, key, due_at from job where kind = $1 and due_at <= clock_timestamp() \
@@ -118,7 +136,7 @@ impl Job {
         let claim = claim.bind::<Text, _>(kind);
         let row = claim.get_result::<ClaimedRow>(&mut db.conn().await?).await.optional()?;
         Ok(row.map(|ClaimedRow { key, attempts, run, delay_seconds }| {
-            (Self { kind, period, key, attempts, run }, delay_seconds)
+            (Self { kind, period, key, attempts, run, ending: ending.clone() }, delay_seconds)
         }))
     }
 
@@ -160,6 +178,12 @@ impl Job {
     /// Schedules another attempt after a failure. Returns false if the job belongs to another run.
     pub(crate) async fn retry_after(&self, conn: &mut Conn, delay: Duration) -> Result<bool, Error> {
         self.reschedule(conn, delay, self.attempts).await
+    }
+
+    /// Makes the job due at once after its run was interrupted. The attempt does not count. Returns
+    /// false if the job belongs to another run.
+    pub(crate) async fn resume_elsewhere(&self, conn: &mut Conn) -> Result<bool, Error> {
+        self.reschedule(conn, Duration::ZERO, self.attempts - 1).await
     }
 
     async fn reschedule(&self, conn: &mut Conn, delay: Duration, attempts: i32) -> Result<bool, Error> {

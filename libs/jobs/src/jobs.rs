@@ -8,7 +8,7 @@ use db::Db;
 use runtime::{Phase, Process};
 
 use crate::job::{Job, POLL_INTERVAL};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, WaitingJobs};
 use crate::worker::Worker;
 
 /// The jobs of one service, with the code that runs them.
@@ -26,9 +26,9 @@ impl Jobs {
     /// replica. Do not rename a kind, since rows are stored under it.
     ///
     /// A job that returns an error or panics is retried after 1, 2, 4, 8, 16 and then every 30 s,
-    /// without a limit of attempts. It also runs again if its process is killed. Only the writes of
-    /// the transaction that calls [`Job::complete`] happen once. Calls to other services belong
-    /// between two transactions.
+    /// each a quarter more or less, without a limit of attempts. It also runs again if its process
+    /// is killed. Only the writes of the transaction that calls [`Job::complete`] happen once.
+    /// Calls to other services belong between two transactions.
     #[must_use]
     pub fn due<F>(self, kind: &'static str, run: impl Fn(Job) -> F + Send + Sync + 'static) -> Self
     where
@@ -92,6 +92,9 @@ impl Jobs {
     /// Starts the workers as parts of `process`. When it ends, they claim no more jobs and finish
     /// the running ones.
     pub fn start(self, process: &Process) {
+        let kinds: Vec<_> = self.workers.iter().map(|worker| worker.kind).collect();
+        let waiting = WaitingJobs::register(process.metrics(), self.db.clone(), kinds);
+        process.spawn(Phase::Work, "job metrics", |ending| waiting.run(ending));
         for worker in self.workers {
             let (db, metrics) = (self.db.clone(), Metrics::register(process.metrics(), worker.kind));
             process.spawn(Phase::Work, worker.kind, |ending| worker.work(db, metrics, ending));

@@ -12,7 +12,7 @@ mod worker;
 
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 
-pub use job::{Job, cancel, schedule};
+pub use job::{Interrupted, Job, cancel, schedule};
 pub use jobs::Jobs;
 pub use worker::AlreadyLogged;
 

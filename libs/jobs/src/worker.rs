@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::job::{JOBS_SCHEDULED, Job, POLL_INTERVAL};
+use crate::job::{Interrupted, JOBS_SCHEDULED, Job, POLL_INTERVAL};
 use crate::metrics::Metrics;
 
 /// The number of jobs of a kind that a replica runs at the same time.
@@ -20,6 +20,8 @@ const CONCURRENCY: usize = 8;
 /// The interval at which a run renews its lease.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+/// The part of a pause by which it is shorter or longer.
+const RETRY_JITTER: f64 = 0.25;
 
 /// The context of an error that the service has logged once for all jobs that it affects.
 ///
@@ -84,7 +86,7 @@ impl Worker {
         ending: &CancellationToken,
     ) -> Option<(Job, f64)> {
         while !ending.is_cancelled() {
-            match Job::claim(db, self.kind, self.period).await {
+            match Job::claim(db, self.kind, self.period, ending).await {
                 Ok(Some(job)) => return Some(job),
                 Ok(None) => {}
                 Err(error) => tracing::warn!(job = self.kind, %error, "failed to poll jobs"),
@@ -114,9 +116,13 @@ impl Worker {
                 metrics.done.inc();
                 async { job.try_complete(&mut *db.conn().await?).await }.await
             }
+            Err(error) if error.is::<Interrupted>() => {
+                tracing::info!(job = job.kind, key = job.key, "job interrupted by the end of the process");
+                async { job.resume_elsewhere(&mut *db.conn().await?).await }.await
+            }
             Err(error) => {
                 metrics.failed.inc();
-                let delay = Duration::from_secs(1 << (job.attempts - 1).clamp(0, 5)).min(MAX_RETRY_DELAY);
+                let delay = retry_delay(job.attempts);
                 let (is_logged, error) = (error.is::<AlreadyLogged>(), format!("{error:#}"));
                 if is_logged {
                     tracing::debug!(job = job.kind, key = job.key, error, pause = ?delay, "job failed, retrying");
@@ -130,6 +136,13 @@ impl Worker {
             tracing::warn!(job = job.kind, key = job.key, %error, "failed to complete or reschedule a job; it will run again");
         }
     }
+}
+
+/// Returns the pause after a failed attempt. Jobs that failed together are retried at different
+/// times.
+fn retry_delay(attempts: i32) -> Duration {
+    let delay = Duration::from_secs(1 << (attempts - 1).clamp(0, 5)).min(MAX_RETRY_DELAY);
+    delay.mul_f64(rand::random_range(1.0 - RETRY_JITTER..1.0 + RETRY_JITTER))
 }
 
 /// Ensures that a periodic job has its row. Retries until the database is available.
@@ -150,6 +163,24 @@ async fn renew_until_lost(db: &Db, job: &Job) {
             Err(error) => {
                 tracing::warn!(job = job.kind, key = job.key, %error, "failed to renew the lease of a job");
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::retry_delay;
+
+    #[test]
+    fn pauses_double_up_to_half_a_minute_and_differ_by_a_quarter() {
+        for (attempts, seconds) in [(1, 1), (2, 2), (5, 16), (6, 30), (1_000, 30)] {
+            let delays: Vec<_> = (0..200).map(|_| retry_delay(attempts)).collect();
+            let delay = Duration::from_secs(seconds);
+            let range = delay.mul_f64(0.75)..delay.mul_f64(1.25);
+            assert!(delays.iter().all(|delay| range.contains(delay)), "{attempts}: {delays:?}");
+            assert!(delays.iter().any(|other| *other != delays[0]), "{attempts}: all pauses are equal");
         }
     }
 }

@@ -286,6 +286,73 @@ async fn failed_or_panicked_job_is_retried_and_delays_no_other() {
     assert!(metrics.contains("jobs_failed_total{kind=\"ring\"} 3"), "{metrics}");
 }
 
+/// RULE-ALL-036: a job that always fails, and a job that no worker starts, are visible in metrics.
+#[tokio::test]
+async fn waiting_and_failing_jobs_are_metrics() {
+    const UNKNOWN: &str =
+        "insert into job (kind, key, due_at) values ('ring', 'late', now() - interval '1 hour')";
+    let shop = Shop::new().await;
+    shop.sql.batch_execute(UNKNOWN).await.unwrap();
+    shop.sql.batch_execute("update job set attempts = 11").await.unwrap();
+    // A replica whose eight places are taken does not run the late job.
+    let gate = Arc::new(Notify::new());
+    let process = Process::new();
+    let held = gate.clone();
+    shop.schedule(&["1", "2", "3", "4", "5", "6", "7", "8"], now() - Duration::from_hours(2)).await;
+    let jobs = Jobs::new(shop.db()).due(RING, move |_| {
+        let gate = held.clone();
+        async move {
+            gate.notified().await;
+            anyhow::bail!("not yet")
+        }
+    });
+    jobs.start(&process);
+    let value = |name: &str| {
+        let metrics = process.metrics().encode().unwrap();
+        let line = metrics.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+        line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()).unwrap_or_default()
+    };
+    let wait = async {
+        while !(value("jobs_oldest_seconds{kind=\"ring\"}") >= 3_600.0
+            && value("jobs_attempts_max{kind=\"ring\"}") == 11.0)
+        {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    assert!(tokio::time::timeout(TIMEOUT, wait).await.is_ok(), "{}", process.metrics().encode().unwrap());
+}
+
+/// RULE-ALL-036: a job of several steps ends with its process, and another replica continues it at
+/// once.
+#[tokio::test]
+async fn interrupted_job_is_continued_by_another_replica() {
+    let shop = Shop::new().await;
+    let (process, started) = (Process::new(), Arc::new(Notify::new()));
+    let handle = started.clone();
+    let jobs = Jobs::new(shop.db()).due(RING, move |job| {
+        let started = handle.clone();
+        async move {
+            loop {
+                started.notify_one();
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                job.check_ending()?;
+            }
+        }
+    });
+    jobs.start(&process);
+    shop.schedule(&["long"], now()).await;
+    started.notified().await;
+    process.stop();
+    process.finished().await.unwrap();
+    let resumed =
+        "select count(*) from job where attempts = 0 and run is null and due_at <= clock_timestamp()";
+    assert_eq!(shop.query_number(resumed).await, 1);
+    let metrics = process.metrics().encode().unwrap();
+    assert!(metrics.contains("jobs_failed_total{kind=\"ring\"} 0"), "{metrics}");
+    let _other = start_replica(&shop);
+    shop.wait_for_number("select count(*) from done where attempts = 1", 1).await;
+}
+
 /// RULE-ALL-036: the jobs of a killed replica are resumed. The first replica has its own threads,
 /// which end during the job as in a killed process.
 #[tokio::test]

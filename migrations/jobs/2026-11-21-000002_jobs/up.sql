@@ -13,4 +13,6 @@ create table job (
     primary key (kind, key)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 create index job_due on job (kind, due_at);
+-- Finds the jobs that fail. Few jobs are tried twice.
+create index job_retried on job (kind, attempts) where attempts > 1;
 create sequence job_run;

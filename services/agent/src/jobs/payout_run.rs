@@ -16,7 +16,9 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     jobs.due_with_poll_interval(PAYOUT_RUN, app.settings.payout_run_poll_interval, move |job| {
         let app = app.clone();
         async move {
-            while pay_next(&app, &job).await? {}
+            while pay_next(&app, &job).await? {
+                job.check_ending()?;
+            }
             Ok(())
         }
     })

@@ -10,11 +10,12 @@ use crate::ops;
 use crate::ops::deal::UNRATED_DEALS;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    jobs.periodic(UNRATED_DEALS, app.settings.unrated_poll_interval, move |_| {
+    jobs.periodic(UNRATED_DEALS, app.settings.unrated_poll_interval, move |job| {
         let app = app.clone();
         async move {
             let (mut last, mut is_done) = (None, false);
             while !is_done {
+                job.check_ending()?;
                 let now = clock::now();
                 last = app.db.tx(async |tx| ops::deal::accrue_unrated(tx, last.as_ref(), now).await).await?;
                 is_done = last.is_none();

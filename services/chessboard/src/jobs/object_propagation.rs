@@ -16,12 +16,13 @@ const KIND: &str = "object-propagation";
 const MAX_RUN_TIME: Duration = Duration::from_secs(2);
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    jobs.periodic(KIND, app.settings.propagation_interval, move |_| {
+    jobs.periodic(KIND, app.settings.propagation_interval, move |job| {
         let app = app.clone();
         async move {
             let started = Instant::now();
             let batch = app.settings.propagation_batch.get();
             while app.db.tx(async |tx| ops::propagation::propagate_batch(tx, batch).await).await? {
+                job.check_ending()?;
                 if started.elapsed() >= MAX_RUN_TIME {
                     let now = runtime::clock::now();
                     app.db.tx(async |tx| schedule(tx, KIND, [""], now).await).await?;

@@ -14,11 +14,12 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const BATCH_SIZE: i64 = 100;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    jobs.periodic("project-figures", INTERVAL, move |_| {
+    jobs.periodic("project-figures", INTERVAL, move |job| {
         let app = app.clone();
         async move {
             while app.db.tx(async |tx| db::project::renew_figures(tx, BATCH_SIZE).await).await? == BATCH_SIZE
             {
+                job.check_ending()?;
             }
             Ok(())
         }

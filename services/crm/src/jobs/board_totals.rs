@@ -11,12 +11,14 @@ const KIND: &str = "board-totals";
 const BATCH_SIZE: i64 = 10_000;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    jobs.periodic(KIND, app.settings.board_totals_interval, move |_| {
+    jobs.periodic(KIND, app.settings.board_totals_interval, move |job| {
         let app = app.clone();
         async move {
             while app.db.tx(async |tx| db::board::fold_total_changes(tx, BATCH_SIZE).await).await?
                 == BATCH_SIZE
-            {}
+            {
+                job.check_ending()?;
+            }
             Ok(())
         }
     })

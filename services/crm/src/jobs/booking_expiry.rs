@@ -23,13 +23,14 @@ const MAX_RUN_TIME: Duration = Duration::from_secs(2);
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    jobs.periodic(KIND, app.settings.booking_expiry_interval, move |_| {
+    jobs.periodic(KIND, app.settings.booking_expiry_interval, move |job| {
         let app = app.clone();
         async move {
             let began = Instant::now();
             // The next batch excludes these deals, so they do not delay other overdue bookings.
             let (mut busy, mut failed): (Vec<DealId>, Vec<DealId>) = (Vec::new(), Vec::new());
             loop {
+                job.check_ending()?;
                 let excluded = [busy.as_slice(), failed.as_slice()].concat();
                 let overdue = db::deal_state::find_overdue(
                     &mut *app.db.conn().await?,

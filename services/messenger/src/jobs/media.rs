@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::jobs::{AlreadyLogged, Jobs};
+use ::jobs::{AlreadyLogged, Job, Jobs};
 use futures_util::{FutureExt, StreamExt, stream};
 
 use crate::app::App;
@@ -45,11 +45,11 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     if app.livekit.is_none() || app.settings.media_probe_interval.is_none() {
         return jobs;
     }
-    jobs.periodic("media-reconciliation", RECONCILIATION_INTERVAL, move |_| {
+    jobs.periodic("media-reconciliation", RECONCILIATION_INTERVAL, move |job| {
         let app = app.clone();
         async move {
             match &app.livekit {
-                Some(livekit) => reconcile(&app, livekit).await,
+                Some(livekit) => reconcile(&app, livekit, &job).await,
                 None => Ok(()),
             }
         }
@@ -58,9 +58,10 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
 
 /// Compares all live conferences with their rooms.
 /// A failure skips one conference until the next run.
-async fn reconcile(app: &App, livekit: &LiveKit) -> anyhow::Result<()> {
+async fn reconcile(app: &App, livekit: &LiveKit, job: &Job) -> anyhow::Result<()> {
     let mut after = None;
     loop {
+        job.check_ending()?;
         let live = db::conference::list_live_after(&*app.db.conn().await?, after, BATCH).await?;
         let Some(last) = live.last() else { return Ok(()) };
         after = Some(*last);

@@ -21,18 +21,20 @@ const DEFERRED_CHANGE_RETENTION: Duration = Duration::from_hours(30 * 24);
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     let streams = app.clone();
-    let jobs = jobs.periodic("stream-retention", STREAM_DELETION_INTERVAL, move |_| {
+    let jobs = jobs.periodic("stream-retention", STREAM_DELETION_INTERVAL, move |job| {
         let app = streams.clone();
         async move {
             let retention = app.settings.stream.retention;
             let delete = async || {
                 app.db.tx(async |tx| db::stream::delete_older_than(tx, retention, BATCH).await).await
             };
-            while delete().await? == BATCH as usize {}
+            while delete().await? == BATCH as usize {
+                job.check_ending()?;
+            }
             Ok(())
         }
     });
-    jobs.periodic("kept-deal-retention", DEFERRED_CHANGE_DELETION_INTERVAL, move |_| {
+    jobs.periodic("kept-deal-retention", DEFERRED_CHANGE_DELETION_INTERVAL, move |job| {
         let app = app.clone();
         async move {
             let before = clock::now() - DEFERRED_CHANGE_RETENTION;
@@ -43,7 +45,9 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
                     })
                     .await
             };
-            while delete().await? == BATCH as usize {}
+            while delete().await? == BATCH as usize {
+                job.check_ending()?;
+            }
             Ok(())
         }
     })
