@@ -58,6 +58,7 @@ spec:
           (dict "alert" "RequestsAreShed" "expr" "sum(rate(http_server_requests_shed_total{OF}[5m])) > 0" "for" "10m" "severity" "ticket" "summary" "sheds requests")
           (dict "alert" "EventsWait" "expr" "max(outbox_oldest_seconds{OF}) > 60" "for" "2m" "severity" "page" "summary" "has events that are not published")
           (dict "alert" "EventsAreParked" "expr" "max(outbox_parked{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "has parked events")
+          (dict "alert" "TopicsAreHeld" "expr" "max(outbox_held_topics{OF}) > 0" "for" "2m" "severity" "ticket" "summary" "has events of a topic that is missing or forbidden")
           (dict "alert" "RelaysLoseTheirLease" "expr" "sum(increase(outbox_fenced_total{OF}[15m])) > 0" "for" "0m" "severity" "ticket" "summary" "has a relay that lost its lease")
           (dict "alert" "MessagesWait" "expr" "max by (consumer) (consumer_oldest_seconds{OF}) > 300" "for" "5m" "severity" "page" "summary" "has unconsumed messages")
           (dict "alert" "NobodyConsumes" "expr" "sum by (consumer) (consumer_readable_partitions{OF}) == 0" "for" "2m" "severity" "page" "summary" "reads none of its topics")
@@ -65,6 +66,8 @@ spec:
           (dict "alert" "DatabaseRefusesAll" "expr" "max by (consumer) (consumer_paused{OF}) > 0" "for" "1m" "severity" "page" "summary" "consumes nothing because its database refuses every message")
           (dict "alert" "MessagesArePutAside" "expr" "max(dead_letters{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "has dead letters")
           (dict "alert" "JobsFail" "expr" "sum by (kind) (increase(jobs_failed_total{OF}[15m])) > 0 unless sum by (kind) (increase(jobs_done_total{OF}[15m])) > 0" "for" "15m" "severity" "ticket" "summary" "has jobs that always fail")
+          (dict "alert" "JobFailsRepeatedly" "expr" "max by (kind) (jobs_attempts_max{OF}) > 10" "for" "5m" "severity" "ticket" "summary" "has a job that fails repeatedly")
+          (dict "alert" "JobsWait" "expr" "max by (kind) (jobs_oldest_seconds{OF}) > 300" "for" "5m" "severity" "ticket" "summary" "has due jobs that do not start")
         -}}
         {{- range $rule.own }}
         {{- $symptoms = append $symptoms (dict "alert" .alert "expr" (printf "max(%s{OF}) > 0" .metric) "for" .for "severity" .severity "summary" .summary) -}}

@@ -26,6 +26,7 @@ pub(super) enum Fault {
     RequestsAreShed,
     EventsWait,
     EventsAreParked,
+    TopicsAreHeld,
     RelaysLoseTheirLease,
     MessagesWait,
     NobodyConsumes,
@@ -33,23 +34,28 @@ pub(super) enum Fault {
     DatabaseRefusesAll,
     MessagesArePutAside,
     JobsFail,
+    JobFailsRepeatedly,
+    JobsWait,
     LedgerDoesNotAddUp,
     DealsAreHeld,
     ProfilesWait,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 17] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::NothingRuns,
         Self::NobodyWorks,
         Self::EventsWait,
         Self::EventsAreParked,
+        Self::TopicsAreHeld,
         Self::MessagesWait,
         Self::NobodyConsumes,
         Self::RevocationsAreStale,
         Self::MessagesArePutAside,
         Self::DatabaseRefusesAll,
         Self::JobsFail,
+        Self::JobFailsRepeatedly,
+        Self::JobsWait,
         Self::LedgerDoesNotAddUp,
         Self::DealsAreHeld,
         Self::RequestsAreShed,
@@ -73,6 +79,7 @@ impl Fault {
             Self::RequestsAreShed => "a table is locked during 120 concurrent requests",
             Self::EventsWait => "the broker is down",
             Self::EventsAreParked => "an event is larger than the broker accepts",
+            Self::TopicsAreHeld => "an event has a topic that does not exist",
             Self::RelaysLoseTheirLease => "workers are frozen for 5 s each",
             Self::MessagesWait => "the table of a consumer is locked",
             Self::NobodyConsumes => "the broker is down for the consumers",
@@ -80,6 +87,8 @@ impl Fault {
             Self::DatabaseRefusesAll => "the table of a consumer is missing",
             Self::MessagesArePutAside => "a message violates its contract",
             Self::JobsFail => "the tables of a job are missing",
+            Self::JobFailsRepeatedly => "a job has a key that is no id",
+            Self::JobsWait => "the row of a due job is locked",
             Self::LedgerDoesNotAddUp => "an account is changed outside the service",
             Self::DealsAreHeld => "a deal is cancelled, and its stage change is missing",
             Self::ProfilesWait => "a profile arrives whose company is unknown",
@@ -107,6 +116,10 @@ impl Fault {
                 environment.execute("agent", &event(subject, 1)).await
             }
             Self::EventsAreParked => environment.execute("agent", &event(subject, 2_000_000)).await,
+            Self::TopicsAreHeld => {
+                let missing = event(subject, 1).replace(ACCRUAL_CHANGED, MISSING_TOPIC);
+                environment.execute("agent", &missing).await
+            }
             Self::RelaysLoseTheirLease => environment.freeze_workers(FREEZE_TIME).await,
             Self::MessagesWait => {
                 let locker = environment.connect("agent").await?;
@@ -139,6 +152,19 @@ impl Fault {
                         "alter table rate rename to rate_away; alter table deal rename to deal_away",
                     )
                     .await
+            }
+            Self::JobFailsRepeatedly => {
+                environment.execute("agent", &job(&format!("no run {subject}"), "now()", 11)).await
+            }
+            Self::JobsWait => {
+                environment
+                    .execute("agent", &job(&subject.to_string(), "now() + interval '3 seconds'", 0))
+                    .await?;
+                let locker = environment.connect("agent").await?;
+                let lock = format!("begin; select from job where key = '{subject}' for update");
+                locker.client.batch_execute(&lock).await?;
+                environment.lock_connection = Some(locker);
+                Ok(())
             }
             Self::LedgerDoesNotAddUp => {
                 let change = format!(
@@ -189,6 +215,14 @@ impl Fault {
             Self::EventsAreParked => {
                 let id = id(environment, "outbox_parked").await?;
                 environment.command("agent", &["parked", "discard", &id]).await
+            }
+            Self::TopicsAreHeld => {
+                environment
+                    .execute("agent", &format!("delete from outbox where topic = '{MISSING_TOPIC}'"))
+                    .await
+            }
+            Self::JobFailsRepeatedly | Self::JobsWait => {
+                environment.execute("agent", &format!("delete from job where key like '%{subject}'")).await
             }
             Self::DatabaseRefusesAll => {
                 environment.execute("agent", "alter table developer_away rename to developer").await?;
@@ -267,11 +301,21 @@ fn deal(id: Uuid) -> serde_json::Value {
     })
 }
 
+const ACCRUAL_CHANGED: &str = "platform.agent.accrual-changed.v1";
+const MISSING_TOPIC: &str = "platform.agent.missing.v1";
+
+/// Returns SQL that schedules a payout run.
+fn job(key: &str, due_at: &str, attempts: u32) -> String {
+    format!(
+        "insert into job (kind, key, due_at, attempts) values ('payout-run', '{key}', {due_at}, {attempts})"
+    )
+}
+
 /// Returns SQL that appends an event to agent's outbox, as its transactions do.
 fn event(key: Uuid, bytes: u32) -> String {
     format!(
         "insert into outbox (event_id, topic, key, type, payload, headers) values \
-         ('{key}', 'platform.agent.accrual-changed.v1', '{key}', 'accrual-changed', convert_to(repeat('x', {bytes}), 'UTF8'), '{{}}')"
+         ('{key}', '{ACCRUAL_CHANGED}', '{key}', 'accrual-changed', convert_to(repeat('x', {bytes}), 'UTF8'), '{{}}')"
     )
 }
 
