@@ -4,6 +4,7 @@
 mod consumer;
 mod events;
 mod latency;
+mod obstacles;
 mod relay;
 
 use std::time::{Duration, Instant};
@@ -18,7 +19,8 @@ use super::{BenchEntry, Effort};
 
 pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "messaging",
-    about: "the relay against the bare producer, commit to broker, the consumer against its transactions",
+    about: "the relay against the bare producer and behind other rows, commit to broker, the consumer against \
+            its transactions",
     run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
@@ -26,6 +28,8 @@ const SCHEMA: &str = "bench";
 /// The topics of the relay and of the consumer.
 const RELAYED: &str = "platform.bench.relayed.v1";
 const CONSUMED: &str = "platform.bench.consumed.v1";
+/// A topic that does not exist.
+const HELD: &str = "platform.bench.held.v1";
 
 /// A service that consists of its bus.
 struct Bench<'g> {
@@ -43,6 +47,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     let bench = Bench { environment, db: Db::new(&database)?, config };
     events::make(&environment.connect(SCHEMA).await?.client).await?;
     rows.extend(relay::run(&bench, effort).await?);
+    rows.extend(obstacles::run(&bench, effort).await?);
     rows.extend(latency::run(&bench, effort).await?);
     rows.extend(consumer::run(&bench, effort).await?);
     Ok(())

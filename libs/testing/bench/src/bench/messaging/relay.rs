@@ -15,6 +15,8 @@ use crate::bench::environment::stop;
 use crate::bench::report::{Goal, Rounds, Row, Unit};
 use devkit::progress::Step;
 
+/// The metric that counts acknowledged events.
+pub(super) const ACKED: &str = "outbox_commit_to_ack_seconds_count";
 /// Events that the relay sends one by one before the backlog.
 const BEFORE: u32 = 100;
 /// Rows of a batch, as in the relay.
@@ -35,6 +37,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
     let (mut relayed, mut sent, mut read) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=effort.rounds() {
         step.note(format!("round {round}: the relay drains {rows} events"));
+        events::clear(&connection.client).await?;
         relayed.push(drain(bench, &connection.client, rows).await?);
         step.note(format!("round {round}: the bare producer"));
         sent.push(produce(&producer, &messages, rows).await?);
@@ -58,9 +61,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
 /// Returns the events a second from the first batch of a backlog to the last.
 ///
 /// The backlog appears at an idle relay, as after an import or an outage of the broker.
-async fn drain(bench: &Bench<'_>, client: &Client, rows: u32) -> anyhow::Result<f64> {
-    const ACKED: &str = "outbox_commit_to_ack_seconds_count";
-    events::clear(client).await?;
+pub(super) async fn drain(bench: &Bench<'_>, client: &Client, rows: u32) -> anyhow::Result<f64> {
     let process = bench.environment.process();
     bench.bus(&[]).start(&process, vec![RELAYED.to_owned()])?;
     for number in 0..BEFORE {
@@ -73,7 +74,8 @@ async fn drain(bench: &Bench<'_>, client: &Client, rows: u32) -> anyhow::Result<
     events::fill(client, rows).await?;
     let rate = rate(&process, ACKED, BEFORE, rows).await;
     stop(&process).await?;
-    let left: i64 = client.query_one("select count(*) from outbox", &[]).await?.get(0);
+    let left = client.query_one("select count(*) from outbox where topic = $1", &[&RELAYED]).await?;
+    let left: i64 = left.get(0);
     ensure!(left == 0, "{left} events are left in the outbox");
     rate
 }
@@ -112,29 +114,29 @@ async fn acknowledged(batch: Vec<rdkafka::producer::DeliveryFuture>) -> anyhow::
 async fn take(reader: &Client, deleter: &Client, rows: u32) -> anyhow::Result<f64> {
     let read = reader
         .prepare(
-            "select id, event_id, topic, key, type, payload, headers, created_at from outbox \
-             where id <> all($1) and topic <> all($2) and not exists (select * from outbox_parked \
-             where outbox_parked.topic = outbox.topic and outbox_parked.key = outbox.key) \
-             order by id limit $3",
+            "select id, event_id, topic, key, type, payload, headers, created_at \
+             from outbox_next($1, $2, '{}', '{}', $3, 4194304)",
         )
         .await?;
     // The relay has left its lease behind.
     let delete = deleter
         .prepare(
-            "delete from outbox where id = any($1) and exists (select * from outbox_lease \
-             where expires_at < clock_timestamp())",
+            "delete from outbox using unnest($1::text[], $2::bigint[]) as acknowledged (topic, id) \
+             where outbox.topic = acknowledged.topic and outbox.id = acknowledged.id \
+             and exists (select * from outbox_lease where expires_at < clock_timestamp())",
         )
         .await?;
     let missing: Vec<String> = Vec::new();
     let begun = Instant::now();
-    let (mut taken, mut removed): (Vec<i64>, u64) = (Vec::new(), 0);
+    let (mut topics, mut taken, mut removed): (Vec<String>, Vec<i64>, u64) = (Vec::new(), Vec::new(), 0);
     while removed < u64::from(rows) {
-        let limit = i64::from(BATCH);
+        let limit = i32::from(BATCH);
         let next = async { reader.query(&read, &[&taken, &missing, &limit]).await };
-        let gone = async { deleter.execute(&delete, &[&taken]).await };
+        let gone = async { deleter.execute(&delete, &[&topics, &taken]).await };
         let (next, gone) = tokio::try_join!(next, gone)?;
         removed += gone;
         taken = next.iter().map(|row| row.get(0)).collect();
+        topics = next.iter().map(|row| row.get(2)).collect();
     }
     Ok(f64::from(rows) / begun.elapsed().as_secs_f64())
 }
