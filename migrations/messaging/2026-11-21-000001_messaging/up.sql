@@ -90,6 +90,25 @@ as $$
     order by id
 $$;
 
+-- Deletes acknowledged rows if the lease is still held, and returns their number. A pooler keeps one
+-- plan for all executions, which would scan a backlog if it was made for an empty outbox.
+create function outbox_delete(topics text[], ids bigint[], of_owner uuid, of_epoch bigint) returns bigint
+language sql volatile
+set enable_seqscan = off
+as $$
+    with deleted as (
+        delete from outbox
+        using unnest(topics, ids) as acknowledged (topic, id)
+        where outbox.topic = acknowledged.topic and outbox.id = acknowledged.id
+          and exists (
+              select from outbox_lease
+              where owner = of_owner and epoch = of_epoch and expires_at > clock_timestamp()
+          )
+        returning outbox.id
+    )
+    select count(*) from deleted
+$$;
+
 -- The progress of each running republish command.
 create table outbox_republish (
     aggregate text primary key,

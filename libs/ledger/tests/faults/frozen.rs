@@ -25,12 +25,12 @@ async fn late_deletion_of_a_frozen_relay_is_fenced() {
     rig.step().await;
     let lock = rig.lock("outbox").await;
     frozen.thaw();
-    rig.wait_until_blocked(1, "delete from outbox %").await;
+    rig.wait_until_blocked(1, "select outbox_delete(%").await;
     frozen.freeze();
     let epoch = rig.epoch().await;
     let successor = rig.start("work", &settings).await;
     eventually("a takeover", async || rig.epoch().await > epoch).await;
-    rig.wait_until_blocked(2, "delete from outbox %").await;
+    rig.wait_until_blocked(2, "select outbox_delete(%").await;
     lock.release().await;
     eventually("the successor's deletion", async || {
         rig.query_number("select count(*) from outbox").await == 0

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::rig::{Rig, eventually};
 
-const DELETE: &str = "delete from outbox %";
+const DELETE: &str = "select outbox_delete(%";
 
 /// RULE-EVT-029: a process that is killed before its commit leaves no event.
 #[tokio::test]

@@ -13,6 +13,12 @@ use super::lease::Lease;
 
 const CONNECTION_RETRY_INTERVAL: Duration = Duration::from_millis(25);
 
+#[derive(diesel::QueryableByName)]
+struct Deleted {
+    #[diesel(sql_type = BigInt)]
+    deleted: i64,
+}
+
 /// The access of a lease's owner to the rows of the outbox.
 pub(super) struct OutboxRows<'r> {
     pub db: &'r Db,
@@ -49,20 +55,13 @@ impl OutboxRows<'_> {
             return Ok(());
         }
         let (topics, ids): (Vec<_>, Vec<_>) = rows.iter().map(|row| (row.topic.as_str(), row.id)).unzip();
-        // diesel prepares raw SQL for each execution, so PostgreSQL plans it for the present size
-        // of the outbox.
-        let deleted = diesel::sql_query(
-            "delete from outbox using unnest($1, $2) as acknowledged (topic, id) \
-             where outbox.topic = acknowledged.topic and outbox.id = acknowledged.id \
-             and exists (select from outbox_lease where owner = $3 and epoch = $4 and expires_at > clock_timestamp())",
-        )
-        .bind::<Array<Text>, _>(topics)
-        .bind::<Array<BigInt>, _>(ids)
-        .bind::<SqlUuid, _>(self.lease.owner)
-        .bind::<BigInt, _>(self.lease.epoch)
-        .execute(&mut self.conn().await?)
-        .await?;
-        if deleted == rows.len() { Ok(()) } else { Err(SessionError::Fenced) }
+        let delete = diesel::sql_query("select outbox_delete($1, $2, $3, $4) as deleted")
+            .bind::<Array<Text>, _>(topics)
+            .bind::<Array<BigInt>, _>(ids)
+            .bind::<SqlUuid, _>(self.lease.owner)
+            .bind::<BigInt, _>(self.lease.epoch);
+        let Deleted { deleted } = Prepared(delete).get_result(&mut self.conn().await?).await?;
+        if usize::try_from(deleted) == Ok(rows.len()) { Ok(()) } else { Err(SessionError::Fenced) }
     }
 
     /// Moves a row to `outbox_parked` if the lease is still held.
