@@ -90,10 +90,13 @@ as $$
     order by id
 $$;
 
--- Deletes acknowledged rows if the lease is still held, and returns their number. A pooler keeps one
--- plan for all executions, which would scan a backlog if it was made for an empty outbox.
+-- Deletes acknowledged rows if the lease is still held, and returns their number. A plan for an empty
+-- outbox would scan a backlog, so the settings leave it only one look into the index for each row.
 create function outbox_delete(topics text[], ids bigint[], of_owner uuid, of_epoch bigint) returns bigint
 language sql volatile
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 set enable_seqscan = off
 as $$
     with deleted as (

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use rdkafka::error::KafkaResult;
+use rdkafka::error::{KafkaResult, RDKafkaErrorCode};
 use rdkafka::producer::{FutureProducer, Producer};
 use tokio::time::Instant;
 
@@ -63,6 +63,8 @@ impl Destinations {
 
     /// Holds the events of a topic to which the service may not write.
     pub fn hold_forbidden(&mut self, topic: &str) {
+        // librdkafka keeps the refusal until it fetches the topic's metadata, as the check does.
+        self.existing.remove(topic);
         if self.hold(topic, HoldState::Forbidden) {
             tracing::error!(topic, "no right to write to topic; its events wait");
         }
@@ -86,29 +88,51 @@ impl Destinations {
         if self.existing.contains(topic) {
             return true;
         }
-        if self.held.get(topic).is_some_and(|hold| hold.state == HoldState::Missing) {
+        if self.held.get(topic).is_some_and(|hold| hold.state != HoldState::Checking) {
             return false;
         }
-        let exists = loop {
-            match exists(producer.clone(), topic.to_owned()).await {
-                Ok(exists) => break exists,
+        let state = loop {
+            match topic_state(producer.clone(), topic.to_owned()).await {
+                Ok(state) => break state,
                 Err(error) => tracing::warn!(%error, topic, "failed to fetch topic metadata"),
             }
             tokio::time::sleep(METADATA_RETRY_INTERVAL).await;
         };
-        if exists {
-            self.existing.insert(topic.to_owned());
-        } else if self.hold(topic, HoldState::Missing) {
-            tracing::warn!(topic, "topic not found; its events wait");
+        match state {
+            TopicState::Existing => {
+                self.existing.insert(topic.to_owned());
+            }
+            TopicState::Forbidden => self.hold_forbidden(topic),
+            TopicState::Missing => {
+                if self.hold(topic, HoldState::Missing) {
+                    tracing::warn!(topic, "topic not found; its events wait");
+                }
+            }
         }
-        exists
+        state == TopicState::Existing
     }
 }
 
-async fn exists(producer: FutureProducer<QuietContext>, topic: String) -> anyhow::Result<bool> {
-    let metadata = move || -> KafkaResult<bool> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TopicState {
+    Existing,
+    Missing,
+    /// The service may not even read the topic's metadata.
+    Forbidden,
+}
+
+async fn topic_state(producer: FutureProducer<QuietContext>, topic: String) -> anyhow::Result<TopicState> {
+    let metadata = move || -> KafkaResult<TopicState> {
         let metadata = producer.client().fetch_metadata(Some(&topic), METADATA_TIMEOUT)?;
-        Ok(metadata.topics().iter().any(|topic| !topic.partitions().is_empty()))
+        let Some(topic) = metadata.topics().first() else { return Ok(TopicState::Missing) };
+        let error = topic.error().map(RDKafkaErrorCode::from);
+        Ok(if !topic.partitions().is_empty() {
+            TopicState::Existing
+        } else if error == Some(RDKafkaErrorCode::TopicAuthorizationFailed) {
+            TopicState::Forbidden
+        } else {
+            TopicState::Missing
+        })
     };
     // librdkafka's call blocks.
     Ok(tokio::task::spawn_blocking(metadata).await??)

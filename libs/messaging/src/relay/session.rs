@@ -138,6 +138,8 @@ impl RelaySession<'_> {
                     batch.rows.push(row);
                     batch.acks.push(ack);
                 }
+                // librdkafka remembers a refusal, and no later row of the topic is enqueued.
+                Err(error) if is_forbidden(&error) => destinations.hold_forbidden(&row.topic),
                 Err(error) => rejected.push(self.reject(row, error).await?),
             }
         }
