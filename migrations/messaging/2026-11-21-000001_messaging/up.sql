@@ -59,6 +59,7 @@ create function outbox_next(
 language sql stable
 set enable_bitmapscan = off
 set enable_seqscan = off
+set jit = off
 as $$
     select id, event_id, topic, key, type, payload, headers, created_at
     from (
@@ -98,6 +99,7 @@ set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_seqscan = off
+set jit = off
 as $$
     with deleted as (
         delete from outbox

@@ -119,24 +119,21 @@ async fn take(reader: &Client, deleter: &Client, rows: u32) -> anyhow::Result<f6
         )
         .await?;
     // The relay has left its lease behind.
-    let delete = deleter
-        .prepare(
-            "delete from outbox using unnest($1::text[], $2::bigint[]) as acknowledged (topic, id) \
-             where outbox.topic = acknowledged.topic and outbox.id = acknowledged.id \
-             and exists (select * from outbox_lease where expires_at < clock_timestamp())",
-        )
-        .await?;
+    deleter.batch_execute("update outbox_lease set expires_at = 'infinity'").await?;
+    let delete = deleter.prepare("select outbox_delete($1, $2, owner, epoch) from outbox_lease").await?;
     let missing: Vec<String> = Vec::new();
     let begun = Instant::now();
-    let (mut topics, mut taken, mut removed): (Vec<String>, Vec<i64>, u64) = (Vec::new(), Vec::new(), 0);
-    while removed < u64::from(rows) {
+    let (mut topics, mut taken, mut removed): (Vec<String>, Vec<i64>, i64) = (Vec::new(), Vec::new(), 0);
+    while removed < i64::from(rows) {
         let limit = i32::from(BATCH);
         let next = async { reader.query(&read, &[&taken, &missing, &limit]).await };
-        let gone = async { deleter.execute(&delete, &[&topics, &taken]).await };
+        let gone = async { deleter.query_one(&delete, &[&topics, &taken]).await };
         let (next, gone) = tokio::try_join!(next, gone)?;
-        removed += gone;
+        removed += gone.get::<_, i64>(0);
         taken = next.iter().map(|row| row.get(0)).collect();
         topics = next.iter().map(|row| row.get(2)).collect();
     }
-    Ok(f64::from(rows) / begun.elapsed().as_secs_f64())
+    let rate = f64::from(rows) / begun.elapsed().as_secs_f64();
+    deleter.batch_execute("update outbox_lease set expires_at = clock_timestamp()").await?;
+    Ok(rate)
 }
