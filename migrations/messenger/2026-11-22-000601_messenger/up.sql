@@ -11,6 +11,10 @@ create table chat (
     -- INV-MSG-1: one Direct chat for each pair of users, the lower id first.
     direct_low uuid,
     direct_high uuid check (direct_high > direct_low),
+    -- The users of a Direct chat who block the other one. A block outlives the membership.
+    blocked_by uuid[] not null default '{}',
+    -- Time when a moderator closed a Direct chat.
+    closed_at timestamptz,
     -- The deal's agent by the highest applied version. A supervisor may have removed this user from
     -- the chat.
     agent_user_id uuid,
@@ -23,6 +27,7 @@ create table chat (
     check ((kind = 'Deal') = (deal_id is not null and tenant_id is not null and property_object_id is not null)),
     check ((kind = 'Deal') = (row_version is not null)),
     check ((kind = 'Direct') = (direct_low is not null and direct_high is not null)),
+    check (kind = 'Direct' or (blocked_by = '{}' and closed_at is null)),
     constraint chat_direct unique (direct_low, direct_high)
 ) with (fillfactor = 80);
 -- Lists of a company's supervisors.
@@ -48,6 +53,24 @@ create table member (
 ) with (fillfactor = 80);
 create index member_chat on member (chat_id, joined_at, user_id);
 
+-- Employment.
+
+-- Employments that have ended or are suspended. A user who is hired again or activated loses the
+-- row.
+create table ended_employment (
+    user_id uuid not null,
+    company_id uuid not null,
+    primary key (user_id, company_id)
+);
+
+-- Users who left a deal's chat because their employment ended, until somebody takes over the chat
+-- or the user is added again.
+create table departure (
+    user_id uuid not null,
+    chat_id uuid not null references chat (id),
+    primary key (user_id, chat_id)
+);
+
 -- Messages.
 
 create table message (
@@ -72,6 +95,44 @@ create table message (
     check ((kind = 'Text') = (sender_user_id is not null)),
     check ((kind = 'Text' and deleted_at is null) = (text is not null))
 ) with (fillfactor = 90);
+
+-- Reports of Direct chats.
+
+create table report (
+    id uuid primary key,
+    chat_id uuid not null references chat (id),
+    reporter_user_id uuid not null,
+    reported_user_id uuid not null,
+    reason text collate "C" not null check (reason in ('Spam', 'Harassment', 'Fraud', 'Other')),
+    comment text check (char_length(comment) between 1 and 1000),
+    status text collate "C" not null check (status in ('Open', 'ChatClosed', 'Dismissed')),
+    created_at timestamptz not null,
+    decided_at timestamptz,
+    decided_by_user_id uuid,
+    check ((status = 'Open') = (decided_at is null)),
+    check ((status = 'Open') = (decided_by_user_id is null))
+);
+-- One open report for each reporter of a chat.
+create unique index report_open on report (chat_id, reporter_user_id) where status = 'Open';
+create index report_created on report (created_at, id);
+create index report_status_created on report (status, created_at, id);
+
+-- Every reading of a reported chat by a moderator.
+create table report_reading (
+    id bigint generated always as identity primary key,
+    report_id uuid not null references report (id),
+    chat_id uuid not null,
+    moderator_user_id uuid not null,
+    read_at timestamptz not null default clock_timestamp()
+);
+
+create function report_reading_is_append_only() returns trigger language plpgsql as $$
+begin
+    raise exception 'the log of readings is append-only' using errcode = 'restrict_violation';
+end
+$$;
+create trigger report_reading_is_append_only before update or delete or truncate on report_reading
+    for each statement execute function report_reading_is_append_only();
 
 -- Conferences.
 

@@ -1,12 +1,21 @@
 MESSENGER_CHAT_NOT_FOUND = Chat not found
 MESSENGER_CHAT_NOT_DEAL = Only a deal chat supports this operation
+MESSENGER_CHAT_NOT_DIRECT = Only a Direct chat supports this operation
+MESSENGER_CHAT_BLOCKED = Nobody can write in this chat now
+    .detail = One of its two users has blocked the other.
+MESSENGER_CHAT_LEFT = The other user has left this chat
+    .detail = You can write again after this user has opened the chat again.
+MESSENGER_CHAT_CLOSED = A moderator has closed this chat
 MESSENGER_CHAT_FULL = The chat is full
     .detail = A chat holds at most { $max } members.
 MESSENGER_MEMBER_OF_DEAL = The deal keeps this user in its chat
+MESSENGER_EMPLOYMENT_ENDED = This user does not work for the company of the chat now
 MESSENGER_PARTICIPANT_NOT_FOUND = Participant not found
 MESSENGER_MESSAGE_NOT_FOUND = Message not found
 MESSENGER_MESSAGE_DELETED = The message is deleted
 MESSENGER_MESSAGE_LOCKED = The message is too old to be changed
+MESSENGER_REPORT_NOT_FOUND = Report not found
+MESSENGER_REPORT_DECIDED = This report has been decided
 MESSENGER_CONFERENCE_NOT_FOUND = Conference not found
 MESSENGER_CONFERENCE_ALREADY_ACTIVE = The chat already has a live conference
     .detail = Join that conference.
@@ -20,3 +29,4 @@ MESSENGER_MEDIA_UNAVAILABLE = Audio and video are not available now
 
 oneself = You cannot name yourself here
 not_together = This parameter cannot be combined with the other one
+same_user = The chats already belong to this user

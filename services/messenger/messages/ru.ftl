@@ -1,12 +1,21 @@
 MESSENGER_CHAT_NOT_FOUND = Чат не найден
 MESSENGER_CHAT_NOT_DEAL = Эта операция доступна только в чате сделки
+MESSENGER_CHAT_NOT_DIRECT = Эта операция доступна только в личном чате
+MESSENGER_CHAT_BLOCKED = Сейчас в этот чат нельзя писать
+    .detail = Один из двух собеседников заблокировал другого.
+MESSENGER_CHAT_LEFT = Собеседник вышел из этого чата
+    .detail = Вы сможете писать, когда он снова откроет чат.
+MESSENGER_CHAT_CLOSED = Модератор закрыл этот чат
 MESSENGER_CHAT_FULL = Чат заполнен
     .detail = В чате не больше { $max } участников.
 MESSENGER_MEMBER_OF_DEAL = Этот участник остаётся в чате, пока участвует в сделке
+MESSENGER_EMPLOYMENT_ENDED = Этот пользователь сейчас не работает в компании чата
 MESSENGER_PARTICIPANT_NOT_FOUND = Участник не найден
 MESSENGER_MESSAGE_NOT_FOUND = Сообщение не найдено
 MESSENGER_MESSAGE_DELETED = Сообщение удалено
 MESSENGER_MESSAGE_LOCKED = Сообщение слишком старое, его нельзя изменить
+MESSENGER_REPORT_NOT_FOUND = Жалоба не найдена
+MESSENGER_REPORT_DECIDED = По этой жалобе уже принято решение
 MESSENGER_CONFERENCE_NOT_FOUND = Конференция не найдена
 MESSENGER_CONFERENCE_ALREADY_ACTIVE = В чате уже идёт конференция
     .detail = Присоединитесь к ней.
@@ -20,3 +29,4 @@ MESSENGER_MEDIA_UNAVAILABLE = Звук и видео сейчас недосту
 
 oneself = Здесь нельзя указать самого себя
 not_together = Этот параметр нельзя сочетать с другим
+same_user = Чаты уже принадлежат этому пользователю

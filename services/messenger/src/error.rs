@@ -9,12 +9,24 @@ pub use web::FORBIDDEN;
 
 pub const CHAT_NOT_FOUND: Code = Code::new(404, "MESSENGER_CHAT_NOT_FOUND");
 pub const CHAT_NOT_DEAL: Code = Code::new(422, "MESSENGER_CHAT_NOT_DEAL");
+pub const CHAT_NOT_DIRECT: Code = Code::new(422, "MESSENGER_CHAT_NOT_DIRECT");
+/// One of the two users of the Direct chat blocks the other.
+pub const CHAT_BLOCKED: Code = Code::new(403, "MESSENGER_CHAT_BLOCKED");
+/// The other user left the Direct chat.
+pub const CHAT_LEFT: Code = Code::new(409, "MESSENGER_CHAT_LEFT");
+/// A moderator closed the Direct chat.
+pub const CHAT_CLOSED: Code = Code::new(409, "MESSENGER_CHAT_CLOSED");
 pub const CHAT_FULL: Code = Code::new(409, "MESSENGER_CHAT_FULL").with_arg("max", MAX_MEMBERS as u64);
 pub const MEMBER_OF_DEAL: Code = Code::new(409, "MESSENGER_MEMBER_OF_DEAL");
+/// The user's employment in the company of the chat has ended or is suspended.
+pub const EMPLOYMENT_ENDED: Code = Code::new(422, "MESSENGER_EMPLOYMENT_ENDED");
 pub const PARTICIPANT_NOT_FOUND: Code = Code::new(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 pub const MESSAGE_NOT_FOUND: Code = Code::new(404, "MESSENGER_MESSAGE_NOT_FOUND");
 pub const MESSAGE_DELETED: Code = Code::new(409, "MESSENGER_MESSAGE_DELETED");
 pub const MESSAGE_LOCKED: Code = Code::new(409, "MESSENGER_MESSAGE_LOCKED");
+pub const REPORT_NOT_FOUND: Code = Code::new(404, "MESSENGER_REPORT_NOT_FOUND");
+/// The report has another outcome already, or is no longer open.
+pub const REPORT_DECIDED: Code = Code::new(409, "MESSENGER_REPORT_DECIDED");
 pub const CONFERENCE_NOT_FOUND: Code = Code::new(404, "MESSENGER_CONFERENCE_NOT_FOUND");
 /// The chat has a live conference (INV-CNF-1).
 pub const CONFERENCE_ALREADY_ACTIVE: Code = Code::new(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE")

@@ -211,7 +211,7 @@ mod tests {
     const EVENTS: &str = "
         platform.identity.company-upserted.v1 | CompanyId Type Status Name LegalName? Version | chessboard crm
         platform.identity.company-suspended.v1 | CompanyId Type Status Name LegalName? Version SuspendedAt Reason? | chessboard
-        platform.identity.employee-status-changed.v1 | UserId CompanyId From? To? ByUserId At | crm
+        platform.identity.employee-status-changed.v1 | UserId CompanyId From? To? ByUserId At | crm messenger
         platform.identity.employee-role-assigned.v1 | UserId CompanyId RoleId RoleCode ByUserId At |
         platform.identity.employee-role-removed.v1 | UserId CompanyId RoleId RoleCode ByUserId At |
         platform.identity.access-revoked.v1 | SubjectKind SubjectId NotBefore | chessboard selections crm messenger agent news

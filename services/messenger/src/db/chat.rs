@@ -20,6 +20,10 @@ struct Row {
     deal_id: Option<DealId>,
     tenant_id: Option<CompanyId>,
     property_object_id: Option<PropertyObjectId>,
+    direct_low: Option<UserId>,
+    direct_high: Option<UserId>,
+    blocked_by: Vec<UserId>,
+    closed_at: Option<OffsetDateTime>,
     agent_user_id: Option<UserId>,
     row_version: Option<i64>,
     last_sequence: i64,
@@ -32,13 +36,17 @@ pub async fn lock(tx: &mut Tx, id: ChatId) -> Result<Option<Chat>, ::db::Error> 
     let row = chat::table.find(id).select(Row::as_select()).for_no_key_update();
     let Some(row) = row.first(tx.conn()).await.optional()? else { return Ok(None) };
     // Members and clock are read after the lock, because both may have changed during the wait.
-    let Some((members, now)) = super::member::load_with_clock(tx, id).await? else { return Ok(None) };
+    let (members, now) = super::member::load_with_clock(tx, id).await?;
     let Row {
         id,
         kind,
         deal_id,
         tenant_id,
         property_object_id,
+        direct_low,
+        direct_high,
+        blocked_by,
+        closed_at,
         agent_user_id,
         row_version,
         last_sequence,
@@ -51,6 +59,9 @@ pub async fn lock(tx: &mut Tx, id: ChatId) -> Result<Option<Chat>, ::db::Error> 
         deal_id,
         tenant_id,
         property_object_id,
+        direct_users: direct_low.zip(direct_high),
+        blocked_by,
+        closed_at,
         agent_user_id,
         row_version,
         last_sequence,
@@ -72,10 +83,15 @@ pub async fn find_by_deal(conn: &mut Conn, deal: DealId) -> Result<Option<ChatId
     Ok(chat.first(conn).await.optional()?)
 }
 
-/// Returns the Direct chat of two users.
-pub async fn find_direct(conn: &mut Conn, one: UserId, other: UserId) -> Result<Option<ChatId>, ::db::Error> {
+/// Returns the Direct chat of two users, and true if `one` is a member.
+pub async fn find_direct(
+    conn: &mut Conn,
+    one: UserId,
+    other: UserId,
+) -> Result<Option<(ChatId, bool)>, ::db::Error> {
     let pair = chat::direct_low.eq(one.min(other)).and(chat::direct_high.eq(one.max(other)));
-    Ok(chat::table.filter(pair).select(chat::id).first(conn).await.optional()?)
+    let own = member::table.filter(member::chat_id.eq(chat::id)).filter(member::user_id.eq(one));
+    Ok(chat::table.filter(pair).select((chat::id, exists(own))).first(conn).await.optional()?)
 }
 
 /// Returns true if both users are members of one deal's chat.
@@ -99,10 +115,6 @@ pub async fn look_up_last_sequence(mut conn: &Conn, id: ChatId, user: UserId) ->
 /// Stores a chat with its members.
 /// Returns false if a chat of the same deal, or of the same two users, exists.
 pub async fn insert(tx: &mut Tx, new: &Chat) -> Result<bool, ::db::Error> {
-    let pair = match (new.kind, &new.members[..]) {
-        (ChatKind::Direct, [one, other]) => Some((one.user_id, other.user_id)),
-        _ => None,
-    };
     let insert = diesel::insert_into(chat::table)
         .values((
             chat::id.eq(new.id),
@@ -110,8 +122,8 @@ pub async fn insert(tx: &mut Tx, new: &Chat) -> Result<bool, ::db::Error> {
             chat::deal_id.eq(new.deal_id),
             chat::tenant_id.eq(new.tenant_id),
             chat::property_object_id.eq(new.property_object_id),
-            chat::direct_low.eq(pair.map(|(one, other)| one.min(other))),
-            chat::direct_high.eq(pair.map(|(one, other)| one.max(other))),
+            chat::direct_low.eq(new.direct_users.map(|(low, _)| low)),
+            chat::direct_high.eq(new.direct_users.map(|(_, high)| high)),
             chat::agent_user_id.eq(new.agent_user_id),
             chat::row_version.eq(new.row_version),
             chat::last_sequence.eq(new.last_sequence),
@@ -132,4 +144,17 @@ pub async fn save_deal_state(tx: &mut Tx, changed: &Chat) -> Result<(), ::db::Er
         .set((chat::agent_user_id.eq(changed.agent_user_id), chat::row_version.eq(changed.row_version)));
     Prepared(row).execute(tx.conn()).await?;
     Ok(())
+}
+
+/// Stores the users who block the other one, and the time of the closing.
+pub async fn save_direct_state(tx: &mut Tx, changed: &Chat) -> Result<(), ::db::Error> {
+    let row = diesel::update(chat::table.find(changed.id))
+        .set((chat::blocked_by.eq(&changed.blocked_by), chat::closed_at.eq(changed.closed_at)));
+    Prepared(row).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// Returns the sequence of a chat's newest message, regardless of members.
+pub async fn read_last_sequence(mut conn: &Conn, id: ChatId) -> QueryResult<i64> {
+    chat::table.find(id).select(chat::last_sequence).first(&mut conn).await
 }

@@ -47,6 +47,11 @@ pub struct ChatView {
     pub unread_count: i64,
     /// The live conference. Null for a caller who is not a member.
     pub live_conference_id: Option<ConferenceId>,
+    /// True if the caller blocks the other user of a Direct chat.
+    pub is_blocked: bool,
+    /// Time when a moderator closed a Direct chat.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub closed_at: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     /// Time of the newest message, otherwise `CreatedAt`.
@@ -96,6 +101,10 @@ struct Row {
     created_at: OffsetDateTime,
     #[diesel(sql_type = Timestamptz)]
     last_activity_at: OffsetDateTime,
+    #[diesel(sql_type = Array<SqlUuid>)]
+    blocked_by: Vec<UserId>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    closed_at: Option<OffsetDateTime>,
     #[diesel(sql_type = Nullable<SqlUuid>)]
     last_message_id: Option<MessageId>,
     #[diesel(sql_type = Nullable<SqlUuid>)]
@@ -136,6 +145,8 @@ impl Row {
             read_sequence: read_sequence.unwrap_or(0),
             unread_count: read_sequence.map_or(0, |read| self.last_sequence - read),
             live_conference_id: own.and(self.live_conference_id),
+            is_blocked: self.blocked_by.contains(&self.user_id),
+            closed_at: self.closed_at,
             created_at: self.created_at,
             last_activity_at: self.last_activity_at,
             members,
@@ -156,7 +167,8 @@ pub async fn load_views(
     // One statement reads markers and counts from one snapshot.
     let rows = diesel::sql_query(
         "select requested.user_id, chat.id, chat.kind, chat.deal_id, chat.tenant_id, chat.property_object_id, \
-             chat.last_sequence, chat.created_at, chat.last_activity_at, message.id as last_message_id, \
+             chat.last_sequence, chat.created_at, chat.last_activity_at, chat.blocked_by, chat.closed_at, \
+             message.id as last_message_id, \
              conference.id as live_conference_id, \
              members.user_ids, members.roles, members.joined_at, members.read_sequences \
          from unnest($1, $2) with ordinality as requested (user_id, chat_id, ordinal) \
@@ -264,6 +276,44 @@ pub async fn list_supervised(
     let page: Page<ChatId> =
         list::page(conn, paging, filtered().order((order, chat::id)), filtered()).await?;
     load_page_views(conn, user, page).await
+}
+
+/// Returns one page of the deal chats that the user `of` has in the reach of the supervisor `by`.
+pub async fn list_of_member(
+    conn: &Conn,
+    by: UserId,
+    reach: Reach,
+    of: UserId,
+    paging: &Paging<ChatSort>,
+) -> QueryResult<Page<ChatView>> {
+    let order: list::OrderBy<chat::table> = match paging.sort {
+        ChatSort::LastActivityAt => list::order_by(paging, chat::last_activity_at),
+        ChatSort::CreatedAt => list::order_by(paging, chat::created_at),
+    };
+    let found = || chats_of_member(reach, of).select(chat::id);
+    let page: Page<ChatId> = list::page(conn, paging, found().order((order, chat::id)), found()).await?;
+    load_page_views(conn, by, page).await
+}
+
+/// Returns up to `limit` chats of [`list_of_member`].
+pub async fn list_ids_of_member(
+    mut conn: &Conn,
+    reach: Reach,
+    of: UserId,
+    limit: i64,
+) -> QueryResult<Vec<ChatId>> {
+    chats_of_member(reach, of).select(chat::id).order(chat::id).limit(limit).load(&mut conn).await
+}
+
+/// Returns the deal chats in which the user is a Manager or Member, or was one until the employment
+/// ended.
+fn chats_of_member(reach: Reach, of: UserId) -> chat::BoxedQuery<'static, Pg> {
+    let theirs = diesel::dsl::sql::<diesel::sql_types::Bool>(
+        "chat.id in (select chat_id from member where role in ('Manager', 'Member') and user_id = ",
+    );
+    let theirs = theirs.bind::<SqlUuid, _>(of).sql(" union select chat_id from departure where user_id = ");
+    let theirs = theirs.bind::<SqlUuid, _>(of).sql(")");
+    supervised_chats(reach, None).filter(theirs)
 }
 
 fn supervised_chats(reach: Reach, deal: Option<DealId>) -> chat::BoxedQuery<'static, Pg> {

@@ -12,17 +12,18 @@ use super::schema::member;
 use crate::domain::{ChatId, Member};
 
 /// Returns the members in the order of `joined_at`, and the time of the database's clock.
-/// Returns `None` for an unknown chat, because every chat has members.
-pub async fn load_with_clock(
-    tx: &mut Tx,
-    id: ChatId,
-) -> Result<Option<(Vec<Member>, OffsetDateTime)>, ::db::Error> {
+pub async fn load_with_clock(tx: &mut Tx, id: ChatId) -> Result<(Vec<Member>, OffsetDateTime), ::db::Error> {
     let now = diesel::dsl::sql::<Timestamptz>("clock_timestamp()");
     let members = member::table.filter(member::chat_id.eq(id)).order((member::joined_at, member::user_id));
     let members: Vec<(Member, OffsetDateTime)> =
         members.select((Member::as_select(), now)).load(tx.conn()).await?;
     let (members, times): (Vec<_>, Vec<_>) = members.into_iter().unzip();
-    Ok(times.into_iter().next().map(|now| (members, now)))
+    let now = match times.into_iter().next() {
+        Some(now) => now,
+        // Both users have left a Direct chat.
+        None => super::chat::read_clock(tx.conn()).await?,
+    };
+    Ok((members, now))
 }
 
 /// Stores members who are new or have another role.

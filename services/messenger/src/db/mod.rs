@@ -3,8 +3,10 @@
 pub mod chat;
 pub mod chat_view;
 pub mod conference;
+pub mod employment;
 pub mod member;
 pub mod message;
+pub mod report;
 pub mod schema;
 pub mod stream;
 pub mod webhook;

@@ -9,6 +9,8 @@ diesel::table! {
         property_object_id -> Nullable<Uuid>,
         direct_low -> Nullable<Uuid>,
         direct_high -> Nullable<Uuid>,
+        blocked_by -> Array<Uuid>,
+        closed_at -> Nullable<Timestamptz>,
         agent_user_id -> Nullable<Uuid>,
         row_version -> Nullable<BigInt>,
         last_sequence -> BigInt,
@@ -25,6 +27,45 @@ diesel::table! {
         fallback_role -> Nullable<Text>,
         joined_at -> Timestamptz,
         read_sequence -> BigInt,
+    }
+}
+
+diesel::table! {
+    ended_employment (user_id, company_id) {
+        user_id -> Uuid,
+        company_id -> Uuid,
+    }
+}
+
+diesel::table! {
+    departure (user_id, chat_id) {
+        user_id -> Uuid,
+        chat_id -> Uuid,
+    }
+}
+
+diesel::table! {
+    report (id) {
+        id -> Uuid,
+        chat_id -> Uuid,
+        reporter_user_id -> Uuid,
+        reported_user_id -> Uuid,
+        reason -> Text,
+        comment -> Nullable<Text>,
+        status -> Text,
+        created_at -> Timestamptz,
+        decided_at -> Nullable<Timestamptz>,
+        decided_by_user_id -> Nullable<Uuid>,
+    }
+}
+
+diesel::table! {
+    report_reading (id) {
+        id -> BigInt,
+        report_id -> Uuid,
+        chat_id -> Uuid,
+        moderator_user_id -> Uuid,
+        read_at -> Timestamptz,
     }
 }
 

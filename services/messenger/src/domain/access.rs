@@ -4,6 +4,7 @@ use auth::{Actor, CompanyId, Permission, Reach, UserId};
 
 const MANAGE_CHATS: &str = "messenger.chats.manage";
 const MODERATE: &str = "messenger.conferences.moderate";
+const MODERATE_DIRECT: &str = "messenger.direct-chats.moderate";
 
 /// Returns the companies whose conferences the actor moderates.
 pub fn moderator_reach(actor: &Actor) -> Option<Reach> {
@@ -18,6 +19,17 @@ impl Permission for SuperviseChats {
 
     fn granted(actor: &Actor) -> Option<Reach> {
         actor.reach_of(MANAGE_CHATS)
+    }
+}
+
+/// The permission to decide reports of Direct chats, on the whole platform.
+pub enum ModerateDirectChats {}
+
+impl Permission for ModerateDirectChats {
+    type Granted = ();
+
+    fn granted(actor: &Actor) -> Option<()> {
+        actor.holds_on_platform(MODERATE_DIRECT).then_some(())
     }
 }
 

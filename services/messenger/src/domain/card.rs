@@ -19,6 +19,8 @@ pub enum Card {
     MemberAdded(MemberCard),
     MemberRemoved(MemberCard),
     ConferenceEnded(ConferenceCard),
+    /// A moderator closed the Direct chat.
+    ChatClosed,
 }
 
 /// A change of the deal's status.
@@ -37,7 +39,7 @@ pub struct StatusCard {
 #[serde(rename_all = "PascalCase")]
 pub struct MemberCard {
     pub user_id: UserId,
-    /// The user who made the change, or `null` if the deal made it.
+    /// The user who made the change, or `null` if the deal or the end of an employment made it.
     pub by_user_id: Option<UserId>,
 }
 

@@ -6,13 +6,18 @@ use diesel::prelude::*;
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
+use values::Code;
 
 use super::limits::MAX_MEMBERS;
 use super::{ChatId, DealId, PropertyObjectId};
 use crate::db::schema::member;
+use crate::error::{CHAT_BLOCKED, CHAT_CLOSED, CHAT_LEFT, CHAT_NOT_DIRECT};
 
 /// The consumer group that follows CRM's deals.
 pub const DEAL_CONSUMER_GROUP: &str = "messenger.crm";
+
+/// The consumer group that follows identity's employments.
+pub const EMPLOYMENT_CONSUMER_GROUP: &str = "messenger.identity";
 
 /// The last seat is reserved for the deal's agent, who may change at any time.
 const MAX_MEMBERS_WITHOUT_AGENT: usize = MAX_MEMBERS as usize - 1;
@@ -76,6 +81,12 @@ pub struct Chat {
     pub deal_id: Option<DealId>,
     pub tenant_id: Option<CompanyId>,
     pub property_object_id: Option<PropertyObjectId>,
+    /// The two users of a Direct chat, the lower id first. A user who left is not a member.
+    pub direct_users: Option<(UserId, UserId)>,
+    /// Users of a Direct chat who block the other one.
+    pub blocked_by: Vec<UserId>,
+    /// Time when a moderator closed a Direct chat.
+    pub closed_at: Option<OffsetDateTime>,
     /// The deal's agent, who is not a member after a removal by a supervisor.
     pub agent_user_id: Option<UserId>,
     /// The highest applied version of the deal.
@@ -102,6 +113,17 @@ pub struct Deal {
     pub row_version: i64,
 }
 
+/// The effect of the end of an employment on a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EmploymentEnd {
+    /// The user is the Client, only the Agent, or not a member.
+    Unaffected,
+    /// The user stays as the Agent, without the role from before.
+    FallbackLost,
+    /// The user left.
+    Left,
+}
+
 /// The effect of a new agent on the members of a chat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentChange {
@@ -122,6 +144,9 @@ impl Chat {
             deal_id: Some(deal.id),
             tenant_id: Some(deal.tenant_id),
             property_object_id: Some(deal.property_object_id),
+            direct_users: None,
+            blocked_by: Vec::new(),
+            closed_at: None,
             agent_user_id: None,
             row_version: Some(deal.row_version),
             last_sequence: 0,
@@ -146,6 +171,9 @@ impl Chat {
             deal_id: None,
             tenant_id: None,
             property_object_id: None,
+            direct_users: Some((one.min(other), one.max(other))),
+            blocked_by: Vec::new(),
+            closed_at: None,
             agent_user_id: None,
             row_version: None,
             last_sequence: 0,
@@ -165,6 +193,58 @@ impl Chat {
 
     pub fn user_ids(&self) -> Vec<UserId> {
         self.members.iter().map(|member| member.user_id).collect()
+    }
+
+    /// Returns the other user of a Direct chat, who may have left it.
+    ///
+    /// # Errors
+    /// [`CHAT_NOT_DIRECT`]: the chat is a deal chat.
+    pub fn other_user(&self, user: UserId) -> Result<UserId, Code> {
+        let (low, high) = self.direct_users.ok_or(CHAT_NOT_DIRECT)?;
+        Ok(if user == low { high } else { low })
+    }
+
+    /// Refuses a new text. A deal chat accepts every text of a member.
+    ///
+    /// # Errors
+    /// - [`CHAT_CLOSED`]: a moderator closed the chat.
+    /// - [`CHAT_BLOCKED`]: one user blocks the other.
+    /// - [`CHAT_LEFT`]: the other user left.
+    pub fn check_accepts_text(&self) -> Result<(), Code> {
+        match self.kind {
+            _ if self.closed_at.is_some() => Err(CHAT_CLOSED),
+            _ if !self.blocked_by.is_empty() => Err(CHAT_BLOCKED),
+            ChatKind::Direct if self.members.len() < 2 => Err(CHAT_LEFT),
+            ChatKind::Deal | ChatKind::Direct => Ok(()),
+        }
+    }
+
+    /// Refuses the return of a user who left a Direct chat.
+    ///
+    /// # Errors
+    /// - [`CHAT_CLOSED`]: a moderator closed the chat.
+    /// - [`CHAT_BLOCKED`]: the other user blocks this user.
+    pub fn check_accepts_return(&self, user: UserId) -> Result<(), Code> {
+        if self.closed_at.is_some() {
+            return Err(CHAT_CLOSED);
+        }
+        if self.blocked_by.iter().any(|blocker| *blocker != user) { Err(CHAT_BLOCKED) } else { Ok(()) }
+    }
+
+    /// Applies the end of a user's employment in the company of the chat.
+    pub fn end_employment(&mut self, user: UserId) -> EmploymentEnd {
+        let Some(member) = self.members.iter_mut().find(|member| member.user_id == user) else {
+            return EmploymentEnd::Unaffected;
+        };
+        match member.role {
+            Role::Client => EmploymentEnd::Unaffected,
+            Role::Agent if member.fallback_role.take().is_some() => EmploymentEnd::FallbackLost,
+            Role::Agent => EmploymentEnd::Unaffected,
+            Role::Manager | Role::Member => {
+                self.remove_member(user);
+                EmploymentEnd::Left
+            }
+        }
     }
 
     /// Returns true if a user can be added (INV-MSG-6).

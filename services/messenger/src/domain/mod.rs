@@ -8,15 +8,20 @@ mod decision;
 pub mod limits;
 mod message;
 mod participant;
+mod report;
 mod stream_event;
 
-pub use access::{SuperviseChats, Viewer, moderator_reach};
+pub use access::{ModerateDirectChats, SuperviseChats, Viewer, moderator_reach};
 pub use card::{Card, ConferenceCard, DealStatus, MemberCard, StatusCard};
-pub use chat::{AgentChange, Chat, ChatKind, DEAL_CONSUMER_GROUP, Deal, Member, Role};
+pub use chat::{
+    AgentChange, Chat, ChatKind, DEAL_CONSUMER_GROUP, Deal, EMPLOYMENT_CONSUMER_GROUP, EmploymentEnd, Member,
+    Role,
+};
 pub use conference::{Conference, ConferenceStatus, DealChatIds, EndReason, Media, Timing, select_invitees};
 pub use decision::{Action, MediaCommand};
 pub use message::{Message, MessageKind, PrivateText};
 pub use participant::{ConnectedParticipant, ConnectionSid, Entry, ParticipantState};
+pub use report::{Report, ReportComment, ReportReason, ReportStatus};
 pub use stream_event::{StreamEvent, StreamEventKind};
 
 ids::typed_id!(
@@ -34,6 +39,10 @@ ids::typed_id!(
 ids::typed_id!(
     /// A conference.
     ConferenceId
+);
+ids::typed_id!(
+    /// A report of a Direct chat.
+    ReportId
 );
 ids::typed_id!(
     /// A deal of CRM.

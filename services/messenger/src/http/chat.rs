@@ -121,6 +121,7 @@ pub struct OpenChat {
 ///
 /// Both users have to be members of one deal chat. A Direct chat stays when they no longer share
 /// one.
+/// A caller who left the chat becomes a member again, if the users share a deal chat now.
 #[utoipa::path(
     tag = "Chats", request_body(content = OpenChat, description = "At most 256 KiB."),
     responses(
@@ -138,7 +139,7 @@ pub async fn open_chat(
     let mut fields = Fields::default();
     fields.check("/UserId", if with == by { Err(Invalid::new("oneself")) } else { Ok(()) });
     fields.finish(Some(()))?;
-    let (id, is_new) = app.db.tx(async |tx| ops::chat::open_direct(tx, by, with).await).await?;
+    let (id, is_new) = app.db.tx(async |tx| ops::direct::open_direct(tx, by, with).await).await?;
     let view = db::chat_view::load_view(&*app.db.conn().await?, by, id).await?.ok_or(CHAT_NOT_FOUND)?;
     let mut response = if is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
     Ok(response.json(view))

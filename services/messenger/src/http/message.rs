@@ -1,5 +1,6 @@
 //! Operations on messages, for members of the chat.
 
+use ::db::Conn;
 use ::web::{Check, CheckedQuery, Fields, Json};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
@@ -75,22 +76,32 @@ pub async fn list_messages(
     id: Path<ChatId>,
     CheckedQuery(query): CheckedQuery<ListMessages>,
 ) -> Result<impl Responder, Error> {
+    let conn = app.db.conn().await?;
+    let last_sequence =
+        db::chat::look_up_last_sequence(&conn, *id, actor.user_id).await?.ok_or(CHAT_NOT_FOUND)?;
+    Ok(web::Json(load_page(&conn, *id, &query, last_sequence).await?))
+}
+
+/// Returns one page of a chat's messages. The caller has read `last_sequence` before.
+pub async fn load_page(
+    conn: &Conn,
+    chat: ChatId,
+    query: &ListMessages,
+    last_sequence: i64,
+) -> Result<Messages, Error> {
     let page_size = query.page_size.map_or(50, PageSize::get);
     let range = match (query.after_sequence, query.before_sequence) {
         (Some(after), _) => MessageRange::After(after.get()),
         (None, before) => MessageRange::Before(before.map_or(i64::MAX, Sequence::get)),
     };
-    let conn = app.db.conn().await?;
-    let last_sequence =
-        db::chat::look_up_last_sequence(&conn, *id, actor.user_id).await?.ok_or(CHAT_NOT_FOUND)?;
-    let mut items = db::message::list(&conn, *id, range, page_size + 1).await?;
+    let mut items = db::message::list(conn, chat, range, page_size + 1).await?;
     let limit = usize::try_from(page_size).unwrap_or(usize::MAX);
     let has_more = items.len() > limit;
     items.truncate(limit);
     // A message may have been sent between the two queries.
     let newest = items.iter().map(|message| message.sequence).max();
     let last_sequence = last_sequence.max(newest.unwrap_or(0));
-    Ok(web::Json(Messages { items, has_more, last_sequence }))
+    Ok(Messages { items, has_more, last_sequence })
 }
 
 #[derive(Deserialize, ToSchema)]

@@ -2,9 +2,12 @@
 
 mod chat;
 mod conference;
+mod direct;
 mod member;
 mod message;
+mod report;
 mod stream;
+mod supervision;
 mod webhook;
 
 use ::web::{Callers, EMPTY_ID, Listener, Refuses, Routes};
@@ -13,9 +16,10 @@ use utoipa_actix_web::scope;
 use values::Code;
 
 use crate::error::{
-    CHAT_FULL, CHAT_NOT_DEAL, CHAT_NOT_FOUND, CONFERENCE_ALREADY_ACTIVE, CONFERENCE_ENDED, CONFERENCE_FULL,
-    CONFERENCE_NOT_FOUND, FORBIDDEN, MEDIA_UNAVAILABLE, MEMBER_OF_DEAL, MESSAGE_DELETED, MESSAGE_LOCKED,
-    MESSAGE_NOT_FOUND, PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED,
+    CHAT_BLOCKED, CHAT_CLOSED, CHAT_FULL, CHAT_LEFT, CHAT_NOT_DEAL, CHAT_NOT_DIRECT, CHAT_NOT_FOUND,
+    CONFERENCE_ALREADY_ACTIVE, CONFERENCE_ENDED, CONFERENCE_FULL, CONFERENCE_NOT_FOUND, EMPLOYMENT_ENDED,
+    FORBIDDEN, MEDIA_UNAVAILABLE, MEMBER_OF_DEAL, MESSAGE_DELETED, MESSAGE_LOCKED, MESSAGE_NOT_FOUND,
+    PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED, REPORT_DECIDED, REPORT_NOT_FOUND,
 };
 
 /// The operations of members and the webhook of LiveKit.
@@ -26,6 +30,8 @@ pub const PUBLIC: Listener = Listener {
         ("Chats", "Chats and their members."),
         ("Messages", "Messages of a chat."),
         ("Conferences", "Audio and video calls in deal chats."),
+        ("Reports", "Reports of Direct chats, which moderators decide."),
+        ("Supervision", "All deal chats of one user, for supervisors."),
         ("Stream", "Live events of all own chats."),
         ("Webhooks", "Webhooks of the media server."),
     ],
@@ -34,6 +40,15 @@ pub const PUBLIC: Listener = Listener {
 
 /// Refusals of every change of a chat's members.
 const MEMBER_CHANGE_REFUSALS: [Code; 4] = [EMPTY_ID, CHAT_NOT_FOUND, FORBIDDEN, CHAT_NOT_DEAL];
+
+/// Refusals of every change of a Direct chat by its users.
+const DIRECT_REFUSALS: [Code; 2] = [CHAT_NOT_FOUND, CHAT_NOT_DIRECT];
+
+/// Refusals of a text in a Direct chat.
+const TEXT_REFUSALS: [Code; 3] = [CHAT_CLOSED, CHAT_BLOCKED, CHAT_LEFT];
+
+/// Refusals of every operation of a moderator on a report.
+const REPORT_REFUSALS: [Code; 3] = [FORBIDDEN, REPORT_NOT_FOUND, REPORT_DECIDED];
 
 /// Refusals of every change of a message.
 const MESSAGE_CHANGE_REFUSALS: [Code; 4] = [CHAT_NOT_FOUND, MESSAGE_NOT_FOUND, FORBIDDEN, MESSAGE_LOCKED];
@@ -49,18 +64,35 @@ fn public(routes: &mut Routes<'_>) {
             .wrap(from_fn(auth::authenticate))
             .service(chat::list_chats.refuses([FORBIDDEN]))
             .service(chat::count_unread)
-            .service(chat::open_chat.refuses([PARTICIPANT_NOT_FOUND]))
+            .service(chat::open_chat.refuses([PARTICIPANT_NOT_FOUND, CHAT_CLOSED, CHAT_BLOCKED]))
             .service(chat::get_chat.refuses([CHAT_NOT_FOUND]))
             .service(chat::read_chat.refuses([CHAT_NOT_FOUND]))
-            .service(member::add_member.refuses(MEMBER_CHANGE_REFUSALS).refuses([CHAT_FULL]))
+            .service(direct::leave_chat.refuses(DIRECT_REFUSALS))
+            .service(direct::block_chat.refuses(DIRECT_REFUSALS))
+            .service(direct::unblock_chat.refuses(DIRECT_REFUSALS))
+            .service(direct::report_chat.refuses(DIRECT_REFUSALS))
+            .service(report::list_reports.refuses([FORBIDDEN]))
+            .service(report::list_reported_messages.refuses(REPORT_REFUSALS))
+            .service(report::close_reported_chat.refuses(REPORT_REFUSALS))
+            .service(report::dismiss_report.refuses(REPORT_REFUSALS))
+            .service(supervision::list_member_chats.refuses([FORBIDDEN]))
+            .service(supervision::hand_over_chats.refuses([FORBIDDEN, EMPLOYMENT_ENDED]))
+            .service(
+                member::add_member.refuses(MEMBER_CHANGE_REFUSALS).refuses([EMPLOYMENT_ENDED, CHAT_FULL]),
+            )
             .service(
                 member::remove_member
                     .refuses(MEMBER_CHANGE_REFUSALS)
                     .refuses([PARTICIPANT_NOT_FOUND, MEMBER_OF_DEAL]),
             )
             .service(message::list_messages.refuses([CHAT_NOT_FOUND]))
-            .service(message::send_message.refuses([CHAT_NOT_FOUND]))
-            .service(message::edit_message.refuses(MESSAGE_CHANGE_REFUSALS).refuses([MESSAGE_DELETED]))
+            .service(message::send_message.refuses([CHAT_NOT_FOUND]).refuses(TEXT_REFUSALS))
+            .service(
+                message::edit_message
+                    .refuses(MESSAGE_CHANGE_REFUSALS)
+                    .refuses([MESSAGE_DELETED])
+                    .refuses(TEXT_REFUSALS),
+            )
             .service(message::delete_message.refuses(MESSAGE_CHANGE_REFUSALS))
             .service(stream::open_stream)
             .service(conference::start_conference.refuses([

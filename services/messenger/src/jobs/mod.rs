@@ -1,6 +1,7 @@
 //! The jobs of the service.
 
 mod conference_deadline;
+mod employment_end;
 mod media;
 mod retention;
 
@@ -12,5 +13,6 @@ use crate::app::App;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     let jobs = conference_deadline::add(app.clone(), media::add(app.clone(), jobs));
+    let jobs = employment_end::add(app.clone(), jobs);
     retention::add(app, jobs)
 }

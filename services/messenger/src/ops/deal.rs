@@ -7,7 +7,7 @@ use super::member::{record_joined, record_left};
 use super::message::post_card;
 use super::stream::{lock_streams, notify_members};
 use crate::db;
-use crate::domain::{AgentChange, Card, Chat, Deal, DealId, Role, StatusCard, StreamEvent};
+use crate::domain::{AgentChange, Card, Chat, Deal, DealId, EmploymentEnd, Role, StatusCard, StreamEvent};
 use crate::error::Error;
 
 /// A change of a deal.
@@ -27,6 +27,7 @@ pub async fn is_known(tx: &mut Tx, deal: DealId) -> Result<bool, Error> {
 }
 
 /// Creates the chat of a deal, and applies its deferred `changes`, which are ordered by version.
+/// A manager whose employment has ended is not a member.
 pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> Result<(), Error> {
     let newer: Vec<_> = newer_than(deal.row_version, changes).collect();
     // The agent of the highest version is a member from the start, without a card.
@@ -36,9 +37,15 @@ pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> R
     if let Some(newest) = newer.last() {
         deal.row_version = newest.row_version;
     }
+    let manager = deal.created_by_user_id;
+    let has_ended = db::employment::lock_ended(tx, manager, deal.tenant_id).await?;
     let mut chat = Chat::of_deal(&deal, db::chat::read_clock(tx.conn()).await?);
+    let is_left = has_ended && chat.end_employment(manager) == EmploymentEnd::Left;
     if !db::chat::insert(tx, &chat).await? {
         return Ok(());
+    }
+    if is_left {
+        db::employment::insert_departure(tx, chat.id, manager).await?;
     }
     notify_members(tx, &chat, StreamEvent::Chat).await?;
     for change in newer {

@@ -9,7 +9,8 @@ use super::stream::{lock_streams, notify_members};
 use crate::db;
 use crate::domain::{Card, Chat, ChatId, ChatKind, MemberCard, Role, StreamEvent, Viewer};
 use crate::error::{
-    CHAT_FULL, CHAT_NOT_DEAL, CHAT_NOT_FOUND, Error, FORBIDDEN, MEMBER_OF_DEAL, PARTICIPANT_NOT_FOUND,
+    CHAT_FULL, CHAT_NOT_DEAL, CHAT_NOT_FOUND, EMPLOYMENT_ENDED, Error, FORBIDDEN, MEMBER_OF_DEAL,
+    PARTICIPANT_NOT_FOUND,
 };
 
 /// Adds a user to a deal chat for a supervisor. An existing member does not change.
@@ -18,6 +19,7 @@ use crate::error::{
 /// - [`CHAT_NOT_FOUND`]: the chat does not exist for the viewer.
 /// - [`FORBIDDEN`]: the viewer is not a supervisor.
 /// - [`CHAT_NOT_DEAL`]: the chat is a Direct chat.
+/// - [`EMPLOYMENT_ENDED`]: the user no longer works for the company of the chat.
 /// - [`CHAT_FULL`]: no seat is free.
 pub async fn add_member(tx: &mut Tx, viewer: &Viewer, chat: ChatId, user: UserId) -> Result<(), Error> {
     let mut chat = lock_visible(tx, viewer, chat).await?;
@@ -28,9 +30,15 @@ pub async fn add_member(tx: &mut Tx, viewer: &Viewer, chat: ChatId, user: UserId
     if chat.member(user).is_some() {
         return Ok(());
     }
+    if let Some(company) = chat.tenant_id
+        && db::employment::lock_ended(tx, user, company).await?
+    {
+        return Err(EMPLOYMENT_ENDED.into());
+    }
     if !chat.has_free_seat() {
         return Err(CHAT_FULL.into());
     }
+    db::employment::delete_departure(tx, chat.id, user).await?;
     chat.add_member(user, Role::Member);
     record_joined(tx, &mut chat, user, Some(viewer.user_id)).await
 }

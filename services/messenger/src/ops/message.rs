@@ -17,7 +17,8 @@ use crate::events::MessageSent;
 /// Sends a message. Returns false with the stored message if the client id was used before.
 ///
 /// # Errors
-/// [`CHAT_NOT_FOUND`]: the sender is not a member.
+/// - [`CHAT_NOT_FOUND`]: the sender is not a member.
+/// - The errors of [`Chat::check_accepts_text`].
 pub async fn send_message(
     tx: &mut Tx,
     sender: UserId,
@@ -31,6 +32,7 @@ pub async fn send_message(
     {
         return Ok((stored, false));
     }
+    chat.check_accepts_text()?;
     let mut message = next_message(&mut chat);
     message.kind = MessageKind::Text;
     message.sender_user_id = Some(sender);
@@ -56,7 +58,7 @@ pub async fn send_message(
 /// # Errors
 /// - [`CHAT_NOT_FOUND`]: the user is not a member.
 /// - [`MESSAGE_NOT_FOUND`]: the chat has no such message.
-/// - The errors of [`Message::edit`].
+/// - The errors of [`Message::edit`] and [`Chat::check_accepts_text`].
 pub async fn edit_message(
     tx: &mut Tx,
     by: UserId,
@@ -68,6 +70,7 @@ pub async fn edit_message(
     let chat = lock_as_member(tx, chat, by).await?;
     let mut message = db::message::find(tx, chat.id, id).await?.ok_or(MESSAGE_NOT_FOUND)?;
     if message.edit(by, text, window, chat.now)? {
+        chat.check_accepts_text()?;
         save_change(tx, &chat, &message).await?;
     }
     Ok(message)

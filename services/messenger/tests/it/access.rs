@@ -6,36 +6,48 @@ use testkit::guid;
 use testkit::issuer::Claims;
 
 use crate::fixture::{ConferenceFixture, MODERATE};
-use crate::{MANAGE, MANAGE_ALL, add, claims_with, send_text, service};
+use crate::reports::MODERATE_DIRECT;
+use crate::{MANAGE, MANAGE_ALL, add, as_user, chat_direct, claims_with, path, send_text, service};
 
 /// The status of each operation for each caller.
 /// The member is also a supervisor for the operations that need one.
 /// Supervisors and moderators are not members of the chat.
+/// `reports` moderates Direct chats on the platform.
 /// `elsewhere` has the permissions in another company, and a `stranger` has no company.
 const TABLE: &str = "
-    operation            | member | supervisor | platform | moderator | elsewhere | stranger | guest | forged | news | crm | issuer | other machines
-    list_chats           |  200   |    200     |   200    |    200    |    200    |   200    |  401  |  401   | 401  | 401 |  401   |  401
-    count_unread         |  200   |    200     |   200    |    200    |    200    |   200    |  401  |  401   | 401  | 401 |  401   |  401
-    open_chat            |  201   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    get_chat             |  200   |    200     |   200    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    read_chat            |  200   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    add_member           |  204   |    204     |   204    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    remove_member        |  204   |    204     |   204    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    list_messages        |  200   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    send_message         |  201   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    edit_message         |  200   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    delete_message       |  204   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    open_stream          |  200   |    200     |   200    |    200    |    200    |   200    |  401  |  401   | 401  | 401 |  401   |  401
-    start_conference     |  201   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    list_conferences     |  200   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    get_conference       |  200   |    404     |   404    |    200    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    invite_to_conference |  200   |    404     |   404    |    403    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    join_conference      |  200   |    404     |   404    |    403    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    refresh_media_token  |  200   |    404     |   404    |    403    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    leave_conference     |  200   |    404     |   404    |    403    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    decline_conference   |  200   |    404     |   404    |    403    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    remove_participant   |  200   |    404     |   404    |    200    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
-    end_conference       |  200   |    404     |   404    |    200    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    operation              | member | supervisor | platform | moderator | reports | elsewhere | stranger | guest | forged | news | crm | issuer | other machines
+    list_chats             |  200   |    200     |   200    |    200    |   200   |    200    |   200    |  401  |  401   | 401  | 401 |  401   |      401
+    count_unread           |  200   |    200     |   200    |    200    |   200   |    200    |   200    |  401  |  401   | 401  | 401 |  401   |      401
+    open_chat              |  201   |    404     |   404    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    get_chat               |  200   |    200     |   200    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    read_chat              |  200   |    404     |   404    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    add_member             |  204   |    204     |   204    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    remove_member          |  204   |    204     |   204    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    leave_chat             |  204   |    404     |   404    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    block_chat             |  204   |    404     |   404    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    unblock_chat           |  204   |    404     |   404    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    report_chat            |  201   |    404     |   404    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    list_reports           |  403   |    403     |   403    |    403    |   200   |    403    |   403    |  401  |  401   | 401  | 401 |  401   |      401
+    list_reported_messages |  403   |    403     |   403    |    403    |   200   |    403    |   403    |  401  |  401   | 401  | 401 |  401   |      401
+    close_reported_chat    |  403   |    403     |   403    |    403    |   200   |    403    |   403    |  401  |  401   | 401  | 401 |  401   |      401
+    dismiss_report         |  403   |    403     |   403    |    403    |   200   |    403    |   403    |  401  |  401   | 401  | 401 |  401   |      401
+    list_member_chats      |  403   |    200     |   200    |    403    |   403   |    200    |   403    |  401  |  401   | 401  | 401 |  401   |      401
+    hand_over_chats        |  403   |    200     |   200    |    403    |   403   |    200    |   403    |  401  |  401   | 401  | 401 |  401   |      401
+    list_messages          |  200   |    404     |   404    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    send_message           |  201   |    404     |   404    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    edit_message           |  200   |    404     |   404    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    delete_message         |  204   |    404     |   404    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    open_stream            |  200   |    200     |   200    |    200    |   200   |    200    |   200    |  401  |  401   | 401  | 401 |  401   |      401
+    start_conference       |  201   |    404     |   404    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    list_conferences       |  200   |    404     |   404    |    404    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    get_conference         |  200   |    404     |   404    |    200    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    invite_to_conference   |  200   |    404     |   404    |    403    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    join_conference        |  200   |    404     |   404    |    403    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    refresh_media_token    |  200   |    404     |   404    |    403    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    leave_conference       |  200   |    404     |   404    |    403    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    decline_conference     |  200   |    404     |   404    |    403    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    remove_participant     |  200   |    404     |   404    |    200    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    end_conference         |  200   |    404     |   404    |    200    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
 ";
 
 /// Returns a chat and a request about it.
@@ -52,6 +64,8 @@ async fn prepare(operation: &str) -> Case {
         "send_message" | "edit_message" => json!({"Text": "привет"}),
         "start_conference" => json!({"Media": "Audio"}),
         "invite_to_conference" => json!({"UserIds": [manager]}),
+        "report_chat" => json!({"Reason": "Spam"}),
+        "hand_over_chats" => json!({"ToUserId": guid()}),
         _ => Value::Null,
     };
     match operation {
@@ -64,6 +78,16 @@ async fn prepare(operation: &str) -> Case {
             let sent = send_text(fixture.chat, host, "здравствуйте").await;
             parameters.push(("message_id", sent["Id"].as_str().unwrap().to_owned()));
         }
+        "leave_chat" | "block_chat" | "unblock_chat" | "report_chat" => {
+            parameters[0].1 = chat_direct::open(host, manager).await.to_string();
+        }
+        "list_reported_messages" | "close_reported_chat" | "dismiss_report" => {
+            let direct = chat_direct::open(host, manager).await;
+            let body = json!({"Reason": "Spam"});
+            let report = as_user(host).post(&path(direct, "/reports"), body).await.expect(201);
+            parameters.push(("report_id", report["Id"].as_str().unwrap().to_owned()));
+        }
+        "list_member_chats" | "hand_over_chats" => parameters[1].1 = manager.to_string(),
         "leave_conference" | "decline_conference" | "join_conference" => me = agent,
         "remove_participant" => parameters[1].1 = agent.to_string(),
         _ => {}
@@ -82,6 +106,7 @@ async fn prepare(operation: &str) -> Case {
         ("supervisor", vec![claims_with(guid(), Some(deal.tenant), &[MANAGE])]),
         ("platform", vec![claims_with(guid(), None, &[MANAGE_ALL])]),
         ("moderator", vec![claims_with(guid(), Some(deal.tenant), &[MODERATE])]),
+        ("reports", vec![claims_with(guid(), None, &[MODERATE_DIRECT])]),
         ("elsewhere", vec![claims_with(guid(), Some(guid()), &[MANAGE, MODERATE])]),
         ("stranger", vec![Claims::user(guid()), claims_with(guid(), None, &[MANAGE, MODERATE])]),
     ];

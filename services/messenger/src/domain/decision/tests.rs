@@ -282,6 +282,17 @@ fn participant_who_left_can_be_invited_again() {
     assert_eq!((participant.joined_at, participant.left_at), (Some(at(10)), None));
 }
 
+/// RULE-MSG-053, RULE-MSG-067: the comparison removes a former member who connected with an old
+/// media token.
+#[test]
+fn comparison_removes_a_former_member() {
+    let left = apply(&active(), Action::LeaveChat { user: user(1), by: None }, 20);
+    let present = [0, 1].map(|number| ConnectedParticipant { user_id: user(number), sid: None });
+    let decision = left.decide(Action::Reconcile { present: &present, at: at(40) }, at(40)).unwrap();
+    assert_eq!(decision.media_commands, [MediaCommand::RemoveParticipant(user(1))]);
+    assert_eq!(decision.conference.version, left.version);
+}
+
 /// RULE-MSG-056: webhooks about a replaced or an ended connection have no effect.
 #[test]
 fn connections_are_distinguished_by_their_ids() {

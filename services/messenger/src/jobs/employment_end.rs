@@ -1,0 +1,16 @@
+//! The job `employment-end` removes a user from the chats of a company that no longer employs them.
+
+use std::sync::Arc;
+
+use ::jobs::Jobs;
+
+use crate::app::App;
+use crate::ops;
+use crate::ops::employment::EMPLOYMENT_END_JOB;
+
+pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
+    jobs.due(EMPLOYMENT_END_JOB, move |job| {
+        let app = app.clone();
+        async move { ops::employment::leave_chats(&app.db, job.key.parse()?).await }
+    })
+}

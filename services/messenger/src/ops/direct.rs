@@ -1,0 +1,93 @@
+//! Direct chats: their users open them, leave them and block each other.
+
+use ::db::Tx;
+use auth::UserId;
+
+use super::member::{record_joined, record_left};
+use super::stream::{lock_streams, notify_members};
+use crate::db;
+use crate::domain::{Chat, ChatId, Role, StreamEvent};
+use crate::error::{CHAT_NOT_FOUND, Error, PARTICIPANT_NOT_FOUND};
+
+/// Opens the Direct chat of two users. Returns false with it if the chat existed before.
+/// A user who left the chat becomes a member again.
+///
+/// # Errors
+/// - [`PARTICIPANT_NOT_FOUND`]: the users share no deal chat. A member needs none.
+/// - The errors of [`Chat::check_accepts_return`].
+pub async fn open_direct(tx: &mut Tx, by: UserId, with: UserId) -> Result<(ChatId, bool), Error> {
+    let found = db::chat::find_direct(tx.conn(), by, with).await?;
+    if let Some((id, true)) = found {
+        return Ok((id, false));
+    }
+    if !db::chat::share_deal_chat(tx.conn(), by, with).await? {
+        return Err(PARTICIPANT_NOT_FOUND.into());
+    }
+    if let Some((id, false)) = found {
+        return_to_direct(tx, id, by).await?;
+        return Ok((id, false));
+    }
+    let chat = Chat::direct(by, with, db::chat::read_clock(tx.conn()).await?);
+    if db::chat::insert(tx, &chat).await? {
+        notify_members(tx, &chat, StreamEvent::Chat).await?;
+        return Ok((chat.id, true));
+    }
+    // The insert waited for a concurrent one, which has committed.
+    let (id, _) = db::chat::find_direct(tx.conn(), by, with).await?.ok_or(PARTICIPANT_NOT_FOUND)?;
+    Ok((id, false))
+}
+
+/// Makes a user who left a Direct chat a member again, with a card.
+///
+/// # Errors
+/// The errors of [`Chat::check_accepts_return`].
+async fn return_to_direct(tx: &mut Tx, id: ChatId, user: UserId) -> Result<(), Error> {
+    let mut chat = db::chat::lock(tx, id).await?.ok_or(CHAT_NOT_FOUND)?;
+    if chat.member(user).is_some() {
+        return Ok(());
+    }
+    chat.check_accepts_return(user)?;
+    chat.add_member(user, Role::Member);
+    record_joined(tx, &mut chat, user, Some(user)).await
+}
+
+/// Removes a user from a Direct chat at the user's own request.
+///
+/// # Errors
+/// The errors of [`lock_direct`].
+pub async fn leave_direct(tx: &mut Tx, id: ChatId, user: UserId) -> Result<(), Error> {
+    let mut chat = lock_direct(tx, id, user).await?;
+    lock_streams(tx, &chat.user_ids()).await?;
+    chat.remove_member(user);
+    record_left(tx, &mut chat, user, Some(user)).await
+}
+
+/// Blocks the other user of a Direct chat, or ends the own block. A repeat changes nothing.
+///
+/// # Errors
+/// The errors of [`lock_direct`].
+pub async fn set_blocked(tx: &mut Tx, id: ChatId, user: UserId, is_blocked: bool) -> Result<(), Error> {
+    let mut chat = lock_direct(tx, id, user).await?;
+    if chat.blocked_by.contains(&user) == is_blocked {
+        return Ok(());
+    }
+    chat.blocked_by.retain(|blocker| *blocker != user);
+    if is_blocked {
+        chat.blocked_by.push(user);
+    }
+    db::chat::save_direct_state(tx, &chat).await?;
+    // Only the blocker sees the block.
+    Ok(db::stream::append(tx, &[user], chat.id, StreamEvent::Chat).await?)
+}
+
+/// Locks a Direct chat for one of its members.
+///
+/// # Errors
+/// - [`CHAT_NOT_FOUND`]: the user is not a member.
+/// - [`CHAT_NOT_DIRECT`](crate::error::CHAT_NOT_DIRECT): the chat is a deal chat.
+pub async fn lock_direct(tx: &mut Tx, id: ChatId, user: UserId) -> Result<Chat, Error> {
+    let chat = db::chat::lock(tx, id).await?.filter(|chat| chat.member(user).is_some());
+    let chat = chat.ok_or(CHAT_NOT_FOUND)?;
+    chat.other_user(user)?;
+    Ok(chat)
+}

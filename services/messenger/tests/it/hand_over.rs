@@ -1,0 +1,167 @@
+//! Supervisors who list the chats of one user and hand them over.
+
+use serde_json::{Value, json};
+use testkit::client::Client;
+use testkit::guid;
+use uuid::Uuid;
+
+use crate::employments::{end, wait_until_left};
+use crate::{
+    Deal, MANAGE, MANAGE_ALL, STAGE_CHANGED, add, as_user, cards, claims_with, each, list, open_chat, path,
+    remove, role, service, supervisor, view, view_when,
+};
+
+fn chats_of(user: Uuid) -> String {
+    format!("/api/messenger/supervision/members/{user}/chats")
+}
+
+async fn hand_over(caller: &Client, from: Uuid, to: Uuid) -> testkit::client::Response {
+    let path = format!("/api/messenger/supervision/members/{from}/hand-over");
+    caller.post(&path, json!({"ToUserId": to})).await
+}
+
+/// Publishes a further deal of the same company and manager, and waits for its chat.
+async fn open_second(deal: &Deal) -> (Deal, Uuid) {
+    let second = Deal { tenant: deal.tenant, manager: deal.manager, ..Deal::new() };
+    second.publish_created().await;
+    (second, second.chat().await)
+}
+
+/// RULE-MSG-070: a supervisor lists the chats of a Manager or Member within the own reach, also
+/// after the employment ended.
+#[tokio::test]
+async fn supervisor_lists_the_chats_of_one_user() {
+    let (deal, id) = open_chat().await;
+    let (second, second_id) = open_second(&deal).await;
+    let (elsewhere, elsewhere_id) = open_chat().await;
+    add(&elsewhere, elsewhere_id, deal.manager).await.expect(204);
+    let own = supervisor(deal.tenant);
+    let everywhere = service().caller(&claims_with(guid(), None, &[MANAGE_ALL]));
+    let ids = async |caller: &Client| {
+        let page = caller.get(&format!("{}?Sort=CreatedAt", chats_of(deal.manager))).await.expect(200);
+        each(list(&page["Items"]), "Id").into_iter().cloned().collect::<Vec<Value>>()
+    };
+    assert_eq!(ids(&own).await, [json!(id), json!(second_id)]);
+    assert_eq!(ids(&everywhere).await, [json!(id), json!(second_id), json!(elsewhere_id)]);
+    for user in [deal.client, deal.agent(), guid(), Uuid::nil()] {
+        assert_eq!(own.get(&chats_of(user)).await.expect(200)["TotalCount"], 0);
+    }
+    let page = own.get(&format!("{}?PageSize=1", chats_of(deal.manager))).await.expect(200);
+    assert_eq!((&page["TotalCount"], &page["Items"][0]["LastMessage"]), (&json!(2), &Value::Null));
+    end(deal.manager, deal.tenant).await;
+    wait_until_left(id, deal.manager).await;
+    wait_until_left(second_id, deal.manager).await;
+    assert_eq!(ids(&own).await, [json!(id), json!(second_id)]);
+    // An Agent and a chat that a supervisor took away are not listed.
+    remove(&elsewhere, elsewhere_id, deal.manager).await.expect(204);
+    let agent = second.agent();
+    add(&elsewhere, elsewhere_id, agent).await.expect(204);
+    assert_eq!(ids(&everywhere).await, [json!(id), json!(second_id)]);
+    let stranger = service().caller(&claims_with(guid(), None, &[MANAGE]));
+    for other in [as_user(deal.manager), as_user(guid()), stranger] {
+        other.get(&chats_of(deal.manager)).await.expect_problem(403, "FORBIDDEN");
+        hand_over(&other, deal.manager, guid()).await.expect_problem(403, "FORBIDDEN");
+    }
+}
+
+/// RULE-MSG-071: a hand-over replaces the user in all chats, with the cards of both changes.
+#[tokio::test]
+async fn hand_over_replaces_the_user_in_every_chat() {
+    let (deal, id) = open_chat().await;
+    let (_, second_id) = open_second(&deal).await;
+    let (by, to) = (guid(), guid());
+    let own = service().caller(&claims_with(by, Some(deal.tenant), &[MANAGE]));
+    add(&deal, id, to).await.expect(204);
+    let done = hand_over(&own, deal.manager, to).await.expect(200);
+    assert_eq!(done, json!({"HandedOverCount": 2, "FullChatIds": [], "HasMore": false}));
+    for chat in [id, second_id] {
+        as_user(deal.manager).get(&path(chat, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+        assert_eq!(role(&view(chat, to).await, to).as_deref(), Some("Member"));
+    }
+    let removed = json!({"Type": "MemberRemoved", "UserId": deal.manager, "ByUserId": by});
+    let added = json!({"Type": "MemberAdded", "UserId": to, "ByUserId": by});
+    assert_eq!(cards(second_id, to).await, [removed.clone(), added]);
+    assert_eq!(cards(id, to).await.last(), Some(&removed), "the new user was a member already");
+    let again = hand_over(&own, deal.manager, to).await.expect(200);
+    assert_eq!(again["HandedOverCount"], 0);
+}
+
+/// RULE-MSG-071: chats of a former employee are handed over once, to a user who works there.
+#[tokio::test]
+async fn chats_of_a_former_employee_are_handed_over() {
+    let (deal, id) = open_chat().await;
+    let own = supervisor(deal.tenant);
+    let (gone, to) = (guid(), guid());
+    end(deal.manager, deal.tenant).await;
+    wait_until_left(id, deal.manager).await;
+    add(&deal, id, gone).await.expect(204);
+    end(gone, deal.tenant).await;
+    wait_until_left(id, gone).await;
+    for user in [gone, deal.manager] {
+        let other = if user == gone { deal.manager } else { gone };
+        hand_over(&own, user, other).await.expect_problem(422, "MESSENGER_EMPLOYMENT_ENDED");
+    }
+    assert_eq!(hand_over(&own, deal.manager, to).await.expect(200)["HandedOverCount"], 1);
+    assert_eq!(role(&view(id, to).await, to).as_deref(), Some("Member"));
+    assert_eq!(cards(id, to).await.last().unwrap()["Type"], "MemberAdded");
+    for (user, count) in [(deal.manager, 0), (gone, 1), (to, 1)] {
+        assert_eq!(own.get(&chats_of(user)).await.expect(200)["TotalCount"], count);
+    }
+    assert_eq!(hand_over(&own, gone, to).await.expect(200)["HandedOverCount"], 1);
+    assert_eq!(own.get(&chats_of(gone)).await.expect(200)["TotalCount"], 0);
+}
+
+/// RULE-MSG-071: a hand-over leaves full chats, Agents and other companies unchanged, and rejects an
+/// invalid user.
+#[tokio::test]
+async fn hand_over_keeps_full_chats_and_agents() {
+    let (deal, id) = open_chat().await;
+    let own = supervisor(deal.tenant);
+    let to = guid();
+    end(deal.manager, deal.tenant).await;
+    wait_until_left(id, deal.manager).await;
+    // One seat is kept for the agent.
+    for _ in 0..48 {
+        add(&deal, id, guid()).await.expect(204);
+    }
+    let full = hand_over(&own, deal.manager, to).await.expect(200);
+    assert_eq!(full, json!({"HandedOverCount": 0, "FullChatIds": [id], "HasMore": false}));
+    assert_eq!(own.get(&chats_of(deal.manager)).await.expect(200)["TotalCount"], 1);
+
+    let (other, other_id) = open_chat().await;
+    other.publish(STAGE_CHANGED, &other.changed(2, "Application", "Application", Some(other.manager))).await;
+    view_when(other_id, other.client, "the agent", |chat| {
+        role(chat, other.manager).as_deref() == Some("Agent")
+    })
+    .await;
+    for caller in [&supervisor(other.tenant), &own] {
+        let kept = hand_over(caller, other.manager, to).await.expect(200);
+        assert_eq!(kept["HandedOverCount"], 0);
+    }
+    let refused = hand_over(&own, to, to).await;
+    refused.expect_refusal("VALIDATION_FAILED", "/ToUserId", "same_user");
+    let refused = hand_over(&own, to, Uuid::nil()).await;
+    refused.expect_refusal("VALIDATION_FAILED", "/ToUserId", "empty_id");
+}
+
+/// RULE-MSG-071: one request hands over up to 100 chats, and the next one continues.
+#[tokio::test]
+async fn one_hundred_chats_are_handed_over_at_once() {
+    let first = Deal::new();
+    for _ in 0..101 {
+        let deal = Deal { tenant: first.tenant, manager: first.manager, client: first.client, ..Deal::new() };
+        deal.publish_created().await;
+    }
+    let own = supervisor(first.tenant);
+    testkit::eventually("all chats", async || {
+        let page = own.get(&chats_of(first.manager)).await.expect(200);
+        (page["TotalCount"] == 101).then_some(())
+    })
+    .await;
+    let to = guid();
+    for (count, has_more) in [(100, true), (1, false), (0, false)] {
+        let done = hand_over(&own, first.manager, to).await.expect(200);
+        assert_eq!((&done["HandedOverCount"], &done["HasMore"]), (&json!(count), &json!(has_more)));
+    }
+    assert_eq!(own.get(&chats_of(to)).await.expect(200)["TotalCount"], 101);
+}

@@ -1,0 +1,202 @@
+//! Reports of Direct chats, and the moderators of the platform.
+
+use serde_json::{Value, json};
+use testkit::client::{Client, Response, send};
+use testkit::guid;
+use uuid::Uuid;
+
+use crate::stream_client::Stream;
+use crate::{
+    CHATS, Deal, MANAGE_ALL, as_user, chat_direct, claims_with, each, id_of, list, open_chat, path,
+    send_text, service, view,
+};
+
+pub const REPORTS: &str = "/api/messenger/reports";
+pub const MODERATE_DIRECT: &str = "messenger.direct-chats.moderate@platform";
+
+fn moderator(user: Uuid) -> Client {
+    service().caller(&claims_with(user, None, &[MODERATE_DIRECT]))
+}
+
+async fn report(chat: Uuid, user: Uuid, body: Value) -> Response {
+    as_user(user).post(&path(chat, "/reports"), body).await
+}
+
+/// Opens a Direct chat of the deal's client and manager, which the client reports.
+async fn open_reported() -> (Deal, Uuid, Uuid) {
+    let (deal, _) = open_chat().await;
+    let chat = chat_direct::open(deal.client, deal.manager).await;
+    send_text(chat, deal.manager, "переведите деньги").await;
+    let reported = report(chat, deal.client, json!({"Reason": "Fraud"})).await.expect(201);
+    (deal, chat, id_of(&reported["Id"]))
+}
+
+async fn decide(caller: &Client, id: Uuid, act: &str) -> Response {
+    send(caller.request(reqwest::Method::POST, &format!("{REPORTS}/{id}/{act}"))).await
+}
+
+/// Returns the moderators who read a chat, in the order of the log.
+async fn readers(chat: Uuid) -> Vec<(String, String)> {
+    let rows = "select moderator_user_id::text, report_id::text from report_reading \
+                where chat_id = $1::text::uuid order by id";
+    let rows = service().sql().await.query(rows, &[&chat.to_string()]).await.unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+/// RULE-MSG-074: a user reports a Direct chat with a reason and a comment, once until the decision.
+#[tokio::test]
+async fn reporter_has_one_open_report_of_a_chat() {
+    let (deal, _) = open_chat().await;
+    let chat = chat_direct::open(deal.client, deal.manager).await;
+    let body = json!({"Reason": "Harassment", "Comment": "пишет ночью"});
+    let first = report(chat, deal.client, body).await.expect(201);
+    for (field, value) in [
+        ("ChatId", json!(chat)),
+        ("ReporterUserId", json!(deal.client)),
+        ("ReportedUserId", json!(deal.manager)),
+        ("Reason", json!("Harassment")),
+        ("Comment", json!("пишет ночью")),
+        ("Status", json!("Open")),
+        ("DecidedAt", Value::Null),
+        ("DecidedByUserId", Value::Null),
+    ] {
+        assert_eq!(first[field], value, "{field}");
+    }
+    assert_eq!(report(chat, deal.client, json!({"Reason": "Spam"})).await.expect(200), first);
+    let other = report(chat, deal.manager, json!({"Reason": "Other", "Comment": null})).await.expect(201);
+    assert_ne!(other["Id"], first["Id"]);
+    let dismissed = decide(&moderator(guid()), id_of(&first["Id"]), "dismiss").await.expect(200);
+    assert_eq!(dismissed["Status"], "Dismissed");
+    report(chat, deal.client, json!({"Reason": "Spam"})).await.expect(201);
+    for (body, field, reason) in [
+        (json!({}), "/Reason", "required"),
+        (json!({"Reason": "Boring"}), "/Reason", "unknown_value"),
+        (json!({"Reason": "Spam", "Comment": ""}), "/Comment", "too_short"),
+        (json!({"Reason": "Spam", "Comment": "а".repeat(1001)}), "/Comment", "too_long"),
+    ] {
+        report(chat, deal.agent(), body.clone()).await.expect_refusal("VALIDATION_FAILED", field, reason);
+    }
+}
+
+/// RULE-MSG-074: concurrent reports of one reporter make one open report.
+#[tokio::test]
+async fn concurrent_reports_make_one() {
+    let (deal, _) = open_chat().await;
+    let chat = chat_direct::open(deal.client, deal.manager).await;
+    let reports = (0..8).map(|_| tokio::spawn(report(chat, deal.client, json!({"Reason": "Spam"}))));
+    let mut statuses = Vec::new();
+    for report in reports.collect::<Vec<_>>() {
+        statuses.push(report.await.unwrap().status);
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 201]);
+}
+
+/// RULE-MSG-076: a moderator reads the messages of a reported chat, and every reading is logged for
+/// good.
+#[tokio::test]
+async fn every_reading_of_a_moderator_is_logged() {
+    let (deal, chat, id) = open_reported().await;
+    let me = guid();
+    let messages = format!("{REPORTS}/{id}/messages");
+    let page = moderator(me).get(&messages).await.expect(200);
+    assert_eq!((&page["Items"][0]["Text"], &page["LastSequence"]), (&json!("переведите деньги"), &json!(1)));
+    moderator(me).get(&format!("{messages}?AfterSequence=1&PageSize=1")).await.expect(200);
+    let entry = (me.to_string(), id.to_string());
+    assert_eq!(readers(chat).await, [entry.clone(), entry.clone()]);
+    // A moderator is not a member.
+    for below in ["", "/messages"] {
+        moderator(me).get(&path(chat, below)).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    }
+    moderator(me).get(&format!("{messages}?PageSize=0")).await.expect_problem(400, "VALIDATION_FAILED");
+    let unknown = moderator(me).get(&format!("{REPORTS}/{}/messages", guid())).await;
+    unknown.expect_problem(404, "MESSENGER_REPORT_NOT_FOUND");
+    assert_eq!(view(chat, deal.client).await["Members"].as_array().unwrap().len(), 2);
+    decide(&moderator(me), id, "dismiss").await.expect(200);
+    moderator(me).get(&messages).await.expect_problem(409, "MESSENGER_REPORT_DECIDED");
+    assert_eq!(readers(chat).await.len(), 2);
+    let sql = service().sql().await;
+    for change in ["update report_reading set read_at = now()", "delete from report_reading"] {
+        let error = sql.execute(change, &[]).await.unwrap_err();
+        assert!(format!("{error:?}").contains("append-only"), "{error:?}");
+    }
+}
+
+/// RULE-MSG-076: only the permission on the platform moderates, and nobody decides about
+/// themselves.
+#[tokio::test]
+async fn only_impartial_moderators_read_and_decide() {
+    let (deal, chat, id) = open_reported().await;
+    let organization = claims_with(guid(), Some(deal.tenant), &["messenger.direct-chats.moderate"]);
+    let supervisor = claims_with(guid(), None, &[MANAGE_ALL, "messenger.conferences.moderate@platform"]);
+    for other in [service().caller(&organization), service().caller(&supervisor), as_user(deal.client)] {
+        other.get(REPORTS).await.expect_problem(403, "FORBIDDEN");
+        other.get(&format!("{REPORTS}/{id}/messages")).await.expect_problem(403, "FORBIDDEN");
+        for act in ["close-chat", "dismiss"] {
+            decide(&other, id, act).await.expect_problem(403, "FORBIDDEN");
+        }
+    }
+    for user in [deal.client, deal.manager] {
+        let involved = moderator(user);
+        involved.get(&format!("{REPORTS}/{id}/messages")).await.expect_problem(403, "FORBIDDEN");
+        for act in ["close-chat", "dismiss"] {
+            decide(&involved, id, act).await.expect_problem(403, "FORBIDDEN");
+        }
+        let page = involved.get(&format!("{REPORTS}?Sort=-CreatedAt&PageSize=100")).await.expect(200);
+        assert!(!each(list(&page["Items"]), "Id").contains(&&json!(id)));
+    }
+    assert!(readers(chat).await.is_empty());
+    for act in ["close-chat", "dismiss"] {
+        decide(&moderator(guid()), guid(), act).await.expect_problem(404, "MESSENGER_REPORT_NOT_FOUND");
+    }
+}
+
+/// RULE-MSG-077: a closed chat accepts no text and no return, and all its open reports are decided.
+#[tokio::test]
+async fn closed_chat_accepts_no_text() {
+    let (deal, chat, id) = open_reported().await;
+    let counter = report(chat, deal.manager, json!({"Reason": "Other"})).await.expect(201);
+    let own = id_of(&view(chat, deal.client).await["LastMessage"]["Id"]);
+    let mut stream = Stream::open(deal.client).await;
+    let by = guid();
+    let closed = decide(&moderator(by), id, "close-chat").await.expect(200);
+    assert_eq!((&closed["Status"], &closed["DecidedByUserId"]), (&json!("ChatClosed"), &json!(by)));
+    let again = decide(&moderator(guid()), id, "close-chat").await.expect(200);
+    assert_eq!(again, closed, "a repeat changes nothing");
+    decide(&moderator(by), id, "dismiss").await.expect_problem(409, "MESSENGER_REPORT_DECIDED");
+    let page = moderator(by)
+        .get(&format!("{REPORTS}?Status=ChatClosed&Sort=-CreatedAt&PageSize=100"))
+        .await
+        .expect(200);
+    let ids = each(list(&page["Items"]), "Id");
+    assert!(ids.contains(&&json!(id)) && ids.contains(&&counter["Id"]), "{page}");
+    let page = moderator(by).get(&format!("{REPORTS}?Status=Open&PageSize=100")).await.expect(200);
+    assert!(!each(list(&page["Items"]), "Id").contains(&&counter["Id"]));
+
+    let seen = stream.next_of("chat").await.data;
+    assert_eq!(seen["ClosedAt"], closed["DecidedAt"]);
+    assert_eq!(stream.next_of("message").await.data["Card"], json!({"Type": "ChatClosed"}));
+    for user in [deal.client, deal.manager] {
+        let text = as_user(user).post(&path(chat, "/messages"), json!({"Text": "а"})).await;
+        text.expect_problem(409, "MESSENGER_CHAT_CLOSED");
+    }
+    let edit =
+        as_user(deal.manager).put(&path(chat, &format!("/messages/{own}")), json!({"Text": "б"})).await;
+    edit.expect_problem(409, "MESSENGER_CHAT_CLOSED");
+    as_user(deal.client).post(CHATS, json!({"UserId": deal.manager})).await.expect(200);
+    as_user(deal.client).post(&path(chat, "/leave"), Value::Null).await.expect(204);
+    let back = as_user(deal.client).post(CHATS, json!({"UserId": deal.manager})).await;
+    back.expect_problem(409, "MESSENGER_CHAT_CLOSED");
+}
+
+/// RULE-MSG-077: a dismissed report leaves the chat open.
+#[tokio::test]
+async fn dismissed_report_leaves_the_chat_open() {
+    let (deal, chat, id) = open_reported().await;
+    let by = guid();
+    let dismissed = decide(&moderator(by), id, "dismiss").await.expect(200);
+    assert_eq!(decide(&moderator(guid()), id, "dismiss").await.expect(200), dismissed);
+    decide(&moderator(by), id, "close-chat").await.expect_problem(409, "MESSENGER_REPORT_DECIDED");
+    assert_eq!(view(chat, deal.client).await["ClosedAt"], Value::Null);
+    send_text(chat, deal.client, "хорошо").await;
+}
