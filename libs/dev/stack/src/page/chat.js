@@ -35,6 +35,7 @@ function cardOf(card) {
     case "MemberAdded": return t("card.added", { who: nameOf(card.UserId) });
     case "MemberRemoved": return t("card.removed", { who: nameOf(card.UserId) });
     case "ConferenceEnded": return t("card.call", { reason: t(`end.${card.EndReason}`), seconds: card.DurationSeconds });
+    case "ChatClosed": return t("card.closed");
     default: return card.Type;
   }
 }
