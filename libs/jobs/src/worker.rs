@@ -1,6 +1,5 @@
 //! The worker of the jobs of one kind, in one replica.
 
-use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,16 +22,19 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 /// The part of a pause by which it is shorter or longer.
 const RETRY_JITTER: f64 = 0.25;
 
-/// The context of an error that the service has logged once for all jobs that it affects.
+/// An error that the service has logged once for all jobs that it affects. Its text is that of the
+/// wrapped error.
 ///
 /// The worker then logs each failed attempt at debug level. The metrics count it as any other
 /// failure.
-#[derive(Clone, Copy, Debug)]
-pub struct AlreadyLogged;
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct AlreadyLogged(anyhow::Error);
 
-impl fmt::Display for AlreadyLogged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("already logged")
+impl AlreadyLogged {
+    /// Wraps an error, so that the worker logs it at debug level.
+    pub fn wrap(error: anyhow::Error) -> anyhow::Error {
+        Self(error).into()
     }
 }
 
@@ -171,7 +173,9 @@ async fn renew_until_lost(db: &Db, job: &Job) {
 mod tests {
     use std::time::Duration;
 
-    use super::retry_delay;
+    use anyhow::{Context, anyhow};
+
+    use super::{AlreadyLogged, retry_delay};
 
     #[test]
     fn pauses_double_up_to_half_a_minute_and_differ_by_a_quarter() {
@@ -182,5 +186,13 @@ mod tests {
             assert!(delays.iter().all(|delay| range.contains(delay)), "{attempts}: {delays:?}");
             assert!(delays.iter().any(|other| *other != delays[0]), "{attempts}: all pauses are equal");
         }
+    }
+
+    #[test]
+    fn wrapped_error_keeps_its_text_and_is_found_behind_a_context() {
+        let error = AlreadyLogged::wrap(anyhow!("connection refused").context("failed to call"));
+        assert_eq!(format!("{error:#}"), "failed to call: connection refused");
+        let error = Err::<(), _>(error).context("failed to list").unwrap_err();
+        assert!(error.is::<AlreadyLogged>());
     }
 }

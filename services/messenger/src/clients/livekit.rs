@@ -235,7 +235,7 @@ impl LiveKit {
     /// Removes a participant from a room. An absent participant is a success.
     ///
     /// # Errors
-    /// LiveKit is unreachable, returned 5xx (both with [`AlreadyLogged`]), or refused the call.
+    /// LiveKit is unreachable, returned 5xx (both as [`AlreadyLogged`]), or refused the call.
     pub async fn remove_participant(&self, room: ConferenceId, user: UserId) -> anyhow::Result<()> {
         let body = json!({"room": room, "identity": user});
         self.call("RemoveParticipant", admin_grant(room), &body).await.map(drop)
@@ -280,7 +280,7 @@ impl LiveKit {
     }
 
     /// # Errors
-    /// LiveKit is unreachable, returned 5xx (both with [`AlreadyLogged`]), or refused the call.
+    /// LiveKit is unreachable, returned 5xx (both as [`AlreadyLogged`]), or refused the call.
     async fn attempt(&self, method: &str, grant: Value, body: &Value) -> anyhow::Result<Option<Value>> {
         #[derive(Deserialize)]
         struct Refusal {
@@ -290,10 +290,10 @@ impl LiveKit {
         let token = self.sign(None, grant, now, now + MAX_CLOCK_SKEW)?;
         let url = format!("{}{}", self.config.api_url, ROOM_SERVICE.path_with(method));
         let call = self.http.post(url).headers(http_client::trace_headers()).bearer_auth(token).json(body);
-        let response = call.send().await.context("failed to call LiveKit").context(AlreadyLogged)?;
+        let response = call.send().await.context("failed to call LiveKit").map_err(AlreadyLogged::wrap)?;
         let status = response.status();
         if status.is_server_error() {
-            return Err(anyhow!("LiveKit returned {status} for {method}").context(AlreadyLogged));
+            return Err(AlreadyLogged::wrap(anyhow!("LiveKit returned {status} for {method}")));
         }
         if status.is_success() {
             return Ok(Some(response.json().await.context("failed to decode the response of LiveKit")?));
