@@ -8,7 +8,7 @@ use std::time::Duration;
 use ::db::PipelinedConn;
 use actix_web::web::{Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse, get};
-use auth::{Actor, UserId};
+use auth::{Actor, Revocations};
 use futures_util::stream;
 use runtime::clock;
 use serde_json::json;
@@ -23,6 +23,8 @@ use crate::stream::{Frame, load_batches};
 const LAST_EVENT_ID: &str = "last-event-id";
 /// Missed events that one query reads for a stream.
 const CATCH_UP_BATCH: i64 = 32;
+/// Time between two checks whether the token of a silent stream is revoked.
+const REVOCATION_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Follow the stream.
 ///
@@ -31,6 +33,7 @@ const CATCH_UP_BATCH: i64 = 32;
 /// `conference` follow.
 /// Each event has one line of JSON.
 /// `Last-Event-ID` resumes after that event. After `reset` the client reads the lists again.
+/// The stream ends when the token expires or is revoked.
 #[utoipa::path(
     tag = "Stream",
     params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last event received")),
@@ -40,6 +43,7 @@ const CATCH_UP_BATCH: i64 = 32;
 pub async fn open_stream(
     app: Data<App>,
     actor: Actor,
+    revocations: Data<Revocations>,
     lookups: Data<PipelinedConn>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
@@ -64,16 +68,15 @@ pub async fn open_stream(
         app.streams.go_live(user, number, position);
     }
     let token_lifetime = Duration::try_from(actor.expires_at() - now).unwrap_or_default();
-    let mut heartbeat =
-        interval_at(Instant::now() + settings.heartbeat_interval, settings.heartbeat_interval);
-    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let reader = StreamReader {
-        user,
+        actor,
+        revocations,
         number,
         receiver,
         pending: first.into_iter().collect(),
         catch_up_after: is_behind.then_some(position),
-        heartbeat,
+        heartbeat: ticks(settings.heartbeat_interval),
+        revocation_check: ticks(REVOCATION_CHECK_INTERVAL),
         end: Box::pin(sleep(token_lifetime.min(settings.max_duration))),
         app: app.clone(),
     };
@@ -93,10 +96,18 @@ fn parse_event_id(text: &str) -> Option<i64> {
     if is_number { text.parse().ok() } else { None }
 }
 
+/// Returns an interval whose first tick is one period from now.
+fn ticks(period: Duration) -> Interval {
+    let mut ticks = interval_at(Instant::now() + period, period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
 /// The sender of one stream to its client.
 struct StreamReader {
     app: Data<App>,
-    user: UserId,
+    actor: Actor,
+    revocations: Data<Revocations>,
     number: u64,
     receiver: Receiver<Frame>,
     /// Frames that are sent before new events.
@@ -104,6 +115,7 @@ struct StreamReader {
     /// The event after which missed events have to be read, or `None` for a live stream.
     catch_up_after: Option<i64>,
     heartbeat: Interval,
+    revocation_check: Interval,
     end: Pin<Box<Sleep>>,
 }
 
@@ -111,6 +123,9 @@ impl StreamReader {
     /// Returns the next bytes to send, or `None` at the end of the stream.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            if self.revocations.revokes(&self.actor) {
+                return None;
+            }
             if let Some(frame) = self.pending.pop_front() {
                 return Some(frame.bytes());
             }
@@ -126,12 +141,13 @@ impl StreamReader {
                 }
                 continue;
             }
-            return tokio::select! {
+            tokio::select! {
                 biased;
-                () = &mut self.end => None,
-                frame = self.receiver.recv() => frame.map(|frame| frame.bytes()),
-                _ = self.heartbeat.tick() => Some(Bytes::from_static(b":\n\n")),
-            };
+                () = &mut self.end => return None,
+                _ = self.revocation_check.tick() => {}
+                frame = self.receiver.recv() => self.pending.push_back(frame?),
+                _ = self.heartbeat.tick() => return Some(Bytes::from_static(b":\n\n")),
+            }
         }
     }
 
@@ -139,7 +155,7 @@ impl StreamReader {
     /// Returns false if an event was deleted before this reader received it.
     async fn catch_up(&mut self, last_sent: i64) -> Result<bool, ::db::Error> {
         let conn = self.app.db.conn().await?;
-        let batch = load_batches(&conn, &[self.user], &[last_sent], CATCH_UP_BATCH).await?.pop();
+        let batch = load_batches(&conn, &[self.actor.user_id], &[last_sent], CATCH_UP_BATCH).await?.pop();
         if batch.as_ref().is_some_and(|batch| !batch.follows(last_sent)) {
             return Ok(false);
         }
@@ -148,7 +164,7 @@ impl StreamReader {
         self.pending.extend(batch.into_iter().flat_map(|batch| batch.frames));
         self.catch_up_after = (!is_last).then_some(last);
         if is_last {
-            self.app.streams.go_live(self.user, self.number, last);
+            self.app.streams.go_live(self.actor.user_id, self.number, last);
         }
         Ok(true)
     }

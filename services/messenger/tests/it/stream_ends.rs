@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use testkit::access::losses::revoke;
 use testkit::guid;
 use testkit::issuer::Claims;
 use testkit::service::{Running, issuer};
@@ -57,6 +58,28 @@ async fn stream_has_heartbeats_and_ends_by_time_and_token() {
     let short = Claims { lifetime: time::Duration::seconds(2), ..Claims::user(guid()) };
     let mut stream = Stream::request(&service().caller(&short), None).await;
     assert!(stream.ends_within(END_TIMEOUT).await);
+}
+
+/// RULE-MSG-078: a stream ends when the token of its caller is revoked, by the user or by the
+/// company, and no other stream ends.
+#[tokio::test]
+async fn stream_ends_with_the_revocation_of_its_token() {
+    let (deal, id) = open_chat().await;
+    let (user, company) = (guid(), guid());
+    let removed = service().caller(&Claims::user(user));
+    let mut of_user = Stream::request(&removed, None).await;
+    let mut of_company =
+        Stream::request(&service().caller(&Claims::user(guid()).company(company)), None).await;
+    let colleague = Claims::user(deal.client).company(guid());
+    let mut other = Stream::request(&service().caller(&colleague), None).await;
+    revoke(service(), "User", user, runtime::clock::now()).await;
+    revoke(service(), "Company", company, runtime::clock::now()).await;
+    for stream in [&mut of_user, &mut of_company] {
+        assert!(stream.ends_within(END_TIMEOUT).await);
+    }
+    removed.get(STREAM).await.expect_problem(401, "UNAUTHORIZED");
+    send_text(id, deal.agent(), "а").await;
+    assert_eq!(other.next_of("message").await.data["Text"], "а");
 }
 
 /// RULE-MSG-028: a stream ends when 256 events wait for its reader, who can resume. A quick reader
