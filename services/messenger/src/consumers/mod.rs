@@ -9,8 +9,5 @@ use service::access_revocations;
 use deal::Deals;
 use employee::Employees;
 
-pub const ALL: &[Subscription] = &[
-    access_revocations("messenger.access"),
-    Subscription::of::<Deals>(),
-    Subscription::of::<Employees>(),
-];
+pub const ALL: &[Subscription] =
+    &[access_revocations("messenger.access"), Subscription::of::<Deals>(), Subscription::of::<Employees>()];

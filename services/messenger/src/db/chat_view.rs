@@ -295,14 +295,19 @@ pub async fn list_of_member(
     load_page_views(conn, by, page).await
 }
 
-/// Returns up to `limit` chats of [`list_of_member`].
+/// Returns the next chats of [`list_of_member`] after `after`, by id.
 pub async fn list_ids_of_member(
     mut conn: &Conn,
     reach: Reach,
     of: UserId,
+    after: Option<ChatId>,
     limit: i64,
 ) -> QueryResult<Vec<ChatId>> {
-    chats_of_member(reach, of).select(chat::id).order(chat::id).limit(limit).load(&mut conn).await
+    let mut chats = chats_of_member(reach, of);
+    if let Some(after) = after {
+        chats = chats.filter(chat::id.gt(after));
+    }
+    chats.select(chat::id).order(chat::id).limit(limit).load(&mut conn).await
 }
 
 /// Returns the deal chats in which the user is a Manager or Member, or was one until the employment

@@ -3,9 +3,6 @@
 /// Maximum number of members of a chat (INV-MSG-6).
 pub const MAX_MEMBERS: u32 = 50;
 
-/// Maximum number of chats that one request hands over.
-pub const MAX_HANDED_OVER_CHATS: usize = 100;
-
 /// Maximum number of Invited and Joined participants of a conference (INV-CNF-2).
 pub const MAX_SEATS: u32 = 21;
 

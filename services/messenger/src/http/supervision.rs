@@ -49,8 +49,8 @@ pub struct HandOverChats {
 /// Hand over the deal chats of a user.
 ///
 /// The other user becomes a Member of each chat, and the user leaves it.
-/// One request hands over up to 100 chats. `HasMore` shows that the caller has to repeat it.
-/// A chat without a free seat does not change.
+/// One request hands over all chats of the list, one after the other.
+/// A chat without a free seat does not change and stays in the list.
 #[utoipa::path(
     tag = "Supervision", params(("user_id" = UserId, Path)),
     request_body(content = HandOverChats, description = "At most 256 KiB."),

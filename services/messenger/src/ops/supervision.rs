@@ -8,7 +8,6 @@ use utoipa::ToSchema;
 use super::member::{record_joined, record_left};
 use super::stream::lock_streams;
 use crate::db;
-use crate::domain::limits::MAX_HANDED_OVER_CHATS;
 use crate::domain::{ChatId, Role};
 use crate::error::{EMPLOYMENT_ENDED, Error};
 
@@ -17,14 +16,15 @@ use crate::error::{EMPLOYMENT_ENDED, Error};
 #[serde(rename_all = "PascalCase")]
 pub struct HandOver {
     /// Number of chats that this request handed over.
-    #[schema(minimum = 0, maximum = 100)]
+    #[schema(minimum = 0)]
     handed_over_count: u32,
-    /// Chats without a free seat, which did not change.
-    #[schema(max_items = 100)]
-    full_chat_ids: Vec<ChatId>,
-    /// True if the user has further chats, which the next request hands over.
-    has_more: bool,
+    /// Number of chats without a free seat, which did not change.
+    #[schema(minimum = 0)]
+    full_chat_count: u32,
 }
+
+/// Chats that one query reads.
+const BATCH: i64 = 200;
 
 /// The two users of a hand-over, and its supervisor.
 #[derive(Clone, Copy, Debug)]
@@ -35,27 +35,29 @@ pub struct HandOverRequest {
     pub to: UserId,
 }
 
-/// Hands over up to [`MAX_HANDED_OVER_CHATS`] deal chats, each in a transaction of its own.
+/// Hands over all deal chats of a user, each in a transaction of its own. If one fails, a repeat
+/// continues.
 ///
 /// # Errors
 /// [`EMPLOYMENT_ENDED`]: the new user no longer works for the company. Chats of other companies may
 /// have been handed over before.
 pub async fn hand_over_chats(db: &Db, request: HandOverRequest) -> Result<HandOver, Error> {
-    let limit = MAX_HANDED_OVER_CHATS as i64 + 1;
-    let conn = db.conn().await?;
-    let mut chats = db::chat_view::list_ids_of_member(&conn, request.reach, request.from, limit).await?;
-    drop(conn);
-    let has_more = chats.len() > MAX_HANDED_OVER_CHATS;
-    chats.truncate(MAX_HANDED_OVER_CHATS);
-    let mut outcome = HandOver { has_more, ..HandOver::default() };
-    for chat in chats {
-        match db.tx(async |tx| hand_over_chat(tx, chat, request).await).await? {
-            ChatOutcome::HandedOver => outcome.handed_over_count += 1,
-            ChatOutcome::Full => outcome.full_chat_ids.push(chat),
-            ChatOutcome::Unchanged => {}
+    let HandOverRequest { reach, from, .. } = request;
+    let (mut outcome, mut after) = (HandOver::default(), None);
+    loop {
+        let conn = db.conn().await?;
+        let chats = db::chat_view::list_ids_of_member(&conn, reach, from, after, BATCH).await?;
+        drop(conn);
+        let Some(last) = chats.last() else { return Ok(outcome) };
+        after = Some(*last);
+        for chat in chats {
+            match db.tx(async |tx| hand_over_chat(tx, chat, request).await).await? {
+                ChatOutcome::HandedOver => outcome.handed_over_count += 1,
+                ChatOutcome::Full => outcome.full_chat_count += 1,
+                ChatOutcome::Unchanged => {}
+            }
         }
     }
-    Ok(outcome)
 }
 
 enum ChatOutcome {
