@@ -63,7 +63,7 @@ create table ended_employment (
     primary key (user_id, company_id)
 );
 
--- Users who left a deal's chat because their employment ended, until somebody takes over the chat
+-- Users who left a deal's chat because their employment ended, until another user takes it over
 -- or the user is added again.
 create table departure (
     user_id uuid not null,

@@ -1,7 +1,7 @@
 MESSENGER_CHAT_NOT_FOUND = Chat not found
 MESSENGER_CHAT_NOT_DEAL = Only a deal chat supports this operation
 MESSENGER_CHAT_NOT_DIRECT = Only a Direct chat supports this operation
-MESSENGER_CHAT_BLOCKED = Nobody can write in this chat now
+MESSENGER_CHAT_BLOCKED = You cannot write in this chat now
     .detail = One of its two users has blocked the other.
 MESSENGER_CHAT_LEFT = The other user has left this chat
     .detail = You can write again after this user has opened the chat again.

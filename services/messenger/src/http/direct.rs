@@ -27,7 +27,7 @@ pub async fn leave_chat(app: Data<App>, actor: Actor, id: Path<ChatId>) -> Resul
 
 /// Block the other user of a Direct chat.
 ///
-/// Nobody can write in the chat, and the other user cannot open it again. A repeat changes nothing.
+/// The chat accepts no text, and the other user cannot open it again. A repeat changes nothing.
 #[utoipa::path(
     tag = "Chats", params(("chat_id" = ChatId, Path)),
     responses((status = 204, description = "The caller blocks the other user"))

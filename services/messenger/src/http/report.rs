@@ -67,7 +67,7 @@ pub async fn list_reported_messages(
 
 /// Close a reported chat.
 ///
-/// Nobody can write in the chat any more. All its open reports get the status `ChatClosed`.
+/// The chat accepts no text any more. All its open reports get the status `ChatClosed`.
 /// A repeat changes nothing.
 #[utoipa::path(
     tag = "Reports", params(("report_id" = ReportId, Path)),

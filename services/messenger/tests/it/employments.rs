@@ -198,9 +198,9 @@ async fn repeated_and_late_events_change_nothing() {
     assert_eq!(role(&view(id, user).await, user).as_deref(), Some("Member"));
 }
 
-/// RULE-MSG-068: the job removes nobody who was hired again before it reached the chat.
+/// RULE-MSG-068: the job keeps a user who was hired again before it reached the chat.
 #[tokio::test]
-async fn job_removes_nobody_who_was_hired_again() {
+async fn job_keeps_a_user_who_was_hired_again() {
     let (deal, id) = open_chat().await;
     let mut sql = service().sql().await;
     let held = sql.transaction().await.unwrap();
@@ -220,8 +220,8 @@ async fn job_removes_nobody_who_was_hired_again() {
     assert_eq!(role(&view(id, deal.manager).await, deal.manager).as_deref(), Some("Manager"));
 }
 
-/// RULE-MSG-069: nobody becomes a member after the end of the employment, neither by a supervisor
-/// nor by a new deal.
+/// RULE-MSG-069: a user does not become a member after the end of the employment, neither by a
+/// supervisor nor by a new deal.
 #[tokio::test]
 async fn ended_employment_prevents_an_addition() {
     let (deal, id) = open_chat().await;

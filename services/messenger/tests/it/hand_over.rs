@@ -109,8 +109,8 @@ async fn chats_of_a_former_employee_are_handed_over() {
     assert_eq!(own.get(&chats_of(gone)).await.expect(200)["TotalCount"], 0);
 }
 
-/// RULE-MSG-071: a hand-over leaves full chats, Agents and other companies unchanged, and rejects an
-/// invalid user.
+/// RULE-MSG-071: a hand-over leaves full chats, Agents and other companies unchanged, and rejects
+/// an invalid user.
 #[tokio::test]
 async fn hand_over_keeps_full_chats_and_agents() {
     let (deal, id) = open_chat().await;

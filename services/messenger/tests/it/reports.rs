@@ -122,8 +122,8 @@ async fn every_reading_of_a_moderator_is_logged() {
     }
 }
 
-/// RULE-MSG-076: only the permission on the platform moderates, and nobody decides about
-/// themselves.
+/// RULE-MSG-076: only the permission on the platform moderates, and no user of the chat
+/// decides.
 #[tokio::test]
 async fn only_impartial_moderators_read_and_decide() {
     let (deal, chat, id) = open_reported().await;
