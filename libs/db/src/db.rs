@@ -1,5 +1,6 @@
 //! The database handle: a pool and the transactions on it.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ pub struct Db {
     pool: Pool<Connector>,
     signals: Arc<CommitSignals>,
     language: Arc<str>,
+    shared: Option<Arc<dyn Any + Send + Sync>>,
     has_generic_plans: bool,
 }
 
@@ -43,13 +45,20 @@ impl Db {
             .runtime(deadpool::Runtime::Tokio1)
             .timeouts(Timeouts { wait, create: Some(CONNECT_TIMEOUT), recycle: wait })
             .build()?;
-        Ok(Self { pool, signals: Arc::default(), language: Arc::from("en"), has_generic_plans: false })
+        let language = Arc::from("en");
+        Ok(Self { pool, signals: Arc::default(), language, shared: None, has_generic_plans: false })
     }
 
     /// Sets the default language of the service, for [`Tx::language`].
     #[must_use]
     pub fn with_language(self, language: &str) -> Self {
         Self { language: Arc::from(language), ..self }
+    }
+
+    /// Sets a value that every transaction shares, for [`Tx::shared`].
+    #[must_use]
+    pub fn with_shared(self, shared: Option<Arc<dyn Any + Send + Sync>>) -> Self {
+        Self { shared, ..self }
     }
 
     /// Gives the prepared statements of this handle's transactions one plan for all parameters.
@@ -95,7 +104,12 @@ impl Db {
     where
         E: From<Error>,
     {
-        let mut tx = Tx::begin(self.conn().await?, self.language.clone(), self.has_generic_plans)?;
+        let mut tx = Tx::begin(
+            self.conn().await?,
+            self.language.clone(),
+            self.shared.clone(),
+            self.has_generic_plans,
+        )?;
         match work(&mut tx).await {
             Ok(value) => {
                 tx.commit(&self.signals).await?;

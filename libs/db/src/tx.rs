@@ -1,5 +1,6 @@
 //! A transaction as a value, which only an edge can open.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ pub struct Tx {
     signals: Vec<CommitSignal>,
     closes_connection: bool,
     language: Arc<str>,
+    shared: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Tx {
@@ -40,10 +42,11 @@ impl Tx {
     pub(crate) fn begin(
         conn: PooledConn,
         language: Arc<str>,
+        shared: Option<Arc<dyn Any + Send + Sync>>,
         has_generic_plans: bool,
     ) -> Result<Self, Error> {
         let conn = scopeguard::guard(conn, close as fn(PooledConn));
-        let tx = Self { conn, signals: Vec::new(), closes_connection: false, language };
+        let tx = Self { conn, signals: Vec::new(), closes_connection: false, language, shared };
         tx.conn.send_without_waiting(if has_generic_plans { BEGIN_WITH_GENERIC_PLANS } else { "BEGIN" })?;
         Ok(tx)
     }
@@ -100,6 +103,13 @@ impl Tx {
     /// Returns the default language of the service, for texts that are stored once for all readers.
     pub fn language(&self) -> &str {
         &self.language
+    }
+
+    /// Returns the value of the service that every transaction shares, if it has the type `T`.
+    ///
+    /// Handlers of messages read their settings here, because they have no state.
+    pub fn shared<T: 'static>(&self) -> Option<&T> {
+        self.shared.as_deref()?.downcast_ref()
     }
 
     /// Sets the timeout of each statement, and of each pause between statements, until this

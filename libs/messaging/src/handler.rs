@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// Applies messages of some topics.
 ///
 /// A handler has no state. It can reach only the transaction that it is given, so its writes and
-/// the receipt in the inbox are committed together or not at all.
+/// the receipt in the inbox are committed together or not at all. [`Tx::shared`] has its settings.
 pub trait Handler {
     /// The consumer group, `<service>.<producer>`. It never changes, since inbox rows carry it.
     const GROUP: &'static str;

@@ -52,7 +52,7 @@ pub async fn start<S: Service>(
     role: Role,
     process: &Process,
 ) -> anyhow::Result<Endpoints> {
-    let db = Db::new(&config.database)?.with_language(&config.web.default_language);
+    let db = open_db(&config)?;
     db.register_checks(process);
     let info = service_info::<S>(&config.web.default_language)?;
     let admission_db = db.clone();
@@ -106,7 +106,7 @@ pub async fn run_operation<S: Service>(
     config: Config<S>,
     operation: messaging::Operation,
 ) -> anyhow::Result<()> {
-    let db = Db::new(&config.database)?.with_language(&config.web.default_language);
+    let db = open_db(&config)?;
     operation.execute(&bus::<S>(db, config.messaging), S::REPUBLISHED).await
 }
 
@@ -154,6 +154,11 @@ pub fn contracts<S: Service>() -> anyhow::Result<Contracts> {
 
 fn service_info<S: Service>(default_language: &str) -> anyhow::Result<ServiceInfo> {
     ServiceInfo::new(S::NAME, S::CODE_PREFIX, S::MESSAGES, default_language)
+}
+
+fn open_db<S: Service>(config: &Config<S>) -> anyhow::Result<Db> {
+    let db = Db::new(&config.database)?.with_language(&config.web.default_language);
+    Ok(db.with_shared(S::handler_settings(&config.settings)))
 }
 
 fn bus<S: Service>(db: Db, config: messaging::Config) -> Bus {

@@ -1,5 +1,8 @@
 //! The declaration of a service.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use ::web::Listener;
 use actix_web::web;
 use db::Db;
@@ -43,6 +46,12 @@ pub trait Service: 'static {
 
     /// Reads the settings. Returns `None` after an error, which [`Env`] collects.
     fn settings(env: &mut Env) -> Option<Self::Settings>;
+
+    /// Returns the settings that handlers of messages read with [`db::Tx::shared`].
+    fn handler_settings(settings: &Self::Settings) -> Option<Arc<dyn Any + Send + Sync>> {
+        let _ = settings;
+        None
+    }
 
     /// Creates the shared state.
     ///

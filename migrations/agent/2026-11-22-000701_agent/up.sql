@@ -156,6 +156,7 @@ create table payout (
     sent_at timestamptz,
     paid_at timestamptz,
     updated_at timestamptz not null,
+    updated_by_user_id uuid not null,
     version bigint not null check (version >= 1),
     -- INV-AGT-6: gross is withheld plus net.
     constraint payout_adds_up check (gross = withheld + net),
@@ -171,6 +172,8 @@ create index payout_status on payout (status, created_at, id);
 create index payout_period on payout (period_to, id);
 create index payout_net on payout (net, id);
 create index payout_run_created on payout (run_id, created_at, id);
+-- The mean of an agent's paid amounts, for previews.
+create index payout_paid on payout (agent_user_id, currency) include (gross) where status = 'Paid';
 
 -- Accruals. A trigger keeps INV-AGT-2 and INV-AGT-7, unique indexes keep INV-AGT-3.
 create table accrual (
@@ -196,6 +199,10 @@ create table accrual (
     paid_at timestamptz,
     created_at timestamptz not null,
     updated_at timestamptz not null,
+    -- The sale is completed, and the amount is above the limit of automatic approval.
+    awaits_release boolean not null default false,
+    -- Author of the release, or of the decision that granted the accrual.
+    released_by_user_id uuid,
     -- Author and comment of a rejection or reversal. No response contains either.
     decided_by_user_id uuid,
     decision_comment text check (char_length(decision_comment) between 1 and 2000),
@@ -204,7 +211,8 @@ create table accrual (
     check ((status = 'Paid') = (paid_at is not null)),
     check (status <> 'Paid' or payout_id is not null),
     check (payout_id is null or status in ('Approved', 'Paid')),
-    check (status not in ('Approved', 'Paid') or approved_at is not null)
+    check (status not in ('Approved', 'Paid') or approved_at is not null),
+    check (not awaits_release or status = 'Pending')
 ) with (fillfactor = 85);
 create unique index accrual_base on accrual (deal_id, sale_row_version) where kind = 'Base';
 create unique index accrual_reversal on accrual (reverses_accrual_id) where reverses_accrual_id is not null;
@@ -221,6 +229,7 @@ create index accrual_agent_earned on accrual (agent_user_id, earned_at, id);
 create index accrual_agent_amount on accrual (agent_user_id, amount, id);
 create index accrual_created on accrual (created_at, id);
 create index accrual_status on accrual (status, created_at, id);
+create index accrual_awaiting_release on accrual (created_at, id) where awaits_release;
 create index accrual_developer on accrual (developer_company_id, created_at, id);
 create index accrual_earned on accrual (earned_at, id);
 create index accrual_amount on accrual (amount, id);
@@ -252,7 +261,7 @@ create trigger accrual_is_immutable before update or delete on accrual
 create trigger accrual_is_not_truncated before truncate on accrual
     for each statement execute function accrual_is_immutable();
 
--- INV-AGT-6: status, reference, failure reason and times of a payout change, and nothing else.
+-- INV-AGT-6: status, reference, failure reason, times and author of a payout change, and nothing else.
 create function payout_is_immutable() returns trigger language plpgsql as $$
 begin
     if tg_op = 'UPDATE' then
@@ -317,3 +326,33 @@ create index adjustment_request_created on adjustment_request (created_at, id);
 create index adjustment_request_agent on adjustment_request (agent_user_id, created_at, id);
 create index adjustment_request_status on adjustment_request (status, created_at, id);
 create index adjustment_request_open_agent on adjustment_request (agent_user_id) where status = 'Open';
+
+-- Money log
+
+-- Who moved or decided money. Entries are append-only (INV-AGT-10).
+-- Ids are ordered by time.
+create table money_log (
+    id uuid primary key,
+    at timestamptz not null,
+    action text collate "C" not null,
+    -- Accrual, adjustment request, rate card, agent, payout run or payout.
+    subject_id uuid not null,
+    agent_user_id uuid,
+    actor_user_id uuid, -- null: an event of CRM
+    amount bigint, -- minor units
+    currency text collate "C" check (currency ~ '^[A-Z]{3}$'),
+    rate_bps integer check (rate_bps between 0 and 10000),
+    trace_id text collate "C",
+    check ((amount is null) = (currency is null))
+);
+create index money_log_subject on money_log (subject_id, id);
+create index money_log_agent on money_log (agent_user_id, id) where agent_user_id is not null;
+create index money_log_actor on money_log (actor_user_id, id) where actor_user_id is not null;
+
+create function money_log_is_append_only() returns trigger language plpgsql as $$
+begin
+    raise exception 'the money log is append-only' using errcode = 'restrict_violation';
+end
+$$;
+create trigger money_log_is_append_only before update or delete or truncate on money_log
+    for each statement execute function money_log_is_append_only();

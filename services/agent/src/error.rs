@@ -9,6 +9,10 @@ pub const ACCRUAL_NOT_FOUND: Code = Code::new(404, "AGENT_ACCRUAL_NOT_FOUND");
 pub const ACCRUAL_NOT_ADJUSTABLE: Code = Code::new(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
 pub const ACCRUAL_NOT_REJECTABLE: Code = Code::new(409, "AGENT_ACCRUAL_NOT_REJECTABLE");
 pub const ACCRUAL_NOT_REVERSIBLE: Code = Code::new(409, "AGENT_ACCRUAL_NOT_REVERSIBLE");
+/// The accrual does not await a release (INV-AGT-9).
+pub const ACCRUAL_NOT_RELEASABLE: Code = Code::new(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
+/// A caller must not decide about the caller's own accrual.
+pub const ACCRUAL_OWN: Code = Code::new(403, "AGENT_ACCRUAL_OWN");
 /// An accrual has at most one open request (INV-AGT-3).
 pub const ADJUSTMENT_ALREADY_OPEN: Code = Code::new(409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
 pub const ADJUSTMENT_AMOUNT_INVALID: Code = Code::new(422, "AGENT_ADJUSTMENT_AMOUNT_INVALID");
@@ -17,8 +21,12 @@ pub const ADJUSTMENT_NOT_FOUND: Code = Code::new(404, "AGENT_ADJUSTMENT_NOT_FOUN
 pub const ADJUSTMENT_OWN: Code = Code::new(403, "AGENT_ADJUSTMENT_OWN");
 pub const ADJUSTMENT_ALREADY_DECIDED: Code = Code::new(409, "AGENT_ADJUSTMENT_ALREADY_DECIDED");
 pub const PAYOUT_NOT_FOUND: Code = Code::new(404, "AGENT_PAYOUT_NOT_FOUND");
+/// A caller must not move the caller's own payout.
+pub const PAYOUT_OWN: Code = Code::new(403, "AGENT_PAYOUT_OWN");
 pub const PAYOUT_INVALID_TRANSITION: Code = Code::new(409, "AGENT_PAYOUT_INVALID_TRANSITION");
 pub const PAYOUT_RUN_NOT_FOUND: Code = Code::new(404, "AGENT_PAYOUT_RUN_NOT_FOUND");
 pub const PAYOUT_RUN_KEY_REUSED: Code = Code::new(409, "AGENT_PAYOUT_RUN_KEY_REUSED");
+/// A caller must not set the caller's own rates or agency.
+pub const TERMS_OWN: Code = Code::new(403, "AGENT_TERMS_OWN");
 /// The request lost a race, or its version is not the current one.
 pub const CONCURRENCY_CONFLICT: Code = Code::conflict("AGENT_CONCURRENCY_CONFLICT");

@@ -1,5 +1,8 @@
 //! The service with its listener, events, consumers and jobs.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use ::db::Db;
 use ::jobs::Jobs;
 use ::web::Listener;
@@ -30,6 +33,10 @@ impl service::Service for Service {
 
     fn settings(env: &mut Env) -> Option<Settings> {
         Settings::read(env)
+    }
+
+    fn handler_settings(settings: &Settings) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(Arc::new(settings.approval_limit))
     }
 
     fn app(db: Db, settings: Settings) -> anyhow::Result<App> {

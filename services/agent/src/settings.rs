@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use runtime::Env;
 
+use crate::domain::ApprovalLimit;
+
 pub struct Settings {
     pub payout_run_poll_interval: Duration,
     pub unrated_poll_interval: Duration,
     pub ledger_audit_interval: Duration,
+    /// The greatest amount that a completion approves without a release.
+    pub approval_limit: ApprovalLimit,
     /// The greatest number of accruals in one payout.
     pub payout_max_lines: NonZeroU32,
 }
@@ -30,6 +34,11 @@ impl Settings {
             const { NonZeroU32::new(3_600).unwrap() },
             "interval of the ledger audit, in seconds",
         );
+        let approval_limit = env.or(
+            "AGENT_AUTO_APPROVE_LIMIT",
+            1_000_000_000,
+            "greatest accrual that a completed deal approves; a larger one needs a release; in minor units of any currency",
+        );
         let payout_max_lines = env.or(
             "AGENT_PAYOUT_MAX_LINES",
             const { NonZeroU32::new(5_000).unwrap() },
@@ -39,6 +48,7 @@ impl Settings {
             payout_run_poll_interval: Duration::from_millis(payout_run_poll_interval?.get().into()),
             unrated_poll_interval: Duration::from_secs(unrated_poll_interval?.get().into()),
             ledger_audit_interval: Duration::from_secs(ledger_audit_interval?.get().into()),
+            approval_limit: ApprovalLimit(approval_limit?),
             payout_max_lines: payout_max_lines?,
         })
     }

@@ -8,7 +8,7 @@ use runtime::clock;
 use serde::{Deserialize, Deserializer};
 use values::{Currency, Money, Whole};
 
-use crate::domain::{DealEvent, DealId, DealStatus, DealTopic, PropertyObjectId};
+use crate::domain::{ApprovalLimit, DealEvent, DealId, DealStatus, DealTopic, PropertyObjectId};
 use crate::ops;
 
 const CREATED: &str = "platform.crm.deal-created.v1";
@@ -125,6 +125,8 @@ impl Handler for Deals {
     const TOPICS: &'static [&'static str] = &[CREATED, STAGE_CHANGED, CANCELLED, COMPLETED];
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
-        ops::deal::handle(tx, &decode(message)?, clock::now()).await
+        let limit = tx.shared::<ApprovalLimit>().copied();
+        let limit = limit.ok_or_else(|| Failure::Transient("the approval limit is unknown".to_owned()))?;
+        ops::deal::handle(tx, &decode(message)?, limit, clock::now()).await
     }
 }

@@ -63,3 +63,10 @@ pub async fn look_up(mut conn: &Conn, agent: UserId) -> QueryResult<Vec<Account>
     let accounts = account::table.filter(account::agent_user_id.eq(agent)).filter(account::entries.gt(0));
     accounts.select(Account::as_select()).order(account::currency).load(&mut conn).await
 }
+
+/// Returns true if an agent has an account with an unpaid sum above 0.
+pub async fn is_owed(mut conn: &Conn, agent: UserId) -> QueryResult<bool> {
+    let unpaid = account::pending.gt(0).or(account::approved.gt(0)).or(account::in_payout.gt(0));
+    let owed = account::table.filter(account::agent_user_id.eq(agent)).filter(unpaid);
+    diesel::select(diesel::dsl::exists(owed)).get_result(&mut conn).await
+}

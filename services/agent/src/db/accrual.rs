@@ -1,7 +1,7 @@
 //! Writes of accruals. Only [`crate::ops::Books`] uses this module.
 
 use ::db::{Prepared, Tx};
-use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
 use super::schema::accrual;
@@ -30,10 +30,12 @@ pub async fn update(tx: &mut Tx, accruals: &[&Accrual]) -> Result<bool, ::db::Er
     let each = accruals.iter();
     let update = diesel::sql_query(
         "update accrual set status = new.status, payout_id = new.payout, approved_at = new.approved_at, \
-         paid_at = new.paid_at, updated_at = new.updated_at, decided_by_user_id = new.decided_by, \
+         paid_at = new.paid_at, updated_at = new.updated_at, awaits_release = new.awaits_release, \
+         released_by_user_id = new.released_by, decided_by_user_id = new.decided_by, \
          decision_comment = new.comment, version = new.version \
-         from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) \
-         as new (id, status, payout, approved_at, paid_at, updated_at, decided_by, comment, version) \
+         from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
+         as new (id, status, payout, approved_at, paid_at, updated_at, awaits_release, released_by, \
+            decided_by, comment, version) \
          where accrual.id = new.id and accrual.version = new.version - 1",
     )
     .bind::<Array<SqlUuid>, _>(each.clone().map(|accrual| accrual.id).collect::<Vec<_>>())
@@ -44,6 +46,10 @@ pub async fn update(tx: &mut Tx, accruals: &[&Accrual]) -> Result<bool, ::db::Er
     )
     .bind::<Array<Nullable<Timestamptz>>, _>(each.clone().map(|accrual| accrual.paid_at).collect::<Vec<_>>())
     .bind::<Array<Timestamptz>, _>(each.clone().map(|accrual| accrual.updated_at).collect::<Vec<_>>())
+    .bind::<Array<Bool>, _>(each.clone().map(|accrual| accrual.awaits_release).collect::<Vec<_>>())
+    .bind::<Array<Nullable<SqlUuid>>, _>(
+        each.clone().map(|accrual| accrual.released_by_user_id).collect::<Vec<_>>(),
+    )
     .bind::<Array<Nullable<SqlUuid>>, _>(
         each.clone().map(|accrual| accrual.decided_by_user_id).collect::<Vec<_>>(),
     )

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use ::db::Conn;
 use ::web::{Page, Paging, SortKey};
 use auth::{CompanyId, UserId};
+use diesel::dsl;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -42,6 +43,8 @@ pub struct AccrualView {
     /// Negative for a debt.
     amount: Money,
     status: AccrualStatus,
+    /// The sale is completed, and the platform has to release the accrual.
+    awaits_release: bool,
     /// The payout that contains the accrual.
     payout_id: Option<PayoutId>,
     /// For a Reversal, the accrual that it undoes.
@@ -107,6 +110,7 @@ impl RelatedData {
             rate_bps: accrual.rate_bps,
             amount: accrual.money(),
             status: accrual.status,
+            awaits_release: accrual.awaits_release,
             payout_id: accrual.payout_id,
             reverses_accrual_id: accrual.reverses_accrual_id,
             adjusts_accrual_id: accrual.adjusts_accrual_id,
@@ -145,6 +149,9 @@ pub struct AccrualFilter {
     pub agent_user_id: Option<UserId>,
     pub statuses: Option<Vec<AccrualStatus>>,
     pub kinds: Option<Vec<AccrualKind>>,
+    pub awaits_release: Option<bool>,
+    /// Only accruals that were not paid and still count.
+    pub is_owed: bool,
     pub deal_id: Option<DealId>,
     pub developer_company_id: Option<CompanyId>,
     pub payout_id: Option<PayoutId>,
@@ -185,6 +192,16 @@ fn filtered(filter: &AccrualFilter) -> accrual::BoxedQuery<'static, Pg> {
     }
     if let Some(kinds) = &filter.kinds {
         query = query.filter(accrual::kind.eq_any(kinds.clone()));
+    }
+    if let Some(awaits_release) = filter.awaits_release {
+        query = if awaits_release {
+            query.filter(accrual::awaits_release)
+        } else {
+            query.filter(dsl::not(accrual::awaits_release))
+        };
+    }
+    if filter.is_owed {
+        query = query.filter(accrual::status.eq_any([AccrualStatus::Pending, AccrualStatus::Approved]));
     }
     if let Some(deal) = filter.deal_id {
         query = query.filter(accrual::deal_id.eq(deal));

@@ -27,7 +27,7 @@ pub async fn insert(tx: &mut Tx, new: &Payout) -> Result<(), ::db::Error> {
         payout::accruals_count.eq(new.accruals_count),
         payout::status.eq(new.status),
         payout::created_at.eq(new.created_at),
-        payout::updated_at.eq(new.updated_at),
+        (payout::updated_at.eq(new.updated_at), payout::updated_by_user_id.eq(new.updated_by_user_id)),
         payout::version.eq(new.version),
     ));
     Prepared(insert).execute(tx.conn()).await?;
@@ -69,6 +69,7 @@ pub async fn update(tx: &mut Tx, after: &Payout) -> Result<bool, ::db::Error> {
         payout::sent_at.eq(after.sent_at),
         payout::paid_at.eq(after.paid_at),
         payout::updated_at.eq(after.updated_at),
+        payout::updated_by_user_id.eq(after.updated_by_user_id),
         payout::version.eq(after.version),
     ));
     Ok(Prepared(update).execute(tx.conn()).await? == 1)

@@ -31,6 +31,8 @@ pub struct PayoutFilter {
     pub agent_user_id: Option<UserId>,
     pub run_id: Option<PayoutRunId>,
     pub statuses: Option<Vec<PayoutStatus>>,
+    /// Only payouts that have not ended.
+    pub is_owed: bool,
     pub currency: Option<Currency>,
     pub created_from: Option<OffsetDateTime>,
     /// Exclusive.
@@ -67,6 +69,9 @@ fn filtered(filter: &PayoutFilter) -> payout::BoxedQuery<'static, Pg> {
     }
     if let Some(statuses) = &filter.statuses {
         query = query.filter(payout::status.eq_any(statuses.clone()));
+    }
+    if filter.is_owed {
+        query = query.filter(payout::status.eq_any([PayoutStatus::Scheduled, PayoutStatus::InTransit]));
     }
     if let Some(currency) = filter.currency {
         query = query.filter(payout::currency.eq(currency));

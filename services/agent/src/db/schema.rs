@@ -117,6 +117,7 @@ diesel::table! {
         sent_at -> Nullable<Timestamptz>,
         paid_at -> Nullable<Timestamptz>,
         updated_at -> Timestamptz,
+        updated_by_user_id -> Uuid,
         version -> BigInt,
     }
 }
@@ -143,6 +144,8 @@ diesel::table! {
         paid_at -> Nullable<Timestamptz>,
         created_at -> Timestamptz,
         updated_at -> Timestamptz,
+        awaits_release -> Bool,
+        released_by_user_id -> Nullable<Uuid>,
         decided_by_user_id -> Nullable<Uuid>,
         decision_comment -> Nullable<Text>,
         version -> BigInt,
@@ -176,6 +179,21 @@ diesel::table! {
     }
 }
 
+diesel::table! {
+    money_log (id) {
+        id -> Uuid,
+        at -> Timestamptz,
+        action -> Text,
+        subject_id -> Uuid,
+        agent_user_id -> Nullable<Uuid>,
+        actor_user_id -> Nullable<Uuid>,
+        amount -> Nullable<BigInt>,
+        currency -> Nullable<Text>,
+        rate_bps -> Nullable<Integer>,
+        trace_id -> Nullable<Text>,
+    }
+}
+
 diesel::joinable!(rate -> rate_card (card_id));
 diesel::joinable!(adjustment_request -> accrual (accrual_id));
 diesel::allow_tables_to_appear_in_same_query!(
@@ -185,6 +203,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     agent,
     deal,
     developer,
+    money_log,
     payout,
     payout_line,
     payout_run,

@@ -28,6 +28,17 @@ impl Permission for ManageCommissions {
     }
 }
 
+/// Permits employees of the platform to read who moved money.
+pub enum ReadMoneyLog {}
+
+impl Permission for ReadMoneyLog {
+    type Granted = ();
+
+    fn granted(actor: &Actor) -> Option<()> {
+        ManageCommissions::granted(actor).or_else(|| ManagePayouts::granted(actor))
+    }
+}
+
 /// Permits employees of the platform to run and confirm payouts.
 pub enum ManagePayouts {}
 

@@ -34,9 +34,19 @@ values::text_enum! {
     }
 }
 
+/// The greatest absolute amount that a completion approves, in minor units of any currency.
+#[derive(Clone, Copy, Debug)]
+pub struct ApprovalLimit(pub u64);
+
+impl ApprovalLimit {
+    pub fn is_below(self, amount: i64) -> bool {
+        self.0 < amount.unsigned_abs()
+    }
+}
+
 /// An accrual as it is stored.
 ///
-/// Only the status and the payout change, with the times, the decision and the version of the
+/// Only the status and the payout change, with the times, the decisions and the version of the
 /// change (INV-AGT-2).
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable, Insertable)]
 #[diesel(table_name = accrual, check_for_backend(Pg))]
@@ -63,6 +73,10 @@ pub struct Accrual {
     pub paid_at: Option<OffsetDateTime>,
     pub created_at: OffsetDateTime,
     pub updated_at: OffsetDateTime,
+    /// The sale is completed, and the platform has to release the accrual. It is Pending.
+    pub awaits_release: bool,
+    /// The employee who released or granted the accrual, so that no limit applies to it.
+    pub released_by_user_id: Option<UserId>,
     pub decided_by_user_id: Option<UserId>,
     pub decision_comment: Option<String>,
     pub version: i64,
@@ -76,6 +90,11 @@ impl Accrual {
     /// Returns true if the accrual counts in the agent's total (INV-AGT-1).
     pub fn is_counted(&self) -> bool {
         !matches!(self.status, AccrualStatus::Rejected | AccrualStatus::Reversed)
+    }
+
+    /// Returns true if only a release approves the accrual (INV-AGT-9).
+    pub fn requires_release(&self, limit: ApprovalLimit) -> bool {
+        limit.is_below(self.amount) && self.released_by_user_id.is_none()
     }
 
     pub fn rate(&self) -> BasisPoints {

@@ -4,8 +4,8 @@ use time::OffsetDateTime;
 use values::{BasisPoints, Money};
 
 use super::{
-    AccountKey, Accrual, AccrualId, AccrualKind, AccrualStatus, Deal, DealStatus, Entry, Overflow, Sale,
-    StageChange, Undo,
+    AccountKey, Accrual, AccrualId, AccrualKind, AccrualStatus, ApprovalLimit, Deal, DealStatus, Entry,
+    Overflow, Sale, StageChange, Undo,
 };
 
 #[cfg(test)]
@@ -72,6 +72,7 @@ impl Deal {
         change: &StageChange,
         mut sale: Sale,
         rate: Option<BasisPoints>,
+        limit: ApprovalLimit,
         now: OffsetDateTime,
     ) -> Result<Posting, Overflow> {
         let mut posting = Posting::default();
@@ -87,7 +88,8 @@ impl Deal {
                 Step::Complete => {
                     self.completed_at = Some(change.at);
                     self.completed_amount = Some(change.amount.amount_minor);
-                    posting.entries.extend(sale.complete(change.amount.amount_minor, change.at, now)?);
+                    let amount = change.amount.amount_minor;
+                    posting.entries.extend(sale.complete(amount, change.at, limit, now)?);
                 }
                 Step::End => {
                     self.end();
@@ -101,11 +103,16 @@ impl Deal {
     }
 
     /// Returns the entries of an unrated sale for which a rate was found.
-    pub fn accrue(&self, rate: BasisPoints, now: OffsetDateTime) -> Result<Vec<Entry>, Overflow> {
+    pub fn accrue(
+        &self,
+        rate: BasisPoints,
+        limit: ApprovalLimit,
+        now: OffsetDateTime,
+    ) -> Result<Vec<Entry>, Overflow> {
         let Some(base) = self.create_base(rate, now).transpose()? else { return Ok(Vec::new()) };
         let mut entries = vec![Entry::added(base.clone())];
         if let Some((at, amount)) = self.completed_at.zip(self.completed_amount) {
-            entries.extend(Sale::new(vec![base]).complete(amount, at, now)?);
+            entries.extend(Sale::new(vec![base]).complete(amount, at, limit, now)?);
         }
         Ok(entries)
     }
@@ -156,6 +163,8 @@ impl Deal {
             paid_at: None,
             created_at: now,
             updated_at: now,
+            awaits_release: false,
+            released_by_user_id: None,
             decided_by_user_id: None,
             decision_comment: None,
             version: 1,
@@ -164,34 +173,40 @@ impl Deal {
 }
 
 impl Sale {
-    /// Approves the Pending accruals, and corrects the Base if the amount has changed.
+    /// Approves the Pending accruals up to `limit`, and corrects the Base if the amount has changed.
     ///
-    /// A Base with an effective adjustment is not corrected, because the platform has decided its
-    /// amount.
-    fn complete(&self, amount: i64, at: OffsetDateTime, now: OffsetDateTime) -> Result<Vec<Entry>, Overflow> {
+    /// The other Pending accruals await their release (INV-AGT-9). Adjustments await it with their
+    /// Base. A Base with an effective adjustment is not corrected, because the platform has decided
+    /// its amount.
+    fn complete(
+        &self,
+        amount: i64,
+        at: OffsetDateTime,
+        limit: ApprovalLimit,
+        now: OffsetDateTime,
+    ) -> Result<Vec<Entry>, Overflow> {
         let pending = || self.effective().filter(|accrual| accrual.status == AccrualStatus::Pending);
-        let approved = pending().map(|before| {
-            let after = Accrual {
-                status: AccrualStatus::Approved,
-                approved_at: Some(at),
-                updated_at: now.max(before.updated_at),
-                ..before.clone()
-            };
-            Entry::changed(before, after)
+        let base = pending().find(|accrual| accrual.kind == AccrualKind::Base);
+        let base_awaits_release = base.is_some_and(|base| base.requires_release(limit));
+        let completed = pending().map(|before| {
+            let after = Accrual { updated_at: now.max(before.updated_at), ..before.clone() };
+            let awaits_release = base_awaits_release || before.requires_release(limit);
+            Entry::changed(before, after.with_completion(awaits_release, at))
         });
-        let mut entries: Vec<_> = approved.collect();
-        if let Some(base) = pending().find(|accrual| accrual.kind == AccrualKind::Base)
+        let mut entries: Vec<_> = completed.collect();
+        if let Some(base) = base
             && self.effective_with_adjustments(base.id).count() == 1
         {
             let whole = Money { amount_minor: amount, currency: base.currency }.share(base.rate());
-            let difference = whole.ok_or(Overflow)?.amount_minor.checked_sub(base.amount).ok_or(Overflow)?;
+            let whole = whole.ok_or(Overflow)?.amount_minor;
+            let difference = whole.checked_sub(base.amount).ok_or(Overflow)?;
             if difference != 0 {
-                entries.push(Entry::added(Accrual {
-                    status: AccrualStatus::Approved,
-                    earned_at: at,
-                    approved_at: Some(at),
-                    ..base.new_adjustment(AccrualKind::Correction, difference, now)
-                }));
+                // The whole counts too, so that Base and Correction together do not pass the limit.
+                let awaits_release =
+                    base_awaits_release || limit.is_below(difference) || limit.is_below(whole);
+                let correction = base.new_adjustment(AccrualKind::Correction, difference, now);
+                let correction = Accrual { earned_at: at, ..correction };
+                entries.push(Entry::added(correction.with_completion(awaits_release, at)));
             }
         }
         Ok(entries)

@@ -7,22 +7,26 @@ mod adjustment;
 mod deal;
 mod entry;
 mod ledger;
+mod money_log;
 mod payout;
+mod payout_preview;
 mod payout_run;
 mod performance;
 mod rate;
 mod sale;
 
-pub use access::{ManageCommissions, ManagePayouts, UseCabinet};
+pub use access::{ManageCommissions, ManagePayouts, ReadMoneyLog, UseCabinet};
 pub use account::{Account, AccountKey, Overflow};
-pub use accrual::{Accrual, AccrualKind, AccrualStatus};
+pub use accrual::{Accrual, AccrualKind, AccrualStatus, ApprovalLimit};
 pub use adjustment::{
     AdjustmentReason, AdjustmentRequest, AdjustmentRequestView, AdjustmentStatus, Comment, OptionalComment,
 };
 pub use deal::{Deal, DealEvent, DealStatus, DealTopic, StageChange};
 pub use entry::Entry;
 pub use ledger::Step;
+pub use money_log::{MoneyAction, MoneyEntry, MoneyEntryView};
 pub use payout::{FailureReason, PaymentReference, Payout, PayoutStatus, PayoutTransition, PayoutView};
+pub use payout_preview::{PayoutPreview, deviation_percent};
 pub use payout_run::{
     MAX_RUN_AGENTS, MAX_RUN_PERIOD, PayoutRun, PayoutRunStatus, PayoutRunView, RunKey, RunTotal, Sum,
 };
@@ -37,6 +41,14 @@ ids::typed_id!(
 ids::typed_id!(
     /// The id of an adjustment request.
     AdjustmentRequestId
+);
+ids::typed_id!(
+    /// The id of an entry of the money log.
+    MoneyEntryId
+);
+ids::typed_id!(
+    /// The id of the entity that an entry of the money log is about.
+    SubjectId
 );
 ids::typed_id!(
     /// The id of a payout.

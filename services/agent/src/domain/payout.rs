@@ -51,6 +51,8 @@ pub struct Payout {
     pub sent_at: Option<OffsetDateTime>,
     pub paid_at: Option<OffsetDateTime>,
     pub updated_at: OffsetDateTime,
+    /// The employee who made the latest transition, or started the run.
+    pub updated_by_user_id: UserId,
     pub version: i64,
 }
 
@@ -114,6 +116,7 @@ impl Payout {
             sent_at: None,
             paid_at: None,
             updated_at: now,
+            updated_by_user_id: run.created_by_user_id,
             version: 1,
         };
         (gross > 0).then_some((payout, taken))
@@ -123,7 +126,12 @@ impl Payout {
     ///
     /// # Errors
     /// [`PAYOUT_INVALID_TRANSITION`] if the present status does not permit the transition.
-    pub fn apply(&self, transition: PayoutTransition, now: OffsetDateTime) -> Result<Option<Self>, Code> {
+    pub fn apply(
+        &self,
+        transition: PayoutTransition,
+        by: UserId,
+        now: OffsetDateTime,
+    ) -> Result<Option<Self>, Code> {
         use PayoutStatus::{Cancelled, Failed, InTransit, Paid, Scheduled};
         let to = transition.target();
         if self.status == to {
@@ -137,7 +145,13 @@ impl Payout {
         }
         // Clocks of replicas differ, so clamp to the time of the previous change.
         let now = now.max(self.updated_at);
-        let mut after = Self { status: to, updated_at: now, version: self.version + 1, ..self.clone() };
+        let mut after = Self {
+            status: to,
+            updated_at: now,
+            updated_by_user_id: by,
+            version: self.version + 1,
+            ..self.clone()
+        };
         match transition {
             PayoutTransition::Send { reference } => {
                 after.sent_at = Some(now);
@@ -289,6 +303,8 @@ mod tests {
             paid_at: None,
             created_at: NOW,
             updated_at: NOW,
+            awaits_release: false,
+            released_by_user_id: None,
             decided_by_user_id: None,
             decision_comment: None,
             version: 1,

@@ -1,12 +1,13 @@
 //! The accruals of one sale, and the rules by which they are undone.
 
+use auth::UserId;
 use time::OffsetDateTime;
 use values::{Code, Money};
 
 use super::{Accrual, AccrualId, AccrualKind, AccrualStatus, Overflow};
 use crate::error::{
-    ACCRUAL_NOT_ADJUSTABLE, ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_REVERSIBLE,
-    ADJUSTMENT_AMOUNT_INVALID,
+    ACCRUAL_NOT_ADJUSTABLE, ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_RELEASABLE,
+    ACCRUAL_NOT_REVERSIBLE, ADJUSTMENT_AMOUNT_INVALID,
 };
 
 /// The accruals of one sale: its Base, the adjustments, and the Reversals of any of them.
@@ -101,6 +102,23 @@ impl Sale {
         }
     }
 
+    /// Returns the accruals to release with this one: all of the sale that await their release.
+    ///
+    /// Returns none if the accrual was released or granted before and is Approved or Paid.
+    ///
+    /// # Errors
+    /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.
+    /// - [`ACCRUAL_NOT_RELEASABLE`] if it does not await its release.
+    pub fn find_releasable(&self, id: AccrualId) -> Result<Vec<&Accrual>, Code> {
+        let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
+        if accrual.awaits_release {
+            return Ok(self.0.iter().filter(|one| one.awaits_release).collect());
+        }
+        let is_released = accrual.released_by_user_id.is_some()
+            && matches!(accrual.status, AccrualStatus::Approved | AccrualStatus::Paid);
+        if is_released { Ok(Vec::new()) } else { Err(ACCRUAL_NOT_RELEASABLE) }
+    }
+
     /// Returns an accrual if its agent may file a request about it.
     ///
     /// # Errors
@@ -125,6 +143,7 @@ impl Accrual {
             let updated_at = now.max(self.updated_at);
             return Ok(Undo::MarkReversed(Self {
                 status: AccrualStatus::Reversed,
+                awaits_release: false,
                 updated_at,
                 ..self.clone()
             }));
@@ -142,11 +161,35 @@ impl Accrual {
             paid_at: None,
             created_at: now,
             updated_at: now,
+            awaits_release: false,
+            released_by_user_id: None,
             decided_by_user_id: None,
             decision_comment: None,
             version: 1,
             ..self.clone()
         }))
+    }
+
+    /// Returns the accrual after the completion of its sale at `at`: Approved, or Pending until its
+    /// release.
+    #[must_use]
+    pub fn with_completion(self, awaits_release: bool, at: OffsetDateTime) -> Self {
+        let status = if awaits_release { AccrualStatus::Pending } else { AccrualStatus::Approved };
+        Self { status, awaits_release, approved_at: (!awaits_release).then_some(at), ..self }
+    }
+
+    /// Returns an accrual that awaits its release after the release.
+    #[must_use]
+    pub fn with_release(&self, by: UserId, now: OffsetDateTime) -> Self {
+        let now = now.max(self.updated_at);
+        Self {
+            status: AccrualStatus::Approved,
+            awaits_release: false,
+            released_by_user_id: Some(by),
+            approved_at: Some(now),
+            updated_at: now,
+            ..self.clone()
+        }
     }
 
     /// Checks a whole amount for the accrual, and returns it in minor units.
@@ -176,6 +219,7 @@ impl Accrual {
             paid_at: None,
             created_at: now,
             updated_at: now,
+            released_by_user_id: None,
             decided_by_user_id: None,
             decision_comment: None,
             version: 1,

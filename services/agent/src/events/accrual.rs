@@ -26,13 +26,15 @@ pub struct AccrualChanged {
     amount: Money,
     #[schema(minimum = 1)]
     version: i64,
+    /// Employee of the platform; null for a change that follows from a deal.
+    changed_by_user_id: Option<UserId>,
     #[serde(with = "time::serde::rfc3339")]
     changed_at: OffsetDateTime,
 }
 
 impl AccrualChanged {
     /// Creates the event for the present state of an accrual.
-    pub fn of(accrual: &Accrual, from: Option<AccrualStatus>) -> Self {
+    pub fn of(accrual: &Accrual, from: Option<AccrualStatus>, by: Option<UserId>) -> Self {
         Self {
             accrual_id: accrual.id,
             agent_user_id: accrual.agent_user_id,
@@ -42,6 +44,7 @@ impl AccrualChanged {
             to: accrual.status,
             amount: accrual.money(),
             version: accrual.version,
+            changed_by_user_id: by,
             changed_at: accrual.updated_at,
         }
     }

@@ -25,6 +25,8 @@ pub struct PayoutStatusChanged {
     accruals_count: i32,
     #[schema(minimum = 1)]
     version: i64,
+    /// Employee who made the change, or started the run.
+    changed_by_user_id: UserId,
     #[serde(with = "time::serde::rfc3339")]
     changed_at: OffsetDateTime,
 }
@@ -40,6 +42,7 @@ impl PayoutStatusChanged {
             net: payout.money(payout.net),
             accruals_count: payout.accruals_count,
             version: payout.version,
+            changed_by_user_id: payout.updated_by_user_id,
             changed_at: payout.updated_at,
         }
     }

@@ -10,10 +10,11 @@ use time::OffsetDateTime;
 use utoipa::IntoParams;
 use values::Currency;
 
+use super::own::{Extent, Own};
 use crate::app::App;
 use crate::db;
 use crate::db::accrual_view::{AccrualFilter, AccrualSort, AccrualView};
-use crate::domain::{AccrualKind, AccrualStatus, DealId, ManageCommissions, PayoutId, UseCabinet};
+use crate::domain::{AccrualKind, AccrualStatus, DealId, ManageCommissions, PayoutId};
 use crate::error::Error;
 
 /// The agent of a list.
@@ -37,6 +38,8 @@ pub struct AccrualQuery {
     /// One or several values, separated by commas.
     #[param(value_type = Option<Vec<AccrualKind>>, inline, min_items = 1, style = Form, explode = false)]
     kind: Option<CommaSeparated<AccrualKind>>,
+    /// True for accruals that await a release, false for all others.
+    awaits_release: Option<bool>,
     #[param(value_type = Option<DealId>)]
     deal_id: Option<Reference<DealId>>,
     #[param(value_type = Option<CompanyId>)]
@@ -66,12 +69,15 @@ type ListQuery = Both<CheckedQuery<AccrualQuery>, Paging<AccrualSort>>;
 async fn list(
     app: &App,
     agent_user_id: Option<UserId>,
+    extent: Extent,
     Both(CheckedQuery(query), paging): ListQuery,
 ) -> Result<web::Json<Page<AccrualView>>, Error> {
     let filter = AccrualFilter {
         agent_user_id,
         statuses: query.status.map(|statuses| statuses.0),
         kinds: query.kind.map(|kinds| kinds.0),
+        awaits_release: query.awaits_release,
+        is_owed: extent == Extent::Owed,
         deal_id: query.deal_id.map(|id| id.0),
         developer_company_id: query.developer_company_id.map(|id| id.0),
         payout_id: query.payout_id.map(|id| id.0),
@@ -86,17 +92,14 @@ async fn list(
 /// List my accruals.
 ///
 /// Returns a page of the caller's accruals, corrections and reversals included.
+/// A former agent gets the accruals that are Pending or Approved.
 #[utoipa::path(
     tag = "Cabinet", params(AccrualQuery, Paging<AccrualSort>),
     responses((status = 200, description = "One page", body = Page<AccrualView>))
 )]
 #[get("/api/v1/my/commission-accruals")]
-pub async fn list_own_accruals(
-    app: Data<App>,
-    permitted: Permitted<UseCabinet>,
-    query: ListQuery,
-) -> Result<impl Responder, Error> {
-    list(&app, Some(permitted.actor.user_id), query).await
+pub async fn list_own_accruals(app: Data<App>, own: Own<ListQuery>) -> Result<impl Responder, Error> {
+    list(&app, Some(own.agent), own.extent, own.query).await
 }
 
 /// List accruals.
@@ -112,5 +115,5 @@ pub async fn list_accruals(
     _: Permitted<ManageCommissions>,
     Both(Query(agent), query): Both<Query<AgentParam>, ListQuery>,
 ) -> Result<impl Responder, Error> {
-    list(&app, agent.agent_user_id.map(|id| id.0), query).await
+    list(&app, agent.agent_user_id.map(|id| id.0), Extent::All, query).await
 }

@@ -24,6 +24,29 @@ pub struct DecideAccrual {
     comment: Comment,
 }
 
+/// Release an accrual.
+///
+/// Approves the accrual of a completed sale whose amount is above the limit of automatic approval.
+/// Every other accrual of the sale that awaits its release is released too.
+/// A repeated request changes nothing.
+#[utoipa::path(
+    tag = "Commissions", params(("accrual_id" = AccrualId, Path)),
+    responses((status = 200, description = "The approved accrual", body = AccrualView))
+)]
+#[post("/api/platform-manager/agent/commission-accruals/{accrual_id}/release")]
+pub async fn release_accrual(
+    app: Data<App>,
+    permitted: Permitted<ManageCommissions>,
+    id: Path<AccrualId>,
+) -> Result<impl Responder, Error> {
+    let (by, now) = (permitted.actor.user_id, clock::now());
+    let released = app.db.tx(async |tx| {
+        let accrual = ops::accrual::release(tx, *id, by, now).await?;
+        Ok::<AccrualView, Error>(db::accrual_view::view(tx.conn(), accrual).await?)
+    });
+    Ok(web::Json(released.await?))
+}
+
 /// Reject an accrual.
 ///
 /// Rejects the accrual with its adjustments and closes open requests about it.

@@ -5,6 +5,8 @@ mod accrual_decision;
 mod adjustment;
 mod agent;
 mod deal_list;
+mod money_log;
+mod own;
 mod payout_list;
 mod payout_run;
 mod payout_transition;
@@ -19,10 +21,11 @@ use utoipa_actix_web::scope;
 use values::Code;
 
 use crate::error::{
-    ACCRUAL_NOT_ADJUSTABLE, ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_REVERSIBLE,
-    ADJUSTMENT_ALREADY_DECIDED, ADJUSTMENT_ALREADY_OPEN, ADJUSTMENT_AMOUNT_INVALID, ADJUSTMENT_NOT_FOUND,
-    ADJUSTMENT_OWN, CONCURRENCY_CONFLICT, FORBIDDEN, PAYOUT_INVALID_TRANSITION, PAYOUT_NOT_FOUND,
-    PAYOUT_RUN_KEY_REUSED, PAYOUT_RUN_NOT_FOUND,
+    ACCRUAL_NOT_ADJUSTABLE, ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_RELEASABLE,
+    ACCRUAL_NOT_REVERSIBLE, ACCRUAL_OWN, ADJUSTMENT_ALREADY_DECIDED, ADJUSTMENT_ALREADY_OPEN,
+    ADJUSTMENT_AMOUNT_INVALID, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_OWN, CONCURRENCY_CONFLICT, FORBIDDEN,
+    PAYOUT_INVALID_TRANSITION, PAYOUT_NOT_FOUND, PAYOUT_OWN, PAYOUT_RUN_KEY_REUSED, PAYOUT_RUN_NOT_FOUND,
+    TERMS_OWN,
 };
 
 /// The public API for agents and for employees of the platform.
@@ -41,8 +44,8 @@ pub const PUBLIC: Listener = Listener {
 const DECISION_REFUSALS: [Code; 3] = [FORBIDDEN, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_ALREADY_DECIDED];
 
 /// The refusals of every transition of a payout.
-const TRANSITION_REFUSALS: [Code; 4] =
-    [FORBIDDEN, PAYOUT_NOT_FOUND, PAYOUT_INVALID_TRANSITION, CONCURRENCY_CONFLICT];
+const TRANSITION_REFUSALS: [Code; 5] =
+    [FORBIDDEN, PAYOUT_NOT_FOUND, PAYOUT_OWN, PAYOUT_INVALID_TRANSITION, CONCURRENCY_CONFLICT];
 
 fn public(routes: &mut Routes<'_>) {
     routes.service(
@@ -82,9 +85,9 @@ fn cabinet(routes: &mut Routes<'_>) {
 fn rates(routes: &mut Routes<'_>) {
     routes
         .service(rate_card::list_rate_cards.refuses([FORBIDDEN]))
-        .service(rate_card::replace_rate_card.refuses([FORBIDDEN, CONCURRENCY_CONFLICT]))
+        .service(rate_card::replace_rate_card.refuses([FORBIDDEN, TERMS_OWN, CONCURRENCY_CONFLICT]))
         .service(agent::get_agent.refuses([FORBIDDEN]))
-        .service(agent::replace_agent.refuses([FORBIDDEN, CONCURRENCY_CONFLICT]))
+        .service(agent::replace_agent.refuses([FORBIDDEN, TERMS_OWN, CONCURRENCY_CONFLICT]))
         .service(deal_list::list_unrated_deals.refuses([FORBIDDEN]))
         .service(deal_list::list_held_deals.refuses([FORBIDDEN]));
 }
@@ -92,15 +95,24 @@ fn rates(routes: &mut Routes<'_>) {
 /// Adds decisions of the platform about accruals.
 fn commissions(routes: &mut Routes<'_>) {
     routes
+        .service(accrual_decision::release_accrual.refuses([
+            FORBIDDEN,
+            ACCRUAL_NOT_FOUND,
+            ACCRUAL_OWN,
+            ACCRUAL_NOT_RELEASABLE,
+            CONCURRENCY_CONFLICT,
+        ]))
         .service(accrual_decision::reject_accrual.refuses([
             FORBIDDEN,
             ACCRUAL_NOT_FOUND,
+            ACCRUAL_OWN,
             ACCRUAL_NOT_REJECTABLE,
             CONCURRENCY_CONFLICT,
         ]))
         .service(accrual_decision::reverse_accrual.refuses([
             FORBIDDEN,
             ACCRUAL_NOT_FOUND,
+            ACCRUAL_OWN,
             ACCRUAL_NOT_REVERSIBLE,
             CONCURRENCY_CONFLICT,
         ]))
@@ -116,6 +128,8 @@ fn commissions(routes: &mut Routes<'_>) {
 fn payouts(routes: &mut Routes<'_>) {
     routes
         .service(payout_run::begin_payout_run.refuses([FORBIDDEN, PAYOUT_RUN_KEY_REUSED]))
+        .service(payout_run::preview_payout_run.refuses([FORBIDDEN]))
+        .service(money_log::list_money_log.refuses([FORBIDDEN]))
         .service(payout_run::get_payout_run.refuses([FORBIDDEN, PAYOUT_RUN_NOT_FOUND]))
         .service(payout_transition::send_payout.refuses(TRANSITION_REFUSALS))
         .service(payout_transition::confirm_payout.refuses(TRANSITION_REFUSALS))

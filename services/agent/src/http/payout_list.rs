@@ -11,10 +11,11 @@ use utoipa::IntoParams;
 use values::Currency;
 
 use super::accrual::AgentParam;
+use super::own::{Extent, Own};
 use crate::app::App;
 use crate::db;
 use crate::db::payout_list::{PayoutFilter, PayoutSort};
-use crate::domain::{ManagePayouts, PayoutRunId, PayoutStatus, PayoutView, UseCabinet};
+use crate::domain::{ManagePayouts, PayoutRunId, PayoutStatus, PayoutView};
 use crate::error::Error;
 
 /// The filter of a list of payouts. A payout has to match every parameter.
@@ -59,12 +60,14 @@ async fn list(
     app: &App,
     agent_user_id: Option<UserId>,
     run_id: Option<PayoutRunId>,
+    extent: Extent,
     Both(CheckedQuery(query), paging): ListQuery,
 ) -> Result<web::Json<Page<PayoutView>>, Error> {
     let filter = PayoutFilter {
         agent_user_id,
         run_id,
         statuses: query.status.map(|statuses| statuses.0),
+        is_owed: extent == Extent::Owed,
         currency: query.currency,
         created_from: query.from,
         created_to: query.to,
@@ -76,17 +79,14 @@ async fn list(
 /// List my payouts.
 ///
 /// Returns a page of the caller's payouts. A payout has one currency.
+/// A former agent gets the payouts that are Scheduled or InTransit.
 #[utoipa::path(
     tag = "Cabinet", params(PayoutQuery, Paging<PayoutSort>),
     responses((status = 200, description = "One page", body = Page<PayoutView>))
 )]
 #[get("/api/v1/my/payouts")]
-pub async fn list_own_payouts(
-    app: Data<App>,
-    permitted: Permitted<UseCabinet>,
-    query: ListQuery,
-) -> Result<impl Responder, Error> {
-    list(&app, Some(permitted.actor.user_id), None, query).await
+pub async fn list_own_payouts(app: Data<App>, own: Own<ListQuery>) -> Result<impl Responder, Error> {
+    list(&app, Some(own.agent), None, own.extent, own.query).await
 }
 
 /// List payouts.
@@ -102,5 +102,5 @@ pub async fn list_payouts(
     _: Permitted<ManagePayouts>,
     Both(Both(Query(agent), Query(run)), query): Both<Both<Query<AgentParam>, Query<RunParam>>, ListQuery>,
 ) -> Result<impl Responder, Error> {
-    list(&app, agent.agent_user_id.map(|id| id.0), run.run_id.map(|id| id.0), query).await
+    list(&app, agent.agent_user_id.map(|id| id.0), run.run_id.map(|id| id.0), Extent::All, query).await
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ::web::{Fields, Json, Moment, Problem};
+use ::web::{CursorPage, CursorPaging, Fields, Json, Moment, Problem};
 use actix_web::http::header::LOCATION;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, web};
@@ -12,12 +12,13 @@ use runtime::clock;
 use serde::Deserialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use values::{Invalid, List, Whole};
+use values::{BasisPoints, Invalid, List, Whole};
 
 use crate::app::App;
+use crate::db::payout_preview::{PreviewFilter, PreviewKey};
 use crate::domain::{
-    MAX_BPS, MAX_RUN_AGENTS, MAX_RUN_PERIOD, ManagePayouts, PayoutRun, PayoutRunId, PayoutRunStatus,
-    PayoutRunView, RunKey,
+    MAX_BPS, MAX_RUN_AGENTS, MAX_RUN_PERIOD, ManagePayouts, PayoutPreview, PayoutRun, PayoutRunId,
+    PayoutRunStatus, PayoutRunView, RunKey,
 };
 use crate::error::{Error, PAYOUT_RUN_NOT_FOUND};
 use crate::{db, ops};
@@ -44,6 +45,37 @@ pub struct BeginPayoutRun {
     withholding_bps: Option<Whole<0, { MAX_BPS }>>,
 }
 
+/// The accruals that a run pays, and their agents, after the checks that a run and its preview share.
+struct Terms {
+    period_from: OffsetDateTime,
+    period_to: OffsetDateTime,
+    agent_user_ids: Option<Vec<UserId>>,
+    withholding_bps: i32,
+}
+
+impl Terms {
+    fn check(
+        fields: &mut Fields,
+        (Moment(period_from), Moment(period_to)): (Moment, Moment),
+        agents: Option<Agents>,
+        withholding: Option<Whole<0, { MAX_BPS }>>,
+        now: OffsetDateTime,
+    ) -> Self {
+        fields.check_range("/PeriodTo", Some(&period_from), Some(&period_to));
+        let is_within = period_to <= now && period_to - period_from <= MAX_RUN_PERIOD;
+        fields.check("/PeriodTo", if is_within { Ok(()) } else { Err(Invalid::new("out_of_bounds")) });
+        let agents = agents.map(|ids| ids.into_inner().into_iter().map(|id| id.0));
+        let agent_user_ids: Option<Vec<UserId>> = agents.map(Iterator::collect);
+        let mut seen = HashSet::new();
+        for (index, agent) in agent_user_ids.iter().flatten().enumerate() {
+            let is_unique = if seen.insert(*agent) { Ok(()) } else { Err(Invalid::new("duplicate")) };
+            fields.check(&format!("/AgentUserIds/{index}"), is_unique);
+        }
+        let withholding_bps = i32::try_from(withholding.map_or(0, Whole::get)).unwrap_or_default();
+        Self { period_from, period_to, agent_user_ids, withholding_bps }
+    }
+}
+
 impl BeginPayoutRun {
     /// Creates the run of the request.
     ///
@@ -51,25 +83,15 @@ impl BeginPayoutRun {
     /// `400 VALIDATION_FAILED` with every invalid member.
     fn into_run(self, by: UserId, now: OffsetDateTime) -> Result<PayoutRun, Problem> {
         let mut fields = Fields::default();
-        let (Moment(period_from), Moment(period_to)) = (self.period_from, self.period_to);
-        fields.check_range("/PeriodTo", Some(&period_from), Some(&period_to));
-        let is_within = period_to <= now && period_to - period_from <= MAX_RUN_PERIOD;
-        fields.check("/PeriodTo", if is_within { Ok(()) } else { Err(Invalid::new("out_of_bounds")) });
-        let agents = self.agent_user_ids.map(|ids| ids.into_inner().into_iter().map(|id| id.0));
-        let agents: Option<Vec<UserId>> = agents.map(Iterator::collect);
-        let mut seen = HashSet::new();
-        for (index, agent) in agents.iter().flatten().enumerate() {
-            let is_unique = if seen.insert(*agent) { Ok(()) } else { Err(Invalid::new("duplicate")) };
-            fields.check(&format!("/AgentUserIds/{index}"), is_unique);
-        }
-        let withholding = self.withholding_bps.map_or(0, Whole::get);
+        let period = (self.period_from, self.period_to);
+        let terms = Terms::check(&mut fields, period, self.agent_user_ids, self.withholding_bps, now);
         fields.finish(Some(PayoutRun {
             id: PayoutRunId::generate(),
             run_key: self.run_key,
-            period_from,
-            period_to,
-            agent_user_ids: agents,
-            withholding_bps: i32::try_from(withholding).unwrap_or_default(),
+            period_from: terms.period_from,
+            period_to: terms.period_to,
+            agent_user_ids: terms.agent_user_ids,
+            withholding_bps: terms.withholding_bps,
             status: PayoutRunStatus::Running,
             last_agent_user_id: None,
             last_currency: None,
@@ -78,6 +100,61 @@ impl BeginPayoutRun {
             completed_at: None,
         }))
     }
+}
+
+/// The members of a payout run without its key.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct PreviewPayoutRun {
+    #[schema(value_type = String, format = DateTime)]
+    period_from: Moment,
+    /// Accruals that were approved before it are paid.
+    /// Not after now, at most 366 days after `PeriodFrom`.
+    #[schema(value_type = String, format = DateTime)]
+    period_to: Moment,
+    /// Agents to pay, without duplicates; all agents if absent.
+    agent_user_ids: Option<Agents>,
+    /// Share to withhold, in basis points; 0 if absent.
+    withholding_bps: Option<Whole<0, { MAX_BPS }>>,
+}
+
+impl PreviewPayoutRun {
+    /// Creates the filter of the preview.
+    ///
+    /// # Errors
+    /// `400 VALIDATION_FAILED` with every invalid member.
+    fn into_filter(self, max_lines: i64, now: OffsetDateTime) -> Result<PreviewFilter, Problem> {
+        let mut fields = Fields::default();
+        let period = (self.period_from, self.period_to);
+        let terms = Terms::check(&mut fields, period, self.agent_user_ids, self.withholding_bps, now);
+        fields.finish(Some(PreviewFilter {
+            agent_user_ids: terms.agent_user_ids,
+            approved_before: terms.period_to,
+            withholding: BasisPoints(terms.withholding_bps.unsigned_abs()),
+            max_lines,
+        }))
+    }
+}
+
+/// Preview a payout run.
+///
+/// Returns a page of the payouts that a run with these members would create now, by agent and
+/// currency. Creates and changes nothing.
+#[utoipa::path(
+    tag = "Payouts", params(CursorPaging<PreviewKey>),
+    request_body(content = PreviewPayoutRun, description = "At most 256 KiB."),
+    responses((status = 200, description = "One page", body = CursorPage<PayoutPreview>))
+)]
+#[post("/api/platform-manager/agent/payouts/preview")]
+pub async fn preview_payout_run(
+    app: Data<App>,
+    _: Permitted<ManagePayouts>,
+    paging: CursorPaging<PreviewKey>,
+    body: Json<PreviewPayoutRun>,
+) -> Result<impl Responder, Error> {
+    let filter = body.0.into_filter(app.settings.payout_max_lines.get().into(), clock::now())?;
+    let conn = app.db.conn().await?;
+    Ok(web::Json(db::payout_preview::list(&conn, &filter, &paging).await?))
 }
 
 /// Start a payout run.

@@ -3,7 +3,7 @@
 use ::web::{FieldError, Json, Moment, OptionalJson, Problem};
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, post, web};
-use auth::Permitted;
+use auth::{Permitted, UserId};
 use runtime::clock;
 use serde::Deserialize;
 use time::OffsetDateTime;
@@ -46,9 +46,10 @@ async fn apply(
     app: &App,
     id: PayoutId,
     transition: PayoutTransition,
+    by: UserId,
     now: OffsetDateTime,
 ) -> Result<web::Json<PayoutView>, Error> {
-    let apply = async |tx: &mut _| ops::payout::apply_transition(tx, id, transition, now).await;
+    let apply = async |tx: &mut _| ops::payout::apply_transition(tx, id, transition, by, now).await;
     Ok(web::Json(app.db.tx(apply).await?.into()))
 }
 
@@ -63,11 +64,12 @@ async fn apply(
 #[post("/api/platform-manager/agent/payouts/{payout_id}/send")]
 pub async fn send_payout(
     app: Data<App>,
-    _: Permitted<ManagePayouts>,
+    permitted: Permitted<ManagePayouts>,
     id: Path<PayoutId>,
     body: OptionalJson<SendPayout>,
 ) -> Result<impl Responder, Error> {
-    apply(&app, *id, PayoutTransition::Send { reference: body.0.reference }, clock::now()).await
+    let (by, transition) = (permitted.actor.user_id, PayoutTransition::Send { reference: body.0.reference });
+    apply(&app, *id, transition, by, clock::now()).await
 }
 
 /// Confirm a payout.
@@ -81,7 +83,7 @@ pub async fn send_payout(
 #[post("/api/platform-manager/agent/payouts/{payout_id}/confirm")]
 pub async fn confirm_payout(
     app: Data<App>,
-    _: Permitted<ManagePayouts>,
+    permitted: Permitted<ManagePayouts>,
     id: Path<PayoutId>,
     body: OptionalJson<ConfirmPayout>,
 ) -> Result<impl Responder, Error> {
@@ -93,7 +95,8 @@ pub async fn confirm_payout(
             Problem::validation_failed(vec![FieldError { field: "/PaidAt".to_owned(), invalid }]).into()
         );
     }
-    apply(&app, *id, PayoutTransition::Confirm { paid_at, reference }, now).await
+    let (by, transition) = (permitted.actor.user_id, PayoutTransition::Confirm { paid_at, reference });
+    apply(&app, *id, transition, by, now).await
 }
 
 /// Mark a payout as failed.
@@ -107,11 +110,12 @@ pub async fn confirm_payout(
 #[post("/api/platform-manager/agent/payouts/{payout_id}/fail")]
 pub async fn fail_payout(
     app: Data<App>,
-    _: Permitted<ManagePayouts>,
+    permitted: Permitted<ManagePayouts>,
     id: Path<PayoutId>,
     body: Json<FailPayout>,
 ) -> Result<impl Responder, Error> {
-    apply(&app, *id, PayoutTransition::Fail { reason: body.0.reason }, clock::now()).await
+    let (by, transition) = (permitted.actor.user_id, PayoutTransition::Fail { reason: body.0.reason });
+    apply(&app, *id, transition, by, clock::now()).await
 }
 
 /// Cancel a payout.
@@ -126,9 +130,9 @@ pub async fn fail_payout(
 #[post("/api/platform-manager/agent/payouts/{payout_id}/cancel")]
 pub async fn cancel_payout(
     app: Data<App>,
-    _: Permitted<ManagePayouts>,
+    permitted: Permitted<ManagePayouts>,
     id: Path<PayoutId>,
     _: OptionalJson<CancelPayout>,
 ) -> Result<impl Responder, Error> {
-    apply(&app, *id, PayoutTransition::Cancel, clock::now()).await
+    apply(&app, *id, PayoutTransition::Cancel, permitted.actor.user_id, clock::now()).await
 }

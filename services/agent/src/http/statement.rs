@@ -5,18 +5,19 @@ use ::web::{Problem, Query, reserve};
 use actix_web::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, get};
-use auth::{CompanyId, Permitted, UserId};
+use auth::{CompanyId, Permitted};
 use csv::{Terminator, WriterBuilder};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::{IntoParams, ToSchema};
 use values::{Currency, Money};
 
+use super::own::{Extent, Own};
 use crate::app::App;
 use crate::db;
 use crate::db::payout::PayoutLine;
 use crate::domain::{
-    AccrualId, AccrualKind, DealId, ManagePayouts, Payout, PayoutId, PayoutView, PropertyObjectId, UseCabinet,
+    AccrualId, AccrualKind, DealId, ManagePayouts, Payout, PayoutId, PayoutView, PropertyObjectId,
 };
 use crate::error::{Error, PAYOUT_NOT_FOUND};
 
@@ -141,11 +142,10 @@ async fn respond(
     lookups: &PipelinedConn,
     request: &HttpRequest,
     id: PayoutId,
-    agent: Option<UserId>,
+    is_visible: impl FnOnce(&Payout) -> bool,
     query: &StatementQuery,
 ) -> Result<HttpResponse, Error> {
     let found = lookups.run(async |conn| db::payout::look_up(conn, id).await).await?;
-    let is_visible = |payout: &Payout| agent.is_none_or(|agent| payout.agent_user_id == agent);
     let payout = found.filter(is_visible).ok_or(PAYOUT_NOT_FOUND)?;
     reserve(request, usize::try_from(payout.accruals_count).unwrap_or_default() * ESTIMATED_LINE_BYTES)
         .await?;
@@ -168,6 +168,7 @@ async fn respond(
 /// Read the statement of my payout.
 ///
 /// Returns the payout and its lines as JSON, or the lines as a CSV file.
+/// A former agent may read a payout that is Scheduled or InTransit.
 #[utoipa::path(
     tag = "Cabinet", params(("payout_id" = PayoutId, Path), StatementQuery),
     responses((status = 200, description = "The statement", content(
@@ -177,13 +178,14 @@ async fn respond(
 #[get("/api/v1/my/payouts/{payout_id}/statement")]
 pub async fn get_own_statement(
     app: Data<App>,
-    permitted: Permitted<UseCabinet>,
-    id: Path<PayoutId>,
-    Query(query): Query<StatementQuery>,
+    own: Own<(Path<PayoutId>, Query<StatementQuery>)>,
     lookups: Data<PipelinedConn>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
-    respond(&app, &lookups, &request, *id, Some(permitted.actor.user_id), &query).await
+    let Own { agent, extent, query: (id, Query(query)) } = own;
+    let is_visible =
+        |payout: &Payout| payout.agent_user_id == agent && (extent == Extent::All || !payout.is_settled());
+    respond(&app, &lookups, &request, *id, is_visible, &query).await
 }
 
 /// Read a statement.
@@ -204,5 +206,5 @@ pub async fn get_statement(
     lookups: Data<PipelinedConn>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
-    respond(&app, &lookups, &request, *id, None, &query).await
+    respond(&app, &lookups, &request, *id, |_| true, &query).await
 }

@@ -3,14 +3,14 @@
 use ::db::PipelinedConn;
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
-use auth::Permitted;
 use futures_util::future::try_join;
 use serde::Serialize;
 use utoipa::ToSchema;
 use values::{Currency, Money};
 
+use super::own::{Extent, Own};
 use crate::db;
-use crate::domain::{Account, UseCabinet};
+use crate::domain::Account;
 use crate::error::Error;
 
 /// The sums of an agent's accruals in one currency.
@@ -40,8 +40,11 @@ pub struct Summary {
 }
 
 impl Balance {
-    fn of(account: &Account) -> Self {
-        let Account { currency, pending, approved, in_payout, paid, .. } = *account;
+    /// Shows an account. Without what was paid, all sums cover what is still owed.
+    fn of(account: &Account, extent: Extent) -> Self {
+        let paid = if extent == Extent::All { account.paid } else { 0 };
+        let account = Account { paid, ..account.clone() };
+        let Account { currency, pending, approved, in_payout, .. } = account;
         let money = |amount_minor| Money { amount_minor, currency };
         Self {
             currency,
@@ -59,19 +62,18 @@ impl Balance {
 /// Read my commission summary.
 ///
 /// Returns the caller's balances by currency, and the number of open adjustment requests.
+/// For a former agent the sums cover what is still owed, so `Paid` is 0.
 #[utoipa::path(
     tag = "Cabinet", responses((status = 200, description = "The balances", body = Summary))
 )]
 #[get("/api/v1/my/commission-summary")]
-pub async fn get_summary(
-    permitted: Permitted<UseCabinet>,
-    lookups: Data<PipelinedConn>,
-) -> Result<impl Responder, Error> {
-    let agent = permitted.actor.user_id;
+pub async fn get_summary(own: Own<()>, lookups: Data<PipelinedConn>) -> Result<impl Responder, Error> {
+    let agent = own.agent;
     let read = lookups.run(async |conn| {
         try_join(db::account::look_up(conn, agent), db::adjustment::count_open(conn, agent)).await
     });
     let (accounts, open_adjustment_requests_count) = read.await?;
-    let balances = accounts.iter().map(Balance::of).collect();
+    let is_shown = |account: &&Account| own.extent == Extent::All || account.outstanding() != Some(0);
+    let balances = accounts.iter().filter(is_shown).map(|account| Balance::of(account, own.extent)).collect();
     Ok(web::Json(Summary { balances, open_adjustment_requests_count }))
 }

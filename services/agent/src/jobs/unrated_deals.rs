@@ -15,9 +15,11 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
         async move {
             let (mut last, mut is_done) = (None, false);
             while !is_done {
-                job.check_ending()?;
-                let now = clock::now();
-                last = app.db.tx(async |tx| ops::deal::accrue_unrated(tx, last.as_ref(), now).await).await?;
+job.check_ending()?;
+                let (limit, now) = (app.settings.approval_limit, clock::now());
+                let accrue =
+                    async |tx: &mut _| ops::deal::accrue_unrated(tx, last.as_ref(), limit, now).await;
+                last = app.db.tx(accrue).await?;
                 is_done = last.is_none();
             }
             Ok(())

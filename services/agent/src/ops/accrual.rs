@@ -1,4 +1,4 @@
-//! Decisions of the platform about accruals: rejection and reversal.
+//! Decisions of the platform about accruals: release, rejection and reversal.
 
 use ::db::Tx;
 use auth::UserId;
@@ -8,14 +8,27 @@ use super::Books;
 use crate::db;
 use crate::db::sale::SaleKey;
 use crate::domain::{Accrual, AccrualId, AccrualStatus, Comment, Entry, Overflow, Sale, Undo};
-use crate::error::{ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_REVERSIBLE, Error};
+use crate::error::{
+    ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_RELEASABLE, ACCRUAL_NOT_REVERSIBLE, ACCRUAL_OWN,
+    Error,
+};
 
-/// Locks a sale until the end of the transaction.
+/// Returns the sale of an accrual about which the caller may decide.
+async fn find_decidable(tx: &mut Tx, id: AccrualId, by: UserId) -> Result<SaleKey, Error> {
+    let key = db::sale::find_key(tx, id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
+    if key.agent_user_id == by { Err(ACCRUAL_OWN.into()) } else { Ok(key) }
+}
+
+/// Locks a sale until the end of the transaction, for changes by an employee.
 ///
 /// Returns the books of its account, the sale, and the amount of the deal at its completion.
-pub(super) async fn open_sale(tx: &mut Tx, key: SaleKey) -> Result<(Books, Sale, Option<i64>), ::db::Error> {
+pub(super) async fn open_sale(
+    tx: &mut Tx,
+    key: SaleKey,
+    by: UserId,
+) -> Result<(Books, Sale, Option<i64>), ::db::Error> {
     let completed = db::sale::lock_deal(tx, key.deal_id).await?;
-    let books = Books::open(tx, [(key.agent_user_id, key.currency)]).await?;
+    let books = Books::open(tx, Some(by), [(key.agent_user_id, key.currency)]).await?;
     Ok((books, db::sale::read(tx, key.deal_id, key.sale_row_version).await?, completed))
 }
 
@@ -34,14 +47,32 @@ impl Decision<'_> {
     }
 }
 
+/// Releases all accruals of a sale that await it, of which `id` is one (INV-AGT-9).
+///
+/// An accrual that was released before stays unchanged.
+///
+/// # Errors
+/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist, and [`ACCRUAL_OWN`] if it is the caller's.
+/// - [`ACCRUAL_NOT_RELEASABLE`] as in [`Sale::find_releasable`], or if a sum would exceed 64 bits.
+pub async fn release(tx: &mut Tx, id: AccrualId, by: UserId, now: OffsetDateTime) -> Result<Accrual, Error> {
+    let key = find_decidable(tx, id, by).await?;
+    // The end of the sale and a grant lock the deal too, so the sale cannot change until the commit.
+    let (mut books, sale, _) = open_sale(tx, key, by).await?;
+    let waiting = sale.find_releasable(id)?.into_iter();
+    let released = waiting.map(|before| Entry::changed(before, before.with_release(by, now)));
+    books.post(released.collect()).map_err(|Overflow| ACCRUAL_NOT_RELEASABLE)?;
+    books.close(tx).await?;
+    Ok(db::sale::load_accrual(tx, id).await?)
+}
+
 /// Rejects an accrual and its adjustments. A Rejected accrual stays unchanged.
 ///
 /// # Errors
-/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist.
+/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist, and [`ACCRUAL_OWN`] if it is the caller's.
 /// - [`ACCRUAL_NOT_REJECTABLE`] as in [`Sale::find_rejectable`], or if a sum would exceed 64 bits.
 pub async fn reject(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Result<Accrual, Error> {
-    let key = db::sale::find_key(tx, id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
-    let (mut books, sale, completed) = open_sale(tx, key).await?;
+    let key = find_decidable(tx, id, decision.by).await?;
+    let (mut books, sale, completed) = open_sale(tx, key, decision.by).await?;
     let accrual = sale.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
     if accrual.status == AccrualStatus::Rejected {
         return Ok(accrual.clone());
@@ -50,7 +81,8 @@ pub async fn reject(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Resul
     for before in sale.find_rejectable(id, completed)? {
         ids.push(before.id);
         let updated_at = decision.now.max(before.updated_at);
-        let after = Accrual { status: AccrualStatus::Rejected, updated_at, ..before.clone() };
+        let after =
+            Accrual { status: AccrualStatus::Rejected, awaits_release: false, updated_at, ..before.clone() };
         entries.push(Entry::changed(before, decision.attach_to(after)));
     }
     books.post(entries).map_err(|Overflow| ACCRUAL_NOT_REJECTABLE)?;
@@ -64,11 +96,11 @@ pub async fn reject(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Resul
 /// Returns the new Reversal, or the one that exists already.
 ///
 /// # Errors
-/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist.
+/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist, and [`ACCRUAL_OWN`] if it is the caller's.
 /// - [`ACCRUAL_NOT_REVERSIBLE`] as in [`Sale::find_reversible`], or if a sum would exceed 64 bits.
 pub async fn reverse(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Result<Accrual, Error> {
-    let key = db::sale::find_key(tx, id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
-    let (mut books, sale, completed) = open_sale(tx, key).await?;
+    let key = find_decidable(tx, id, decision.by).await?;
+    let (mut books, sale, completed) = open_sale(tx, key, decision.by).await?;
     if let Some(reversal) = sale.reversal_of(id) {
         return Ok(reversal.clone());
     }

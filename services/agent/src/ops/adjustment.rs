@@ -8,7 +8,8 @@ use values::{Currency, Money};
 use super::accrual::open_sale;
 use crate::db;
 use crate::domain::{
-    AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestView, AdjustmentStatus, Comment, Entry, Overflow,
+    Accrual, AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestView, AdjustmentStatus, Comment, Entry,
+    MoneyEntry, Overflow,
 };
 use crate::error::{
     ACCRUAL_NOT_FOUND, ADJUSTMENT_ALREADY_DECIDED, ADJUSTMENT_ALREADY_OPEN, ADJUSTMENT_AMOUNT_INVALID,
@@ -59,7 +60,7 @@ pub async fn approve(
 ) -> Result<AdjustmentRequestView, Error> {
     let request = find_decidable(tx, id, by).await?;
     let key = db::sale::find_key(tx, request.accrual_id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
-    let (mut books, sale, _) = open_sale(tx, key).await?;
+    let (mut books, sale, _) = open_sale(tx, key, by).await?;
     // Another decision or the end of the sale may have closed the request before the locks were
     // taken.
     let request = find_decidable(tx, id, by).await?;
@@ -68,7 +69,9 @@ pub async fn approve(
     let granted = accrual.check_whole_amount(amount.or(requested).ok_or(ADJUSTMENT_AMOUNT_INVALID)?)?;
     let difference = i64::try_from(i128::from(granted) - sale.effective_sum(accrual.id)).ok();
     let difference = difference.filter(|difference| *difference != 0).ok_or(ADJUSTMENT_AMOUNT_INVALID)?;
+    // The decision names the amount, so it needs no release in addition.
     let result = accrual.new_adjustment(request.kind(), difference, now);
+    let result = Accrual { released_by_user_id: Some(by), ..result };
     let approved = AdjustmentRequest {
         granted_amount: Some(granted),
         result_accrual_id: Some(result.id),
@@ -76,7 +79,7 @@ pub async fn approve(
     };
     books.post(vec![Entry::added(result)]).map_err(|Overflow| ADJUSTMENT_AMOUNT_INVALID)?;
     books.close(tx).await?;
-    save_decision(tx, approved, key.currency).await
+    save_decision(tx, approved, key.currency, now).await
 }
 
 /// Rejects a request.
@@ -94,8 +97,8 @@ pub async fn reject(
 ) -> Result<AdjustmentRequestView, Error> {
     let request = find_decidable(tx, id, by).await?;
     let key = db::sale::find_key(tx, request.accrual_id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
-    save_decision(tx, request.with_decision(AdjustmentStatus::Rejected, by, Some(comment), now), key.currency)
-        .await
+    let rejected = request.with_decision(AdjustmentStatus::Rejected, by, Some(comment), now);
+    save_decision(tx, rejected, key.currency, now).await
 }
 
 /// Returns an open request that the caller may decide.
@@ -118,9 +121,11 @@ async fn save_decision(
     tx: &mut Tx,
     decided: AdjustmentRequest,
     currency: Currency,
+    now: OffsetDateTime,
 ) -> Result<AdjustmentRequestView, Error> {
     if !db::adjustment::save_decision(tx, &decided).await? {
         return Err(ADJUSTMENT_ALREADY_DECIDED.into());
     }
+    db::money_log::append(tx, vec![MoneyEntry::of_decision(&decided, currency, now)]).await?;
     Ok(AdjustmentRequestView::of(decided, currency))
 }

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ::db::Tx;
-use futures_util::future::try_join3;
+use auth::UserId;
+use futures_util::future::try_join4;
 use messaging::outbox;
 
 use crate::db;
-use crate::domain::{Account, AccountKey, Accrual, Entry, Overflow};
+use crate::domain::{Account, AccountKey, Accrual, Entry, MoneyEntry, Overflow};
 use crate::error::{CONCURRENCY_CONFLICT, Error};
 use crate::events::AccrualChanged;
 
@@ -16,6 +17,8 @@ use crate::events::AccrualChanged;
 /// The order of locks prevents deadlocks: deals by id, then accounts by key, then accruals and
 /// payouts.
 pub struct Books {
+    /// The employee who makes the changes, or `None` for an event of CRM.
+    by: Option<UserId>,
     accounts: BTreeMap<AccountKey, Account>,
     added: Vec<Accrual>,
     changed: Vec<(Accrual, Accrual)>,
@@ -23,13 +26,17 @@ pub struct Books {
 
 impl Books {
     /// Locks accounts in the order of their keys, and creates missing ones.
-    pub async fn open(tx: &Tx, keys: impl IntoIterator<Item = AccountKey>) -> Result<Self, ::db::Error> {
+    pub async fn open(
+        tx: &Tx,
+        by: Option<UserId>,
+        keys: impl IntoIterator<Item = AccountKey>,
+    ) -> Result<Self, ::db::Error> {
         let keys: BTreeSet<AccountKey> = keys.into_iter().collect();
         let keys: Vec<AccountKey> = keys.into_iter().collect();
         let accounts = db::account::lock(tx, &keys).await?;
         let accounts =
             accounts.into_iter().map(|account| ((account.agent_user_id, account.currency), account));
-        Ok(Self { accounts: accounts.collect(), added: Vec::new(), changed: Vec::new() })
+        Ok(Self { by, accounts: accounts.collect(), added: Vec::new(), changed: Vec::new() })
     }
 
     /// Adds all entries, or none of them.
@@ -62,7 +69,7 @@ impl Books {
         Ok(())
     }
 
-    /// Writes accounts and accruals, and publishes each change of a status.
+    /// Writes accounts, accruals and the money log, and publishes each change of a status.
     ///
     /// # Errors
     /// [`CONCURRENCY_CONFLICT`] if an accrual has changed since it was read.
@@ -85,13 +92,17 @@ impl Books {
         }
         let changed: Vec<_> = self.changed.iter().map(|(_, after)| after).collect();
         let accounts = db::account::save(tx, self.accounts.values());
-        try_join3(accounts, db::accrual::insert(tx, &self.added), write(tx)).await?;
+        let added = self.added.iter().filter_map(|after| MoneyEntry::of_accrual(None, after, self.by));
+        let moved = self.changed.iter();
+        let moved = moved.filter_map(|(before, after)| MoneyEntry::of_accrual(Some(before), after, self.by));
+        let log = db::money_log::append(tx, added.chain(moved).collect());
+        try_join4(accounts, db::accrual::insert(tx, &self.added), log, write(tx)).await?;
         if !db::accrual::update(tx, &changed).await? {
             return Err(CONCURRENCY_CONFLICT.into());
         }
-        let added = self.added.iter().map(|accrual| AccrualChanged::of(accrual, None));
+        let added = self.added.iter().map(|accrual| AccrualChanged::of(accrual, None, self.by));
         let changed = self.changed.iter().filter(|(before, after)| before.status != after.status);
-        let changed = changed.map(|(before, after)| AccrualChanged::of(after, Some(before.status)));
+        let changed = changed.map(|(before, after)| AccrualChanged::of(after, Some(before.status), self.by));
         let events: Vec<_> = added.chain(changed).collect();
         Ok(outbox::append_all(tx, &events).await?)
     }

@@ -10,7 +10,9 @@ use time::OffsetDateTime;
 use super::Books;
 use crate::db;
 use crate::db::rate::UnratedSale;
-use crate::domain::{AccrualId, Deal, DealEvent, DealId, DealTopic, Overflow, Sale, StageChange, Step};
+use crate::domain::{
+    AccrualId, ApprovalLimit, Deal, DealEvent, DealId, DealTopic, Overflow, Sale, StageChange, Step,
+};
 use crate::error::Error;
 
 /// The kind of the job that looks for rates of unrated deals.
@@ -21,10 +23,17 @@ const UNRATED_BATCH_SIZE: i64 = 1_000;
 
 /// Applies an event about a deal. A repeated event changes nothing.
 ///
+/// A completion approves accruals up to `limit`.
+///
 /// # Errors
 /// - [`Failure::Rejected`] if a sum would exceed 64 bits.
 /// - [`Failure::Transient`] if a concurrent event of another topic has stored the deal.
-pub async fn handle(tx: &mut Tx, event: &DealEvent, now: OffsetDateTime) -> Result<(), Failure> {
+pub async fn handle(
+    tx: &mut Tx,
+    event: &DealEvent,
+    limit: ApprovalLimit,
+    now: OffsetDateTime,
+) -> Result<(), Failure> {
     let stored = db::deal::lock(tx, event.deal_id).await?;
     let mut is_stored = stored.is_some();
     let known = stored.unwrap_or_else(|| Deal::empty(event));
@@ -40,7 +49,7 @@ pub async fn handle(tx: &mut Tx, event: &DealEvent, now: OffsetDateTime) -> Resu
                 insert(tx, &deal).await?;
                 is_stored = true;
             }
-            Some(apply_stage_change(tx, &mut deal, &change, now).await?)
+            Some(apply_stage_change(tx, &mut deal, &change, limit, now).await?)
         }
         None => None,
     };
@@ -70,6 +79,7 @@ async fn apply_stage_change(
     tx: &mut Tx,
     deal: &mut Deal,
     change: &StageChange,
+    limit: ApprovalLimit,
     now: OffsetDateTime,
 ) -> Result<(Books, Vec<AccrualId>), Failure> {
     let steps = deal.steps(change);
@@ -81,13 +91,14 @@ async fn apply_stage_change(
             _ => Ok(None),
         }
     };
-    let (mut books, rate) = try_join(Books::open(tx, deal.affected_accounts(steps, change)), rate).await?;
+    let accounts = deal.affected_accounts(steps, change);
+    let (mut books, rate) = try_join(Books::open(tx, None, accounts), rate).await?;
     // Read after locking the accounts, so the sale cannot change concurrently.
     let sale = match deal.sale_row_version {
         Some(version) if !steps.is_empty() => db::sale::read(tx, deal.id, version).await?,
         _ => Sale::new(Vec::new()),
     };
-    let posting = deal.apply(steps, change, sale, rate, now).map_err(reject_overflow)?;
+    let posting = deal.apply(steps, change, sale, rate, limit, now).map_err(reject_overflow)?;
     books.post(posting.entries).map_err(reject_overflow)?;
     Ok((books, posting.ended))
 }
@@ -103,6 +114,7 @@ fn reject_overflow(Overflow: Overflow) -> Failure {
 pub async fn accrue_unrated(
     tx: &mut Tx,
     after: Option<&UnratedSale>,
+    limit: ApprovalLimit,
     now: OffsetDateTime,
 ) -> Result<Option<UnratedSale>, Error> {
     let batch = db::rate::list_unrated(tx, after, UNRATED_BATCH_SIZE).await?;
@@ -113,13 +125,13 @@ pub async fn accrue_unrated(
     if !rated.is_empty() {
         let ids: Vec<_> = rated.keys().copied().collect();
         let deals = db::deal::lock_unrated(tx, &ids).await?;
-        let mut books = Books::open(tx, deals.iter().filter_map(Deal::sale_account)).await?;
+        let mut books = Books::open(tx, None, deals.iter().filter_map(Deal::sale_account)).await?;
         let mut accrued = Vec::new();
         for deal in &deals {
             // Another sale of the deal may have begun before the lock.
             let rate = rated.get(&deal.id).filter(|(sale, _)| Some(*sale) == deal.sale_row_version);
             let Some((_, rate)) = rate else { continue };
-            if deal.accrue(*rate, now).and_then(|entries| books.post(entries)).is_ok() {
+            if deal.accrue(*rate, limit, now).and_then(|entries| books.post(entries)).is_ok() {
                 accrued.push(deal.id);
             } else {
                 tracing::warn!(deal = %deal.id, "a deal was left unrated; a sum of its agent would exceed 64 bits");

@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use super::Books;
 use crate::db;
-use crate::domain::{AccountKey, Entry, Payout, PayoutRun, PayoutRunId, PayoutRunStatus};
+use crate::domain::{AccountKey, Entry, MoneyEntry, Payout, PayoutRun, PayoutRunId, PayoutRunStatus};
 use crate::error::{Error, PAYOUT_RUN_KEY_REUSED};
 use crate::events::PayoutStatusChanged;
 
@@ -19,6 +19,7 @@ pub const PAYOUT_RUN: &str = "payout-run";
 /// [`PAYOUT_RUN_KEY_REUSED`] if the run of the key has other content.
 pub async fn start(tx: &mut Tx, new: &PayoutRun) -> Result<(PayoutRunId, bool), Error> {
     if db::payout_run::insert(tx, new).await? {
+        db::money_log::append(tx, vec![MoneyEntry::of_run(new)]).await?;
         jobs::schedule(tx, PAYOUT_RUN, [new.id], new.created_at).await?;
         return Ok((new.id, true));
     }
@@ -58,7 +59,7 @@ async fn pay(
     now: OffsetDateTime,
 ) -> Result<(), Error> {
     db::payout::lock_payable_deals(tx, account, run.period_to, max_lines).await?;
-    let mut books = Books::open(tx, [account]).await?;
+    let mut books = Books::open(tx, Some(run.created_by_user_id), [account]).await?;
     let payable = db::payout::list_payable(tx, account, run.period_to, max_lines).await?;
     let Some((payout, taken)) = Payout::create(run, &payable, now) else { return Ok(()) };
     let taken = std::iter::zip(&payable, taken).map(|(before, after)| Entry::changed(before, after));
@@ -70,5 +71,6 @@ async fn pay(
     db::payout::insert(tx, &payout).await?;
     books.close(tx).await?;
     db::payout::freeze_statement(tx, payout.id).await?;
+    db::money_log::append(tx, vec![MoneyEntry::of_payout(&payout)]).await?;
     Ok(outbox::append(tx, &PayoutStatusChanged::of(&payout, None)).await?)
 }

@@ -6,8 +6,8 @@ use time::OffsetDateTime;
 
 use super::deal::UNRATED_DEALS;
 use crate::db;
-use crate::domain::{Agent, AgentView, CardKey, Rate, RateCard, RateCardId, RateCardView};
-use crate::error::{CONCURRENCY_CONFLICT, Error};
+use crate::domain::{Agent, AgentView, CardKey, MoneyEntry, Rate, RateCard, RateCardId, RateCardView};
+use crate::error::{CONCURRENCY_CONFLICT, Error, TERMS_OWN};
 
 /// The author, time and expected version of a change. `None` matches any version.
 pub struct Change {
@@ -34,14 +34,16 @@ impl Change {
 /// `rates` are sorted by `ValidFrom`.
 ///
 /// # Errors
-/// [`CONCURRENCY_CONFLICT`] if another version was expected, or a concurrent change has other
-/// rates.
+/// - [`TERMS_OWN`] if the card names the caller, or the caller's agency.
+/// - [`CONCURRENCY_CONFLICT`] if another version was expected, or a concurrent change has other
+///   rates.
 pub async fn replace_card(
     tx: &mut Tx,
     key: CardKey,
     rates: Vec<Rate>,
     change: &Change,
 ) -> Result<RateCardView, Error> {
+    refuse_own_card(tx, key, change.by).await?;
     let current = match db::rate_card::find(tx, key).await? {
         Some((card, current)) if current == rates => return Ok(RateCardView::of(&card, rates)),
         current => current.map(|(card, _)| card),
@@ -64,21 +66,40 @@ pub async fn replace_card(
             _ => Err(CONCURRENCY_CONFLICT.into()),
         };
     }
+    db::money_log::append(tx, vec![MoneyEntry::of_card(&card, &rates)]).await?;
     jobs::schedule(tx, UNRATED_DEALS, [""], change.now).await?;
     Ok(RateCardView::of(&card, rates))
+}
+
+/// Refuses a card by which the caller alone, or the caller's agency, is paid.
+///
+/// A card of a developer alone covers every agent, so anybody may set it.
+async fn refuse_own_card(tx: &mut Tx, key: CardKey, by: UserId) -> Result<(), Error> {
+    let is_own = match key.agency_company_id {
+        Some(agency) => {
+            let caller = db::agent::find(tx.conn(), by).await?;
+            caller.is_some_and(|caller| caller.agency_company_id == Some(agency))
+        }
+        None => key.agent_user_id == Some(by),
+    };
+    if is_own { Err(TERMS_OWN.into()) } else { Ok(()) }
 }
 
 /// Replaces the agency of an agent. An equal agency changes nothing.
 ///
 /// # Errors
-/// [`CONCURRENCY_CONFLICT`] if another version was expected, or a concurrent change has another
-/// agency.
+/// - [`TERMS_OWN`] if the agent is the caller.
+/// - [`CONCURRENCY_CONFLICT`] if another version was expected, or a concurrent change has another
+///   agency.
 pub async fn replace_agent(
     tx: &mut Tx,
     id: UserId,
     agency: Option<CompanyId>,
     change: &Change,
 ) -> Result<AgentView, Error> {
+    if id == change.by {
+        return Err(TERMS_OWN.into());
+    }
     let current = db::agent::find(tx.conn(), id).await?;
     if current.as_ref().and_then(|agent| agent.agency_company_id) == agency {
         return Ok(AgentView::of(id, current.as_ref()));
@@ -98,6 +119,7 @@ pub async fn replace_agent(
             _ => Err(CONCURRENCY_CONFLICT.into()),
         };
     }
+    db::money_log::append(tx, vec![MoneyEntry::of_agent(&agent)]).await?;
     jobs::schedule(tx, UNRATED_DEALS, [""], change.now).await?;
     Ok(AgentView::of(id, Some(&agent)))
 }

@@ -6,7 +6,8 @@ use values::{BasisPoints, Currency, Money};
 
 use super::{Entry, Step};
 use crate::domain::{
-    Accrual, AccrualKind, AccrualStatus, Deal, DealEvent, DealStatus, DealTopic, PayoutId, Sale, StageChange,
+    Accrual, AccrualKind, AccrualStatus, ApprovalLimit, Deal, DealEvent, DealStatus, DealTopic, PayoutId,
+    Sale, StageChange,
 };
 
 const AT: OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
@@ -14,6 +15,7 @@ const AT: OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
 /// A deal and all of its accruals.
 struct Ledger {
     deal: Deal,
+    limit: u64,
     accruals: Vec<Accrual>,
 }
 
@@ -35,14 +37,14 @@ impl Ledger {
             agent_user_id: None,
             amount: None,
         };
-        Self { deal: Deal::empty(&event), accruals: Vec::new() }
+        Self { deal: Deal::empty(&event), limit: u64::MAX, accruals: Vec::new() }
     }
 
     fn apply(&mut self, change: &StageChange, rate: Option<BasisPoints>) -> &'static [Step] {
         let of_sale = |accrual: &&Accrual| Some(accrual.sale_row_version) == self.deal.sale_row_version;
         let sale = Sale::new(self.accruals.iter().filter(of_sale).cloned().collect());
         let steps = self.deal.steps(change);
-        let posting = self.deal.apply(steps, change, sale, rate, AT).unwrap();
+        let posting = self.deal.apply(steps, change, sale, rate, ApprovalLimit(self.limit), AT).unwrap();
         for Entry { before, after } in posting.entries {
             let Some(before) = before else {
                 self.accruals.push(after);

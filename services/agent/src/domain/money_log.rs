@@ -1,0 +1,187 @@
+//! Entries of the money log: who moved or decided money.
+
+use auth::UserId;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use uuid::Uuid;
+use values::{Currency, Money};
+
+use super::{
+    Accrual, AccrualStatus, AdjustmentRequest, AdjustmentStatus, Agent, MoneyEntryId, Payout, PayoutRun,
+    PayoutStatus, Rate, RateCard, SubjectId,
+};
+use crate::db::schema::money_log;
+
+values::text_enum! {
+    /// The action that an entry records.
+    pub enum MoneyAction {
+        AccrualCreated,
+        /// A sale was completed, and its accrual awaits a release.
+        AccrualHeld,
+        AccrualApproved,
+        AccrualReleased,
+        AccrualRejected,
+        AccrualReversed,
+        AdjustmentApproved,
+        AdjustmentRejected,
+        RateCardReplaced,
+        AgentReplaced,
+        PayoutRunStarted,
+        PayoutScheduled,
+        PayoutSent,
+        PayoutPaid,
+        PayoutFailed,
+        PayoutCancelled,
+    }
+}
+
+/// An entry as it is stored. It never changes.
+#[derive(Clone, Debug, PartialEq, Eq, Queryable, Selectable, Insertable)]
+#[diesel(table_name = money_log, check_for_backend(Pg))]
+pub struct MoneyEntry {
+    pub id: MoneyEntryId,
+    pub at: OffsetDateTime,
+    pub action: MoneyAction,
+    pub subject_id: SubjectId,
+    pub agent_user_id: Option<UserId>,
+    /// `None` for a change that follows from an event of CRM.
+    pub actor_user_id: Option<UserId>,
+    /// In minor units of `currency`.
+    pub amount: Option<i64>,
+    pub currency: Option<Currency>,
+    pub rate_bps: Option<i32>,
+    pub trace_id: Option<String>,
+}
+
+impl MoneyEntry {
+    /// Creates an entry without an agent and an amount.
+    fn new(
+        action: MoneyAction,
+        subject: impl Into<Uuid>,
+        actor_user_id: Option<UserId>,
+        at: OffsetDateTime,
+    ) -> Self {
+        let subject: Uuid = subject.into();
+        Self {
+            id: MoneyEntryId::generate(),
+            at,
+            action,
+            subject_id: subject.into(),
+            agent_user_id: None,
+            actor_user_id,
+            amount: None,
+            currency: None,
+            rate_bps: None,
+            trace_id: None,
+        }
+    }
+
+    fn about(self, agent: UserId, money: Option<Money>) -> Self {
+        let (amount, currency) = money.map(|money| (money.amount_minor, money.currency)).unzip();
+        Self { agent_user_id: Some(agent), amount, currency, ..self }
+    }
+
+    /// Records a change of an accrual.
+    ///
+    /// Returns `None` for a change by a payout, which has an entry of its own.
+    pub fn of_accrual(before: Option<&Accrual>, after: &Accrual, by: Option<UserId>) -> Option<Self> {
+        let was_held = before.is_some_and(|before| before.awaits_release);
+        let action = match after.status {
+            _ if before.is_none() => MoneyAction::AccrualCreated,
+            AccrualStatus::Pending if after.awaits_release && !was_held => MoneyAction::AccrualHeld,
+            _ if before.is_some_and(|before| before.status == after.status) => return None,
+            AccrualStatus::Approved if was_held => MoneyAction::AccrualReleased,
+            AccrualStatus::Approved => MoneyAction::AccrualApproved,
+            AccrualStatus::Rejected => MoneyAction::AccrualRejected,
+            AccrualStatus::Reversed => MoneyAction::AccrualReversed,
+            AccrualStatus::Pending | AccrualStatus::Paid => return None,
+        };
+        let entry = Self::new(action, after.id, by, after.updated_at);
+        let entry = entry.about(after.agent_user_id, Some(after.money()));
+        Some(Self { rate_bps: Some(after.rate_bps), ..entry })
+    }
+
+    /// Records a decision about a request, with the granted amount.
+    pub fn of_decision(request: &AdjustmentRequest, currency: Currency, at: OffsetDateTime) -> Self {
+        let action = match request.status {
+            AdjustmentStatus::Approved => MoneyAction::AdjustmentApproved,
+            AdjustmentStatus::Open | AdjustmentStatus::Rejected => MoneyAction::AdjustmentRejected,
+        };
+        let granted = request.granted_amount.map(|amount_minor| Money { amount_minor, currency });
+        Self::new(action, request.id, request.decided_by_user_id, at).about(request.agent_user_id, granted)
+    }
+
+    /// Records the new rates of a card, with the highest of them.
+    pub fn of_card(card: &RateCard, rates: &[Rate]) -> Self {
+        let by = Some(card.updated_by_user_id);
+        let entry = Self::new(MoneyAction::RateCardReplaced, card.id, by, card.updated_at);
+        let rate_bps = rates.iter().map(|rate| rate.rate_bps).max();
+        Self { agent_user_id: card.agent_user_id, rate_bps, ..entry }
+    }
+
+    /// Records the new agency of an agent.
+    pub fn of_agent(agent: &Agent) -> Self {
+        let by = Some(agent.updated_by_user_id);
+        Self::new(MoneyAction::AgentReplaced, agent.user_id, by, agent.updated_at).about(agent.user_id, None)
+    }
+
+    pub fn of_run(run: &PayoutRun) -> Self {
+        Self::new(MoneyAction::PayoutRunStarted, run.id, Some(run.created_by_user_id), run.created_at)
+    }
+
+    /// Records the latest transition of a payout, with its net amount.
+    pub fn of_payout(payout: &Payout) -> Self {
+        let action = match payout.status {
+            PayoutStatus::Scheduled => MoneyAction::PayoutScheduled,
+            PayoutStatus::InTransit => MoneyAction::PayoutSent,
+            PayoutStatus::Paid => MoneyAction::PayoutPaid,
+            PayoutStatus::Failed => MoneyAction::PayoutFailed,
+            PayoutStatus::Cancelled => MoneyAction::PayoutCancelled,
+        };
+        let entry = Self::new(action, payout.id, Some(payout.updated_by_user_id), payout.updated_at);
+        entry.about(payout.agent_user_id, Some(payout.money(payout.net)))
+    }
+}
+
+/// An entry of the money log.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+#[schema(as = MoneyEntry)]
+pub struct MoneyEntryView {
+    id: MoneyEntryId,
+    #[serde(with = "time::serde::rfc3339")]
+    at: OffsetDateTime,
+    action: MoneyAction,
+    /// Accrual, adjustment request, rate card, agent, payout run or payout.
+    subject_id: SubjectId,
+    /// Null for a run, and for a card that names no agent.
+    agent_user_id: Option<UserId>,
+    /// Null for a change that follows from a deal.
+    actor_user_id: Option<UserId>,
+    /// Amount of the accrual, granted amount of the request, or net amount of the payout.
+    amount: Option<Money>,
+    /// Rate of the accrual, or the highest rate of the card.
+    #[schema(minimum = 0, maximum = 10000)]
+    rate_bps: Option<i32>,
+    trace_id: Option<String>,
+}
+
+impl From<MoneyEntry> for MoneyEntryView {
+    fn from(entry: MoneyEntry) -> Self {
+        let amount = entry.amount.zip(entry.currency);
+        Self {
+            id: entry.id,
+            at: entry.at,
+            action: entry.action,
+            subject_id: entry.subject_id,
+            agent_user_id: entry.agent_user_id,
+            actor_user_id: entry.actor_user_id,
+            amount: amount.map(|(amount_minor, currency)| Money { amount_minor, currency }),
+            rate_bps: entry.rate_bps,
+            trace_id: entry.trace_id,
+        }
+    }
+}
