@@ -24,7 +24,7 @@ pub use adjustment::{
 pub use deal::{Deal, DealEvent, DealStatus, DealTopic, StageChange};
 pub use entry::Entry;
 pub use ledger::Step;
-pub use money_log::{MoneyAction, MoneyEntry, MoneyEntryView};
+pub use money_log::{MoneyEntry, MoneyEntryView};
 pub use payout::{FailureReason, PaymentReference, Payout, PayoutStatus, PayoutTransition, PayoutView};
 pub use payout_preview::{PayoutPreview, deviation_percent};
 pub use payout_run::{

@@ -7,7 +7,7 @@ use testkit::service::issuer;
 use uuid::Uuid;
 
 use crate::rows::{insert, insert_accruals, insert_payout, request};
-use crate::{CABINET, COMMISSIONS, MY, PAYOUTS, claims_of, guid, id_of, in_days, service, text};
+use crate::{CABINET, COMMISSIONS, MY, PAYOUTS, claims_of, guid, id_of, in_days, service, text, with};
 
 /// The status of each operation for each caller.
 ///
@@ -15,35 +15,39 @@ use crate::{CABINET, COMMISSIONS, MY, PAYOUTS, claims_of, guid, id_of, in_days, 
 /// Platform permissions are valid in platform scope alone, each for its own operations.
 /// The callers *stranger* are other agents, and *payer* manages payouts.
 /// The callers *organization* have platform permissions in company scope.
+/// The callers *former* are the agent without a permission, who is still owed money.
 /// The callers *user* have no permission of the service.
 const TABLE: &str = "
-    operation                | agent | stranger | commissions | payer | organization |  user  | guest | forged | news | crm | issuer | other machines
-    get_performance          |  200  |   200    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    get_summary              |  200  |   200    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    list_own_accruals        |  200  |   200    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    list_own_payouts         |  200  |   200    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    get_own_statement        |  200  |   404    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    ask_for_adjustment       |  201  |   404    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    list_rate_cards          |  403  |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    replace_rate_card        |  403  |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    get_agent                |  403  |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    replace_agent            |  403  |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    list_unrated_deals       |  403  |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    list_held_deals          |  403  |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    list_accruals            |  403  |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    reject_accrual           |  403  |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    reverse_accrual          |  403  |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    list_adjustment_requests |  403  |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    approve_adjustment       |  403  |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    reject_adjustment        |  403  |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    begin_payout_run         |  403  |   403    |     403     |  201  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    get_payout_run           |  403  |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    list_payouts             |  403  |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    send_payout              |  403  |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    confirm_payout           |  403  |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    fail_payout              |  403  |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    cancel_payout            |  403  |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
-    get_statement            |  403  |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    operation                | agent | stranger |  former  | commissions | payer | organization |  user  | guest | forged | news | crm | issuer | other machines
+    get_performance          |  200  |   200    |   403    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_summary              |  200  |   200    |   200    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_own_accruals        |  200  |   200    |   200    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_own_payouts         |  200  |   200    |   200    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_own_statement        |  200  |   404    |   200    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    ask_for_adjustment       |  201  |   404    |   403    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_rate_cards          |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    replace_rate_card        |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_agent                |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    replace_agent            |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_unrated_deals       |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_held_deals          |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_accruals            |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    release_accrual          |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    reject_accrual           |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    reverse_accrual          |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_adjustment_requests |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    approve_adjustment       |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    reject_adjustment        |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    begin_payout_run         |  403  |   403    |   403    |     403     |  201  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    preview_payout_run       |  403  |   403    |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_money_log           |  403  |   403    |   403    |     200     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_payout_run           |  403  |   403    |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_payouts             |  403  |   403    |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    send_payout              |  403  |   403    |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    confirm_payout           |  403  |   403    |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    fail_payout              |  403  |   403    |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    cancel_payout            |  403  |   403    |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_statement            |  403  |   403    |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
 ";
 
 fn body(operation: &str) -> Value {
@@ -52,6 +56,7 @@ fn body(operation: &str) -> Value {
         "replace_rate_card" => json!({"AgentUserId": guid(), "Rates": []}),
         "replace_agent" => json!({"AgencyCompanyId": guid()}),
         "reject_accrual" | "reverse_accrual" | "reject_adjustment" => json!({"Comment": "нет"}),
+        "preview_payout_run" => json!({"PeriodFrom": in_days(-2), "PeriodTo": in_days(-1)}),
         "begin_payout_run" => json!({
             "RunKey": guid().to_string(), "PeriodFrom": in_days(-2), "PeriodTo": in_days(-1), "AgentUserIds": [guid()],
         }),
@@ -66,8 +71,16 @@ async fn parameters(operation: &str, agent: Uuid) -> Vec<(&'static str, String)>
     let id = |row: &Value| text(&row["id"]).to_owned();
     match operation {
         "get_agent" | "replace_agent" => vec![("agent_user_id", agent.to_string())],
+        "get_summary" | "list_own_accruals" | "list_own_payouts" => {
+            insert_accruals(agent, |_, row| row, 1).await;
+            Vec::new()
+        }
+        "release_accrual" => {
+            let waiting = |_, row| with(row, "awaits_release", true);
+            vec![("accrual_id", id(&insert_accruals(agent, waiting, 1).await[0]))]
+        }
         "ask_for_adjustment" | "reject_accrual" => {
-            vec![("accrual_id", id(&insert_accruals(agent, |_, row| row, 1).await[0]))]
+            vec![("accrual_id", id(&insert_accruals(agent, |_, row| row, 1).await[0]))] | 403
         }
         "reverse_accrual" => vec![("accrual_id", id(&insert_payout(agent, |row| row).await.1))],
         "approve_adjustment" | "reject_adjustment" => {
@@ -106,19 +119,23 @@ async fn prepare(operation: &str) -> Case {
         (
             "organization",
             vec![
-                within(claims_of(agent, &["agent.commissions.manage", "agent.payouts.manage"])),
+                within(claims_of(guid(), &["agent.commissions.manage", "agent.payouts.manage"])),
                 within(claims_of(
-                    agent,
+                    guid(),
                     &["agent.commissions.manage@organization", "agent.payouts.manage@organization"],
                 )),
-                claims_of(agent, &["agent.commissions.manage", "agent.payouts.manage"]),
+                claims_of(guid(), &["agent.commissions.manage", "agent.payouts.manage"]),
             ],
         ),
+        ("former", vec![Claims::user(agent), within(claims_of(agent, &["news.posts.manage-own"]))]),
         (
             "user",
             vec![
-                Claims::user(agent),
-                claims_of(agent, &["agent.cabinet", "agent.cabinet.use.more", "agent.cabinet.use@elsewhere"]),
+                Claims::user(guid()),
+                claims_of(
+                    guid(),
+                    &["agent.cabinet", "agent.cabinet.use.more", "agent.cabinet.use@elsewhere"],
+                ),
             ],
         ),
     ];

@@ -4,13 +4,19 @@
 
 mod access;
 mod adjustments;
+mod approval_limit;
+mod approval_races;
 mod dead_letters;
 mod deals;
 mod documents;
 mod event_order;
 mod fixtures;
+mod former_agents;
 mod ledger;
 mod ledger_integrity;
+mod money_log;
+mod own_money;
+mod payout_preview;
 mod payout_races;
 mod payout_runs;
 mod payout_transitions;

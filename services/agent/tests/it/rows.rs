@@ -39,7 +39,7 @@ pub fn accrual(agent: Uuid, deal: Uuid) -> Value {
         "developer_company_id": guid(), "kind": "Base", "base_amount": 1_000, "rate_bps": 1_000, "amount": 100,
         "currency": "RUB", "status": "Pending", "payout_id": null, "reverses_accrual_id": null,
         "adjusts_accrual_id": null, "earned_at": LONG_AGO, "approved_at": null, "paid_at": null,
-        "created_at": LONG_AGO, "updated_at": LONG_AGO, "decided_by_user_id": null, "decision_comment": null,
+        "created_at": LONG_AGO, "updated_at": LONG_AGO, "awaits_release": false, "decided_by_user_id": null, "decision_comment": null,
         "version": 1,
     })
 }
@@ -66,7 +66,7 @@ pub fn payout(agent: Uuid) -> (Value, Value) {
         "id": guid(), "run_id": run, "agent_user_id": agent, "period_from": from, "period_to": to, "currency": "RUB",
         "gross": 100, "withholding_bps": 0, "withheld": 0, "net": 100, "accruals_count": 1, "status": "Scheduled",
         "reference": null, "failure_reason": null, "created_at": LONG_AGO, "sent_at": null, "paid_at": null,
-        "updated_at": LONG_AGO, "version": 1,
+        "updated_at": LONG_AGO, "updated_by_user_id": guid(), "version": 1,
     });
     (run_row, payout)
 }
