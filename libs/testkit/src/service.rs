@@ -1,8 +1,9 @@
 //! A running service with its own database and ports. Broker and issuer are shared.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::OnceLock;
 use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use runtime::{Env, Process, telemetry};
@@ -125,7 +126,7 @@ impl Running {
     /// # Panics
     /// If the events do not arrive.
     pub async fn published(&self, key: impl ToString) -> Vec<Published> {
-        published(&self.sql().await, self.bus(), &key.to_string()).await
+        published(self.kept_sql().await.as_ref(), self.bus(), &key.to_string()).await
     }
 
     /// Connects to the service's schema, for data that no edge returns.
@@ -136,6 +137,24 @@ impl Running {
         let client = database::connect(&self.database_url).await.expect("the database");
         let schema = format!("set search_path = {}", self.name);
         client.batch_execute(&schema).await.expect("the schema");
+        client
+    }
+
+    /// Returns the connection of [`Self::sql`] that the present thread keeps for its next use.
+    ///
+    /// # Panics
+    /// If the database cannot be reached.
+    pub async fn kept_sql(&self) -> Arc<tokio_postgres::Client> {
+        thread_local! {
+            static KEPT: RefCell<HashMap<String, Arc<tokio_postgres::Client>>> = RefCell::default();
+        }
+        let kept = KEPT.with_borrow(|kept| kept.get(&self.database_url).cloned());
+        // A connection ends with the runtime of its test.
+        if let Some(client) = kept.filter(|client| !client.is_closed()) {
+            return client;
+        }
+        let client = Arc::new(self.sql().await);
+        KEPT.with_borrow_mut(|kept| kept.insert(self.database_url.clone(), client.clone()));
         client
     }
 

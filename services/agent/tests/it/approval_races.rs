@@ -3,11 +3,13 @@
 //! A test locks the account, so that the first of two changes waits for it and the second one for
 //! the first.
 
-use futures_util::future::{join, join_all};
+use std::sync::OnceLock;
+
+use futures_util::future::join_all;
 use serde_json::{Value, json};
+use testkit::guid;
+use testkit::held::Held;
 use testkit::service::Running;
-use testkit::{eventually, guid};
-use tokio_postgres::Transaction;
 use uuid::Uuid;
 
 use crate::approval_limit::release;
@@ -19,9 +21,14 @@ use crate::{Deal, PLATFORM, STAGE_CHANGED, deliver, id_of, in_days, list, rub, s
 
 const AMOUNT: i64 = 5_000_000_000;
 
-/// A service of its own, so that no other test waits for locks in its database.
+/// Returns the service of these tests. Its messages and runs wait for no other tests.
+fn service() -> &'static Running {
+    static SERVICE: OnceLock<Running> = OnceLock::new();
+    SERVICE.get_or_init(|| start(&[]))
+}
+
+/// A completed sale whose accrual awaits its release.
 struct Race {
-    service: Running,
     agent: Uuid,
     deal: Deal,
     held: Value,
@@ -29,45 +36,33 @@ struct Race {
 
 impl Race {
     async fn start() -> Self {
-        let (service, agent, developer) = (start(&[]), guid(), guid());
+        let (service, agent, developer) = (service(), guid(), guid());
         let rates = json!([{"RateBps": 10_000, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}]);
         let card = json!({"DeveloperCompanyId": developer, "Rates": rates});
-        decider(&service).put(&format!("{PLATFORM}/commission-rates"), card).await.expect(200);
+        decider(service).put(&format!("{PLATFORM}/commission-rates"), card).await.expect(200);
         let mut deal = Deal::new(agent, developer, rub(AMOUNT));
         for (status, days) in [("Sale", -2), ("Completed", -1)] {
             let change = deal.stage_changed(status, &in_days(days));
-            deliver(&service, STAGE_CHANGED, &change).await;
+            deliver(service, STAGE_CHANGED, &change).await;
         }
         let path = format!("{PLATFORM}/commission-accruals?DealId={}", deal.id);
-        let page = decider(&service).get(&path).await.expect(200);
+        let page = decider(service).get(&path).await.expect(200);
         let held = list(&page["Items"])[0].clone();
         assert_eq!(held["AwaitsRelease"], true);
-        Self { service, agent, deal, held }
+        Self { agent, deal, held }
     }
 
-    async fn lock_account(&self, tx: &Transaction<'_>) {
-        let lock = "select from account where agent_user_id = $1::text::uuid for update";
-        tx.execute(lock, &[&self.agent.to_string()]).await.unwrap();
-    }
-
-    /// Waits until `count` transactions wait for a lock.
-    async fn await_waiting(&self, count: i64) {
-        let sql = self.service.sql().await;
-        let waiting = "select count(*) from pg_stat_activity \
-                       where datname = current_database() and wait_event_type = 'Lock'";
-        eventually("waiting transactions", async || {
-            let found: i64 = sql.query_one(waiting, &[]).await.unwrap().get(0);
-            (found >= count).then_some(())
-        })
-        .await;
+    async fn lock_account(&self) -> Held {
+        let lock = format!("select from account where agent_user_id = '{}' for update", self.agent);
+        Held::lock(service(), &lock).await
     }
 
     async fn shown(&self) -> Value {
-        accrual(&self.service, self.agent, id_of(&self.held["Id"])).await
+        accrual(service(), self.agent, id_of(&self.held["Id"])).await
     }
 
     async fn total(&self) -> Value {
-        balance(&self.service, self.agent, "RUB").await["Total"].clone()
+        balance(service(), self.agent, "RUB").await["Total"].clone()
     }
 }
 
@@ -76,19 +71,10 @@ impl Race {
 async fn release_before_a_cancellation_is_undone() {
     let mut race = Race::start().await;
     let cancelled = race.deal.stage_changed("Cancelled", &in_days(0));
-    let mut sql = race.service.sql().await;
-    let tx = sql.transaction().await.unwrap();
-    race.lock_account(&tx).await;
-    let (decider, path) = (decider(&race.service), release(&race.held));
-    let (answer, ()) = join(decider.post(&path, Value::Null), async {
-        race.await_waiting(1).await;
-        join(deliver(&race.service, STAGE_CHANGED, &cancelled), async {
-            race.await_waiting(2).await;
-            tx.commit().await.unwrap();
-        })
-        .await;
-    })
-    .await;
+    let (decider, path) = (decider(service()), release(&race.held));
+    let account = race.lock_account().await;
+    let cancel = deliver(service(), STAGE_CHANGED, &cancelled);
+    let (answer, ()) = account.queue(Held::ANY, decider.post(&path, Value::Null), cancel).await;
     assert_eq!(answer.expect(200)["Status"], "Approved");
     assert_eq!(race.shown().await["Status"], "Reversed");
     assert_eq!(race.total().await, 0);
@@ -99,20 +85,10 @@ async fn release_before_a_cancellation_is_undone() {
 async fn release_after_a_cancellation_is_refused() {
     let mut race = Race::start().await;
     let cancelled = race.deal.stage_changed("Cancelled", &in_days(0));
-    let mut sql = race.service.sql().await;
-    let tx = sql.transaction().await.unwrap();
-    race.lock_account(&tx).await;
-    let (decider, path) = (decider(&race.service), release(&race.held));
-    let ((), answer) = join(deliver(&race.service, STAGE_CHANGED, &cancelled), async {
-        race.await_waiting(1).await;
-        let (answer, ()) = join(decider.post(&path, Value::Null), async {
-            race.await_waiting(2).await;
-            tx.commit().await.unwrap();
-        })
-        .await;
-        answer
-    })
-    .await;
+    let (decider, path) = (decider(service()), release(&race.held));
+    let account = race.lock_account().await;
+    let cancel = deliver(service(), STAGE_CHANGED, &cancelled);
+    let ((), answer) = account.queue(Held::ANY, cancel, decider.post(&path, Value::Null)).await;
     answer.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
     assert_eq!((race.shown().await["Status"].clone(), race.total().await), (json!("Reversed"), json!(0)));
 }
@@ -122,37 +98,21 @@ async fn release_after_a_cancellation_is_refused() {
 async fn release_beside_a_run_is_paid_once() {
     for release_first in [true, false] {
         let race = Race::start().await;
-        let (service, agent) = (&race.service, race.agent);
+        let (service, agent) = (service(), race.agent);
         AccrualFixture::approved(agent, 10).write(service).await;
-        let mut sql = service.sql().await;
-        let tx = sql.transaction().await.unwrap();
-        race.lock_account(&tx).await;
         let (decider, payer, path) = (decider(service), payer(service), release(&race.held));
         let (body, runs) = (run_body(&[agent]), payouts());
-        let release = async { decider.post(&path, Value::Null).await };
-        let run = async { payer.post(&runs, body).await.expect(201) };
+        let account = race.lock_account().await;
+        let (release, run) = (decider.post(&path, Value::Null), payer.post(&runs, body));
         let (answer, started) = if release_first {
-            join(release, async {
-                race.await_waiting(1).await;
-                let started = run.await;
-                race.await_waiting(2).await;
-                tx.commit().await.unwrap();
-                started
-            })
-            .await
+            account.queue(Held::ANY, release, run).await
         } else {
-            let started = run.await;
-            race.await_waiting(1).await;
-            let (answer, ()) = join(release, async {
-                race.await_waiting(2).await;
-                tx.commit().await.unwrap();
-            })
-            .await;
+            let (started, answer) = account.queue(Held::ANY, run, release).await;
             (answer, started)
         };
         assert_eq!(answer.expect(200)["Status"], "Approved");
         let mut gross = 0;
-        let first = await_completion(service, &started["Id"]).await;
+        let first = await_completion(service, &started.expect(201)["Id"]).await;
         let (next, _) = crate::fixtures::pay(service, run_body(&[agent])).await;
         for run in [first, next] {
             for payout in list_payouts(service, &run).await {
@@ -170,7 +130,7 @@ async fn release_beside_a_run_is_paid_once() {
 async fn parallel_releases_change_the_accrual_once() {
     let race = Race::start().await;
     let path = release(&race.held);
-    let callers: Vec<_> = std::iter::repeat_with(|| decider(&race.service)).take(8).collect();
+    let callers: Vec<_> = std::iter::repeat_with(|| decider(service())).take(8).collect();
     let answers = join_all(callers.iter().map(|caller| caller.post(&path, Value::Null))).await;
     let version = race.held["Version"].as_i64().unwrap() + 1;
     for answer in answers {
@@ -178,7 +138,7 @@ async fn parallel_releases_change_the_accrual_once() {
         assert_eq!((&shown["Status"], &shown["Version"]), (&json!("Approved"), &json!(version)));
     }
     let log = format!("{PLATFORM}/money-log?SubjectId={}", id_of(&race.held["Id"]));
-    let log = decider(&race.service).get(&log).await.expect(200);
+    let log = decider(service()).get(&log).await.expect(200);
     let releases = list(&log["Items"]).iter().filter(|entry| entry["Action"] == "AccrualReleased");
     assert_eq!(releases.count(), 1, "{log}");
 }

@@ -1,5 +1,6 @@
 //! Events in any order, and deals that are held until the ledger has caught up.
 
+use futures_util::future::join_all;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -143,7 +144,7 @@ async fn every_delivery_order_ends_in_one_ledger() {
     let mut runner = TestRunner::deterministic();
     for _ in 0..8 {
         let steps = prop::collection::vec(step.clone(), 2..8).new_tree(&mut runner).unwrap().current();
-        let mut states = Vec::new();
+        let mut deliveries = Vec::new();
         // The first delivery is in order. Each one has a deal of its own with the same history.
         for delivery in 0..4 {
             let (developer, agents) = (guid(), [guid(), guid()]);
@@ -166,19 +167,20 @@ async fn every_delivery_order_ends_in_one_ledger() {
                 order = Just(order).prop_shuffle().new_tree(&mut runner).unwrap().current();
             }
             let mut topics: Vec<_> = topics.into_iter().map(Vec::into_iter).collect();
-            let mut sent = Vec::new();
-            for topic in order {
-                let (topic, payload) = topics[topic].next().unwrap();
-                // Repeats an earlier event.
-                if delivery > 1 && sent.len() % 3 == 2 {
-                    let (topic, payload): &(&str, Value) = &sent[sent.len() / 2];
+            let events: Vec<_> = order.into_iter().map(|topic| topics[topic].next().unwrap()).collect();
+            deliveries.push(async move {
+                for (at, (topic, payload)) in events.iter().enumerate() {
+                    // Repeats an earlier event.
+                    if delivery > 1 && at % 3 == 2 {
+                        let (topic, payload) = &events[at / 2];
+                        deliver(service(), topic, payload).await;
+                    }
                     deliver(service(), topic, payload).await;
                 }
-                deliver(service(), topic, &payload).await;
-                sent.push((topic, payload));
-            }
-            states.push(comparable_state(&deal, &agents).await);
+                comparable_state(&deal, &agents).await
+            });
         }
+        let states = join_all(deliveries).await;
         assert!(states.iter().all(|state| *state == states[0]), "{steps:?}: {states:#?}");
     }
 }

@@ -102,42 +102,57 @@ impl AccrualFixture {
 
     /// Stores `count` equal accruals, each with a deal of its own.
     pub async fn write_all(self, service: &Running, count: usize) -> Vec<StoredAccrual> {
-        let (earned_at, approved_at) = (rfc3339(self.earned_at), rfc3339(self.approved_at));
-        let deals: Vec<Value> = (0..count)
-            .map(|_| {
-                let sold = rows::sold(self.agent, "Sale", &earned_at);
-                with(sold, "developer_company_id", self.developer.to_string())
-            })
-            .collect();
-        if self.adjusts.is_none() {
-            rows::insert_into(service, "deal", &deals).await;
-        }
-        let row = |deal: &Value| {
-            let deal = self.adjusts.map_or_else(|| id_of(&deal["id"]), |base| base.deal);
-            let mut row = rows::accrual(self.agent, deal);
-            for (member, value) in [
-                ("sale_row_version", json!(1)),
-                ("developer_company_id", json!(self.developer)),
-                ("kind", json!(self.kind)),
-                ("base_amount", json!(self.amount.saturating_abs().saturating_mul(10))),
-                ("amount", json!(self.amount)),
-                ("currency", json!(self.currency)),
-                ("status", json!(self.status)),
-                ("adjusts_accrual_id", json!(self.adjusts.map(|base| base.id))),
-                ("earned_at", json!(earned_at)),
-                ("approved_at", if self.status == "Pending" { Value::Null } else { json!(approved_at) }),
-            ] {
-                row[member] = value;
-            }
-            row
-        };
-        let rows: Vec<Value> = deals.iter().map(row).collect();
-        rows::insert_into(service, "accrual", &rows).await;
-        rows::count_in_accounts(service, &rows).await;
-        let ids =
-            rows.iter().map(|row| StoredAccrual { id: id_of(&row["id"]), deal: id_of(&row["deal_id"]) });
-        ids.collect()
+        write_each(service, std::iter::repeat_n(self, count)).await
     }
+
+    /// Creates the row of the deal, or returns `None` for an adjustment.
+    fn deal_row(&self) -> Option<Value> {
+        let sold = rows::sold(self.agent, "Sale", &rfc3339(self.earned_at));
+        self.adjusts.is_none().then(|| with(sold, "developer_company_id", self.developer.to_string()))
+    }
+
+    fn accrual_row(&self, deal: Uuid) -> Value {
+        let approved_at = rfc3339(self.approved_at);
+        let mut row = rows::accrual(self.agent, deal);
+        for (member, value) in [
+            ("sale_row_version", json!(1)),
+            ("developer_company_id", json!(self.developer)),
+            ("kind", json!(self.kind)),
+            ("base_amount", json!(self.amount.saturating_abs().saturating_mul(10))),
+            ("amount", json!(self.amount)),
+            ("currency", json!(self.currency)),
+            ("status", json!(self.status)),
+            ("adjusts_accrual_id", json!(self.adjusts.map(|base| base.id))),
+            ("earned_at", json!(rfc3339(self.earned_at))),
+            ("approved_at", if self.status == "Pending" { Value::Null } else { json!(approved_at) }),
+        ] {
+            row[member] = value;
+        }
+        row
+    }
+}
+
+/// Stores accruals at once, each with a deal of its own, and counts them in their accounts.
+pub async fn write_each(
+    service: &Running,
+    fixtures: impl IntoIterator<Item = AccrualFixture>,
+) -> Vec<StoredAccrual> {
+    let (mut deals, mut accruals) = (Vec::new(), Vec::new());
+    for fixture in fixtures {
+        let deal = fixture.deal_row();
+        let adjusted = fixture.adjusts.map(|base| base.deal);
+        let deal_id = adjusted.or_else(|| deal.as_ref().map(|deal| id_of(&deal["id"])));
+        accruals.push(fixture.accrual_row(deal_id.expect("a deal")));
+        deals.extend(deal);
+    }
+    if !deals.is_empty() {
+        rows::insert_into(service, "deal", &deals).await;
+    }
+    rows::insert_into(service, "accrual", &accruals).await;
+    rows::count_in_accounts(service, &accruals).await;
+    let stored =
+        accruals.iter().map(|row| StoredAccrual { id: id_of(&row["id"]), deal: id_of(&row["deal_id"]) });
+    stored.collect()
 }
 
 /// Creates the body of a run that pays agents up to now.

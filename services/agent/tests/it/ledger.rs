@@ -14,20 +14,25 @@ use std::sync::Mutex;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use testkit::service::Running;
 
 use self::action::action;
 use self::driver::{Driver, MAX_LINES, start_driver};
 use self::invariants::InvariantChecker;
 use crate::start;
 
+/// Each thread checks as many histories. They mostly wait for the service.
+const THREADS: u32 = 4;
+const HISTORIES: u32 = 4;
+
+/// The pairs of kind and status, and the refusals, that histories have covered.
+type Covered = (BTreeSet<(&'static str, &'static str)>, BTreeSet<&'static str>);
+
 /// RULE-AGT-055: statuses, codes, sums and events of random histories are those of a plain model.
 #[test]
 fn random_history_equals_a_plain_model() {
-    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let service = start(&[("AGENT_PAYOUT_MAX_LINES", &MAX_LINES.to_string())]);
-    let cases = Config { cases: 16, max_shrink_iters: 30, failure_persistence: None, ..Config::default() };
-    let history = prop::collection::vec(action(), 40..90);
-    let covered = Mutex::new((BTreeSet::new(), BTreeSet::new()));
+    let covered = Mutex::new(Covered::default());
     let is_complete = || {
         let covered = covered.lock().unwrap();
         covered.0.len() >= 9 && covered.1.len() == 7
@@ -35,22 +40,11 @@ fn random_history_equals_a_plain_model() {
     // Sixteen histories nearly always cover every pair of kind and status and every refusal.
     // Otherwise sixteen more histories run.
     for _ in 0..8 {
-        let checked = TestRunner::new(cases.clone()).run(&history, |history| {
-            tokio.block_on(async {
-                let mut checker = InvariantChecker::of(&service).await;
-                let mut driver: Driver<'_> = start_driver(&service).await;
-                for action in &history {
-                    driver.perform(action).await;
-                    checker.check().await;
-                }
-                driver.compare_published().await;
-                let mut covered = covered.lock().unwrap();
-                covered.0.extend(driver.world.accruals.iter().map(|accrual| (accrual.kind, accrual.status)));
-                covered.1.extend(driver.refusals);
-            });
-            Ok(())
+        std::thread::scope(|threads| {
+            for _ in 0..THREADS {
+                threads.spawn(|| check_histories(&service, &covered));
+            }
         });
-        checked.unwrap();
         if is_complete() {
             break;
         }
@@ -58,4 +52,28 @@ fn random_history_equals_a_plain_model() {
     let (statuses, codes) = covered.into_inner().unwrap();
     assert!(statuses.len() >= 9, "too few pairs of kind and status were covered: {statuses:?}");
     assert_eq!(codes.len(), 7, "every refusal is covered: {codes:?}");
+}
+
+/// Checks random histories one after another. Each has agents and deals of its own.
+fn check_histories(service: &Running, covered: &Mutex<Covered>) {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let config =
+        Config { cases: HISTORIES, max_shrink_iters: 30, failure_persistence: None, ..Config::default() };
+    let history = prop::collection::vec(action(), 40..90);
+    let checked = TestRunner::new(config).run(&history, |history| {
+        tokio.block_on(async {
+            let mut checker = InvariantChecker::of(service).await;
+            let mut driver: Driver<'_> = start_driver(service).await;
+            for action in &history {
+                driver.perform(action).await;
+                checker.check().await;
+            }
+            driver.compare_published().await;
+            let mut covered = covered.lock().unwrap();
+            covered.0.extend(driver.world.accruals.iter().map(|accrual| (accrual.kind, accrual.status)));
+            covered.1.extend(driver.refusals);
+        });
+        Ok(())
+    });
+    checked.unwrap();
 }

@@ -51,9 +51,10 @@ const TARGETS: [&str; 10] = [
 /// the end.
 const SLOWEST_PROGRAM: &str = "ledger tests/faults/main.rs";
 
-/// Test threads of [`SLOWEST_PROGRAM`], whose tests mostly wait for timers and leases. With Apache
-/// Kafka each test starts nodes of its own, and six in parallel take twice as long as two.
-const SLOWEST_PROGRAM_THREADS: u8 = 6;
+/// Test threads of programs whose tests mostly wait: for timers and leases, or for messages and
+/// jobs. With Apache Kafka each test of the first one starts nodes of its own, and six in parallel
+/// take twice as long as two.
+const THREADS: [(&str, u8); 2] = [(SLOWEST_PROGRAM, 6), ("agent tests/it/main.rs", 4)];
 const THREADS_OPTION: &str = "--test-threads";
 /// Options of a program on Apache Kafka. Tests that need it are marked as ignored, and modules
 /// named `embedded` need the embedded broker. Tests with a real LiveKit have a run of their own.
@@ -256,8 +257,12 @@ impl Built {
         command.current_dir(package).env("CARGO_MANIFEST_DIR", package);
         command.args(&arguments.filter).args(&arguments.tests).args(filters);
         let names_threads = arguments.tests.iter().any(|option| option.starts_with(THREADS_OPTION));
-        if name == SLOWEST_PROGRAM && broker == Kind::Embedded && !names_threads {
-            command.arg(format!("{THREADS_OPTION}={SLOWEST_PROGRAM_THREADS}"));
+        let threads = THREADS.iter().find(|(program, _)| *program == name);
+        if let Some((_, threads)) = threads
+            && broker == Kind::Embedded
+            && !names_threads
+        {
+            command.arg(format!("{THREADS_OPTION}={threads}"));
         }
         Job { name: name.to_owned(), broker, command }
     }

@@ -252,7 +252,7 @@ impl ConcurrentTest {
 
     /// Checks the invariants until the test is over, and returns the number of checks.
     async fn check_invariants(&self) -> usize {
-        let mut checker = InvariantChecker::over(self.sql().await);
+        let mut checker = InvariantChecker::over(self.sql().await).await;
         while !self.is_over() {
             checker.check().await;
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -302,7 +302,7 @@ async fn concurrent_changes_and_crashes_keep_the_invariants() {
     // The last runs are completed, too.
     let running = "select 1 from payout_run where status = 'Running'";
     eventually("the runs", async || sql.query(running, &[]).await.unwrap().is_empty().then_some(())).await;
-    InvariantChecker::over(test.sql().await).check().await;
+    InvariantChecker::over(test.sql().await).await.check().await;
 
     let mut world = World::default();
     for (at, history) in histories.iter().enumerate() {

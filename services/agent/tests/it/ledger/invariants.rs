@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use futures_util::future::try_join_all;
 use testkit::service::Running;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Statement};
 
 /// Queries that return the ids of violations. Each has one snapshot.
 const RULES: [(&str, &str); 9] = [
@@ -88,6 +89,8 @@ const HELD: &str = "\
 /// Checks the invariants repeatedly, also against the state of the previous check.
 pub struct InvariantChecker {
     sql: Client,
+    /// The prepared queries of [`RULES`], [`ACCRUALS`] and [`HELD`].
+    queries: Vec<Statement>,
     accruals: HashMap<String, (String, Option<String>)>,
     held: HashMap<String, (String, i64)>,
     pub checks: usize,
@@ -95,23 +98,27 @@ pub struct InvariantChecker {
 
 impl InvariantChecker {
     pub async fn of(service: &Running) -> Self {
-        Self::over(service.sql().await)
+        Self::over(service.sql().await).await
     }
 
-    pub fn over(sql: Client) -> Self {
-        Self { sql, accruals: HashMap::new(), held: HashMap::new(), checks: 0 }
+    pub async fn over(sql: Client) -> Self {
+        let queries = RULES.iter().map(|(_, query)| *query).chain([ACCRUALS, HELD]);
+        let queries = try_join_all(queries.map(|query| sql.prepare(query))).await.unwrap();
+        Self { sql, queries, accruals: HashMap::new(), held: HashMap::new(), checks: 0 }
     }
 
     /// Checks every invariant now, and the changes since the previous check.
     pub async fn check(&mut self) {
         self.checks += 1;
-        for (rule, sql) in RULES {
-            let broken = self.sql.query(sql, &[]).await.unwrap();
+        // Sent together, since each query has a snapshot of its own.
+        let found = try_join_all(self.queries.iter().map(|query| self.sql.query(query, &[]))).await.unwrap();
+        let [broken @ .., accruals, held] = &found[..] else { panic!("a result of each query") };
+        for ((rule, _), broken) in RULES.iter().zip(broken) {
             let broken: Vec<String> = broken.iter().map(|row| row.get(0)).collect();
             assert!(broken.is_empty(), "{rule} is violated by {broken:?}");
         }
         let mut now = HashMap::new();
-        for row in self.sql.query(ACCRUALS, &[]).await.unwrap() {
+        for row in accruals {
             now.insert(row.get::<_, String>(0), (row.get::<_, String>(1), row.get::<_, Option<String>>(2)));
         }
         for (id, (immutable, paid)) in &self.accruals {
@@ -121,7 +128,6 @@ impl InvariantChecker {
             assert!(paid.is_none() || paid_now == paid, "INV-AGT-7: {paid:?} has become {paid_now:?}");
         }
         self.accruals = now;
-        let held = self.sql.query(HELD, &[]).await.unwrap();
         let held = held.iter().map(|row| (row.get(0), (row.get(1), row.get(2))));
         let held: HashMap<String, (String, i64)> = held.collect();
         for (id, (since, lines)) in &held {
