@@ -199,7 +199,9 @@ create table accrual (
     paid_at timestamptz,
     created_at timestamptz not null,
     updated_at timestamptz not null,
-    -- The sale is completed, and the amount is above the limit of automatic approval.
+    -- The agent made the latest change of the rate card of the sale.
+    is_self_rated boolean not null default false,
+    -- The sale is completed, and only a release approves the accrual.
     awaits_release boolean not null default false,
     -- Author of the release, or of the decision that granted the accrual.
     released_by_user_id uuid,
@@ -242,11 +244,11 @@ begin
         end if;
         if (old.id, old.agent_user_id, old.deal_id, old.sale_row_version, old.property_object_id,
             old.developer_company_id, old.kind, old.base_amount, old.rate_bps, old.amount, old.currency,
-            old.earned_at, old.created_at)
+            old.earned_at, old.created_at, old.is_self_rated)
             is not distinct from
             (new.id, new.agent_user_id, new.deal_id, new.sale_row_version, new.property_object_id,
             new.developer_company_id, new.kind, new.base_amount, new.rate_bps, new.amount, new.currency,
-            new.earned_at, new.created_at)
+            new.earned_at, new.created_at, new.is_self_rated)
             and (old.reverses_accrual_id, old.adjusts_accrual_id)
             is not distinct from (new.reverses_accrual_id, new.adjusts_accrual_id)
         then

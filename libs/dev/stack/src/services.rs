@@ -234,8 +234,8 @@ mod tests {
         platform.messenger.conference-invited.v1 | ConferenceId ChatId DealId TenantId Media InvitedUserIds ByUserId At |
         platform.messenger.conference-ended.v1 | ConferenceId ChatId DealId TenantId EndReason StartedAt? EndedAt ParticipantUserIds |
         platform.messenger.message-sent.v1 | ChatId DealId? MessageId Sequence SenderUserId RecipientUserIds At |
-        platform.agent.accrual-changed.v1 | AccrualId AgentUserId DealId Kind From? To Amount Version ChangedAt |
-        platform.agent.payout-status-changed.v1 | PayoutId AgentUserId From? To Net AccrualsCount Version ChangedAt |
+        platform.agent.accrual-changed.v1 | AccrualId AgentUserId DealId Kind From? To Amount Version ChangedByUserId? ChangedAt |
+        platform.agent.payout-status-changed.v1 | PayoutId AgentUserId From? To Net AccrualsCount Version ChangedByUserId ChangedAt |
     ";
 
     /// Returns the rows of [`EVENTS`]: each topic with one column.

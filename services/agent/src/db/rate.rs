@@ -3,21 +3,22 @@
 use ::db::{Prepared, Tx};
 use auth::{CompanyId, UserId};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Integer, Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 use time::macros::datetime;
 use uuid::Uuid;
 use values::BasisPoints;
 
-use crate::domain::DealId;
+use crate::domain::{DealId, SaleRate};
 
 /// Selects the rate of the first card in the order of precedence (RULE-AGT-008).
 ///
 /// The statement around it provides `sale` (agent, developer, at) and `terms`, the row of the
 /// agent.
 const BEST_RATE_SQL: &str = "\
-    select rate.rate_bps from rate_card as card join rate on rate.card_id = card.id \
+    select rate.rate_bps, card.updated_by_user_id = sale.agent as is_set_by_agent \
+    from rate_card as card join rate on rate.card_id = card.id \
     where rate.valid_from <= sale.at and (rate.valid_to > sale.at or rate.valid_to is null) \
         and (card.developer_company_id = sale.developer or card.developer_company_id is null) \
         and (card.agent_user_id = sale.agent or card.agency_company_id = terms.agency_company_id \
@@ -33,6 +34,8 @@ const BEFORE_ANY_SALE: OffsetDateTime = datetime!(-1000-01-01 00:00 UTC);
 struct BestRate {
     #[diesel(sql_type = Integer)]
     rate_bps: i32,
+    #[diesel(sql_type = Bool)]
+    is_set_by_agent: bool,
 }
 
 /// Returns the rate of a sale that began at `at`.
@@ -41,14 +44,17 @@ pub async fn find(
     agent: UserId,
     developer: CompanyId,
     at: OffsetDateTime,
-) -> Result<Option<BasisPoints>, ::db::Error> {
+) -> Result<Option<SaleRate>, ::db::Error> {
     let find = diesel::sql_query(format!(
-        "select best.rate_bps from (select $1 as agent, $2 as developer, $3 as at) as sale \
+        "select best.rate_bps, best.is_set_by_agent from (select $1 as agent, $2 as developer, $3 as at) as sale \
          left join agent as terms on terms.user_id = sale.agent cross join lateral ({BEST_RATE_SQL}) as best"
     ));
     let find = find.bind::<SqlUuid, _>(agent).bind::<SqlUuid, _>(developer).bind::<Timestamptz, _>(at);
     let best: Option<BestRate> = Prepared(find).get_result(&mut tx.pipeline()).await.optional()?;
-    Ok(best.map(|best| BasisPoints(best.rate_bps.unsigned_abs())))
+    Ok(best.map(|best| SaleRate {
+        share: BasisPoints(best.rate_bps.unsigned_abs()),
+        is_set_by_agent: best.is_set_by_agent,
+    }))
 }
 
 /// An unrated sale, and the rate that a card has for it now.
@@ -62,11 +68,14 @@ pub struct UnratedSale {
     sold_at: OffsetDateTime,
     #[diesel(sql_type = Nullable<Integer>)]
     rate_bps: Option<i32>,
+    #[diesel(sql_type = Nullable<Bool>)]
+    is_set_by_agent: Option<bool>,
 }
 
 impl UnratedSale {
-    pub fn rate(&self) -> Option<BasisPoints> {
-        self.rate_bps.map(|rate| BasisPoints(rate.unsigned_abs()))
+    pub fn rate(&self) -> Option<SaleRate> {
+        let (rate, is_set_by_agent) = self.rate_bps.zip(self.is_set_by_agent)?;
+        Some(SaleRate { share: BasisPoints(rate.unsigned_abs()), is_set_by_agent })
     }
 }
 
@@ -84,7 +93,8 @@ pub async fn list_unrated(
                 developer_company_id as developer \
             from deal where is_unrated and (sold_at, id) > ($1, $2) order by sold_at, id limit $3 \
          ) \
-         select sale.id as deal_id, sale.sale_row_version, sale.at as sold_at, best.rate_bps from sale \
+         select sale.id as deal_id, sale.sale_row_version, sale.at as sold_at, best.rate_bps, best.is_set_by_agent \
+         from sale \
          left join agent as terms on terms.user_id = sale.agent \
          left join lateral ({BEST_RATE_SQL}) as best on true order by sale.at, sale.id"
     ));

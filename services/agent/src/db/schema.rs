@@ -144,6 +144,7 @@ diesel::table! {
         paid_at -> Nullable<Timestamptz>,
         created_at -> Timestamptz,
         updated_at -> Timestamptz,
+        is_self_rated -> Bool,
         awaits_release -> Bool,
         released_by_user_id -> Nullable<Uuid>,
         decided_by_user_id -> Nullable<Uuid>,

@@ -73,6 +73,8 @@ pub struct Accrual {
     pub paid_at: Option<OffsetDateTime>,
     pub created_at: OffsetDateTime,
     pub updated_at: OffsetDateTime,
+    /// The agent made the latest change of the rate card of the sale.
+    pub is_self_rated: bool,
     /// The sale is completed, and the platform has to release the accrual. It is Pending.
     pub awaits_release: bool,
     /// The employee who released or granted the accrual, so that no limit applies to it.
@@ -94,7 +96,7 @@ impl Accrual {
 
     /// Returns true if only a release approves the accrual (INV-AGT-9).
     pub fn requires_release(&self, limit: ApprovalLimit) -> bool {
-        limit.is_below(self.amount) && self.released_by_user_id.is_none()
+        (self.is_self_rated || limit.is_below(self.amount)) && self.released_by_user_id.is_none()
     }
 
     pub fn rate(&self) -> BasisPoints {

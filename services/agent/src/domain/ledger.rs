@@ -1,11 +1,11 @@
 //! The effect of a stage change on the sale of a deal and on its accruals.
 
 use time::OffsetDateTime;
-use values::{BasisPoints, Money};
+use values::Money;
 
 use super::{
     AccountKey, Accrual, AccrualId, AccrualKind, AccrualStatus, ApprovalLimit, Deal, DealStatus, Entry,
-    Overflow, Sale, StageChange, Undo,
+    Overflow, Sale, SaleRate, StageChange, Undo,
 };
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ impl Deal {
         steps: &[Step],
         change: &StageChange,
         mut sale: Sale,
-        rate: Option<BasisPoints>,
+        rate: Option<SaleRate>,
         limit: ApprovalLimit,
         now: OffsetDateTime,
     ) -> Result<Posting, Overflow> {
@@ -105,7 +105,7 @@ impl Deal {
     /// Returns the entries of an unrated sale for which a rate was found.
     pub fn accrue(
         &self,
-        rate: BasisPoints,
+        rate: SaleRate,
         limit: ApprovalLimit,
         now: OffsetDateTime,
     ) -> Result<Vec<Entry>, Overflow> {
@@ -137,11 +137,11 @@ impl Deal {
     }
 
     /// Creates the Base of the active sale, or returns `None` without an agent.
-    fn create_base(&self, rate: BasisPoints, now: OffsetDateTime) -> Option<Result<Accrual, Overflow>> {
+    fn create_base(&self, rate: SaleRate, now: OffsetDateTime) -> Option<Result<Accrual, Overflow>> {
         let (agent, currency) = self.sale_account()?;
         let (sale_row_version, sold_at) = self.sale_row_version.zip(self.sold_at)?;
         let amount = Money { amount_minor: self.sale_amount?, currency };
-        let earned = amount.share(rate).ok_or(Overflow);
+        let earned = amount.share(rate.share).ok_or(Overflow);
         Some(earned.map(|earned| Accrual {
             id: AccrualId::generate(),
             agent_user_id: agent,
@@ -151,7 +151,7 @@ impl Deal {
             developer_company_id: self.developer_company_id,
             kind: AccrualKind::Base,
             base_amount: amount.amount_minor,
-            rate_bps: rate.0.cast_signed(),
+            rate_bps: rate.share.0.cast_signed(),
             amount: earned.amount_minor,
             currency,
             status: AccrualStatus::Pending,
@@ -163,6 +163,7 @@ impl Deal {
             paid_at: None,
             created_at: now,
             updated_at: now,
+            is_self_rated: rate.is_set_by_agent,
             awaits_release: false,
             released_by_user_id: None,
             decided_by_user_id: None,
@@ -173,7 +174,8 @@ impl Deal {
 }
 
 impl Sale {
-    /// Approves the Pending accruals up to `limit`, and corrects the Base if the amount has changed.
+    /// Approves the Pending accruals up to `limit`, and corrects the Base if the amount has
+    /// changed.
     ///
     /// The other Pending accruals await their release (INV-AGT-9). Adjustments await it with their
     /// Base. A Base with an effective adjustment is not corrected, because the platform has decided

@@ -303,6 +303,7 @@ mod tests {
             paid_at: None,
             created_at: NOW,
             updated_at: NOW,
+            is_self_rated: false,
             awaits_release: false,
             released_by_user_id: None,
             decided_by_user_id: None,

@@ -18,8 +18,8 @@ pub struct PayoutPreview {
     pub accruals_count: i64,
     /// The agent has no payout in status Paid yet, in any currency.
     pub is_first_payment: bool,
-    /// Difference of `Gross` from the mean of the agent's Paid payouts in this currency, in percent.
-    /// Null without such a payout.
+    /// Difference of `Gross` from the mean of the agent's Paid payouts in this currency, in
+    /// percent. Null without such a payout.
     #[schema(value_type = Option<i64>)]
     pub deviation_percent: Option<i128>,
 }

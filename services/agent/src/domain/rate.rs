@@ -6,6 +6,7 @@ use diesel::prelude::*;
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
+use values::BasisPoints;
 
 use super::RateCardId;
 use crate::db::schema::{agent, rate, rate_card};
@@ -35,6 +36,14 @@ pub struct Rate {
     /// Exclusive; null if the rate has no end.
     #[serde(with = "time::serde::rfc3339::option")]
     pub valid_to: Option<OffsetDateTime>,
+}
+
+/// The rate of a sale, from the first card that covers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SaleRate {
+    pub share: BasisPoints,
+    /// The agent of the sale made the latest change of the card.
+    pub is_set_by_agent: bool,
 }
 
 /// A rate card as it is stored, without its rates.

@@ -92,7 +92,7 @@ async fn list(
 /// List my accruals.
 ///
 /// Returns a page of the caller's accruals, corrections and reversals included.
-/// A former agent gets the accruals that are Pending or Approved.
+/// A former agent gets the accruals that are `Pending` or `Approved`.
 #[utoipa::path(
     tag = "Cabinet", params(AccrualQuery, Paging<AccrualSort>),
     responses((status = 200, description = "One page", body = Page<AccrualView>))

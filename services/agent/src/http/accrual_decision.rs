@@ -26,7 +26,8 @@ pub struct DecideAccrual {
 
 /// Release an accrual.
 ///
-/// Approves the accrual of a completed sale whose amount is above the limit of automatic approval.
+/// Approves the accrual of a completed sale that awaits a release: its amount is above the limit of
+/// automatic approval, or its agent set the rate.
 /// Every other accrual of the sale that awaits its release is released too.
 /// A repeated request changes nothing.
 #[utoipa::path(

@@ -79,7 +79,7 @@ async fn list(
 /// List my payouts.
 ///
 /// Returns a page of the caller's payouts. A payout has one currency.
-/// A former agent gets the payouts that are Scheduled or InTransit.
+/// A former agent gets the payouts that are `Scheduled` or `InTransit`.
 #[utoipa::path(
     tag = "Cabinet", params(PayoutQuery, Paging<PayoutSort>),
     responses((status = 200, description = "One page", body = Page<PayoutView>))

@@ -45,7 +45,9 @@ pub struct BeginPayoutRun {
     withholding_bps: Option<Whole<0, { MAX_BPS }>>,
 }
 
-/// The accruals that a run pays, and their agents, after the checks that a run and its preview share.
+/// The accruals that a run pays, and their agents.
+///
+/// A run and its preview share these checks.
 struct Terms {
     period_from: OffsetDateTime,
     period_to: OffsetDateTime,

@@ -168,7 +168,7 @@ async fn respond(
 /// Read the statement of my payout.
 ///
 /// Returns the payout and its lines as JSON, or the lines as a CSV file.
-/// A former agent may read a payout that is Scheduled or InTransit.
+/// A former agent may read a payout that is `Scheduled` or `InTransit`.
 #[utoipa::path(
     tag = "Cabinet", params(("payout_id" = PayoutId, Path), StatementQuery),
     responses((status = 200, description = "The statement", content(

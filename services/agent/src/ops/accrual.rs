@@ -52,11 +52,12 @@ impl Decision<'_> {
 /// An accrual that was released before stays unchanged.
 ///
 /// # Errors
-/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist, and [`ACCRUAL_OWN`] if it is the caller's.
+/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist.
+/// - [`ACCRUAL_OWN`] if it is the caller's.
 /// - [`ACCRUAL_NOT_RELEASABLE`] as in [`Sale::find_releasable`], or if a sum would exceed 64 bits.
 pub async fn release(tx: &mut Tx, id: AccrualId, by: UserId, now: OffsetDateTime) -> Result<Accrual, Error> {
     let key = find_decidable(tx, id, by).await?;
-    // The end of the sale and a grant lock the deal too, so the sale cannot change until the commit.
+    // The end of the sale and a grant lock the deal too, so the sale stays until the commit.
     let (mut books, sale, _) = open_sale(tx, key, by).await?;
     let waiting = sale.find_releasable(id)?.into_iter();
     let released = waiting.map(|before| Entry::changed(before, before.with_release(by, now)));
@@ -68,7 +69,8 @@ pub async fn release(tx: &mut Tx, id: AccrualId, by: UserId, now: OffsetDateTime
 /// Rejects an accrual and its adjustments. A Rejected accrual stays unchanged.
 ///
 /// # Errors
-/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist, and [`ACCRUAL_OWN`] if it is the caller's.
+/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist.
+/// - [`ACCRUAL_OWN`] if it is the caller's.
 /// - [`ACCRUAL_NOT_REJECTABLE`] as in [`Sale::find_rejectable`], or if a sum would exceed 64 bits.
 pub async fn reject(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Result<Accrual, Error> {
     let key = find_decidable(tx, id, decision.by).await?;
@@ -96,7 +98,8 @@ pub async fn reject(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Resul
 /// Returns the new Reversal, or the one that exists already.
 ///
 /// # Errors
-/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist, and [`ACCRUAL_OWN`] if it is the caller's.
+/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist.
+/// - [`ACCRUAL_OWN`] if it is the caller's.
 /// - [`ACCRUAL_NOT_REVERSIBLE`] as in [`Sale::find_reversible`], or if a sum would exceed 64 bits.
 pub async fn reverse(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Result<Accrual, Error> {
     let key = find_decidable(tx, id, decision.by).await?;

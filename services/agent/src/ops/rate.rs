@@ -73,7 +73,7 @@ pub async fn replace_card(
 
 /// Refuses a card by which the caller alone, or the caller's agency, is paid.
 ///
-/// A card of a developer alone covers every agent, so anybody may set it.
+/// A card of a developer alone covers every agent, so every holder of the permission may set it.
 async fn refuse_own_card(tx: &mut Tx, key: CardKey, by: UserId) -> Result<(), Error> {
     let is_own = match key.agency_company_id {
         Some(agency) => {

@@ -5,7 +5,7 @@ use testkit::guid;
 use uuid::Uuid;
 
 use crate::approval_limit::release;
-use crate::fixtures::{AccrualFixture, await_completion, list_payouts, payout_path, run_body};
+use crate::fixtures::{AccrualFixture, await_completion, list_payouts, pay_one, payout_path, run_body};
 use crate::{
     CABINET, COMMISSIONS, Deal, MY, PAYOUT_STATUS_CHANGED, PAYOUTS, PLATFORM, accruals_of, await_published,
     claims_of, each, id_of, in_days, list, payouts, rub, service, text,
@@ -19,15 +19,16 @@ async fn entries(filter: &str) -> Vec<Value> {
     entries
 }
 
-/// INV-AGT-10, RULE-AGT-064: each move of a payout has its author in the row, the event and the log.
+/// INV-AGT-10, RULE-AGT-064: each move of a payout has its author in the row, the event and the
+/// log.
 #[tokio::test]
 async fn payout_transitions_name_their_author() {
     let (service, agent) = (service(), guid());
     AccrualFixture::approved(agent, 100).write(service).await;
     let [starter, sender, confirmer] = [guid(), guid(), guid()];
     let caller = |user: Uuid| service.caller(&claims_of(user, &[PAYOUTS]));
-    let started = caller(starter).post(&format!("{PLATFORM}/payouts"), run_body(&[agent])).await.expect(201);
-    let run = await_completion(service, &started["Id"]).await;
+    let begun = caller(starter).post(&format!("{PLATFORM}/payouts"), run_body(&[agent])).await.expect(201);
+    let run = await_completion(service, &begun["Id"]).await;
     let payout = list_payouts(service, &run).await.remove(0);
     caller(sender).post(&payout_path(&payout, "send"), json!({})).await.expect(200);
     caller(confirmer).post(&payout_path(&payout, "confirm"), json!({})).await.expect(200);
@@ -58,6 +59,29 @@ async fn payout_transitions_name_their_author() {
     );
 }
 
+/// INV-AGT-10, RULE-AGT-064: a failure and a cancellation have their author in the event and the
+/// log.
+#[tokio::test]
+async fn ended_payouts_name_their_author() {
+    let service = service();
+    for (operation, body, to) in
+        [("fail", json!({"Reason": "счёт закрыт"}), "Failed"), ("cancel", json!({}), "Cancelled")]
+    {
+        let (agent, by) = (guid(), guid());
+        let accrual = AccrualFixture::approved(agent, 100).write(service).await;
+        let payout = pay_one(service, agent).await;
+        let caller = service.caller(&claims_of(by, &[PAYOUTS]));
+        caller.post(&payout_path(&payout, operation), body).await.expect(200);
+        let id = id_of(&payout["Id"]);
+        let last = entries(&format!("SubjectId={id}")).await.pop().unwrap();
+        let expected = (json!(format!("Payout{to}")), json!(by));
+        assert_eq!((&last["Action"], &last["ActorUserId"]), (&expected.0, &expected.1));
+        let event = service.published(id).await.pop().unwrap().payload;
+        assert_eq!((&event["To"], &event["ChangedByUserId"]), (&json!(to), &json!(by)));
+        assert!(service.published(accrual.id).await.is_empty(), "the accrual stays Approved");
+    }
+}
+
 /// INV-AGT-10, RULE-AGT-064: each change of an accrual and each decision is logged with its author.
 #[tokio::test]
 async fn accruals_and_decisions_are_logged() {
@@ -85,14 +109,14 @@ async fn accruals_and_decisions_are_logged() {
 
     let log = entries(&format!("AgentUserId={agent}")).await;
     let found: Vec<_> = log.iter().map(|entry| (text(&entry["Action"]), &entry["ActorUserId"])).collect();
-    let (by, nobody) = (json!(by), Value::Null);
+    let (by, no_author) = (json!(by), Value::Null);
     for expected in [
         ("RateCardReplaced", &by),
         ("AgentReplaced", &by),
-        ("AccrualCreated", &nobody),
+        ("AccrualCreated", &no_author),
         ("AccrualCreated", &by),
         ("AdjustmentApproved", &by),
-        ("AccrualHeld", &nobody),
+        ("AccrualHeld", &no_author),
         ("AccrualReleased", &by),
     ] {
         assert!(found.contains(&expected), "{expected:?} is not in {found:?}");

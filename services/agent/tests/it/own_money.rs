@@ -1,12 +1,17 @@
-//! Nobody decides or moves their own money.
+//! Refusals of decisions and moves that concern the caller's own money.
 
 use serde_json::{Value, json};
-use testkit::guid;
+use testkit::{eventually, guid};
 
 use crate::approval_limit::release;
-use crate::fixtures::{AccrualFixture, accrual, decider, pay, payout_path, run_body};
-use crate::rows::insert_payout;
-use crate::{CABINET, COMMISSIONS, PAYOUTS, PLATFORM, claims_of, id_of, service, with};
+use crate::fixtures::{
+    AccrualFixture, accrual, await_completion, decider, list_payouts, pay, payer, payout_path, run_body,
+};
+use crate::rows::{insert_accruals, insert_payout};
+use crate::{
+    CABINET, COMMISSIONS, Deal, PAYOUTS, PLATFORM, accruals_of, claims_of, each, id_of, in_days, rub,
+    service, with,
+};
 
 const OPERATIONS: [(&str, &str); 4] =
     [("send", "InTransit"), ("cancel", "Cancelled"), ("confirm", "Paid"), ("fail", "Failed")];
@@ -18,16 +23,16 @@ async fn own_payout_is_not_moved() {
     let own = service.caller(&claims_of(agent, &[CABINET, COMMISSIONS, PAYOUTS]));
     for (operation, status) in OPERATIONS {
         AccrualFixture::approved(agent, 100).write(service).await;
-        // A run for everybody includes its author. Another employee moves that payout.
+        // A run may include its author. Another employee moves that payout.
         let started = own.post(&format!("{PLATFORM}/payouts"), run_body(&[agent])).await.expect(201);
-        crate::fixtures::await_completion(service, &started["Id"]).await;
-        let payout = crate::fixtures::list_payouts(service, &started).await.remove(0);
+        await_completion(service, &started["Id"]).await;
+        let payout = list_payouts(service, &started).await.remove(0);
         let body = if operation == "fail" { json!({"Reason": "x"}) } else { json!({}) };
         let path = payout_path(&payout, operation);
         own.post(&path, body.clone()).await.expect_problem(403, "AGENT_PAYOUT_OWN");
         let shown = own.get(&payout_path(&payout, "statement")).await.expect(200);
         assert_eq!(shown["Payout"], payout, "{operation}");
-        let moved = crate::fixtures::payer(service).post(&path, body).await.expect(200);
+        let moved = payer(service).post(&path, body).await.expect(200);
         assert_eq!(moved["Status"], status);
     }
     let missing = format!("{PLATFORM}/payouts/{}/confirm", guid());
@@ -40,7 +45,7 @@ async fn own_accrual_is_not_decided() {
     let (service, agent) = (service(), guid());
     let own = service.caller(&claims_of(agent, &[CABINET, COMMISSIONS, PAYOUTS]));
     let waiting = |_, row| with(row, "awaits_release", true);
-    let held = crate::rows::insert_accruals(agent, waiting, 1).await.remove(0);
+    let held = insert_accruals(agent, waiting, 1).await.remove(0);
     let (_, in_payout) = insert_payout(agent, |row| row).await;
     let (held_id, in_payout) = (id_of(&held["id"]), id_of(&in_payout["id"]));
     let before = accrual(service, agent, held_id).await;
@@ -97,4 +102,44 @@ async fn caller_with_all_permissions_cannot_pay_themselves() {
     let (_, payouts) = pay(service, run_body(&[agent])).await;
     let confirm = payout_path(&payouts[0], "confirm");
     own.post(&confirm, json!({})).await.expect_problem(403, "AGENT_PAYOUT_OWN");
+}
+
+/// INV-AGT-9, RULE-AGT-061: an accrual at a rate that its agent set awaits a release by another
+/// employee, and so do its corrections.
+#[tokio::test]
+async fn accrual_at_the_agents_own_rate_awaits_its_release() {
+    let (service, agent, developer) = (service(), guid(), guid());
+    let own = service.caller(&claims_of(agent, &[CABINET, COMMISSIONS, PAYOUTS]));
+    let rates = json!([{"RateBps": 10_000, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}]);
+    // The card covers every agent of the developer, and the caller is one of them.
+    let card = json!({"DeveloperCompanyId": developer, "Rates": rates});
+    own.put(&format!("{PLATFORM}/commission-rates"), card).await.expect(200);
+    let [mut own_deal, mut other_deal] = [agent, guid()].map(|agent| Deal::new(agent, developer, rub(100)));
+    for deal in [&mut own_deal, &mut other_deal] {
+        deal.move_to("Sale", &in_days(-2)).await;
+        deal.amount = rub(90);
+        deal.move_to("Completed", &in_days(-1)).await;
+    }
+    let found = accruals_of(other_deal.id).await;
+    assert_eq!(each(&found, "Status"), ["Approved", "Approved"]);
+    let held = accruals_of(own_deal.id).await;
+    assert_eq!(each(&held, "Status"), ["Pending", "Pending"]);
+    assert_eq!(each(&held, "AwaitsRelease"), [true, true]);
+    own.post(&release(&held[0]), Value::Null).await.expect_problem(403, "AGENT_ACCRUAL_OWN");
+    decider(service).post(&release(&held[0]), Value::Null).await.expect(200);
+    assert_eq!(each(&accruals_of(own_deal.id).await, "Status"), ["Approved", "Approved"]);
+}
+
+/// INV-AGT-9, RULE-AGT-061: an unrated sale that the agent's own rate covers awaits a release.
+#[tokio::test]
+async fn unrated_sale_at_the_agents_own_rate_awaits_its_release() {
+    let (service, agent, developer) = (service(), guid(), guid());
+    let mut deal = Deal::new(agent, developer, rub(100));
+    deal.move_to("Completed", &in_days(-1)).await;
+    let own = service.caller(&claims_of(agent, &[COMMISSIONS]));
+    let rates = json!([{"RateBps": 10_000, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}]);
+    let card = json!({"DeveloperCompanyId": developer, "Rates": rates});
+    own.put(&format!("{PLATFORM}/commission-rates"), card).await.expect(200);
+    let held = eventually("the accrual", async || accruals_of(deal.id).await.pop()).await;
+    assert_eq!((&held["Status"], &held["AwaitsRelease"]), (&json!("Pending"), &json!(true)));
 }

@@ -9,7 +9,9 @@ use uuid::Uuid;
 use crate::fixtures::{
     AccrualFixture, accrual, ago, balance, now, pay_one, payer, payout_path, rfc3339, run_body,
 };
-use crate::{ACCRUAL_CHANGED, PAYOUT_STATUS_CHANGED, PLATFORM, id_of, money, service, with};
+use crate::{
+    ACCRUAL_CHANGED, PAYOUT_STATUS_CHANGED, PAYOUTS, PLATFORM, claims_of, id_of, money, service, with,
+};
 
 /// Creates a payout of 100 and brings it into a status.
 async fn payout_in(status: &str) -> Value {
@@ -78,7 +80,8 @@ async fn confirmed_payout_marks_its_accruals_as_paid() {
     let two =
         AccrualFixture { kind: "Correction", ..AccrualFixture::approved(agent, -10) }.write(service).await;
     let created = pay_one(service, agent).await;
-    let payer = payer(service);
+    let by = guid();
+    let payer = service.caller(&claims_of(by, &[PAYOUTS]));
     let sent = payer.post(&payout_path(&created, "send"), json!({"Reference": " П-1 "})).await.expect(200);
     assert_eq!((&sent["Reference"], &sent["SentAt"]), (&json!(" П-1 "), &sent["UpdatedAt"]));
     assert_eq!(balance(service, agent, "RUB").await["InPayout"], 50);
@@ -106,7 +109,8 @@ async fn confirmed_payout_marks_its_accruals_as_paid() {
             event.payload,
             json!({
                 "AccrualId": stored.id, "AgentUserId": agent, "DealId": stored.deal, "Kind": shown["Kind"],
-                "From": "Approved", "To": "Paid", "Amount": shown["Amount"], "Version": 3, "ChangedAt": shown["UpdatedAt"],
+                "From": "Approved", "To": "Paid", "Amount": shown["Amount"], "Version": 3,
+                "ChangedByUserId": by, "ChangedAt": shown["UpdatedAt"],
             })
         );
     }

@@ -67,7 +67,8 @@ async fn accrual_has_every_field() {
     let expected = json!({
         "Id": row["id"], "AgentUserId": agent, "DealId": row["deal_id"], "PropertyObjectId": row["property_object_id"],
         "DeveloperCompanyId": tenant, "DeveloperName": "Ромашка", "Kind": "Base", "BaseAmount": rub(1_000),
-        "RateBps": 1_000, "Amount": rub(100), "Status": "Rejected", "PayoutId": null, "ReversesAccrualId": null,
+        "RateBps": 1_000, "Amount": rub(100), "Status": "Rejected", "AwaitsRelease": false,
+        "PayoutId": null, "ReversesAccrualId": null,
         "AdjustsAccrualId": null, "EarnedAt": LONG_AGO, "ApprovedAt": null, "PaidAt": null, "CreatedAt": LONG_AGO,
         "UpdatedAt": LONG_AGO, "Version": 1, "AdjustmentRequest": null,
     });

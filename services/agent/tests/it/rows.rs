@@ -39,8 +39,8 @@ pub fn accrual(agent: Uuid, deal: Uuid) -> Value {
         "developer_company_id": guid(), "kind": "Base", "base_amount": 1_000, "rate_bps": 1_000, "amount": 100,
         "currency": "RUB", "status": "Pending", "payout_id": null, "reverses_accrual_id": null,
         "adjusts_accrual_id": null, "earned_at": LONG_AGO, "approved_at": null, "paid_at": null,
-        "created_at": LONG_AGO, "updated_at": LONG_AGO, "awaits_release": false, "decided_by_user_id": null, "decision_comment": null,
-        "version": 1,
+        "created_at": LONG_AGO, "updated_at": LONG_AGO, "is_self_rated": false, "awaits_release": false,
+        "released_by_user_id": null, "decided_by_user_id": null, "decision_comment": null, "version": 1,
     })
 }
 
@@ -78,7 +78,7 @@ pub async fn insert(table: &str, rows: &[Value]) {
 
 /// Inserts rows into a table of a service.
 pub async fn insert_into(service: &Running, table: &str, rows: &[Value]) {
-    let sql = service.sql().await;
+    let sql = service.kept_sql().await;
     let columns: Vec<_> = rows[0].as_object().unwrap().keys().map(|name| format!("\"{name}\"")).collect();
     let columns = columns.join(", ");
     let insert = format!(
@@ -115,7 +115,7 @@ pub async fn count_in_accounts(service: &Running, rows: &[Value]) {
         on conflict (agent_user_id, currency) do update set entries = account.entries + excluded.entries, \
             pending = account.pending + excluded.pending, approved = account.approved + excluded.approved, \
             in_payout = account.in_payout + excluded.in_payout, paid = account.paid + excluded.paid";
-    service.sql().await.execute(count, &[&ids]).await.unwrap();
+    service.kept_sql().await.execute(count, &[&ids]).await.unwrap();
 }
 
 /// Inserts a payout with one accrual and its line. Returns the payout and the accrual.

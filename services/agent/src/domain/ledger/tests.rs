@@ -7,7 +7,7 @@ use values::{BasisPoints, Currency, Money};
 use super::{Entry, Step};
 use crate::domain::{
     Accrual, AccrualKind, AccrualStatus, ApprovalLimit, Deal, DealEvent, DealStatus, DealTopic, PayoutId,
-    Sale, StageChange,
+    Sale, SaleRate, StageChange,
 };
 
 const AT: OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
@@ -22,6 +22,10 @@ struct Ledger {
 fn change(row_version: i64, to: DealStatus, amount_minor: i64, currency: Currency) -> StageChange {
     let agent_user_id = Some(Uuid::from_u128(7).into());
     StageChange { row_version, to, at: AT, agent_user_id, amount: Money { amount_minor, currency } }
+}
+
+fn share(bps: u32) -> SaleRate {
+    SaleRate { share: BasisPoints(bps), is_set_by_agent: false }
 }
 
 impl Ledger {
@@ -40,7 +44,7 @@ impl Ledger {
         Self { deal: Deal::empty(&event), limit: u64::MAX, accruals: Vec::new() }
     }
 
-    fn apply(&mut self, change: &StageChange, rate: Option<BasisPoints>) -> &'static [Step] {
+    fn apply(&mut self, change: &StageChange, rate: Option<SaleRate>) -> &'static [Step] {
         let of_sale = |accrual: &&Accrual| Some(accrual.sale_row_version) == self.deal.sale_row_version;
         let sale = Sale::new(self.accruals.iter().filter(of_sale).cloned().collect());
         let steps = self.deal.steps(change);
@@ -58,6 +62,13 @@ impl Ledger {
         steps
     }
 
+    /// Releases every accrual that awaits it.
+    fn release(&mut self) {
+        for accrual in self.accruals.iter_mut().filter(|accrual| accrual.awaits_release) {
+            *accrual = accrual.with_release(Uuid::from_u128(9).into(), AT);
+        }
+    }
+
     /// Puts every Approved accrual into a payout.
     fn pay(&mut self) {
         for accrual in &mut self.accruals {
@@ -73,9 +84,13 @@ impl Ledger {
         of_sale.filter(|accrual| accrual.is_counted()).map(|accrual| i128::from(accrual.amount)).sum()
     }
 
-    /// Checks INV-AGT-3 and INV-AGT-4.
+    /// Checks INV-AGT-3, INV-AGT-4 and INV-AGT-9.
     fn check(&self) {
         for accrual in &self.accruals {
+            let is_approved = accrual.status == AccrualStatus::Approved;
+            let is_reversal = accrual.kind == AccrualKind::Reversal;
+            assert!(!is_approved || is_reversal || !accrual.requires_release(ApprovalLimit(self.limit)));
+            assert!(!accrual.awaits_release || accrual.status == AccrualStatus::Pending);
             let of_sale = |other: &&Accrual| other.sale_row_version == accrual.sale_row_version;
             let bases = self.accruals.iter().filter(of_sale).filter(|one| one.kind == AccrualKind::Base);
             assert_eq!(bases.count(), 1, "one Base for each beginning");
@@ -98,19 +113,29 @@ fn status() -> impl Strategy<Value = DealStatus> {
     prop::sample::select(vec![Application, Booking, Sale, Sale, Completed, Completed, Cancelled, Other])
 }
 
+fn rate() -> impl Strategy<Value = SaleRate> {
+    let parts = (0_u32..=10_000, any::<bool>());
+    parts.prop_map(|(bps, is_set_by_agent)| SaleRate { share: BasisPoints(bps), is_set_by_agent })
+}
+
 proptest! {
-    /// INV-AGT-3, INV-AGT-4: an ended sale sums to 0, and an active one to at most its amount.
+    /// INV-AGT-3, INV-AGT-4, INV-AGT-9: an ended sale sums to 0, and an active one to at most its
+    /// amount. Only a release approves amounts above the limit, or at the agent's own rate.
     #[test]
     fn counted_sum_of_a_sale_stays_within_its_amount(
         changes in prop::collection::vec(
-            (status(), 0_i64..=i64::MAX, any::<bool>(), 0_u32..=10_000, any::<bool>()), 1..12,
+            (status(), 0_i64..=i64::MAX, any::<bool>(), rate(), any::<bool>(), any::<bool>()), 1..12,
         ),
+        limit in 0..=u64::MAX >> 1,
     ) {
-        let mut ledger = Ledger::new();
-        for (version, (to, amount, in_dollars, rate, is_paid)) in (1..).zip(changes) {
+        let mut ledger = Ledger { limit, ..Ledger::new() };
+        for (version, (to, amount, in_dollars, rate, is_released, is_paid)) in (1..).zip(changes) {
             let currency = if in_dollars { "USD".parse().unwrap() } else { Currency::RUB };
-            ledger.apply(&change(version, to, amount, currency), Some(BasisPoints(rate)));
+            ledger.apply(&change(version, to, amount, currency), Some(rate));
             ledger.check();
+            if is_released {
+                ledger.release();
+            }
             if is_paid {
                 ledger.pay();
             }
@@ -168,9 +193,9 @@ fn stage_change_takes_the_steps_of_the_table() {
 #[test]
 fn completion_in_another_currency_begins_another_sale() {
     let mut ledger = Ledger::new();
-    ledger.apply(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(BasisPoints(1_000)));
+    ledger.apply(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(share(1_000)));
     let usd = "USD".parse().unwrap();
-    let steps = ledger.apply(&change(2, DealStatus::Completed, 50, usd), Some(BasisPoints(1_000)));
+    let steps = ledger.apply(&change(2, DealStatus::Completed, 50, usd), Some(share(1_000)));
     assert_eq!(steps, [Step::End, Step::Begin, Step::Complete]);
     let now = |accrual: &Accrual| (accrual.status, accrual.amount, accrual.currency);
     let [former, latter] = &ledger.accruals[..] else { panic!("{:?}", ledger.accruals) };
