@@ -26,56 +26,29 @@ use crate::consumer::{Ledger, Remarks};
 const ACCOUNT: Aggregate = Aggregate { name: "Account", table: "account", key: "key" };
 
 /// An account was incremented to `n`.
-#[derive(Serialize, Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.ledger.counted.v1", version = 1, aggregate = ACCOUNT, key = key)]
 struct Counted {
     key: Uuid,
     n: i64,
 }
 
-impl Event for Counted {
-    const TOPIC: &'static str = "platform.ledger.counted.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = ACCOUNT;
-
-    fn key(&self) -> Uuid {
-        self.key
-    }
-}
-
 /// A remark on an account was stored. The account does not change.
-#[derive(Serialize, Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.ledger.remarked.v1", version = 1, aggregate = ACCOUNT, key = key)]
 struct Remarked {
     key: Uuid,
 }
 
-impl Event for Remarked {
-    const TOPIC: &'static str = "platform.ledger.remarked.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = ACCOUNT;
-
-    fn key(&self) -> Uuid {
-        self.key
-    }
-}
-
 /// The current state of an account. A closed account has a tombstone instead.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.ledger.account-upserted.v1", version = 1, aggregate = ACCOUNT, key = key)]
 struct AccountUpserted {
     key: Uuid,
     n: i64,
-}
-
-impl Event for AccountUpserted {
-    const TOPIC: &'static str = "platform.ledger.account-upserted.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = ACCOUNT;
-
-    fn key(&self) -> Uuid {
-        self.key
-    }
 }
 
 struct Settings {

@@ -5,7 +5,6 @@ use messaging::{Aggregate, Event};
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use uuid::Uuid;
 use values::Money;
 
 use crate::domain::{Accrual, AccrualId, AccrualKind, AccrualStatus, DealId};
@@ -13,8 +12,9 @@ use crate::domain::{Accrual, AccrualId, AccrualKind, AccrualStatus, DealId};
 const ACCRUAL: Aggregate = Aggregate { name: "Accrual", table: "accrual", key: "id" };
 
 /// An accrual was created, or its status has changed.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.agent.accrual-changed.v1", version = 1, aggregate = ACCRUAL, key = accrual_id)]
 pub struct AccrualChanged {
     accrual_id: AccrualId,
     agent_user_id: UserId,
@@ -47,15 +47,5 @@ impl AccrualChanged {
             changed_by_user_id: by,
             changed_at: accrual.updated_at,
         }
-    }
-}
-
-impl Event for AccrualChanged {
-    const TOPIC: &'static str = "platform.agent.accrual-changed.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = ACCRUAL;
-
-    fn key(&self) -> Uuid {
-        self.accrual_id.into()
     }
 }

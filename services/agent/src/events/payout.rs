@@ -5,7 +5,6 @@ use messaging::{Aggregate, Event};
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use uuid::Uuid;
 use values::Money;
 
 use crate::domain::{Payout, PayoutId, PayoutStatus};
@@ -13,8 +12,9 @@ use crate::domain::{Payout, PayoutId, PayoutStatus};
 const PAYOUT: Aggregate = Aggregate { name: "Payout", table: "payout", key: "id" };
 
 /// A payout was created, or its status has changed.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.agent.payout-status-changed.v1", version = 1, aggregate = PAYOUT, key = payout_id)]
 pub struct PayoutStatusChanged {
     payout_id: PayoutId,
     agent_user_id: UserId,
@@ -45,15 +45,5 @@ impl PayoutStatusChanged {
             changed_by_user_id: payout.updated_by_user_id,
             changed_at: payout.updated_at,
         }
-    }
-}
-
-impl Event for PayoutStatusChanged {
-    const TOPIC: &'static str = "platform.agent.payout-status-changed.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = PAYOUT;
-
-    fn key(&self) -> Uuid {
-        self.payout_id.into()
     }
 }

@@ -14,8 +14,9 @@ const DEVELOPER: Aggregate = Aggregate { name: "Developer", table: "developer", 
 
 /// A developer's profile. Published when it is created or restored, and when its name, status, logo
 /// or highlights change. Other changes are part of the next event.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.chessboard.developer-upserted.v1", version = 1, aggregate = DEVELOPER, key = id)]
 pub struct DeveloperUpserted {
     id: CompanyId,
     status: DeveloperStatus,
@@ -40,16 +41,6 @@ impl DeveloperUpserted {
             highlights: developer.highlights.0.clone(),
             version: developer.version,
         }
-    }
-}
-
-impl Event for DeveloperUpserted {
-    const TOPIC: &'static str = "platform.chessboard.developer-upserted.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = DEVELOPER;
-
-    fn key(&self) -> Uuid {
-        self.id.into()
     }
 }
 

@@ -5,15 +5,15 @@ use messaging::{Aggregate, Event};
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use crate::domain::{Project, ProjectId, ProjectStatus};
 
 const PROJECT: Aggregate = Aggregate { name: "Project", table: "project", key: "id" };
 
 /// A project was created (`From` is null), changed its status, or was deleted (`To` is null).
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.chessboard.project-status-changed.v1", version = 1, aggregate = PROJECT, key = project_id)]
 pub struct ProjectStatusChanged {
     project_id: ProjectId,
     tenant_id: CompanyId,
@@ -36,15 +36,5 @@ impl ProjectStatusChanged {
             version: project.version,
             changed_at: project.updated_at,
         }
-    }
-}
-
-impl Event for ProjectStatusChanged {
-    const TOPIC: &'static str = "platform.chessboard.project-status-changed.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = PROJECT;
-
-    fn key(&self) -> Uuid {
-        self.project_id.into()
     }
 }

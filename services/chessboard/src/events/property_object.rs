@@ -18,8 +18,9 @@ const PROPERTY_OBJECT: Aggregate = Aggregate { name: "PropertyObject", table: "p
 /// A property object. Published when any member but `UpdatedByUserId` and
 /// `Version` changes. A removed object has the
 /// status `Unavailable` and is not public.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.chessboard.property-object-upserted.v1", version = 1, aggregate = PROPERTY_OBJECT, key = id)]
 pub struct PropertyObjectUpserted {
     id: PropertyObjectId,
     building_id: BuildingId,
@@ -69,16 +70,6 @@ impl PropertyObjectUpserted {
             updated_by_user_id: object.updated_by_user_id,
             version: object.version,
         }
-    }
-}
-
-impl Event for PropertyObjectUpserted {
-    const TOPIC: &'static str = "platform.chessboard.property-object-upserted.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = PROPERTY_OBJECT;
-
-    fn key(&self) -> Uuid {
-        self.id.into()
     }
 }
 

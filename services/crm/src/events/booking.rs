@@ -1,18 +1,18 @@
 //! Events of bookings.
 
 use auth::{CompanyId, UserId};
-use messaging::{Aggregate, Event};
+use messaging::Event;
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use super::deal::DEAL;
 use crate::domain::{Booking, BookingId, Deal, DealId, PropertyObjectId};
 
 /// A deal has booked its object.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.crm.booking-created.v1", version = 1, aggregate = DEAL, key = deal_id)]
 pub struct BookingCreated {
     pub booking_id: BookingId,
     pub deal_id: DealId,
@@ -42,19 +42,10 @@ impl BookingCreated {
     }
 }
 
-impl Event for BookingCreated {
-    const TOPIC: &'static str = "platform.crm.booking-created.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = DEAL;
-
-    fn key(&self) -> Uuid {
-        self.deal_id.into()
-    }
-}
-
 /// A booking has expired. Its deal stays in its step.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.crm.booking-expired.v1", version = 1, aggregate = DEAL, key = deal_id)]
 pub struct BookingExpired {
     pub booking_id: BookingId,
     pub deal_id: DealId,
@@ -77,15 +68,5 @@ impl BookingExpired {
             expired_at: deal.updated_at,
             row_version: deal.row_version,
         }
-    }
-}
-
-impl Event for BookingExpired {
-    const TOPIC: &'static str = "platform.crm.booking-expired.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = DEAL;
-
-    fn key(&self) -> Uuid {
-        self.deal_id.into()
     }
 }

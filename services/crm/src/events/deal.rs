@@ -6,7 +6,6 @@ use messaging::{Aggregate, Event};
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use crate::domain::{
     Amount, Change, Deal, DealId, DealStatus, FreeText, PropertyObjectId, StepGroup, StepId,
@@ -16,8 +15,9 @@ use crate::domain::{
 pub const DEAL: Aggregate = Aggregate { name: "Deal", table: "deal", key: "id" };
 
 /// A deal was created.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.crm.deal-created.v1", version = 1, aggregate = DEAL, key = deal_id)]
 pub struct DealCreated {
     pub deal_id: DealId,
     pub tenant_id: CompanyId,
@@ -48,19 +48,10 @@ impl DealCreated {
     }
 }
 
-impl Event for DealCreated {
-    const TOPIC: &'static str = "platform.crm.deal-created.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = DEAL;
-
-    fn key(&self) -> Uuid {
-        self.deal_id.into()
-    }
-}
-
 /// The step, status or agent of a deal has changed. Agent and amount are those after the change.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.crm.deal-stage-changed.v1", version = 1, aggregate = DEAL, key = deal_id)]
 pub struct DealStageChanged {
     pub deal_id: DealId,
     pub tenant_id: CompanyId,
@@ -107,19 +98,10 @@ impl DealStageChanged {
     }
 }
 
-impl Event for DealStageChanged {
-    const TOPIC: &'static str = "platform.crm.deal-stage-changed.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = DEAL;
-
-    fn key(&self) -> Uuid {
-        self.deal_id.into()
-    }
-}
-
 /// A deal was cancelled. Its booking, if any, has ended with it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.crm.deal-cancelled.v1", version = 1, aggregate = DEAL, key = deal_id)]
 pub struct DealCancelled {
     pub deal_id: DealId,
     pub tenant_id: CompanyId,
@@ -147,19 +129,10 @@ impl DealCancelled {
     }
 }
 
-impl Event for DealCancelled {
-    const TOPIC: &'static str = "platform.crm.deal-cancelled.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = DEAL;
-
-    fn key(&self) -> Uuid {
-        self.deal_id.into()
-    }
-}
-
 /// A deal was completed after its entry in the state property registry.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.crm.deal-completed.v1", version = 1, aggregate = DEAL, key = deal_id)]
 pub struct DealCompleted {
     pub deal_id: DealId,
     pub tenant_id: CompanyId,
@@ -184,15 +157,5 @@ impl DealCompleted {
             completed_at: deal.completed_at?,
             row_version: deal.row_version,
         })
-    }
-}
-
-impl Event for DealCompleted {
-    const TOPIC: &'static str = "platform.crm.deal-completed.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = DEAL;
-
-    fn key(&self) -> Uuid {
-        self.deal_id.into()
     }
 }

@@ -15,8 +15,9 @@ const ACCESS_REVOCATION: Aggregate =
 
 /// A user or a company lost rights. A token of the subject whose `iat` is not after `NotBefore`, in
 /// whole seconds, is invalid.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.identity.access-revoked.v1", version = 1, aggregate = ACCESS_REVOCATION, key = subject_id)]
 pub struct AccessRevoked {
     subject_kind: SubjectKind,
     /// Id of the user, or of the company that tokens name.
@@ -29,16 +30,6 @@ impl AccessRevoked {
     pub fn of(revocation: &AccessRevocation) -> Self {
         let AccessRevocation { subject_id, subject_kind, not_before } = *revocation;
         Self { subject_kind, subject_id, not_before }
-    }
-}
-
-impl Event for AccessRevoked {
-    const TOPIC: &'static str = "platform.identity.access-revoked.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = ACCESS_REVOCATION;
-
-    fn key(&self) -> Uuid {
-        self.subject_id
     }
 }
 

@@ -14,8 +14,9 @@ use crate::domain::{LegalName, Reason, Tenant, TenantName, TenantStatus, TenantT
 const COMPANY: Aggregate = Aggregate { name: "Company", table: "tenant", key: "id" };
 
 /// The state of a company, published at its creation and at each change of its version.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.identity.company-upserted.v1", version = 1, aggregate = COMPANY, key = company_id)]
 pub struct CompanyUpserted {
     company_id: CompanyId,
     #[serde(rename = "Type")]
@@ -40,19 +41,10 @@ impl CompanyUpserted {
     }
 }
 
-impl Event for CompanyUpserted {
-    const TOPIC: &'static str = "platform.identity.company-upserted.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = COMPANY;
-
-    fn key(&self) -> Uuid {
-        self.company_id.into()
-    }
-}
-
 /// The suspension of an active company. Activation and archiving publish `company-upserted` only.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.identity.company-suspended.v1", version = 1, aggregate = COMPANY, key = company_id)]
 pub struct CompanySuspended {
     company_id: CompanyId,
     #[serde(rename = "Type")]
@@ -73,16 +65,6 @@ impl CompanySuspended {
             CompanyUpserted::of(tenant);
         let reason = tenant.suspension_reason.clone();
         Self { company_id, kind, status, name, legal_name, version, suspended_at, reason }
-    }
-}
-
-impl Event for CompanySuspended {
-    const TOPIC: &'static str = "platform.identity.company-suspended.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = COMPANY;
-
-    fn key(&self) -> Uuid {
-        self.company_id.into()
     }
 }
 

@@ -15,8 +15,9 @@ use crate::domain::{Employee, EmployeeStatus, Role, RoleId};
 const EMPLOYEE: Aggregate = Aggregate { name: "Employee", table: "employee", key: "id" };
 
 /// A user joined a company (`From` is null), was suspended or activated, or left (`To` is null).
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.identity.employee-status-changed.v1", version = 1, aggregate = EMPLOYEE, key = user_id)]
 pub struct EmployeeStatusChanged {
     user_id: UserId,
     company_id: CompanyId,
@@ -46,19 +47,10 @@ impl From<StatusChange> for EmployeeStatusChanged {
     }
 }
 
-impl Event for EmployeeStatusChanged {
-    const TOPIC: &'static str = "platform.identity.employee-status-changed.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = EMPLOYEE;
-
-    fn key(&self) -> Uuid {
-        self.user_id.into()
-    }
-}
-
 /// A role was assigned to an employee.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.identity.employee-role-assigned.v1", version = 1, aggregate = EMPLOYEE, key = user_id)]
 pub struct EmployeeRoleAssigned {
     user_id: UserId,
     company_id: CompanyId,
@@ -82,19 +74,10 @@ impl EmployeeRoleAssigned {
     }
 }
 
-impl Event for EmployeeRoleAssigned {
-    const TOPIC: &'static str = "platform.identity.employee-role-assigned.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = EMPLOYEE;
-
-    fn key(&self) -> Uuid {
-        self.user_id.into()
-    }
-}
-
 /// A role was removed from an employee.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.identity.employee-role-removed.v1", version = 1, aggregate = EMPLOYEE, key = user_id)]
 pub struct EmployeeRoleRemoved {
     user_id: UserId,
     company_id: CompanyId,
@@ -115,16 +98,6 @@ impl EmployeeRoleRemoved {
             by_user_id,
             at,
         }
-    }
-}
-
-impl Event for EmployeeRoleRemoved {
-    const TOPIC: &'static str = "platform.identity.employee-role-removed.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = EMPLOYEE;
-
-    fn key(&self) -> Uuid {
-        self.user_id.into()
     }
 }
 

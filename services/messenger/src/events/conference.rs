@@ -5,15 +5,15 @@ use messaging::{Aggregate, Event};
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use crate::domain::{ChatId, Conference, ConferenceId, DealId, EndReason, Media, ParticipantState};
 
 const CONFERENCE: Aggregate = Aggregate { name: "Conference", table: "conference", key: "id" };
 
 /// A member started a conference in a deal's chat.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.messenger.conference-started.v1", version = 1, aggregate = CONFERENCE, key = conference_id)]
 pub struct ConferenceStarted {
     conference_id: ConferenceId,
     chat_id: ChatId,
@@ -41,19 +41,10 @@ impl ConferenceStarted {
     }
 }
 
-impl Event for ConferenceStarted {
-    const TOPIC: &'static str = "platform.messenger.conference-started.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = CONFERENCE;
-
-    fn key(&self) -> Uuid {
-        self.conference_id.into()
-    }
-}
-
 /// A member invited users to a live conference.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.messenger.conference-invited.v1", version = 1, aggregate = CONFERENCE, key = conference_id)]
 pub struct ConferenceInvited {
     conference_id: ConferenceId,
     chat_id: ChatId,
@@ -81,19 +72,10 @@ impl ConferenceInvited {
     }
 }
 
-impl Event for ConferenceInvited {
-    const TOPIC: &'static str = "platform.messenger.conference-invited.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = CONFERENCE;
-
-    fn key(&self) -> Uuid {
-        self.conference_id.into()
-    }
-}
-
 /// A conference ended.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.messenger.conference-ended.v1", version = 1, aggregate = CONFERENCE, key = conference_id)]
 pub struct ConferenceEnded {
     conference_id: ConferenceId,
     chat_id: ChatId,
@@ -123,15 +105,5 @@ impl ConferenceEnded {
             ended_at,
             participant_user_ids: conference.attendees(),
         })
-    }
-}
-
-impl Event for ConferenceEnded {
-    const TOPIC: &'static str = "platform.messenger.conference-ended.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = CONFERENCE;
-
-    fn key(&self) -> Uuid {
-        self.conference_id.into()
     }
 }

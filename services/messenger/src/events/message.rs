@@ -5,15 +5,15 @@ use messaging::{Aggregate, Event};
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use crate::domain::{ChatId, DealId, MessageId};
 
 const CHAT: Aggregate = Aggregate { name: "Chat", table: "chat", key: "id" };
 
 /// A member sent a text to the other members of a chat.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.messenger.message-sent.v1", version = 1, aggregate = CHAT, key = chat_id)]
 pub struct MessageSent {
     pub chat_id: ChatId,
     pub deal_id: Option<DealId>,
@@ -23,14 +23,4 @@ pub struct MessageSent {
     pub recipient_user_ids: Vec<UserId>,
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
-}
-
-impl Event for MessageSent {
-    const TOPIC: &'static str = "platform.messenger.message-sent.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = CHAT;
-
-    fn key(&self) -> Uuid {
-        self.chat_id.into()
-    }
 }

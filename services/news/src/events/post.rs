@@ -5,13 +5,15 @@ use messaging::{Aggregate, Event};
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use crate::domain::{FileId, FirstPublication, Post, PostId, SnapshotId, embed_snapshot_ids};
 
+const POST: Aggregate = Aggregate { name: "Post", table: "post", key: "id" };
+
 /// A post was published, for the first time or again.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.news.post-published.v1", version = 1, aggregate = POST, key = post_id)]
 pub struct PostPublished {
     post_id: PostId,
     tenant_id: Option<CompanyId>,
@@ -45,15 +47,5 @@ impl PostPublished {
             is_first_publication: first_publication.0,
             version: post.version,
         }
-    }
-}
-
-impl Event for PostPublished {
-    const TOPIC: &'static str = "platform.news.post-published.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = Aggregate { name: "Post", table: "post", key: "id" };
-
-    fn key(&self) -> Uuid {
-        self.post_id.into()
     }
 }

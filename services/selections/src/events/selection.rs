@@ -5,15 +5,15 @@ use messaging::{Aggregate, Event};
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use crate::domain::{ChangedField, Item, PropertyObjectId, Selection, SelectionId};
 
 const SELECTION: Aggregate = Aggregate { name: "Selection", table: "selection", key: "id" };
 
 /// A selection was created, manually or from favorites.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.selections.selection-created.v1", version = 1, aggregate = SELECTION, key = selection_id)]
 pub struct SelectionCreated {
     selection_id: SelectionId,
     owner_user_id: UserId,
@@ -37,19 +37,10 @@ impl SelectionCreated {
     }
 }
 
-impl Event for SelectionCreated {
-    const TOPIC: &'static str = "platform.selections.selection-created.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = SELECTION;
-
-    fn key(&self) -> Uuid {
-        self.selection_id.into()
-    }
-}
-
 /// Title, description or items of a selection changed.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.selections.selection-updated.v1", version = 1, aggregate = SELECTION, key = selection_id)]
 pub struct SelectionUpdated {
     selection_id: SelectionId,
     changed_fields: Vec<ChangedField>,
@@ -72,19 +63,10 @@ impl SelectionUpdated {
     }
 }
 
-impl Event for SelectionUpdated {
-    const TOPIC: &'static str = "platform.selections.selection-updated.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = SELECTION;
-
-    fn key(&self) -> Uuid {
-        self.selection_id.into()
-    }
-}
-
 /// An object was added to a selection that was not in the list before.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.selections.selection-item-added.v1", version = 1, aggregate = SELECTION, key = selection_id)]
 pub struct SelectionItemAdded {
     selection_id: SelectionId,
     property_object_id: PropertyObjectId,
@@ -108,19 +90,10 @@ impl SelectionItemAdded {
     }
 }
 
-impl Event for SelectionItemAdded {
-    const TOPIC: &'static str = "platform.selections.selection-item-added.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = SELECTION;
-
-    fn key(&self) -> Uuid {
-        self.selection_id.into()
-    }
-}
-
 /// A selection was deleted. References to it still resolve.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.selections.selection-deleted.v1", version = 1, aggregate = SELECTION, key = selection_id)]
 pub struct SelectionDeleted {
     selection_id: SelectionId,
     owner_user_id: UserId,
@@ -131,15 +104,5 @@ pub struct SelectionDeleted {
 impl SelectionDeleted {
     pub fn of(selection: &Selection, deleted_at: OffsetDateTime) -> Self {
         Self { selection_id: selection.id, owner_user_id: selection.owner_user_id, deleted_at }
-    }
-}
-
-impl Event for SelectionDeleted {
-    const TOPIC: &'static str = "platform.selections.selection-deleted.v1";
-    const CONTRACT_VERSION: u32 = 1;
-    const AGGREGATE: Aggregate = SELECTION;
-
-    fn key(&self) -> Uuid {
-        self.selection_id.into()
     }
 }
