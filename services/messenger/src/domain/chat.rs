@@ -237,9 +237,8 @@ impl Chat {
             return EmploymentEnd::Unaffected;
         };
         match member.role {
-            Role::Client => EmploymentEnd::Unaffected,
             Role::Agent if member.fallback_role.take().is_some() => EmploymentEnd::FallbackLost,
-            Role::Agent => EmploymentEnd::Unaffected,
+            Role::Client | Role::Agent => EmploymentEnd::Unaffected,
             Role::Manager | Role::Member => {
                 self.remove_member(user);
                 EmploymentEnd::Left
