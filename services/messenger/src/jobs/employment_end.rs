@@ -11,6 +11,6 @@ use crate::ops::employment::EMPLOYMENT_END_JOB;
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     jobs.due(EMPLOYMENT_END_JOB, move |job| {
         let app = app.clone();
-        async move { ops::employment::leave_chats(&app.db, job.key.parse()?).await }
+        async move { ops::employment::leave_chats(&app.db, &job).await }
     })
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use ::db::{Db, Tx};
 use anyhow::Context;
 use auth::{CompanyId, UserId};
+use jobs::Job;
 
 use super::member::record_left;
 use super::stream::lock_streams;
@@ -57,8 +58,10 @@ pub async fn apply_status(tx: &mut Tx, employment: Employment, is_active: bool) 
 /// Stops if the user works for the company again.
 ///
 /// # Errors
-/// A chat failed. All other chats are processed, and the job repeats the failed one.
-pub async fn leave_chats(db: &Db, employment: Employment) -> anyhow::Result<()> {
+/// - The process ends. The job continues elsewhere with the remaining chats.
+/// - A chat failed. All other chats are processed, and the job repeats the failed one.
+pub async fn leave_chats(db: &Db, job: &Job) -> anyhow::Result<()> {
+    let employment: Employment = job.key.parse()?;
     let Employment { user_id, company_id } = employment;
     let (mut after, mut failure) = (None, None);
     loop {
@@ -68,6 +71,7 @@ pub async fn leave_chats(db: &Db, employment: Employment) -> anyhow::Result<()> 
         let Some(last) = chats.last() else { break };
         after = Some(*last);
         for chat in chats {
+            job.check_ending()?;
             match db.tx(async |tx| leave_chat(tx, chat, employment).await).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
