@@ -264,7 +264,7 @@ async fn many_chats_are_left_in_time() {
     let began = Instant::now();
     end(first.manager, first.tenant).await;
     eventually("the end of all memberships", async || (count().await == 0).then_some(())).await;
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
     let page = as_user(first.client).get("/api/messenger/chats?PageSize=100").await.expect(200);
     for chat in list(&page["Items"]) {
         assert_eq!(chat["LastMessage"]["Card"]["Type"], "MemberRemoved");

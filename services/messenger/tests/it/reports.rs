@@ -1,5 +1,6 @@
 //! Reports of Direct chats, and the moderators of the platform.
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use testkit::client::{Client, Response, send};
 use testkit::guid;
@@ -83,11 +84,8 @@ async fn reporter_has_one_open_report_of_a_chat() {
 async fn concurrent_reports_make_one() {
     let (deal, _) = open_chat().await;
     let chat = chat_direct::open(deal.client, deal.manager).await;
-    let reports = (0..8).map(|_| tokio::spawn(report(chat, deal.client, json!({"Reason": "Spam"}))));
-    let mut statuses = Vec::new();
-    for report in reports.collect::<Vec<_>>() {
-        statuses.push(report.await.unwrap().status);
-    }
+    let reports = join_all((0..8).map(|_| report(chat, deal.client, json!({"Reason": "Spam"})))).await;
+    let mut statuses: Vec<_> = reports.iter().map(|report| report.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 201]);
 }
