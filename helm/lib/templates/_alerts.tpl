@@ -35,7 +35,7 @@ spec:
         # the rate of violations exceeds the allowed rate by the factor, both over the long and over the short window.
         {{- $errors := `sum(rate(http_server_request_duration_seconds_count{OF, status=~"5.."}[WINDOW])) / sum(rate(http_server_request_duration_seconds_count{OF}[WINDOW])) > TIMES * 0.001` }}
         {{- $slow := `1 - sum(rate(http_server_request_duration_seconds_bucket{OF, le="0.512"}[WINDOW])) / sum(rate(http_server_request_duration_seconds_count{OF}[WINDOW])) > TIMES * 0.01` }}
-        {{- range $budget := list (dict "alert" "ErrorsBurnBudget" "expr" $errors "summary" "fails requests") (dict "alert" "SlownessBurnsBudget" "expr" $slow "summary" "answers slowly") }}
+        {{- range $budget := list (dict "alert" "ErrorBudgetBurn" "expr" $errors "summary" "fails requests") (dict "alert" "LatencyBudgetBurn" "expr" $slow "summary" "answers slowly") }}
         {{- range list (dict "times" 14.4 "long" "1h" "short" "5m" "severity" "page") (dict "times" 6 "long" "6h" "short" "30m" "severity" "page") (dict "times" 1 "long" "3d" "short" "6h" "severity" "ticket") }}
         {{- $times := toString .times }}
         - alert: {{ $budget.alert }}
@@ -53,21 +53,21 @@ spec:
         {{- end }}
         {{- end }}
         {{- $symptoms := list
-          (dict "alert" "NothingRuns" "expr" "absent(up{OF} == 1)" "for" "2m" "severity" "page" "summary" "has no running process")
-          (dict "alert" "NobodyWorks" "expr" "absent(outbox_pending{OF})" "for" "2m" "severity" "page" "summary" "has no running worker")
-          (dict "alert" "RequestsAreShed" "expr" "sum(rate(http_server_requests_shed_total{OF}[5m])) > 0" "for" "10m" "severity" "ticket" "summary" "sheds requests")
-          (dict "alert" "EventsWait" "expr" "max(outbox_oldest_seconds{OF}) > 60" "for" "2m" "severity" "page" "summary" "has events that are not published")
-          (dict "alert" "EventsAreParked" "expr" "max(outbox_parked{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "has parked events")
-          (dict "alert" "TopicsAreHeld" "expr" "max(outbox_held_topics{OF}) > 0" "for" "2m" "severity" "ticket" "summary" "has events of a topic that is missing or forbidden")
-          (dict "alert" "RelaysLoseTheirLease" "expr" "sum(increase(outbox_fenced_total{OF}[15m])) > 0" "for" "0m" "severity" "ticket" "summary" "has a relay that lost its lease")
-          (dict "alert" "MessagesWait" "expr" "max by (consumer) (consumer_oldest_seconds{OF}) > 300" "for" "5m" "severity" "page" "summary" "has unconsumed messages")
-          (dict "alert" "NobodyConsumes" "expr" "sum by (consumer) (consumer_readable_partitions{OF}) == 0" "for" "2m" "severity" "page" "summary" "reads none of its topics")
-          (dict "alert" "RevocationsAreStale" "expr" "max(access_revocations_age_seconds{OF}) > 60" "for" "0m" "severity" "page" "summary" "does not read the revocations of access")
-          (dict "alert" "DatabaseRefusesAll" "expr" "max by (consumer) (consumer_paused{OF}) > 0" "for" "1m" "severity" "page" "summary" "consumes nothing because its database refuses every message")
-          (dict "alert" "MessagesArePutAside" "expr" "max(dead_letters{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "has dead letters")
-          (dict "alert" "JobsFail" "expr" "sum by (kind) (increase(jobs_failed_total{OF}[15m])) > 0 unless sum by (kind) (increase(jobs_done_total{OF}[15m])) > 0" "for" "15m" "severity" "ticket" "summary" "has jobs that always fail")
-          (dict "alert" "JobFailsRepeatedly" "expr" "max by (kind) (jobs_attempts_max{OF}) > 10" "for" "5m" "severity" "ticket" "summary" "has a job that fails repeatedly")
-          (dict "alert" "JobsWait" "expr" "max by (kind) (jobs_oldest_seconds{OF}) > 300" "for" "5m" "severity" "ticket" "summary" "has due jobs that do not start")
+          (dict "alert" "ServiceDown" "expr" "absent(up{OF} == 1)" "for" "2m" "severity" "page" "summary" "has no running process")
+          (dict "alert" "WorkerDown" "expr" "absent(outbox_pending{OF})" "for" "2m" "severity" "page" "summary" "has no running worker")
+          (dict "alert" "LoadShedding" "expr" "sum(rate(http_server_requests_shed_total{OF}[5m])) > 0" "for" "10m" "severity" "ticket" "summary" "sheds requests")
+          (dict "alert" "OutboxDelayed" "expr" "max(outbox_oldest_seconds{OF}) > 60" "for" "2m" "severity" "page" "summary" "has events that are not published")
+          (dict "alert" "EventsParked" "expr" "max(outbox_parked{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "has parked events")
+          (dict "alert" "TopicsHeld" "expr" "max(outbox_held_topics{OF}) > 0" "for" "2m" "severity" "ticket" "summary" "has events of a topic that is missing or forbidden")
+          (dict "alert" "RelayLeaseLost" "expr" "sum(increase(outbox_fenced_total{OF}[15m])) > 0" "for" "0m" "severity" "ticket" "summary" "has a relay that lost its lease")
+          (dict "alert" "MessagesDelayed" "expr" "max by (consumer) (consumer_oldest_seconds{OF}) > 300" "for" "5m" "severity" "page" "summary" "has unconsumed messages")
+          (dict "alert" "ConsumerStopped" "expr" "sum by (consumer) (consumer_readable_partitions{OF}) == 0" "for" "2m" "severity" "page" "summary" "reads none of its topics")
+          (dict "alert" "RevocationsStale" "expr" "max(access_revocations_age_seconds{OF}) > 60" "for" "0m" "severity" "page" "summary" "does not read the revocations of access")
+          (dict "alert" "ConsumerDatabaseFailing" "expr" "max by (consumer) (consumer_paused{OF}) > 0" "for" "1m" "severity" "page" "summary" "consumes nothing because its database refuses every message")
+          (dict "alert" "DeadLetters" "expr" "max(dead_letters{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "has dead letters")
+          (dict "alert" "JobKindFailing" "expr" "sum by (kind) (increase(jobs_failed_total{OF}[15m])) > 0 unless sum by (kind) (increase(jobs_done_total{OF}[15m])) > 0" "for" "15m" "severity" "ticket" "summary" "has jobs that always fail")
+          (dict "alert" "JobFailing" "expr" "max by (kind) (jobs_attempts_max{OF}) > 10" "for" "5m" "severity" "ticket" "summary" "has a job that fails repeatedly")
+          (dict "alert" "JobsDelayed" "expr" "max by (kind) (jobs_oldest_seconds{OF}) > 300" "for" "5m" "severity" "ticket" "summary" "has due jobs that do not start")
         -}}
         {{- range $rule.own }}
         {{- $symptoms = append $symptoms (dict "alert" .alert "expr" (printf "max(%s{OF}) > 0" .metric) "for" .for "severity" .severity "summary" .summary) -}}

@@ -1,4 +1,5 @@
 //! The derive macro of `messaging::Event`.
+#![expect(clippy::needless_continue, reason = "darling generates it")]
 
 use darling::FromDeriveInput;
 use proc_macro::TokenStream;

@@ -106,7 +106,7 @@ const SECRETS: [&str; 14] = [
     // Addresses with a password.
     r"(?i)\b[a-z][a-z0-9+.-]*://[^\s/:@]+:[^\s/@]+@",
     // Passwords with a name. The value has letters and digits.
-    r#"(?i)\b(?:password|passwd|pwd|secret|token|(?:api|access)[ _-]?key|пароль|токен) ?[:=] ?\S*(?:\pL\S*\d|\d\S*\pL)"#,
+    r"(?i)\b(?:password|passwd|pwd|secret|token|(?:api|access)[ _-]?key|пароль|токен) ?[:=] ?\S*(?:\pL\S*\d|\d\S*\pL)",
     // Keys and digests in hexadecimal digits.
     r"\b[0-9A-Fa-f]{32,}\b",
 ];

@@ -75,10 +75,11 @@ pub struct ObjectHistoryEntry {
     version: i64,
     /// The new price. Null if the price did not change.
     price: Option<Money>,
-    /// The status before the change. Null if the object was new or removed, or if the status did not
-    /// change.
+    /// The status before the change. Null if the object was new or removed, or if the status did
+    /// not change.
     from: Option<ObjectStatus>,
-    /// The status after the change. Null if the object was removed, or if the status did not change.
+    /// The status after the change. Null if the object was removed, or if the status did not
+    /// change.
     to: Option<ObjectStatus>,
     /// The user who made the change. Null for a deal.
     actor_user_id: Option<UserId>,

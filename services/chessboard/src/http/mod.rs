@@ -45,6 +45,9 @@ const READ_ERRORS: [Code; 2] = [FORBIDDEN, DEVELOPER_NOT_FOUND];
 /// The errors of changing a developer.
 const CHANGE_ERRORS: [Code; 3] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT];
 
+/// The errors of hiding or withdrawing a developer.
+const HIDE_ERRORS: [Code; 4] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT, DEVELOPER_INVALID_TRANSITION];
+
 const GRID_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", MAX_GRID_BYTES as u64);
 
 /// The errors of reading or deleting a project or its parts.
@@ -73,14 +76,8 @@ fn public(routes: &mut Routes<'_>) {
                 developer::update_my_developer.refuses(CHANGE_ERRORS).refuses([DEVELOPER_FIELD_SYNC_MANAGED]),
             )
             .service(developer::publish_my_developer.refuses(CHANGE_ERRORS).refuses(publish_errors))
-            .service(
-                developer::hide_my_developer.refuses(CHANGE_ERRORS).refuses([DEVELOPER_INVALID_TRANSITION]),
-            )
-            .service(
-                developer::withdraw_my_developer
-                    .refuses(CHANGE_ERRORS)
-                    .refuses([DEVELOPER_INVALID_TRANSITION]),
-            )
+            .service(developer::hide_my_developer.refuses(HIDE_ERRORS))
+            .service(developer::withdraw_my_developer.refuses(HIDE_ERRORS))
             .service(developer::list_my_developer_events.refuses(READ_ERRORS))
             .service(admin_developer::list_developers.refuses([FORBIDDEN]))
             .service(admin_developer::create_developer.refuses([
@@ -102,16 +99,8 @@ fn public(routes: &mut Routes<'_>) {
                     .refuses([DEVELOPER_HAS_LIVE_PROJECTS]),
             )
             .service(admin_developer::publish_developer.refuses(CHANGE_ERRORS).refuses(publish_errors))
-            .service(
-                admin_developer::hide_developer
-                    .refuses(CHANGE_ERRORS)
-                    .refuses([DEVELOPER_INVALID_TRANSITION]),
-            )
-            .service(
-                admin_developer::withdraw_developer
-                    .refuses(CHANGE_ERRORS)
-                    .refuses([DEVELOPER_INVALID_TRANSITION]),
-            )
+            .service(admin_developer::hide_developer.refuses(HIDE_ERRORS))
+            .service(admin_developer::withdraw_developer.refuses(HIDE_ERRORS))
             .service(admin_developer::release_developer.refuses(CHANGE_ERRORS))
             .service(admin_developer::list_developer_events.refuses(READ_ERRORS))
             .service(project::list_projects.refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]))

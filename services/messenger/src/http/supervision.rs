@@ -20,8 +20,8 @@ use crate::ops::supervision::{HandOver, HandOverRequest};
 /// List the deal chats of a user.
 ///
 /// Lists the supervised deal chats in which the user is a Manager or Member.
-/// A user who left because the employment ended keeps the chat in this list, until another user takes
-/// it over.
+/// A user who left because the employment ended keeps the chat in this list, until another user
+/// takes it over.
 #[utoipa::path(
     tag = "Supervision", params(("user_id" = UserId, Path), Paging<ChatSort>),
     responses((status = 200, description = "One page", body = Page<ChatView>))

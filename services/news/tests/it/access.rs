@@ -191,8 +191,8 @@ async fn author_who_left_the_company_cannot_change_its_posts() {
     call(&author.news, &changes(&post)[0]).await.expect(200);
 }
 
-/// RULE-NWS-035: the list of own posts has no draft of a former company, and no other draft that the
-/// caller may not edit.
+/// RULE-NWS-035: the list of own posts has no draft of a former company, and no other draft that
+/// the caller may not edit.
 #[tokio::test]
 async fn own_list_has_no_draft_of_a_former_company() {
     let (id, company) = (guid(), guid());

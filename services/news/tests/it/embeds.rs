@@ -129,8 +129,8 @@ async fn object_that_is_not_public_is_withheld_from_readers() {
     }
 }
 
-/// INV-DEV-6, RULE-NWS-056: an object that is not public shows nothing in a post, and its events have
-/// no effect on the post until it is embedded again.
+/// INV-DEV-6, RULE-NWS-056: an object that is not public shows nothing in a post, and its events
+/// have no effect on the post until it is embedded again.
 #[tokio::test]
 async fn object_that_was_never_public_shows_nothing() {
     let (object, author) = (guid(), author());

@@ -19,51 +19,51 @@ const FREEZE_TIME: Duration = Duration::from_secs(5);
 /// The faults, each with the name of its alert.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
-    ErrorsBurnBudget,
-    SlownessBurnsBudget,
-    NothingRuns,
-    NobodyWorks,
-    RequestsAreShed,
-    EventsWait,
-    EventsAreParked,
-    TopicsAreHeld,
-    RelaysLoseTheirLease,
-    MessagesWait,
-    NobodyConsumes,
-    RevocationsAreStale,
-    DatabaseRefusesAll,
-    MessagesArePutAside,
-    JobsFail,
-    JobFailsRepeatedly,
-    JobsWait,
-    LedgerDoesNotAddUp,
-    DealsAreHeld,
-    ProfilesWait,
+    ErrorBudgetBurn,
+    LatencyBudgetBurn,
+    ServiceDown,
+    WorkerDown,
+    LoadShedding,
+    OutboxDelayed,
+    EventsParked,
+    TopicsHeld,
+    RelayLeaseLost,
+    MessagesDelayed,
+    ConsumerStopped,
+    RevocationsStale,
+    ConsumerDatabaseFailing,
+    DeadLetters,
+    JobKindFailing,
+    JobFailing,
+    JobsDelayed,
+    LedgerMismatch,
+    DealsHeld,
+    ProfilesDelayed,
 }
 
 impl Fault {
     pub(super) const ALL: [Self; 20] = [
-        Self::NothingRuns,
-        Self::NobodyWorks,
-        Self::EventsWait,
-        Self::EventsAreParked,
-        Self::TopicsAreHeld,
-        Self::MessagesWait,
-        Self::NobodyConsumes,
-        Self::RevocationsAreStale,
-        Self::MessagesArePutAside,
-        Self::DatabaseRefusesAll,
-        Self::JobsFail,
-        Self::JobFailsRepeatedly,
-        Self::JobsWait,
-        Self::LedgerDoesNotAddUp,
-        Self::DealsAreHeld,
-        Self::RequestsAreShed,
-        Self::SlownessBurnsBudget,
-        Self::ErrorsBurnBudget,
-        Self::ProfilesWait,
+        Self::ServiceDown,
+        Self::WorkerDown,
+        Self::OutboxDelayed,
+        Self::EventsParked,
+        Self::TopicsHeld,
+        Self::MessagesDelayed,
+        Self::ConsumerStopped,
+        Self::RevocationsStale,
+        Self::DeadLetters,
+        Self::ConsumerDatabaseFailing,
+        Self::JobKindFailing,
+        Self::JobFailing,
+        Self::JobsDelayed,
+        Self::LedgerMismatch,
+        Self::DealsHeld,
+        Self::LoadShedding,
+        Self::LatencyBudgetBurn,
+        Self::ErrorBudgetBurn,
+        Self::ProfilesDelayed,
         // The last one, since a broker takes a frozen member for an active consumer for a while.
-        Self::RelaysLoseTheirLease,
+        Self::RelayLeaseLost,
     ];
 
     pub(super) fn alert(self) -> String {
@@ -72,26 +72,26 @@ impl Fault {
 
     pub(super) fn about(self) -> &'static str {
         match self {
-            Self::ErrorsBurnBudget => "the database is down while requests arrive",
-            Self::SlownessBurnsBudget => "a table is locked repeatedly for 1.2 s",
-            Self::NothingRuns => "all processes are stopped",
-            Self::NobodyWorks => "the workers are stopped",
-            Self::RequestsAreShed => "a table is locked during 120 concurrent requests",
-            Self::EventsWait => "the broker is down",
-            Self::EventsAreParked => "an event is larger than the broker accepts",
-            Self::TopicsAreHeld => "an event has a topic that does not exist",
-            Self::RelaysLoseTheirLease => "workers are frozen for 5 s each",
-            Self::MessagesWait => "the table of a consumer is locked",
-            Self::NobodyConsumes => "the broker is down for the consumers",
-            Self::RevocationsAreStale => "the table of revocations is missing",
-            Self::DatabaseRefusesAll => "the table of a consumer is missing",
-            Self::MessagesArePutAside => "a message violates its contract",
-            Self::JobsFail => "the tables of a job are missing",
-            Self::JobFailsRepeatedly => "a job has a key that is no id",
-            Self::JobsWait => "the row of a due job is locked",
-            Self::LedgerDoesNotAddUp => "an account is changed outside the service",
-            Self::DealsAreHeld => "a deal is cancelled, and its stage change is missing",
-            Self::ProfilesWait => "a profile arrives whose company is unknown",
+            Self::ErrorBudgetBurn => "the database is down while requests arrive",
+            Self::LatencyBudgetBurn => "a table is locked repeatedly for 1.2 s",
+            Self::ServiceDown => "all processes are stopped",
+            Self::WorkerDown => "the workers are stopped",
+            Self::LoadShedding => "a table is locked during 120 concurrent requests",
+            Self::OutboxDelayed => "the broker is down",
+            Self::EventsParked => "an event is larger than the broker accepts",
+            Self::TopicsHeld => "an event has a topic that does not exist",
+            Self::RelayLeaseLost => "workers are frozen for 5 s each",
+            Self::MessagesDelayed => "the table of a consumer is locked",
+            Self::ConsumerStopped => "the broker is down for the consumers",
+            Self::RevocationsStale => "the table of revocations is missing",
+            Self::ConsumerDatabaseFailing => "the table of a consumer is missing",
+            Self::DeadLetters => "a message violates its contract",
+            Self::JobKindFailing => "the tables of a job are missing",
+            Self::JobFailing => "a job has a key that is no id",
+            Self::JobsDelayed => "the row of a due job is locked",
+            Self::LedgerMismatch => "an account is changed outside the service",
+            Self::DealsHeld => "a deal is cancelled, and its stage change is missing",
+            Self::ProfilesDelayed => "a profile arrives whose company is unknown",
         }
     }
 
@@ -99,64 +99,59 @@ impl Fault {
         environment.subject = guid();
         let subject = environment.subject;
         match self {
-            Self::ErrorsBurnBudget => {
+            Self::ErrorBudgetBurn => {
                 environment.start_requests()?;
                 environment.database(false).await
             }
-            Self::SlownessBurnsBudget | Self::RequestsAreShed => {
+            Self::LatencyBudgetBurn | Self::LoadShedding => {
                 environment.start_requests()?;
                 let locker = environment.connect("agent").await?;
                 environment.requests.spawn(lock_repeatedly(locker));
                 Ok(())
             }
-            Self::NothingRuns => environment.stop_processes(&["serve", "work"]).await,
-            Self::NobodyWorks => environment.stop_processes(&["work"]).await,
-            Self::EventsWait => {
+            Self::ServiceDown => environment.stop_processes(&["serve", "work"]).await,
+            Self::WorkerDown => environment.stop_processes(&["work"]).await,
+            Self::OutboxDelayed => {
                 environment.broker(false)?;
                 environment.execute("agent", &event(subject, 1)).await
             }
-            Self::EventsAreParked => environment.execute("agent", &event(subject, 2_000_000)).await,
-            Self::TopicsAreHeld => {
+            Self::EventsParked => environment.execute("agent", &event(subject, 2_000_000)).await,
+            Self::TopicsHeld => {
                 let missing = event(subject, 1).replace(ACCRUAL_CHANGED, MISSING_TOPIC);
                 environment.execute("agent", &missing).await
             }
-            Self::RelaysLoseTheirLease => environment.freeze_workers(FREEZE_TIME).await,
-            Self::MessagesWait => {
+            Self::RelayLeaseLost => environment.freeze_workers(FREEZE_TIME).await,
+            Self::MessagesDelayed => {
                 let locker = environment.connect("agent").await?;
                 locker.client.batch_execute("begin; lock table developer in access exclusive mode").await?;
                 environment.lock_connection = Some(locker);
                 developer(environment, subject).await;
                 Ok(())
             }
-            Self::NobodyConsumes => environment.broker(false),
-            Self::RevocationsAreStale => {
+            Self::ConsumerStopped => environment.broker(false),
+            Self::RevocationsStale => {
                 environment.execute("agent", "alter table access_revocation rename to revocation_away").await
             }
-            Self::DatabaseRefusesAll => {
+            Self::ConsumerDatabaseFailing => {
                 environment.execute("agent", "alter table developer rename to developer_away").await?;
                 for _ in 0..12 {
                     developer(environment, guid()).await;
                 }
                 Ok(())
             }
-            Self::MessagesArePutAside => {
-                environment
-                    .publish("platform.chessboard.developer-upserted.v1", subject, &json!({"Id": 1}))
-                    .await;
+            Self::DeadLetters => {
+                let invalid = json!({"Id": 1});
+                environment.publish("platform.chessboard.developer-upserted.v1", subject, &invalid).await;
                 Ok(())
             }
-            Self::JobsFail => {
-                environment
-                    .execute(
-                        "agent",
-                        "alter table rate rename to rate_away; alter table deal rename to deal_away",
-                    )
-                    .await
+            Self::JobKindFailing => {
+                let rename = "alter table rate rename to rate_away; alter table deal rename to deal_away";
+                environment.execute("agent", rename).await
             }
-            Self::JobFailsRepeatedly => {
+            Self::JobFailing => {
                 environment.execute("agent", &job(&format!("no run {subject}"), "now()", 11)).await
             }
-            Self::JobsWait => {
+            Self::JobsDelayed => {
                 environment
                     .execute("agent", &job(&subject.to_string(), "now() + interval '3 seconds'", 0))
                     .await?;
@@ -166,13 +161,13 @@ impl Fault {
                 environment.lock_connection = Some(locker);
                 Ok(())
             }
-            Self::LedgerDoesNotAddUp => {
+            Self::LedgerMismatch => {
                 let change = format!(
                     "insert into account (agent_user_id, currency, pending) values ('{subject}', 'RUB', 1)"
                 );
                 environment.execute("agent", &change).await
             }
-            Self::DealsAreHeld => {
+            Self::DealsHeld => {
                 let deal = deal(subject);
                 let mut created = deal.clone();
                 created["CreatedAt"] = json!(AT);
@@ -184,7 +179,7 @@ impl Fault {
                 environment.publish("platform.crm.deal-cancelled.v1", subject, &cancelled).await;
                 Ok(())
             }
-            Self::ProfilesWait => {
+            Self::ProfilesDelayed => {
                 let profile = json!({
                     "ExternalChessboardDeveloperId": subject, "CompanyId": guid(), "Version": 1, "Name": "Outside",
                     "LegalName": null, "LogoFileId": null, "FoundedYear": null,
@@ -202,38 +197,37 @@ impl Fault {
         drop(environment.lock_connection.take());
         let subject = environment.subject;
         match self {
-            Self::ErrorsBurnBudget => environment.database(true).await,
-            Self::SlownessBurnsBudget
-            | Self::RequestsAreShed
-            | Self::RelaysLoseTheirLease
-            | Self::MessagesWait => Ok(()),
-            Self::NothingRuns | Self::NobodyWorks => environment.start_processes().await,
-            Self::EventsWait | Self::NobodyConsumes => environment.broker(true),
-            Self::RevocationsAreStale => {
+            Self::ErrorBudgetBurn => environment.database(true).await,
+            Self::LatencyBudgetBurn | Self::LoadShedding | Self::RelayLeaseLost | Self::MessagesDelayed => {
+                Ok(())
+            }
+            Self::ServiceDown | Self::WorkerDown => environment.start_processes().await,
+            Self::OutboxDelayed | Self::ConsumerStopped => environment.broker(true),
+            Self::RevocationsStale => {
                 environment.execute("agent", "alter table revocation_away rename to access_revocation").await
             }
-            Self::EventsAreParked => {
+            Self::EventsParked => {
                 let id = id(environment, "outbox_parked").await?;
                 environment.command("agent", &["parked", "discard", &id]).await
             }
-            Self::TopicsAreHeld => {
+            Self::TopicsHeld => {
                 environment
                     .execute("agent", &format!("delete from outbox where topic = '{MISSING_TOPIC}'"))
                     .await
             }
-            Self::JobFailsRepeatedly | Self::JobsWait => {
+            Self::JobFailing | Self::JobsDelayed => {
                 environment.execute("agent", &format!("delete from job where key like '%{subject}'")).await
             }
-            Self::DatabaseRefusesAll => {
+            Self::ConsumerDatabaseFailing => {
                 environment.execute("agent", "alter table developer_away rename to developer").await?;
                 // The dead letters from before dead-lettering was suspended.
                 environment.command("agent", &["dead-letters", "replay"]).await
             }
-            Self::MessagesArePutAside => {
+            Self::DeadLetters => {
                 let id = id(environment, "dead_letter").await?;
                 environment.command("agent", &["dead-letters", "discard", &id]).await
             }
-            Self::JobsFail => {
+            Self::JobKindFailing => {
                 environment
                     .execute(
                         "agent",
@@ -241,12 +235,12 @@ impl Fault {
                     )
                     .await
             }
-            Self::LedgerDoesNotAddUp => {
+            Self::LedgerMismatch => {
                 environment
                     .execute("agent", &format!("delete from account where agent_user_id = '{subject}'"))
                     .await
             }
-            Self::DealsAreHeld => {
+            Self::DealsHeld => {
                 let mut moved = deal(subject);
                 moved["ChangedAt"] = json!(AT);
                 moved["RowVersion"] = json!(2);
@@ -256,7 +250,7 @@ impl Fault {
                 Ok(())
             }
             // Publishes the missing company.
-            Self::ProfilesWait => {
+            Self::ProfilesDelayed => {
                 let sql = environment.connect("chessboard").await?;
                 let select =
                     "select company_id::text from external_profile where external_id = $1::text::uuid";
