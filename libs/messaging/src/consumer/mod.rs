@@ -40,8 +40,7 @@ use crate::subscription::Subscription;
 const MIN_RETRY_PAUSE: Duration = Duration::from_millis(50);
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// The number of attempts after which a message is dead-lettered because a statement failed or was
-/// too slow. A
-/// retry succeeds if the cause was a concurrent write.
+/// too slow. A retry succeeds if the cause was a concurrent write.
 const MAX_QUERY_ATTEMPTS: u32 = 3;
 /// The number of messages that the consumers of a process apply at the same time. Without this
 /// limit they could use all database connections of their service.
