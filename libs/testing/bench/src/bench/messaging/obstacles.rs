@@ -31,6 +31,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
         connection.client.batch_execute("vacuum analyze outbox").await?;
         waiting.push(drain(bench, &connection.client, rows).await?);
     }
+    events::clear(&connection.client).await?;
     step.done(format!("{rows} events, {} rounds", effort.rounds()));
     Ok(vec![
         Row::new(
