@@ -1,7 +1,7 @@
 //! The bus as a test sees it: every published message by key, and a producer.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -33,7 +33,7 @@ struct Received {
     next: Offsets,
 }
 
-/// A reader of all topics and a producer. The tests of a process share one.
+/// A reader of topics and a producer.
 pub struct Bus {
     topics: Vec<String>,
     received: Arc<Mutex<Received>>,
@@ -42,14 +42,16 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// Returns the bus of the brokers in `KAFKA_BROKERS`.
+    /// Returns the bus of the brokers in `KAFKA_BROKERS` that reads these topics. Services with
+    /// the same topics share one.
     ///
     /// # Panics
     /// If the brokers cannot be reached.
     pub fn shared(topics: &[String]) -> &'static Self {
-        static BUS: OnceLock<Bus> = OnceLock::new();
+        static BUSES: Mutex<BTreeMap<Vec<String>, &Bus>> = Mutex::new(BTreeMap::new());
         let connect = || Self::connect(&crate::required("KAFKA_BROKERS")?, topics);
-        BUS.get_or_init(|| connect().expect("the bus"))
+        let mut buses = BUSES.lock().unwrap_or_else(PoisonError::into_inner);
+        buses.entry(topics.to_owned()).or_insert_with(|| Box::leak(Box::new(connect().expect("the bus"))))
     }
 
     /// Connects to brokers and starts a reader of `topics` on its own thread.

@@ -36,6 +36,7 @@ pub fn object(id: Uuid, version: i64, number: &str) -> Value {
         "Number": number, "Kind": "Flat", "IsStudio": false, "Rooms": 2, "Floor": 7, "AreaTotal": 54.35,
         "Finishing": "Fine", "Price": {"AmountMinor": 1_250_000_000_i64, "Currency": "RUB"},
         "Status": "Available", "LayoutFileId": guid(), "HoldDealId": guid(),
+        "UpdatedByUserId": guid(),
     })
 }
 
