@@ -172,6 +172,7 @@ impl DealState {
         }
         check_contract(deal.step_group, &contract)?;
         if deal.amount != amount {
+            check_parties(change.author.user_id, deal.client_user_id, deal.agent_user_id)?;
             check_amount(change.author.role, amount, self.price, new.tolerance_percent)?;
         }
         change.after.contract = contract;
@@ -236,6 +237,7 @@ impl DealState {
         if self.deal.status != DealStatus::Sale || !is_permitted {
             return Err(DEAL_MOVE_FORBIDDEN);
         }
+        check_parties(change.author.user_id, self.deal.client_user_id, self.deal.agent_user_id)?;
         if self.object.is_some_and(|object| object.is_booked) {
             return Err(PROPERTY_OBJECT_ALREADY_BOOKED);
         }

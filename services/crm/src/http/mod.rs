@@ -72,8 +72,16 @@ const BOOK_REFUSALS: [Code; 4] = [
     DEAL_STEP_NOT_FOUND,
 ];
 
-const COMPLETE_REFUSALS: [Code; 4] =
-    [DEAL_MOVE_FORBIDDEN, PROPERTY_OBJECT_ALREADY_BOOKED, PROPERTY_OBJECT_NOT_AVAILABLE, DEAL_STEP_NOT_FOUND];
+const CONTRACT_REFUSALS: [Code; 3] = [DEAL_CONTRACT_TYPE_REQUIRED, CLIENT_IS_ACTOR, AGENT_IS_ACTOR];
+
+const COMPLETE_REFUSALS: [Code; 6] = [
+    DEAL_MOVE_FORBIDDEN,
+    CLIENT_IS_ACTOR,
+    AGENT_IS_ACTOR,
+    PROPERTY_OBJECT_ALREADY_BOOKED,
+    PROPERTY_OBJECT_NOT_AVAILABLE,
+    DEAL_STEP_NOT_FOUND,
+];
 
 const OVERRIDE_REFUSALS: [Code; 3] =
     [DEAL_STATUS_OVERRIDE_FORBIDDEN, DEAL_STEP_NOT_FOUND, DEAL_CONTRACT_TYPE_REQUIRED];
@@ -132,13 +140,12 @@ fn commands(routes: &mut Routes<'_>) {
         .service(deal::complete_own_deal.refuses(CHANGE_REFUSALS).refuses(COMPLETE_REFUSALS))
         .service(contract::get_deal_contract.refuses(READ_REFUSALS))
         .service(contract::get_own_deal_contract.refuses(READ_REFUSALS))
-        .service(
-            contract::update_deal_contract.refuses(CHANGE_REFUSALS).refuses([DEAL_CONTRACT_TYPE_REQUIRED]),
-        )
+        .service(contract::update_deal_contract.refuses(CHANGE_REFUSALS).refuses(CONTRACT_REFUSALS))
         .service(
             contract::update_own_deal_contract
                 .refuses(CHANGE_REFUSALS)
-                .refuses([DEAL_CONTRACT_TYPE_REQUIRED, AMOUNT_OUT_OF_TOLERANCE]),
+                .refuses(CONTRACT_REFUSALS)
+                .refuses([AMOUNT_OUT_OF_TOLERANCE]),
         )
         .service(booking::book_deal.refuses(CHANGE_REFUSALS).refuses(BOOK_REFUSALS))
         .service(booking::book_own_deal.refuses(CHANGE_REFUSALS).refuses(BOOK_REFUSALS))

@@ -89,6 +89,33 @@ async fn acting_user_client_and_agent_are_different_persons() {
     }
 }
 
+/// INV-DEAL-11, RULE-CRM-064, RULE-CRM-065: the client and the agent neither change the amount of
+/// their deal nor complete it.
+#[tokio::test]
+async fn client_and_agent_do_not_decide_their_commission() {
+    let developer = create_developer().await;
+    let flat = create_object(developer).await;
+    for (own, by, base) in callers(developer) {
+        for (client, agent, code) in
+            [(own, None, "CRM_CLIENT_IS_ACTOR"), (guid(), Some(own), "CRM_AGENT_IS_ACTOR")]
+        {
+            let created = platform().post(&format!("{PLATFORM}/deals"), creation(flat, client, agent)).await;
+            let deal = Deal { id: id_of(&created.expect(201)["DealId"]), object: flat, developer };
+            deal.bring_to("Sale").await;
+            let contract_path = format!("{base}/deals/{}/contract", deal.id);
+            let same = with(contract(), "Amount", deal.read().await["Amount"].clone());
+            by.put(&contract_path, same).await.expect(200);
+            let higher = with(contract(), "Amount", rub(710_000_000));
+            by.put(&contract_path, higher).await.expect_problem(422, code);
+            if base == OWN {
+                let completion = json!({"RegistryRecordNumber": "77:01"});
+                by.post(&deal.own("/complete"), completion).await.expect_problem(422, code);
+            }
+            assert_eq!(deal.read().await["Status"], "Sale");
+        }
+    }
+}
+
 /// RULE-CRM-067: on company routes the agent is an active employee of an active agency. The
 /// platform chooses any agent.
 #[tokio::test]

@@ -76,7 +76,7 @@ pub enum BlockView {
 pub struct EmbedView {
     block_id: BlockId,
     sort_order: u32,
-    /// `null` unless the caller may edit the post.
+    /// `null` unless the caller is the author of the post and may edit it.
     source_selection_id: Option<SelectionId>,
     snapshot_id: SnapshotId,
     public_code: String,
@@ -93,7 +93,7 @@ impl EmbedView {
         Self {
             block_id: embed.block_id,
             sort_order: embed.sort_order,
-            source_selection_id: audience.editors(embed.source_selection_id),
+            source_selection_id: audience.author(embed.source_selection_id),
             snapshot_id: embed.snapshot_id,
             public_code: embed.public_code,
             title: embed.title,
@@ -103,20 +103,29 @@ impl EmbedView {
     }
 }
 
-/// The readers of a response. The ids of users and of source selections are for editors.
+/// The reader of a response. The ids of users are for editors. The ids of source selections are
+/// for the author, since another editor could read the author's selection through a deal.
 #[derive(Clone, Copy)]
 enum Audience {
-    Editors,
+    Author,
+    Editor,
     Everyone,
 }
 
 impl Audience {
+    /// Returns the audience of an editor.
+    fn of_editor(actor: &Actor, post: &Post) -> Self {
+        if actor.user_id == post.author_user_id { Self::Author } else { Self::Editor }
+    }
+
+    /// Returns a value for the author, and `None` for everyone else.
+    fn author<T>(self, value: T) -> Option<T> {
+        matches!(self, Self::Author).then_some(value)
+    }
+
     /// Returns a value for editors, and `None` for everyone else.
     fn editors<T>(self, value: T) -> Option<T> {
-        match self {
-            Self::Editors => Some(value),
-            Self::Everyone => None,
-        }
+        (!matches!(self, Self::Everyone)).then_some(value)
     }
 }
 
@@ -147,7 +156,8 @@ async fn run_change(
     }
     reserve(request, found.bytes).await?;
     let post = app.db.tx(change).await?;
-    Ok(HttpResponse::Ok().json(to_view(app, post, Audience::Editors).await))
+    let audience = Audience::of_editor(actor, &post);
+    Ok(HttpResponse::Ok().json(to_view(app, post, audience).await))
 }
 
 /// Adds the content of each embed to the post if it arrives in time.
@@ -228,7 +238,7 @@ pub async fn create_post(
         .db
         .tx(async |tx| ops::post::create_post(tx, &actor, now, author_company_id, metadata).await)
         .await?;
-    Ok(HttpResponse::Created().json(to_view(&app, post, Audience::Editors).await))
+    Ok(HttpResponse::Created().json(to_view(&app, post, Audience::Author).await))
 }
 
 /// Read a post.
@@ -265,8 +275,8 @@ pub async fn get_post(
     } else {
         db::post::read(&app.db, *id).await?.filter(may_see).ok_or(POST_NOT_FOUND)?
     };
-    let is_editor = guest.actor.is_some_and(|actor| may_edit(&actor, &post));
-    let audience = if is_editor { Audience::Editors } else { Audience::Everyone };
+    let editor = guest.actor.filter(|actor| may_edit(actor, &post));
+    let audience = editor.map_or(Audience::Everyone, |actor| Audience::of_editor(&actor, &post));
     Ok(HttpResponse::Ok().json(to_view(&app, post, audience).await))
 }
 

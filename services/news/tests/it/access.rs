@@ -276,6 +276,26 @@ async fn reader_sees_no_user_and_no_source_selection() {
     assert_ne!(ids[0], ids[2]);
 }
 
+/// RULE-NWS-055: an editor who is not the author sees the author, and no source selection.
+#[tokio::test]
+async fn fellow_editor_sees_no_source_selection() {
+    let company = guid();
+    let author = author_of(service(), guid(), &|claims| {
+        Claims { company_id: Some(company), ..claims }.permission(MANAGE_OWN).permission(CREATE_COMPANY)
+    });
+    let selection = author.create_selection().await;
+    let post = post_of(&author.news, Some(company)).await;
+    author.set_blocks(&post, [embed(&selection)]).await.expect(200);
+    assert_eq!(author.read(&post).await["Blocks"][0]["SourceSelectionId"], selection);
+    let fellow = user_of(Some(company), &[CREATE_COMPANY]);
+    let seen = fellow.get(&path(&post)).await.expect(200);
+    assert_eq!(seen["AuthorUserId"], author.id.to_string());
+    assert!(seen["Blocks"][0]["SourceSelectionId"].is_null());
+    let renamed = fellow.put(&path(&post), json!({"Title": "x"})).await.expect(200);
+    assert!(renamed["Blocks"][0]["SourceSelectionId"].is_null());
+    assert!(!renamed.to_string().contains(&selection), "{renamed}");
+}
+
 /// RULE-NWS-034, RULE-NWS-046: a post that is not published is visible to those who may edit it.
 #[tokio::test]
 async fn post_is_visible_to_everyone_while_published() {
