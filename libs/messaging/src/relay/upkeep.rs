@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::lanes::{self, Horizon};
 
-/// The shortest interval of looks at the lanes.
+/// The shortest interval between two runs.
 const UPKEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// The deleted rows of a topic after which its floor rises. A read walks over fewer of them in half
 /// a millisecond, and each rise leaves a dead row in `outbox_lane`.
@@ -36,7 +36,7 @@ impl LaneUpkeep {
         }
     }
 
-    /// Looks at the lanes if this is due, and returns true if there are new ones. A failure is
+    /// Maintains the lanes if this is due, and returns true if there are new ones. A failure is
     /// logged, since the relay still sends the rows of known lanes.
     pub async fn run_if_due(&mut self, db: &Db) -> bool {
         if Instant::now() < self.due_at {
@@ -45,10 +45,10 @@ impl LaneUpkeep {
         self.run(db).await
     }
 
-    /// Looks at the lanes without regard to the interval, and returns true if there are new ones.
+    /// Maintains the lanes without regard to the interval, and returns true if there are new ones.
     pub async fn run(&mut self, db: &Db) -> bool {
         let found = self.try_run(db).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "failed to look at the lanes of the outbox");
+            tracing::warn!(%error, "failed to maintain the lanes of the outbox");
             false
         });
         self.due_at = Instant::now() + UPKEEP_INTERVAL;

@@ -44,7 +44,7 @@ pub async fn list_reports(
 
 /// List the messages of a reported chat.
 ///
-/// The report has to be open. The service logs who read which chat for which report.
+/// The report has to be open. The service records who read which chat for which report.
 #[utoipa::path(
     tag = "Reports", params(("report_id" = ReportId, Path), ListMessages),
     responses((status = 200, description = "One page", body = Messages))
@@ -57,9 +57,9 @@ pub async fn list_reported_messages(
     CheckedQuery(query): CheckedQuery<ListMessages>,
 ) -> Result<impl Responder, Error> {
     let user = moderator.actor.user_id;
-    // The reading is in the log before any message leaves the service.
+    // The reading is recorded before any message leaves the service.
     let report = app.db.tx(async |tx| ops::report::record_reading(tx, *id, user).await).await?;
-    tracing::info!(moderator = %user, report = %report.id, chat = %report.chat_id, "a moderator read a chat");
+    tracing::info!(report = %report.id, chat = %report.chat_id, "reported chat read by a moderator");
     let conn = app.db.conn().await?;
     let last_sequence = db::chat::read_last_sequence(&conn, report.chat_id).await?;
     Ok(web::Json(load_page(&conn, report.chat_id, &query, last_sequence).await?))

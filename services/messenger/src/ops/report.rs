@@ -43,7 +43,7 @@ pub async fn report_chat(
     Ok((report, true))
 }
 
-/// Logs that a moderator reads the chat of an open report, and returns the report.
+/// Records that a moderator reads the chat of an open report, and returns the report.
 ///
 /// # Errors
 /// - [`REPORT_NOT_FOUND`]: the report does not exist.
