@@ -118,7 +118,7 @@ impl Revocations {
     /// Returns true if the user's token has been revoked since its verification. A response that
     /// lasts longer than a request, such as a stream, ends then.
     pub fn revokes(&self, actor: &Actor) -> bool {
-        self.revokes_token(actor.user_id, actor.company_id, actor.issued_at())
+        self.check(actor.user_id, actor.company_id, actor.issued_at()).is_err()
     }
 }
 

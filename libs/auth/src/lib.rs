@@ -14,5 +14,5 @@ pub use grant::{Grant, Scope};
 pub use id::{CompanyId, UserId};
 pub use keys::{Config, Keys};
 pub use permission::{Permission, Permitted, Reach};
-pub use revocations::{Revocations, RevokedSubject};
+pub use revocations::Revocations;
 pub use verifier::{INTERNAL_AUDIENCE, USER_AUDIENCE, Verifier};

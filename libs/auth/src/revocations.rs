@@ -4,36 +4,55 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::id::{CompanyId, UserId};
+use crate::verifier::VerificationError;
 
-/// The user or the company that lost rights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RevokedSubject {
-    User(UserId),
-    /// All users whose tokens name the company.
-    Company(CompanyId),
-}
-
-/// The revocations in force: for each subject, the time up to which issued tokens are invalid.
+/// The revocations in force: for each user or company, the time up to which issued tokens are
+/// invalid. A revocation of a company concerns all tokens that name it.
 ///
-/// Clones share them. A service without an updater has none, and accepts every verified token.
-#[derive(Clone, Default)]
-pub struct Revocations(Arc<RwLock<HashMap<RevokedSubject, OffsetDateTime>>>);
+/// An id denotes one user or one company, so the kind is not kept. Clones share the revocations.
+#[derive(Clone)]
+pub struct Revocations(Arc<RwLock<Option<HashMap<Uuid, OffsetDateTime>>>>);
 
 impl Revocations {
-    /// Replaces all revocations.
-    pub fn replace(&self, revoked: HashMap<RevokedSubject, OffsetDateTime>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = revoked;
+    /// Returns no revocations, for a service that accepts every verified token.
+    pub fn none() -> Self {
+        Self(Arc::new(RwLock::new(Some(HashMap::new()))))
     }
 
-    /// Returns true if a token of the user and the company, issued at this second since 1970, is
-    /// revoked.
-    pub(crate) fn revokes_token(&self, user: UserId, company: Option<CompanyId>, issued_at: i64) -> bool {
+    /// Returns revocations that have not been read. No token can be verified until
+    /// [`Self::replace`], because any token may be revoked.
+    pub fn unread() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Replaces all revocations.
+    pub fn replace(&self, revoked: HashMap<Uuid, OffsetDateTime>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(revoked);
+    }
+
+    /// Checks a token of the user and the company, issued at this second since 1970.
+    ///
+    /// # Errors
+    /// If the token is revoked, or no revocations have been read.
+    pub(crate) fn check(
+        &self,
+        user: UserId,
+        company: Option<CompanyId>,
+        issued_at: i64,
+    ) -> Result<(), VerificationError> {
         let revoked = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let subjects = [Some(RevokedSubject::User(user)), company.map(RevokedSubject::Company)];
+        let Some(revoked) = &*revoked else {
+            return Err(VerificationError::Unavailable("no revocations have been read".to_owned()));
+        };
+        let subjects = [Some(user.into()), company.map(Uuid::from)];
         let mut ends = subjects.iter().flatten().filter_map(|subject| revoked.get(subject));
         // `iat` has whole seconds, so a token of the same second may be older.
-        ends.any(|not_before| issued_at <= not_before.unix_timestamp())
+        if ends.any(|not_before| issued_at <= not_before.unix_timestamp()) {
+            return Err(VerificationError::Invalid);
+        }
+        Ok(())
     }
 }

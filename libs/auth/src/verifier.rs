@@ -49,7 +49,8 @@ pub(crate) struct Claims {
 #[derive(Debug)]
 pub(crate) enum VerificationError {
     Invalid,
-    /// The token cannot be verified because the issuer is unavailable.
+    /// The token cannot be verified now: the issuer is unavailable, or no revocations have been
+    /// read.
     Unavailable(String),
 }
 
@@ -94,11 +95,10 @@ impl Verifier {
     pub(crate) async fn verify(&self, token: &str) -> Result<Arc<Claims>, VerificationError> {
         let claims = self.verify_signed(token).await?;
         // Machines have no user id. They lose no rights.
-        let is_revoked = claims
-            .sub
-            .parse()
-            .is_ok_and(|user| self.revocations.revokes_token(user, claims.company_id, claims.iat));
-        if is_revoked { Err(VerificationError::Invalid) } else { Ok(claims) }
+        if let Ok(user) = claims.sub.parse() {
+            self.revocations.check(user, claims.company_id, claims.iat)?;
+        }
+        Ok(claims)
     }
 
     /// Verifies signature, issuer, audience and times of a token.

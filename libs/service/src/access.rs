@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use auth::{CompanyId, Revocations, RevokedSubject, UserId};
+use auth::Revocations;
 use db::{Db, Prepared, Tx};
 use diesel::prelude::*;
 use diesel::sql_types::{Double, Text, Timestamptz, Uuid as SqlUuid};
@@ -26,7 +26,7 @@ const TOPIC: &str = "platform.identity.access-revoked.v1";
 
 /// The time between two reads of the revocations, which delays the end of a right.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// The timeout of a read. The service goes on with the revocations that it has read before.
+/// The timeout of a read. After it, the service goes on with the revocations that it has read before.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 diesel::table! {
@@ -93,7 +93,6 @@ async fn apply(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
 #[diesel(table_name = access_revocation)]
 struct Row {
     subject_id: Uuid,
-    subject_kind: String,
     not_before: OffsetDateTime,
 }
 
@@ -114,12 +113,13 @@ impl Updater {
             let help = "Time since the last read of the revocations of access";
             registry.register("access_revocations_age_seconds", help, age.clone());
         });
-        Self { db, revocations: Revocations::default(), window, last_read: Instant::now(), age }
+        Self { db, revocations: Revocations::unread(), window, last_read: Instant::now(), age }
     }
 
     /// Reads the revocations once, then repeatedly as a part of `process`.
     ///
-    /// The first read precedes the listeners, so that a restart gives no right back.
+    /// The first read precedes the listeners, so that a restart gives no right back. If it fails,
+    /// requests with a token get 503 until a read succeeds.
     pub async fn start(mut self, process: &Process) -> Revocations {
         let revocations = self.revocations.clone();
         self.update().await;
@@ -151,18 +151,11 @@ impl Updater {
 }
 
 /// Reads the revocations that are not older than `window`, by the clock of the database.
-async fn read(db: &Db, window: Duration) -> Result<HashMap<RevokedSubject, OffsetDateTime>, db::Error> {
-    let select = "select subject_id, subject_kind, not_before from access_revocation \
+async fn read(db: &Db, window: Duration) -> Result<HashMap<Uuid, OffsetDateTime>, db::Error> {
+    let select = "select subject_id, not_before from access_revocation \
         where not_before > clock_timestamp() - make_interval(secs => $1)";
     // Not prepared: the statement is rare, and each connection of the pool would keep a copy.
     let select = diesel::sql_query(select).bind::<Double, _>(window.as_secs_f64());
     let rows: Vec<Row> = select.load(&mut *db.conn().await?).await?;
-    let revoked = rows.into_iter().map(|Row { subject_id, subject_kind, not_before }| {
-        let subject = match subject_kind.as_str() {
-            "Company" => RevokedSubject::Company(CompanyId::from(subject_id)),
-            _ => RevokedSubject::User(UserId::from(subject_id)),
-        };
-        (subject, not_before)
-    });
-    Ok(revoked.collect())
+    Ok(rows.into_iter().map(|row| (row.subject_id, row.not_before)).collect())
 }

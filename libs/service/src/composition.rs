@@ -64,7 +64,7 @@ pub async fn start<S: Service>(
         let revocations = if access::is_among(S::CONSUMERS) {
             Updater::new(db.clone(), auth.revocation_window(), process.metrics()).start(process).await
         } else {
-            Revocations::default()
+            Revocations::none()
         };
         let keys = Keys::new(auth)?;
         process.spawn(Phase::Work, "issuer keys", |ending| keys.clone().refresh(ending));

@@ -1,14 +1,13 @@
 //! Queries of revocations of access.
 
 use ::db::{Conn, Prepared, Tx};
-use auth::RevokedSubject;
 use diesel::prelude::*;
 use diesel::sql_types::{Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
 use super::schema::access_revocation;
-use crate::domain::{AccessRevocation, SubjectKind};
+use crate::domain::{AccessRevocation, RevokedSubject, SubjectKind};
 
 const UPSERT: &str = "\
     insert into access_revocation (subject_id, subject_kind, not_before) values ($1, $2, clock_timestamp()) \

@@ -16,7 +16,7 @@ pub use access::{
 pub use audit::{AuditAction, AuditActor, AuditEntry};
 pub use changed_field::ChangedField;
 pub use employee::{Employee, EmployeeStatus, PersonName, WorkEmail};
-pub use revocation::{AccessRevocation, SubjectKind};
+pub use revocation::{AccessRevocation, RevokedSubject, SubjectKind};
 pub use role::{MANAGE_EMPLOYEE_ROLES, Role, RoleAssignment};
 pub use search::{FoldedQuery, SearchText};
 pub use tenant::{

@@ -1,5 +1,6 @@
 //! Revocations of access.
 
+use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use time::OffsetDateTime;
@@ -13,6 +14,14 @@ values::text_enum! {
         User,
         Company,
     }
+}
+
+/// The user or the company that loses rights.
+#[derive(Clone, Copy)]
+pub enum RevokedSubject {
+    User(UserId),
+    /// All users whose tokens name the company.
+    Company(CompanyId),
 }
 
 /// A loss of rights. Tokens of the subject that were issued up to `not_before` are invalid in every

@@ -1,11 +1,11 @@
 //! Revocation of tokens after a loss of rights.
 
 use ::db::Tx;
-use auth::RevokedSubject;
 use messaging::outbox;
 use time::OffsetDateTime;
 
 use crate::db;
+use crate::domain::RevokedSubject;
 use crate::error::Error;
 use crate::events::AccessRevoked;
 

@@ -1,7 +1,7 @@
 //! Changes of employees by partners and by administrators of the platform.
 
 use ::db::Tx;
-use auth::{CompanyId, RevokedSubject, Scope, UserId};
+use auth::{CompanyId, Scope, UserId};
 use messaging::outbox;
 use time::OffsetDateTime;
 
@@ -10,8 +10,8 @@ use super::actor::{ActorContext, Authorized};
 use super::escalation::check_no_escalation;
 use crate::db;
 use crate::domain::{
-    AuditActor, AuditEntry, Employee, EmployeeStatus, ManageEmployees, ManageTenants, PersonName, Role,
-    Tenant, TenantStatus, WorkEmail,
+    AuditActor, AuditEntry, Employee, EmployeeStatus, ManageEmployees, ManageTenants, PersonName,
+    RevokedSubject, Role, Tenant, TenantStatus, WorkEmail,
 };
 use crate::error::{CONFLICT, Error, LAST_ADMIN, TENANT_NOT_FOUND, USER_NOT_FOUND};
 use crate::events::{EmployeeRoleAssigned, EmployeeRoleRemoved, EmployeeStatusChanged};

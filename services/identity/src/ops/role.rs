@@ -1,7 +1,7 @@
 //! Assignment and removal of roles.
 
 use ::db::Tx;
-use auth::{CompanyId, RevokedSubject, Scope, UserId};
+use auth::{CompanyId, Scope, UserId};
 use messaging::outbox;
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use super::actor::{ActorContext, Authorized};
 use super::employee::{check_admin_remains, find_employee, require_active};
 use super::escalation::check_no_escalation;
 use crate::db;
-use crate::domain::{AuditEntry, ManageEmployees, ManageTenants, Role, RoleId, Tenant};
+use crate::domain::{AuditEntry, ManageEmployees, ManageTenants, RevokedSubject, Role, RoleId, Tenant};
 use crate::error::{
     Error, ROLE_ASSIGNMENT_NOT_FOUND, ROLE_NOT_ASSIGNABLE, ROLE_NOT_FOUND, TENANT_NOT_FOUND, USER_NOT_FOUND,
 };

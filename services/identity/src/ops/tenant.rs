@@ -1,14 +1,15 @@
 //! Changes of tenants by administrators of the platform.
 
 use ::db::Tx;
-use auth::{CompanyId, RevokedSubject};
+use auth::CompanyId;
 use messaging::outbox;
 
 use super::access::revoke_access;
 use super::actor::{ActorContext, Authorized};
 use crate::db;
 use crate::domain::{
-    AuditEntry, LegalName, ManageTenants, Reason, TaxNumber, Tenant, TenantName, TenantStatus, TenantType,
+    AuditEntry, LegalName, ManageTenants, Reason, RevokedSubject, TaxNumber, Tenant, TenantName,
+    TenantStatus, TenantType,
 };
 use crate::error::{CONFLICT, Error, TENANT_NOT_FOUND};
 use crate::events::{CompanySuspended, CompanyUpserted};

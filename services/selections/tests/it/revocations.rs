@@ -94,7 +94,7 @@ async fn company_revocation_ends_the_tokens_that_name_the_company() {
     revoke(service(), "Company", company, now).await;
     wait_until_unauthorized(&employee).await;
     colleague.get(SELECTIONS).await.expect_problem(401, UNAUTHORIZED);
-    for unconcerned in [of(user, None), of(user, Some(guid())), of(company, None)] {
+    for unconcerned in [of(user, None), of(user, Some(guid())), of(guid(), None)] {
         unconcerned.get(SELECTIONS).await.expect(200);
     }
     // A later token of the company.
@@ -182,6 +182,29 @@ async fn new_replica_rejects_revoked_tokens_from_the_first_request_on() {
     let token = issuer().token_issued_at(&Claims::user(user), runtime::clock::now().unix_timestamp() - 60);
     replica.bearer(&token.unwrap()).get(SELECTIONS).await.expect_problem(401, UNAUTHORIZED);
     replica.user().1.get(SELECTIONS).await.expect(200);
+}
+
+/// RULE-ALL-076: a replica that has never read the revocations verifies no token.
+#[tokio::test]
+async fn replica_without_a_first_read_of_revocations_rejects_every_token() {
+    let first = Running::start::<Service>(&[]);
+    let (user, old) = first.user();
+    revoke(&first, "User", user, runtime::clock::now()).await;
+    wait_until_unauthorized(&old).await;
+    let sql = first.sql().await;
+    sql.batch_execute("alter table access_revocation rename to revocation_away").await.unwrap();
+    let replica = Running::start::<Service>(&[("DATABASE_URL", &first.database_url)]);
+    let token = issuer().token_issued_at(&Claims::user(user), runtime::clock::now().unix_timestamp() - 60);
+    let revoked_there = replica.bearer(&token.unwrap());
+    for caller in [&revoked_there, &replica.user().1] {
+        caller.get(SELECTIONS).await.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
+    }
+    sql.batch_execute("alter table revocation_away rename to access_revocation").await.unwrap();
+    eventually("the first read", async || {
+        (replica.user().1.get(SELECTIONS).await.status == 200).then_some(())
+    })
+    .await;
+    revoked_there.get(SELECTIONS).await.expect_problem(401, UNAUTHORIZED);
 }
 
 /// RULE-ALL-076: a service that cannot read revocations goes on with those that it knows, and its
