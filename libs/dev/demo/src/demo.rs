@@ -29,6 +29,8 @@ use devstack::up::Up;
 
 /// Timeout of an asynchronous effect, such as an event or a detachment.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time after which no service accepts an ended access.
+const ACCESS_END_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Ring time of calls on a stack that the demo starts. The default is a minute.
 const RING_SECONDS: u32 = 5;

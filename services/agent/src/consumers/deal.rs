@@ -71,6 +71,7 @@ struct CreatedPayload {
 struct StageChangedPayload {
     to_status: String,
     changed_at: Moment,
+    changed_by_user_id: Option<UserId>,
 }
 
 #[derive(Deserialize)]
@@ -87,12 +88,14 @@ struct CompletedPayload {
 
 fn decode(message: &Message) -> Result<DealEvent, Failure> {
     let CommonPayload { deal_id, tenant_id, property_object_id, row_version } = message.decode()?;
+    let mut by = None;
     let (topic, status, Moment(at)) = match &*message.topic {
         CREATED => {
             (DealTopic::Created, DealStatus::Application, message.decode::<CreatedPayload>()?.created_at)
         }
         STAGE_CHANGED => {
-            let StageChangedPayload { to_status, changed_at } = message.decode()?;
+            let StageChangedPayload { to_status, changed_at, changed_by_user_id } = message.decode()?;
+            by = changed_by_user_id;
             // CRM may add a status later.
             (DealTopic::StageChanged, to_status.parse().unwrap_or(DealStatus::Other), changed_at)
         }
@@ -115,6 +118,7 @@ fn decode(message: &Message) -> Result<DealEvent, Failure> {
         row_version: row_version.get(),
         status,
         at,
+        by,
         agent_user_id: terms.as_ref().and_then(|terms| terms.agent_user_id),
         amount: terms.map(|terms| terms.amount.into()),
     })

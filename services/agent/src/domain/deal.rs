@@ -44,6 +44,8 @@ pub struct DealEvent {
     pub status: DealStatus,
     /// Time of the creation, change, cancellation or completion.
     pub at: OffsetDateTime,
+    /// The user who changed the stage, if the event names one.
+    pub by: Option<UserId>,
     /// The outer `None` leaves the agent as it is. The inner one removes the agent.
     #[expect(clippy::option_option, reason = "an absent member and null differ")]
     pub agent_user_id: Option<Option<UserId>>,
@@ -56,6 +58,7 @@ pub struct StageChange {
     pub row_version: i64,
     pub to: DealStatus,
     pub at: OffsetDateTime,
+    pub by: Option<UserId>,
     pub agent_user_id: Option<UserId>,
     pub amount: Money,
 }
@@ -68,6 +71,7 @@ impl DealEvent {
             row_version: self.row_version,
             to: self.status,
             at: self.at,
+            by: self.by,
             agent_user_id: self.agent_user_id.flatten(),
             amount,
         })

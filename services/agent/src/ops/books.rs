@@ -17,7 +17,7 @@ use crate::events::AccrualChanged;
 /// The order of locks prevents deadlocks: deals by id, then accounts by key, then accruals and
 /// payouts.
 pub struct Books {
-    /// The employee who makes the changes, or `None` for an event of CRM.
+    /// The user who makes the changes, or `None` for a job.
     by: Option<UserId>,
     accounts: BTreeMap<AccountKey, Account>,
     added: Vec<Accrual>,

@@ -92,7 +92,7 @@ async fn apply_stage_change(
         }
     };
     let accounts = deal.affected_accounts(steps, change);
-    let (mut books, rate) = try_join(Books::open(tx, None, accounts), rate).await?;
+    let (mut books, rate) = try_join(Books::open(tx, change.by, accounts), rate).await?;
     // Read after locking the accounts, so the sale cannot change concurrently.
     let sale = match deal.sale_row_version {
         Some(version) if !steps.is_empty() => db::sale::read(tx, deal.id, version).await?,

@@ -66,7 +66,7 @@ async fn accrual_above_the_limit_awaits_its_release() {
     let of = |member: &str| events.iter().map(|event| event.payload[member].clone()).collect::<Vec<_>>();
     assert!(events.iter().all(|event| event.topic == ACCRUAL_CHANGED));
     assert_eq!(of("To"), ["Pending", "Approved"]);
-    assert_eq!(of("ChangedByUserId"), [Value::Null, json!(by)]);
+    assert_eq!(of("ChangedByUserId"), [json!(deal.changed_by), json!(by)]);
     let (_, payouts) = pay(service, run_body(&[agent])).await;
     assert_eq!(each(&payouts, "Gross"), [&rub(LIMIT + 1)]);
 }

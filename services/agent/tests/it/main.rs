@@ -129,6 +129,8 @@ struct Deal {
     amount: Value,
     status: &'static str,
     row_version: i64,
+    /// The user who moves the deal.
+    changed_by: Uuid,
 }
 
 impl Deal {
@@ -143,6 +145,7 @@ impl Deal {
             amount,
             status: "Application",
             row_version: 1,
+            changed_by: guid(),
         }
     }
 
@@ -163,7 +166,7 @@ impl Deal {
         json!({
             "DealId": self.id, "TenantId": self.developer, "FromStepId": guid(), "ToStepId": guid(),
             "FromStepGroup": group(from), "ToStepGroup": group(to), "FromStatus": from, "ToStatus": to,
-            "ChangedByUserId": guid(), "ChangedAt": at, "PropertyObjectId": self.object, "ClientUserId": self.client,
+            "ChangedByUserId": self.changed_by, "ChangedAt": at, "PropertyObjectId": self.object, "ClientUserId": self.client,
             "AgentUserId": self.agent, "CreatedByUserId": self.client, "Amount": self.amount,
             "RowVersion": self.row_version,
         })

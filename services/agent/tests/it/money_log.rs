@@ -109,14 +109,14 @@ async fn accruals_and_decisions_are_logged() {
 
     let log = entries(&format!("AgentUserId={agent}")).await;
     let found: Vec<_> = log.iter().map(|entry| (text(&entry["Action"]), &entry["ActorUserId"])).collect();
-    let (by, no_author) = (json!(by), Value::Null);
+    let (by, seller) = (json!(by), json!(deal.changed_by));
     for expected in [
         ("RateCardReplaced", &by),
         ("AgentReplaced", &by),
-        ("AccrualCreated", &no_author),
+        ("AccrualCreated", &seller),
         ("AccrualCreated", &by),
         ("AdjustmentApproved", &by),
-        ("AccrualHeld", &no_author),
+        ("AccrualHeld", &seller),
         ("AccrualReleased", &by),
     ] {
         assert!(found.contains(&expected), "{expected:?} is not in {found:?}");

@@ -86,14 +86,7 @@ impl ObservedService {
     }
 
     async fn deliver(&self, topic: &str, payload: &Value) {
-        let members = [
-            "ClientUserId",
-            "CreatedByUserId",
-            "ChangedByUserId",
-            "CancelledByUserId",
-            "FromStepId",
-            "ToStepId",
-        ];
+        let members = ["ClientUserId", "CreatedByUserId", "CancelledByUserId", "FromStepId", "ToStepId"];
         let unneeded = members.iter().filter_map(|member| payload[member].as_str().map(str::to_owned));
         self.unneeded.lock().unwrap().extend(unneeded);
         let (key, sequence) = (key_of(payload), next());

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::scene::Scene;
 use super::story::{Story, promise};
-use super::{EVENT_TIMEOUT, next_event};
+use super::{ACCESS_END_TIMEOUT, EVENT_TIMEOUT, next_event};
 use devkit::actors::{ANNA, DMITRI, GALINA, MARIA, OLGA, PAVEL, VERA};
 use devkit::events::Follower;
 
@@ -41,7 +41,8 @@ pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Re
     let accrual = complete(story, scene, &cabinet, &mut bus).await?;
     adjust(story, &cabinet, &accrual).await?;
     pay(story, &cabinet, &mut bus).await?;
-    take_back(story, &cabinet, &accrual).await
+    take_back(story, &cabinet, &accrual).await?;
+    leave(story, scene, &cabinet).await
 }
 
 async fn sell(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> anyhow::Result<Cabinet> {
@@ -63,7 +64,8 @@ async fn sell(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> a
     story.put(&cards, Some(&cabinet.olga), &card, promise(200)).await?;
 
     story.step("Sonya brings Anna to a flat. Dmitri creates the deal and records the contract.");
-    let flat = build(story, scene).await?;
+    let maria = scene.sign_in(&MARIA).await?;
+    let flat = build(story, scene, &maria).await?;
     let deals = scene.public("crm/deals");
     let body = json!({"PropertyObjectId": flat, "ClientUserId": ANNA.user, "AgentUserId": user});
     let made = story.post(&deals, Some(&dmitri), &body, promise(201).within(EVENT_TIMEOUT)).await?;
@@ -97,24 +99,23 @@ async fn hire(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> 
     scene.made(&employees, &made, &vera)
 }
 
-/// Creates a flat in an unpublished project. The flat stays when the story is over, since it is
-/// sold.
-async fn build(story: &mut Story, scene: &Scene<'_>) -> anyhow::Result<String> {
-    let maria = scene.sign_in(&MARIA).await?;
+/// Creates a flat in an unpublished project as this employee of a developer. The flat stays when the
+/// story is over, since it is in a deal.
+pub(super) async fn build(story: &mut Story, scene: &Scene<'_>, employee: &str) -> anyhow::Result<String> {
     let projects = scene.public("developers/projects");
     let body = json!({"Name": "Sold", "Class": "Comfort", "City": "Moscow", "Address": "Main Street, 1"});
-    let project = story.post(&projects, Some(&maria), &body, promise(201)).await?;
+    let project = story.post(&projects, Some(employee), &body, promise(201)).await?;
     let buildings = format!("{projects}/{}/buildings", project["Id"].as_str().unwrap_or_default());
     let body = json!({"Name": "1", "SectionsCount": 1, "FloorsTotal": 1, "State": "Commissioned"});
-    let building = story.post(&buildings, Some(&maria), &body, promise(201)).await?;
+    let building = story.post(&buildings, Some(employee), &body, promise(201)).await?;
     let building = format!("{buildings}/{}", building["Id"].as_str().unwrap_or_default());
     let flat = json!({
         "Number": "1", "Kind": "Flat", "Section": 1, "Floor": 1, "PositionOnFloor": 1, "Rooms": 2,
         "AreaTotal": 54, "Finishing": "Finished", "Price": {"AmountMinor": PRICE, "Currency": "RUB"},
     });
     let grid = format!("{building}/property-objects");
-    story.put(&grid, Some(&maria), &json!({"Objects": [flat]}), promise(200)).await?;
-    let building = story.get(&building, Some(&maria), promise(200)).await?;
+    story.put(&grid, Some(employee), &json!({"Objects": [flat]}), promise(200)).await?;
+    let building = story.get(&building, Some(employee), promise(200)).await?;
     let flat = &building["Grid"][0]["Floors"][0]["Objects"][0];
     Ok(flat["Id"].as_str().context("no flat was made")?.to_owned())
 }
@@ -211,6 +212,20 @@ async fn take_back(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyho
     story.step("The next run pays her nothing: the debt is carried over until she has earned more.");
     let run = cabinet.run(story).await?;
     story.check(run["PayoutsCount"] == 0, "no payout was made");
+    Ok(())
+}
+
+async fn leave(story: &mut Story, scene: &Scene<'_>, cabinet: &Cabinet) -> anyhow::Result<()> {
+    story.step("Vera removes Sonya: her token ends within a minute.");
+    let vera = scene.sign_in(&VERA).await?;
+    let employee = scene.identity(&format!("employees/{}", cabinet.user));
+    story.delete(&employee, Some(&vera), promise(204)).await?;
+    let payouts = format!("{}/payouts", cabinet.my);
+    story.get(&payouts, Some(&cabinet.sonya), promise(401).within(ACCESS_END_TIMEOUT)).await?;
+
+    story.step("Her next token opens no payouts, since nothing is owed to her.");
+    let fresh = scene.identity.token_of(cabinet.user).await?;
+    story.get(&payouts, Some(&fresh), promise(403).code("FORBIDDEN")).await?;
     Ok(())
 }
 

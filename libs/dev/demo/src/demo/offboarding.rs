@@ -1,21 +1,17 @@
 //! The last chapter: an employee leaves, the company is suspended, and every service ends their
 //! access.
 
-use std::time::Duration;
-
 use anyhow::Context;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::EVENT_TIMEOUT;
+use super::agent::build;
 use super::scene::Scene;
 use super::story::{Story, promise};
-use devkit::actors::OLGA;
+use super::{ACCESS_END_TIMEOUT, EVENT_TIMEOUT};
+use devkit::actors::{ANNA, IGOR, OLGA};
 use devstack::fixtures::people::role;
-
-/// Time after which no service accepts an ended access.
-const ACCESS_END_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The company of the chapter.
 struct Company {
@@ -29,6 +25,14 @@ struct Workplace {
     token: String,
     routes: [(&'static str, String); 6],
     post: String,
+    deal: Deal,
+}
+
+/// A deal that the leaving employee has made.
+struct Deal {
+    url: String,
+    chat: String,
+    conference: String,
 }
 
 pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
@@ -89,7 +93,28 @@ async fn work(story: &mut Story, scene: &mut Scene<'_>, company: &Company) -> an
     let posts = scene.public("posts");
     let made = story.post(&posts, Some(&token), &body, promise(201)).await?;
     let post = format!("{posts}/{}", id(&made)?);
-    Ok(Workplace { token, routes, post })
+    let deal = sell(story, scene, &token).await?;
+    Ok(Workplace { token, routes, post, deal })
+}
+
+/// Makes a deal as the employee, writes in its chat, and calls the client.
+async fn sell(story: &mut Story, scene: &Scene<'_>, token: &str) -> anyhow::Result<Deal> {
+    story.step("He makes a deal with Anna, writes to her, and calls her.");
+    let flat = build(story, scene, token).await?;
+    let deals = scene.public("crm/deals");
+    let body = json!({"PropertyObjectId": flat, "ClientUserId": ANNA.user, "AgentUserId": IGOR.user});
+    let made = story.post(&deals, Some(token), &body, promise(201).within(EVENT_TIMEOUT)).await?;
+    let deal = made["DealId"].as_str().context("a deal without an id")?;
+    let chats = scene.messenger("chats");
+    let is_there = promise(200).within(EVENT_TIMEOUT).showing(|page| page["TotalCount"] == 1);
+    let page = story.get(&format!("{chats}?DealId={deal}"), Some(token), is_there).await?;
+    let chat = format!("{chats}/{}", id(&page["Items"][0])?);
+    let message = json!({"Text": "When can you see the flat?"});
+    story.post(&format!("{chat}/messages"), Some(token), &message, promise(201)).await?;
+    let call = json!({"Media": "Audio"});
+    let made = story.post(&format!("{chat}/conferences"), Some(token), &call, promise(201)).await?;
+    let conference = format!("{}/{}", scene.messenger("conferences"), id(&made)?);
+    Ok(Deal { url: format!("{deals}/{deal}"), chat, conference })
 }
 
 /// Ends the employment. The old token is refused everywhere, and a new one opens only what is the
@@ -116,6 +141,11 @@ async fn leave(
             story.get(route, Some(&workplace.token), refused()).await?;
         }
     }
+    let Deal { url, chat, conference } = &workplace.deal;
+    let (messages, message) = (format!("{chat}/messages"), json!({"Text": "Are you still there?"}));
+    let join = format!("{conference}/join");
+    story.post(&messages, Some(&workplace.token), &message, refused()).await?;
+    story.post(&join, Some(&workplace.token), &Value::Null, refused()).await?;
 
     story.step("Identity rejects it at once: he cannot employ himself again.");
     let body = json!({"Name": "Stepan Belov", "Email": "stepan@example.com"});
@@ -129,6 +159,20 @@ async fn leave(
         story.get(route, Some(&fresh), promise(status).within(EVENT_TIMEOUT)).await?;
     }
     story.delete(&workplace.post, Some(&fresh), promise(403)).await?;
+    let closed = || promise(404).within(EVENT_TIMEOUT);
+    story.get(chat, Some(&fresh), closed()).await?;
+    story.post(&messages, Some(&fresh), &message, closed()).await?;
+    story.post(&join, Some(&fresh), &Value::Null, closed()).await?;
+
+    story.step("A card in the chat says that he has left it. Rita cancels his deal.");
+    let has_card = |page: &Value| {
+        let items = page["Items"].as_array().map_or(&[][..], Vec::as_slice);
+        items.iter().any(|message| message["Card"]["Type"] == "MemberRemoved")
+    };
+    let anna = scene.sign_in(&ANNA).await?;
+    story.get(&messages, Some(&anna), promise(200).showing(has_card)).await?;
+    let reason = json!({"Reason": "The story is over"});
+    story.post(&format!("{url}/cancel"), Some(&rita), &reason, promise(200)).await?;
 
     story.step("Olga deletes his post.");
     let olga = scene.sign_in(&OLGA).await?;

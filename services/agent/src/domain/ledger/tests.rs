@@ -21,7 +21,7 @@ struct Ledger {
 
 fn change(row_version: i64, to: DealStatus, amount_minor: i64, currency: Currency) -> StageChange {
     let agent_user_id = Some(Uuid::from_u128(7).into());
-    StageChange { row_version, to, at: AT, agent_user_id, amount: Money { amount_minor, currency } }
+    StageChange { row_version, to, at: AT, by: None, agent_user_id, amount: Money { amount_minor, currency } }
 }
 
 fn share(bps: u32) -> SaleRate {
@@ -38,6 +38,7 @@ impl Ledger {
             row_version: 0,
             status: DealStatus::Application,
             at: AT,
+            by: None,
             agent_user_id: None,
             amount: None,
         };
