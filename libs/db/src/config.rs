@@ -106,7 +106,7 @@ mod tests {
 
     const PGBOUNCER_PAGE: &str = include_str!("../../../docs/decisions/0024-running-behind-pgbouncer.md");
 
-    /// RULE-ALL-075: the page on PgBouncer names every setting that a connection sends, and gives
+    /// RULE-ALL-034: the page on PgBouncer names every setting that a connection sends, and gives
     /// the role those that are the same for all connections.
     #[test]
     fn page_on_pgbouncer_names_every_setting_of_a_connection() {

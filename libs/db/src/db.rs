@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool::managed::{Manager as _, Pool, Timeouts};
+use diesel_async::SimpleAsyncConnection;
 use runtime::{Phase, Process};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::commit_signal::{CommitListener, CommitSignal, CommitSignals};
@@ -20,6 +22,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of waiters per connection above which a new request would wait for tens of
 /// milliseconds. A shorter queue forms in every brief pause of the database.
 const MAX_WAITERS_PER_CONNECTION: usize = 16;
+
+/// The time after which an unused connection of the pool is closed, so that a burst does not keep the
+/// connections of other replicas.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 const LOCALE_CHECK_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -127,16 +133,33 @@ impl Db {
         self.signals.listen(signal)
     }
 
-    /// Makes readiness depend on the database. Stops the process if the database's messages are
-    /// not English.
+    /// Makes readiness depend on the database, and closes idle connections. Stops the process if
+    /// the database's messages are not English.
     pub fn register_checks(&self, process: &Process) {
         let db = self.clone();
         process.spawn(Phase::Work, "database locale check", |ending| db.ensure_english(ending));
         let db = self.clone();
+        process.spawn(Phase::Work, "idle connections", |ending| db.close_idle_repeatedly(ending));
+        let probe = Arc::new(ReadinessProbe { db: self.clone(), conn: Mutex::default() });
         process.add_readiness_check("database", move || {
-            let db = db.clone();
-            async move { db.ping().await.map_err(|error| error.to_string()) }
+            let probe = probe.clone();
+            async move { probe.ping().await.map_err(|error| error.to_string()) }
         });
+    }
+
+    /// Never fails. [`Process::spawn`] requires the `Result`.
+    async fn close_idle_repeatedly(self, ending: CancellationToken) -> anyhow::Result<()> {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(IDLE_TIMEOUT / 4) => self.close_idle(IDLE_TIMEOUT),
+                () = ending.cancelled() => return Ok(()),
+            }
+        }
+    }
+
+    /// Closes the connections of the pool that have been unused for `timeout`.
+    pub fn close_idle(&self, timeout: Duration) {
+        self.pool.retain(|_, metrics| metrics.last_used() < timeout);
     }
 
     /// Checks the language of the server's messages once, as soon as the database is available.
@@ -156,11 +179,30 @@ impl Db {
             () = ending.cancelled() => Ok(()),
         }
     }
+}
 
+/// The connection of the readiness check.
+///
+/// It is not of the pool: if slow statements use all connections of the pool, the replica can still
+/// serve lookups, and its removal would add to the load of the others.
+struct ReadinessProbe {
+    db: Db,
+    conn: Mutex<Option<Conn>>,
+}
+
+impl ReadinessProbe {
     async fn ping(&self) -> Result<(), Error> {
-        use diesel_async::RunQueryDsl;
-        let mut conn = self.conn().await?;
-        diesel::sql_query("select 1").execute(&mut conn).await?;
+        let mut kept = self.conn.lock().await;
+        if let Some(conn) = kept.as_mut()
+            && conn.batch_execute("select").await.is_ok()
+        {
+            return Ok(());
+        }
+        // The server may have closed the connection, so only a new one decides.
+        *kept = None;
+        let mut conn = self.db.connect().await?;
+        conn.batch_execute("select").await?;
+        *kept = Some(conn);
         Ok(())
     }
 }

@@ -1,14 +1,23 @@
 //! One connection for many lookups at the same time.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::time::Duration;
 
 use diesel::QueryResult;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::config::Config;
 use crate::conn::Conn;
+use crate::db::Db;
 use crate::error::{Error, is_broken};
+
+/// The number of lookups in flight above which further ones use the pool. PostgreSQL runs the
+/// statements of a connection one after the other.
+const MAX_IN_FLIGHT: usize = 64;
+/// The time without a response after which further lookups use the pool. A slow statement delays
+/// only those behind it.
+const MAX_STALL: Duration = Duration::from_millis(50);
 
 /// A connection that pipelines lookups: none waits for the response to another.
 ///
@@ -23,12 +32,53 @@ use crate::error::{Error, is_broken};
 pub struct PipelinedConn {
     config: Config,
     shared: Mutex<Option<Arc<Conn>>>,
+    /// Lookups go to its pool while the shared connection is congested.
+    overflow: Db,
+    load: SyncMutex<Load>,
+}
+
+/// The lookups in flight on the shared connection.
+struct Load {
+    in_flight: usize,
+    /// The time of the last response, or of the first lookup after a pause.
+    last_progress: Instant,
+}
+
+/// One lookup in flight.
+struct InFlight<'a>(&'a SyncMutex<Load>);
+
+impl InFlight<'_> {
+    /// Counts a lookup. Returns `None` if the connection is congested.
+    fn begin(load: &SyncMutex<Load>) -> Option<InFlight<'_>> {
+        let mut counted = load.lock().unwrap_or_else(PoisonError::into_inner);
+        if counted.in_flight == 0 {
+            counted.last_progress = Instant::now();
+        } else if counted.in_flight >= MAX_IN_FLIGHT || counted.last_progress.elapsed() > MAX_STALL {
+            return None;
+        }
+        counted.in_flight += 1;
+        Some(InFlight(load))
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.in_flight -= 1;
+        counted.last_progress = Instant::now();
+    }
 }
 
 impl PipelinedConn {
     /// Creates a handle that connects at the first lookup.
-    pub fn new(config: &Config) -> Self {
-        Self { config: config.with_generic_plans(), shared: Mutex::default() }
+    pub fn new(config: &Config, overflow: Db) -> Self {
+        let load = Load { in_flight: 0, last_progress: Instant::now() };
+        Self {
+            config: config.with_generic_plans(),
+            shared: Mutex::default(),
+            overflow,
+            load: SyncMutex::new(load),
+        }
     }
 
     /// Runs a lookup. If the connection breaks, runs it once more on a new connection.
@@ -37,6 +87,10 @@ impl PipelinedConn {
     /// [`Error::Unavailable`] if there is no connection or no response in time, and the errors of
     /// the lookup.
     pub async fn run<T>(&self, lookup: impl AsyncFn(&Conn) -> QueryResult<T>) -> Result<T, Error> {
+        let Some(_in_flight) = InFlight::begin(&self.load) else {
+            let conn = self.overflow.conn().await?;
+            return Ok(lookup(&conn).await?);
+        };
         match self.attempt(&lookup).await? {
             Err(error) if is_broken(&error) => Ok(self.attempt(&lookup).await??),
             result => Ok(result?),
@@ -78,5 +132,44 @@ impl PipelinedConn {
         if shared.as_ref().is_some_and(|conn| Arc::ptr_eq(conn, broken)) {
             *shared = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::{InFlight, Load, MAX_IN_FLIGHT, MAX_STALL};
+
+    fn load() -> Mutex<Load> {
+        Mutex::new(Load { in_flight: 0, last_progress: Instant::now() })
+    }
+
+    /// RULE-ALL-032: the depth of the pipeline is limited.
+    #[test]
+    fn lookup_beyond_the_maximum_depth_is_not_pipelined() {
+        let load = load();
+        let mut all: Vec<_> = (0..MAX_IN_FLIGHT).map(|_| InFlight::begin(&load).unwrap()).collect();
+        assert!(InFlight::begin(&load).is_none());
+        all.pop();
+        assert!(InFlight::begin(&load).is_some());
+    }
+
+    /// RULE-ALL-032: a pipeline without a response for some time takes no more lookups, and an idle
+    /// one is not stalled.
+    #[test]
+    fn stalled_pipeline_takes_lookups_after_its_next_response() {
+        let load = load();
+        let wait = |time| load.lock().unwrap().last_progress -= time;
+        wait(Duration::from_mins(1));
+        let (first, second) = (InFlight::begin(&load).unwrap(), InFlight::begin(&load).unwrap());
+        wait(MAX_STALL + Duration::from_millis(1));
+        assert!(InFlight::begin(&load).is_none());
+        drop(first);
+        assert!(InFlight::begin(&load).is_some());
+        drop(second);
     }
 }

@@ -2,14 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails ends its test")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use db::{Config, Db, Error, Tx};
+use db::{Config, Conn, Db, Error, PipelinedConn, Tx};
 use diesel::dsl::sql;
 use diesel::sql_types::{Integer, Text};
 use diesel_async::RunQueryDsl;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use runtime::Env;
+use runtime::{Env, Process};
 use testkit::database;
 use tokio::sync::oneshot;
 
@@ -249,4 +250,59 @@ async fn wait_for_a_lock_and_slow_statement_have_different_errors() {
     let slow = slow.unwrap_err();
     assert!(matches!(slow, Error::Unavailable(_)), "{slow}");
     assert!(slow.is_statement_timeout(), "{slow}");
+}
+
+/// RULE-ALL-032: a lookup does not wait for a stalled one.
+#[tokio::test]
+async fn lookup_behind_a_stalled_one_uses_the_pool() {
+    let (config, db, url) = setup(60_000).await;
+    let lookups = Arc::new(PipelinedConn::new(&config, db));
+    let client = database::connect(&url).await.unwrap();
+    client.batch_execute("begin; lock table shop.item in access exclusive mode").await.unwrap();
+    let stalled = {
+        let lookups = lookups.clone();
+        let read = async move |conn: &Conn| diesel::sql_query("select from item").execute(&mut &*conn).await;
+        tokio::spawn(async move { lookups.run(read).await })
+    };
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let one = async |conn: &Conn| diesel::sql_query("select").execute(&mut &*conn).await;
+    assert_eq!(lookups.run(one).await.unwrap(), 1);
+    assert!(!stalled.is_finished(), "the first lookup still waits");
+    client.batch_execute("rollback").await.unwrap();
+    assert_eq!(stalled.await.unwrap().unwrap(), 2);
+}
+
+/// RULE-ALL-034: a replica stays ready while all connections of its pool are in use.
+#[tokio::test]
+async fn readiness_does_not_wait_for_the_pool() {
+    let (_, db, url) = setup(60_000).await;
+    let process = Process::new();
+    db.register_checks(&process);
+    let _all = [db.conn().await.unwrap(), db.conn().await.unwrap()];
+    process.check_readiness().await.unwrap();
+    let client = database::connect(&url).await.unwrap();
+    let end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'shop' \
+        and datname = current_database()";
+    client.batch_execute(end).await.unwrap();
+    process.check_readiness().await.unwrap();
+}
+
+/// RULE-ALL-034: connections that a burst has opened are closed when they are idle.
+#[tokio::test]
+async fn idle_connections_are_closed() {
+    let (_, db, url) = setup(60_000).await;
+    let client = database::connect(&url).await.unwrap();
+    let open = "select count(*) from pg_stat_activity where application_name = 'shop' \
+        and datname = current_database()";
+    let open = async || client.query_one(open, &[]).await.unwrap().get::<_, i64>(0);
+    drop([db.conn().await.unwrap(), db.conn().await.unwrap()]);
+    db.close_idle(Duration::from_mins(1));
+    assert_eq!(open().await, 2);
+    db.close_idle(Duration::ZERO);
+    let closed = async {
+        while open().await > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), closed).await.unwrap();
 }

@@ -75,11 +75,12 @@ pub async fn start<S: Service>(
             };
             let Some(address) = address else { continue };
             let verifier = web::Data::new(Verifier::new(keys.clone(), audience, revocations.clone()));
-            let (app, messages, database) = (app.clone(), info.messages.clone(), config.database.clone());
+            let (app, messages) = (app.clone(), info.messages.clone());
+            let (database, pool) = (config.database.clone(), db.clone());
             let revocations = web::Data::new(revocations.clone());
             let address = server.listen(*listener, address, move |worker| {
                 // Each worker thread has a connection of its own for lookups.
-                let lookups = web::Data::new(PipelinedConn::new(&database));
+                let lookups = web::Data::new(PipelinedConn::new(&database, pool.clone()));
                 worker.app_data(app.clone()).app_data(messages.clone());
                 worker.app_data(verifier.clone()).app_data(revocations.clone()).app_data(lookups);
             })?;
