@@ -108,6 +108,9 @@ for service in "${services[@]}"; do
   refuse "$service: a size without its unit" "$service" '/cnpg/storage' --set app.cnpg.storage=lots
   refuse "$service: a database recovered from its own cluster" "$service" 'app.cnpg.recover.from' \
     --set app.cnpg.enabled=true --set app.cnpg.objectStore=backups --set app.cnpg.name=db --set app.cnpg.recover.from=db
+  refuse "$service: fewer connections than its pods may open" "$service" 'app.cnpg.maxConnections is 100' \
+    --set app.cnpg.enabled=true --set app.cnpg.maxConnections=100 \
+    --set app.serve.autoscaling.enabled=true --set app.serve.autoscaling.maxReplicas=12
   refuse "$service: a recovered database without an object store" "$service" 'app.cnpg.objectStore' \
     --set app.cnpg.enabled=true --set app.cnpg.recover.from=before
   refuse "$service: an external secret without a store" "$service" 'app.externalSecret.store.name' \

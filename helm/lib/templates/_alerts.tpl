@@ -31,9 +31,10 @@ spec:
   groups:
     - name: {{ $name }}
       rules:
-        # Objectives over 30 days: 99.9% of requests get no 5xx, and 99% get the answer within 0.5 s. An alert fires when
+        # Objectives over 30 days: 99.9% of requests get no 5xx and are not shed, and 99% get the answer within 0.5 s. An alert fires when
         # the rate of violations exceeds the allowed rate by the factor, both over the long and over the short window.
-        {{- $errors := `sum(rate(http_server_request_duration_seconds_count{OF, status=~"5.."}[WINDOW])) / sum(rate(http_server_request_duration_seconds_count{OF}[WINDOW])) > TIMES * 0.001` }}
+        {{- /* Shed requests are in no duration, so they are added. */}}
+        {{- $errors := `((sum(rate(http_server_request_duration_seconds_count{OF, status=~"5.."}[WINDOW])) or vector(0)) + (sum(rate(http_server_requests_shed_total{OF}[WINDOW])) or vector(0))) / (sum(rate(http_server_request_duration_seconds_count{OF}[WINDOW])) + (sum(rate(http_server_requests_shed_total{OF}[WINDOW])) or vector(0))) > TIMES * 0.001` }}
         {{- $slow := `1 - sum(rate(http_server_request_duration_seconds_bucket{OF, le="0.512"}[WINDOW])) / sum(rate(http_server_request_duration_seconds_count{OF}[WINDOW])) > TIMES * 0.01` }}
         {{- range $budget := list (dict "alert" "ErrorBudgetBurn" "expr" $errors "summary" "fails requests") (dict "alert" "LatencyBudgetBurn" "expr" $slow "summary" "answers slowly") }}
         {{- range list (dict "times" 14.4 "long" "1h" "short" "5m" "severity" "page") (dict "times" 6 "long" "6h" "short" "30m" "severity" "page") (dict "times" 1 "long" "3d" "short" "6h" "severity" "ticket") }}

@@ -4,6 +4,18 @@
 {{ .Values.app.cnpg.name | default (printf "%s-db" (include "lib.fullname" .)) }}
 {{- end }}
 
+{{- /* The largest number of connections that the pods open: during a rolling update each role has one pod more. */}}
+{{- define "lib.cnpg.connections" -}}
+{{- $app := .Values.app -}}
+{{- $config := include "lib.config" . | fromYaml -}}
+{{- $pool := int ($config.DATABASE_POOL_SIZE | default 16) -}}
+{{- $lookups := mul (ternary 2 1 $app.internal.enabled) (int ($config.HTTP_WORKERS | default 2)) -}}
+{{- $serve := add 1 (ternary $app.serve.autoscaling.maxReplicas $app.serve.replicas $app.serve.autoscaling.enabled) -}}
+{{- $work := add 1 (ternary $app.work.keda.maxReplicas $app.work.replicas $app.work.keda.enabled) -}}
+{{- /* Beside its pool each pod has a connection for readiness, `serve` those for lookups, and `work` the relay's. */ -}}
+{{- add (mul $serve (add $pool $lookups 1)) (mul $work (add $pool 2)) -}}
+{{- end }}
+
 {{- /* {root, name} */}}
 {{- define "lib.cnpg.metadata" -}}
 metadata:
@@ -22,6 +34,11 @@ metadata:
 {{- $name := include "lib.name" . -}}
 {{- if and $cnpg.recover.from (not $cnpg.objectStore) }}{{ fail "app.cnpg.objectStore must be set where app.cnpg.recover.from is" }}{{ end -}}
 {{- if eq $cnpg.recover.from $cluster }}{{ fail "app.cnpg.name must be another one than app.cnpg.recover.from: a cluster is not recovered from itself" }}{{ end -}}
+{{- $connections := int (include "lib.cnpg.connections" .) -}}
+{{- /* Migrations, commands, the operator, and people who look. */ -}}
+{{- $needed := add $connections 20 -}}
+{{- $max := int ($cnpg.maxConnections | default $needed) -}}
+{{- if lt $max (int $needed) }}{{ fail (printf "app.cnpg.maxConnections is %d, but the pods and 20 others may open %d connections" $max $needed) }}{{ end -}}
 apiVersion: postgresql.cnpg.io/v1
 kind: Cluster
 {{ include "lib.cnpg.metadata" (dict "root" . "name" $cluster) }}
@@ -29,6 +46,8 @@ spec:
   instances: {{ $cnpg.instances }}
   storage: {size: {{ $cnpg.storage }}}
   enableSuperuserAccess: false
+  postgresql:
+    parameters: {max_connections: {{ $max | quote }}}
   {{- with $cnpg.resources }}
   resources:
     {{- toYaml . | nindent 4 }}
