@@ -1,6 +1,7 @@
 //! The state that handlers and jobs share.
 
 use ::db::Db;
+use tokio::sync::Semaphore;
 
 use crate::clients::LiveKit;
 use crate::ops::conference::ConferenceContext;
@@ -14,7 +15,13 @@ pub struct App {
     pub livekit: Option<LiveKit>,
     pub settings: Settings,
     pub streams: Hub,
+    /// Permits for streams that read missed events. After a restart thousands of clients reconnect at
+    /// once, and must leave connections of the pool to requests.
+    pub catch_ups: Semaphore,
 }
+
+/// Half of the default pool.
+pub const MAX_CONCURRENT_CATCH_UPS: usize = 8;
 
 impl App {
     /// Returns LiveKit while its probes succeed, or while no probe runs.

@@ -11,10 +11,11 @@ use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use http_client::Call;
 use messaging::{PublishedEvent, Subscription};
 use runtime::{Env, Phase, Process};
+use tokio::sync::Semaphore;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::App;
+use crate::app::{App, MAX_CONCURRENT_CATCH_UPS};
 use crate::clients::{self, LiveKit};
 use crate::messages::MESSAGES;
 use crate::settings::Settings;
@@ -43,7 +44,13 @@ impl ::service::Service for Service {
 
     fn app(db: Db, mut settings: Settings) -> anyhow::Result<App> {
         let livekit = settings.livekit.take().map(LiveKit::new).transpose()?;
-        Ok(App { db, livekit, settings, streams: Hub::default() })
+        Ok(App {
+            db,
+            livekit,
+            settings,
+            streams: Hub::default(),
+            catch_ups: Semaphore::new(MAX_CONCURRENT_CATCH_UPS),
+        })
     }
 
     fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {

@@ -67,6 +67,8 @@ pub async fn open_stream(
     if !is_behind {
         app.streams.go_live(user, number, position);
     }
+    // Streams that were opened together, as after a restart, must not end together.
+    let max_duration = settings.max_duration.mul_f64(rand::random_range(0.9..=1.0));
     let token_lifetime = Duration::try_from(actor.expires_at() - now).unwrap_or_default();
     let reader = StreamReader {
         actor,
@@ -77,7 +79,7 @@ pub async fn open_stream(
         catch_up_after: is_behind.then_some(position),
         heartbeat: ticks(settings.heartbeat_interval),
         revocation_check: ticks(REVOCATION_CHECK_INTERVAL),
-        end: Box::pin(sleep(token_lifetime.min(settings.max_duration))),
+        end: Box::pin(sleep(token_lifetime.min(max_duration))),
         app: app.clone(),
     };
     let events = stream::unfold(reader, async |mut reader| {
@@ -154,6 +156,8 @@ impl StreamReader {
     /// Reads one batch of missed events. The stream is live after the last batch.
     /// Returns false if an event was deleted before this reader received it.
     async fn catch_up(&mut self, last_sent: i64) -> Result<bool, ::db::Error> {
+        // The semaphore is never closed.
+        let _permit = self.app.catch_ups.acquire().await;
         let conn = self.app.db.conn().await?;
         let batch = load_batches(&conn, &[self.actor.user_id], &[last_sent], CATCH_UP_BATCH).await?.pop();
         if batch.as_ref().is_some_and(|batch| !batch.follows(last_sent)) {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ::db::Db;
 use auth::UserId;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio_util::sync::CancellationToken;
 
 use super::{Hub, load_batches};
@@ -12,6 +13,8 @@ use super::{Hub, load_batches};
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum number of users in one query.
 const MAX_USERS_PER_QUERY: usize = 256;
+/// Maximum number of concurrent queries of one poll, a quarter of the default pool.
+const MAX_CONCURRENT_QUERIES: usize = 4;
 /// Maximum number of events of one user in one query.
 const MAX_EVENTS_PER_USER: i64 = 16;
 
@@ -41,21 +44,20 @@ pub async fn run(db: &Db, streams: &Hub, poll_interval: Duration, ending: Cancel
 
 /// Sends new events. Returns true if further events may be stored already.
 async fn poll_once(db: &Db, streams: &Hub) -> bool {
-    let mut has_more = false;
-    for positions in streams.positions().chunks(MAX_USERS_PER_QUERY) {
-        match send_new_events(db, streams, positions).await {
-            Ok(is_full) => has_more |= is_full,
-            Err(error) => {
-                tracing::warn!(%error, "failed to read new events for streams");
-                return false;
-            }
-        }
-    }
-    has_more
+    let positions = streams.positions();
+    let chunks: Vec<_> = positions.chunks(MAX_USERS_PER_QUERY).map(<[_]>::to_vec).collect();
+    let queries = stream::iter(chunks)
+        .map(|positions| send_new_events(db, streams, positions))
+        .buffer_unordered(MAX_CONCURRENT_QUERIES);
+    let has_more = queries.try_fold(false, async |has_more, is_full| Ok(has_more | is_full)).await;
+    has_more.unwrap_or_else(|error| {
+        tracing::warn!(%error, "failed to read new events for streams");
+        false
+    })
 }
 
-async fn send_new_events(db: &Db, streams: &Hub, positions: &[(UserId, i64)]) -> Result<bool, ::db::Error> {
-    let (users, last_sent): (Vec<_>, Vec<_>) = positions.iter().copied().unzip();
+async fn send_new_events(db: &Db, streams: &Hub, positions: Vec<(UserId, i64)>) -> Result<bool, ::db::Error> {
+    let (users, last_sent): (Vec<_>, Vec<_>) = positions.into_iter().unzip();
     let conn = db.conn().await?;
     let mut is_full = false;
     for batch in load_batches(&conn, &users, &last_sent, MAX_EVENTS_PER_USER).await? {

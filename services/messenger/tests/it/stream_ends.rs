@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use testkit::access::losses::revoke;
-use testkit::guid;
 use testkit::issuer::Claims;
 use testkit::service::{Running, issuer};
+use testkit::{eventually, guid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
+use uuid::Uuid;
 
 use crate::stream_client::{STREAM, Stream};
 use crate::{media_service, messages, open_chat, send_text, service};
@@ -58,6 +59,38 @@ async fn stream_has_heartbeats_and_ends_by_time_and_token() {
     let short = Claims { lifetime: time::Duration::seconds(2), ..Claims::user(guid()) };
     let mut stream = Stream::request(&service().caller(&short), None).await;
     assert!(stream.ends_within(END_TIMEOUT).await);
+}
+
+/// RULE-MSG-028: streams that read missed events leave connections of the pool to requests.
+#[tokio::test]
+async fn resuming_streams_use_half_of_the_pool() {
+    let own = media_service::start(media_service::livekit(), &[]);
+    let sql = own.sql().await;
+    let users: Vec<Uuid> = (0..4).map(|_| guid()).collect();
+    for user in &users {
+        let missed = format!(
+            "insert into stream (user_id, last_event) values ('{user}', 1); \
+             insert into stream_event (user_id, event, kind, chat_id, subject_id, at) \
+             values ('{user}', 1, 'message', gen_random_uuid(), gen_random_uuid(), now())"
+        );
+        sql.batch_execute(&missed).await.unwrap();
+    }
+    let locker = testkit::database::connect(&own.database_url).await.unwrap();
+    locker.batch_execute("begin; lock table messenger.message in access exclusive mode").await.unwrap();
+    let mut streams = Vec::new();
+    for user in users.iter().cycle().take(20) {
+        streams.push(Stream::request(&own.caller(&Claims::user(*user)), Some("0".to_owned())).await);
+    }
+    let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' \
+        and application_name = 'messenger' and datname = current_database()";
+    let waiting = async || sql.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0);
+    eventually("eight queries", async || (waiting().await >= 8).then_some(())).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(waiting().await, 8);
+    locker.batch_execute("rollback").await.unwrap();
+    for stream in &mut streams {
+        assert_eq!(stream.next().await.name, "ready");
+    }
 }
 
 /// RULE-MSG-078: a stream ends when the token of its caller is revoked, by the user or by the
