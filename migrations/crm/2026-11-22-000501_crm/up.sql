@@ -97,6 +97,8 @@ create table deal (
     updated_at timestamptz not null,
     updated_by_user_id uuid,
     row_version bigint not null check (row_version between 1 and 4294967295),
+    -- The version of the last change of step, status or agent; 0 before the first one.
+    stage_change_version bigint not null default 0,
     -- The id that the caller chose for the creation, and the route family of the request.
     request_id uuid,
     request_family text collate "C" check (request_family in ('Platform', 'Developer')),

@@ -225,7 +225,7 @@ mod tests {
         platform.selections.selection-item-added.v1 | SelectionId PropertyObjectId SortOrder Version |
         platform.selections.selection-deleted.v1 | SelectionId OwnerUserId DeletedAt |
         platform.crm.deal-created.v1 | DealId TenantId PropertyObjectId ClientUserId AgentUserId? Amount CreatedByUserId CreatedAt RowVersion | messenger agent
-        platform.crm.deal-stage-changed.v1 | DealId TenantId FromStepId ToStepId FromStepGroup ToStepGroup FromStatus ToStatus ChangedByUserId ChangedAt PropertyObjectId ClientUserId AgentUserId? CreatedByUserId Amount RowVersion | messenger agent
+        platform.crm.deal-stage-changed.v1 | DealId TenantId FromStepId ToStepId FromStepGroup ToStepGroup FromStatus ToStatus ChangedByUserId ChangedAt PropertyObjectId ClientUserId AgentUserId? CreatedByUserId Amount RowVersion PreviousRowVersion | messenger agent
         platform.crm.deal-cancelled.v1 | DealId TenantId PropertyObjectId CancelledByUserId CancelReason CancelledAt RowVersion | chessboard agent
         platform.crm.deal-completed.v1 | DealId TenantId PropertyObjectId AgentUserId? Amount CompletedAt RowVersion | chessboard agent
         platform.crm.booking-created.v1 | BookingId DealId TenantId PropertyObjectId ClientUserId ExpiresAt CreatedAt RowVersion | chessboard

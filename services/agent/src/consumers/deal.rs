@@ -72,6 +72,7 @@ struct StageChangedPayload {
     to_status: String,
     changed_at: Moment,
     changed_by_user_id: Option<UserId>,
+    previous_row_version: Option<Whole<0, { u32::MAX as i64 }>>,
 }
 
 #[derive(Deserialize)]
@@ -88,14 +89,15 @@ struct CompletedPayload {
 
 fn decode(message: &Message) -> Result<DealEvent, Failure> {
     let CommonPayload { deal_id, tenant_id, property_object_id, row_version } = message.decode()?;
-    let mut by = None;
+    let (mut by, mut previous) = (None, 0);
     let (topic, status, Moment(at)) = match &*message.topic {
         CREATED => {
             (DealTopic::Created, DealStatus::Application, message.decode::<CreatedPayload>()?.created_at)
         }
         STAGE_CHANGED => {
-            let StageChangedPayload { to_status, changed_at, changed_by_user_id } = message.decode()?;
-            by = changed_by_user_id;
+            let StageChangedPayload { to_status, changed_at, changed_by_user_id, previous_row_version } =
+                message.decode()?;
+            (by, previous) = (changed_by_user_id, previous_row_version.map_or(0, Whole::get));
             // CRM may add a status later.
             (DealTopic::StageChanged, to_status.parse().unwrap_or(DealStatus::Other), changed_at)
         }
@@ -121,6 +123,7 @@ fn decode(message: &Message) -> Result<DealEvent, Failure> {
         by,
         agent_user_id: terms.as_ref().and_then(|terms| terms.agent_user_id),
         amount: terms.map(|terms| terms.amount.into()),
+        previous_row_version: previous,
     })
 }
 

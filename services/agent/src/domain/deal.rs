@@ -50,6 +50,9 @@ pub struct DealEvent {
     #[expect(clippy::option_option, reason = "an absent member and null differ")]
     pub agent_user_id: Option<Option<UserId>>,
     pub amount: Option<Money>,
+    /// The version of the previous stage change; 0 for the first one, and for an event that does not
+    /// name it.
+    pub previous_row_version: i64,
 }
 
 /// A change of a deal's stage. The ledger follows these changes alone.
@@ -64,6 +67,11 @@ pub struct StageChange {
 }
 
 impl DealEvent {
+    /// Returns true if the ledger has applied the previous stage change. No money moves over a gap.
+    pub fn follows(&self, deal: &Deal) -> bool {
+        self.previous_row_version <= deal.applied_row_version
+    }
+
     /// Returns the change for the ledger, or `None` for the other topics.
     pub fn stage_change(&self) -> Option<StageChange> {
         let amount = self.amount.filter(|_| self.topic == DealTopic::StageChanged)?;

@@ -42,7 +42,8 @@ pub async fn handle(
     }
     let mut deal = known.clone();
     deal.update(event);
-    let applied = match event.stage_change() {
+    // A change over a gap waits: the owner of the topic republishes the missing one and this one.
+    let applied = match event.stage_change().filter(|_| event.follows(&known)) {
         Some(change) => {
             // The deal is inserted first, since accruals have a foreign key to it.
             if !is_stored && !deal.steps(&change).is_empty() {

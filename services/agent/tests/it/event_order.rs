@@ -29,6 +29,30 @@ async fn held(agent: Uuid) -> Vec<Value> {
     list(&commissions().get(&path).await.expect(200)["Items"]).to_vec()
 }
 
+/// INV-AGT-8, RULE-AGT-065: a change after a missing one moves no money and holds the deal, until both
+/// are published again.
+#[tokio::test]
+async fn change_after_a_missing_one_is_applied_after_a_republish() {
+    let (developer, agent) = (guid(), guid());
+    set_rate(developer, 1_000).await;
+    let mut deal = Deal::new(agent, developer, rub(1_000));
+    deliver(service(), CREATED, &deal.created(SOLD)).await;
+    let mut sale = deal.stage_changed("Sale", SOLD);
+    sale["PreviousRowVersion"] = json!(0);
+    let mut completion = deal.stage_changed("Completed", LATER);
+    completion["PreviousRowVersion"] = json!(2);
+    deliver(service(), STAGE_CHANGED, &completion).await;
+    assert_eq!(accruals_of(deal.id).await, Vec::<Value>::new());
+    let [item] = &held(agent).await[..] else { panic!("one deal is held") };
+    assert_eq!((&item["AppliedRowVersion"], &item["KnownRowVersion"]), (&json!(0), &json!(3)));
+    for change in [&sale, &completion] {
+        deliver(service(), STAGE_CHANGED, change).await;
+    }
+    assert_eq!(held(agent).await, Vec::<Value>::new());
+    let accrual = accruals_of(deal.id).await.remove(0);
+    assert_eq!((&accrual["Status"], &accrual["EarnedAt"]), (&json!("Approved"), &json!(SOLD)));
+}
+
 /// INV-AGT-8: no accrual of a deal is paid while a topic has sent a newer version than the ledger
 /// has applied.
 #[tokio::test]

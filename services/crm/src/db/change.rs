@@ -152,6 +152,7 @@ async fn update_row(mut conn: &Conn, change: &Change) -> QueryResult<bool> {
         deal::updated_at.eq(after.updated_at),
         deal::updated_by_user_id.eq(after.updated_by_user_id),
         deal::row_version.eq(after.row_version),
+        deal::stage_change_version.eq(after.stage_change_version),
     ));
     Ok(Prepared(update).execute(&mut conn).await? == 1)
 }

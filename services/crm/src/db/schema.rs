@@ -90,6 +90,7 @@ diesel::table! {
         updated_at -> Timestamptz,
         updated_by_user_id -> Nullable<Uuid>,
         row_version -> BigInt,
+        stage_change_version -> BigInt,
         request_id -> Nullable<Uuid>,
         request_family -> Nullable<Text>,
     }

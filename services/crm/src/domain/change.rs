@@ -105,7 +105,8 @@ impl Change {
         self
     }
 
-    /// Sorts the rows by kind. Suspends the expiry of an Active booking in Contract (INV-BKG-4).
+    /// Sorts the rows by kind, and records a stage change. Suspends the expiry of an Active booking
+    /// in Contract (INV-BKG-4).
     #[must_use]
     pub(super) fn finish(mut self) -> Self {
         let is_expiry_suspended = self.after.step_group == StepGroup::Contract;
@@ -114,7 +115,15 @@ impl Change {
             booking.is_expiry_suspended = is_expiry_suspended;
         }
         self.entries.sort_by_key(TimelineEntry::kind);
+        if self.is_stage_change() {
+            self.after.stage_change_version = self.after.row_version;
+        }
         self
+    }
+
+    /// Returns true if the change is one of step, status or agent.
+    fn is_stage_change(&self) -> bool {
+        self.has_changed_step() || self.before.agent_user_id != self.after.agent_user_id
     }
 
     /// Returns true if the deal enters another step.
@@ -134,13 +143,11 @@ impl Change {
 
     /// Returns the types of the change's events in the order of publication.
     pub fn event_types(&self) -> Vec<DealEventType> {
-        let is_stage_change =
-            self.has_changed_step() || self.before.agent_user_id != self.after.agent_user_id;
         let is_new = |status| self.before.status != status && self.after.status == status;
         let has_expired =
             self.booking.as_ref().is_some_and(|booking| booking.status == BookingStatus::Expired);
         [
-            (is_stage_change, DealEventType::DealStageChanged),
+            (self.is_stage_change(), DealEventType::DealStageChanged),
             (is_new(DealStatus::Cancelled), DealEventType::DealCancelled),
             (is_new(DealStatus::Completed), DealEventType::DealCompleted),
             (self.previous_booking.is_none() && self.booking.is_some(), DealEventType::BookingCreated),

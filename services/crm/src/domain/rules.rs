@@ -403,6 +403,7 @@ impl OfferedObject {
             updated_at: now,
             updated_by_user_id: None,
             row_version: 1,
+            stage_change_version: 0,
         }))
     }
 }

@@ -71,6 +71,10 @@ pub struct DealStageChanged {
     pub amount: Amount,
     #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
     pub row_version: i64,
+    /// The `RowVersion` of the previous event of this type for the deal; 0 in the first one. A consumer
+    /// that has not seen that event has missed it.
+    #[schema(minimum = 0, maximum = 4_294_967_295_i64)]
+    pub previous_row_version: i64,
 }
 
 impl DealStageChanged {
@@ -94,6 +98,7 @@ impl DealStageChanged {
             created_by_user_id: after.created_by_user_id,
             amount: after.amount,
             row_version: after.row_version,
+            previous_row_version: before.stage_change_version,
         })
     }
 }

@@ -22,12 +22,17 @@ impl Republish for Deals {
         let changes = db::history::past_changes(tx.conn(), keys).await?;
         let current = db::history::current_deals(tx.conn(), keys).await?;
         let deals: HashMap<_, _> = current.iter().map(|(deal, _)| (deal.id, deal)).collect();
-        let (mut created, mut stage_changes) = (Vec::new(), Vec::new());
+        let (mut created, mut stage_changes) = (Vec::new(), Vec::<DealStageChanged>::new());
         for change in &changes {
             let Some(deal) = deals.get(&change.deal_id) else { continue };
             match change.from_step_id.zip(change.from_status) {
                 None => created.push(deal_created(deal, change)),
-                Some(from) => stage_changes.push(stage_changed(deal, change, from)),
+                Some(from) => {
+                    // The changes are sorted by deal and version.
+                    let previous = stage_changes.last().filter(|previous| previous.deal_id == deal.id);
+                    let previous = previous.map_or(0, |previous| previous.row_version);
+                    stage_changes.push(stage_changed(deal, change, from, previous));
+                }
             }
         }
         let booked = current.iter().filter_map(|(deal, booking)| Some((deal, booking.as_ref()?)));
@@ -55,6 +60,7 @@ fn stage_changed(
     deal: &Deal,
     change: &PastChange,
     (from_step_id, from_status): (StepId, DealStatus),
+    previous_row_version: i64,
 ) -> DealStageChanged {
     DealStageChanged {
         deal_id: deal.id,
@@ -73,5 +79,6 @@ fn stage_changed(
         created_by_user_id: deal.created_by_user_id,
         amount: change.amount,
         row_version: change.row_version,
+        previous_row_version,
     }
 }

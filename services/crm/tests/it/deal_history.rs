@@ -128,7 +128,14 @@ async fn republish_repeats_the_events_of_each_deal() {
     ];
     let mut first = Vec::new();
     for (deal, _) in &deals {
-        first.push(events_of(&own, deal.id).await);
+        let events = events_of(&own, deal.id).await;
+        let stage_changes = payloads(&events, STAGE_CHANGED);
+        let mut previous = json!(0);
+        for change in &stage_changes {
+            assert_eq!(change["PreviousRowVersion"], previous, "the changes form a chain");
+            previous = change["RowVersion"].clone();
+        }
+        first.push(events);
     }
 
     let mut republish = Command::new(env!("CARGO_BIN_EXE_crm"));

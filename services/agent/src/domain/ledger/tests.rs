@@ -41,6 +41,7 @@ impl Ledger {
             by: None,
             agent_user_id: None,
             amount: None,
+            previous_row_version: 0,
         };
         Self { deal: Deal::empty(&event), limit: u64::MAX, accruals: Vec::new() }
     }

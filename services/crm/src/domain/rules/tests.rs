@@ -64,6 +64,7 @@ fn deal(step: &Step, is_ready_for_sale: bool) -> Deal {
         updated_at: hours(1),
         updated_by_user_id: None,
         row_version: 7,
+        stage_change_version: 5,
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::rub;
+use crate::{STAGE_CHANGED, rub};
 
 pub const GROUPS: [&str; 5] = ["Application", "Booking", "Contract", "Completed", "Cancelled"];
 
@@ -176,6 +176,11 @@ impl Deal {
             "DealId": self.id, "TenantId": self.tenant, "PropertyObjectId": self.object, "RowVersion": self.row_version,
         });
         payload.as_object_mut().unwrap().append(&mut more.as_object().unwrap().clone());
+        if topic == STAGE_CHANGED {
+            let previous = self.events.iter().rev().find(|(earlier, _)| *earlier == topic);
+            payload["PreviousRowVersion"] =
+                previous.map_or(json!(0), |(_, earlier)| earlier["RowVersion"].clone());
+        }
         self.events.push((topic, payload));
     }
 }
