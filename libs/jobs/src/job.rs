@@ -7,6 +7,7 @@ use db::{CommitSignal, Conn, Db, Error, Prepared, Tx};
 use diesel::OptionalExtension;
 use diesel::sql_types::{Array, BigInt, Double, Integer, Text, Timestamptz};
 use diesel_async::RunQueryDsl;
+use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
 
@@ -66,7 +67,8 @@ pub struct Job {
     pub(crate) kind: &'static str,
     /// The period of a periodic job.
     pub(crate) period: Option<Duration>,
-    /// The subject of the job. Empty for a periodic job.
+    /// The subject of the job. Empty for a periodic job. Logs have its hash, because a key may
+    /// contain the id of a user.
     pub key: String,
     /// The number of this attempt, from 1.
     pub attempts: i32,
@@ -113,7 +115,17 @@ impl Job {
         if self.try_complete(tx.conn()).await? {
             return Ok(());
         }
-        Err(Error::Unavailable(format!("the job {} {} belongs to another run", self.kind, self.key)))
+        let Self { kind, .. } = self;
+        Err(Error::Unavailable(format!(
+            "the job {kind} with the key hash {} belongs to another run",
+            self.key_hash()
+        )))
+    }
+
+    /// Returns the beginning of the SHA-256 of the key, which identifies the job in the log.
+    pub(crate) fn key_hash(&self) -> String {
+        let hash = Sha256::digest(&self.key).0;
+        format!("{:016x}", hash.first_chunk().map_or(0, |first| u64::from_be_bytes(*first)))
     }
 
     /// Claims the job of `kind` that has been due for the longest time. Returns it with its delay

@@ -71,7 +71,7 @@ impl Worker {
                 "job",
                 otel.name = format!("job {}", job.kind),
                 job = job.kind,
-                key = job.key,
+                key_hash = job.key_hash(),
                 attempts = job.attempts
             );
             worker.attempt(db, metrics, job).instrument(span)
@@ -119,7 +119,11 @@ impl Worker {
                 async { job.try_complete(&mut *db.conn().await?).await }.await
             }
             Err(error) if error.is::<Interrupted>() => {
-                tracing::info!(job = job.kind, key = job.key, "job interrupted by the end of the process");
+                tracing::info!(
+                    job = job.kind,
+                    key_hash = job.key_hash(),
+                    "job interrupted by the end of the process"
+                );
                 async { job.resume_elsewhere(&mut *db.conn().await?).await }.await
             }
             Err(error) => {
@@ -127,15 +131,15 @@ impl Worker {
                 let delay = retry_delay(job.attempts);
                 let (is_logged, error) = (error.is::<AlreadyLogged>(), format!("{error:#}"));
                 if is_logged {
-                    tracing::debug!(job = job.kind, key = job.key, error, pause = ?delay, "job failed, retrying");
+                    tracing::debug!(job = job.kind, key_hash = job.key_hash(), error, pause = ?delay, "job failed, retrying");
                 } else {
-                    tracing::warn!(job = job.kind, key = job.key, error, pause = ?delay, "job failed, retrying");
+                    tracing::warn!(job = job.kind, key_hash = job.key_hash(), error, pause = ?delay, "job failed, retrying");
                 }
                 async { job.retry_after(&mut *db.conn().await?, delay).await }.await
             }
         };
         if let Err(error) = settled {
-            tracing::warn!(job = job.kind, key = job.key, %error, "failed to complete or reschedule a job; it will run again");
+            tracing::warn!(job = job.kind, key_hash = job.key_hash(), %error, "failed to complete or reschedule a job; it will run again");
         }
     }
 }
@@ -163,7 +167,7 @@ async fn renew_until_lost(db: &Db, job: &Job) {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => {
-                tracing::warn!(job = job.kind, key = job.key, %error, "failed to renew the lease of a job");
+                tracing::warn!(job = job.kind, key_hash = job.key_hash(), %error, "failed to renew the lease of a job");
             }
         }
     }
