@@ -195,6 +195,11 @@ impl Chat {
         self.members.iter().map(|member| member.user_id).collect()
     }
 
+    /// Returns true for one of the two users of a Direct chat, who may have left it.
+    pub fn is_direct_of(&self, user: UserId) -> bool {
+        self.direct_users.is_some_and(|(low, high)| [low, high].contains(&user))
+    }
+
     /// Returns the other user of a Direct chat, who may have left it.
     ///
     /// # Errors

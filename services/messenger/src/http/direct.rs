@@ -60,7 +60,7 @@ pub struct ReportChat {
 
 /// Report a Direct chat.
 ///
-/// A moderator may then read the chat and close it.
+/// A moderator may then read the chat and close it. A user who left the chat may report it.
 /// A reporter has one open report of a chat, and a repeat returns it unchanged.
 #[utoipa::path(
     tag = "Reports", params(("chat_id" = ChatId, Path)),

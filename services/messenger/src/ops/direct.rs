@@ -85,7 +85,7 @@ pub async fn set_blocked(tx: &mut Tx, id: ChatId, user: UserId, is_blocked: bool
 /// # Errors
 /// - [`CHAT_NOT_FOUND`]: the user is not a member.
 /// - [`CHAT_NOT_DIRECT`](crate::error::CHAT_NOT_DIRECT): the chat is a deal chat.
-pub async fn lock_direct(tx: &mut Tx, id: ChatId, user: UserId) -> Result<Chat, Error> {
+async fn lock_direct(tx: &mut Tx, id: ChatId, user: UserId) -> Result<Chat, Error> {
     let chat = db::chat::lock(tx, id).await?.filter(|chat| chat.member(user).is_some());
     let chat = chat.ok_or(CHAT_NOT_FOUND)?;
     chat.other_user(user)?;

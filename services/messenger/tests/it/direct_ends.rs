@@ -99,6 +99,33 @@ async fn only_users_of_a_direct_chat_leave_block_and_report_it() {
     as_user(deal.client).delete(&own).await.expect_problem(422, "MESSENGER_CHAT_NOT_DEAL");
 }
 
+/// RULE-MSG-080: a user who left a Direct chat still reports it, and reads nothing.
+#[tokio::test]
+async fn user_who_left_reports_the_chat() {
+    let (deal, chat) = open_chat().await;
+    let (one, other) = (deal.client, deal.manager);
+    let id = chat_direct::open(one, other).await;
+    send_text(id, other, "переведите деньги").await;
+    leave(id, one).await.expect(204);
+    let body = json!({"Reason": "Fraud"});
+    let reported = as_user(one).post(&path(id, "/reports"), body.clone()).await.expect(201);
+    assert_eq!((&reported["ReporterUserId"], &reported["ReportedUserId"]), (&json!(one), &json!(other)));
+    assert_eq!(as_user(one).post(&path(id, "/reports"), body.clone()).await.expect(200), reported);
+    as_user(one).get(&path(id, "/messages")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    // The reported user may leave too, and may report.
+    leave(id, other).await.expect(204);
+    as_user(other).post(&path(id, "/reports"), body.clone()).await.expect(201);
+    as_user(guid())
+        .post(&path(id, "/reports"), body.clone())
+        .await
+        .expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    // A deal chat has no reports, so a former member does not find it.
+    let user = guid();
+    add(&deal, chat, user).await.expect(204);
+    remove(&deal, chat, user).await.expect(204);
+    as_user(user).post(&path(chat, "/reports"), body).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+}
+
 /// RULE-MSG-073: a block of either user stops new texts of both, and ends with the blocker's own
 /// request.
 #[tokio::test]
