@@ -55,13 +55,23 @@ create index member_chat on member (chat_id, joined_at, user_id);
 
 -- Employment.
 
--- Employments that have ended or are suspended. A user who is hired again or activated loses the
--- row.
-create table ended_employment (
+-- Companies of identity.
+create table company (
+    id uuid primary key,
+    -- Time when this service stored the suspension or the archiving. Null for an active company.
+    ended_at timestamptz
+);
+
+-- Employments of identity. Each user has at most one that has not ended.
+create table employment (
     user_id uuid not null,
-    company_id uuid not null,
+    company_id uuid not null references company (id),
+    -- Time when this service stored the end or the suspension. Null while it is active.
+    ended_at timestamptz,
     primary key (user_id, company_id)
 );
+-- Employees of a suspended company.
+create index employment_company on employment (company_id) where ended_at is null;
 
 -- Users who left a deal's chat because their employment ended, until another user takes it over
 -- or the user is added again.

@@ -92,7 +92,24 @@ impl Attempt {
 /// # Panics
 /// If a response differs.
 pub async fn check(service: &Running, table: &str, exceptions: &str, prepare: impl AsyncFn(&str) -> Case) {
+    check_with(service, table, exceptions, prepare, async |_| ()).await;
+}
+
+/// Calls [`check`] for a service that also consumes other events of a loss. `lose` publishes them
+/// for these losses, and waits for their effects.
+///
+/// # Panics
+/// If a response differs.
+pub async fn check_with(
+    service: &Running,
+    table: &str,
+    exceptions: &str,
+    prepare: impl AsyncFn(&str) -> Case,
+    lose: impl AsyncFn(&[(Loss, Claims)]),
+) {
     let attempts = prepare_attempts(service, table, OLD_TOKEN_SECONDS, prepare).await;
+    let losses: Vec<_> = attempts.iter().map(|attempt| (attempt.loss, attempt.claims.clone())).collect();
+    lose(&losses).await;
     let not_before = runtime::clock::now() - Duration::seconds(REVOCATION_SECONDS);
     let mut subjects = HashSet::new();
     for Attempt { loss, claims, .. } in &attempts {

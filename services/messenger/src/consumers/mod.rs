@@ -1,13 +1,13 @@
 //! Consumers of other services' events.
 
 mod deal;
-mod employee;
+mod identity;
 
 use messaging::Subscription;
 use service::access_revocations;
 
 use deal::Deals;
-use employee::Employees;
+use identity::Identity;
 
 pub const ALL: &[Subscription] =
-    &[access_revocations("messenger.access"), Subscription::of::<Deals>(), Subscription::of::<Employees>()];
+    &[access_revocations("messenger.access"), Subscription::of::<Deals>(), Subscription::of::<Identity>()];

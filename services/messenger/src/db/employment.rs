@@ -1,14 +1,15 @@
-//! Queries on ended employments, and on the chats that their users left.
+//! Queries on companies and employments, and on the chats that former employees left.
 
 use ::db::{Conn, Prepared, Tx};
 use auth::{CompanyId, UserId};
-use diesel::dsl::exists;
 use diesel::prelude::*;
+use diesel::sql_types::{Bool, Uuid};
 use diesel_async::RunQueryDsl;
 use messaging::EntityGate;
+use time::OffsetDateTime;
 
-use super::schema::{chat, departure, ended_employment, member};
-use crate::domain::{ChatId, EMPLOYMENT_CONSUMER_GROUP, Role};
+use super::schema::{chat, company, departure, employment, member};
+use crate::domain::{ChatId, EMPLOYMENT_CONSUMER_GROUP, Employments, Role};
 
 /// Locks the employments of a user until the end of the transaction.
 ///
@@ -19,49 +20,112 @@ pub async fn lock(tx: &mut Tx, user: UserId) -> Result<(), ::db::Error> {
     EntityGate::lock(tx, EMPLOYMENT_CONSUMER_GROUP, user).await.map(drop)
 }
 
-/// Locks the employments of a user, and returns true if the one in the company is known to have
-/// ended or to be suspended.
-pub async fn lock_ended(tx: &mut Tx, user: UserId, company: CompanyId) -> Result<bool, ::db::Error> {
+/// Locks the employments of a user and the states of their companies, and returns them.
+pub async fn load_locked(tx: &mut Tx, user: UserId) -> Result<Employments, ::db::Error> {
     lock(tx, user).await?;
-    let ended = diesel::select(exists(ended_employment::table.find((user, company))));
-    Ok(Prepared(ended).get_result(tx.conn()).await?)
+    // The suspension of a company waits for this transaction, and then finds its new members.
+    let known = employment::table
+        .inner_join(company::table)
+        .filter(employment::user_id.eq(user))
+        .select((employment::company_id, employment::ended_at, company::ended_at))
+        .for_share();
+    Ok(Employments(known.load(tx.conn()).await?))
 }
 
-/// Stores the end of an employment whose user is locked.
-pub async fn insert_ended(tx: &mut Tx, user: UserId, company: CompanyId) -> Result<(), ::db::Error> {
-    let ended = (ended_employment::user_id.eq(user), ended_employment::company_id.eq(company));
-    let insert = diesel::insert_into(ended_employment::table).values(ended).on_conflict_do_nothing();
+/// Returns the employments of a user without a lock.
+pub async fn load(mut conn: &Conn, user: UserId) -> QueryResult<Employments> {
+    let known = employment::table.inner_join(company::table).filter(employment::user_id.eq(user)).select((
+        employment::company_id,
+        employment::ended_at,
+        company::ended_at,
+    ));
+    Ok(Employments(known.load(&mut conn).await?))
+}
+
+/// Stores that an employment is active, and that all others of its user have ended. The user is
+/// locked.
+pub async fn begin(tx: &mut Tx, user: UserId, company: CompanyId) -> Result<(), ::db::Error> {
+    share_company(tx, company).await?;
+    let begin = diesel::sql_query(
+        "insert into employment (user_id, company_id) values ($1, $2) \
+         on conflict (user_id, company_id) do update set ended_at = null",
+    );
+    Prepared(begin.bind::<Uuid, _>(user).bind::<Uuid, _>(company)).execute(tx.conn()).await?;
+    let end_others = diesel::sql_query(
+        "update employment set ended_at = clock_timestamp() \
+         where user_id = $1 and company_id <> $2 and ended_at is null",
+    );
+    Prepared(end_others.bind::<Uuid, _>(user).bind::<Uuid, _>(company)).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// Stores the end of an employment whose user is locked. A repeat keeps the time of the first end.
+pub async fn end(tx: &mut Tx, user: UserId, company: CompanyId) -> Result<(), ::db::Error> {
+    share_company(tx, company).await?;
+    let end = diesel::sql_query(
+        "insert into employment (user_id, company_id, ended_at) values ($1, $2, clock_timestamp()) \
+         on conflict (user_id, company_id) do update set ended_at = clock_timestamp() \
+         where employment.ended_at is null",
+    );
+    Prepared(end.bind::<Uuid, _>(user).bind::<Uuid, _>(company)).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// Locks the state of a company, which is active if it is unknown.
+async fn share_company(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
+    let insert = diesel::insert_into(company::table).values(company::id.eq(id)).on_conflict_do_nothing();
     Prepared(insert).execute(tx.conn()).await?;
+    company::table.find(id).select(company::id).for_share().execute(tx.conn()).await?;
     Ok(())
 }
 
-/// Deletes the end of an employment whose user is locked.
-pub async fn delete_ended(tx: &mut Tx, user: UserId, company: CompanyId) -> Result<(), ::db::Error> {
-    Prepared(diesel::delete(ended_employment::table.find((user, company)))).execute(tx.conn()).await?;
+/// Stores whether a company is active. A repeat keeps the time of the first end.
+pub async fn set_company_active(tx: &mut Tx, id: CompanyId, is_active: bool) -> Result<(), ::db::Error> {
+    // The clock is read after the wait for the lock of the row.
+    let upsert = diesel::sql_query(
+        "insert into company (id, ended_at) values ($1, case when $2 then null else clock_timestamp() end) \
+         on conflict (id) do update set ended_at = \
+             case when $2 then null else coalesce(company.ended_at, clock_timestamp()) end",
+    );
+    Prepared(upsert.bind::<Uuid, _>(id).bind::<Bool, _>(is_active)).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// Returns the next deal chats of the company after `after`, by id, in which the user has a role
-/// that depends on the employment.
-pub async fn list_chats_after(
+/// Returns the users whose employment in the company has not ended.
+pub async fn list_employees(tx: &mut Tx, id: CompanyId) -> Result<Vec<UserId>, ::db::Error> {
+    let employees = employment::table
+        .filter(employment::company_id.eq(id))
+        .filter(employment::ended_at.is_null())
+        .select(employment::user_id);
+    Ok(employees.load(tx.conn()).await?)
+}
+
+/// The part of a user in a deal chat.
+#[derive(Clone, Copy, Debug, Queryable)]
+pub struct Part {
+    pub chat_id: ChatId,
+    pub tenant_id: CompanyId,
+    pub role: Role,
+    pub joined_at: OffsetDateTime,
+}
+
+/// Returns the next parts of the user in deal chats after `after`, by id of the chat.
+pub async fn list_parts_after(
     mut conn: &Conn,
     user: UserId,
-    company: CompanyId,
     after: Option<ChatId>,
     limit: i64,
-) -> QueryResult<Vec<ChatId>> {
-    let depends = member::role.eq_any([Role::Manager, Role::Member]).or(member::fallback_role.is_not_null());
-    let mut chats = member::table
+) -> QueryResult<Vec<Part>> {
+    let mut parts = member::table
         .inner_join(chat::table)
         .filter(member::user_id.eq(user))
-        .filter(chat::tenant_id.eq(company))
-        .filter(depends)
-        .select(member::chat_id)
+        .filter(chat::tenant_id.is_not_null())
+        .select((member::chat_id, chat::tenant_id.assume_not_null(), member::role, member::joined_at))
         .into_boxed();
     if let Some(after) = after {
-        chats = chats.filter(member::chat_id.gt(after));
+        parts = parts.filter(member::chat_id.gt(after));
     }
-    chats.order(member::chat_id).limit(limit).load(&mut conn).await
+    parts.order(member::chat_id).limit(limit).load(&mut conn).await
 }
 
 /// Records that a user left a chat because the employment ended.

@@ -31,9 +31,17 @@ diesel::table! {
 }
 
 diesel::table! {
-    ended_employment (user_id, company_id) {
+    company (id) {
+        id -> Uuid,
+        ended_at -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
+    employment (user_id, company_id) {
         user_id -> Uuid,
         company_id -> Uuid,
+        ended_at -> Nullable<Timestamptz>,
     }
 }
 
@@ -132,7 +140,9 @@ diesel::table! {
 }
 
 diesel::joinable!(member -> chat (chat_id));
+diesel::joinable!(employment -> company (company_id));
 diesel::joinable!(message -> chat (chat_id));
 diesel::joinable!(conference -> chat (chat_id));
 
+diesel::allow_tables_to_appear_in_same_query!(company, employment);
 diesel::allow_tables_to_appear_in_same_query!(chat, member, message, conference, stream, stream_event);

@@ -16,9 +16,6 @@ use crate::error::{CHAT_BLOCKED, CHAT_CLOSED, CHAT_LEFT, CHAT_NOT_DIRECT};
 /// The consumer group that follows CRM's deals.
 pub const DEAL_CONSUMER_GROUP: &str = "messenger.crm";
 
-/// The consumer group that follows identity's employments.
-pub const EMPLOYMENT_CONSUMER_GROUP: &str = "messenger.identity";
-
 /// The last seat is reserved for the deal's agent, who may change at any time.
 const MAX_MEMBERS_WITHOUT_AGENT: usize = MAX_MEMBERS as usize - 1;
 
@@ -113,17 +110,6 @@ pub struct Deal {
     pub row_version: i64,
 }
 
-/// The effect of the end of an employment on a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EmploymentEnd {
-    /// The user is the Client, only the Agent, or not a member.
-    Unaffected,
-    /// The user stays as the Agent, without the role from before.
-    FallbackLost,
-    /// The user left.
-    Left,
-}
-
 /// The effect of a new agent on the members of a chat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentChange {
@@ -136,8 +122,8 @@ pub struct AgentChange {
 }
 
 impl Chat {
-    /// Returns a new chat with the deal's client, manager and agent.
-    pub fn of_deal(deal: &Deal, now: OffsetDateTime) -> Self {
+    /// Returns a new chat with the deal's client, and with its manager and agent unless `absent`.
+    pub fn of_deal(deal: &Deal, absent: &[Role], now: OffsetDateTime) -> Self {
         let mut chat = Self {
             id: ChatId::generate(),
             kind: ChatKind::Deal,
@@ -156,10 +142,10 @@ impl Chat {
             now,
         };
         chat.add_member(deal.client_user_id, Role::Client);
-        if deal.created_by_user_id != deal.client_user_id {
+        if deal.created_by_user_id != deal.client_user_id && !absent.contains(&Role::Manager) {
             chat.add_member(deal.created_by_user_id, Role::Manager);
         }
-        chat.assign_agent(deal.agent_user_id);
+        chat.assign_agent(deal.agent_user_id, !absent.contains(&Role::Agent));
         chat
     }
 
@@ -236,21 +222,6 @@ impl Chat {
         if self.blocked_by.iter().any(|blocker| *blocker != user) { Err(CHAT_BLOCKED) } else { Ok(()) }
     }
 
-    /// Applies the end of a user's employment in the company of the chat.
-    pub fn end_employment(&mut self, user: UserId) -> EmploymentEnd {
-        let Some(member) = self.members.iter_mut().find(|member| member.user_id == user) else {
-            return EmploymentEnd::Unaffected;
-        };
-        match member.role {
-            Role::Agent if member.fallback_role.take().is_some() => EmploymentEnd::FallbackLost,
-            Role::Client | Role::Agent => EmploymentEnd::Unaffected,
-            Role::Manager | Role::Member => {
-                self.remove_member(user);
-                EmploymentEnd::Left
-            }
-        }
-    }
-
     /// Returns true if a user can be added (INV-MSG-6).
     pub fn has_free_seat(&self) -> bool {
         self.members.iter().filter(|member| !member.is_only_agent()).count() < MAX_MEMBERS_WITHOUT_AGENT
@@ -272,11 +243,11 @@ impl Chat {
         self.members.retain(|member| member.user_id != user);
     }
 
-    /// Applies the deal's agent.
+    /// Applies the deal's agent, who becomes a member if `may_enter`.
     ///
     /// An agent whom a supervisor has removed does not return until the deal names another agent.
     /// Therefore an unchanged agent changes nothing.
-    pub fn assign_agent(&mut self, agent: Option<UserId>) -> AgentChange {
+    pub fn assign_agent(&mut self, agent: Option<UserId>, may_enter: bool) -> AgentChange {
         let mut change = AgentChange::default();
         if agent == self.agent_user_id {
             return change;
@@ -301,10 +272,11 @@ impl Chat {
                 member.fallback_role = Some(std::mem::replace(&mut member.role, Role::Agent));
                 change.role_changed.push(new);
             }
-            None => {
+            None if may_enter => {
                 self.add_member(new, Role::Agent);
                 change.joined = Some(new);
             }
+            None => {}
         }
         change
     }

@@ -5,6 +5,7 @@ mod card;
 mod chat;
 mod conference;
 mod decision;
+mod employment;
 pub mod limits;
 mod message;
 mod participant;
@@ -13,12 +14,10 @@ mod stream_event;
 
 pub use access::{ModerateDirectChats, SuperviseChats, Viewer, moderator_reach};
 pub use card::{Card, ConferenceCard, DealStatus, MemberCard, StatusCard};
-pub use chat::{
-    AgentChange, Chat, ChatKind, DEAL_CONSUMER_GROUP, Deal, EMPLOYMENT_CONSUMER_GROUP, EmploymentEnd, Member,
-    Role,
-};
+pub use chat::{AgentChange, Chat, ChatKind, DEAL_CONSUMER_GROUP, Deal, Member, Role};
 pub use conference::{Conference, ConferenceStatus, DealChatIds, EndReason, Media, Timing, select_invitees};
 pub use decision::{Action, MediaCommand};
+pub use employment::{EMPLOYMENT_CONSUMER_GROUP, Employments};
 pub use message::{Message, MessageKind, PrivateText};
 pub use participant::{ConnectedParticipant, ConnectionSid, Entry, ParticipantState};
 pub use report::{Report, ReportComment, ReportReason, ReportStatus};

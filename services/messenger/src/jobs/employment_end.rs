@@ -1,4 +1,4 @@
-//! The job `employment-end` removes a user from the chats of a company that no longer employs them.
+//! The job `employment-end` removes a user from deal chats after the end of an employment.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use super::member::{record_joined, record_left};
 use super::message::post_card;
 use super::stream::{lock_streams, notify_members};
 use crate::db;
-use crate::domain::{AgentChange, Card, Chat, Deal, DealId, EmploymentEnd, Role, StatusCard, StreamEvent};
+use crate::domain::{AgentChange, Card, Chat, Deal, DealId, Role, StatusCard, StreamEvent};
 use crate::error::Error;
 
 /// A change of a deal.
@@ -27,7 +27,7 @@ pub async fn is_known(tx: &mut Tx, deal: DealId) -> Result<bool, Error> {
 }
 
 /// Creates the chat of a deal, and applies its deferred `changes`, which are ordered by version.
-/// A manager whose employment has ended is not a member.
+/// A manager or agent whose employment has ended is not a member.
 pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> Result<(), Error> {
     let newer: Vec<_> = newer_than(deal.row_version, changes).collect();
     // The agent of the highest version is a member from the start, without a card.
@@ -37,14 +37,13 @@ pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> R
     if let Some(newest) = newer.last() {
         deal.row_version = newest.row_version;
     }
-    let manager = deal.created_by_user_id;
-    let has_ended = db::employment::lock_ended(tx, manager, deal.tenant_id).await?;
-    let mut chat = Chat::of_deal(&deal, db::chat::read_clock(tx.conn()).await?);
-    let is_left = has_ended && chat.end_employment(manager) == EmploymentEnd::Left;
+    let absent = list_absent_roles(tx, &deal).await?;
+    let mut chat = Chat::of_deal(&deal, &absent, db::chat::read_clock(tx.conn()).await?);
     if !db::chat::insert(tx, &chat).await? {
         return Ok(());
     }
-    if is_left {
+    let manager = deal.created_by_user_id;
+    if absent.contains(&Role::Manager) && chat.member(manager).is_none() {
         db::employment::insert_departure(tx, chat.id, manager).await?;
     }
     notify_members(tx, &chat, StreamEvent::Chat).await?;
@@ -52,6 +51,23 @@ pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> R
         post_status(tx, &mut chat, change).await?;
     }
     Ok(())
+}
+
+/// Locks the employments of the deal's manager and agent, and returns the roles that they may not
+/// take.
+async fn list_absent_roles(tx: &mut Tx, deal: &Deal) -> Result<Vec<Role>, Error> {
+    let now = db::chat::read_clock(tx.conn()).await?;
+    let mut users = vec![(deal.created_by_user_id, Role::Manager)];
+    users.extend(deal.agent_user_id.map(|agent| (agent, Role::Agent)));
+    // Transactions that lock several users use the order of ids.
+    users.sort_by_key(|(user, _)| *user);
+    let mut absent = Vec::new();
+    for (user, role) in users {
+        if db::employment::load_locked(tx, user).await?.is_barred(deal.tenant_id, role, now) {
+            absent.push(role);
+        }
+    }
+    Ok(absent)
 }
 
 /// Applies a change of a known deal, unless the same or a newer version was applied before.
@@ -64,7 +80,7 @@ pub async fn apply_change(tx: &mut Tx, change: &DealChange) -> Result<(), Error>
     chat.row_version = Some(change.row_version);
     let mut changed = chat.clone();
     let agent_change = match change.agent_user_id {
-        Some(agent) => changed.assign_agent(agent),
+        Some(agent) => changed.assign_agent(agent, may_enter(tx, &chat, agent).await?),
         None => AgentChange::default(),
     };
     db::chat::save_deal_state(tx, &changed).await?;
@@ -91,9 +107,20 @@ pub async fn apply_change(tx: &mut Tx, change: &DealChange) -> Result<(), Error>
     }
     if let Some(joined) = agent_change.joined {
         chat.add_member(joined, Role::Agent);
+        db::employment::delete_departure(tx, chat.id, joined).await?;
         record_joined(tx, &mut chat, joined, None).await?;
     }
     Ok(())
+}
+
+/// Locks the employments of a new agent, and returns false for a former employee.
+async fn may_enter(tx: &mut Tx, chat: &Chat, agent: Option<UserId>) -> Result<bool, Error> {
+    let Some((agent, tenant)) = agent.zip(chat.tenant_id) else { return Ok(true) };
+    if chat.agent_user_id == Some(agent) || chat.member(agent).is_some() {
+        return Ok(true);
+    }
+    let employments = db::employment::load_locked(tx, agent).await?;
+    Ok(!employments.is_barred(tenant, Role::Agent, chat.now))
 }
 
 /// Returns the changes above this version, each version once.

@@ -19,7 +19,7 @@ use crate::error::{
 /// - [`CHAT_NOT_FOUND`]: the chat does not exist for the viewer.
 /// - [`FORBIDDEN`]: the viewer is not a supervisor.
 /// - [`CHAT_NOT_DEAL`]: the chat is a Direct chat.
-/// - [`EMPLOYMENT_ENDED`]: the user no longer works for the company of the chat.
+/// - [`EMPLOYMENT_ENDED`]: the user has worked for the company of the chat, and does not now.
 /// - [`CHAT_FULL`]: no seat is free.
 pub async fn add_member(tx: &mut Tx, viewer: &Viewer, chat: ChatId, user: UserId) -> Result<(), Error> {
     let mut chat = lock_visible(tx, viewer, chat).await?;
@@ -31,7 +31,7 @@ pub async fn add_member(tx: &mut Tx, viewer: &Viewer, chat: ChatId, user: UserId
         return Ok(());
     }
     if let Some(company) = chat.tenant_id
-        && db::employment::lock_ended(tx, user, company).await?
+        && db::employment::load_locked(tx, user).await?.has_lost_part(company, Role::Member, chat.now)
     {
         return Err(EMPLOYMENT_ENDED.into());
     }

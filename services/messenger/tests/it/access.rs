@@ -1,13 +1,17 @@
 //! Permissions: every operation by every kind of caller.
 
 use serde_json::{Value, json};
+use testkit::access::losses::Loss;
 use testkit::access::{self, Case, EmptyId, losses};
-use testkit::guid;
 use testkit::issuer::Claims;
+use testkit::{eventually, guid};
+use uuid::Uuid;
 
 use crate::fixture::{ConferenceFixture, MODERATE};
 use crate::reports::MODERATE_DIRECT;
-use crate::{MANAGE, MANAGE_ALL, add, as_user, chat_direct, claims_with, path, send_text, service};
+use crate::{
+    MANAGE, MANAGE_ALL, add, as_user, chat_direct, claims_with, employments, path, send_text, service,
+};
 
 /// The status of each operation for each caller.
 /// The member is also a supervisor for the operations that need one.
@@ -50,9 +54,46 @@ const TABLE: &str = "
     end_conference         |  200   |    404     |   404    |    200    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
 ";
 
-/// Returns a chat and a request about it.
+/// The statuses for a fresh token that differ from the default: employees who lost more than a role
+/// find no deal chat, and their Direct chats are as before.
+const FRESH_TABLE: &str = "
+    operation              | suspended | removed | role lost | company suspended
+    open_chat              |    404    |   404   |    201    |        404
+    get_chat               |    404    |   404   |    200    |        404
+    read_chat              |    404    |   404   |    200    |        404
+    add_member             |    404    |   404   |    403    |        404
+    remove_member          |    404    |   404   |    403    |        404
+    list_messages          |    404    |   404   |    200    |        404
+    send_message           |    404    |   404   |    201    |        404
+    edit_message           |    404    |   404   |    200    |        404
+    delete_message         |    404    |   404   |    204    |        404
+    start_conference       |    404    |   404   |    201    |        404
+    list_conferences       |    404    |   404   |    200    |        404
+    get_conference         |    404    |   404   |    200    |        404
+    invite_to_conference   |    404    |   404   |    200    |        404
+    join_conference        |    404    |   404   |    200    |        404
+    refresh_media_token    |    404    |   404   |    200    |        404
+    leave_conference       |    404    |   404   |    200    |        404
+    decline_conference     |    404    |   404   |    200    |        404
+    remove_participant     |    404    |   404   |    200    |        404
+    end_conference         |    404    |   404   |    200    |        404
+";
+
+/// Returns a chat and a request about it by its client or agent.
 async fn prepare(operation: &str) -> Case {
-    let fixture = ConferenceFixture::new().await;
+    prepare_for(operation, ConferenceFixture::new().await).await
+}
+
+/// Returns a chat and a request about it by its manager or agent, who are employees.
+async fn prepare_for_employee(operation: &str) -> Case {
+    let mut fixture = ConferenceFixture::new().await;
+    // The client and the manager change places, so that the manager acts in place of the client.
+    let deal = &mut fixture.deal;
+    (deal.client, deal.manager) = (deal.manager, deal.client);
+    prepare_for(operation, fixture).await
+}
+
+async fn prepare_for(operation: &str, fixture: ConferenceFixture<'static>) -> Case {
     let deal = fixture.deal;
     let [host, agent, manager] = fixture.users();
     let user = guid();
@@ -127,9 +168,35 @@ async fn every_operation_returns_the_status_of_the_table() {
     access::check_with(service(), TABLE, empty_id, prepare).await;
 }
 
-/// RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the response to a
-/// guest, and a fresh token has the remaining rights.
+/// Ends the employments of these users, and waits until they have left their deal chats.
+async fn end_employments(losses: &[(Loss, Claims)]) {
+    let users: Vec<(Loss, Uuid, Uuid)> = losses
+        .iter()
+        .filter(|(loss, _)| *loss != Loss::RoleLost)
+        .map(|(loss, claims)| (*loss, claims.sub.parse().unwrap(), claims.company_id.unwrap()))
+        .collect();
+    for (loss, user, company) in &users {
+        employments::hire(*user, *company).await;
+        match loss {
+            Loss::Suspended => employments::publish(*user, *company, Some("Active"), Some("Suspended")).await,
+            Loss::CompanySuspended => employments::publish_company(*company, "Suspended").await,
+            Loss::Removed | Loss::RoleLost => employments::end(*user, *company).await,
+        }
+    }
+    let users: Vec<_> = users.iter().map(|(_, user, _)| user.to_string()).collect();
+    let members = "select count(*) from member join chat on chat.id = chat_id \
+                   where kind = 'Deal' and user_id = any($1::text[]::uuid[])";
+    let sql = service().sql().await;
+    eventually("the end of all memberships", async || {
+        (sql.query_one(members, &[&users]).await.unwrap().get::<_, i64>(0) == 0).then_some(())
+    })
+    .await;
+}
+
+/// RULE-ALL-075, RULE-ALL-077, RULE-MSG-066, RULE-MSG-079: after each loss of rights, the old token
+/// gets the response to a guest, and a fresh token has the remaining rights. It opens no deal chat
+/// of a suspended or former employee.
 #[tokio::test]
 async fn every_operation_ends_with_the_rights_of_its_caller() {
-    losses::check(service(), TABLE, "", prepare).await;
+    losses::check_with(service(), TABLE, FRESH_TABLE, prepare_for_employee, end_employments).await;
 }

@@ -1,4 +1,4 @@
-//! Employments of identity: former employees leave the chats of the company.
+//! Employments and companies of identity: former employees leave the deal chats.
 
 use serde_json::{Value, json};
 use testkit::{eventually, guid};
@@ -13,6 +13,7 @@ use crate::{
 };
 
 const EMPLOYEE_STATUS_CHANGED: &str = "platform.identity.employee-status-changed.v1";
+const COMPANY_UPSERTED: &str = "platform.identity.company-upserted.v1";
 
 /// Publishes a change of an employment with this `ce_sequence`.
 async fn publish_at(sequence: i64, user: Uuid, company: Uuid, from: Option<&str>, to: Option<&str>) {
@@ -33,6 +34,26 @@ pub async fn end(user: Uuid, company: Uuid) {
     publish(user, company, Some("Active"), None).await;
 }
 
+/// Begins an employment and waits until the service knows it.
+pub async fn hire(user: Uuid, company: Uuid) {
+    publish(user, company, None, Some("Active")).await;
+    wait_until_known(user, company, false).await;
+}
+
+/// Publishes a status of a company.
+pub async fn publish_company(company: Uuid, status: &str) {
+    publish_company_at(next_sequence(), company, status).await;
+}
+
+/// Publishes a status of a company with this `ce_sequence`.
+async fn publish_company_at(sequence: i64, company: Uuid, status: &str) {
+    let event = json!({
+        "CompanyId": company, "Type": "Developer", "Status": status, "Name": "Застройщик",
+        "LegalName": null, "Version": sequence,
+    });
+    service().bus().publish(COMPANY_UPSERTED, company, sequence, &event).await;
+}
+
 /// Waits until the user has lost the chat.
 pub async fn wait_until_left(chat: Uuid, user: Uuid) {
     let has_left = async || (as_user(user).get(&path(chat, "")).await.status == 404).then_some(());
@@ -42,19 +63,40 @@ pub async fn wait_until_left(chat: Uuid, user: Uuid) {
 /// Waits until the service knows whether the employment has ended.
 async fn wait_until_known(user: Uuid, company: Uuid, has_ended: bool) {
     let sql = service().sql().await;
-    let query = "select count(*) from ended_employment where user_id = $1::text::uuid \
-                 and company_id = $2::text::uuid";
+    let query = "select count(*) from employment where user_id = $1::text::uuid \
+                 and company_id = $2::text::uuid and (ended_at is not null) = $3";
     eventually("the employment", async || {
-        let row = sql.query_one(query, &[&user.to_string(), &company.to_string()]).await.unwrap();
-        ((row.get::<_, i64>(0) == 1) == has_ended).then_some(())
+        let row = sql.query_one(query, &[&user.to_string(), &company.to_string(), &has_ended]).await.unwrap();
+        (row.get::<_, i64>(0) == 1).then_some(())
     })
     .await;
 }
 
-/// RULE-MSG-066: a removed or suspended Manager or Member leaves every deal chat of the company,
-/// with a card, and no other chat.
+/// Waits until the service has applied the message of this key with this `ce_sequence`.
+async fn wait_until_applied(topic: &str, key: Uuid, sequence: i64) {
+    let sql = service().sql().await;
+    let applied = "select count(*) from inbox where topic = $1 and key = $2 and sequence >= $3";
+    eventually("the message to be applied", async || {
+        let row = sql.query_one(applied, &[&topic, &key.to_string(), &sequence]).await.unwrap();
+        (row.get::<_, i64>(0) == 1).then_some(())
+    })
+    .await;
+}
+
+/// Waits until no job removes the user from chats.
+async fn wait_until_settled(user: Uuid) {
+    let sql = service().sql().await;
+    let jobs = "select count(*) from job where kind = 'employment-end' and key = $1";
+    eventually("the job to end", async || {
+        (sql.query_one(jobs, &[&user.to_string()]).await.unwrap().get::<_, i64>(0) == 0).then_some(())
+    })
+    .await;
+}
+
+/// RULE-MSG-066: a removed or suspended employee leaves every deal chat of every company, with a
+/// card, and no Direct chat.
 #[tokio::test]
-async fn removed_or_suspended_employee_leaves_the_chats_of_the_company() {
+async fn removed_or_suspended_employee_leaves_every_deal_chat() {
     for to in [None, Some("Suspended")] {
         let (deal, id) = open_chat().await;
         let second = Deal { tenant: deal.tenant, client: deal.client, ..Deal::new() };
@@ -68,10 +110,11 @@ async fn removed_or_suspended_employee_leaves_the_chats_of_the_company() {
         let mut stream = Stream::open(deal.manager).await;
 
         publish(deal.manager, deal.tenant, Some("Active"), to).await;
-        for chat in [id, second_id] {
+        for chat in [id, second_id, elsewhere_id] {
             wait_until_left(chat, deal.manager).await;
             let card = json!({"Type": "MemberRemoved", "UserId": deal.manager, "ByUserId": null});
-            assert_eq!(cards(chat, deal.client).await.last(), Some(&card));
+            let reader = if chat == elsewhere_id { elsewhere.client } else { deal.client };
+            assert_eq!(cards(chat, reader).await.last(), Some(&card));
         }
         let user = as_user(deal.manager);
         user.get(&path(id, "/messages")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
@@ -83,54 +126,189 @@ async fn removed_or_suspended_employee_leaves_the_chats_of_the_company() {
         let message = path(id, &format!("/messages/{}", id_of(&sent["Id"])));
         let edited = user.put(&message, json!({"Text": "а"})).await;
         edited.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-        for chat in [elsewhere_id, direct] {
-            assert!(role(&view(chat, deal.manager).await, deal.manager).is_some(), "another chat stays");
-        }
+        assert!(role(&view(direct, deal.manager).await, deal.manager).is_some(), "the Direct chat stays");
         let mut lost = Vec::new();
-        for _ in 0..2 {
+        for _ in 0..3 {
             lost.push(id_of(&stream.next_of("chat-removed").await.data["ChatId"]));
         }
         lost.sort();
-        let mut expected = [id, second_id];
+        let mut expected = [id, second_id, elsewhere_id];
         expected.sort();
         assert_eq!(lost, expected);
+        // A new sign-in opens a new stream.
+        let fresh = Stream::open(deal.manager).await;
         send_text(id, deal.client, "секрет").await;
+        send_text(elsewhere_id, elsewhere.client, "секрет").await;
         send_text(direct, deal.client, "привет").await;
-        let next = stream.next_of("message").await;
-        assert_eq!(next.data["Text"], "привет", "the stream has nothing of a chat that the user left");
+        for mut stream in [stream, fresh] {
+            let next = stream.next_of("message").await;
+            assert_eq!(next.data["Text"], "привет", "the stream has nothing of a chat that the user left");
+        }
     }
 }
 
-/// RULE-MSG-066: the Client stays, and so does the Agent, who loses only the role from before.
+/// RULE-MSG-066: only the Client and users without a known employment stay. The Agent leaves after
+/// the end of the employment in an agency, or in the company of the chat.
 #[tokio::test]
-async fn client_and_agent_stay_after_the_end_of_an_employment() {
+async fn client_and_guests_without_employment_stay() {
     let (deal, id) = open_chat().await;
-    deal.publish(STAGE_CHANGED, &deal.changed(2, "Application", "Application", Some(deal.manager))).await;
-    view_when(id, deal.client, "the manager as agent", |chat| {
-        role(chat, deal.manager).as_deref() == Some("Agent")
+    let (second, second_id) = open_chat().await;
+    second
+        .publish(STAGE_CHANGED, &second.changed(2, "Application", "Application", Some(second.manager)))
+        .await;
+    view_when(second_id, second.client, "the manager as agent", |chat| {
+        role(chat, second.manager).as_deref() == Some("Agent")
     })
     .await;
-    let marker = guid();
-    add(&deal, id, marker).await.expect(204);
-    for user in [deal.client, deal.manager, marker] {
-        end(user, deal.tenant).await;
+    let (guest, marker) = (guid(), guid());
+    for user in [guest, marker] {
+        add(&deal, id, user).await.expect(204);
     }
-    wait_until_left(id, marker).await;
-    for user in [deal.client, deal.manager] {
-        wait_until_known(user, deal.tenant, true).await;
+    let agency = guid();
+    hire(deal.client, agency).await;
+    for (user, company) in
+        [(deal.client, deal.tenant), (deal.client, agency), (deal.agent(), agency), (marker, guid())]
+    {
+        end(user, company).await;
     }
-    let sql = service().sql().await;
-    let fallback = "select count(*) from member where user_id = $1::text::uuid and fallback_role is not null";
-    eventually("the agent to lose the former role", async || {
-        let row = sql.query_one(fallback, &[&deal.manager.to_string()]).await.unwrap();
-        (row.get::<_, i64>(0) == 0).then_some(())
-    })
-    .await;
+    end(second.manager, second.tenant).await;
+    for user in [deal.agent(), marker] {
+        wait_until_left(id, user).await;
+    }
+    wait_until_left(second_id, second.manager).await;
+    for company in [deal.tenant, agency] {
+        wait_until_known(deal.client, company, true).await;
+    }
+    wait_until_settled(deal.client).await;
     let chat = view(id, deal.client).await;
     assert_eq!(role(&chat, deal.client).as_deref(), Some("Client"));
-    assert_eq!(role(&chat, deal.manager).as_deref(), Some("Agent"));
-    deal.publish(STAGE_CHANGED, &deal.changed(3, "Application", "Application", None)).await;
+    assert_eq!(role(&chat, guest).as_deref(), Some("Member"));
+    assert_eq!(role(&chat, deal.manager).as_deref(), Some("Manager"));
+
+    // A later agent does not bring back the former employee.
+    second.publish(STAGE_CHANGED, &second.changed(3, "Application", "Application", None)).await;
+    second.publish(STAGE_CHANGED, &second.changed(4, "Application", "Application", Some(guest))).await;
+    let chat = view_when(second_id, second.client, "the new agent", |chat| role(chat, guest).is_some()).await;
+    assert_eq!(role(&chat, second.manager), None);
+}
+
+/// RULE-MSG-066, RULE-MSG-068: an employment in another company ends the earlier one, and the chats
+/// of the new company stay. The late event about the earlier end changes nothing.
+#[tokio::test]
+async fn new_employment_ends_the_former_one_and_keeps_the_chats_of_the_new_company() {
+    let (former, former_id) = open_chat().await;
+    let (new, new_id) = open_chat().await;
+    let (third, third_id) = open_chat().await;
+    let user = former.manager;
+    hire(user, former.tenant).await;
+    add(&new, new_id, user).await.expect(204);
+    add(&third, third_id, user).await.expect(204);
+    let late = next_sequence();
+    publish(user, new.tenant, None, Some("Active")).await;
+    for chat in [former_id, third_id] {
+        wait_until_left(chat, user).await;
+    }
+    assert_eq!(role(&view(new_id, user).await, user).as_deref(), Some("Member"));
+    add(&former, former_id, user).await.expect_problem(422, "MESSENGER_EMPLOYMENT_ENDED");
+    add(&third, third_id, user).await.expect(204);
+
+    publish_at(late, user, former.tenant, Some("Active"), None).await;
+    // The same state as a new event, as after a republication.
+    let repeated = next_sequence();
+    publish_at(repeated, user, new.tenant, None, Some("Active")).await;
+    wait_until_applied(EMPLOYEE_STATUS_CHANGED, user, repeated).await;
+    wait_until_settled(user).await;
+    for chat in [new_id, third_id] {
+        assert_eq!(role(&view(chat, user).await, user).as_deref(), Some("Member"));
+    }
+    end(user, new.tenant).await;
+    for chat in [new_id, third_id] {
+        wait_until_left(chat, user).await;
+    }
+}
+
+/// RULE-MSG-068: a guest who was added after the end of an employment elsewhere stays, also after a
+/// repeat of that end.
+#[tokio::test]
+async fn guest_who_was_added_after_the_end_stays() {
+    let (deal, id) = open_chat().await;
+    let (user, company) = (guid(), guid());
+    end(user, company).await;
+    wait_until_known(user, company, true).await;
+    add(&deal, id, user).await.expect(204);
+    let repeated = next_sequence();
+    publish_at(repeated, user, company, Some("Suspended"), None).await;
+    wait_until_applied(EMPLOYEE_STATUS_CHANGED, user, repeated).await;
+    wait_until_settled(user).await;
+    assert_eq!(role(&view(id, user).await, user).as_deref(), Some("Member"));
+}
+
+/// RULE-MSG-079: all employees of a suspended or archived company leave their deal chats and calls.
+/// A user with an employment in another company, and the Client, stay.
+#[tokio::test]
+async fn employees_of_a_suspended_or_archived_company_leave() {
+    for status in ["Suspended", "Archived"] {
+        let fixture = ConferenceFixture::new().await;
+        let (deal, id) = (fixture.deal, fixture.chat);
+        let (elsewhere, elsewhere_id) = open_chat().await;
+        let (agency, guest) = (guid(), guid());
+        hire(deal.manager, deal.tenant).await;
+        hire(deal.agent(), agency).await;
+        hire(guest, elsewhere.tenant).await;
+        add(&deal, id, guest).await.expect(204);
+        add(&elsewhere, elsewhere_id, deal.manager).await.expect(204);
+        let call = fixture.ring_and_join().await;
+        fixture.act(deal.manager, call, "join").await.expect(200);
+
+        publish_company(deal.tenant, status).await;
+        for chat in [id, elsewhere_id] {
+            wait_until_left(chat, deal.manager).await;
+        }
+        fixture.conference_when(call, "Removed", |call| state(call, deal.manager) == "Removed").await;
+        let card = json!({"Type": "MemberRemoved", "UserId": deal.manager, "ByUserId": null});
+        assert_eq!(cards(id, deal.client).await.last(), Some(&card));
+        add(&deal, id, deal.manager).await.expect_problem(422, "MESSENGER_EMPLOYMENT_ENDED");
+        let chat = view(id, deal.client).await;
+        for user in [deal.client, deal.agent(), guest] {
+            assert!(role(&chat, user).is_some(), "an employee of another company stays");
+        }
+        publish_company(agency, status).await;
+        wait_until_left(id, deal.agent()).await;
+    }
+}
+
+/// RULE-MSG-079: late and repeated events of a company change nothing, and no user returns by its
+/// activation. An employment that becomes known after the suspension ends as well.
+#[tokio::test]
+async fn late_events_of_a_company_change_nothing() {
+    let (deal, id) = open_chat().await;
+    let company = deal.tenant;
+    hire(deal.manager, company).await;
+    let [late, suspended] = std::array::from_fn(|_| next_sequence());
+    publish_company_at(suspended, company, "Suspended").await;
     wait_until_left(id, deal.manager).await;
+    publish_company_at(late, company, "Active").await;
+    let repeated = next_sequence();
+    publish_company_at(repeated, company, "Suspended").await;
+    wait_until_applied(COMPANY_UPSERTED, company, repeated).await;
+    let late_manager = guid();
+    let second = Deal { tenant: company, manager: late_manager, ..Deal::new() };
+    second.publish_created().await;
+    let second_id = second.chat().await;
+    publish(late_manager, company, None, Some("Active")).await;
+    wait_until_left(second_id, late_manager).await;
+    add(&deal, id, deal.manager).await.expect_problem(422, "MESSENGER_EMPLOYMENT_ENDED");
+
+    publish_company(company, "Active").await;
+    eventually("the activation", async || (add(&deal, id, deal.manager).await.status == 204).then_some(()))
+        .await;
+    publish_company_at(suspended, company, "Suspended").await;
+    let repeated = next_sequence();
+    publish_company_at(repeated, company, "Active").await;
+    wait_until_applied(COMPANY_UPSERTED, company, repeated).await;
+    wait_until_settled(deal.manager).await;
+    assert_eq!(role(&view(id, deal.manager).await, deal.manager).as_deref(), Some("Member"));
+    as_user(late_manager).get(&path(second_id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
 }
 
 /// RULE-MSG-067: the participation of a leaving employee in a live call ends, and an old media
@@ -209,12 +387,7 @@ async fn job_keeps_a_user_who_was_hired_again() {
     publish(deal.manager, deal.tenant, None, Some("Active")).await;
     wait_until_known(deal.manager, deal.tenant, false).await;
     held.commit().await.unwrap();
-    let key = format!("{}/{}", deal.tenant, deal.manager);
-    let jobs = "select count(*) from job where kind = 'employment-end' and key = $1";
-    eventually("the job to end", async || {
-        (sql.query_one(jobs, &[&key]).await.unwrap().get::<_, i64>(0) == 0).then_some(())
-    })
-    .await;
+    wait_until_settled(deal.manager).await;
     assert_eq!(role(&view(id, deal.manager).await, deal.manager).as_deref(), Some("Manager"));
 }
 
@@ -235,12 +408,21 @@ async fn ended_employment_prevents_an_addition() {
     let theirs = format!("/api/messenger/supervision/members/{}/chats", deal.manager);
     let page = supervisor(deal.tenant).get(&theirs).await.expect(200);
     assert_eq!(page["TotalCount"], 2, "the supervisor finds both chats");
-    let agent = Deal { tenant: deal.tenant, manager: deal.manager, agent: Some(deal.manager), ..Deal::new() };
+    let agent = Deal { agent: Some(deal.manager), ..Deal::new() };
     agent.publish_created().await;
     let agent_id = agent.chat().await;
-    assert_eq!(role(&view(agent_id, agent.client).await, deal.manager).as_deref(), Some("Agent"));
-    agent.publish(STAGE_CHANGED, &agent.changed(2, "Application", "Application", None)).await;
-    wait_until_left(agent_id, deal.manager).await;
+    assert_eq!(role(&view(agent_id, agent.client).await, deal.manager), None, "neither as the agent");
+    let (other, other_id) = open_chat().await;
+    other.publish(STAGE_CHANGED, &other.changed(2, "Application", "Booking", Some(deal.manager))).await;
+    let changed = |chat: &Value| role(chat, other.agent()).is_none();
+    let chat = view_when(other_id, other.client, "the end of the old agent", changed).await;
+    assert_eq!(role(&chat, deal.manager), None, "neither as a later agent");
+    // The agent of an agency may have worked for the company of the chat before.
+    hire(deal.manager, guid()).await;
+    let third = Deal { tenant: deal.tenant, agent: Some(deal.manager), ..Deal::new() };
+    third.publish_created().await;
+    let third_id = third.chat().await;
+    assert_eq!(role(&view(third_id, third.client).await, deal.manager).as_deref(), Some("Agent"));
 }
 
 /// RULE-MSG-066: an employee of many chats loses all of them within 60 s.
@@ -279,4 +461,17 @@ async fn concurrent_addition_and_end_leave_no_member() {
         wait_until_left(id, user).await;
     }
     remove(&deal, id, guid()).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+}
+
+/// RULE-MSG-079: an addition and the suspension of the company at the same time leave no member.
+#[tokio::test]
+async fn concurrent_addition_and_suspension_leave_no_member() {
+    for _ in 0..5 {
+        let (deal, id) = open_chat().await;
+        let user = guid();
+        hire(user, deal.tenant).await;
+        let (added, ()) = tokio::join!(add(&deal, id, user), publish_company(deal.tenant, "Suspended"));
+        assert!([204, 422].contains(&added.status), "{}", added.text);
+        wait_until_left(id, user).await;
+    }
 }

@@ -48,13 +48,16 @@ async fn supervisor_lists_the_chats_of_one_user() {
     }
     let page = own.get(&format!("{}?PageSize=1", chats_of(deal.manager))).await.expect(200);
     assert_eq!((&page["TotalCount"], &page["Items"][0]["LastMessage"]), (&json!(2), &Value::Null));
-    end(deal.manager, deal.tenant).await;
-    wait_until_left(id, deal.manager).await;
-    wait_until_left(second_id, deal.manager).await;
-    assert_eq!(ids(&own).await, [json!(id), json!(second_id)]);
+    let (taken, taken_id) = open_chat().await;
+    add(&taken, taken_id, deal.manager).await.expect(204);
     // A chat that a supervisor took away is not listed.
-    remove(&elsewhere, elsewhere_id, deal.manager).await.expect(204);
-    assert_eq!(ids(&everywhere).await, [json!(id), json!(second_id)]);
+    remove(&taken, taken_id, deal.manager).await.expect(204);
+    end(deal.manager, deal.tenant).await;
+    for chat in [id, second_id, elsewhere_id] {
+        wait_until_left(chat, deal.manager).await;
+    }
+    assert_eq!(ids(&own).await, [json!(id), json!(second_id)]);
+    assert_eq!(ids(&everywhere).await, [json!(id), json!(second_id), json!(elsewhere_id)]);
     let stranger = service().caller(&claims_with(guid(), None, &[MANAGE]));
     for other in [as_user(deal.manager), as_user(guid()), stranger] {
         other.get(&chats_of(deal.manager)).await.expect_problem(403, "FORBIDDEN");

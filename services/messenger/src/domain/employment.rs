@@ -1,0 +1,147 @@
+//! Employments of a user, which decide on the parts in deal chats.
+
+use auth::CompanyId;
+use diesel::prelude::*;
+use time::OffsetDateTime;
+
+use super::Role;
+
+/// The consumer group that follows identity's employments and companies.
+pub const EMPLOYMENT_CONSUMER_GROUP: &str = "messenger.identity";
+
+/// An employment of a user, as far as this service knows it.
+#[derive(Clone, Copy, Debug, Queryable)]
+pub struct Employment {
+    pub company_id: CompanyId,
+    /// Time when this service stored the end or the suspension.
+    pub ended_at: Option<OffsetDateTime>,
+    /// Time when this service stored the suspension or the archiving of the company.
+    pub company_ended_at: Option<OffsetDateTime>,
+}
+
+impl Employment {
+    /// Returns the time since which the user does not work for the company.
+    fn ended_at(&self) -> Option<OffsetDateTime> {
+        self.ended_at.into_iter().chain(self.company_ended_at).min()
+    }
+}
+
+/// All known employments of one user.
+#[derive(Clone, Debug)]
+pub struct Employments(pub Vec<Employment>);
+
+impl Employments {
+    /// Returns true if a part in a company's deal chat, which began at `joined_at`, has to end.
+    ///
+    /// A user who works for the company stays. Any other user leaves if an employment ended since
+    /// the beginning of the part. A former employee of the company has no part for it.
+    /// The Client takes part as a person. Guests without an employment stay.
+    pub fn has_lost_part(&self, tenant: CompanyId, role: Role, joined_at: OffsetDateTime) -> bool {
+        let (mut has_ended_since, mut is_former) = (false, false);
+        for employment in &self.0 {
+            match employment.ended_at() {
+                None if employment.company_id == tenant => return false,
+                None => {}
+                Some(ended_at) => {
+                    has_ended_since |= ended_at >= joined_at;
+                    is_former |= employment.company_id == tenant;
+                }
+            }
+        }
+        match role {
+            Role::Client => false,
+            // An agency may employ the Agent after the company of the chat.
+            Role::Agent => has_ended_since,
+            Role::Manager | Role::Member => has_ended_since || is_former,
+        }
+    }
+
+    /// Returns true if a deal may not bring the user into its chat at `now` in this role.
+    ///
+    /// The event of the deal may be older than the end of an employment. Therefore a user who has
+    /// worked for a company, and works for none now, does not enter.
+    pub fn is_barred(&self, tenant: CompanyId, role: Role, now: OffsetDateTime) -> bool {
+        let works_nowhere = self.0.iter().all(|employment| employment.ended_at().is_some());
+        let is_former = !self.0.is_empty() && works_nowhere;
+        role != Role::Client && (is_former || self.has_lost_part(tenant, role, now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use auth::CompanyId;
+    use time::{Duration, OffsetDateTime};
+    use uuid::Uuid;
+
+    use super::{Employment, Employments};
+    use crate::domain::Role;
+
+    const JOINED: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+
+    fn company(id: u128) -> CompanyId {
+        Uuid::from_u128(id).into()
+    }
+
+    fn at(seconds: i64) -> OffsetDateTime {
+        JOINED + Duration::seconds(seconds)
+    }
+
+    /// Returns employments by company and by the second of their end.
+    fn employments(ends: &[(u128, Option<i64>)]) -> Employments {
+        let employments = ends.iter().map(|&(id, ended)| Employment {
+            company_id: company(id),
+            ended_at: ended.map(at),
+            company_ended_at: None,
+        });
+        Employments(employments.collect())
+    }
+
+    #[test]
+    fn part_ends_with_an_employment_that_it_followed() {
+        for (ends, roles) in [
+            (&[][..], [false, false, false]),
+            (&[(1, None)], [false, false, false]),
+            (&[(2, None)], [false, false, false]),
+            // The user left the company of the chat, or another one, after joining.
+            (&[(1, Some(5))], [false, true, true]),
+            (&[(2, Some(5))], [false, true, true]),
+            (&[(2, Some(5)), (3, None)], [false, true, true]),
+            // The user works for the company of the chat.
+            (&[(2, Some(5)), (1, None)], [false, false, false]),
+            // The end precedes the part.
+            (&[(2, Some(-5))], [false, false, false]),
+            (&[(1, Some(-5))], [false, false, true]),
+            (&[(1, Some(-5)), (2, None)], [false, false, true]),
+        ] {
+            let employments = employments(ends);
+            let has_lost = |role| employments.has_lost_part(company(1), role, JOINED);
+            assert_eq!([Role::Client, Role::Agent, Role::Member].map(has_lost), roles, "{ends:?}");
+            assert_eq!(has_lost(Role::Manager), roles[2], "{ends:?}");
+        }
+    }
+
+    #[test]
+    fn suspended_company_ends_its_employments() {
+        let mut employments = employments(&[(2, None)]);
+        employments.0[0].company_ended_at = Some(at(5));
+        assert!(employments.has_lost_part(company(1), Role::Agent, JOINED));
+        employments.0[0].ended_at = Some(at(9));
+        assert!(!employments.has_lost_part(company(1), Role::Agent, at(7)), "the first of two ends counts");
+    }
+
+    #[test]
+    fn deal_brings_in_no_user_who_works_nowhere_now() {
+        for (ends, [agent, manager]) in [
+            (&[][..], [false, false]),
+            (&[(2, None)], [false, false]),
+            (&[(2, Some(-5))], [true, true]),
+            (&[(2, Some(-5)), (3, None)], [false, false]),
+            (&[(1, Some(-5)), (2, None)], [false, true]),
+        ] {
+            let employments = employments(ends);
+            let is_barred = |role| employments.is_barred(company(1), role, JOINED);
+            assert_eq!([Role::Agent, Role::Manager].map(is_barred), [agent, manager], "{ends:?}");
+            assert!(!is_barred(Role::Client));
+        }
+    }
+}
