@@ -5,6 +5,10 @@ use std::time::Duration;
 use http::HeaderMap;
 use opentelemetry_http::HeaderInjector;
 
+/// The time after which an idle connection is closed. Listeners close theirs after 75 s, and a request
+/// on a connection that the listener is closing would fail.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+
 /// Creates a client without retries or tokens, for example for an issuer's keys. It follows no
 /// redirects and fails after `timeout`.
 ///
@@ -12,7 +16,11 @@ use opentelemetry_http::HeaderInjector;
 /// If TLS cannot be set up.
 #[expect(clippy::disallowed_methods, reason = "the only place that creates clients")]
 pub fn new_client(timeout: Duration) -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder().timeout(timeout).redirect(reqwest::redirect::Policy::none()).build()
+    reqwest::Client::builder()
+        .timeout(timeout)
+        .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
 }
 
 /// Returns the headers that make a call part of the current trace.

@@ -1,7 +1,10 @@
 //! Ids of LiveKit's webhooks. A stored id marks a webhook as received.
 
-use ::db::{Db, Prepared, Tx};
+use std::time::Duration;
+
+use ::db::{Prepared, Tx};
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Double};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
@@ -17,9 +20,13 @@ pub async fn record(tx: &mut Tx, id: &[u8], now: OffsetDateTime) -> Result<bool,
     Ok(Prepared(recorded).execute(tx.conn()).await? == 1)
 }
 
-/// Deletes the ids that were received before `limit`.
-pub async fn delete_before(db: &Db, limit: OffsetDateTime) -> Result<(), ::db::Error> {
-    let old = diesel::delete(webhook::table.filter(webhook::received_at.lt(limit)));
-    old.execute(&mut db.conn().await?).await?;
-    Ok(())
+/// Deletes up to `limit` ids that are older than `retention`, and returns their number.
+pub async fn delete_older_than(tx: &mut Tx, retention: Duration, limit: u32) -> Result<usize, ::db::Error> {
+    let delete = diesel::sql_query(
+        "delete from webhook where id in (\
+             select id from webhook where received_at < clock_timestamp() - make_interval(secs => $1) \
+             order by received_at limit $2 for update skip locked)",
+    );
+    let delete = delete.bind::<Double, _>(retention.as_secs_f64()).bind::<BigInt, _>(i64::from(limit));
+    Ok(Prepared(delete).execute(tx.conn()).await?)
 }

@@ -1,6 +1,6 @@
 //! Jobs for LiveKit.
 //! `media-order` sends commands, `media-reconciliation` compares live conferences with LiveKit's
-//! rooms, and `webhooks-heard` deletes old webhook ids.
+//! rooms, and `webhook-retention` deletes old webhook ids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,8 @@ const RECONCILIATION_INTERVAL: Duration = Duration::from_mins(1);
 const BATCH: i64 = 200;
 /// Concurrent calls to LiveKit.
 const CONCURRENCY: usize = 8;
+/// Webhook ids that one transaction deletes.
+const WEBHOOK_BATCH: u32 = 5_000;
 /// Retention of webhook ids.
 /// A webhook cannot be repeated later, because LiveKit's signature expires within minutes.
 const WEBHOOK_RETENTION: Duration = Duration::from_hours(24);
@@ -35,13 +37,20 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
             }
         }
     });
-    let jobs =
-        jobs.periodic("webhooks-heard", WEBHOOK_DELETION_INTERVAL, move |_| {
-            let app = deleter.clone();
-            async move {
-                Ok(db::webhook::delete_before(&app.db, runtime::clock::now() - WEBHOOK_RETENTION).await?)
+    let jobs = jobs.periodic("webhook-retention", WEBHOOK_DELETION_INTERVAL, move |job| {
+        let app = deleter.clone();
+        async move {
+            let delete = async || {
+                app.db
+                    .tx(async |tx| db::webhook::delete_older_than(tx, WEBHOOK_RETENTION, WEBHOOK_BATCH).await)
+                    .await
+            };
+            while delete().await? == WEBHOOK_BATCH as usize {
+                job.check_ending()?;
             }
-        });
+            Ok(())
+        }
+    });
     if app.livekit.is_none() || app.settings.media_probe_interval.is_none() {
         return jobs;
     }

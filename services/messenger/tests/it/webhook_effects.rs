@@ -4,9 +4,9 @@ use futures_util::future::join_all;
 use serde_json::json;
 use testkit::{eventually, guid};
 
-use crate::count;
 use crate::fixture::{ConferenceFixture, participant, state, unix_seconds};
 use crate::media_service::livekit;
+use crate::{count, service};
 
 async fn wait_for_removals(id: uuid::Uuid, user: uuid::Uuid, times: usize) {
     let calls = || livekit().calls("RemoveParticipant", &id.to_string()).into_iter();
@@ -222,4 +222,20 @@ async fn repeated_webhook_counts_once() {
     fixture.act(agent, id, "leave").await.expect(200);
     fixture.send_webhook(&webhook).await.expect(200);
     assert_eq!(state(&fixture.conference(id).await, agent), "Left");
+}
+
+/// RULE-MSG-058: ids of webhooks are deleted after 24 h, in as many transactions as needed.
+#[tokio::test]
+async fn old_webhook_ids_are_deleted() {
+    let sql = service().sql().await;
+    let fill = "insert into webhook (id, received_at) \
+        select decode(md5('old' || n), 'hex'), now() - interval '25 hours' from generate_series(1, 12000) as n; \
+        insert into webhook (id, received_at) values (decode(md5('new'), 'hex'), now()); \
+        update job set due_at = now() where kind = 'webhook-retention'";
+    sql.batch_execute(fill).await.unwrap();
+    let old = "select count(*) from webhook where received_at < now() - interval '24 hours'";
+    let deleted = async || (sql.query_one(old, &[]).await.unwrap().get::<_, i64>(0) == 0).then_some(());
+    eventually("the deletion", deleted).await;
+    let new = "select count(*) from webhook where id = decode(md5('new'), 'hex')";
+    assert_eq!(sql.query_one(new, &[]).await.unwrap().get::<_, i64>(0), 1);
 }
