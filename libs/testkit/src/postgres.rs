@@ -1,4 +1,4 @@
-//! A separate PostgreSQL server that a test can stop, crash and restart.
+//! A separate PostgreSQL server that a test can stop, crash, restart and fail over.
 //!
 //! Its durability settings are the defaults, unlike those of the server that all tests share.
 
@@ -103,8 +103,7 @@ impl Postgres {
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         let log = std::fs::File::options().create(true).append(true).open(self.folder.join("server.log"))?;
         let mut postgres = self.command("postgres");
-        let data = self.folder.join("data");
-        postgres.arg("-D").arg(data).args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-k", ""]);
+        postgres.arg("-D").arg(self.data()).args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-k", ""]);
         self.server = Some(Server::spawn(postgres.stdout(log.try_clone()?).stderr(log))?);
         let deadline = Instant::now() + START_TIMEOUT;
         while let Err(error) = database::connect(&self.url()).await {
@@ -116,6 +115,41 @@ impl Postgres {
         Ok(())
     }
 
+    /// Copies the server's present state to a standby, which receives nothing later.
+    ///
+    /// # Errors
+    /// If the server is not running, or rejects the copy.
+    pub async fn create_standby(&self) -> anyhow::Result<()> {
+        let mut copy = self.command("pg_basebackup");
+        copy.args(["--no-sync", "--checkpoint=fast", "--wal-method=fetch", "--dbname", &self.url()]);
+        let output = copy.arg("--pgdata").arg(self.standby()).stdin(Stdio::null()).output().await?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }
+
+    /// Crashes the server and promotes the standby at the same address. Everything that was
+    /// committed since the standby was created is lost.
+    ///
+    /// # Errors
+    /// If there is no standby, or it does not start.
+    pub async fn fail_over(&mut self) -> anyhow::Result<()> {
+        self.stop(ShutdownMode::Immediate).await?;
+        std::fs::remove_dir_all(self.data())?;
+        std::fs::rename(self.standby(), self.data())?;
+        std::fs::write(self.data().join("standby.signal"), "")?;
+        self.restart().await?;
+        database::connect(&self.url()).await?.execute("select pg_promote()", &[]).await?;
+        Ok(())
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn standby(&self) -> PathBuf {
+        self.folder.join("standby")
+    }
+
     async fn initialize(&self, parent: &Path) -> anyhow::Result<()> {
         for folder in [parent, &self.folder] {
             std::fs::create_dir_all(folder)?;
@@ -125,7 +159,7 @@ impl Postgres {
         std::fs::write(&password, &self.account.password)?;
         let mut initdb = self.command("initdb");
         initdb.args(["--no-sync", "--auth=password", "--encoding=UTF8", "--username", &self.account.user]);
-        initdb.arg("--pwfile").arg(password).arg("--pgdata").arg(self.folder.join("data"));
+        initdb.arg("--pwfile").arg(password).arg("--pgdata").arg(self.data());
         let output = initdb.stdin(Stdio::null()).output().await.context("failed to run initdb")?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(())
