@@ -171,6 +171,15 @@ for alert in $(sed -n 's/^ *- alert: //p' "$work"/*-everything.yaml | sort -u); 
   check "$alert has its runbook" grep -qx "## $alert" ../docs/runbooks/alerts.md
 done
 
+# A database with standbys is synchronous unless it is switched off.
+for flags in '' '--set app.cnpg.synchronous=false' '--set app.cnpg.instances=1'; do
+  # shellcheck disable=SC2086
+  render agent default --set app.cnpg.enabled=true $flags >"$work/database.yaml"
+  found=$(grep -c 'synchronous: {method: any, number: 1, dataDurability: required}' "$work/database.yaml" || true)
+  if [ "$found" = "$([ -z "$flags" ] && echo 1 || echo 0)" ]; then ok "agent: synchronous replication ${flags:-by default}"
+  else bad "agent: synchronous replication ${flags:-by default}" "$work/database.yaml"; fi
+done
+
 # The URL of a callee in separate releases and in the common release.
 check 'news: calls selections of its own release' \
   grep -q 'value: "http://selections-internal"' "$work/news-default.yaml"

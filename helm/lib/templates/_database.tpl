@@ -48,6 +48,10 @@ spec:
   enableSuperuserAccess: false
   postgresql:
     parameters: {max_connections: {{ $max | quote }}}
+    {{- if and $cnpg.synchronous (gt (int $cnpg.instances) 1) }}
+    # A commit waits for a standby, so that a failover loses no transaction.
+    synchronous: {method: any, number: 1, dataDurability: required}
+    {{- end }}
   {{- with $cnpg.resources }}
   resources:
     {{- toYaml . | nindent 4 }}
