@@ -61,6 +61,8 @@ spec:
           (dict "alert" "EventsParked" "expr" "max(outbox_parked{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "has parked events")
           (dict "alert" "TopicsHeld" "expr" "max(outbox_held_topics{OF}) > 0" "for" "2m" "severity" "ticket" "summary" "has events of a topic that is missing or forbidden")
           (dict "alert" "RelayLeaseLost" "expr" "sum(increase(outbox_fenced_total{OF}[15m])) > 0" "for" "0m" "severity" "ticket" "summary" "has a relay that lost its lease")
+          (dict "alert" "DatabaseHistoryChanged" "expr" "sum(increase(outbox_history_changed_total{OF}[15m])) > 0" "for" "0m" "severity" "ticket" "summary" "has a database that was promoted or restored")
+          (dict "alert" "SequenceWentBack" "expr" "sum by (consumer) (increase(consumer_sequence_went_back_total{OF}[15m])) > 0" "for" "0m" "severity" "ticket" "summary" "has received sequences that were used before")
           (dict "alert" "MessagesDelayed" "expr" "max by (consumer) (consumer_oldest_seconds{OF}) > 300" "for" "5m" "severity" "page" "summary" "has unconsumed messages")
           (dict "alert" "ConsumerStopped" "expr" "sum by (consumer) (consumer_readable_partitions{OF}) == 0" "for" "2m" "severity" "page" "summary" "reads none of its topics")
           (dict "alert" "RevocationsStale" "expr" "max(access_revocations_age_seconds{OF}) > 60" "for" "0m" "severity" "page" "summary" "does not read the revocations of access")

@@ -12,6 +12,7 @@ mod consumer;
 mod contract;
 mod failure;
 mod handler;
+mod history;
 mod lanes;
 mod operations;
 pub mod outbox;

@@ -180,20 +180,20 @@ fn context<E: Event>() -> Value {
 }
 
 #[derive(QueryableByName)]
-struct NextId {
+struct LastId {
     #[diesel(sql_type = diesel::sql_types::BigInt)]
-    next: i64,
+    last_id: i64,
 }
 
-/// Advances the ids of events to the current time in microseconds, and returns the next id. An id
-/// is the event's `ce_sequence`.
+/// Advances the ids of events to the current time in microseconds, and returns the id before the
+/// next one. An id is the event's `ce_sequence`.
 ///
 /// The result exceeds every id that was assigned before, since no service appends a million events
 /// a second.
 pub(crate) async fn advance_ids_to_clock(conn: &mut Conn) -> Result<i64, db::Error> {
-    let next = diesel::sql_query(
+    let advance = diesel::sql_query(
         "select setval(pg_get_serial_sequence('outbox', 'id'), \
-         greatest(last_value, (extract(epoch from clock_timestamp()) * 1000000)::bigint)) as next from outbox_id_seq",
+         greatest(last_value, (extract(epoch from clock_timestamp()) * 1000000)::bigint)) as last_id from outbox_id_seq",
     );
-    Ok(next.get_result::<NextId>(conn).await?.next)
+    Ok(advance.get_result::<LastId>(conn).await?.last_id)
 }

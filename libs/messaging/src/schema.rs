@@ -36,6 +36,10 @@ diesel::table! {
         topic -> Text,
         key -> Text,
         sequence -> BigInt,
+        event_time -> Nullable<Timestamptz>,
+        offset -> BigInt,
+        partition -> Integer,
+        went_back -> Bool,
         blocked -> Bool,
         seen_on -> Date,
     }

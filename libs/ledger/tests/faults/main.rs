@@ -12,6 +12,7 @@ mod controls;
 mod database;
 mod dead_letters;
 mod embedded;
+mod failover;
 mod frozen;
 mod kafka;
 mod kills;

@@ -83,3 +83,29 @@ async fn rebuilt_consumer_reads_its_topics_from_the_beginning() {
     eventually("all messages", async || rig.query_number("select count(*) from applied").await == 24).await;
     assert_eq!(rig.miscounted_accounts().await, 0);
 }
+
+/// RULE-EVT-045: after `restored`, consumers move back to their last receipt.
+#[tokio::test]
+async fn consumer_of_a_restored_database_moves_back_to_its_last_receipt() {
+    let rig = Rig::new().await;
+    let worker = rig.start_worker().await;
+    for _ in 0..2 {
+        rig.step().await;
+    }
+    rig.wait_until_applied(16).await;
+    rig.db.batch_execute(BACKUP).await.unwrap();
+    for _ in 0..3 {
+        rig.step().await;
+    }
+    rig.wait_until_applied(40).await;
+    // The service stops with all offsets committed.
+    assert!(worker.terminate().await.success());
+    rig.db.batch_execute(RESTORE).await.unwrap();
+
+    assert!(rig.run_command(&["restored"]).status.success());
+    let worker = rig.start_worker().await;
+    rig.wait_until_applied(40).await;
+    assert_eq!(rig.miscounted_accounts().await, 0);
+    let duplicates = worker.metric("consumer_duplicates_total").await;
+    assert!(duplicates < 1.0, "{duplicates} applied messages are read again");
+}

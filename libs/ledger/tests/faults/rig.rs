@@ -131,6 +131,11 @@ impl Rig {
         Replica::start(command).await
     }
 
+    /// Creates a second deployment of the service, with its own database, on the same broker.
+    pub async fn add_deployment(&self, url: &str) -> Deployment {
+        Deployment::migrate(url, &self.servers).await
+    }
+
     /// Starts a process with the role `work`: relay and consumers.
     pub async fn start_worker(&self) -> Replica {
         self.start("work", &[]).await
@@ -284,6 +289,50 @@ impl Rig {
         let Verdict { committed, delivered, repeated, .. } = verdict;
         eprintln!("{committed} committed, {delivered} delivered, {repeated} of them repeated");
         verdict
+    }
+}
+
+/// A second deployment of the service. It has a database and consumer groups of its own.
+pub struct Deployment {
+    url: String,
+    servers: String,
+}
+
+impl Deployment {
+    async fn migrate(url: &str, servers: &str) -> Self {
+        let migrated = ledger(url, servers).arg("migrate").output().unwrap();
+        assert!(migrated.status.success(), "{migrated:?}");
+        Self { url: url.to_owned(), servers: servers.to_owned() }
+    }
+
+    pub async fn start_worker(&self) -> Replica {
+        let mut command = ledger(&self.url, &self.servers);
+        command.arg("work").env("KAFKA_GROUP_SUFFIX", ".second");
+        Replica::start(command).await
+    }
+
+    /// Returns the applied counts of each account in their order, or `None` while the database is
+    /// down.
+    pub async fn applied(&self) -> Option<Vec<Vec<i64>>> {
+        let client = database::connect(&self.url).await.ok()?;
+        let query = "select array_agg(n order by id) from ledger.applied group by key order by key";
+        let rows = client.query(query, &[]).await.ok()?;
+        Some(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// Waits until each of the eight accounts has the counts 1 to `count`, each applied once and in
+    /// order.
+    pub async fn wait_until_applied(&self, count: i64) {
+        let expected = vec![(1..=count).collect::<Vec<_>>(); 8];
+        let mut last = None;
+        for _ in 0..WAIT_TIMEOUT.as_secs() * 10 {
+            last = self.applied().await;
+            if last.as_ref() == Some(&expected) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("expected the counts 1 to {count} of 8 accounts, found {last:?}");
     }
 }
 

@@ -12,6 +12,8 @@ pub(super) struct ConsumerMetrics {
     pub duplicates: Counter,
     pub retries: Counter,
     pub dead_letters: Counter,
+    pub went_back: Counter,
+    pub rewound: Counter,
     pub paused: Gauge,
     pub buffer: BufferMetrics,
 }
@@ -30,11 +32,16 @@ impl ConsumerMetrics {
         let registered = Self::default();
         metrics.register(|registry| {
             let registry = registry.sub_registry_with_label(("consumer".into(), group.into()));
-            let Self { applied, duplicates, retries, dead_letters, paused, buffer } = registered.clone();
+            let Self { applied, duplicates, retries, dead_letters, went_back, rewound, paused, buffer } =
+                registered.clone();
             registry.register("consumer_applied", "Messages applied", applied);
             registry.register("consumer_duplicates", "Messages dropped as already applied", duplicates);
             registry.register("consumer_retries", "Failed attempts that are followed by another", retries);
             registry.register("consumer_dead_letters", "Messages dead-lettered", dead_letters);
+            let help = "Messages applied whose sequence is not above the last one of their key";
+            registry.register("consumer_sequence_went_back", help, went_back);
+            let help = "Partitions moved back because the database may have lost their receipts";
+            registry.register("consumer_rewound_partitions", help, rewound);
             registry.register("consumer_paused", "1 while every message fails in the database", paused);
             let BufferMetrics { lag, oldest, bytes, readable } = buffer;
             registry.register("consumer_lag", "Consumer lag of the assigned partitions, in messages", lag);

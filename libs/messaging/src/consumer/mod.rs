@@ -10,6 +10,7 @@ pub(crate) mod inbox;
 mod metrics;
 mod outage;
 mod partitions;
+mod positions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,8 +36,14 @@ use self::partitions::{BufferBudget, Delivery, FetchControl, Partitions};
 use crate::config::Config;
 use crate::contract::message::{KafkaPosition, Message};
 use crate::failure::Failure;
+use crate::history;
 use crate::subscription::Subscription;
 
+/// The interval at which an idle consumer compares the history of the database. A message compares
+/// it as well.
+const HISTORY_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// The pause after a session that ended for another reason than the end of the process.
+const SESSION_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const MIN_RETRY_PAUSE: Duration = Duration::from_millis(50);
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// The number of attempts after which a message is dead-lettered because a statement failed or was
@@ -74,6 +81,20 @@ impl ConsumerLimits {
     }
 }
 
+/// A membership in the group, in one history of the database.
+struct Session {
+    history: String,
+    ending: CancellationToken,
+}
+
+impl Session {
+    /// Ends the session, and returns the failure of the message that found another history.
+    fn end(&self) -> Failure {
+        self.ending.cancel();
+        Failure::Transient("the history of the database has changed".to_owned())
+    }
+}
+
 impl Consumer {
     pub fn new(
         service: &'static str,
@@ -88,23 +109,46 @@ impl Consumer {
         Self { db: db.with_generic_plans(), service, config, subscription, limits, outage, metrics }
     }
 
-    /// Consumes until `stopping`, then completes the deliveries in progress and commits offsets.
+    /// Consumes until `stopping`. A session ends when the history of the database has changed, and
+    /// the next one first rewinds its partitions.
     ///
     /// # Errors
     /// The Kafka client cannot be created or subscribed. A retry would fail as well.
     pub async fn run(self, stopping: CancellationToken) -> anyhow::Result<()> {
+        while !stopping.is_cancelled() {
+            match history::present(&self.db).await {
+                Ok(history) => self.run_session(Session { history, ending: stopping.child_token() }).await?,
+                Err(error) => tracing::debug!(%error, "failed to read the history of the database"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(SESSION_RETRY_INTERVAL) => {}
+                () = stopping.cancelled() => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Consumes until the session ends, then completes the deliveries in progress and commits
+    /// offsets.
+    async fn run_session(&self, session: Session) -> anyhow::Result<()> {
         let budget = Arc::clone(&self.limits.buffer);
-        let partitions = Partitions::new(stopping.clone(), budget, self.metrics.buffer.clone());
+        let partitions = Partitions::new(session.ending.clone(), budget, self.metrics.buffer.clone());
         let client: StreamConsumer<Partitions> =
             self.config.consumer(self.subscription.group).create_with_context(partitions)?;
         client.subscribe(self.subscription.topics)?;
+        let client = Arc::new(client);
         let partitions = client.client().context();
         let mut in_progress = FuturesUnordered::new();
+        let mut history_changed = std::pin::pin!(self.history_changed(&session));
         loop {
             let (delivery, control, partition) = tokio::select! {
                 received = client.recv() => match received {
                     Ok(message) => {
                         let message = Message::from_kafka(&message);
+                        // This call may have assigned the partition.
+                        if !self.can_consume(&session, &client).await {
+                            break;
+                        }
                         let partition = (message.topic.clone(), message.position.partition);
                         let (delivery, control) = partitions.enqueue(message);
                         (delivery, control, partition)
@@ -120,13 +164,21 @@ impl Consumer {
                     let Some((next, control)) = self.complete(&client, &delivery, is_done) else { continue };
                     (next, control, (delivery.message.topic, delivery.message.position.partition))
                 }
-                () = stopping.cancelled() => break,
+                () = partitions.assigned() => {
+                    if self.can_consume(&session, &client).await {
+                        continue;
+                    }
+                    break;
+                }
+                () = &mut history_changed => break,
+                () = session.ending.cancelled() => break,
             };
             if let Err(error) = control_fetching(&client, control, &partition) {
                 tracing::debug!(%error, "failed to pause or resume a partition");
             }
-            in_progress.extend(delivery.map(|delivery| self.process(delivery)));
+            in_progress.extend(delivery.map(|delivery| self.process(&session, delivery)));
         }
+        session.ending.cancel();
         while let Some((delivery, is_done)) = in_progress.next().await {
             self.complete(&client, &delivery, is_done);
         }
@@ -134,6 +186,37 @@ impl Consumer {
         // Dropping the client leaves the group and commits the offsets. librdkafka's call blocks.
         tokio::task::spawn_blocking(move || drop(client)).await?;
         Ok(())
+    }
+
+    /// Resolves when the history of the database is not that of the session.
+    async fn history_changed(&self, session: &Session) {
+        loop {
+            tokio::time::sleep(HISTORY_CHECK_INTERVAL).await;
+            if history::present(&self.db).await.is_ok_and(|history| history != session.history) {
+                return;
+            }
+        }
+    }
+
+    /// Compares the positions of newly assigned partitions with their receipts. Returns false if
+    /// the session has to end, because positions have moved or could not be compared.
+    async fn can_consume(&self, session: &Session, client: &Arc<StreamConsumer<Partitions>>) -> bool {
+        let assigned = client.client().context().take_assigned();
+        if assigned.is_empty() {
+            return true;
+        }
+        let group = self.subscription.group;
+        match positions::rewind(&self.db, client, group, &session.history, assigned).await {
+            Ok(moved) => {
+                self.metrics.rewound.inc_by(moved as u64);
+                moved == 0
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::warn!(group, error, "failed to compare offsets with receipts, retrying");
+                false
+            }
+        }
     }
 
     /// Ends a delivery and returns the next one of its partition. The offset is stored only if the
@@ -158,12 +241,14 @@ impl Consumer {
 
     /// Retries a message until it is applied or dead-lettered, and then returns true. Returns false
     /// if the partition was revoked or the service stopped first.
-    async fn process(&self, delivery: Delivery) -> (Delivery, bool) {
+    async fn process(&self, session: &Session, delivery: Delivery) -> (Delivery, bool) {
         let span = self.span(&delivery.message);
         let processing = async {
             let (mut pause, mut slow) = (MIN_RETRY_PAUSE, SlowAttempts::default());
             for attempt in 1.. {
-                let Err(reason) = self.attempt(&delivery.message, attempt, &mut slow).await else { break };
+                let Err(reason) = self.attempt(session, &delivery.message, attempt, &mut slow).await else {
+                    break;
+                };
                 self.metrics.retries.inc();
                 let (group, topic) = (self.subscription.group, &delivery.message.topic);
                 let pause_ms = pause.as_millis();
@@ -201,35 +286,41 @@ impl Consumer {
     }
 
     /// Tries once to apply or dead-letter a message. On an error the caller retries.
-    async fn attempt(&self, message: &Message, attempt: u32, slow: &mut SlowAttempts) -> Result<(), Failure> {
+    async fn attempt(
+        &self,
+        session: &Session,
+        message: &Message,
+        attempt: u32,
+        slow: &mut SlowAttempts,
+    ) -> Result<(), Failure> {
         let _permit = self
             .limits
             .concurrency
             .acquire()
             .await
             .map_err(|closed| Failure::Transient(closed.to_string()))?;
-        match self.apply(message).await {
-            Err(Failure::Rejected(reason)) => self.dead_letter(message, &reason).await,
+        match self.apply(session, message).await {
+            Err(Failure::Rejected(reason)) => self.dead_letter(session, message, &reason).await,
             Err(Failure::Query(reason))
                 if !self.outage.record_failure(message, &reason) && attempt >= MAX_QUERY_ATTEMPTS =>
             {
-                self.dead_letter(message, &reason).await
+                self.dead_letter(session, message, &reason).await
             }
             Err(Failure::Slow(reason)) if slow.record(&self.outage) >= MAX_QUERY_ATTEMPTS => {
-                self.dead_letter(message, &reason).await
+                self.dead_letter(session, message, &reason).await
             }
             result => result,
         }
     }
 
-    async fn apply(&self, message: &Message) -> Result<(), Failure> {
+    async fn apply(&self, session: &Session, message: &Message) -> Result<(), Failure> {
         let group = self.subscription.group;
         let receipt = self
             .db
             .tx(async |tx| {
-                let receipt = inbox::receive(tx, group, message).await?;
+                let receipt = inbox::receive(tx, group, message, &session.history).await?;
                 match receipt {
-                    Receipt::New => self.subscription.handle(tx, message).await?,
+                    Receipt::New { .. } => self.subscription.handle(tx, message).await?,
                     Receipt::Duplicate => {}
                     // The outage may have caused the dead letter that blocks the key.
                     Receipt::Blocked if self.outage.is_outage() => {
@@ -240,31 +331,44 @@ impl Consumer {
                         let reason = "behind a dead letter of its key";
                         dead_letter::store(tx, self.service, group, message, reason).await?;
                     }
+                    Receipt::HistoryChanged => return Err(session.end()),
                 }
                 Ok::<_, Failure>(receipt)
             })
             .await?;
         match receipt {
-            Receipt::New => {
+            Receipt::New { went_back } => {
                 self.outage.record_success();
-                self.metrics.applied.inc()
+                self.metrics.applied.inc();
+                if went_back {
+                    self.report_went_back(message);
+                }
             }
-            Receipt::Duplicate => self.metrics.duplicates.inc(),
-            Receipt::Blocked => self.metrics.dead_letters.inc(),
-        };
+            Receipt::Duplicate => drop(self.metrics.duplicates.inc()),
+            Receipt::Blocked => drop(self.metrics.dead_letters.inc()),
+            Receipt::HistoryChanged => {}
+        }
         Ok(())
     }
 
-    async fn dead_letter(&self, message: &Message, reason: &str) -> Result<(), Failure> {
+    /// Counts a message whose publisher has given its sequence before.
+    fn report_went_back(&self, message: &Message) {
+        let (group, topic, sequence) = (self.subscription.group, &message.topic, message.sequence);
+        tracing::error!(group, topic, sequence, "sequence of a key went back; message applied");
+        self.metrics.went_back.inc();
+    }
+
+    async fn dead_letter(&self, session: &Session, message: &Message, reason: &str) -> Result<(), Failure> {
         let group = self.subscription.group;
         let is_new = self
             .db
-            .tx(async |tx| {
-                let is_new = inbox::receive(tx, group, message).await? != Receipt::Duplicate;
-                if is_new {
+            .tx(async |tx| match inbox::receive(tx, group, message, &session.history).await? {
+                Receipt::Duplicate => Ok(false),
+                Receipt::HistoryChanged => Err(session.end()),
+                Receipt::New { .. } | Receipt::Blocked => {
                     dead_letter::store(tx, self.service, group, message, reason).await?;
+                    Ok::<_, Failure>(true)
                 }
-                Ok::<_, Failure>(is_new)
             })
             .await?;
         if is_new {

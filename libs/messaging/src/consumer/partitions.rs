@@ -9,9 +9,11 @@ use rdkafka::error::KafkaError;
 use rdkafka::statistics::Statistics;
 use rdkafka::{ClientContext, TopicPartitionList};
 use time::OffsetDateTime;
+use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::metrics::BufferMetrics;
+use super::positions::PartitionId;
 use crate::config::QuietContext;
 use crate::contract::message::Message;
 
@@ -81,6 +83,7 @@ pub(super) enum FetchControl {
 /// client's context.
 pub(super) struct Partitions {
     table: Mutex<PartitionTable>,
+    is_assigned: Notify,
     stopping: CancellationToken,
     budget: Arc<BufferBudget>,
     metrics: BufferMetrics,
@@ -89,19 +92,32 @@ pub(super) struct Partitions {
 #[derive(Default)]
 struct PartitionTable {
     /// The partitions by topic and number. A partition is added with its first message.
-    partitions: HashMap<(String, i32), Partition>,
+    partitions: HashMap<PartitionId, Partition>,
     last_generation: u64,
+    /// The partitions that were assigned since [`Partitions::take_assigned`].
+    new: Vec<PartitionId>,
     /// The number of assigned partitions, including those without a message so far.
     assigned: usize,
 }
 
 impl Partitions {
     pub fn new(stopping: CancellationToken, budget: Arc<BufferBudget>, metrics: BufferMetrics) -> Self {
-        Self { table: Mutex::default(), stopping, budget, metrics }
+        Self { table: Mutex::default(), is_assigned: Notify::new(), stopping, budget, metrics }
     }
 
     fn table(&self) -> MutexGuard<'_, PartitionTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for an assignment.
+    pub async fn assigned(&self) {
+        self.is_assigned.notified().await;
+    }
+
+    /// Returns the partitions that were assigned since the last call. Their messages arrive later
+    /// than their assignment.
+    pub fn take_assigned(&self) -> Vec<PartitionId> {
+        std::mem::take(&mut self.table().new)
     }
 
     /// Queues a message. Returns a delivery if its partition was idle.
@@ -150,6 +166,14 @@ impl Partitions {
         Some((next, if is_resumed { FetchControl::Resume } else { FetchControl::Continue }))
     }
 
+    fn assign(&self, list: &TopicPartitionList) {
+        self.set_assigned(list.count());
+        let elements = list.elements();
+        let ids = elements.iter().map(|element| (element.topic().to_owned(), element.partition()));
+        self.table().new.extend(ids);
+        self.is_assigned.notify_one();
+    }
+
     /// Sets the number of assigned partitions, which determines the shares of the budget.
     fn set_assigned(&self, count: usize) {
         let before = std::mem::replace(&mut self.table().assigned, count);
@@ -162,7 +186,9 @@ impl Partitions {
         let mut table = self.table();
         let mut paused = TopicPartitionList::new();
         for element in list.elements() {
-            let removed = table.partitions.remove(&(element.topic().to_owned(), element.partition()));
+            let id = (element.topic().to_owned(), element.partition());
+            table.new.retain(|new| *new != id);
+            let removed = table.partitions.remove(&id);
             let Some(partition) = removed else { continue };
             self.metrics.bytes.dec_by(gauge_value(partition.bytes));
             if partition.is_paused {
@@ -180,7 +206,7 @@ impl Partitions {
     }
 }
 
-fn partition_of(message: &Message) -> (String, i32) {
+fn partition_of(message: &Message) -> PartitionId {
     (message.topic.clone(), message.position.partition)
 }
 
@@ -233,7 +259,7 @@ impl ClientContext for Partitions {
 impl ConsumerContext for Partitions {
     fn pre_rebalance(&self, client: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         match rebalance {
-            Rebalance::Assign(list) => self.set_assigned(list.count()),
+            Rebalance::Assign(list) => self.assign(list),
             // librdkafka keeps a pause after a revocation. Without the resume, the partition would
             // be paused when it is assigned again.
             Rebalance::Revoke(list) => {

@@ -31,6 +31,8 @@ pub struct Message {
     pub sequence: Option<i64>,
     /// The time of the event (`ce_time`), or else of its publication.
     pub time: Option<OffsetDateTime>,
+    /// The time of the event (`ce_time`), which is the same for each publication.
+    pub(crate) event_time: Option<OffsetDateTime>,
     /// A unique id: topic, `ce_source` and `ce_id`. Without `ce_id`, the id consists of the topic,
     /// the position in Kafka and the time of publication.
     pub(crate) id: String,
@@ -118,10 +120,10 @@ impl Message {
         // A sequence counts the events of a key, so it has no meaning without a key.
         let is_sequenced = topic.starts_with(PLATFORM_PREFIX) && !key.is_empty();
         let sequence = text("ce_sequence").filter(|_| is_sequenced).and_then(|text| text.parse().ok());
-        let time = text("ce_time").and_then(|time| OffsetDateTime::parse(time, &Rfc3339).ok());
-        let time = time.or(position.published_at);
+        let event_time = text("ce_time").and_then(|time| OffsetDateTime::parse(time, &Rfc3339).ok());
+        let time = event_time.or(position.published_at);
         let (id, key) = (indexable(id.to_string()), indexable(key));
-        Self { topic, key, sequence, time, id, position, headers, payload }
+        Self { topic, key, sequence, time, event_time, id, position, headers, payload }
     }
 }
 

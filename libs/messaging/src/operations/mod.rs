@@ -9,6 +9,7 @@ use self::dead_letters::DeadLetterCommand;
 use self::offsets::ConsumerCommand;
 use self::parked::ParkedCommand;
 use crate::bus::Bus;
+use crate::history;
 
 pub use self::republish::{Republish, Republisher};
 
@@ -29,8 +30,9 @@ pub enum Operation {
         /// The kind, as events name it in `aggregatetype`
         kind: String,
     },
-    /// Number new events above all events that were ever sent. Run this once after a restore of the
-    /// database, before any write
+    /// Number new events above all events that were ever sent, and let the consumers compare their
+    /// positions with their receipts. A restored database whose timeline is a new one does both by
+    /// itself. Run this after any other restore, before any write
     Restored,
 }
 
@@ -42,7 +44,16 @@ impl Operation {
             Self::Consumers(command) => command.execute(bus).await,
             Self::Parked(command) => command.execute(bus).await,
             Self::Republish { kind } => republish::execute(bus, republishers, &kind).await,
-            Self::Restored => republish::restored(bus).await,
+            Self::Restored => restored(bus).await,
         }
     }
+}
+
+async fn restored(bus: &Bus) -> anyhow::Result<()> {
+    let renumbering = bus.db.tx(async |tx| {
+        history::forget_positions(tx).await?;
+        history::renumber_events(tx).await
+    });
+    println!("events are numbered above {}", renumbering.await?.last_id);
+    Ok(())
 }

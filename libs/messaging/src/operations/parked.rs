@@ -126,7 +126,8 @@ async fn release_all(bus: &Bus, topic: Option<&str>) -> anyhow::Result<usize> {
 }
 
 /// Moves events back to the outbox. Each keeps its id, which is its position in the order of its
-/// key, and the floor of its lane moves below it.
+/// key, and the floor of its lane moves below it. The history is that of the lease, since an event
+/// that was appended in it keeps its id when the history changes.
 async fn release(tx: &mut Tx, ids: &[i64]) -> Result<usize, db::Error> {
     diesel::sql_query("select from outbox_lane order by topic for no key update").execute(tx.conn()).await?;
     let released = diesel::sql_query(
@@ -134,9 +135,9 @@ async fn release(tx: &mut Tx, ids: &[i64]) -> Result<usize, db::Error> {
          lowered as (update outbox_lane set floor = least(floor, first.id - 1) \
          from (select topic, min(id) as id from released group by topic) as first \
          where outbox_lane.topic = first.topic) \
-         insert into outbox (id, event_id, topic, key, type, payload, headers, created_at) \
-         overriding system value \
-         select id, event_id, topic, key, type, payload, headers, created_at from released",
+         insert into outbox (id, event_id, topic, key, type, payload, headers, created_at, history) \
+         select id, event_id, topic, key, type, payload, headers, created_at, outbox_lease.history \
+         from released cross join outbox_lease",
     )
     .bind::<Array<BigInt>, _>(ids);
     Ok(released.execute(tx.conn()).await?)

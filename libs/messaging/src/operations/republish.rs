@@ -17,7 +17,6 @@ use uuid::Uuid;
 use crate::bus::Bus;
 use crate::contract::event::Aggregate;
 use crate::lanes;
-use crate::outbox;
 
 /// The number of aggregates that one transaction republishes.
 const BATCH_KEYS: usize = 200;
@@ -132,11 +131,4 @@ pub(super) async fn execute(bus: &Bus, republishers: &[Republisher], kind: &str)
 /// Returns the number of pending events, counted up to one above [`MAX_PENDING_EVENTS`].
 async fn pending(bus: &Bus) -> Result<i64, db::Error> {
     bus.db.tx(async |tx| lanes::count_pending(tx, MAX_PENDING_EVENTS + 1).await).await
-}
-
-/// Advances the ids of events above all ids that were assigned before the restore.
-pub(super) async fn restored(bus: &Bus) -> anyhow::Result<()> {
-    let mut conn = bus.db.conn().await?;
-    println!("events are numbered from {}", outbox::advance_ids_to_clock(&mut conn).await?);
-    Ok(())
 }

@@ -3,12 +3,15 @@
 //! The lease is a row with an epoch, because a session lock would not survive a proxy that pools
 //! transactions. All times come from the database's clock. The lease has its own connection, since
 //! a burst of requests may use all connections of the pool.
+//!
+//! Each session has a new owner id. A database whose history has gone back may give an epoch again,
+//! and the owner id then still fences the previous session.
 
 use std::time::Duration;
 
 use db::Conn;
 use diesel::OptionalExtension;
-use diesel::sql_types::{BigInt, Double, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Bool, Double, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
@@ -22,7 +25,11 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The result of an attempt to acquire the lease.
 pub(super) enum Acquisition {
-    Acquired(Lease),
+    Acquired {
+        lease: Lease,
+        /// False if pending events may have ids that other events have had.
+        is_history_known: bool,
+    },
     /// Another replica holds the lease for this time, or longer if it renews the lease.
     HeldFor(Duration),
 }
@@ -35,9 +42,11 @@ pub(super) struct Lease {
 }
 
 #[derive(diesel::QueryableByName)]
-struct Epoch {
+struct Acquired {
     #[diesel(sql_type = BigInt)]
     epoch: i64,
+    #[diesel(sql_type = Bool)]
+    is_history_known: bool,
 }
 
 #[derive(diesel::QueryableByName)]
@@ -53,19 +62,17 @@ impl Lease {
     /// expire, this session therefore waits for the expiry, too.
     pub async fn acquire(conn: &mut Conn) -> Result<Acquisition, db::Error> {
         let owner = EventId::generate().into();
-        let epoch = diesel::sql_query(format!(
-            "insert into outbox_lease (owner, epoch, expires_at) values ($1, 1, clock_timestamp() + {TTL}) \
-             on conflict (only_one) do update \
-             set owner = excluded.owner, epoch = outbox_lease.epoch + 1, expires_at = excluded.expires_at \
-             where outbox_lease.expires_at < clock_timestamp() \
-             returning epoch"
+        let acquired = diesel::sql_query(format!(
+            "update outbox_lease set owner = $1, epoch = epoch + 1, expires_at = clock_timestamp() + {TTL} \
+             where expires_at < clock_timestamp() \
+             returning epoch, history = database_history() as is_history_known"
         ))
         .bind::<SqlUuid, _>(owner)
-        .get_result::<Epoch>(conn)
+        .get_result::<Acquired>(conn)
         .await
         .optional()?;
-        if let Some(Epoch { epoch }) = epoch {
-            return Ok(Acquisition::Acquired(Self { owner, epoch }));
+        if let Some(Acquired { epoch, is_history_known }) = acquired {
+            return Ok(Acquisition::Acquired { lease: Self { owner, epoch }, is_history_known });
         }
         let held = diesel::sql_query(
             "select extract(epoch from greatest(expires_at, clock_timestamp()) - clock_timestamp())::float8 as seconds from outbox_lease",
@@ -75,12 +82,14 @@ impl Lease {
         Ok(Acquisition::HeldFor(Duration::try_from_secs_f64(held.seconds).unwrap_or_default()))
     }
 
-    /// Renews the lease at each interval. Returns when the lease is lost or may be lost.
+    /// Renews the lease at each interval. Returns when the lease is lost or may be lost, or when
+    /// the history of the database has changed.
     pub async fn keep_renewed(self, conn: &mut Conn) -> Result<(), db::Error> {
         loop {
             tokio::time::sleep(RENEWAL_INTERVAL).await;
             let renewal = diesel::sql_query(format!(
-                "update outbox_lease set expires_at = clock_timestamp() + {TTL} where owner = $1 and epoch = $2"
+                "update outbox_lease set expires_at = clock_timestamp() + {TTL} \
+                 where owner = $1 and epoch = $2 and history = database_history()"
             ))
             .bind::<SqlUuid, _>(self.owner)
             .bind::<BigInt, _>(self.epoch)

@@ -8,6 +8,7 @@ use runtime::Metrics;
 pub(super) struct RelayMetrics {
     pub takeovers: Counter,
     pub fenced: Counter,
+    pub history_changed: Counter,
     pub parked: Counter,
     pub held_topics: Gauge,
     pub commit_to_ack: Histogram,
@@ -18,6 +19,7 @@ impl RelayMetrics {
         let registered = Self {
             takeovers: Counter::default(),
             fenced: Counter::default(),
+            history_changed: Counter::default(),
             parked: Counter::default(),
             held_topics: Gauge::default(),
             commit_to_ack: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
@@ -28,6 +30,11 @@ impl RelayMetrics {
                 "outbox_fenced",
                 "Relay sessions that lost their lease or left unacknowledged messages",
                 registered.fenced.clone(),
+            );
+            registry.register(
+                "outbox_history_changed",
+                "Changes of the database's history, after which new events were renumbered",
+                registered.history_changed.clone(),
             );
             registry.register(
                 "outbox_refused",

@@ -21,6 +21,7 @@ use self::lease::{Acquisition, Lease};
 use self::metrics::RelayMetrics;
 use self::session::RelaySession;
 use crate::config::{Config, QuietContext};
+use crate::history::{self, Renumbering};
 use crate::lanes;
 
 /// The shortest pause between two attempts to acquire the lease.
@@ -81,11 +82,30 @@ impl Relay {
             Acquisition::HeldFor(remaining) => {
                 Ok(remaining.clamp(MIN_ACQUIRE_INTERVAL, SESSION_RETRY_INTERVAL))
             }
-            Acquisition::Acquired(lease) => {
+            Acquisition::Acquired { lease, is_history_known } => {
+                if !is_history_known {
+                    self.renumber_events().await?;
+                }
                 self.run_session(lease, conn, rejection, ending).await?;
                 Ok(rejection.as_ref().map_or(SESSION_RETRY_INTERVAL, RepeatedRejection::backoff))
             }
         }
+    }
+
+    /// Renumbers the events that were appended since the history of the database has changed. Other
+    /// events may have had their ids, and consumers would drop them as duplicates.
+    async fn renumber_events(&self) -> Result<(), db::Error> {
+        let Renumbering { events, last_id, known, present } =
+            self.db.tx(async |tx| history::renumber_events(tx).await).await?;
+        self.metrics.history_changed.inc();
+        tracing::warn!(
+            known,
+            present,
+            events,
+            last_id,
+            "history of the database changed; new events renumbered"
+        );
+        Ok(())
     }
 
     /// Runs a session until it ends or loses its lease, and then releases the lease.

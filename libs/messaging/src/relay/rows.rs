@@ -68,7 +68,8 @@ impl OutboxRows<'_> {
     pub async fn park(&self, row: &PendingRow, error: &KafkaError) -> Result<(), SessionError> {
         let parked = diesel::sql_query(
             "with moved as (delete from outbox where topic = $1 and id = $2 \
-             and exists (select from outbox_lease where owner = $3 and epoch = $4 and expires_at > clock_timestamp()) \
+             and exists (select from outbox_lease where owner = $3 and epoch = $4 and expires_at > clock_timestamp() \
+             and outbox_lease.history = database_history()) \
              returning *) \
              insert into outbox_parked (id, event_id, topic, key, type, payload, headers, created_at, error) \
              select id, event_id, topic, key, type, payload, headers, created_at, $5 from moved",

@@ -216,6 +216,20 @@ impl Environment {
         self.bus.publish(topic, key, self.sequence, payload).await;
     }
 
+    /// Publishes an event with a sequence and a time.
+    pub(super) async fn publish_at(
+        &self,
+        topic: &str,
+        key: Uuid,
+        sequence: i64,
+        time: &str,
+        payload: &Value,
+    ) {
+        let headers = [("ce_sequence", sequence.to_string()), ("ce_time", time.to_owned())];
+        let (key, payload) = (key.to_string(), payload.to_string());
+        self.bus.publish_raw(topic, key.as_bytes(), &headers, payload.as_bytes()).await;
+    }
+
     /// Publishes a message like the external system.
     pub(super) async fn publish_external(&self, topic: &str, key: Uuid, payload: &Value) {
         let headers =

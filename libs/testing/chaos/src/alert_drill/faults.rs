@@ -28,6 +28,8 @@ pub(super) enum Fault {
     EventsParked,
     TopicsHeld,
     RelayLeaseLost,
+    DatabaseHistoryChanged,
+    SequenceWentBack,
     MessagesDelayed,
     ConsumerStopped,
     RevocationsStale,
@@ -42,12 +44,14 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 22] = [
         Self::ServiceDown,
         Self::WorkerDown,
         Self::OutboxDelayed,
         Self::EventsParked,
         Self::TopicsHeld,
+        Self::DatabaseHistoryChanged,
+        Self::SequenceWentBack,
         Self::MessagesDelayed,
         Self::ConsumerStopped,
         Self::RevocationsStale,
@@ -81,6 +85,8 @@ impl Fault {
             Self::EventsParked => "an event is larger than the broker accepts",
             Self::TopicsHeld => "an event has a topic that does not exist",
             Self::RelayLeaseLost => "workers are frozen for 5 s each",
+            Self::DatabaseHistoryChanged => "the lease has another history",
+            Self::SequenceWentBack => "a later event has a lower sequence",
             Self::MessagesDelayed => "the table of a consumer is locked",
             Self::ConsumerStopped => "the broker is down for the consumers",
             Self::RevocationsStale => "the table of revocations is missing",
@@ -121,6 +127,13 @@ impl Fault {
                 environment.execute("agent", &missing).await
             }
             Self::RelayLeaseLost => environment.freeze_workers(FREEZE_TIME).await,
+            Self::DatabaseHistoryChanged => {
+                environment.execute("agent", "update outbox_lease set history = 'another'").await
+            }
+            Self::SequenceWentBack => {
+                repeat_sequence(environment, subject).await;
+                Ok(())
+            }
             Self::MessagesDelayed => {
                 let locker = environment.connect("agent").await?;
                 locker.client.batch_execute("begin; lock table developer in access exclusive mode").await?;
@@ -168,15 +181,7 @@ impl Fault {
                 environment.execute("agent", &change).await
             }
             Self::DealsHeld => {
-                let deal = deal(subject);
-                let mut created = deal.clone();
-                created["CreatedAt"] = json!(AT);
-                created["RowVersion"] = json!(1);
-                environment.publish("platform.crm.deal-created.v1", subject, &created).await;
-                let mut cancelled = deal;
-                cancelled["CancelledAt"] = json!(AT);
-                cancelled["RowVersion"] = json!(2);
-                environment.publish("platform.crm.deal-cancelled.v1", subject, &cancelled).await;
+                cancel_deal(environment, subject).await;
                 Ok(())
             }
             Self::ProfilesDelayed => {
@@ -198,9 +203,12 @@ impl Fault {
         let subject = environment.subject;
         match self {
             Self::ErrorBudgetBurn => environment.database(true).await,
-            Self::LatencyBudgetBurn | Self::LoadShedding | Self::RelayLeaseLost | Self::MessagesDelayed => {
-                Ok(())
-            }
+            Self::LatencyBudgetBurn
+            | Self::LoadShedding
+            | Self::RelayLeaseLost
+            | Self::DatabaseHistoryChanged
+            | Self::SequenceWentBack
+            | Self::MessagesDelayed => Ok(()),
             Self::ServiceDown | Self::WorkerDown => environment.start_processes().await,
             Self::OutboxDelayed | Self::ConsumerStopped => environment.broker(true),
             Self::RevocationsStale => {
@@ -280,11 +288,33 @@ async fn lock_repeatedly(locker: Connection) {
 }
 
 const AT: &str = "2026-05-01T10:00:00Z";
+const LATER: &str = "2026-05-01T10:00:01Z";
 
 /// Publishes an event of a developer.
 async fn developer(environment: &mut Environment, id: Uuid) {
     let event = json!({"Id": id, "Name": "Developer", "Version": 1});
     environment.publish("platform.chessboard.developer-upserted.v1", id, &event).await;
+}
+
+/// Publishes two events of a developer, of which the later one has the lower sequence.
+async fn repeat_sequence(environment: &Environment, id: Uuid) {
+    let event = json!({"Id": id, "Name": "Developer", "Version": 1});
+    for (sequence, time) in [(2, AT), (1, LATER)] {
+        environment.publish_at("platform.chessboard.developer-upserted.v1", id, sequence, time, &event).await;
+    }
+}
+
+/// Publishes a deal and its cancellation without its stage change.
+async fn cancel_deal(environment: &mut Environment, id: Uuid) {
+    let deal = deal(id);
+    let mut created = deal.clone();
+    created["CreatedAt"] = json!(AT);
+    created["RowVersion"] = json!(1);
+    environment.publish("platform.crm.deal-created.v1", id, &created).await;
+    let mut cancelled = deal;
+    cancelled["CancelledAt"] = json!(AT);
+    cancelled["RowVersion"] = json!(2);
+    environment.publish("platform.crm.deal-cancelled.v1", id, &cancelled).await;
 }
 
 /// Returns the members that agent reads from every topic of a deal.

@@ -88,7 +88,8 @@ async fn commit(bench: &Bench<'_>, count: u32, sequence: i64) -> anyhow::Result<
         let client = &connection.client;
         let receive = client
             .prepare(
-                "insert into inbox (consumer, topic, key, sequence) values ($1, $2, $3, $4) \
+                "insert into inbox (consumer, topic, key, sequence, partition, \"offset\") \
+                 values ($1, $2, $3, $4, 0, $4) \
                  on conflict (consumer, topic, key) do update set sequence = excluded.sequence \
                  where inbox.sequence < excluded.sequence returning blocked",
             )

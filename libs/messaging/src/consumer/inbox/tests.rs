@@ -1,0 +1,84 @@
+//! Tests of the order of messages that one key has.
+
+use db::Db;
+use runtime::Env;
+use serde_json::json;
+
+use super::{Receipt, receive};
+use crate::contract::message::{KafkaPosition, Message};
+use crate::{MIGRATIONS, history};
+
+const NEW: Receipt = Receipt::New { went_back: false };
+
+async fn database() -> Db {
+    let url = testkit::database::create().await.unwrap();
+    let mut env = Env::new(move |name| (name == "DATABASE_URL").then(|| url.clone()));
+    let config = db::Config::read(&mut env, "shop");
+    let config = env.finish(config).unwrap();
+    db::migrate(&config, [MIGRATIONS]).await.unwrap();
+    Db::new(&config).unwrap()
+}
+
+/// Returns a message of one key, with the time in microseconds of a minute.
+fn message(sequence: i64, time: Option<u32>) -> Message {
+    let mut headers = json!({"ce_sequence": sequence.to_string()});
+    if let Some(time) = time {
+        headers["ce_time"] = json!(format!("2026-05-01T12:00:00.{time:06}Z"));
+    }
+    let published_at = Some(std::time::SystemTime::now().into());
+    let position = KafkaPosition { partition: 0, offset: sequence, published_at };
+    let headers = headers.as_object().unwrap().clone();
+    Message::new("platform.shop.order-placed.v1".to_owned(), position, "key".to_owned(), headers, None)
+}
+
+/// Receives a message. The transaction is rolled back if the history has changed.
+async fn received(db: &Db, message: &Message, history: &str) -> Receipt {
+    let received = db.tx(async |tx| match receive(tx, "test", message, history).await.unwrap() {
+        Receipt::HistoryChanged => Err(db::Error::Unavailable("another history".to_owned())),
+        receipt => Ok(receipt),
+    });
+    received.await.unwrap_or(Receipt::HistoryChanged)
+}
+
+/// RULE-EVT-044: a sequence that is not above the last one under a later time is a new event. All
+/// other repeated sequences are duplicates.
+#[tokio::test]
+async fn repeated_sequence_is_new_only_under_a_later_time() {
+    let db = database().await;
+    let history = history::present(&db).await.unwrap();
+    for (sequence, time, expected) in [
+        (5, Some(10), NEW),
+        (5, Some(10), Receipt::Duplicate),
+        (5, None, Receipt::Duplicate),
+        // The clock of the publisher has stepped back.
+        (6, Some(8), NEW),
+        (5, Some(10), Receipt::Duplicate),
+        (6, Some(8), Receipt::Duplicate),
+        // The sequence of the publisher has gone back, by a microsecond.
+        (6, Some(11), Receipt::New { went_back: true }),
+        (6, Some(11), Receipt::Duplicate),
+        (2, Some(12), Receipt::New { went_back: true }),
+        (3, Some(13), NEW),
+        (2, Some(12), Receipt::Duplicate),
+        // Without a time, only the sequence counts.
+        (4, None, NEW),
+        (4, None, Receipt::Duplicate),
+        (4, Some(13), Receipt::Duplicate),
+    ] {
+        assert_eq!(received(&db, &message(sequence, time), &history).await, expected, "{sequence} {time:?}");
+    }
+}
+
+/// RULE-EVT-045: a new message is not applied in another history of the database.
+#[tokio::test]
+async fn new_message_is_not_applied_in_another_history() {
+    let db = database().await;
+    let history = history::present(&db).await.unwrap();
+    let unsequenced = Message { sequence: None, ..message(1, Some(1)) };
+    for message in [message(1, Some(1)), unsequenced] {
+        assert_eq!(received(&db, &message, "another").await, Receipt::HistoryChanged);
+        assert_eq!(received(&db, &message, &history).await, NEW);
+        // The receipt is there, so the message is a duplicate in any history.
+        assert_eq!(received(&db, &message, "another").await, Receipt::Duplicate);
+    }
+}
