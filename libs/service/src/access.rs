@@ -26,7 +26,8 @@ const TOPIC: &str = "platform.identity.access-revoked.v1";
 
 /// The time between two reads of the revocations, which delays the end of a right.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// The timeout of a read. After it, the service goes on with the revocations that it has read before.
+/// The timeout of a read. After it, the service goes on with the revocations that it has read
+/// before.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 diesel::table! {

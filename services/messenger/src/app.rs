@@ -15,8 +15,8 @@ pub struct App {
     pub livekit: Option<LiveKit>,
     pub settings: Settings,
     pub streams: Hub,
-    /// Permits for streams that read missed events. After a restart thousands of clients reconnect at
-    /// once, and must leave connections of the pool to requests.
+    /// Permits for streams that read missed events. After a restart thousands of clients reconnect
+    /// at once, and must leave connections of the pool to requests.
     pub catch_ups: Semaphore,
 }
 

@@ -50,8 +50,8 @@ pub struct DealEvent {
     #[expect(clippy::option_option, reason = "an absent member and null differ")]
     pub agent_user_id: Option<Option<UserId>>,
     pub amount: Option<Money>,
-    /// The version of the previous stage change; 0 for the first one, and for an event that does not
-    /// name it.
+    /// The version of the previous stage change; 0 for the first one, and for an event that does
+    /// not name it.
     pub previous_row_version: i64,
 }
 

@@ -159,8 +159,8 @@ pub struct MoneyEntryView {
     subject_id: SubjectId,
     /// Null for a run, and for a card that names no agent.
     agent_user_id: Option<UserId>,
-    /// Employee of the platform, or the user who changed the deal; null for an accrual that a job creates
-    /// after a rate was set.
+    /// Employee of the platform, or the user who changed the deal; null for an accrual that a job
+    /// creates after a rate was set.
     actor_user_id: Option<UserId>,
     /// Amount of the accrual, granted amount of the request, or net amount of the payout.
     amount: Option<Money>,

@@ -26,8 +26,8 @@ pub struct AccrualChanged {
     amount: Money,
     #[schema(minimum = 1)]
     version: i64,
-    /// Employee of the platform, or the user who changed the deal; null for an accrual that a job creates
-    /// after a rate was set.
+    /// Employee of the platform, or the user who changed the deal; null for an accrual that a job
+    /// creates after a rate was set.
     changed_by_user_id: Option<UserId>,
     #[serde(with = "time::serde::rfc3339")]
     changed_at: OffsetDateTime,

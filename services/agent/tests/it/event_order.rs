@@ -29,8 +29,8 @@ async fn held(agent: Uuid) -> Vec<Value> {
     list(&commissions().get(&path).await.expect(200)["Items"]).to_vec()
 }
 
-/// INV-AGT-8, RULE-AGT-065: a change after a missing one moves no money and holds the deal, until both
-/// are published again.
+/// INV-AGT-8, RULE-AGT-065: a change after a missing one moves no money and holds the deal, until
+/// both are published again.
 #[tokio::test]
 async fn change_after_a_missing_one_is_applied_after_a_republish() {
     let (developer, agent) = (guid(), guid());

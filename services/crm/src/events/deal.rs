@@ -71,8 +71,8 @@ pub struct DealStageChanged {
     pub amount: Amount,
     #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
     pub row_version: i64,
-    /// The `RowVersion` of the previous event of this type for the deal; 0 in the first one. A consumer
-    /// that has not seen that event has missed it.
+    /// The `RowVersion` of the previous event of this type for the deal; 0 in the first one. A
+    /// consumer that has not seen that event has missed it.
     #[schema(minimum = 0, maximum = 4_294_967_295_i64)]
     pub previous_row_version: i64,
 }

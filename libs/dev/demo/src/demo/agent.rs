@@ -99,8 +99,8 @@ async fn hire(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> 
     scene.made(&employees, &made, &vera)
 }
 
-/// Creates a flat in an unpublished project as this employee of a developer. The flat stays when the
-/// story is over, since it is in a deal.
+/// Creates a flat in an unpublished project as this employee of a developer. The flat stays when
+/// the story is over, since it is in a deal.
 pub(super) async fn build(story: &mut Story, scene: &Scene<'_>, employee: &str) -> anyhow::Result<String> {
     let projects = scene.public("developers/projects");
     let body = json!({"Name": "Sold", "Class": "Comfort", "City": "Moscow", "Address": "Main Street, 1"});
