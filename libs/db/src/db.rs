@@ -106,6 +106,7 @@ impl Db {
     ///
     /// # Errors
     /// The errors of `work`, and [`Error`] if the transaction cannot begin or commit.
+    /// [`Error::OutcomeUnknown`] if the response to the commit is lost.
     pub async fn tx<T, E>(&self, work: impl AsyncFnOnce(&mut Tx) -> Result<T, E>) -> Result<T, E>
     where
         E: From<Error>,

@@ -12,6 +12,10 @@ pub enum Error {
     /// transaction because of a conflict. A retry may succeed.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
+    /// The response to a `COMMIT` was lost: the transaction is committed or rolled back. A retry
+    /// must check which.
+    #[error("the outcome of a commit is unknown: {0}")]
+    OutcomeUnknown(String),
     /// The statement failed.
     #[error("the database rejected a statement: {0}")]
     Query(DieselError),
@@ -43,6 +47,9 @@ const TRANSIENT_MESSAGES: [&str; 17] = [
     "server login has been failing",
 ];
 
+/// Prefixes of the messages of PgBouncer after it has lost the response of PostgreSQL.
+const LOST_RESPONSE_MESSAGES: [&str; 2] = ["query timeout", "server conn crashed"];
+
 /// The message of PostgreSQL for a statement that took too long.
 const STATEMENT_TIMEOUT: &str = "canceling statement due to statement timeout";
 
@@ -51,6 +58,23 @@ impl Error {
     /// lock ends earlier, with another error.
     pub fn is_statement_timeout(&self) -> bool {
         matches!(self, Self::Unavailable(reason) if reason.starts_with(STATEMENT_TIMEOUT))
+    }
+
+    /// Returns the error of a failed `COMMIT`. Only an error of PostgreSQL shows that the
+    /// transaction is rolled back.
+    pub(crate) fn of_commit(error: DieselError) -> Self {
+        let lost = match &error {
+            DieselError::DatabaseError(DatabaseErrorKind::UnableToSendCommand, info) => Some(info.message()),
+            DieselError::DatabaseError(DatabaseErrorKind::Unknown, info) => {
+                let message = info.message();
+                LOST_RESPONSE_MESSAGES.iter().any(|text| message.starts_with(text)).then_some(message)
+            }
+            _ => None,
+        };
+        match lost {
+            Some(reason) => Self::OutcomeUnknown(reason.to_owned()),
+            None => error.into(),
+        }
     }
 }
 
@@ -124,6 +148,25 @@ mod tests {
             assert!(matches!(error(message), Error::Unavailable(_)), "{message}");
         }
         assert!(matches!(error("division by zero"), Error::Query(_)));
+    }
+
+    /// RULE-ALL-080: only an error of PostgreSQL shows that a commit has failed.
+    #[test]
+    fn commit_without_response_of_server_has_unknown_outcome() {
+        let fails = |kind, message: &str| {
+            Error::of_commit(DieselError::DatabaseError(kind, Box::new(message.to_owned())))
+        };
+        for (kind, message) in [
+            (DatabaseErrorKind::UnableToSendCommand, "no response in time"),
+            (DatabaseErrorKind::UnableToSendCommand, "connection closed"),
+            (DatabaseErrorKind::Unknown, "server conn crashed?"),
+            (DatabaseErrorKind::Unknown, "query timeout"),
+        ] {
+            assert!(matches!(fails(kind, message), Error::OutcomeUnknown(_)), "{message}");
+        }
+        let failover = "terminating connection due to administrator command";
+        assert!(matches!(fails(DatabaseErrorKind::Unknown, failover), Error::Unavailable(_)));
+        assert!(matches!(fails(DatabaseErrorKind::CheckViolation, "refused"), Error::Query(_)));
     }
 
     #[test]

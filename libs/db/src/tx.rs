@@ -51,11 +51,12 @@ impl Tx {
         Ok(tx)
     }
 
-    /// Commits and sends the signals. Fails if the transaction was rolled back instead.
+    /// Commits and sends the signals. Fails if the transaction was rolled back instead, and with
+    /// [`Error::OutcomeUnknown`] if the response is lost.
     pub(crate) async fn commit(mut self, signals: &CommitSignals) -> Result<(), Error> {
         if let Err(error) = self.conn().batch_execute(COMMIT).await {
             self.roll_back().await;
-            return Err(error.into());
+            return Err(Error::of_commit(error));
         }
         for signal in self.signals.drain(..) {
             signals.send(signal);

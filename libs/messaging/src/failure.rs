@@ -3,8 +3,9 @@
 /// The reason why a message was not applied. The variant decides between a retry and a dead letter.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The database or a dependency is unavailable, or PostgreSQL cancelled the transaction because
-    /// of a conflict. The message is retried without a limit.
+    /// The database or a dependency is unavailable, PostgreSQL cancelled the transaction because of
+    /// a conflict, or the outcome of a commit is unknown. The message is retried without a limit.
+    /// The inbox drops it if it was applied.
     #[error("temporary failure: {0}")]
     Transient(String),
     /// PostgreSQL rejected a statement: a table is missing, a concurrent write has violated a
@@ -27,7 +28,7 @@ impl From<db::Error> for Failure {
         let is_slow = error.is_statement_timeout();
         match error {
             db::Error::Unavailable(reason) if is_slow => Self::Slow(reason),
-            db::Error::Unavailable(reason) => Self::Transient(reason),
+            db::Error::Unavailable(reason) | db::Error::OutcomeUnknown(reason) => Self::Transient(reason),
             db::Error::Query(_) => Self::Query(format!("{:#}", anyhow::Error::from(error))),
         }
     }

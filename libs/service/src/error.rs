@@ -68,6 +68,7 @@ impl From<&Error> for Problem {
         match error {
             Error::Refused(problem) => problem.clone(),
             Error::Database(db::Error::Unavailable(cause)) => Self::unavailable(cause),
+            Error::Database(db::Error::OutcomeUnknown(cause)) => Self::outcome_unknown(cause),
             Error::Database(error @ db::Error::Query(_)) => Self::internal(error),
         }
     }

@@ -1,7 +1,7 @@
-//! A proxy before PostgreSQL that counts the statements of a service.
+//! A proxy before PostgreSQL that counts the statements of a service and loses responses.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, copy};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -19,6 +19,17 @@ pub struct StatementCounter {
 struct Counters {
     executed: AtomicUsize,
     prepared: AtomicUsize,
+    /// The connection that sends this text loses the response to its next `COMMIT`.
+    losing: Mutex<Option<String>>,
+}
+
+impl Counters {
+    /// Returns true if `message` has the text of the connection to lose a response.
+    fn selects(&self, message: &[u8]) -> bool {
+        let mut losing = self.losing.lock().expect("no test panics here");
+        let has_text = losing.as_ref().is_some_and(|text| contains(message, text.as_bytes()));
+        losing.take_if(|_| has_text).is_some()
+    }
 }
 
 impl StatementCounter {
@@ -49,6 +60,15 @@ impl StatementCounter {
     /// Returns the database URL for the service.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Loses the response to the commit of the transaction that sends `text`. PostgreSQL commits,
+    /// and the service loses the connection.
+    ///
+    /// # Panics
+    /// If another test has panicked.
+    pub fn lose_commit_response(&self, text: &str) {
+        *self.counters.losing.lock().expect("no test panics here") = Some(text.to_owned());
     }
 
     /// Returns the number of executed statements.
@@ -82,7 +102,7 @@ async fn forward_requests(
     mut to_server: OwnedWriteHalf,
     counters: &Counters,
 ) -> std::io::Result<()> {
-    let mut kind = None;
+    let (mut kind, mut loses_response) = (None, false);
     loop {
         let length = requests.read_u32().await?;
         let mut message: Vec<u8> = kind.into_iter().chain(length.to_be_bytes()).collect();
@@ -94,12 +114,19 @@ async fn forward_requests(
             _ => 0,
         };
         to_server.write_all(&message).await?;
+        loses_response |= counters.selects(&message);
+        if loses_response && kind == Some(b'Q') && contains(&message, b"COMMIT") {
+            return Ok(());
+        }
         kind = Some(requests.read_u8().await?);
     }
 }
 
 /// Returns true for the statement that every serving replica sends repeatedly.
 fn is_poll(message: &[u8]) -> bool {
-    let table = b"access_revocation";
-    message.windows(table.len()).any(|part| part == table)
+    contains(message, b"access_revocation")
+}
+
+fn contains(message: &[u8], text: &[u8]) -> bool {
+    message.windows(text.len()).any(|part| part == text)
 }

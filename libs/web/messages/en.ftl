@@ -14,6 +14,8 @@ RATE_LIMITED = Too many requests
     .detail = Try again after the time in Retry-After.
 SERVICE_UNAVAILABLE = The service is temporarily unavailable
     .detail = Try again after the time in Retry-After.
+OUTCOME_UNKNOWN = We do not know whether your change was saved
+    .detail = Look whether it was saved before you send it again.
 INTERNAL_ERROR = Something went wrong on our side
 
 # Reasons for the refusal of a member.

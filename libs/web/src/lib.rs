@@ -30,7 +30,9 @@ pub use request::query_value::{CommaSeparated, Limit, read_date, read_from_str, 
 pub use request::utc;
 pub use request::version::read_version;
 pub use response::cacheable::cacheable;
-pub use response::problem::{FORBIDDEN, METHOD_NOT_ALLOWED, Problem, SERVICE_UNAVAILABLE, UNAUTHORIZED};
+pub use response::problem::{
+    FORBIDDEN, METHOD_NOT_ALLOWED, OUTCOME_UNKNOWN, Problem, SERVICE_UNAVAILABLE, UNAUTHORIZED,
+};
 pub use response::render::ProblemBody;
 pub use server::{DEFAULT_MAX_CONNECTIONS, Server};
 pub use values::FieldError;

@@ -37,9 +37,9 @@ pub fn describe(service: &ServiceInfo, listeners: &[Listener]) -> OpenApi {
         components.schemas.extend(declared.components.unwrap_or_default().schemas);
         add_token_scheme(&mut components, listener.callers);
         for (path, item) in &mut declared.paths.paths {
-            for (_, operation) in operations(item) {
+            for (method, operation) in operations(item) {
                 add_security(operation, listener.callers, &mut components);
-                add_problem_responses(operation, path, listener.callers, service, &mut components);
+                add_problem_responses(operation, &method, path, listener.callers, service, &mut components);
             }
         }
         paths.merge(declared.paths);

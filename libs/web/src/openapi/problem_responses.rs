@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use actix_web::http::Method;
 use utoipa::ToSchema;
 use utoipa::openapi::example::ExampleBuilder;
 use utoipa::openapi::header::{Header, HeaderBuilder};
@@ -17,7 +18,7 @@ use crate::listener::{Callers, ServiceInfo};
 use crate::openapi::refuses::take_refusals;
 use crate::openapi::security::is_open_to_guests;
 use crate::request::json::DEFAULT_LIMIT;
-use crate::response::problem::Problem;
+use crate::response::problem::{OUTCOME_UNKNOWN, Problem};
 use crate::response::refusal::Refusal;
 use crate::response::render::ProblemBody;
 
@@ -29,6 +30,7 @@ const EXAMPLE_TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 /// Adds a response for each status of the operation's refusals.
 pub(super) fn add_problem_responses(
     operation: &mut Operation,
+    method: &Method,
     path: &str,
     callers: Callers,
     service: &ServiceInfo,
@@ -36,7 +38,7 @@ pub(super) fn add_problem_responses(
 ) {
     let mut by_status: BTreeMap<u16, Vec<Refusal>> = BTreeMap::new();
     let declared = take_refusals(&mut operation.extensions);
-    for refusal in declared.into_iter().chain(implied_refusals(operation, callers)) {
+    for refusal in declared.into_iter().chain(implied_refusals(operation, method, callers)) {
         let same_status = by_status.entry(refusal.status).or_default();
         let code = |refusal: &Refusal| service.code(&refusal.id, refusal.is_common);
         // A declared refusal is more precise than the implied one of the same code.
@@ -46,23 +48,29 @@ pub(super) fn add_problem_responses(
     }
     for (status, refusals) in by_status {
         let describe = || problem_response(&refusals, path, service);
-        let response = match &refusals[..] {
-            // Operations share a response with a single code, because it is the same for all.
-            [only] => {
-                components.responses.entry(only.id.clone()).or_insert_with(|| describe().into());
-                RefOr::Ref(Ref::from_response_name(only.id.clone()))
-            }
-            _ => describe().into(),
+        // Operations share a response with a single code or common codes alone, because it is the
+        // same for all.
+        let is_shared = refusals.len() == 1 || refusals.iter().all(|refusal| refusal.is_common);
+        let response = if is_shared {
+            let ids: Vec<_> = refusals.iter().map(|refusal| &*refusal.id).collect();
+            let name = ids.join("-");
+            components.responses.entry(name.clone()).or_insert_with(|| describe().into());
+            RefOr::Ref(Ref::from_response_name(name))
+        } else {
+            describe().into()
         };
         operation.responses.responses.insert(status.to_string(), response);
     }
 }
 
 /// Returns the refusals of the operation's extractors and of the middlewares around it.
-fn implied_refusals(operation: &Operation, callers: Callers) -> Vec<Refusal> {
+fn implied_refusals(operation: &Operation, method: &Method, callers: Callers) -> Vec<Refusal> {
     let mut problems = vec![Problem::internal(&fmt::Error), Problem::unavailable(&"")];
     if !is_open_to_guests(operation) {
         problems.push(Problem::unauthorized());
+    }
+    if method != Method::GET {
+        problems.push(OUTCOME_UNKNOWN.into());
     }
     match callers {
         Callers::Users => problems.push(Problem::rate_limited(Duration::from_secs(1))),

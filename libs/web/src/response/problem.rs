@@ -15,6 +15,9 @@ pub const FORBIDDEN: Code = Code::common(403, "FORBIDDEN");
 pub const METHOD_NOT_ALLOWED: Code = Code::common(405, "METHOD_NOT_ALLOWED");
 /// A dependency is unavailable, or the service is overloaded.
 pub const SERVICE_UNAVAILABLE: Code = Code::common(503, "SERVICE_UNAVAILABLE").retry_after(1);
+/// The response to a commit was lost, so the change is stored or not. A repeat without a check
+/// could make the change twice, hence there is no `Retry-After`.
+pub const OUTCOME_UNKNOWN: Code = Code::common(503, "OUTCOME_UNKNOWN");
 
 /// An error response.
 ///
@@ -172,6 +175,11 @@ impl Problem {
     /// Returns `503 SERVICE_UNAVAILABLE` with `Retry-After`. The cause is logged and not returned.
     pub fn unavailable(cause: &impl fmt::Display) -> Self {
         Self::from(SERVICE_UNAVAILABLE).caused_by(cause)
+    }
+
+    /// Returns `503 OUTCOME_UNKNOWN` without `Retry-After`. The cause is logged and not returned.
+    pub fn outcome_unknown(cause: &impl fmt::Display) -> Self {
+        Self::from(OUTCOME_UNKNOWN).caused_by(cause)
     }
 
     /// Returns `500 INTERNAL_ERROR`. The cause is logged and not returned.

@@ -10,7 +10,7 @@ mod stream;
 mod supervision;
 mod webhook;
 
-use ::web::{Callers, EMPTY_ID, Listener, Refuses, Routes};
+use ::web::{Callers, EMPTY_ID, Listener, OUTCOME_UNKNOWN, Refuses, Routes};
 use actix_web::middleware::from_fn;
 use utoipa_actix_web::scope;
 use values::Code;
@@ -72,7 +72,8 @@ fn public(routes: &mut Routes<'_>) {
             .service(direct::unblock_chat.refuses(DIRECT_REFUSALS))
             .service(direct::report_chat.refuses(DIRECT_REFUSALS))
             .service(report::list_reports.refuses([FORBIDDEN]))
-            .service(report::list_reported_messages.refuses(REPORT_REFUSALS))
+            // The service records the reading.
+            .service(report::list_reported_messages.refuses(REPORT_REFUSALS).refuses([OUTCOME_UNKNOWN]))
             .service(report::close_reported_chat.refuses(REPORT_REFUSALS))
             .service(report::dismiss_report.refuses(REPORT_REFUSALS))
             .service(supervision::list_member_chats.refuses([FORBIDDEN]))
