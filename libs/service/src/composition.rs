@@ -15,6 +15,7 @@ use runtime::{Phase, Process};
 use crate::access::{self, Updater};
 use crate::command::{self, RegisteredCommand};
 use crate::config::Config;
+use crate::idempotency;
 use crate::service::{Role, Service};
 
 /// The addresses of a started service. `None` if its role has no such listener.
@@ -37,7 +38,13 @@ pub struct Contracts {
 /// # Errors
 /// If the database or the broker is unavailable, or if a migration fails.
 pub async fn migrate<S: Service>(config: &Config<S>) -> anyhow::Result<()> {
-    let common = [messaging::MIGRATIONS, jobs::MIGRATIONS, crate::list::MIGRATIONS, access::MIGRATIONS];
+    let common = [
+        messaging::MIGRATIONS,
+        jobs::MIGRATIONS,
+        crate::list::MIGRATIONS,
+        access::MIGRATIONS,
+        idempotency::MIGRATIONS,
+    ];
     let sources = common.into_iter().chain([S::MIGRATIONS]);
     db::migrate(&config.database, sources).await?;
     config.messaging.create_topics(S::NAME, &topics::<S>()).await
@@ -91,7 +98,7 @@ pub async fn start<S: Service>(
         }
     }
     if role.works() {
-        S::jobs(app.clone(), Jobs::new(db.clone())).start(process);
+        idempotency::add_job(S::jobs(app.clone(), Jobs::new(db.clone())), db.clone()).start(process);
         bus::<S>(db, config.messaging).start(process, topics::<S>())?;
     }
     S::run(app, role, process)?;

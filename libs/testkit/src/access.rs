@@ -4,6 +4,7 @@
 //! expected status in each cell.
 
 pub mod losses;
+pub mod repeats;
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
@@ -13,6 +14,8 @@ use crate::client::{Response, send};
 use crate::forged;
 use crate::issuer::{CLIENTS, Claims};
 use crate::service::{Running, issuer};
+
+const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
 /// A request that succeeds for an authorized caller, and the users who send it.
 pub struct Case {
@@ -150,6 +153,9 @@ struct Operation {
     method: Method,
     path: String,
     internal: bool,
+    /// True for a `POST` of users with the response 201.
+    creates: bool,
+    takes_key: bool,
 }
 
 /// Reads the operations from the documents of both ports.
@@ -168,7 +174,12 @@ async fn operations(service: &Running) -> Vec<Operation> {
                     && operation.pointer("/security/0/signature").is_none()
                 {
                     let id = operation["operationId"].as_str().expect("an id").to_owned();
-                    operations.push(Operation { id, method, path: path.clone(), internal });
+                    let creates =
+                        method == Method::POST && !internal && operation.pointer("/responses/201").is_some();
+                    let mut parameters = operation["parameters"].as_array().into_iter().flatten();
+                    let takes_key = parameters.any(|parameter| parameter["name"] == IDEMPOTENCY_KEY);
+                    let path = path.clone();
+                    operations.push(Operation { id, method, path, internal, creates, takes_key });
                 }
             }
         }

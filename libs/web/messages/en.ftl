@@ -15,7 +15,11 @@ RATE_LIMITED = Too many requests
 SERVICE_UNAVAILABLE = The service is temporarily unavailable
     .detail = Try again after the time in Retry-After.
 OUTCOME_UNKNOWN = We do not know whether your change was saved
-    .detail = Look whether it was saved before you send it again.
+    .detail = Look whether it was saved before you send it again, or repeat the request with the same Idempotency-Key.
+IDEMPOTENCY_KEY_IN_USE = The first request with this Idempotency-Key is still in progress
+    .detail = Repeat the request in a moment.
+IDEMPOTENCY_KEY_REUSED = Another request has already used this Idempotency-Key
+    .detail = Send each new request with a new key.
 INTERNAL_ERROR = Something went wrong on our side
 
 # Reasons for the refusal of a member.

@@ -22,6 +22,7 @@ pub use request::body::RawBody;
 pub use request::cursor::{CursorPage, CursorPaging, unknown_cursor};
 pub use request::fields::Fields;
 pub use request::json::{Json, OptionalJson, decode_part};
+pub use request::keyed::KeyedRequest;
 pub use request::moment::Moment;
 pub use request::paging::{MAX_TOTAL_COUNT, Page, Paging, SortKey, Sorting};
 pub use request::path::{EMPTY_ID, PathReference};
@@ -31,7 +32,8 @@ pub use request::utc;
 pub use request::version::read_version;
 pub use response::cacheable::cacheable;
 pub use response::problem::{
-    FORBIDDEN, METHOD_NOT_ALLOWED, OUTCOME_UNKNOWN, Problem, SERVICE_UNAVAILABLE, UNAUTHORIZED,
+    FORBIDDEN, IDEMPOTENCY_KEY_IN_USE, IDEMPOTENCY_KEY_REUSED, METHOD_NOT_ALLOWED, OUTCOME_UNKNOWN, Problem,
+    SERVICE_UNAVAILABLE, UNAUTHORIZED,
 };
 pub use response::render::ProblemBody;
 pub use server::{DEFAULT_MAX_CONNECTIONS, Server};

@@ -16,6 +16,7 @@ use utoipa::{PartialSchema, ToSchema};
 use utoipa_actix_web::AppExt;
 
 use crate::listener::{Listener, ServiceInfo};
+use crate::openapi::idempotency::add_idempotency_key;
 use crate::openapi::operations::operations;
 use crate::openapi::problem_responses::add_problem_responses;
 use crate::openapi::security::{add_security, add_token_scheme};
@@ -39,6 +40,7 @@ pub fn describe(service: &ServiceInfo, listeners: &[Listener]) -> OpenApi {
         for (path, item) in &mut declared.paths.paths {
             for (method, operation) in operations(item) {
                 add_security(operation, listener.callers, &mut components);
+                add_idempotency_key(operation, &method, listener.callers);
                 add_problem_responses(operation, &method, path, listener.callers, service, &mut components);
             }
         }

@@ -15,10 +15,11 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr};
 use values::{FieldError, Invalid};
 
 use crate::listener::{Callers, ServiceInfo};
+use crate::openapi::idempotency::is_idempotency_key;
 use crate::openapi::refuses::take_refusals;
 use crate::openapi::security::is_open_to_guests;
 use crate::request::json::DEFAULT_LIMIT;
-use crate::response::problem::{OUTCOME_UNKNOWN, Problem};
+use crate::response::problem::{IDEMPOTENCY_KEY_IN_USE, IDEMPOTENCY_KEY_REUSED, OUTCOME_UNKNOWN, Problem};
 use crate::response::refusal::Refusal;
 use crate::response::render::ProblemBody;
 
@@ -85,6 +86,9 @@ fn implied_refusals(operation: &Operation, method: &Method, callers: Callers) ->
     });
     if parameters.clone().any(|parameter| parameter.parameter_in == ParameterIn::Path) {
         problems.push(Problem::not_found());
+    }
+    if parameters.clone().any(is_idempotency_key) {
+        problems.extend([IDEMPOTENCY_KEY_IN_USE, IDEMPOTENCY_KEY_REUSED].map(Problem::from));
     }
     if let Some(query) = parameters.find(|parameter| parameter.parameter_in == ParameterIn::Query) {
         problems.push(invalid(&format!("/{}", query.name), "unknown_value"));

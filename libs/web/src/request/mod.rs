@@ -5,6 +5,7 @@ pub(crate) mod cursor;
 mod diagnosis;
 pub(crate) mod fields;
 pub(crate) mod json;
+pub(crate) mod keyed;
 pub(crate) mod moment;
 pub(crate) mod paging;
 pub(crate) mod path;

@@ -6,6 +6,7 @@ use actix_web::http::header;
 use actix_web::middleware::DefaultHeaders;
 
 use crate::config::Origin;
+use crate::request::keyed::IDEMPOTENCY_KEY;
 
 /// The time for which a browser caches a preflight.
 const PREFLIGHT_MAX_AGE_SECONDS: usize = 3600;
@@ -37,7 +38,7 @@ pub(crate) fn cors(origins: &[Origin]) -> Cors {
             header::CONTENT_TYPE,
             header::IF_NONE_MATCH,
         ])
-        .allowed_headers(["last-event-id", "traceparent", "tracestate"])
+        .allowed_headers([IDEMPOTENCY_KEY, "last-event-id", "traceparent", "tracestate"])
         .expose_headers([
             header::ALLOW,
             header::CONTENT_LANGUAGE,

@@ -19,6 +19,11 @@ pub const SERVICE_UNAVAILABLE: Code = Code::common(503, "SERVICE_UNAVAILABLE").r
 /// could make the change twice, hence there is no `Retry-After`.
 pub const OUTCOME_UNKNOWN: Code = Code::common(503, "OUTCOME_UNKNOWN");
 
+/// The first request with this `Idempotency-Key` has no response yet.
+pub const IDEMPOTENCY_KEY_IN_USE: Code = Code::common(409, "IDEMPOTENCY_KEY_IN_USE");
+/// The caller has sent another request with this `Idempotency-Key`.
+pub const IDEMPOTENCY_KEY_REUSED: Code = Code::common(422, "IDEMPOTENCY_KEY_REUSED");
+
 /// An error response.
 ///
 /// The listener's middleware renders the problem in the caller's language, with path and trace id.

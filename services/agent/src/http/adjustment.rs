@@ -7,6 +7,7 @@ use auth::{Permitted, UserId};
 use ids::Reference;
 use runtime::clock;
 use serde::Deserialize;
+use service::{Idempotency, Reply};
 use utoipa::{IntoParams, ToSchema};
 use values::{Currency, Money, Private, Prose, Whole};
 
@@ -57,6 +58,7 @@ pub async fn ask_for_adjustment(
     app: Data<App>,
     permitted: Permitted<UseCabinet>,
     id: Path<AccrualId>,
+    idempotency: Idempotency,
     body: Json<AskForAdjustment>,
 ) -> Result<HttpResponse, Error> {
     let AskForAdjustment { reason, requested_amount, comment } = body.0;
@@ -77,8 +79,8 @@ pub async fn ask_for_adjustment(
         decided_by_user_id: None,
         version: 1,
     };
-    let filed = app.db.tx(async |tx| ops::adjustment::file(tx, request, requested).await).await?;
-    Ok(HttpResponse::Created().json(filed))
+    let file = async |tx: &mut _| Ok(Reply::created(ops::adjustment::file(tx, request, requested).await?));
+    idempotency.run(&app.db, file).await
 }
 
 /// The filter of a list of requests. A request has to match every parameter.

@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 
+use ::db::Tx;
 use ::web::{CursorPage, CursorPaging, Fields, Json, Moment, Problem};
-use actix_web::http::header::LOCATION;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, web};
 use auth::{Permitted, UserId};
 use ids::Reference;
 use runtime::clock;
 use serde::Deserialize;
+use service::{Idempotency, Reply};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::{BasisPoints, Invalid, List, Whole};
@@ -175,22 +176,19 @@ pub async fn preview_payout_run(
 pub async fn begin_payout_run(
     app: Data<App>,
     permitted: Permitted<ManagePayouts>,
+    idempotency: Idempotency,
     body: Json<BeginPayoutRun>,
 ) -> Result<HttpResponse, Error> {
     let run = body.0.into_run(permitted.actor.user_id, clock::now())?;
-    let (is_new, view) = app
-        .db
-        .tx(async |tx| {
-            let (id, is_new) = ops::payout_run::start(tx, &run).await?;
-            let view = db::payout_run::find_view(tx.conn(), id).await?.ok_or(PAYOUT_RUN_NOT_FOUND)?;
-            Ok::<_, Error>((is_new, view))
-        })
-        .await?;
-    if !is_new {
-        return Ok(HttpResponse::Ok().json(view));
-    }
-    let location = format!("/api/platform-manager/agent/payout-runs/{}", run.id);
-    Ok(HttpResponse::Created().insert_header((LOCATION, location)).json(view))
+    let begin = async |tx: &mut Tx| {
+        let (id, is_new) = ops::payout_run::start(tx, &run).await?;
+        let view = db::payout_run::find_view(tx.conn(), id).await?.ok_or(PAYOUT_RUN_NOT_FOUND)?;
+        if !is_new {
+            return Ok(Reply::existing(view));
+        }
+        Ok(Reply::created(view).at(format!("/api/platform-manager/agent/payout-runs/{id}")))
+    };
+    idempotency.run(&app.db, begin).await
 }
 
 /// Read a payout run.

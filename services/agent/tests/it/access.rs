@@ -1,7 +1,7 @@
 //! Access: every operation with every kind of caller.
 
 use serde_json::{Value, json};
-use testkit::access::{self, Case, EmptyId, losses};
+use testkit::access::{self, Case, EmptyId, losses, repeats};
 use testkit::issuer::Claims;
 use testkit::service::issuer;
 use uuid::Uuid;
@@ -184,4 +184,11 @@ const AFTER_LOSS: &str = "
 #[tokio::test]
 async fn every_operation_ends_with_the_rights_of_its_caller() {
     losses::check(service(), TABLE, AFTER_LOSS, prepare).await;
+}
+
+/// RULE-ALL-081, RULE-ALL-082: each operation that creates accepts `Idempotency-Key`. A repeat
+/// returns the first response, and another body is refused.
+#[tokio::test]
+async fn every_creating_operation_returns_its_first_response_to_a_repeat() {
+    repeats::check(service(), TABLE, prepare).await;
 }

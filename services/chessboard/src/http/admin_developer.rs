@@ -9,6 +9,7 @@ use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
 use auth::{CompanyId, Permitted};
 use ids::Reference;
 use serde::Deserialize;
+use service::{Idempotency, Reply};
 use utoipa::{IntoParams, ToSchema};
 use values::{PhoneRegion, Text, fold_case};
 
@@ -131,12 +132,14 @@ impl CreateDeveloper {
 pub async fn create_developer(
     app: Data<App>,
     permitted: Permitted<ManageDevelopers>,
+    idempotency: Idempotency,
     Json(body): Json<CreateDeveloper>,
 ) -> Result<HttpResponse, Error> {
     let (creation, by) = (body.into_creation(app.settings.phone_region)?, permitted.actor.user_id);
     let now = runtime::clock::now();
-    let created = app.db.tx(async |tx| ops::developer::create_developer(tx, by, creation, now).await).await?;
-    Ok(HttpResponse::Created().json(created))
+    let create =
+        async |tx: &mut _| Ok(Reply::created(ops::developer::create_developer(tx, by, creation, now).await?));
+    idempotency.run(&app.db, create).await
 }
 
 /// Read a developer.

@@ -7,6 +7,7 @@ use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, put, we
 use auth::Permitted;
 use runtime::clock;
 use serde::{Deserialize, Serialize};
+use service::{Idempotency, Reply};
 use utoipa::ToSchema;
 use values::{Invalid, Whole};
 
@@ -62,7 +63,8 @@ impl CreateBuilding {
 
 /// Add a building to a project.
 ///
-/// A project has at most 200 buildings. A repeated request creates another building.
+/// A project has at most 200 buildings. A repeated request creates another building,
+/// unless it has the same `Idempotency-Key`.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path)),
     request_body(content = CreateBuilding, description = "At most 256 KiB."),
@@ -73,12 +75,15 @@ pub async fn create_building(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
     project: Path<ProjectId>,
+    idempotency: Idempotency,
     body: Json<CreateBuilding>,
 ) -> Result<HttpResponse, Error> {
     let (facts, now) = (body.0.facts()?, clock::now());
-    let create =
-        async |tx: &mut _| ops::building::create_building(tx, permitted.granted, *project, facts, now).await;
-    Ok(HttpResponse::Created().json(app.db.tx(create).await?))
+    let create = async |tx: &mut _| {
+        let created = ops::building::create_building(tx, permitted.granted, *project, facts, now).await?;
+        Ok(Reply::created(created))
+    };
+    idempotency.run(&app.db, create).await
 }
 
 /// Read a building.

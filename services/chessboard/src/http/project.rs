@@ -7,6 +7,7 @@ use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
 use auth::{CompanyId, Permitted};
 use runtime::clock;
 use serde::{Deserialize, Serialize};
+use service::{Idempotency, Reply};
 use utoipa::{IntoParams, ToSchema};
 use values::{Invalid, Text};
 
@@ -108,7 +109,7 @@ impl CreateProject {
 /// Create a project.
 ///
 /// The project is a draft, regardless of the developer's status. A repeated request creates another
-/// project.
+/// project, unless it has the same `Idempotency-Key`.
 #[utoipa::path(
     tag = "Projects", request_body(content = CreateProject, description = "At most 256 KiB."),
     responses((status = 201, description = "The new project", body = Project))
@@ -117,11 +118,15 @@ impl CreateProject {
 pub async fn create_project(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
+    idempotency: Idempotency,
     body: Json<CreateProject>,
 ) -> Result<HttpResponse, Error> {
     let (facts, by, now) = (body.0.facts()?, permitted.actor.user_id, clock::now());
-    let create = async |tx: &mut _| ops::project::create_project(tx, permitted.granted, by, facts, now).await;
-    Ok(HttpResponse::Created().json(app.db.tx(create).await?))
+    let create = async |tx: &mut _| {
+        let created = ops::project::create_project(tx, permitted.granted, by, facts, now).await?;
+        Ok(Reply::created(created))
+    };
+    idempotency.run(&app.db, create).await
 }
 
 /// Read a project.

@@ -1,7 +1,7 @@
 //! Access of each caller to each operation.
 
 use serde_json::{Value, json};
-use testkit::access::{self, Case, losses};
+use testkit::access::{self, Case, losses, repeats};
 use testkit::issuer::Claims;
 
 use crate::catalog_fill;
@@ -142,4 +142,11 @@ async fn every_operation_returns_the_status_of_the_table() {
 #[tokio::test]
 async fn every_operation_ends_with_the_rights_of_its_caller() {
     losses::check(service(), TABLE, "", prepare).await;
+}
+
+/// RULE-ALL-081, RULE-ALL-082: each operation that creates accepts `Idempotency-Key`. A repeat
+/// returns the first response, and another body is refused.
+#[tokio::test]
+async fn every_creating_operation_returns_its_first_response_to_a_repeat() {
+    repeats::check(service(), TABLE, prepare).await;
 }

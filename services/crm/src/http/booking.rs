@@ -7,6 +7,7 @@ use actix_web::{HttpResponse, Responder, post, put, web};
 use auth::Permitted;
 use runtime::clock;
 use serde::{Deserialize, Serialize};
+use service::{Idempotency, Reply};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
@@ -91,10 +92,10 @@ pub async fn book_deal(
     app: Data<App>,
     permitted: Permitted<ManageDeals>,
     id: PathReference<DealId>,
-    lookups: Data<PipelinedConn>,
+    idempotency: Idempotency,
     body: Json<BookDeal>,
 ) -> Result<HttpResponse, Error> {
-    book(&app, &lookups, permitted.into(), id.0, &body.0).await
+    book(&app, permitted.into(), id.0, &idempotency, &body.0).await
 }
 
 /// Book the object of a deal of the own company.
@@ -110,19 +111,23 @@ pub async fn book_own_deal(
     app: Data<App>,
     permitted: Permitted<ChangeOwnDeals>,
     id: PathReference<DealId>,
-    lookups: Data<PipelinedConn>,
+    idempotency: Idempotency,
     body: Json<BookDeal>,
 ) -> Result<HttpResponse, Error> {
-    book(&app, &lookups, permitted.into(), id.0, &body.0).await
+    book(&app, permitted.into(), id.0, &idempotency, &body.0).await
 }
 
 async fn book(
     app: &App,
-    lookups: &PipelinedConn,
     manager: Manager,
     id: DealId,
+    idempotency: &Idempotency,
     body: &BookDeal,
 ) -> Result<HttpResponse, Error> {
+    // A repeat may arrive when its booking has expired.
+    if let Some(response) = idempotency.find_response(&app.db).await? {
+        return Ok(response);
+    }
     let now = clock::now();
     let expires_at = match body.expires_at {
         Some(moment) => check_expires_at(moment, now)?,
@@ -130,7 +135,8 @@ async fn book(
     };
     let operation = Operation::Book { expires_at };
     let command = DealCommand { manager, deal_id: id, seen_version: body.row_version, operation, now };
-    Ok(HttpResponse::Created().json(BookingView::of(command.execute(&app.db, lookups).await?)?))
+    let book = async |tx: &mut _| Ok(Reply::created(BookingView::of(command.execute_locked(tx).await?)?));
+    idempotency.run(&app.db, book).await
 }
 
 /// Change the expiry time of a booking.

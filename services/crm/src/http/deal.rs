@@ -1,14 +1,14 @@
 //! Routes that create, move, reassign, cancel and complete deals.
 
-use ::db::PipelinedConn;
+use ::db::{PipelinedConn, Tx};
 use ::web::{FieldError, Json, PathReference, Problem};
-use actix_web::http::header::LOCATION;
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse, Responder, post, put, web};
 use auth::{Permitted, UserId};
 use ids::Reference;
 use runtime::clock;
 use serde::Deserialize;
+use service::{Idempotency, Reply};
 use utoipa::ToSchema;
 use values::{Invalid, Private, Prose};
 
@@ -63,9 +63,15 @@ pub async fn create_deal(
     permitted: Permitted<ManageDeals>,
     lookups: Data<PipelinedConn>,
     request: HttpRequest,
+    idempotency: Idempotency,
     body: Json<CreateDeal>,
 ) -> Result<HttpResponse, Error> {
-    create(&app, &lookups, permitted.actor.user_id, permitted.into(), &request, &body.0).await
+    // The state of the object may have changed before a repeat.
+    if let Some(response) = idempotency.find_response(&app.db).await? {
+        return Ok(response);
+    }
+    let (creator, manager) = (permitted.actor.user_id, permitted.into());
+    create(&app, &lookups, creator, manager, request.path(), &idempotency, &body.0).await
 }
 
 /// Create a deal of the own company.
@@ -84,9 +90,15 @@ pub async fn create_own_deal(
     permitted: Permitted<ChangeOwnDeals>,
     lookups: Data<PipelinedConn>,
     request: HttpRequest,
+    idempotency: Idempotency,
     body: Json<CreateDeal>,
 ) -> Result<HttpResponse, Error> {
-    create(&app, &lookups, permitted.actor.user_id, permitted.into(), &request, &body.0).await
+    // The state of the object may have changed before a repeat.
+    if let Some(response) = idempotency.find_response(&app.db).await? {
+        return Ok(response);
+    }
+    let (creator, manager) = (permitted.actor.user_id, permitted.into());
+    create(&app, &lookups, creator, manager, request.path(), &idempotency, &body.0).await
 }
 
 async fn create(
@@ -94,7 +106,8 @@ async fn create(
     lookups: &PipelinedConn,
     creator: UserId,
     Manager { author, reach }: Manager,
-    http: &HttpRequest,
+    path: &str,
+    idempotency: &Idempotency,
     body: &CreateDeal,
 ) -> Result<HttpResponse, Error> {
     let (object, agent) = (body.property_object_id.0, body.agent_user_id.map(|id| id.0));
@@ -103,7 +116,7 @@ async fn create(
         .run(async |conn| db::deal_state::look_up_creation(conn, object, agent, creator, request).await)
         .await?;
     if let Some(existing) = existing {
-        return Ok(HttpResponse::Ok().json(read_view(lookups, existing).await?));
+        return idempotency.respond(&app.db, Reply::existing(read_view(lookups, existing).await?)).await;
     }
     let offered = offered.filter(|offered| reach.covers(offered.object.tenant_id));
     let new = NewDeal {
@@ -116,15 +129,22 @@ async fn create(
     let offered = offered.ok_or(PROPERTY_OBJECT_NOT_FOUND)?;
     let deal = offered.create_deal(new, creator, author.role, clock::now())?.ok_or_else(amount_required)?;
     check_selection(app, &deal).await?;
-    if app.db.tx(async |tx| ops::deal::create(tx, &deal, request, author).await).await? {
-        let location = format!("{}/{}", http.path(), deal.id);
-        let view = read_view(lookups, deal.id).await?;
-        return Ok(HttpResponse::Created().insert_header((LOCATION, location)).json(view));
-    }
-    // A concurrent repeat has created the deal.
-    let existing =
-        lookups.run(async |conn| db::deal_state::find_by_request(conn, creator, request).await).await?;
-    Ok(HttpResponse::Ok().json(read_view(lookups, existing.ok_or(DEAL_NOT_FOUND)?).await?))
+    let create = async |tx: &mut Tx| {
+        let is_new = ops::deal::create(tx, &deal, request, author).await?;
+        // A concurrent repeat may have created the deal.
+        let id = if is_new {
+            deal.id
+        } else {
+            let existing = db::deal_state::find_by_request(tx.conn(), creator, request).await?;
+            existing.ok_or(DEAL_NOT_FOUND)?
+        };
+        let view = db::deal_view::look_up(tx.conn(), id).await?.ok_or(DEAL_NOT_FOUND)?;
+        if !is_new {
+            return Ok(Reply::existing(view));
+        }
+        Ok(Reply::created(view).at(format!("{path}/{id}")))
+    };
+    idempotency.run(&app.db, create).await
 }
 
 /// Checks that the selection of a new deal belongs to the client and is not deleted.

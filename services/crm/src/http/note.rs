@@ -6,6 +6,7 @@ use actix_web::{HttpResponse, post};
 use auth::Permitted;
 use runtime::clock;
 use serde::Deserialize;
+use service::{Idempotency, Reply};
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -33,9 +34,10 @@ pub async fn add_note(
     app: Data<App>,
     permitted: Permitted<CareForDeals>,
     id: PathReference<DealId>,
+    idempotency: Idempotency,
     body: Json<AddNote>,
 ) -> Result<HttpResponse, Error> {
-    add(&app, permitted.into(), id.0, &TimelineEntry::ManualNote { text: body.0.text }).await
+    add(&app, permitted.into(), id.0, &idempotency, &TimelineEntry::ManualNote { text: body.0.text }).await
 }
 
 /// Add a note to a deal of the own company.
@@ -51,18 +53,21 @@ pub async fn add_own_note(
     app: Data<App>,
     permitted: Permitted<ChangeOwnDeals>,
     id: PathReference<DealId>,
+    idempotency: Idempotency,
     body: Json<AddNote>,
 ) -> Result<HttpResponse, Error> {
-    add(&app, permitted.into(), id.0, &TimelineEntry::CompanyNote { text: body.0.text }).await
+    add(&app, permitted.into(), id.0, &idempotency, &TimelineEntry::CompanyNote { text: body.0.text }).await
 }
 
 async fn add(
     app: &App,
     Manager { author, reach }: Manager,
     id: DealId,
+    idempotency: &Idempotency,
     note: &TimelineEntry,
 ) -> Result<HttpResponse, Error> {
     let now = clock::now();
-    let row = app.db.tx(async |tx| ops::deal::add_note(tx, id, reach, note, author, now).await).await?;
-    Ok(HttpResponse::Created().json(row))
+    let add =
+        async |tx: &mut _| Ok(Reply::created(ops::deal::add_note(tx, id, reach, note, author, now).await?));
+    idempotency.run(&app.db, add).await
 }

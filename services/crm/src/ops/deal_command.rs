@@ -1,6 +1,6 @@
 //! Commands on deals: read, decide and write.
 
-use ::db::{Db, PipelinedConn};
+use ::db::{Db, PipelinedConn, Tx};
 use auth::Reach;
 use runtime::clock;
 use time::OffsetDateTime;
@@ -71,15 +71,7 @@ impl DealCommand {
     pub async fn execute(self, db: &Db, lookups: &PipelinedConn) -> Result<Outcome, Error> {
         let id = self.deal_id;
         if matches!(self.operation, Operation::Book { .. } | Operation::Complete { .. }) {
-            let execute = async |tx: &mut _| {
-                let state = db::deal_state::lock_object(tx, id).await?;
-                let decision = self.decide(state)?;
-                if let Some(change) = &decision.change {
-                    deal::change(tx, change).await?;
-                }
-                Ok::<_, Error>(decision)
-            };
-            return Ok(db.tx(execute).await?.into());
+            return db.tx(async |tx| self.execute_locked(tx).await).await;
         }
         let state = match self.operation {
             Operation::ChangeAgent(agent) => {
@@ -90,6 +82,19 @@ impl DealCommand {
         let decision = self.decide(state)?;
         if let Some(change) = &decision.change {
             db.tx(async |tx| deal::change(tx, change).await).await?;
+        }
+        Ok(decision.into())
+    }
+
+    /// Locks the object of the deal, decides a booking or a completion and writes its change.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    pub async fn execute_locked(self, tx: &mut Tx) -> Result<Outcome, Error> {
+        let state = db::deal_state::lock_object(tx, self.deal_id).await?;
+        let decision = self.decide(state)?;
+        if let Some(change) = &decision.change {
+            deal::change(tx, change).await?;
         }
         Ok(decision.into())
     }

@@ -6,6 +6,7 @@ use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
 use auth::{Permitted, UserId};
 use serde::Deserialize;
+use service::{Idempotency, Reply};
 use utoipa::{IntoParams, ToSchema};
 
 use super::body_limit::MAX_BODY_BYTES;
@@ -84,16 +85,17 @@ pub struct CreateEmployee {
 pub async fn create_employee(
     app: Data<App>,
     permitted: Permitted<ManageEmployees>,
+    idempotency: Idempotency,
     body: Json<CreateEmployee, MAX_BODY_BYTES>,
 ) -> Result<HttpResponse, Error> {
     let Json(CreateEmployee { user_id, name, email }) = body;
     let (context, company) = (app.actor_context(&permitted.actor), permitted.granted);
     let person = PersonDetails { name, email };
-    let employee = app
-        .db
-        .tx(async |tx| ops::employee::create_employee(tx, &context, company, user_id, person).await)
-        .await?;
-    Ok(HttpResponse::Created().json(employee))
+    let create = async |tx: &mut _| {
+        let created = ops::employee::create_employee(tx, &context, company, user_id, person).await?;
+        Ok(Reply::created(created))
+    };
+    idempotency.run(&app.db, create).await
 }
 
 /// Read an employee of my company.

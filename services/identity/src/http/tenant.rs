@@ -8,6 +8,7 @@ use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, put, web};
 use auth::{CompanyId, Permitted};
 use serde::{Deserialize, Serialize};
+use service::{Idempotency, Reply};
 use time::OffsetDateTime;
 use utoipa::{IntoParams, ToSchema};
 
@@ -174,7 +175,7 @@ pub struct CreateTenant {
 
 /// Create a tenant.
 ///
-/// A repeated request creates another tenant.
+/// A repeated request creates another tenant, unless it has the same `Idempotency-Key`.
 #[utoipa::path(
     tag = "Tenants", request_body(content = CreateTenant, description = "At most 64 KiB."),
     responses((status = 201, description = "Created", body = Tenant))
@@ -183,13 +184,15 @@ pub struct CreateTenant {
 pub async fn create_tenant(
     app: Data<App>,
     permitted: Permitted<ManageTenants>,
+    idempotency: Idempotency,
     body: Json<CreateTenant, MAX_BODY_BYTES>,
 ) -> Result<HttpResponse, Error> {
     let Json(CreateTenant { name, legal_name, kind, tax_number }) = body;
     let details = TenantDetails { name, legal_name, tax_number };
     let context = app.actor_context(&permitted.actor);
-    let tenant = app.db.tx(async |tx| ops::tenant::create_tenant(tx, &context, kind, details).await).await?;
-    Ok(HttpResponse::Created().json(tenant))
+    let create =
+        async |tx: &mut _| Ok(Reply::created(ops::tenant::create_tenant(tx, &context, kind, details).await?));
+    idempotency.run(&app.db, create).await
 }
 
 #[derive(Deserialize, ToSchema)]

@@ -5,6 +5,7 @@ use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, web};
 use auth::{CompanyId, Permitted, UserId};
 use serde::Deserialize;
+use service::{Idempotency, Reply};
 use utoipa::ToSchema;
 
 use super::body_limit::MAX_BODY_BYTES;
@@ -60,19 +61,21 @@ pub async fn create_administrator(
     app: Data<App>,
     permitted: Permitted<ManageTenants>,
     id: Path<CompanyId>,
+    idempotency: Idempotency,
     body: Json<CreateAdministrator, MAX_BODY_BYTES>,
 ) -> Result<HttpResponse, Error> {
     let Json(CreateAdministrator { user_id, name, email }) = body;
     let context = app.actor_context(&permitted.actor);
     let person = PersonDetails { name, email };
-    let created = app
-        .db
-        .tx(async |tx| ops::employee::create_administrator(tx, &context, *id, user_id, person).await)
-        .await;
-    if created.as_ref().is_err_and(|error: &Error| error.is(ROLE_ESCALATION_FORBIDDEN)) {
+    let create = async |tx: &mut _| {
+        let created = ops::employee::create_administrator(tx, &context, *id, user_id, person).await?;
+        Ok(Reply::created(created))
+    };
+    let response = idempotency.run(&app.db, create).await;
+    if response.as_ref().is_err_and(|error| error.is(ROLE_ESCALATION_FORBIDDEN)) {
         app.db.tx(async |tx| ops::role::record_refused_administrator(tx, &context, *id).await).await?;
     }
-    Ok(HttpResponse::Created().json(created?))
+    response
 }
 
 /// Remove an employee of a tenant.

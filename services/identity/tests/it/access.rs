@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::access::losses::Loss;
-use testkit::access::{self, Case, losses};
+use testkit::access::{self, Case, losses, repeats};
 use testkit::client::Client;
 use testkit::issuer::Claims;
 use uuid::Uuid;
@@ -234,4 +234,11 @@ async fn problems_of(partner: &Client, user: Uuid) -> Vec<Value> {
         problems.push(answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND"));
     }
     problems
+}
+
+/// RULE-ALL-081, RULE-ALL-082: each operation that creates accepts `Idempotency-Key`. A repeat
+/// returns the first response, and another body is refused.
+#[tokio::test]
+async fn every_creating_operation_returns_its_first_response_to_a_repeat() {
+    repeats::check(service(), TABLE, prepare).await;
 }

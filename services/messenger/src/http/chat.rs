@@ -2,12 +2,14 @@
 
 use std::future::{Ready, ready};
 
+use ::db::Tx;
 use ::web::{Both, CommaSeparated, Fields, FromQuery, Json, Page, Paging, Problem, Query};
 use actix_web::dev::Payload;
 use actix_web::web::{Data, Path};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, get, post, put, web};
 use auth::{Actor, Permission, Reach, UserId};
 use serde::{Deserialize, Serialize};
+use service::{Idempotency, Reply};
 use utoipa::{IntoParams, ToSchema};
 use values::{Invalid, Whole};
 
@@ -133,16 +135,19 @@ pub struct OpenChat {
 pub async fn open_chat(
     app: Data<App>,
     actor: Actor,
+    idempotency: Idempotency,
     Json(OpenChat { user_id: with }): Json<OpenChat>,
 ) -> Result<HttpResponse, Error> {
     let by = actor.user_id;
     let mut fields = Fields::default();
     fields.check("/UserId", if with == by { Err(Invalid::new("oneself")) } else { Ok(()) });
     fields.finish(Some(()))?;
-    let (id, is_new) = app.db.tx(async |tx| ops::direct::open_direct(tx, by, with).await).await?;
-    let view = db::chat_view::load_view(&*app.db.conn().await?, by, id).await?.ok_or(CHAT_NOT_FOUND)?;
-    let mut response = if is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
-    Ok(response.json(view))
+    let open = async |tx: &mut Tx| {
+        let (id, is_new) = ops::direct::open_direct(tx, by, with).await?;
+        let view = db::chat_view::load_view(tx.conn(), by, id).await?.ok_or(CHAT_NOT_FOUND)?;
+        Ok(if is_new { Reply::created(view) } else { Reply::existing(view) })
+    };
+    idempotency.run(&app.db, open).await
 }
 
 /// Read a chat.

@@ -6,6 +6,7 @@ use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, web};
 use auth::{Actor, UserId};
 use serde::Deserialize;
+use service::{Idempotency, Reply};
 use time::OffsetDateTime;
 use utoipa::{IntoParams, ToSchema};
 use values::{Invalid, List};
@@ -73,6 +74,7 @@ pub async fn start_conference(
     app: Data<App>,
     actor: Actor,
     chat: Path<ChatId>,
+    idempotency: Idempotency,
     Json(body): Json<StartConference>,
 ) -> Result<HttpResponse, Error> {
     let StartConference { media, invite_user_ids } = body;
@@ -80,9 +82,11 @@ pub async fn start_conference(
     let requested = invite_user_ids.map(|users| check_invitees("/InviteUserIds", users, host)).transpose()?;
     let context = app.conference_context();
     let start = async |tx: &mut _| {
-        ops::conference::start_conference(tx, *chat, host, media, requested.as_deref(), context).await
+        let started =
+            ops::conference::start_conference(tx, *chat, host, media, requested.as_deref(), context).await?;
+        Ok(Reply::created(started))
     };
-    Ok(HttpResponse::Created().json(app.db.tx(start).await?))
+    idempotency.run(&app.db, start).await
 }
 
 #[derive(Deserialize, IntoParams)]

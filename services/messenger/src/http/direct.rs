@@ -5,6 +5,7 @@ use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, delete, post, put};
 use auth::Actor;
 use serde::Deserialize;
+use service::{Idempotency, Reply};
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -75,11 +76,13 @@ pub async fn report_chat(
     app: Data<App>,
     actor: Actor,
     id: Path<ChatId>,
+    idempotency: Idempotency,
     Json(ReportChat { reason, comment }): Json<ReportChat>,
 ) -> Result<HttpResponse, Error> {
     let reporter = actor.user_id;
-    let report = async |tx: &mut _| ops::report::report_chat(tx, *id, reporter, reason, comment).await;
-    let (report, is_new) = app.db.tx(report).await?;
-    let mut response = if is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
-    Ok(response.json(report))
+    let report = async |tx: &mut _| {
+        let (report, is_new) = ops::report::report_chat(tx, *id, reporter, reason, comment).await?;
+        Ok(if is_new { Reply::created(report) } else { Reply::existing(report) })
+    };
+    idempotency.run(&app.db, report).await
 }

@@ -7,6 +7,7 @@ use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
 use auth::Actor;
 use ids::Reference;
 use serde::{Deserialize, Serialize};
+use service::{Idempotency, Reply};
 use utoipa::{IntoParams, ToSchema};
 use values::{Invalid, Whole};
 
@@ -129,13 +130,15 @@ pub async fn send_message(
     app: Data<App>,
     actor: Actor,
     id: Path<ChatId>,
+    idempotency: Idempotency,
     Json(SendMessage { text, client_message_id }): Json<SendMessage>,
 ) -> Result<HttpResponse, Error> {
     let (sender, client_id) = (actor.user_id, client_message_id.map(|id| id.0));
-    let send = async |tx: &mut _| ops::message::send_message(tx, sender, *id, text, client_id).await;
-    let (message, is_new) = app.db.tx(send).await?;
-    let mut response = if is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
-    Ok(response.json(message))
+    let send = async |tx: &mut _| {
+        let (message, is_new) = ops::message::send_message(tx, sender, *id, text, client_id).await?;
+        Ok(if is_new { Reply::created(message) } else { Reply::existing(message) })
+    };
+    idempotency.run(&app.db, send).await
 }
 
 #[derive(Deserialize, ToSchema)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::access::losses::Loss;
-use testkit::access::{self, Case, EmptyId, losses};
+use testkit::access::{self, Case, EmptyId, losses, repeats};
 use testkit::issuer::Claims;
 use testkit::{eventually, guid};
 use uuid::Uuid;
@@ -199,4 +199,11 @@ async fn end_employments(losses: &[(Loss, Claims)]) {
 #[tokio::test]
 async fn every_operation_ends_with_the_rights_of_its_caller() {
     losses::check_with(service(), TABLE, FRESH_TABLE, prepare_for_employee, end_employments).await;
+}
+
+/// RULE-ALL-081, RULE-ALL-082: each operation that creates accepts `Idempotency-Key`. A repeat
+/// returns the first response, and another body is refused.
+#[tokio::test]
+async fn every_creating_operation_returns_its_first_response_to_a_repeat() {
+    repeats::check(service(), TABLE, prepare).await;
 }

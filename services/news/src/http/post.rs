@@ -10,6 +10,7 @@ use actix_web::{HttpRequest, HttpResponse, delete, get, post, put};
 use auth::{Actor, CompanyId, Guest, Permitted, UserId};
 use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize, Serializer};
+use service::{Idempotency, Reply};
 use time::OffsetDateTime;
 use tokio::time::Instant;
 use utoipa::ToSchema;
@@ -227,6 +228,7 @@ pub struct UpdatePost {
 pub async fn create_post(
     app: Data<App>,
     permitted: Permitted<CreatePosts>,
+    idempotency: Idempotency,
     body: Json<CreatePost>,
 ) -> Result<HttpResponse, Error> {
     let Json(CreatePost { title, summary, cover_file_id, tags, author_company_id }) = body;
@@ -234,11 +236,12 @@ pub async fn create_post(
     let metadata = Metadata { title, summary, cover_file_id, tags };
     let now = runtime::clock::now();
     let actor = permitted.actor;
-    let post = app
-        .db
-        .tx(async |tx| ops::post::create_post(tx, &actor, now, author_company_id, metadata).await)
-        .await?;
-    Ok(HttpResponse::Created().json(to_view(&app, post, Audience::Author).await))
+    let create = async |tx: &mut _| {
+        let post = ops::post::create_post(tx, &actor, now, author_company_id, metadata).await?;
+        // A new post has no embeds, so the view needs no call.
+        Ok(Reply::created(to_view(&app, post, Audience::Author).await))
+    };
+    idempotency.run(&app.db, create).await
 }
 
 /// Read a post.

@@ -1,6 +1,7 @@
 //! Operations on posts: creation, metadata, status changes, deletion.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use futures_util::stream;
@@ -286,12 +287,30 @@ async fn every_documented_problem_is_in_the_callers_language() {
     let empty = author.selections.post("/api/v1/selections", json!({"Title": "Empty"})).await.expect(201);
     proxy().on(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
 
+    let sql = news.sql().await;
+    // The commit of the title "Lost" fails as behind a PgBouncer that loses its server.
+    let id = author.id;
+    let prepare = format!(
+        "insert into idempotent_response (actor, key, fingerprint, status, body)
+             select '{id}', 'used-' || n, decode(repeat('00', 16), 'hex'), 201, '{{}}' from generate_series(1, 3) n;
+         select pg_advisory_lock(hashtextextended('news {id} locked', 0));
+         create function crash() returns trigger language plpgsql as $$
+         begin raise exception 'server conn crashed?'; end $$;
+         create constraint trigger crash after insert on post deferrable initially deferred
+             for each row when (new.title = 'Lost') execute function crash();"
+    );
+    sql.batch_execute(&prepare).await.unwrap();
+
     let request = |method: Method, path: &str| author.news.request(method, path);
+    // Concurrent requests with one key refuse each other.
+    let used = AtomicUsize::new(0);
+    let used_key = || format!("used-{}", used.fetch_add(1, Ordering::Relaxed) + 1);
+    let create = |title: &str| request(Method::POST, POSTS).json(&json!({"Title": title}));
     let edit = |block: Value| request(Method::PUT, &blocks_path(&draft)).json(&content([block]));
     let rename = |post: &str, body: Value| request(Method::PUT, &path(post)).json(&body);
     let stalled = || Body::wrap_stream(stream::pending::<Result<Vec<u8>, std::io::Error>>());
     let nested = "<div>".repeat(300);
-    let requests: [&dyn Fn() -> RequestBuilder; 20] = [
+    let requests: [&dyn Fn() -> RequestBuilder; 23] = [
         &|| guest.request(Method::POST, POSTS),
         &|| guest.request(Method::GET, &path(&missing)),
         &|| news.user().1.request(Method::PUT, &path(&draft)).json(&json!({"Title": "x"})),
@@ -312,9 +331,11 @@ async fn every_documented_problem_is_in_the_callers_language() {
         &|| request(Method::PUT, &blocks_path(&draft)).json(&content(vec![text_block("x"); 201])),
         &|| request(Method::POST, &format!("{POSTS}/{draft}/publish")),
         &|| request(Method::POST, &format!("{POSTS}/{draft}/unpublish")),
+        &|| create("Lost"),
+        &|| create("x").header("Idempotency-Key", used_key()),
+        &|| create("x").header("Idempotency-Key", "locked"),
     ];
     let mut codes: BTreeSet<_> = join_all(requests.map(code_in_each_language)).await.into_iter().collect();
-    let sql = news.sql().await;
     sql.batch_execute("alter table post_search rename to lost").await.unwrap();
     codes.insert(code_in_each_language(|| request(Method::GET, POSTS)).await);
     sql.batch_execute("begin; lock table post in access exclusive mode").await.unwrap();

@@ -7,6 +7,7 @@ use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, put, web};
 use auth::{Actor, Guest};
 use serde::Deserialize;
+use service::{Idempotency, Reply};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -71,19 +72,19 @@ pub struct CreateSelection {
 pub async fn create_selection(
     app: Data<App>,
     actor: Actor,
+    idempotency: Idempotency,
     body: Json<CreateSelection>,
 ) -> Result<HttpResponse, Error> {
     let Json(CreateSelection { title, description, items }) = body;
     let metadata = Metadata { title, description };
     let order = parse_items(items.unwrap_or_default())?;
     let now = runtime::clock::now();
-    let selection = app
-        .db
-        .tx(async |tx| {
-            ops::selection::create_selection(tx, &actor, now, &mut rand::rng(), metadata, &order).await
-        })
-        .await?;
-    Ok(HttpResponse::Created().json(SelectionView::from(selection)))
+    let create = async |tx: &mut _| {
+        let created =
+            ops::selection::create_selection(tx, &actor, now, &mut rand::rng(), metadata, &order).await?;
+        Ok(Reply::created(SelectionView::from(created)))
+    };
+    idempotency.run(&app.db, create).await
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -105,6 +106,7 @@ pub struct CreateSelectionFromFavorites {
 pub async fn create_selection_from_favorites(
     app: Data<App>,
     actor: Actor,
+    idempotency: Idempotency,
     messages: Data<Messages>,
     request: HttpRequest,
     body: OptionalJson<CreateSelectionFromFavorites>,
@@ -115,13 +117,13 @@ pub async fn create_selection_from_favorites(
     let title = fields.check("/Title", title.map_or_else(default_title, Ok));
     let metadata = Metadata { title: fields.finish(title)?, description };
     let now = runtime::clock::now();
-    let selection = app
-        .db
-        .tx(async |tx| {
-            ops::selection::create_selection_from_favorites(tx, &actor, now, &mut rand::rng(), metadata).await
-        })
-        .await?;
-    Ok(HttpResponse::Created().json(SelectionView::from(selection)))
+    let create = async |tx: &mut _| {
+        let created =
+            ops::selection::create_selection_from_favorites(tx, &actor, now, &mut rand::rng(), metadata)
+                .await?;
+        Ok(Reply::created(SelectionView::from(created)))
+    };
+    idempotency.run(&app.db, create).await
 }
 
 /// Returns true if a segment is an id. Ids and codes share the segment, and every Guid is an id.

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::access::{self, Case, losses};
+use testkit::access::{self, Case, losses, repeats};
 use testkit::client::{Response, send};
 use testkit::issuer::Claims;
 use testkit::service::issuer;
@@ -165,4 +165,11 @@ async fn token_in_the_query_is_ignored() {
 #[tokio::test]
 async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
     losses::check(service(), TABLE, "", prepare).await;
+}
+
+/// RULE-ALL-081, RULE-ALL-082: each operation that creates accepts `Idempotency-Key`. A repeat
+/// returns the first response, and another body is refused.
+#[tokio::test]
+async fn every_creating_operation_returns_its_first_response_to_a_repeat() {
+    repeats::check(service(), TABLE, prepare).await;
 }

@@ -82,7 +82,8 @@ async fn preflight_lists_allowed_methods_and_headers() {
         let request = request.header("access-control-request-method", method);
         request.header("access-control-request-headers", headers).send().await.unwrap()
     };
-    let allowed = preflight("PUT", "authorization,content-type,traceparent,if-none-match").await;
+    let allowed =
+        preflight("PUT", "authorization,content-type,traceparent,if-none-match,idempotency-key").await;
     assert_eq!(allowed.status(), 200);
     assert_eq!(header(allowed.headers(), "access-control-allow-origin"), ORIGIN);
     assert!(header(allowed.headers(), "access-control-allow-methods").contains("PUT"));

@@ -19,6 +19,7 @@ mod overload;
 mod paging;
 mod problems;
 mod races;
+mod repeats;
 mod replicas;
 mod revocations;
 mod selection;

@@ -188,7 +188,8 @@ fn documented_codes() -> BTreeSet<String> {
 /// Starts a service with exhausted limits.
 ///
 /// Returns a guest without misses left and an owner at both limits. The title "Taken" gets a
-/// public code that is already taken.
+/// public code that is already taken. The commit of the title "Lost" fails as behind a PgBouncer
+/// that loses its server.
 async fn start_exhausted() -> (Running, Client, Client) {
     let settings = [("GUEST_MISSES_PER_MINUTE", "1"), ("DATABASE_STATEMENT_TIMEOUT_MS", "2000")];
     let service = Running::start::<Service>(&settings);
@@ -200,7 +201,11 @@ async fn start_exhausted() -> (Running, Client, Client) {
          create function collide() returns trigger language plpgsql as $$
          begin new.public_code := 'taken0TAKEN1'; return new; end $$;
          create trigger collide before insert on selection
-             for each row when (new.title = 'Taken') execute function collide();"
+             for each row when (new.title = 'Taken') execute function collide();
+         create function crash() returns trigger language plpgsql as $$
+         begin raise exception 'server conn crashed?'; end $$;
+         create constraint trigger crash after insert on selection deferrable initially deferred
+             for each row when (new.title = 'Lost') execute function crash();"
     );
     service.sql().await.batch_execute(&exhaust).await.unwrap();
     service.user().1.post(SELECTIONS, json!({"Title": "Taken"})).await.expect(201);
@@ -213,6 +218,13 @@ async fn start_exhausted() -> (Running, Client, Client) {
 async fn every_documented_problem_is_in_russian() {
     let (service, guest, full) = start_exhausted().await;
     let (id, owner) = service.user();
+    let sql = service.sql().await;
+    let keys = format!(
+        "insert into idempotent_response (actor, key, fingerprint, status, body)
+             values ('{id}', 'used', decode(repeat('00', 16), 'hex'), 201, '{{}}');
+         select pg_advisory_lock(hashtextextended('selections {id} locked', 0));"
+    );
+    sql.batch_execute(&keys).await.unwrap();
     let (news, crm) = (service.machine("news"), service.machine("crm"));
     let selection = create_selection(&owner).await;
     let empty = create_selection_of(&owner, json!([])).await;
@@ -241,6 +253,9 @@ async fn every_documented_problem_is_in_russian() {
         request(&owner, Method::POST, SELECTIONS),
         post(&owner, SELECTIONS, json!({"Title": ""})),
         post(&owner, SELECTIONS, json!({"Title": "Taken"})),
+        post(&owner, SELECTIONS, json!({"Title": "Lost"})),
+        post(&owner, SELECTIONS, json!({"Title": "x"})).header("Idempotency-Key", "used"),
+        post(&owner, SELECTIONS, json!({"Title": "x"})).header("Idempotency-Key", "locked"),
         post(&full, SELECTIONS, json!({"Title": "x"})),
         request(&full, Method::PUT, &favorite(object)),
         request(&owner, Method::POST, SELECTIONS).header("content-type", "application/json").body(stalled),
@@ -251,7 +266,6 @@ async fn every_documented_problem_is_in_russian() {
         post(&owner, FROM_FAVORITES, json!({})),
     ];
     let mut answers = join_limited(requests.into_iter().map(send)).await;
-    let sql = service.sql().await;
     sql.batch_execute("alter table favorite rename to lost").await.unwrap();
     answers.push(send(request(&owner, Method::GET, FAVORITES)).await);
     sql.batch_execute("begin; lock table selection in access exclusive mode").await.unwrap();

@@ -1,0 +1,225 @@
+//! Repeatable requests: a request with `Idempotency-Key` creates once, and a repeat gets the first
+//! response.
+
+use std::future::{Ready, ready};
+use std::time::Duration;
+
+use ::web::{IDEMPOTENCY_KEY_IN_USE, IDEMPOTENCY_KEY_REUSED, KeyedRequest, Problem};
+use actix_web::dev::Payload;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{ContentType, LOCATION};
+use actix_web::{FromRequest, HttpRequest, HttpResponse};
+use db::{Conn, Db, Prepared, Tx};
+use diesel::prelude::*;
+use diesel::sql_types::{Bool, Text};
+use diesel_async::RunQueryDsl;
+use diesel_migrations::{EmbeddedMigrations, embed_migrations};
+use jobs::Jobs;
+use serde::Serialize;
+
+use crate::error::Error;
+
+/// The table of responses, for every service's schema.
+pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/idempotency");
+
+/// The time between two deletions of expired responses.
+const DELETION_INTERVAL: Duration = Duration::from_hours(1);
+/// Responses that one statement deletes.
+const BATCH: usize = 1_000;
+
+diesel::table! {
+    idempotent_response (actor, key) {
+        actor -> Text,
+        key -> Text,
+        fingerprint -> Binary,
+        status -> SmallInt,
+        location -> Nullable<Text>,
+        body -> Text,
+    }
+}
+
+/// The `Idempotency-Key` of a request, if it has one. Each `POST` of users that creates needs this
+/// extractor, behind those of the caller and of the path.
+///
+/// # Errors
+/// `400 VALIDATION_FAILED` at `/Idempotency-Key` if the key is invalid.
+pub struct Idempotency(Option<KeyedRequest>);
+
+impl FromRequest for Idempotency {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(KeyedRequest::of(request).map(Self))
+    }
+}
+
+/// The successful response of a creating operation.
+pub struct Reply<V> {
+    status: StatusCode,
+    location: Option<String>,
+    body: V,
+}
+
+impl<V: Serialize> Reply<V> {
+    /// A response 201 with the new entity.
+    pub fn created(body: V) -> Self {
+        Self { status: StatusCode::CREATED, location: None, body }
+    }
+
+    /// A response 200 with an entity that exists already.
+    pub fn existing(body: V) -> Self {
+        Self { status: StatusCode::OK, ..Self::created(body) }
+    }
+
+    /// Sets `Location`.
+    #[must_use]
+    pub fn at(self, location: String) -> Self {
+        Self { location: Some(location), ..self }
+    }
+
+    fn encode(self) -> Result<StoredResponse, Error> {
+        let body = serde_json::to_string(&self.body).map_err(|error| Problem::internal(&error))?;
+        // A status has three digits.
+        let status = i16::try_from(self.status.as_u16()).unwrap_or_default();
+        Ok(StoredResponse { status, location: self.location, body })
+    }
+}
+
+/// A response as it is stored.
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = idempotent_response, check_for_backend(diesel::pg::Pg))]
+struct StoredResponse {
+    status: i16,
+    location: Option<String>,
+    body: String,
+}
+
+impl From<StoredResponse> for HttpResponse {
+    fn from(StoredResponse { status, location, body }: StoredResponse) -> Self {
+        let status = u16::try_from(status).ok().and_then(|status| StatusCode::from_u16(status).ok());
+        let mut response = Self::build(status.unwrap_or(StatusCode::OK));
+        if let Some(location) = location {
+            response.insert_header((LOCATION, location));
+        }
+        response.content_type(ContentType::json()).body(body)
+    }
+}
+
+impl Idempotency {
+    /// Runs `work` in one transaction and responds with its reply. A repeat of a request with a key
+    /// gets the stored response instead.
+    ///
+    /// A refusal stores nothing, so that the caller can correct the request and keep the key.
+    ///
+    /// # Errors
+    /// The errors of `work` and of [`Db::tx`]. With a key also [`IDEMPOTENCY_KEY_IN_USE`] while the
+    /// first request runs, and [`IDEMPOTENCY_KEY_REUSED`] after another request.
+    pub async fn run<V: Serialize>(
+        &self,
+        db: &Db,
+        work: impl AsyncFnOnce(&mut Tx) -> Result<Reply<V>, Error>,
+    ) -> Result<HttpResponse, Error> {
+        let Some(request) = &self.0 else {
+            return Ok(db.tx(work).await?.encode()?.into());
+        };
+        let response = db.tx(async move |tx| {
+            lock(tx, request).await?;
+            if let Some(stored) = find(tx.conn(), request).await? {
+                return Ok::<_, Error>(stored);
+            }
+            let response = work(tx).await?.encode()?;
+            insert(tx, request, &response).await?;
+            Ok(response)
+        });
+        Ok(response.await?.into())
+    }
+
+    /// Responds with a reply that needed no transaction, and stores it if the request has a key.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn respond<V: Serialize>(&self, db: &Db, reply: Reply<V>) -> Result<HttpResponse, Error> {
+        if self.0.is_none() {
+            return Ok(reply.encode()?.into());
+        }
+        self.run(db, async |_| Ok(reply)).await
+    }
+
+    /// Finds the response to an earlier request with this key.
+    ///
+    /// Call it before checks whose result changes with time and that precede the transaction.
+    /// [`run`](Self::run) looks again.
+    ///
+    /// # Errors
+    /// [`IDEMPOTENCY_KEY_REUSED`] after another request.
+    pub async fn find_response(&self, db: &Db) -> Result<Option<HttpResponse>, Error> {
+        let Some(request) = &self.0 else { return Ok(None) };
+        Ok(find(&mut *db.conn().await?, request).await?.map(HttpResponse::from))
+    }
+}
+
+#[derive(QueryableByName)]
+struct Lock {
+    #[diesel(sql_type = Bool)]
+    is_acquired: bool,
+}
+
+/// Locks the key until the end of the transaction.
+///
+/// [`find`] is another statement, because the snapshot of a statement is older than its lock.
+async fn lock(tx: &mut Tx, request: &KeyedRequest) -> Result<(), Error> {
+    let lock = diesel::sql_query(
+        "select pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', current_schema(), $1, $2), 0)) \
+         as is_acquired",
+    );
+    let lock = Prepared(lock.bind::<Text, _>(&request.actor).bind::<Text, _>(&request.key));
+    let Lock { is_acquired } = lock.get_result(tx.conn()).await?;
+    if is_acquired { Ok(()) } else { Err(IDEMPOTENCY_KEY_IN_USE.into()) }
+}
+
+async fn find(conn: &mut Conn, request: &KeyedRequest) -> Result<Option<StoredResponse>, Error> {
+    let stored: Option<(Vec<u8>, StoredResponse)> = idempotent_response::table
+        .find((&request.actor, &request.key))
+        .select((idempotent_response::fingerprint, StoredResponse::as_select()))
+        .first(conn)
+        .await
+        .optional()?;
+    match stored {
+        Some((fingerprint, _)) if fingerprint != request.fingerprint() => Err(IDEMPOTENCY_KEY_REUSED.into()),
+        stored => Ok(stored.map(|(_, response)| response)),
+    }
+}
+
+async fn insert(tx: &mut Tx, request: &KeyedRequest, response: &StoredResponse) -> Result<(), Error> {
+    let row = (
+        idempotent_response::actor.eq(&request.actor),
+        idempotent_response::key.eq(&request.key),
+        idempotent_response::fingerprint.eq(request.fingerprint().to_vec()),
+        response,
+    );
+    diesel::insert_into(idempotent_response::table).values(row).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// Adds the job that deletes responses after 24 hours.
+pub(crate) fn add_job(jobs: Jobs, db: Db) -> Jobs {
+    jobs.periodic("idempotent-responses", DELETION_INTERVAL, move |job| {
+        let db = db.clone();
+        async move {
+            while delete_expired(&db).await? == BATCH {
+                job.check_ending()?;
+            }
+            Ok(())
+        }
+    })
+}
+
+async fn delete_expired(db: &Db) -> Result<usize, db::Error> {
+    let delete = diesel::sql_query(format!(
+        "delete from idempotent_response where (actor, key) in (\
+             select actor, key from idempotent_response \
+             where created_at < clock_timestamp() - interval '24 hours' order by created_at limit {BATCH})"
+    ));
+    Ok(delete.execute(&mut db.conn().await?).await?)
+}
