@@ -29,6 +29,7 @@ pub async fn leave_chat(app: Data<App>, actor: Actor, id: Path<ChatId>) -> Resul
 /// Block the other user of a Direct chat.
 ///
 /// The chat accepts no text, and the other user cannot open it again. A repeat changes nothing.
+/// A user who left the chat may block too.
 #[utoipa::path(
     tag = "Chats", params(("chat_id" = ChatId, Path)),
     responses((status = 204, description = "The caller blocks the other user"))
@@ -41,7 +42,7 @@ pub async fn block_chat(app: Data<App>, actor: Actor, id: Path<ChatId>) -> Resul
 
 /// Unblock the other user of a Direct chat.
 ///
-/// Ends the caller's own block. A repeat changes nothing.
+/// Ends the caller's own block, also for a user who left the chat. A repeat changes nothing.
 #[utoipa::path(
     tag = "Chats", params(("chat_id" = ChatId, Path)),
     responses((status = 204, description = "The caller does not block the other user"))

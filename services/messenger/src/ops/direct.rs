@@ -54,15 +54,18 @@ async fn return_to_direct(tx: &mut Tx, id: ChatId, user: UserId) -> Result<(), E
 /// Removes a user from a Direct chat at the user's own request.
 ///
 /// # Errors
-/// The errors of [`lock_direct`].
+/// - The errors of [`lock_direct`].
+/// - [`CHAT_NOT_FOUND`]: the user has left.
 pub async fn leave_direct(tx: &mut Tx, id: ChatId, user: UserId) -> Result<(), Error> {
     let mut chat = lock_direct(tx, id, user).await?;
+    chat.member(user).ok_or(CHAT_NOT_FOUND)?;
     lock_streams(tx, &chat.user_ids()).await?;
     chat.remove_member(user);
     record_left(tx, &mut chat, user, Some(user)).await
 }
 
 /// Blocks the other user of a Direct chat, or ends the own block. A repeat changes nothing.
+/// A user who left the chat may do so too.
 ///
 /// # Errors
 /// The errors of [`lock_direct`].
@@ -76,18 +79,21 @@ pub async fn set_blocked(tx: &mut Tx, id: ChatId, user: UserId, is_blocked: bool
         chat.blocked_by.push(user);
     }
     db::chat::save_direct_state(tx, &chat).await?;
-    // Only the blocker sees the block.
+    // Only the blocker sees the block, as a member.
+    if chat.member(user).is_none() {
+        return Ok(());
+    }
     Ok(db::stream::append(tx, &[user], chat.id, StreamEvent::Chat).await?)
 }
 
-/// Locks a Direct chat for one of its members.
+/// Locks a Direct chat for one of its two users, who may have left it.
 ///
 /// # Errors
-/// - [`CHAT_NOT_FOUND`]: the user is not a member.
-/// - [`CHAT_NOT_DIRECT`](crate::error::CHAT_NOT_DIRECT): the chat is a deal chat.
-async fn lock_direct(tx: &mut Tx, id: ChatId, user: UserId) -> Result<Chat, Error> {
-    let chat = db::chat::lock(tx, id).await?.filter(|chat| chat.member(user).is_some());
-    let chat = chat.ok_or(CHAT_NOT_FOUND)?;
+/// - [`CHAT_NOT_FOUND`]: the user is not one of the two users.
+/// - [`CHAT_NOT_DIRECT`](crate::error::CHAT_NOT_DIRECT): the chat is a deal chat with this member.
+pub async fn lock_direct(tx: &mut Tx, id: ChatId, user: UserId) -> Result<Chat, Error> {
+    let has_part = |chat: &Chat| chat.member(user).is_some() || chat.is_direct_of(user);
+    let chat = db::chat::lock(tx, id).await?.filter(has_part).ok_or(CHAT_NOT_FOUND)?;
     chat.other_user(user)?;
     Ok(chat)
 }

@@ -3,20 +3,20 @@
 use ::db::Tx;
 use auth::UserId;
 
+use super::direct::lock_direct;
 use super::message::post_card;
 use super::stream::notify_members;
 use crate::db;
 use crate::domain::{
     Card, Chat, ChatId, Report, ReportComment, ReportId, ReportReason, ReportStatus, StreamEvent,
 };
-use crate::error::{CHAT_NOT_FOUND, Error, REPORT_DECIDED, REPORT_NOT_FOUND};
+use crate::error::{Error, REPORT_DECIDED, REPORT_NOT_FOUND};
 
 /// Reports a Direct chat, also for a user who left it. Returns false with the open report of this
 /// reporter, if there is one.
 ///
 /// # Errors
-/// - [`CHAT_NOT_FOUND`]: the user is not one of the two users.
-/// - [`CHAT_NOT_DIRECT`](crate::error::CHAT_NOT_DIRECT): the chat is a deal chat with this member.
+/// The errors of [`lock_direct`].
 pub async fn report_chat(
     tx: &mut Tx,
     chat: ChatId,
@@ -24,8 +24,7 @@ pub async fn report_chat(
     reason: ReportReason,
     comment: Option<ReportComment>,
 ) -> Result<(Report, bool), Error> {
-    let has_part = |chat: &Chat| chat.member(reporter).is_some() || chat.is_direct_of(reporter);
-    let chat = db::chat::lock(tx, chat).await?.filter(has_part).ok_or(CHAT_NOT_FOUND)?;
+    let chat = lock_direct(tx, chat, reporter).await?;
     let reported_user_id = chat.other_user(reporter)?;
     if let Some(open) = db::report::find_open(tx, chat.id, reporter).await? {
         return Ok((open, false));

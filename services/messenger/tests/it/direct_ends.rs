@@ -178,6 +178,26 @@ async fn blocked_user_cannot_open_the_chat_again() {
     send_text(id, other, "можно").await;
 }
 
+/// RULE-MSG-081: a user who left blocks and unblocks the other user, and reads nothing.
+#[tokio::test]
+async fn user_who_left_blocks_and_unblocks() {
+    let (deal, _) = open_chat().await;
+    let (one, other) = (deal.client, deal.manager);
+    let id = chat_direct::open(one, other).await;
+    leave(id, one).await.expect(204);
+    block(id, one).await;
+    write(id, other).await.expect_problem(403, "MESSENGER_CHAT_BLOCKED");
+    as_user(one).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    leave(id, other).await.expect(204);
+    let open = async |user: Uuid, with: Uuid| as_user(user).post(CHATS, json!({"UserId": with})).await;
+    open(other, one).await.expect_problem(403, "MESSENGER_CHAT_BLOCKED");
+    unblock(id, one).await;
+    assert_eq!(open(other, one).await.expect(200)["Id"], json!(id));
+    write(id, other).await.expect_problem(409, "MESSENGER_CHAT_LEFT");
+    block(id, one).await;
+    assert_eq!(open(one, other).await.expect(200)["IsBlocked"], true);
+}
+
 /// RULE-MSG-072, RULE-MSG-073: texts take turns with a block and a leave, and none follows them.
 #[tokio::test]
 async fn no_text_follows_a_block_or_a_leave() {
