@@ -66,19 +66,26 @@ create table company (
 create table employment (
     user_id uuid not null,
     company_id uuid not null references company (id),
-    -- Time when this service stored the end or the suspension. Null while it is active.
+    -- Time of the end or the suspension. Null while it is active.
     ended_at timestamptz,
+    -- Time of the newest change.
+    changed_at timestamptz not null,
     primary key (user_id, company_id)
 );
 -- Employees of a suspended company.
 create index employment_company on employment (company_id) where ended_at is null;
 
--- Users who left a deal's chat because their employment ended, until another user takes it over
--- or the user is added again.
+-- Users who left a deal's chat because their employment ended, and users whom a deal named without
+-- an employment, until another user takes over or the user is added.
 create table departure (
     user_id uuid not null,
     chat_id uuid not null references chat (id),
-    primary key (user_id, chat_id)
+    -- Role that the deal gave to a user without an employment, and the time. Null for a user who
+    -- left.
+    barred_role text collate "C" check (barred_role in ('Agent', 'Manager')),
+    barred_at timestamptz,
+    primary key (user_id, chat_id),
+    check ((barred_role is null) = (barred_at is null))
 );
 
 -- Messages.

@@ -2,14 +2,18 @@
 
 use ::db::{Conn, Prepared, Tx};
 use auth::{CompanyId, UserId};
+use diesel::dsl::exists;
 use diesel::prelude::*;
-use diesel::sql_types::{Bool, Uuid};
+use diesel::sql_types::{Bool, Text, Timestamptz, Uuid};
 use diesel_async::RunQueryDsl;
 use messaging::EntityGate;
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 
 use super::schema::{chat, company, departure, employment, member};
 use crate::domain::{ChatId, EMPLOYMENT_CONSUMER_GROUP, Employments, Role};
+
+/// Difference between the clocks of two services that orders of their times tolerate.
+const CLOCK_TOLERANCE: Duration = Duration::minutes(2);
 
 /// Locks the employments of a user until the end of the transaction.
 ///
@@ -42,32 +46,62 @@ pub async fn load(mut conn: &Conn, user: UserId) -> QueryResult<Employments> {
     Ok(Employments(known.load(&mut conn).await?))
 }
 
-/// Stores that an employment is active, and that all others of its user have ended. The user is
-/// locked.
-pub async fn begin(tx: &mut Tx, user: UserId, company: CompanyId) -> Result<(), ::db::Error> {
+/// Returns true if a change of the user's employments at `at` is older than one that is stored.
+/// The user is locked.
+///
+/// Replicas of identity may differ by two minutes, and their order within this time is unknown.
+pub async fn is_outdated(tx: &mut Tx, user: UserId, at: OffsetDateTime) -> Result<bool, ::db::Error> {
+    let newer = employment::table
+        .filter(employment::user_id.eq(user))
+        .filter(employment::changed_at.gt(at.saturating_add(CLOCK_TOLERANCE)));
+    Ok(diesel::select(exists(newer)).get_result(tx.conn()).await?)
+}
+
+/// Stores that an employment is active since `at`, and that all others of its user have ended by
+/// then. The user is locked.
+pub async fn begin(
+    tx: &mut Tx,
+    user: UserId,
+    company: CompanyId,
+    at: OffsetDateTime,
+) -> Result<(), ::db::Error> {
     share_company(tx, company).await?;
     let begin = diesel::sql_query(
-        "insert into employment (user_id, company_id) values ($1, $2) \
-         on conflict (user_id, company_id) do update set ended_at = null",
+        "insert into employment (user_id, company_id, changed_at) \
+         values ($1, $2, least(clock_timestamp(), $3)) \
+         on conflict (user_id, company_id) do update set ended_at = null, changed_at = excluded.changed_at",
     );
-    Prepared(begin.bind::<Uuid, _>(user).bind::<Uuid, _>(company)).execute(tx.conn()).await?;
+    let begin = begin.bind::<Uuid, _>(user).bind::<Uuid, _>(company).bind::<Timestamptz, _>(at);
+    Prepared(begin).execute(tx.conn()).await?;
     let end_others = diesel::sql_query(
-        "update employment set ended_at = clock_timestamp() \
+        "update employment set ended_at = least(clock_timestamp(), $3 + interval '2 minutes'), \
+             changed_at = least(clock_timestamp(), $3) \
          where user_id = $1 and company_id <> $2 and ended_at is null",
     );
-    Prepared(end_others.bind::<Uuid, _>(user).bind::<Uuid, _>(company)).execute(tx.conn()).await?;
+    let end_others = end_others.bind::<Uuid, _>(user).bind::<Uuid, _>(company).bind::<Timestamptz, _>(at);
+    Prepared(end_others).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// Stores the end of an employment whose user is locked. A repeat keeps the time of the first end.
-pub async fn end(tx: &mut Tx, user: UserId, company: CompanyId) -> Result<(), ::db::Error> {
+/// Stores the end of an employment at `at`. The user is locked. A repeat keeps the earliest end.
+///
+/// The end is two minutes later than `at`, because the clock of identity may be slow. It is not in
+/// the future.
+pub async fn end(
+    tx: &mut Tx,
+    user: UserId,
+    company: CompanyId,
+    at: OffsetDateTime,
+) -> Result<(), ::db::Error> {
     share_company(tx, company).await?;
     let end = diesel::sql_query(
-        "insert into employment (user_id, company_id, ended_at) values ($1, $2, clock_timestamp()) \
-         on conflict (user_id, company_id) do update set ended_at = clock_timestamp() \
-         where employment.ended_at is null",
+        "insert into employment (user_id, company_id, ended_at, changed_at) values \
+             ($1, $2, least(clock_timestamp(), $3 + interval '2 minutes'), least(clock_timestamp(), $3)) \
+         on conflict (user_id, company_id) do update set \
+             ended_at = least(employment.ended_at, excluded.ended_at), changed_at = excluded.changed_at",
     );
-    Prepared(end.bind::<Uuid, _>(user).bind::<Uuid, _>(company)).execute(tx.conn()).await?;
+    let end = end.bind::<Uuid, _>(user).bind::<Uuid, _>(company).bind::<Timestamptz, _>(at);
+    Prepared(end).execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -140,4 +174,57 @@ pub async fn insert_departure(tx: &mut Tx, chat: ChatId, user: UserId) -> Result
 pub async fn delete_departure(tx: &mut Tx, chat: ChatId, user: UserId) -> Result<bool, ::db::Error> {
     let delete = diesel::delete(departure::table.find((user, chat)));
     Ok(Prepared(delete).execute(tx.conn()).await? == 1)
+}
+
+/// Records that a deal named a user who did not enter its chat because of an ended employment.
+///
+/// A user whom the deal named as the Manager before remains one, also as its agent.
+pub async fn insert_bar(tx: &mut Tx, chat: ChatId, user: UserId, role: Role) -> Result<(), ::db::Error> {
+    let insert = diesel::sql_query(
+        "insert into departure (user_id, chat_id, barred_role, barred_at) \
+         values ($1, $2, $3, clock_timestamp()) on conflict (user_id, chat_id) do update set \
+             barred_role = coalesce(departure.barred_role, excluded.barred_role), \
+             barred_at = excluded.barred_at",
+    );
+    let insert = insert.bind::<Uuid, _>(user).bind::<Uuid, _>(chat).bind::<Text, _>(role);
+    Prepared(insert).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// Selects the rows in which the user's present employment began before the deal named the user.
+/// In this case the event of the deal overtook that of the employment.
+const OVERTAKEN: &str = "exists (select from employment where employment.user_id = departure.user_id \
+     and ended_at is null and changed_at <= departure.barred_at + interval '2 minutes')";
+
+/// Returns the next chats after `after` whose deal named the user before this service knew the
+/// present employment.
+pub async fn list_overtaken_after(
+    mut conn: &Conn,
+    user: UserId,
+    after: Option<ChatId>,
+    limit: i64,
+) -> QueryResult<Vec<ChatId>> {
+    let mut chats = departure::table
+        .filter(departure::user_id.eq(user))
+        .filter(diesel::dsl::sql::<Bool>(OVERTAKEN))
+        .select(departure::chat_id)
+        .into_boxed();
+    if let Some(after) = after {
+        chats = chats.filter(departure::chat_id.gt(after));
+    }
+    chats.order(departure::chat_id).limit(limit).load(&mut conn).await
+}
+
+/// Returns the role that the deal of a chat gave to the user before this service knew the present
+/// employment.
+pub async fn find_overtaken_role(
+    tx: &mut Tx,
+    chat: ChatId,
+    user: UserId,
+) -> Result<Option<Role>, ::db::Error> {
+    let role = departure::table
+        .find((user, chat))
+        .filter(diesel::dsl::sql::<Bool>(OVERTAKEN))
+        .select(departure::barred_role.assume_not_null());
+    Ok(role.first(tx.conn()).await.optional()?)
 }

@@ -42,6 +42,7 @@ diesel::table! {
         user_id -> Uuid,
         company_id -> Uuid,
         ended_at -> Nullable<Timestamptz>,
+        changed_at -> Timestamptz,
     }
 }
 
@@ -49,6 +50,8 @@ diesel::table! {
     departure (user_id, chat_id) {
         user_id -> Uuid,
         chat_id -> Uuid,
+        barred_role -> Nullable<Text>,
+        barred_at -> Nullable<Timestamptz>,
     }
 }
 

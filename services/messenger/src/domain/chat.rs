@@ -239,6 +239,14 @@ impl Chat {
         });
     }
 
+    /// Adds the deal's agent, who is not a member yet and returns to `fallback_role`.
+    pub fn add_agent(&mut self, agent: UserId, fallback_role: Option<Role>) {
+        self.add_member(agent, Role::Agent);
+        if let Some(member) = self.members.last_mut() {
+            member.fallback_role = fallback_role;
+        }
+    }
+
     pub fn remove_member(&mut self, user: UserId) {
         self.members.retain(|member| member.user_id != user);
     }

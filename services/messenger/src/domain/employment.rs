@@ -13,7 +13,7 @@ pub const EMPLOYMENT_CONSUMER_GROUP: &str = "messenger.identity";
 #[derive(Clone, Copy, Debug, Queryable)]
 pub struct Employment {
     pub company_id: CompanyId,
-    /// Time when this service stored the end or the suspension.
+    /// Time of the end or the suspension.
     pub ended_at: Option<OffsetDateTime>,
     /// Time when this service stored the suspension or the archiving of the company.
     pub company_ended_at: Option<OffsetDateTime>,

@@ -1,4 +1,5 @@
-//! The job `employment-end` removes a user from deal chats after the end of an employment.
+//! The job `employment-end` removes a user from deal chats after the end of an employment, and adds
+//! the user to those whose deal overtook the beginning of an employment.
 
 use std::sync::Arc;
 
@@ -11,6 +12,9 @@ use crate::ops::employment::EMPLOYMENT_END_JOB;
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     jobs.due(EMPLOYMENT_END_JOB, move |job| {
         let app = app.clone();
-        async move { ops::employment::leave_chats(&app.db, &job).await }
+        async move {
+            ops::employment::leave_chats(&app.db, &job).await?;
+            ops::employment::enter_chats(&app.db, &job).await
+        }
     })
 }

@@ -27,7 +27,8 @@ pub async fn is_known(tx: &mut Tx, deal: DealId) -> Result<bool, Error> {
 }
 
 /// Creates the chat of a deal, and applies its deferred `changes`, which are ordered by version.
-/// A manager or agent whose employment has ended is not a member.
+/// A manager or agent whose employment has ended is not a member. The job `employment-end` adds
+/// this user if the event of a later employment arrives late.
 pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> Result<(), Error> {
     let newer: Vec<_> = newer_than(deal.row_version, changes).collect();
     // The agent of the highest version is a member from the start, without a card.
@@ -42,9 +43,10 @@ pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> R
     if !db::chat::insert(tx, &chat).await? {
         return Ok(());
     }
-    let manager = deal.created_by_user_id;
-    if absent.contains(&Role::Manager) && chat.member(manager).is_none() {
-        db::employment::insert_departure(tx, chat.id, manager).await?;
+    for (user, role) in list_named(&deal) {
+        if absent.contains(&role) && chat.member(user).is_none() {
+            db::employment::insert_bar(tx, chat.id, user, role).await?;
+        }
     }
     notify_members(tx, &chat, StreamEvent::Chat).await?;
     for change in newer {
@@ -53,12 +55,17 @@ pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> R
     Ok(())
 }
 
+/// Returns the deal's manager, and then its agent.
+fn list_named(deal: &Deal) -> impl Iterator<Item = (UserId, Role)> {
+    let agent = deal.agent_user_id.map(|agent| (agent, Role::Agent));
+    std::iter::once((deal.created_by_user_id, Role::Manager)).chain(agent)
+}
+
 /// Locks the employments of the deal's manager and agent, and returns the roles that they may not
 /// take.
 async fn list_absent_roles(tx: &mut Tx, deal: &Deal) -> Result<Vec<Role>, Error> {
     let now = db::chat::read_clock(tx.conn()).await?;
-    let mut users = vec![(deal.created_by_user_id, Role::Manager)];
-    users.extend(deal.agent_user_id.map(|agent| (agent, Role::Agent)));
+    let mut users: Vec<_> = list_named(deal).collect();
     // Transactions that lock several users use the order of ids.
     users.sort_by_key(|(user, _)| *user);
     let mut absent = Vec::new();
@@ -84,6 +91,12 @@ pub async fn apply_change(tx: &mut Tx, change: &DealChange) -> Result<(), Error>
         None => AgentChange::default(),
     };
     db::chat::save_deal_state(tx, &changed).await?;
+    if let Some(new) = changed.agent_user_id
+        && changed.agent_user_id != chat.agent_user_id
+        && changed.member(new).is_none()
+    {
+        db::employment::insert_bar(tx, chat.id, new, Role::Agent).await?;
+    }
     if agent_change.left.is_some() || agent_change.joined.is_some() {
         let users = chat.members.iter().chain(&changed.members).map(|member| member.user_id);
         lock_streams(tx, &users.collect::<Vec<_>>()).await?;

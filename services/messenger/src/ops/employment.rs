@@ -4,31 +4,37 @@ use ::db::{Db, Tx};
 use anyhow::Context;
 use auth::{CompanyId, UserId};
 use jobs::Job;
+use time::OffsetDateTime;
 
-use super::member::record_left;
+use super::member::{record_joined, record_left};
 use super::stream::lock_streams;
 use crate::db;
-use crate::domain::ChatId;
+use crate::domain::{ChatId, Role};
 use crate::error::Error;
 
-/// The job that removes a user from deal chats. Its key is the id of the user.
+/// The job that removes a user from deal chats, or adds the user. Its key is the id of the user.
 pub const EMPLOYMENT_END_JOB: &str = "employment-end";
 
 /// Chats that one query reads.
 const BATCH: i64 = 200;
 
-/// Stores whether the user works for the company, and schedules the job.
+/// Stores whether the user works for the company since `at`, and schedules the job.
+/// A rebuild of the consumer repeats old changes, which have no effect.
 pub async fn apply_status(
     tx: &mut Tx,
     user: UserId,
     company: CompanyId,
     is_active: bool,
+    at: OffsetDateTime,
 ) -> Result<(), Error> {
     db::employment::lock(tx, user).await?;
+    if db::employment::is_outdated(tx, user, at).await? {
+        return Ok(());
+    }
     if is_active {
-        db::employment::begin(tx, user, company).await?;
+        db::employment::begin(tx, user, company, at).await?;
     } else {
-        db::employment::end(tx, user, company).await?;
+        db::employment::end(tx, user, company, at).await?;
     }
     // An active employment ends the earlier ones, and its company may be suspended.
     schedule(tx, &[user]).await
@@ -95,4 +101,48 @@ async fn leave_chat(tx: &mut Tx, chat: ChatId, user: UserId) -> Result<(), Error
     lock_streams(tx, &chat.user_ids()).await?;
     chat.remove_member(user);
     record_left(tx, &mut chat, user, None).await
+}
+
+/// Adds the user to each chat whose deal named the user before this service knew the employment,
+/// each in a transaction of its own.
+///
+/// # Errors
+/// - The process ends. The job continues elsewhere with the remaining chats.
+/// - A chat failed. The job repeats it.
+pub async fn enter_chats(db: &Db, job: &Job) -> anyhow::Result<()> {
+    let user: UserId = job.key.parse()?;
+    let mut after = None;
+    loop {
+        let conn = db.conn().await?;
+        let chats = db::employment::list_overtaken_after(&conn, user, after, BATCH).await?;
+        drop(conn);
+        let Some(last) = chats.last() else { return Ok(()) };
+        after = Some(*last);
+        for chat in chats {
+            job.check_ending()?;
+            let entered = db.tx(async |tx| enter_chat(tx, chat, user).await).await;
+            entered.with_context(|| format!("failed to add a user to chat {chat}"))?;
+        }
+    }
+}
+
+/// Adds the user in the role that the deal gave, unless another user has taken over or the user
+/// works nowhere again.
+async fn enter_chat(tx: &mut Tx, chat: ChatId, user: UserId) -> Result<(), Error> {
+    let Some(mut chat) = db::chat::lock(tx, chat).await? else { return Ok(()) };
+    let Some(tenant) = chat.tenant_id else { return Ok(()) };
+    let employments = db::employment::load_locked(tx, user).await?;
+    let Some(named) = db::employment::find_overtaken_role(tx, chat.id, user).await? else { return Ok(()) };
+    let may_take = |role| !employments.is_barred(tenant, role, chat.now);
+    let is_manager = named == Role::Manager && may_take(Role::Manager);
+    let is_agent = chat.agent_user_id == Some(user) && may_take(Role::Agent);
+    if is_agent {
+        chat.add_agent(user, is_manager.then_some(Role::Manager));
+    } else if is_manager && chat.has_free_seat() {
+        chat.add_member(user, Role::Manager);
+    } else {
+        return Ok(());
+    }
+    db::employment::delete_departure(tx, chat.id, user).await?;
+    record_joined(tx, &mut chat, user, None).await
 }

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 use testkit::{eventually, guid};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
 use crate::fixture::{ConferenceFixture, state, unix_seconds};
@@ -9,19 +11,44 @@ use crate::media_service::livekit;
 use crate::stream_client::Stream;
 use crate::{
     Deal, STAGE_CHANGED, add, as_user, cards, chat_direct, id_of, list, messages, next_sequence, open_chat,
-    path, remove, role, send_text, service, supervisor, view, view_when,
+    path, remove, role, roles, send_text, service, supervisor, view, view_when,
 };
 
 const EMPLOYEE_STATUS_CHANGED: &str = "platform.identity.employee-status-changed.v1";
 const COMPANY_UPSERTED: &str = "platform.identity.company-upserted.v1";
 
-/// Publishes a change of an employment with this `ce_sequence`.
+fn minutes_ago(minutes: i64) -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp(unix_seconds(-60 * minutes)).unwrap()
+}
+
+/// Publishes a present change of an employment with this `ce_sequence`.
 async fn publish_at(sequence: i64, user: Uuid, company: Uuid, from: Option<&str>, to: Option<&str>) {
+    publish_dated(sequence, minutes_ago(0), user, company, (from, to)).await;
+}
+
+/// Publishes a change of an employment with this `ce_sequence` and time.
+async fn publish_dated(
+    sequence: i64,
+    at: OffsetDateTime,
+    user: Uuid,
+    company: Uuid,
+    (from, to): (Option<&str>, Option<&str>),
+) {
     let event = json!({
         "UserId": user, "CompanyId": company, "From": from, "To": to, "ByUserId": guid(),
-        "At": "2026-11-22T12:00:00Z",
+        "At": at.format(&Rfc3339).unwrap(),
     });
     service().bus().publish(EMPLOYEE_STATUS_CHANGED, user, sequence, &event).await;
+}
+
+/// Publishes the beginning or the end of an employment some minutes ago, and waits until the
+/// service has applied it.
+async fn apply_old(minutes: i64, user: Uuid, company: Uuid, is_active: bool) {
+    let (sequence, at) = (next_sequence(), minutes_ago(minutes));
+    let change = if is_active { (None, Some("Active")) } else { (Some("Active"), None) };
+    publish_dated(sequence, at, user, company, change).await;
+    wait_until_applied(EMPLOYEE_STATUS_CHANGED, user, sequence).await;
+    wait_until_settled(user).await;
 }
 
 /// Publishes the next change of an employment.
@@ -474,4 +501,137 @@ async fn concurrent_addition_and_suspension_leave_no_member() {
         assert!([204, 422].contains(&added.status), "{}", added.text);
         wait_until_left(id, user).await;
     }
+}
+
+/// Publishes that the deal has another agent.
+async fn name_agent(deal: &Deal, version: i64, agent: Uuid) {
+    deal.publish(STAGE_CHANGED, &deal.changed(version, "Application", "Booking", Some(agent))).await;
+}
+
+/// Waits until the user has this role in the deal's chat.
+async fn wait_until_role(deal: &Deal, chat: Uuid, user: Uuid, expected: &str) {
+    let has_role = |chat: &Value| role(chat, user).as_deref() == Some(expected);
+    view_when(chat, deal.client, "the role", has_role).await;
+}
+
+/// RULE-MSG-082: a late event counts from the time of the change, so that parts from after this
+/// time stay.
+#[tokio::test]
+async fn late_end_keeps_parts_that_began_after_it() {
+    for has_end_event in [true, false] {
+        let (deal, id) = open_chat().await;
+        let (user, former, agency) = (guid(), guid(), guid());
+        apply_old(60, user, former, true).await;
+        name_agent(&deal, 2, user).await;
+        wait_until_role(&deal, id, user, "Agent").await;
+        let (guest_deal, guest_id) = open_chat().await;
+        add(&guest_deal, guest_id, user).await.expect(204);
+
+        if has_end_event {
+            apply_old(30, user, former, false).await;
+        }
+        apply_old(25, user, agency, true).await;
+        assert_eq!(role(&view(id, deal.client).await, user).as_deref(), Some("Agent"));
+        assert_eq!(role(&view(guest_id, user).await, user).as_deref(), Some("Member"));
+        // A repeat keeps the earliest end, and a rebuild repeats the older events.
+        apply_old(0, user, former, false).await;
+        apply_old(60, user, former, true).await;
+        apply_old(30, user, former, false).await;
+        assert_eq!(role(&view(id, deal.client).await, user).as_deref(), Some("Agent"));
+        wait_until_known(user, agency, false).await;
+        wait_until_known(user, former, true).await;
+
+        end(user, agency).await;
+        for chat in [id, guest_id] {
+            wait_until_left(chat, user).await;
+        }
+    }
+}
+
+/// RULE-MSG-082: an end from the future counts from its receipt.
+#[tokio::test]
+async fn end_from_the_future_keeps_later_parts() {
+    let (deal, id) = open_chat().await;
+    let (user, company) = (guid(), guid());
+    apply_old(-60, user, company, false).await;
+    add(&deal, id, user).await.expect(204);
+    apply_old(-60, user, company, false).await;
+    assert_eq!(role(&view(id, user).await, user).as_deref(), Some("Member"));
+    // The next change counts although its time is earlier.
+    apply_old(0, user, company, true).await;
+    wait_until_known(user, company, false).await;
+}
+
+/// RULE-MSG-083: a user whom a deal names before the service knows the employment enters with the
+/// event of the employment, unless another user has taken over.
+#[tokio::test]
+async fn user_of_a_deal_enters_with_the_late_event_of_the_employment() {
+    let (manager, agent, tenant, agency) = (guid(), guid(), guid(), guid());
+    for user in [manager, agent] {
+        apply_old(60, user, guid(), false).await;
+    }
+    let deal = Deal { tenant, manager, agent: Some(agent), ..Deal::new() };
+    deal.publish_created().await;
+    let id = deal.chat().await;
+    assert_eq!(roles(&view(id, deal.client).await).len(), 1, "only the Client");
+    let (changed, changed_id) = open_chat().await;
+    name_agent(&changed, 2, agent).await;
+    let (replaced, replaced_id) = open_chat().await;
+    name_agent(&replaced, 2, agent).await;
+    let (taken, taken_id) = open_chat().await;
+    name_agent(&taken, 2, agent).await;
+    for (deal, chat) in [(&changed, changed_id), (&replaced, replaced_id), (&taken, taken_id)] {
+        view_when(chat, deal.client, "the end of the old agent", |chat| role(chat, deal.agent()).is_none())
+            .await;
+    }
+    let successor = guid();
+    name_agent(&replaced, 3, successor).await;
+    wait_until_role(&replaced, replaced_id, successor, "Agent").await;
+    let hand_over = format!("/api/messenger/supervision/members/{agent}/hand-over");
+    let done = supervisor(taken.tenant).post(&hand_over, json!({"ToUserId": guid()})).await.expect(200);
+    assert_eq!(done["HandedOverCount"], 1);
+
+    apply_old(1, agent, agency, true).await;
+    apply_old(1, manager, tenant, true).await;
+    let chat = view(id, deal.client).await;
+    assert_eq!(role(&chat, agent).as_deref(), Some("Agent"));
+    assert_eq!(role(&chat, manager).as_deref(), Some("Manager"));
+    let card = json!({"Type": "MemberAdded", "UserId": manager, "ByUserId": null});
+    assert_eq!(cards(id, manager).await.last(), Some(&card));
+    assert_eq!(role(&view(changed_id, changed.client).await, agent).as_deref(), Some("Agent"));
+    for (deal, chat) in [(replaced, replaced_id), (taken, taken_id)] {
+        assert_eq!(role(&view(chat, deal.client).await, agent), None);
+    }
+    let theirs = format!("/api/messenger/supervision/members/{agent}/chats");
+    let page = supervisor(changed.tenant).get(&theirs).await.expect(200);
+    assert_eq!(page["TotalCount"], 0, "no departure remains");
+}
+
+/// RULE-MSG-083: a user who is both creator and agent of a deal returns to the role of Manager.
+#[tokio::test]
+async fn late_manager_and_agent_returns_to_the_role_of_manager() {
+    let (user, tenant) = (guid(), guid());
+    apply_old(60, user, guid(), false).await;
+    let deal = Deal { tenant, manager: user, agent: Some(user), ..Deal::new() };
+    deal.publish_created().await;
+    let id = deal.chat().await;
+    apply_old(1, user, tenant, true).await;
+    wait_until_role(&deal, id, user, "Agent").await;
+    name_agent(&deal, 2, guid()).await;
+    wait_until_role(&deal, id, user, "Manager").await;
+}
+
+/// RULE-MSG-083: an employment that began after the deal named the user does not bring in the user.
+#[tokio::test]
+async fn later_employment_does_not_bring_in_the_user_of_a_deal() {
+    let user = guid();
+    apply_old(60, user, guid(), false).await;
+    let deal = Deal { agent: Some(user), ..Deal::new() };
+    deal.publish_created().await;
+    let id = deal.chat().await;
+    let earlier = "update departure set barred_at = barred_at - interval '10 minutes' \
+                   where user_id = $1::text::uuid";
+    assert_eq!(service().sql().await.execute(earlier, &[&user.to_string()]).await.unwrap(), 1);
+    apply_old(1, user, guid(), true).await;
+    assert_eq!(role(&view(id, deal.client).await, user), None);
 }
