@@ -37,6 +37,7 @@ diesel::table! {
         key -> Text,
         sequence -> BigInt,
         event_time -> Nullable<Timestamptz>,
+        event_hash -> Nullable<BigInt>,
         offset -> BigInt,
         partition -> Integer,
         went_back -> Bool,

@@ -156,6 +156,8 @@ create table inbox (
     sequence bigint not null,
     -- The latest ce_time of the key's applied messages. Without ce_time: null.
     event_time timestamptz,
+    -- The hash of the id of the last applied message, with which a repeat of it is known.
+    event_hash bigint,
     -- The position of the last applied message. The highest offset of a partition says how far the
     -- consumer had come, also after the database has lost its last transactions.
     "offset" bigint not null,

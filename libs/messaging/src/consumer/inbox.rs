@@ -67,7 +67,8 @@ struct Advance {
 ///
 /// On one database, the order of times is the order of sequences, since a publisher takes both
 /// under the lock of the aggregate's row. A later time under a sequence that is not higher is
-/// therefore an event that was not seen. The latest time is kept, because a clock may step back.
+/// therefore an event that was not seen. The latest time is kept, because a clock may step back. A
+/// producer that sends an event again with its id and a new time repeats it.
 async fn advance(
     tx: &mut Tx,
     consumer: &str,
@@ -76,14 +77,15 @@ async fn advance(
     sequence: i64,
 ) -> Result<Option<Advance>, db::Error> {
     let advance = diesel::sql_query(
-        "insert into inbox (consumer, topic, key, sequence, event_time, partition, \"offset\") \
-         values ($1, $2, $3, $4, $5, $6, $7) \
+        "insert into inbox (consumer, topic, key, sequence, event_time, event_hash, partition, \"offset\") \
+         values ($1, $2, $3, $4, $5, hashtextextended($6, 0), $7, $8) \
          on conflict (consumer, topic, key) do update set \
            sequence = excluded.sequence, event_time = greatest(inbox.event_time, excluded.event_time), \
-           partition = excluded.partition, \"offset\" = excluded.\"offset\", \
+           event_hash = excluded.event_hash, partition = excluded.partition, \"offset\" = excluded.\"offset\", \
            went_back = excluded.sequence <= inbox.sequence, seen_on = excluded.seen_on \
-         where inbox.sequence < excluded.sequence or inbox.event_time < excluded.event_time \
-         returning blocked, went_back, database_history() = $8 as is_history_known",
+         where inbox.sequence < excluded.sequence \
+           or inbox.event_time < excluded.event_time and inbox.event_hash <> excluded.event_hash \
+         returning blocked, went_back, database_history() = $9 as is_history_known",
     );
     let advance = advance
         .bind::<Text, _>(consumer)
@@ -91,6 +93,7 @@ async fn advance(
         .bind::<Text, _>(&message.key)
         .bind::<BigInt, _>(sequence)
         .bind::<Nullable<Timestamptz>, _>(message.event_time)
+        .bind::<Text, _>(&message.id)
         .bind::<Integer, _>(message.position.partition)
         .bind::<BigInt, _>(message.position.offset)
         .bind::<Text, _>(history);

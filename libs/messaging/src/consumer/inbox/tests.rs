@@ -21,7 +21,8 @@ async fn database() -> Db {
 
 /// Returns a message of one key, with the time in microseconds of a minute.
 fn message(sequence: i64, time: Option<u32>) -> Message {
-    let mut headers = json!({"ce_sequence": sequence.to_string()});
+    let id = format!("{sequence} {time:?}");
+    let mut headers = json!({"ce_id": id, "ce_sequence": sequence.to_string()});
     if let Some(time) = time {
         headers["ce_time"] = json!(format!("2026-05-01T12:00:00.{time:06}Z"));
     }
@@ -67,6 +68,17 @@ async fn repeated_sequence_is_new_only_under_a_later_time() {
     ] {
         assert_eq!(received(&db, &message(sequence, time), &history).await, expected, "{sequence} {time:?}");
     }
+}
+
+/// RULE-EVT-044: an event that its producer sends again is a duplicate, whatever its time.
+#[tokio::test]
+async fn last_event_is_a_duplicate_under_a_later_time() {
+    let db = database().await;
+    let history = history::present(&db).await.unwrap();
+    let first = message(5, Some(10));
+    let again = Message { event_time: message(5, Some(11)).event_time, ..message(5, Some(10)) };
+    assert_eq!(received(&db, &first, &history).await, NEW);
+    assert_eq!(received(&db, &again, &history).await, Receipt::Duplicate);
 }
 
 /// RULE-EVT-045: a new message is not applied in another history of the database.
