@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails ends its test")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use db::{Config, Conn, Db, Error, PipelinedConn, Tx};
@@ -256,20 +255,19 @@ async fn wait_for_a_lock_and_slow_statement_have_different_errors() {
 #[tokio::test]
 async fn lookup_behind_a_stalled_one_uses_the_pool() {
     let (config, db, url) = setup(60_000).await;
-    let lookups = Arc::new(PipelinedConn::new(&config, db));
+    let lookups = PipelinedConn::new(&config, db);
     let client = database::connect(&url).await.unwrap();
     client.batch_execute("begin; lock table shop.item in access exclusive mode").await.unwrap();
-    let stalled = {
-        let lookups = lookups.clone();
-        let read = async move |conn: &Conn| diesel::sql_query("select from item").execute(&mut &*conn).await;
-        tokio::spawn(async move { lookups.run(read).await })
-    };
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let read = async |conn: &Conn| diesel::sql_query("select from item").execute(&mut &*conn).await;
+    let mut stalled = std::pin::pin!(lookups.run(read));
+    tokio::select! {
+        _ = &mut stalled => panic!("the lock was not waited for"),
+        () = tokio::time::sleep(Duration::from_millis(200)) => {}
+    }
     let one = async |conn: &Conn| diesel::sql_query("select").execute(&mut &*conn).await;
     assert_eq!(lookups.run(one).await.unwrap(), 1);
-    assert!(!stalled.is_finished(), "the first lookup still waits");
     client.batch_execute("rollback").await.unwrap();
-    assert_eq!(stalled.await.unwrap().unwrap(), 2);
+    assert_eq!(stalled.await.unwrap(), 2);
 }
 
 /// RULE-ALL-034: a replica stays ready while all connections of its pool are in use.
