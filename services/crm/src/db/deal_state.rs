@@ -2,10 +2,10 @@
 
 use ::db::{Conn, Prepared, Tx};
 use auth::{Reach, UserId};
-use diesel::dsl::{exists, sql};
+use diesel::dsl::{exists, now, sql};
 use diesel::expression::SqlLiteral;
 use diesel::prelude::*;
-use diesel::sql_types::Bool;
+use diesel::sql_types::{Bool, Timestamptz};
 use diesel_async::RunQueryDsl;
 use futures_util::future::{try_join, try_join5};
 use time::OffsetDateTime;
@@ -169,20 +169,20 @@ pub async fn find_by_request(
     .optional()
 }
 
-/// Finds the deals with the longest-overdue bookings, except the `excluded` deals.
+/// Finds the deals with the longest-overdue bookings by the clock of the database, except the
+/// `excluded` deals. Returns that time with each.
 pub async fn find_overdue(
     conn: &mut Conn,
-    now: OffsetDateTime,
     excluded: &[DealId],
     limit: i64,
-) -> Result<Vec<DealId>, ::db::Error> {
+) -> Result<Vec<(DealId, OffsetDateTime)>, ::db::Error> {
     let overdue = booking::table
         .filter(sql::<Bool>("booking.status = 'Active' and not booking.is_expiry_suspended"))
         .filter(booking::expires_at.le(now))
         .filter(booking::deal_id.ne_all(excluded))
         .order((booking::expires_at, booking::id))
         .limit(limit)
-        .select(booking::deal_id);
+        .select((booking::deal_id, sql::<Timestamptz>("now()")));
     Ok(Prepared(overdue).load(conn).await?)
 }
 

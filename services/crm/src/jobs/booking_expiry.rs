@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use ::jobs::{Jobs, schedule};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use runtime::clock;
+use time::OffsetDateTime;
 
 use crate::app::App;
 use crate::domain::DealId;
@@ -32,13 +33,8 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
             loop {
                 job.check_ending()?;
                 let excluded = [busy.as_slice(), failed.as_slice()].concat();
-                let overdue = db::deal_state::find_overdue(
-                    &mut *app.db.conn().await?,
-                    clock::now(),
-                    &excluded,
-                    BATCH_SIZE,
-                )
-                .await?;
+                let overdue =
+                    db::deal_state::find_overdue(&mut *app.db.conn().await?, &excluded, BATCH_SIZE).await?;
                 match (overdue.is_empty(), busy.is_empty()) {
                     (true, true) => return Ok(()),
                     (true, false) => {
@@ -47,8 +43,9 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
                     }
                     (false, _) => {}
                 }
-                let results =
-                    stream::iter(overdue).map(|deal| expire(&app, deal)).buffer_unordered(CONCURRENCY);
+                let results = stream::iter(overdue)
+                    .map(|(deal, now)| expire(&app, deal, now))
+                    .buffer_unordered(CONCURRENCY);
                 let results: Vec<(DealId, ExpiryResult)> = results.try_collect().await?;
                 let with_result = |expected| {
                     let matching = results.iter().filter(move |(_, result)| *result == expected);
@@ -77,12 +74,12 @@ enum ExpiryResult {
     Failed,
 }
 
-/// Ends the booking of a deal.
+/// Ends the booking of a deal. `now` is the time of the database, since the clock of a replica that
+/// is fast would end bookings too early.
 ///
 /// # Errors
 /// Any error except a conflict and a failed statement, for example an unreachable database.
-async fn expire(app: &App, deal: DealId) -> Result<(DealId, ExpiryResult), Error> {
-    let now = clock::now();
+async fn expire(app: &App, deal: DealId, now: OffsetDateTime) -> Result<(DealId, ExpiryResult), Error> {
     let result = match app.db.tx(async |tx| ops::deal::expire_booking(tx, deal, now).await).await {
         Ok(true) => ExpiryResult::Settled,
         Ok(false) => ExpiryResult::Busy,
