@@ -95,6 +95,7 @@ async fn republish_continues_after_an_interruption() {
     republish(&rig).await;
     assert!(compacted(&rig).keys().eq(&keys));
     assert!(!rig.run_command(&["republish", "Nothing"]).status.success());
+    assert!(!rig.run_command(&["republish", "Account", "--per-second", "0"]).status.success());
 }
 
 /// RULE-EVT-041: consumers accept the events of a restored database, whose ids other events have

@@ -5,6 +5,8 @@ mod offsets;
 mod parked;
 mod republish;
 
+use std::num::NonZeroU32;
+
 use self::dead_letters::DeadLetterCommand;
 use self::offsets::ConsumerCommand;
 use self::parked::ParkedCommand;
@@ -29,6 +31,10 @@ pub enum Operation {
     Republish {
         /// The kind, as events name it in `aggregatetype`
         kind: String,
+        /// The number of aggregates in a second. Live events of the same partitions wait behind the
+        /// republished ones, so consumers should be able to apply as many
+        #[arg(long, default_value = "500")]
+        per_second: NonZeroU32,
     },
     /// Number new events above all events that were ever sent, and let the consumers compare their
     /// positions with their receipts. A restored database whose timeline is a new one does both by
@@ -43,7 +49,9 @@ impl Operation {
             Self::DeadLetters(command) => command.execute(bus).await,
             Self::Consumers(command) => command.execute(bus).await,
             Self::Parked(command) => command.execute(bus).await,
-            Self::Republish { kind } => republish::execute(bus, republishers, &kind).await,
+            Self::Republish { kind, per_second } => {
+                republish::execute(bus, republishers, &kind, per_second).await
+            }
             Self::Restored => restored(bus).await,
         }
     }

@@ -5,6 +5,7 @@
 //! one.
 
 use std::future::Future;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use db::Tx;
@@ -12,6 +13,7 @@ use diesel::OptionalExtension;
 use diesel::sql_types::{BigInt, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use futures_util::future::BoxFuture;
+use tokio::time::{MissedTickBehavior, interval};
 use uuid::Uuid;
 
 use crate::bus::Bus;
@@ -109,13 +111,22 @@ impl Republisher {
     }
 }
 
-/// Republishes all aggregates of a kind. An interrupted command resumes where it stopped.
-pub(super) async fn execute(bus: &Bus, republishers: &[Republisher], kind: &str) -> anyhow::Result<()> {
+/// Republishes all aggregates of a kind, at most `per_second` in a second. An interrupted command
+/// resumes where it stopped.
+pub(super) async fn execute(
+    bus: &Bus,
+    republishers: &[Republisher],
+    kind: &str,
+    per_second: NonZeroU32,
+) -> anyhow::Result<()> {
     let Some(republisher) = republishers.iter().find(|republisher| republisher.aggregate.name == kind) else {
         let kinds: Vec<_> = republishers.iter().map(|republisher| republisher.aggregate.name).collect();
         anyhow::bail!("{} republishes {kinds:?}, not {kind}", bus.service);
     };
+    let mut batches = interval(Duration::from_secs(BATCH_KEYS as u64) / per_second.get());
+    batches.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        batches.tick().await;
         let (count, is_complete) = bus.db.tx(async |tx| republisher.republish_next(tx).await).await?;
         if is_complete {
             println!("{count} republished");
