@@ -13,7 +13,7 @@ use testkit::issuer::{CLIENTS, Claims};
 use testkit::service::Running;
 use uuid::Uuid;
 
-use crate::rows::{deal_row, insert_deals};
+use crate::rows::{deal_row, insert_deals, insert_with};
 use crate::{
     CARE, DEVELOPER_UPSERTED, MANAGE, OBJECT_UPSERTED, OWN, PLATFORM, READ_OWN, agent, create_developer,
     create_object, developer, guid, id_of, list, manager, object, platform, publish, selections,
@@ -155,9 +155,7 @@ impl Setup {
             "selection_id",
             json!(selection),
         );
-        let sql = crm.sql().await;
-        let insert = "insert into deal select * from json_populate_record(null::deal, $1::text::json)";
-        sql.execute(insert, &[&deal.to_string()]).await.unwrap();
+        insert_with(&crm.sql().await, "deal", std::slice::from_ref(&deal)).await;
         Self { proxy, crm, developer: tenant, by, deal: id_of(&deal["id"]), selection, client }
     }
 

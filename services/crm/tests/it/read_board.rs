@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::client::Client;
 use uuid::Uuid;
 
-use crate::rows::{LONG_AGO, deal_ids, deal_row, insert_deals, seconds_later};
+use crate::rows::{LONG_AGO, deal_ids, deal_row, insert_deals, insert_with, seconds_later};
 use crate::{
     DEVELOPER_UPSERTED, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, create_developer, developer, each, guid,
     id_of, list, manager, platform, publish, service, start, steps, text, user_with, with,
@@ -171,11 +171,10 @@ async fn totals_are_recounted_while_deals_change() {
     publish(&crm, DEVELOPER_UPSERTED, "Id", &developer(id)).await;
     let by = crm.caller(&user_with(Some(id), &[READ_OWN, PIPELINE_OWN]));
     let steps = by.get(&format!("{OWN}/pipeline-steps")).await.expect(200)["Steps"].clone();
-    let deals: Value = (0..40).map(|_| deal_row(&steps[0])).collect();
+    let deals: Vec<Value> = (0..40).map(|_| deal_row(&steps[0])).collect();
     let mut recounter = crm.sql().await;
     let sql = crm.sql().await;
-    let insert = "insert into deal select * from json_populate_recordset(null::deal, $1::text::json)";
-    sql.execute(insert, &[&deals.to_string()]).await.unwrap();
+    insert_with(&sql, "deal", &deals).await;
     let run_job = "update job set due_at = clock_timestamp() where kind = 'board-totals'";
     let are_folded = async || {
         let left = sql.query_opt("select 1 from step_total_change limit 1", &[]).await.unwrap();
