@@ -184,8 +184,8 @@ impl Db {
 
 /// The connection of the readiness check.
 ///
-/// It is not of the pool: if slow statements use all connections of the pool, the replica can still
-/// serve lookups, and its removal would add to the load of the others.
+/// The pool does not own it. If slow statements use all connections of the pool, the replica can
+/// still serve lookups, and its removal would add to the load of the others.
 struct ReadinessProbe {
     db: Db,
     conn: Mutex<Option<Conn>>,

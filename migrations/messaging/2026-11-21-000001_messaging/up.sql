@@ -111,8 +111,8 @@ as $$
     order by id
 $$;
 
--- Deletes acknowledged rows if the lease is still held in this history, and returns their number. Each row is found by
--- one look into the index. A join would scan a backlog that the statistics take for an empty outbox.
+-- Deletes acknowledged rows if the lease is still held in this history, and returns their number.
+-- Each row is found by one look into the index. A join would scan a backlog that the statistics take for an empty outbox.
 create function outbox_delete(topics text[], ids bigint[], of_owner uuid, of_epoch bigint) returns bigint
 language sql volatile
 set enable_bitmapscan = off

@@ -134,32 +134,32 @@ pub async fn list_employees(tx: &mut Tx, id: CompanyId) -> Result<Vec<UserId>, :
     Ok(employees.load(tx.conn()).await?)
 }
 
-/// The part of a user in a deal chat.
+/// The membership of a user in a deal chat.
 #[derive(Clone, Copy, Debug, Queryable)]
-pub struct Part {
+pub struct Membership {
     pub chat_id: ChatId,
     pub tenant_id: CompanyId,
     pub role: Role,
     pub joined_at: OffsetDateTime,
 }
 
-/// Returns the next parts of the user in deal chats after `after`, by id of the chat.
-pub async fn list_parts_after(
+/// Returns the next memberships of the user in deal chats after `after`, by id of the chat.
+pub async fn list_memberships_after(
     mut conn: &Conn,
     user: UserId,
     after: Option<ChatId>,
     limit: i64,
-) -> QueryResult<Vec<Part>> {
-    let mut parts = member::table
+) -> QueryResult<Vec<Membership>> {
+    let mut memberships = member::table
         .inner_join(chat::table)
         .filter(member::user_id.eq(user))
         .filter(chat::tenant_id.is_not_null())
         .select((member::chat_id, chat::tenant_id.assume_not_null(), member::role, member::joined_at))
         .into_boxed();
     if let Some(after) = after {
-        parts = parts.filter(member::chat_id.gt(after));
+        memberships = memberships.filter(member::chat_id.gt(after));
     }
-    parts.order(member::chat_id).limit(limit).load(&mut conn).await
+    memberships.order(member::chat_id).limit(limit).load(&mut conn).await
 }
 
 /// Records that a user left a chat because the employment ended.

@@ -1,4 +1,4 @@
-//! Employments of a user, which decide on the parts in deal chats.
+//! Employments of a user, which decide on the memberships in deal chats.
 
 use auth::CompanyId;
 use diesel::prelude::*;
@@ -31,12 +31,13 @@ impl Employment {
 pub struct Employments(pub Vec<Employment>);
 
 impl Employments {
-    /// Returns true if a part in a company's deal chat, which began at `joined_at`, has to end.
+    /// Returns true if a membership in a company's deal chat, which began at `joined_at`, has to
+    /// end.
     ///
     /// A user who works for the company stays. Any other user leaves if an employment ended since
-    /// the beginning of the part. A former employee of the company has no part for it.
+    /// its beginning. A former employee of the company is no member for it.
     /// The Client takes part as a person. Guests without an employment stay.
-    pub fn has_lost_part(&self, tenant: CompanyId, role: Role, joined_at: OffsetDateTime) -> bool {
+    pub fn has_lost_membership(&self, tenant: CompanyId, role: Role, joined_at: OffsetDateTime) -> bool {
         let (mut has_ended_since, mut is_former) = (false, false);
         for employment in &self.0 {
             match employment.ended_at() {
@@ -63,7 +64,7 @@ impl Employments {
     pub fn is_barred(&self, tenant: CompanyId, role: Role, now: OffsetDateTime) -> bool {
         let works_nowhere = self.0.iter().all(|employment| employment.ended_at().is_some());
         let is_former = !self.0.is_empty() && works_nowhere;
-        role != Role::Client && (is_former || self.has_lost_part(tenant, role, now))
+        role != Role::Client && (is_former || self.has_lost_membership(tenant, role, now))
     }
 }
 
@@ -108,13 +109,13 @@ mod tests {
             (&[(2, Some(5)), (3, None)], [false, true, true]),
             // The user works for the company of the chat.
             (&[(2, Some(5)), (1, None)], [false, false, false]),
-            // The end precedes the part.
+            // The end precedes the membership.
             (&[(2, Some(-5))], [false, false, false]),
             (&[(1, Some(-5))], [false, false, true]),
             (&[(1, Some(-5)), (2, None)], [false, false, true]),
         ] {
             let employments = employments(ends);
-            let has_lost = |role| employments.has_lost_part(company(1), role, JOINED);
+            let has_lost = |role| employments.has_lost_membership(company(1), role, JOINED);
             assert_eq!([Role::Client, Role::Agent, Role::Member].map(has_lost), roles, "{ends:?}");
             assert_eq!(has_lost(Role::Manager), roles[2], "{ends:?}");
         }
@@ -124,9 +125,12 @@ mod tests {
     fn suspended_company_ends_its_employments() {
         let mut employments = employments(&[(2, None)]);
         employments.0[0].company_ended_at = Some(at(5));
-        assert!(employments.has_lost_part(company(1), Role::Agent, JOINED));
+        assert!(employments.has_lost_membership(company(1), Role::Agent, JOINED));
         employments.0[0].ended_at = Some(at(9));
-        assert!(!employments.has_lost_part(company(1), Role::Agent, at(7)), "the first of two ends counts");
+        assert!(
+            !employments.has_lost_membership(company(1), Role::Agent, at(7)),
+            "the first of two ends counts"
+        );
     }
 
     #[test]

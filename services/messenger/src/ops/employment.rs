@@ -55,8 +55,8 @@ async fn schedule(tx: &mut Tx, users: &[UserId]) -> Result<(), Error> {
     Ok(jobs::schedule(tx, EMPLOYMENT_END_JOB, users, now).await?)
 }
 
-/// Removes the user from each deal chat in which the part has to end, each in a transaction of its
-/// own.
+/// Removes the user from each deal chat in which the membership has to end, each in a transaction
+/// of its own.
 ///
 /// # Errors
 /// - The process ends. The job continues elsewhere with the remaining chats.
@@ -67,17 +67,17 @@ pub async fn leave_chats(db: &Db, job: &Job) -> anyhow::Result<()> {
     loop {
         let conn = db.conn().await?;
         let employments = db::employment::load(&conn, user).await?;
-        let parts = db::employment::list_parts_after(&conn, user, after, BATCH).await?;
+        let memberships = db::employment::list_memberships_after(&conn, user, after, BATCH).await?;
         drop(conn);
-        let Some(last) = parts.last() else { break };
+        let Some(last) = memberships.last() else { break };
         after = Some(last.chat_id);
-        for part in parts {
-            if !employments.has_lost_part(part.tenant_id, part.role, part.joined_at) {
+        for membership in memberships {
+            if !employments.has_lost_membership(membership.tenant_id, membership.role, membership.joined_at) {
                 continue;
             }
             job.check_ending()?;
-            if let Err(error) = db.tx(async |tx| leave_chat(tx, part.chat_id, user).await).await {
-                failure = Some((part.chat_id, error));
+            if let Err(error) = db.tx(async |tx| leave_chat(tx, membership.chat_id, user).await).await {
+                failure = Some((membership.chat_id, error));
             }
         }
     }
@@ -89,12 +89,12 @@ pub async fn leave_chats(db: &Db, job: &Job) -> anyhow::Result<()> {
     }
 }
 
-/// Removes the user from a chat, unless the part has ended or the user works again.
+/// Removes the user from a chat, unless the membership has ended or the user works again.
 async fn leave_chat(tx: &mut Tx, chat: ChatId, user: UserId) -> Result<(), Error> {
     let Some(mut chat) = db::chat::lock(tx, chat).await? else { return Ok(()) };
     let employments = db::employment::load_locked(tx, user).await?;
     let Some((member, tenant)) = chat.member(user).zip(chat.tenant_id) else { return Ok(()) };
-    if !employments.has_lost_part(tenant, member.role, member.joined_at) {
+    if !employments.has_lost_membership(tenant, member.role, member.joined_at) {
         return Ok(());
     }
     db::employment::insert_departure(tx, chat.id, user).await?;

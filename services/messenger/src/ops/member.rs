@@ -31,7 +31,7 @@ pub async fn add_member(tx: &mut Tx, viewer: &Viewer, chat: ChatId, user: UserId
         return Ok(());
     }
     if let Some(company) = chat.tenant_id
-        && db::employment::load_locked(tx, user).await?.has_lost_part(company, Role::Member, chat.now)
+        && db::employment::load_locked(tx, user).await?.has_lost_membership(company, Role::Member, chat.now)
     {
         return Err(EMPLOYMENT_ENDED.into());
     }

@@ -74,7 +74,7 @@ async fn hand_over_chat(tx: &mut Tx, id: ChatId, request: HandOverRequest) -> Re
     let HandOverRequest { by, from, to, .. } = request;
     let Some(mut chat) = db::chat::lock(tx, id).await? else { return Ok(ChatOutcome::Unchanged) };
     let Some(company) = chat.tenant_id else { return Ok(ChatOutcome::Unchanged) };
-    if db::employment::load_locked(tx, to).await?.has_lost_part(company, Role::Member, chat.now) {
+    if db::employment::load_locked(tx, to).await?.has_lost_membership(company, Role::Member, chat.now) {
         return Err(EMPLOYMENT_ENDED.into());
     }
     let is_member =

@@ -514,8 +514,8 @@ async fn wait_until_role(deal: &Deal, chat: Uuid, user: Uuid, expected: &str) {
     view_when(chat, deal.client, "the role", has_role).await;
 }
 
-/// RULE-MSG-082: a late event counts from the time of the change, so that parts from after this
-/// time stay.
+/// RULE-MSG-082: a late event counts from the time of the change, so that memberships from after
+/// this time stay.
 #[tokio::test]
 async fn late_end_keeps_parts_that_began_after_it() {
     for has_end_event in [true, false] {
