@@ -23,7 +23,7 @@ pub async fn run_with_fault(nodes: u16, inject: impl AsyncFnOnce(&Rig)) {
 /// RULE-EVT-031: processes of the role `serve` continue without a broker.
 #[tokio::test]
 async fn service_without_a_broker_continues_to_write() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_nodes(1).await;
     rig.broker.kill(0).await;
     let writers = rig.start("serve", &[]).await;
     rig.wait_until_committed(100).await;
@@ -36,7 +36,7 @@ async fn service_without_a_broker_continues_to_write() {
 /// RULE-ALL-052: readiness of a worker needs the broker, readiness of the role `serve` does not.
 #[tokio::test]
 async fn worker_without_a_broker_is_not_ready() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_nodes(1).await;
     let (worker, writer) = (rig.start_worker().await, rig.start("serve", &[]).await);
     eventually("a ready worker", async || worker.is_ready().await).await;
     rig.broker.kill(0).await;

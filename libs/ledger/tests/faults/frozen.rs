@@ -71,7 +71,7 @@ async fn relay_frozen_during_a_renewal_is_fenced() {
 /// applied once. Kafka cannot fence them, but consumers know their sequences.
 #[tokio::test]
 async fn queued_events_of_a_frozen_relay_are_applied_once() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_nodes(1).await;
     let frozen = rig.start_worker().await;
     rig.step().await;
     rig.wait_until_applied(8).await;

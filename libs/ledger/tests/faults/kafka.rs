@@ -1,19 +1,20 @@
-//! The broker of a test: embedded, or a separate cluster in the lane with a real Kafka.
+//! The broker of a test: embedded, or a cluster in the lane with a real Kafka.
 //!
 //! Nodes are numbered from 0.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::metadata::MetadataTopic;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::RDKafkaRespErr;
 use testkit::broker::EmbeddedBroker;
 use testkit::kafka::Cluster;
-use tokio::sync::Mutex;
 
 /// Partitions of a topic, as with the embedded broker: enough that the order per key differs from
 /// the order per topic.
@@ -23,27 +24,52 @@ const FROZEN_RESPONSE_DELAY: Duration = Duration::from_secs(12);
 /// Timeout of a request for the leader of a partition.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Clusters that no test uses at the moment. The start of a cluster takes longer than most tests.
+static IDLE_CLUSTERS: Mutex<Vec<Cluster>> = Mutex::new(Vec::new());
+
 pub enum Broker {
     Embedded(EmbeddedBroker),
-    Kafka(Mutex<Cluster>),
+    /// A cluster that the test may stop.
+    Own(tokio::sync::Mutex<Cluster>),
+    /// A cluster that a later test uses again.
+    Reused(Option<Cluster>),
 }
 
 impl Broker {
-    /// Starts the broker of this lane with this number of nodes.
-    #[expect(clippy::disallowed_methods, reason = "a test is configured by its own environment")]
-    pub async fn start(nodes: u16, topics: &[String]) -> Self {
-        if std::env::var("KAFKA").is_ok_and(|kind| kind == "real") {
-            let broker = Self::Kafka(Mutex::new(Cluster::start_temporary(nodes).await.unwrap()));
-            broker.create_topics(topics).await;
-            return broker;
+    /// Returns the broker of this lane with one node, which the test does not stop.
+    pub async fn take(topics: &[String]) -> Self {
+        if !is_real() {
+            return Self::Embedded(EmbeddedBroker::with_nodes(1, topics).unwrap());
         }
-        Self::Embedded(EmbeddedBroker::with_nodes(nodes.into(), topics).unwrap())
+        let idle = IDLE_CLUSTERS.lock().unwrap().pop();
+        let is_used = idle.is_some();
+        let cluster = match idle {
+            Some(cluster) => cluster,
+            None => Cluster::start_temporary(1).await.unwrap(),
+        };
+        let broker = Self::Reused(Some(cluster));
+        if is_used {
+            broker.remove_all_topics().await;
+        }
+        broker.create_topics(topics).await;
+        broker
+    }
+
+    /// Starts a broker of this lane with this number of nodes, which the test may stop.
+    pub async fn start(nodes: u16, topics: &[String]) -> Self {
+        if !is_real() {
+            return Self::Embedded(EmbeddedBroker::with_nodes(nodes.into(), topics).unwrap());
+        }
+        let broker = Self::Own(tokio::sync::Mutex::new(Cluster::start_temporary(nodes).await.unwrap()));
+        broker.create_topics(topics).await;
+        broker
     }
 
     pub async fn servers(&self) -> String {
         match self {
             Self::Embedded(broker) => broker.bootstrap_servers().unwrap(),
-            Self::Kafka(cluster) => cluster.lock().await.bootstrap_servers(),
+            Self::Own(cluster) => cluster.lock().await.bootstrap_servers(),
+            Self::Reused(cluster) => cluster.as_ref().unwrap().bootstrap_servers(),
         }
     }
 
@@ -67,7 +93,7 @@ impl Broker {
     pub async fn kill(&self, node: u16) {
         match self {
             Self::Embedded(_) => self.embedded().broker_down(i32::from(node) + 1).unwrap(),
-            Self::Kafka(cluster) => cluster.lock().await.kill(node.into()).await.unwrap(),
+            Self::Own(_) | Self::Reused(_) => self.own().lock().await.kill(node.into()).await.unwrap(),
         }
     }
 
@@ -75,8 +101,8 @@ impl Broker {
     pub async fn restart(&self, node: u16) {
         match self {
             Self::Embedded(_) => self.embedded().broker_up(i32::from(node) + 1).unwrap(),
-            Self::Kafka(cluster) => {
-                let mut cluster = cluster.lock().await;
+            Self::Own(_) | Self::Reused(_) => {
+                let mut cluster = self.own().lock().await;
                 cluster.restart(node.into()).unwrap();
                 cluster.healthy().await.unwrap();
             }
@@ -87,7 +113,7 @@ impl Broker {
     pub async fn freeze(&self, node: u16) {
         match self {
             Self::Embedded(_) => self.delay(node, FROZEN_RESPONSE_DELAY),
-            Self::Kafka(cluster) => cluster.lock().await.freeze(node.into()).unwrap(),
+            Self::Own(_) | Self::Reused(_) => self.own().lock().await.freeze(node.into()).unwrap(),
         }
     }
 
@@ -95,7 +121,7 @@ impl Broker {
     pub async fn thaw(&self, node: u16) {
         match self {
             Self::Embedded(_) => self.delay(node, Duration::ZERO),
-            Self::Kafka(cluster) => cluster.lock().await.thaw(node.into()).unwrap(),
+            Self::Own(_) | Self::Reused(_) => self.own().lock().await.thaw(node.into()).unwrap(),
         }
     }
 
@@ -106,10 +132,7 @@ impl Broker {
                 .embedded()
                 .topic_error(topic, RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
                 .unwrap(),
-            Self::Kafka(_) => {
-                let removed = self.admin().await.delete_topics(&[topic], &AdminOptions::new()).await;
-                removed.unwrap().remove(0).unwrap();
-            }
+            Self::Own(_) | Self::Reused(_) => self.delete_topics(&[topic]).await,
         }
     }
 
@@ -119,8 +142,13 @@ impl Broker {
             Self::Embedded(_) => {
                 self.embedded().topic_error(topic, RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR).unwrap();
             }
-            Self::Kafka(_) => self.create_topics(&[topic.to_owned()]).await,
+            Self::Own(_) | Self::Reused(_) => self.create_topics(&[topic.to_owned()]).await,
         }
+    }
+
+    fn own(&self) -> &tokio::sync::Mutex<Cluster> {
+        let Self::Own(cluster) = self else { panic!("only a test with a broker of its own may stop it") };
+        cluster
     }
 
     fn delay(&self, node: u16, delay: Duration) {
@@ -133,11 +161,44 @@ impl Broker {
         for created in self.admin().await.create_topics(&new, &AdminOptions::new()).await.unwrap() {
             created.unwrap();
         }
-        let Self::Kafka(cluster) = self else { return };
-        cluster.lock().await.healthy().await.unwrap();
+        match self {
+            Self::Embedded(_) => {}
+            Self::Own(cluster) => cluster.lock().await.healthy().await.unwrap(),
+            Self::Reused(cluster) => cluster.as_ref().unwrap().healthy().await.unwrap(),
+        }
+    }
+
+    /// Removes the topics of earlier tests, but not those of the broker itself.
+    async fn remove_all_topics(&self) {
+        let client: BaseConsumer =
+            ClientConfig::new().set("bootstrap.servers", self.servers().await).create().unwrap();
+        let metadata = client.fetch_metadata(None, METADATA_TIMEOUT).unwrap();
+        let names = metadata.topics().iter().map(MetadataTopic::name);
+        let names: Vec<_> = names.filter(|name| !name.starts_with("__")).collect();
+        self.delete_topics(&names).await;
+    }
+
+    async fn delete_topics(&self, names: &[&str]) {
+        for deleted in self.admin().await.delete_topics(names, &AdminOptions::new()).await.unwrap() {
+            deleted.unwrap();
+        }
     }
 
     async fn admin(&self) -> AdminClient<DefaultClientContext> {
         ClientConfig::new().set("bootstrap.servers", self.servers().await).create().unwrap()
     }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if let Self::Reused(cluster) = self {
+            IDLE_CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner).extend(cluster.take());
+        }
+    }
+}
+
+/// Returns true in the lane with a real Kafka.
+#[expect(clippy::disallowed_methods, reason = "a test is configured by its own environment")]
+fn is_real() -> bool {
+    std::env::var("KAFKA").is_ok_and(|kind| kind == "real")
 }

@@ -26,7 +26,7 @@ async fn change_killed_before_its_commit_leaves_no_event() {
 /// RULE-EVT-029: a process that is killed after its commit loses no event.
 #[tokio::test]
 async fn event_of_a_process_killed_after_its_commit_is_sent() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_nodes(1).await;
     rig.broker.kill(0).await;
     let service = rig.start("both", &[]).await;
     rig.wait_until_committed(100).await;
@@ -40,7 +40,7 @@ async fn event_of_a_process_killed_after_its_commit_is_sent() {
 /// RULE-EVT-029: a relay that is killed while the broker is frozen loses no event.
 #[tokio::test]
 async fn event_of_a_relay_killed_during_a_broker_freeze_is_sent() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_nodes(1).await;
     let worker = rig.start_worker().await;
     rig.step().await;
     rig.wait_until_applied(8).await;

@@ -1,6 +1,7 @@
 //! The environment of a test: a database, a broker, the records of both, and operations on them.
 
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use testkit::database;
@@ -71,6 +72,8 @@ pub struct Rig {
     url: String,
     /// The URL of the database for the processes, which may go through a pooler.
     process_url: String,
+    /// Consumer groups of an earlier test may still exist on a broker.
+    group_suffix: String,
     recorder: Recorder,
 }
 
@@ -90,33 +93,34 @@ impl LockedTable {
 
 impl Rig {
     pub async fn new() -> Self {
-        Self::with_nodes(1).await
+        let url = database::create().await.unwrap();
+        Self::start_with(pooled(&url), url, Broker::take(&topics()).await).await
     }
 
-    /// Creates an environment with a broker of several nodes.
+    /// Creates an environment with a broker of `nodes` nodes, which the test may stop.
     pub async fn with_nodes(nodes: u16) -> Self {
         let url = database::create().await.unwrap();
-        Self::start_with(pooled(&url), url, nodes).await
+        Self::start_with(pooled(&url), url, Broker::start(nodes, &topics()).await).await
     }
 
     /// Creates an environment with a separate PostgreSQL server.
     pub async fn with_postgres(postgres: &Postgres) -> Self {
-        Self::start_with(postgres.url(), postgres.url(), 1).await
+        Self::start_with(postgres.url(), postgres.url(), Broker::take(&topics()).await).await
     }
 
-    async fn start_with(process_url: String, url: String, nodes: u16) -> Self {
-        let topics = TOPICS.map(str::to_owned);
-        let broker = Broker::start(nodes, &topics).await;
+    async fn start_with(process_url: String, url: String, broker: Broker) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let group_suffix = format!(".{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let servers = broker.servers().await;
-        let log = Log::follow(&servers, &topics).unwrap();
-        let migrated = ledger(&url, &servers).arg("migrate").output().unwrap();
+        let log = Log::follow(&servers, &topics()).unwrap();
+        let migrated = ledger(&url, &servers, &group_suffix).arg("migrate").output().unwrap();
         assert!(migrated.status.success(), "{migrated:?}");
         let recorder = Recorder::install(&url, "ledger").await.unwrap();
         let db = connect(&url).await;
         db.batch_execute("insert into account (key) select gen_random_uuid() from generate_series(1, 8)")
             .await
             .unwrap();
-        Self { db, log, broker, servers, url, process_url, recorder }
+        Self { db, log, broker, servers, url, process_url, group_suffix, recorder }
     }
 
     /// Connects again after a fault of the database has closed the test's own connection.
@@ -126,14 +130,18 @@ impl Rig {
 
     /// Starts a process in a role.
     pub async fn start(&self, role: &str, settings: &[(&str, &str)]) -> Replica {
-        let mut command = ledger(&self.process_url, &self.servers);
+        let mut command = self.command();
         command.args((role != "both").then_some(role)).envs(settings.iter().copied());
         Replica::start(command).await
     }
 
     /// Creates a second deployment of the service, with its own database, on the same broker.
     pub async fn add_deployment(&self, url: &str) -> Deployment {
-        Deployment::migrate(url, &self.servers).await
+        Deployment::migrate(url, &self.servers, format!("{}.second", self.group_suffix)).await
+    }
+
+    fn command(&self) -> Command {
+        ledger(&self.process_url, &self.servers, &self.group_suffix)
     }
 
     /// Starts a process with the role `work`: relay and consumers.
@@ -143,7 +151,7 @@ impl Rig {
 
     /// Runs an operator's command.
     pub fn run_command(&self, arguments: &[&str]) -> Output {
-        ledger(&self.process_url, &self.servers).args(arguments).output().unwrap()
+        self.command().args(arguments).output().unwrap()
     }
 
     /// Increments every account in one transaction.
@@ -296,18 +304,19 @@ impl Rig {
 pub struct Deployment {
     url: String,
     servers: String,
+    group_suffix: String,
 }
 
 impl Deployment {
-    async fn migrate(url: &str, servers: &str) -> Self {
-        let migrated = ledger(url, servers).arg("migrate").output().unwrap();
+    async fn migrate(url: &str, servers: &str, group_suffix: String) -> Self {
+        let migrated = ledger(url, servers, &group_suffix).arg("migrate").output().unwrap();
         assert!(migrated.status.success(), "{migrated:?}");
-        Self { url: url.to_owned(), servers: servers.to_owned() }
+        Self { url: url.to_owned(), servers: servers.to_owned(), group_suffix }
     }
 
     pub async fn start_worker(&self) -> Replica {
-        let mut command = ledger(&self.url, &self.servers);
-        command.arg("work").env("KAFKA_GROUP_SUFFIX", ".second");
+        let mut command = ledger(&self.url, &self.servers, &self.group_suffix);
+        command.arg("work");
         Replica::start(command).await
     }
 
@@ -341,6 +350,10 @@ pub fn stream_of(key: &str) -> Stream {
     (COUNTED.to_owned(), key.to_owned())
 }
 
+fn topics() -> Vec<String> {
+    TOPICS.map(str::to_owned).to_vec()
+}
+
 async fn connect(url: &str) -> Client {
     let client = database::connect(url).await.unwrap();
     client.batch_execute("set search_path = ledger").await.unwrap();
@@ -356,12 +369,13 @@ fn pooled(url: &str) -> String {
     format!("{account}@{pooler}/{}", server.split_once('/').unwrap().1)
 }
 
-fn ledger(url: &str, brokers: &str) -> Command {
+fn ledger(url: &str, brokers: &str, group_suffix: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ledger"));
     command
         .env("DATABASE_URL", url)
         .env("DATABASE_POOL_SIZE", "8")
         .env("KAFKA_BROKERS", brokers)
+        .env("KAFKA_GROUP_SUFFIX", group_suffix)
         .env("KAFKA_FETCH_WAIT_MS", "20")
         .env("KAFKA_PROPERTIES", GROUP_PROPERTIES)
         .env("KAFKA_SESSION_TIMEOUT_MS", "3000")

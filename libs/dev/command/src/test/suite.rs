@@ -52,8 +52,7 @@ const TARGETS: [&str; 10] = [
 const SLOWEST_PROGRAM: &str = "ledger tests/faults/main.rs";
 
 /// Test threads of programs whose tests mostly wait: for timers and leases, or for messages and
-/// jobs. With Apache Kafka each test of the first one starts nodes of its own, and six in parallel
-/// take twice as long as two.
+/// jobs. With Apache Kafka each thread of the first one keeps a node running.
 const THREADS: [(&str, u8); 2] = [(SLOWEST_PROGRAM, 6), ("agent tests/it/main.rs", 4)];
 const THREADS_OPTION: &str = "--test-threads";
 /// Options of a program on Apache Kafka. Tests that need it are marked as ignored, and modules

@@ -224,7 +224,7 @@ async fn leave(story: &mut Story, scene: &Scene<'_>, cabinet: &Cabinet) -> anyho
     story.get(&payouts, Some(&cabinet.sonya), promise(401).within(ACCESS_END_TIMEOUT)).await?;
 
     story.step("Her next token opens no payouts, since nothing is owed to her.");
-    let fresh = scene.identity.token_of(cabinet.user).await?;
+    let fresh = scene.token_after_revocation(cabinet.user).await?;
     story.get(&payouts, Some(&fresh), promise(403).code("FORBIDDEN")).await?;
     Ok(())
 }

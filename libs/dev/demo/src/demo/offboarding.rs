@@ -153,7 +153,7 @@ async fn leave(
     story.post(&employees, Some(&workplace.token), &body, promise(403).code("FORBIDDEN")).await?;
 
     story.step("His next token opens nothing of the company.");
-    let fresh = scene.identity.token_of(company.stepan).await?;
+    let fresh = scene.token_after_revocation(company.stepan).await?;
     for (service, route) in &workplace.routes {
         let status = if matches!(*service, "chessboard" | "crm" | "agent") { 403 } else { 200 };
         story.get(route, Some(&fresh), promise(status).within(EVENT_TIMEOUT)).await?;

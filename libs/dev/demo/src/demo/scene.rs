@@ -1,5 +1,7 @@
 //! The stack of a story, and the calls that undo it.
 
+use std::time::Duration;
+
 use anyhow::{Context, ensure};
 use console::style;
 use reqwest::{Method, StatusCode};
@@ -14,6 +16,9 @@ use devkit::control::{self, Request};
 use devkit::identity::Identity;
 use devkit::stack::{Stack, State};
 use devstack::fixtures::building::Flats;
+
+/// A token names the second of its issue. One of the second of a revocation counts as older.
+const TOKEN_TIME_RESOLUTION: Duration = Duration::from_secs(1);
 
 pub(super) struct Scene<'a> {
     pub(super) stack: &'a Stack,
@@ -53,6 +58,12 @@ impl<'a> Scene<'a> {
     /// Returns a token of an actor.
     pub(super) async fn sign_in(&self, actor: &Actor) -> anyhow::Result<String> {
         self.identity.token(actor).await
+    }
+
+    /// Returns a token of a user whose earlier tokens have just been revoked.
+    pub(super) async fn token_after_revocation(&self, user: Uuid) -> anyhow::Result<String> {
+        tokio::time::sleep(TOKEN_TIME_RESOLUTION).await;
+        self.identity.token_of(user).await
     }
 
     /// Returns the public URL of these resources.

@@ -80,12 +80,13 @@ impl Answer {
 pub(super) struct Story {
     client: reqwest::Client,
     steps: usize,
-    broken: usize,
+    /// The checks that failed, each with its step.
+    failures: Vec<String>,
 }
 
 impl Story {
     pub(super) fn begin() -> anyhow::Result<Self> {
-        Ok(Self { client: devkit::http::client()?, steps: 0, broken: 0 })
+        Ok(Self { client: devkit::http::client()?, steps: 0, failures: Vec::new() })
     }
 
     /// Starts the next step.
@@ -95,15 +96,9 @@ impl Story {
     }
 
     pub(super) fn check(&mut self, holds: bool, what: &str) {
-        devkit::say(&format!("    {} {what}", self.mark(holds)));
-    }
-
-    fn mark(&mut self, holds: bool) -> console::StyledObject<&'static str> {
-        if holds {
-            style("✓").green()
-        } else {
-            self.broken += 1;
-            style("✗").red()
+        devkit::say(&format!("    {} {what}", mark(holds)));
+        if !holds {
+            self.failures.push(format!("step {}: {what}", self.steps));
         }
     }
 
@@ -183,13 +178,13 @@ impl Story {
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         };
-        self.judge(&promise, &answer, started.elapsed());
+        self.judge(&format!("{method} {url}"), &promise, &answer, started.elapsed());
         Ok(answer.body)
     }
 
-    fn judge(&mut self, promise: &Promise, answer: &Answer, took: Duration) {
+    fn judge(&mut self, call: &str, promise: &Promise, answer: &Answer, took: Duration) {
         let met = promise.is_met(answer);
-        let mut line = vec![self.mark(met).to_string(), style(answer.status).bold().to_string()];
+        let mut line = vec![mark(met).to_string(), style(answer.status).bold().to_string()];
         line.extend(answer.body["code"].as_str().map(str::to_owned));
         line.extend(answer.retry_after.as_ref().map(|seconds| format!("Retry-After: {seconds}")));
         if !promise.timeout.is_zero() {
@@ -201,14 +196,21 @@ impl Story {
             promised.extend(promise.code.map(str::to_owned));
             promised.extend(promise.retry_after.then(|| "Retry-After".to_owned()));
             promised.extend(promise.body.map(|_| "with another content".to_owned()));
-            devkit::say(&format!("      expected {}; the response: {}", promised.join(" "), answer.text));
+            let reason = format!("expected {}; the response: {}", promised.join(" "), answer.text);
+            devkit::say(&format!("      {reason}"));
+            self.failures.push(format!("step {}: {call}: {} {reason}", self.steps, answer.status));
         }
     }
 
     pub(super) fn end(self) -> anyhow::Result<()> {
         devkit::say("");
-        ensure!(self.broken == 0, "{} checks of the demo failed", self.broken);
+        let failures = &self.failures;
+        ensure!(failures.is_empty(), "{} checks of the demo failed\n{}", failures.len(), failures.join("\n"));
         devkit::say(&format!("{} {} steps, all as expected", style("✓").green(), self.steps));
         Ok(())
     }
+}
+
+fn mark(holds: bool) -> console::StyledObject<&'static str> {
+    if holds { style("✓").green() } else { style("✗").red() }
 }
