@@ -2,6 +2,7 @@
 //!
 //! Nodes are numbered from 0.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,12 +10,13 @@ use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::metadata::MetadataTopic;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::RDKafkaRespErr;
 use testkit::broker::EmbeddedBroker;
 use testkit::kafka::Cluster;
+
+use crate::rig::eventually;
 
 /// Partitions of a topic, as with the embedded broker: enough that the order per key differs from
 /// the order per topic.
@@ -81,8 +83,7 @@ impl Broker {
 
     /// Returns the node that leads a partition.
     pub async fn leader(&self, topic: &str, partition: i32) -> u16 {
-        let client: BaseConsumer =
-            ClientConfig::new().set("bootstrap.servers", self.servers().await).create().unwrap();
+        let client = self.client().await;
         let metadata = client.fetch_metadata(Some(topic), METADATA_TIMEOUT).unwrap();
         let partitions = metadata.topics()[0].partitions();
         let leader = partitions.iter().find(|known| known.id() == partition).unwrap().leader();
@@ -161,20 +162,19 @@ impl Broker {
         for created in self.admin().await.create_topics(&new, &AdminOptions::new()).await.unwrap() {
             created.unwrap();
         }
-        match self {
-            Self::Embedded(_) => {}
-            Self::Own(cluster) => cluster.lock().await.healthy().await.unwrap(),
-            Self::Reused(cluster) => cluster.as_ref().unwrap().healthy().await.unwrap(),
+        let has_all = |partitions: &HashMap<String, i32>| {
+            topics.iter().all(|topic| partitions.get(topic) == Some(&PARTITIONS))
+        };
+        self.wait_for_topics(has_all).await;
+        if let Self::Own(cluster) = self {
+            cluster.lock().await.healthy().await.unwrap();
         }
     }
 
     /// Removes the topics of earlier tests, but not those of the broker itself.
     async fn remove_all_topics(&self) {
-        let client: BaseConsumer =
-            ClientConfig::new().set("bootstrap.servers", self.servers().await).create().unwrap();
-        let metadata = client.fetch_metadata(None, METADATA_TIMEOUT).unwrap();
-        let names = metadata.topics().iter().map(MetadataTopic::name);
-        let names: Vec<_> = names.filter(|name| !name.starts_with("__")).collect();
+        let topics = topics(&self.client().await);
+        let names: Vec<_> = topics.keys().map(String::as_str).collect();
         self.delete_topics(&names).await;
     }
 
@@ -182,6 +182,18 @@ impl Broker {
         for deleted in self.admin().await.delete_topics(names, &AdminOptions::new()).await.unwrap() {
             deleted.unwrap();
         }
+        self.wait_for_topics(|topics| names.iter().all(|name| !topics.contains_key(*name))).await;
+    }
+
+    /// Waits for metadata that satisfy `condition`. A broker confirms a change before its metadata
+    /// show it.
+    async fn wait_for_topics(&self, condition: impl Fn(&HashMap<String, i32>) -> bool) {
+        let client = self.client().await;
+        eventually("the topics", async || condition(&topics(&client))).await;
+    }
+
+    async fn client(&self) -> BaseConsumer {
+        ClientConfig::new().set("bootstrap.servers", self.servers().await).create().unwrap()
     }
 
     async fn admin(&self) -> AdminClient<DefaultClientContext> {
@@ -195,6 +207,16 @@ impl Drop for Broker {
             IDLE_CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner).extend(cluster.take());
         }
     }
+}
+
+/// Returns the partitions of each topic, without the topics of the broker itself.
+fn topics(client: &BaseConsumer) -> HashMap<String, i32> {
+    let metadata = client.fetch_metadata(None, METADATA_TIMEOUT).unwrap();
+    let topics = metadata
+        .topics()
+        .iter()
+        .map(|topic| (topic.name().to_owned(), topic.partitions().len().try_into().unwrap()));
+    topics.filter(|(name, _)| !name.starts_with("__")).collect()
 }
 
 /// Returns true in the lane with a real Kafka.
