@@ -3,7 +3,7 @@
 //! A read begins above the floor of its lane. Deleted rows below it cost nothing, even if a long
 //! snapshot keeps them for hours, and a lane that waits costs the others nothing.
 
-use db::{Conn, Db, Tx};
+use db::{Conn, Db, Prepared, Tx};
 use diesel::dsl::sql;
 use diesel::sql_types::{Array, BigInt, Double, Text};
 use diesel_async::{RunQueryDsl, SimpleAsyncConnection};
@@ -96,20 +96,11 @@ async fn writers(conn: &mut Conn) -> Result<Vec<String>, db::Error> {
 ///
 /// Reads only the index entries between the topics of the lanes, so the rows of known topics cost
 /// nothing.
-pub(crate) async fn discover(conn: &mut Conn) -> Result<usize, db::Error> {
+pub(crate) async fn discover(conn: &mut Conn) -> Result<i64, db::Error> {
     let mut discovered = 0;
     loop {
-        let added = diesel::sql_query(
-            "insert into outbox_lane (topic) \
-             select found.topic from (select topic as before, lag(topic, 1, '') over (order by topic) as after \
-             from outbox_lane) as gap cross join lateral (select topic from outbox \
-             where topic > gap.after and topic < gap.before order by topic limit 1) as found \
-             union all select found.topic from (select coalesce(max(topic), '') as after from outbox_lane) as last \
-             cross join lateral (select topic from outbox where topic > last.after order by topic limit 1) as found \
-             on conflict do nothing",
-        )
-        .execute(conn)
-        .await?;
+        let add = Prepared(diesel::sql_query("select outbox_add_lanes() as count"));
+        let added = add.get_result::<Count>(conn).await?.count;
         if added == 0 {
             return Ok(discovered);
         }

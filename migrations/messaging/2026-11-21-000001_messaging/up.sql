@@ -141,6 +141,44 @@ as $$
     select count(*) from deleted
 $$;
 
+-- Adds a lane for each topic of the outbox that has none, and returns their number. A call may find
+-- only a part of them. Reads only the index entries between the topics of the lanes.
+create function outbox_add_lanes() returns bigint
+language sql volatile
+set enable_bitmapscan = off
+set enable_seqscan = off
+set jit = off
+as $$
+    with added as (
+        insert into outbox_lane (topic)
+        select found.topic
+        from (
+            select topic as before, lag(topic, 1, '') over (order by topic) as after
+            from outbox_lane
+        ) as gap
+        cross join lateral (
+            select topic
+            from outbox
+            where topic > gap.after and topic < gap.before
+            order by topic
+            limit 1
+        ) as found
+        union all
+        select found.topic
+        from (select coalesce(max(topic), '') as after from outbox_lane) as last
+        cross join lateral (
+            select topic
+            from outbox
+            where topic > last.after
+            order by topic
+            limit 1
+        ) as found
+        on conflict do nothing
+        returning topic
+    )
+    select count(*) from added
+$$;
+
 -- The progress of each running republish command.
 create table outbox_republish (
     aggregate text primary key,
