@@ -356,7 +356,8 @@ fn topics() -> Vec<String> {
 
 async fn connect(url: &str) -> Client {
     let client = database::connect(url).await.unwrap();
-    client.batch_execute("set search_path = ledger").await.unwrap();
+    // Behind a pooler the role has the timeouts of the service.
+    client.batch_execute("set search_path = ledger; set statement_timeout = 0").await.unwrap();
     client
 }
 
