@@ -281,6 +281,24 @@ async fn event_with_wrong_link_is_dead_lettered() {
     assert_eq!((waiting_version(of_one).await, waiting_version(stranger).await), (None, None));
 }
 
+/// INV-DEV-4: a late event that names another company is skipped, and is no dead letter.
+#[tokio::test]
+async fn late_event_of_another_company_is_skipped() {
+    let (one, external_id) = create_replica().await;
+    let other = create_developer().await;
+    publish_external_profile(&external_profile(external_id, one, 5)).await;
+    wait_for_replica_version(one, 5).await;
+    for version in [1, 4, 5] {
+        publish_external_profile(&external_profile(external_id, other, version)).await;
+    }
+    publish_external_profile(&external_profile(external_id, one, 6)).await;
+    wait_for_replica_version(one, 6).await;
+    let letters = "select count(*) from dead_letter where key = $1";
+    let letters = service().sql().await.query_one(letters, &[&external_id.to_string()]).await.unwrap();
+    assert_eq!(letters.get::<_, i64>(0), 0);
+    assert_eq!(read_developer(other).await["ExternalChessboardDeveloperId"], Value::Null);
+}
+
 /// INV-DEV-2: an event that assigns a waiting profile to a company with another external id becomes
 /// a dead letter. The profile waits unchanged.
 #[tokio::test]
