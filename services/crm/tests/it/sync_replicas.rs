@@ -143,7 +143,7 @@ async fn newest_employment_event_wins() {
             service().bus().publish(EMPLOYMENT, user, sequences[*at], &event).await;
         }
         // The last message of the key becomes a dead letter after all others were handled.
-        publish_unreadable(EMPLOYMENT, user, &json!({"UserId": user}), 1).await;
+        publish_unreadable(EMPLOYMENT, user, &json!({"UserId": user})).await;
         let sql = service().sql().await;
         let select = "select company_id::text from active_employee where user_id = $1::text::uuid";
         let row = sql.query_opt(select, &[&user.to_string()]).await.unwrap();
