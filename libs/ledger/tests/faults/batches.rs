@@ -93,8 +93,8 @@ async fn retried_message_of_a_batch_delays_only_later_ones() {
     rig.expect_no_faults().await;
 }
 
-/// RULE-EVT-047, RULE-EVT-029: a process that is killed in the middle of a batch has applied none of
-/// its messages. The next process applies each once.
+/// RULE-EVT-047, RULE-EVT-029: a process that is killed in the middle of a batch has applied none
+/// of its messages. The next process applies each once.
 #[tokio::test]
 async fn batch_of_a_killed_process_is_applied_once() {
     let rig = Rig::new().await;
