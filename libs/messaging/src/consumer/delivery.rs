@@ -28,6 +28,7 @@ const MAX_QUERY_ATTEMPTS: u32 = 3;
 const MAX_BATCH_TIME: Duration = Duration::from_secs(1);
 
 /// The result of a message in its transaction, which is reported after the commit.
+#[derive(Clone, Copy)]
 enum Outcome {
     Applied {
         went_back: bool,
