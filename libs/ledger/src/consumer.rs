@@ -1,4 +1,5 @@
-//! Consumers: one stores the counts that it receives, one only decodes remarks.
+//! Consumers: one stores the counts that it receives, one only decodes remarks, and one keeps the
+//! newest state of each account.
 
 use db::Tx;
 use diesel::OptionalExtension;
@@ -6,7 +7,7 @@ use diesel::sql_types::{BigInt, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use messaging::{Event, Failure, Handler, Message};
 
-use crate::{Counted, Remarked};
+use crate::{AccountUpserted, Counted, Remarked};
 
 /// Stores each received count in `applied`, unless `poison` has the key.
 pub struct Ledger;
@@ -20,6 +21,31 @@ impl Handler for Remarks {
 
     async fn handle(_: &mut Tx, message: &Message) -> Result<(), Failure> {
         message.decode::<Remarked>().map(drop)
+    }
+}
+
+/// Keeps the newest state of each account in `account_replica`. A tombstone deletes it.
+pub struct Replicas;
+
+impl Handler for Replicas {
+    const GROUP: &'static str = "ledger.accounts";
+    const TOPICS: &'static [&'static str] = &[AccountUpserted::TOPIC];
+    const STATE_TOPICS: &'static [&'static str] = Self::TOPICS;
+
+    async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
+        if message.is_tombstone() {
+            let delete = diesel::sql_query("delete from account_replica where key::text = $1");
+            delete.bind::<Text, _>(&message.key).execute(tx.conn()).await.map_err(db::Error::from)?;
+            return Ok(());
+        }
+        let AccountUpserted { key, n } = message.decode()?;
+        let upsert = diesel::sql_query(
+            "insert into account_replica (key, n) values ($1, $2) \
+             on conflict (key) do update set n = excluded.n where account_replica.n < excluded.n",
+        );
+        let upsert = upsert.bind::<SqlUuid, _>(key).bind::<BigInt, _>(n);
+        upsert.execute(tx.conn()).await.map_err(db::Error::from)?;
+        Ok(())
     }
 }
 

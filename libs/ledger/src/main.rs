@@ -1,7 +1,7 @@
 //! A minimal service for the fault tests of messaging.
 //!
-//! Writers increment accounts and publish an event for each step. A consumer stores the counts that
-//! it receives.
+//! Writers increment accounts and publish an event for each step. One consumer stores the counts
+//! that it receives, and another one the states of accounts.
 
 mod accounts;
 mod consumer;
@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::accounts::Accounts;
-use crate::consumer::{Ledger, Remarks};
+use crate::consumer::{Ledger, Remarks, Replicas};
 
 const ACCOUNT: Aggregate = Aggregate { name: "Account", table: "account", key: "key" };
 
@@ -43,7 +43,7 @@ struct Remarked {
 }
 
 /// The current state of an account. A closed account has a tombstone instead.
-#[derive(Serialize, ToSchema, Event)]
+#[derive(Serialize, Deserialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
 #[event(topic = "platform.ledger.account-upserted.v1", version = 1, aggregate = ACCOUNT, key = key)]
 struct AccountUpserted {
@@ -73,7 +73,8 @@ impl service::Service for Service {
         PublishedEvent::of::<AccountUpserted>(),
     ];
     const REPUBLISHED: &'static [Republisher] = &[Republisher::of::<Accounts>()];
-    const CONSUMERS: &'static [Subscription] = &[Subscription::of::<Ledger>(), Subscription::of::<Remarks>()];
+    const CONSUMERS: &'static [Subscription] =
+        &[Subscription::of::<Ledger>(), Subscription::of::<Remarks>(), Subscription::of::<Replicas>()];
     type Settings = Settings;
     type App = App;
 

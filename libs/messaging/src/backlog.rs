@@ -1,4 +1,5 @@
-//! Metrics of the backlog in a service's tables, and the retention of the inbox.
+//! Metrics of the backlog in a service's tables, and the retention of the inbox and of superseded
+//! dead letters.
 //!
 //! Every replica reports the metrics, so that a backlog is visible even while no relay runs.
 
@@ -35,11 +36,12 @@ pub(crate) struct Backlog {
     dead_letters: Gauge,
 }
 
-/// Rows of the inbox that a purge deletes.
+/// Rows that a purge deletes.
 #[derive(Clone, Copy)]
 enum Expired {
     Events,
     Keys,
+    DeadLetters,
 }
 
 #[derive(diesel::QueryableByName)]
@@ -68,7 +70,7 @@ impl Backlog {
         Ok(backlog)
     }
 
-    /// Updates the metrics and deletes expired inbox rows until `ending`, once per
+    /// Updates the metrics and deletes expired rows until `ending`, once per
     /// [`UPDATE_INTERVAL`].
     ///
     /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
@@ -88,13 +90,14 @@ impl Backlog {
             ("outbox_pending", self.count_pending().await),
             ("outbox_oldest_seconds", self.read_oldest().await),
             ("outbox_parked", self.count("outbox_parked", &self.parked).await),
-            ("dead_letters", self.count("dead_letter", &self.dead_letters).await),
+            ("dead_letters", self.count("dead_letter where superseded_by is null", &self.dead_letters).await),
             ("expired events of the inbox", self.purge(Expired::Events).await),
             ("expired keys of the inbox", self.purge(Expired::Keys).await),
+            ("expired dead letters", self.purge(Expired::DeadLetters).await),
         ];
         for (what, result) in results {
             if let Err(error) = result {
-                tracing::warn!(what, %error, "failed to read the backlog or to delete expired inbox rows");
+                tracing::warn!(what, %error, "failed to read the backlog or to delete expired rows");
             }
         }
     }
@@ -109,9 +112,9 @@ impl Backlog {
         Ok(())
     }
 
-    async fn count(&self, table: &str, gauge: &Gauge) -> Result<(), db::Error> {
+    async fn count(&self, rows: &str, gauge: &Gauge) -> Result<(), db::Error> {
         let count =
-            format!("select count(*) as count from (select from {table} limit {MAX_COUNTED}) as counted");
+            format!("select count(*) as count from (select from {rows} limit {MAX_COUNTED}) as counted");
         gauge.set(diesel::sql_query(count).get_result::<Count>(&mut self.db.conn().await?).await?.count);
         Ok(())
     }
@@ -124,6 +127,7 @@ impl Backlog {
             let deleted = match expired {
                 Expired::Events => delete_expired_events(&mut conn).await?,
                 Expired::Keys => self.delete_expired_keys(&mut conn).await?,
+                Expired::DeadLetters => delete_expired_dead_letters(&mut conn).await?,
             };
             if deleted < PURGE_BATCH || started_at.elapsed() >= PURGE_TIME {
                 return Ok(());
@@ -154,6 +158,17 @@ async fn delete_expired_events(conn: &mut Conn) -> Result<usize, db::Error> {
         "delete from inbox_event where ctid = any(array(\
          select ctid from inbox_event where seen_at < clock_timestamp() - interval '30 days' \
          order by seen_at limit {PURGE_BATCH}))"
+    ));
+    Ok(deleted.execute(conn).await?)
+}
+
+/// Deletes superseded dead letters after 30 days, the retention of their copies.
+async fn delete_expired_dead_letters(conn: &mut Conn) -> Result<usize, db::Error> {
+    let deleted = diesel::sql_query(format!(
+        "delete from dead_letter where ctid = any(array(\
+         select ctid from dead_letter \
+         where superseded_by is not null and dead_at < clock_timestamp() - interval '30 days' \
+         limit {PURGE_BATCH}))"
     ));
     Ok(deleted.execute(conn).await?)
 }

@@ -7,6 +7,10 @@ use db::Tx;
 use crate::contract::message::Message;
 use crate::failure::Failure;
 
+/// Spreads the cost of a commit over many messages. Larger batches are hardly faster, and a failure
+/// repeats more messages.
+pub(crate) const DEFAULT_MAX_BATCH: usize = 64;
+
 /// Applies messages of some topics.
 ///
 /// A handler has no state. It can reach only the transaction that it is given, so its writes and
@@ -15,6 +19,17 @@ pub trait Handler {
     /// The consumer group, `<service>.<producer>`. It never changes, since inbox rows carry it.
     const GROUP: &'static str;
     const TOPICS: &'static [&'static str];
+    /// The topics among [`TOPICS`](Self::TOPICS) whose messages carry the whole state of their key
+    /// under a version. The handler keeps the newest version.
+    ///
+    /// A message of such a topic is applied although an earlier one of its key is a dead letter,
+    /// because it repairs what the earlier one has left undone.
+    const STATE_TOPICS: &'static [&'static str] = &[];
+    /// The maximum number of messages of a partition that share a transaction.
+    ///
+    /// Set 1 if the handler locks rows that messages of other keys lock, too. Transactions with
+    /// many messages would lock these rows in different orders and wait for each other.
+    const MAX_BATCH: usize = DEFAULT_MAX_BATCH;
 
     fn handle(tx: &mut Tx, message: &Message) -> impl Future<Output = Result<(), Failure>> + Send;
 }

@@ -67,6 +67,7 @@ diesel::table! {
         payload -> Nullable<Binary>,
         error -> Text,
         dead_at -> Timestamptz,
+        superseded_by -> Nullable<BigInt>,
     }
 }
 

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::contract::message::Message;
 use crate::failure::Failure;
-use crate::handler::Handler;
+use crate::handler::{DEFAULT_MAX_BATCH, Handler};
 
 /// A [`Handler::handle`] as a value.
 pub type HandleFn = for<'a> fn(&'a mut Tx, &'a Message) -> BoxFuture<'a, Result<(), Failure>>;
@@ -18,18 +18,33 @@ pub type HandleFn = for<'a> fn(&'a mut Tx, &'a Message) -> BoxFuture<'a, Result<
 pub struct Subscription {
     pub group: &'static str,
     pub topics: &'static [&'static str],
+    state_topics: &'static [&'static str],
+    pub(crate) max_batch: usize,
     handle: HandleFn,
 }
 
 impl Subscription {
     /// Returns the subscription of handler `H`.
     pub const fn of<H: Handler + 'static>() -> Self {
-        Self::new(H::GROUP, H::TOPICS, |tx, message| Box::pin(H::handle(tx, message)))
+        let handle: HandleFn = |tx, message| Box::pin(H::handle(tx, message));
+        Self {
+            group: H::GROUP,
+            topics: H::TOPICS,
+            state_topics: H::STATE_TOPICS,
+            max_batch: H::MAX_BATCH,
+            handle,
+        }
     }
 
-    /// Returns a subscription whose handler several services share, each in a group of its own.
-    pub const fn new(group: &'static str, topics: &'static [&'static str], handle: HandleFn) -> Self {
-        Self { group, topics, handle }
+    /// Returns a subscription whose handler several services share, each in a group of its own. All
+    /// of its topics are [`STATE_TOPICS`](Handler::STATE_TOPICS).
+    pub const fn to_states(group: &'static str, topics: &'static [&'static str], handle: HandleFn) -> Self {
+        Self { group, topics, state_topics: topics, max_batch: DEFAULT_MAX_BATCH, handle }
+    }
+
+    /// Returns true if each message of the topic carries the whole state of its key.
+    pub(crate) fn has_states(&self, topic: &str) -> bool {
+        self.state_topics.contains(&topic)
     }
 
     /// Applies a message. A panic of the handler rejects the message.

@@ -42,7 +42,7 @@ diesel::table! {
 ///
 /// The listeners of a service with this subscription reject revoked tokens.
 pub const fn access_revocations(group: &'static str) -> Subscription {
-    Subscription::new(group, &[TOPIC], |tx, message| Box::pin(apply(tx, message)))
+    Subscription::to_states(group, &[TOPIC], |tx, message| Box::pin(apply(tx, message)))
 }
 
 /// Returns true if these subscriptions include [`access_revocations`].

@@ -202,7 +202,8 @@ create table inbox (
     partition integer not null,
     -- True if the sequence of the last message was not above the one before.
     went_back boolean not null default false,
-    -- True if a message of the key is a dead letter. Later messages then become dead letters, too.
+    -- True if a message of the key is a dead letter. Later messages then become dead letters, too,
+    -- unless they carry the whole state of the key.
     blocked boolean not null default false,
     -- The day of the last message. A time would change the indexed value with each message.
     seen_on date not null default (clock_timestamp() at time zone 'UTC')::date,
@@ -233,6 +234,64 @@ create table inbox_event (
 );
 create index inbox_event_seen_at on inbox_event (seen_at);
 
+-- Locks the keys of messages and records the messages, in their order. Returns a row for each
+-- message that was not received before: its place among the messages from 1, true if a dead letter
+-- blocks its key, true if its sequence is not above the last one of its key, and true if the
+-- database has the history `known_history`.
+--
+-- On one database, the order of times is the order of sequences, since a publisher takes both under
+-- the lock of the aggregate's row. A later time under a sequence that is not higher is therefore an
+-- event that was not seen. The latest time is kept, because a clock may step back. A producer that
+-- sends an event again with its id and a new time repeats it.
+create function inbox_receive(
+    of_consumer text, of_topic text, of_partition integer, known_history text,
+    keys text[], sequences bigint[], times timestamptz[], ids text[], offsets bigint[]
+) returns table (place bigint, is_blocked boolean, has_gone_back boolean, is_history_known boolean)
+language plpgsql volatile
+as $$
+declare
+    message record;
+begin
+    is_history_known := database_history() = known_history;
+    -- Replicas with messages of the same keys lock them in the same order.
+    for message in
+        select * from unnest(keys, sequences, times, ids, offsets) with ordinality
+            as received (key, sequence, event_time, id, "offset", ordinal)
+        order by key, ordinal
+    loop
+        place := message.ordinal;
+        is_blocked := false;
+        has_gone_back := false;
+        if message.sequence is null then
+            insert into inbox_event (consumer, event_id) values (of_consumer, message.id) on conflict do nothing;
+            continue when not found;
+            if message.key <> '' then
+                insert into inbox (consumer, topic, key, sequence, partition, "offset")
+                values (of_consumer, of_topic, message.key, 0, of_partition, message."offset")
+                on conflict (consumer, topic, key) do update set
+                    partition = excluded.partition, "offset" = excluded."offset", seen_on = excluded.seen_on
+                returning blocked into is_blocked;
+            end if;
+        else
+            insert into inbox (consumer, topic, key, sequence, event_time, event_hash, partition, "offset")
+            values (
+                of_consumer, of_topic, message.key, message.sequence, message.event_time,
+                hashtextextended(message.id, 0), of_partition, message."offset"
+            )
+            on conflict (consumer, topic, key) do update set
+                sequence = excluded.sequence, event_time = greatest(inbox.event_time, excluded.event_time),
+                event_hash = excluded.event_hash, partition = excluded.partition, "offset" = excluded."offset",
+                went_back = excluded.sequence <= inbox.sequence, seen_on = excluded.seen_on
+            where inbox.sequence < excluded.sequence
+               or inbox.event_time < excluded.event_time and inbox.event_hash <> excluded.event_hash
+            returning blocked, went_back into is_blocked, has_gone_back;
+            continue when not found;
+        end if;
+        return next;
+    end loop;
+end
+$$;
+
 -- Messages that a consumer cannot apply, with the reason.
 create table dead_letter (
     id bigint generated always as identity primary key,
@@ -245,9 +304,12 @@ create table dead_letter (
     headers json not null,
     payload bytea, -- null: a tombstone
     error text not null,
-    dead_at timestamptz not null default clock_timestamp()
+    dead_at timestamptz not null default clock_timestamp(),
+    -- The offset of a later message whose state includes the change of this one. Null: none.
+    superseded_by bigint
 );
 create index dead_letter_key on dead_letter (consumer, topic, key, id);
+create index dead_letter_superseded on dead_letter (dead_at) where superseded_by is not null;
 
 -- The highest version that a consumer has applied, for each field of an entity. Among equal
 -- versions, the higher tie-breaker counts.

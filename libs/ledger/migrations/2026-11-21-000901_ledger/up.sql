@@ -18,6 +18,12 @@ create table applied (
     n bigint not null
 );
 
+-- The newest state of each account that the consumer has received.
+create table account_replica (
+    key uuid primary key,
+    n bigint not null
+);
+
 -- Keys whose events fail, with the kind of failure: 'reject', 'panic', 'later', 'slow' for a slow
 -- statement, 'locked' for a wait for the row, or 'nul' for a reason with a NUL.
 create table poison (

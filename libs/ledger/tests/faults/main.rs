@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails ends its test")]
 
 mod backlog;
+mod batches;
 mod broker;
 mod consuming;
 mod controls;
@@ -23,3 +24,4 @@ mod replicas;
 mod republish;
 mod rewind;
 mod rig;
+mod states;

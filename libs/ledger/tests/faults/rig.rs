@@ -17,12 +17,13 @@ pub const COUNTED: &str = "platform.ledger.counted.v1";
 pub const UPSERTED: &str = "platform.ledger.account-upserted.v1";
 /// A topic without consumers.
 pub const BULK: &str = "platform.ledger.bulk.v1";
-const TOPICS: [&str; 6] = [
+const TOPICS: [&str; 7] = [
     COUNTED,
     "platform.ledger.counted.v1.ledger.dlq",
     "platform.ledger.remarked.v1",
     "platform.ledger.remarked.v1.ledger.dlq",
     UPSERTED,
+    "platform.ledger.account-upserted.v1.ledger.dlq",
     BULK,
 ];
 /// Timeout of every wait in a test. It is long, since a busy machine is slow.

@@ -12,6 +12,8 @@ pub(super) struct ConsumerMetrics {
     pub duplicates: Counter,
     pub retries: Counter,
     pub dead_letters: Counter,
+    pub superseded: Counter,
+    pub split_batches: Counter,
     pub went_back: Counter,
     pub rewound: Counter,
     pub paused: Gauge,
@@ -32,12 +34,16 @@ impl ConsumerMetrics {
         let registered = Self::default();
         metrics.register(|registry| {
             let registry = registry.sub_registry_with_label(("consumer".into(), group.into()));
-            let Self { applied, duplicates, retries, dead_letters, went_back, rewound, paused, buffer } =
-                registered.clone();
+            let Self { applied, duplicates, retries, dead_letters, superseded, .. } = registered.clone();
+            let Self { split_batches, went_back, rewound, paused, buffer, .. } = registered.clone();
             registry.register("consumer_applied", "Messages applied", applied);
             registry.register("consumer_duplicates", "Messages dropped as already applied", duplicates);
             registry.register("consumer_retries", "Failed attempts that are followed by another", retries);
             registry.register("consumer_dead_letters", "Messages dead-lettered", dead_letters);
+            let help = "Dead letters that a later state of their key made unnecessary";
+            registry.register("consumer_dead_letters_superseded", help, superseded);
+            let help = "Batches that failed, so that each message was processed alone";
+            registry.register("consumer_split_batches", help, split_batches);
             let help = "Messages applied whose sequence is not above the last one of their key";
             registry.register("consumer_sequence_went_back", help, went_back);
             let help = "Partitions moved back because the database may have lost their receipts";

@@ -2,9 +2,11 @@
 //! receipt.
 //!
 //! Partitions are processed concurrently, and the messages of one partition in order. A message
-//! that is retried therefore delays only its own partition.
+//! that is retried therefore delays only its own partition. Messages that are ready together share
+//! a transaction.
 
 mod dead_letter;
+mod delivery;
 pub(crate) mod entity;
 pub(crate) mod inbox;
 mod metrics;
@@ -12,29 +14,24 @@ mod outage;
 mod partitions;
 mod positions;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use db::Db;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use opentelemetry::global;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{Consumer as _, StreamConsumer};
 use rdkafka::error::KafkaResult;
 use runtime::Metrics;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, Span};
-use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-use self::inbox::Receipt;
 use self::metrics::ConsumerMetrics;
-use self::outage::{OutageDetector, SlowAttempts};
+use self::outage::OutageDetector;
 use self::partitions::{BufferBudget, Delivery, FetchControl, Partitions};
 use crate::config::Config;
-use crate::contract::message::{KafkaPosition, Message};
+use crate::contract::message::Message;
 use crate::failure::Failure;
 use crate::history;
 use crate::subscription::Subscription;
@@ -44,14 +41,9 @@ use crate::subscription::Subscription;
 const HISTORY_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The pause after a session that ended for another reason than the end of the process.
 const SESSION_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-const MIN_RETRY_PAUSE: Duration = Duration::from_millis(50);
-const MAX_RETRY_PAUSE: Duration = Duration::from_secs(10);
-/// The number of attempts after which a message is dead-lettered because a statement failed or was
-/// too slow. A retry succeeds if the cause was a concurrent write.
-const MAX_QUERY_ATTEMPTS: u32 = 3;
-/// The number of messages that the consumers of a process apply at the same time. Without this
-/// limit they could use all database connections of their service.
-const MAX_CONCURRENT_MESSAGES: usize = 4;
+/// The number of transactions in which the consumers of a process apply messages at the same time.
+/// Without this limit they could use all database connections of their service.
+const MAX_CONCURRENT_TRANSACTIONS: usize = 4;
 
 /// Runs one [`Subscription`].
 pub(crate) struct Consumer {
@@ -75,7 +67,7 @@ impl ConsumerLimits {
     /// Returns limits with a buffer of `buffer_bytes` for all consumers together.
     pub fn new(buffer_bytes: usize) -> Self {
         Self {
-            concurrency: Arc::new(Semaphore::new(MAX_CONCURRENT_MESSAGES)),
+            concurrency: Arc::new(Semaphore::new(MAX_CONCURRENT_TRANSACTIONS)),
             buffer: Arc::new(BufferBudget::new(buffer_bytes)),
         }
     }
@@ -132,7 +124,8 @@ impl Consumer {
     /// offsets.
     async fn run_session(&self, session: Session) -> anyhow::Result<()> {
         let budget = Arc::clone(&self.limits.buffer);
-        let partitions = Partitions::new(session.ending.clone(), budget, self.metrics.buffer.clone());
+        let (max_batch, metrics) = (self.subscription.max_batch, self.metrics.buffer.clone());
+        let partitions = Partitions::new(session.ending.clone(), budget, max_batch, metrics);
         let client: StreamConsumer<Partitions> =
             self.config.consumer(self.subscription.group).create_with_context(partitions)?;
         client.subscribe(self.subscription.topics)?;
@@ -150,7 +143,7 @@ impl Consumer {
                             break;
                         }
                         let partition = (message.topic.clone(), message.position.partition);
-                        let (delivery, control) = partitions.enqueue(message);
+                        let (delivery, control) = partitions.enqueue(&partition, message);
                         (delivery, control, partition)
                     }
                     // The client reconnects by itself, so the error is only logged.
@@ -162,7 +155,7 @@ impl Consumer {
                 },
                 Some((delivery, is_done)) = in_progress.next() => {
                     let Some((next, control)) = self.complete(&client, &delivery, is_done) else { continue };
-                    (next, control, (delivery.message.topic, delivery.message.position.partition))
+                    (next, control, delivery.partition)
                 }
                 () = partitions.assigned() => {
                     if self.can_consume(&session, &client).await {
@@ -219,9 +212,9 @@ impl Consumer {
         }
     }
 
-    /// Ends a delivery and returns the next one of its partition. The offset is stored only if the
-    /// message is done and the partition is still assigned. Otherwise the next replica receives the
-    /// message again, and drops it if the inbox has it.
+    /// Ends a delivery and returns the next one of its partition. The offset is stored only if all
+    /// messages are done and the partition is still assigned. Otherwise the next replica receives
+    /// the messages again, and drops those that the inbox has.
     fn complete(
         &self,
         client: &StreamConsumer<Partitions>,
@@ -231,152 +224,12 @@ impl Consumer {
         if !is_done {
             return None;
         }
-        let Message { topic, position: KafkaPosition { partition, offset, .. }, .. } = &delivery.message;
         let next = client.client().context().complete(delivery)?;
-        if let Err(error) = client.store_offset(topic, *partition, *offset) {
+        let ((topic, partition), last) = (&delivery.partition, delivery.messages.last()?);
+        if let Err(error) = client.store_offset(topic, *partition, last.position.offset) {
             tracing::debug!(group = self.subscription.group, %error, "failed to store an offset");
         }
         Some(next)
-    }
-
-    /// Retries a message until it is applied or dead-lettered, and then returns true. Returns false
-    /// if the partition was revoked or the service stopped first.
-    async fn process(&self, session: &Session, delivery: Delivery) -> (Delivery, bool) {
-        let span = self.span(&delivery.message);
-        let processing = async {
-            let (mut pause, mut slow) = (MIN_RETRY_PAUSE, SlowAttempts::default());
-            for attempt in 1.. {
-                let Err(reason) = self.attempt(session, &delivery.message, attempt, &mut slow).await else {
-                    break;
-                };
-                self.metrics.retries.inc();
-                let (group, topic) = (self.subscription.group, &delivery.message.topic);
-                let pause_ms = pause.as_millis();
-                tracing::warn!(group, topic, %reason, pause_ms, "message not applied yet, retrying");
-                tokio::select! {
-                    () = tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))) => {}
-                    () = delivery.cancellation.cancelled() => return false,
-                }
-                pause = (pause * 2).min(MAX_RETRY_PAUSE);
-            }
-            true
-        };
-        let is_done = processing.instrument(span).await;
-        (delivery, is_done)
-    }
-
-    /// Returns the consumer's span, in the trace of the change that the message describes.
-    fn span(&self, message: &Message) -> Span {
-        let span = tracing::info_span!(
-            "consume",
-            otel.name = format!("consume {}", message.topic),
-            otel.kind = "consumer",
-            group = self.subscription.group,
-            topic = message.topic,
-            sequence = message.sequence,
-        );
-        let headers: HashMap<String, String> = message
-            .headers
-            .iter()
-            .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
-            .collect();
-        // Setting the parent fails for a span that is filtered out.
-        let _ = span.set_parent(global::get_text_map_propagator(|propagator| propagator.extract(&headers)));
-        span
-    }
-
-    /// Tries once to apply or dead-letter a message. On an error the caller retries.
-    async fn attempt(
-        &self,
-        session: &Session,
-        message: &Message,
-        attempt: u32,
-        slow: &mut SlowAttempts,
-    ) -> Result<(), Failure> {
-        let _permit = self
-            .limits
-            .concurrency
-            .acquire()
-            .await
-            .map_err(|closed| Failure::Transient(closed.to_string()))?;
-        match self.apply(session, message).await {
-            Err(Failure::Rejected(reason)) => self.dead_letter(session, message, &reason).await,
-            Err(Failure::Query(reason))
-                if !self.outage.record_failure(message, &reason) && attempt >= MAX_QUERY_ATTEMPTS =>
-            {
-                self.dead_letter(session, message, &reason).await
-            }
-            Err(Failure::Slow(reason)) if slow.record(&self.outage) >= MAX_QUERY_ATTEMPTS => {
-                self.dead_letter(session, message, &reason).await
-            }
-            result => result,
-        }
-    }
-
-    async fn apply(&self, session: &Session, message: &Message) -> Result<(), Failure> {
-        let group = self.subscription.group;
-        let receipt = self
-            .db
-            .tx(async |tx| {
-                let receipt = inbox::receive(tx, group, message, &session.history).await?;
-                match receipt {
-                    Receipt::New { .. } => self.subscription.handle(tx, message).await?,
-                    Receipt::Duplicate => {}
-                    // The outage may have caused the dead letter that blocks the key.
-                    Receipt::Blocked if self.outage.is_outage() => {
-                        let reason = "every message fails in the database";
-                        return Err(Failure::Transient(reason.to_owned()));
-                    }
-                    Receipt::Blocked => {
-                        let reason = "behind a dead letter of its key";
-                        dead_letter::store(tx, self.service, group, message, reason).await?;
-                    }
-                    Receipt::HistoryChanged => return Err(session.end()),
-                }
-                Ok::<_, Failure>(receipt)
-            })
-            .await?;
-        match receipt {
-            Receipt::New { went_back } => {
-                self.outage.record_success();
-                self.metrics.applied.inc();
-                if went_back {
-                    self.report_went_back(message);
-                }
-            }
-            Receipt::Duplicate => drop(self.metrics.duplicates.inc()),
-            Receipt::Blocked => drop(self.metrics.dead_letters.inc()),
-            Receipt::HistoryChanged => {}
-        }
-        Ok(())
-    }
-
-    /// Counts a message whose publisher has given its sequence before.
-    fn report_went_back(&self, message: &Message) {
-        let (group, topic, sequence) = (self.subscription.group, &message.topic, message.sequence);
-        tracing::error!(group, topic, sequence, "sequence of a key went back; message applied");
-        self.metrics.went_back.inc();
-    }
-
-    async fn dead_letter(&self, session: &Session, message: &Message, reason: &str) -> Result<(), Failure> {
-        let group = self.subscription.group;
-        let is_new = self
-            .db
-            .tx(async |tx| match inbox::receive(tx, group, message, &session.history).await? {
-                Receipt::Duplicate => Ok(false),
-                Receipt::HistoryChanged => Err(session.end()),
-                Receipt::New { .. } | Receipt::Blocked => {
-                    dead_letter::store(tx, self.service, group, message, reason).await?;
-                    Ok::<_, Failure>(true)
-                }
-            })
-            .await?;
-        if is_new {
-            let Message { topic, position: KafkaPosition { partition, offset, .. }, .. } = message;
-            tracing::error!(group, topic, partition, offset, reason, "message dead-lettered");
-            self.metrics.dead_letters.inc();
-        }
-        Ok(())
     }
 }
 

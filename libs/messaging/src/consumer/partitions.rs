@@ -22,6 +22,8 @@ const MAX_PARTITION_BYTES: usize = 4 << 20;
 /// The divisor of the share: fetching resumes when the buffer has shrunk to a quarter of its share.
 /// Each pause is expensive, since librdkafka drops its prefetched messages and fetches them again.
 const RESUME_DIVISOR: usize = 4;
+/// The size above which a batch takes no further message, so that its transaction stays short.
+const MAX_BATCH_BYTES: usize = 1 << 20;
 /// The approximate memory of a message beside its key, headers and payload.
 const MESSAGE_OVERHEAD_BYTES: usize = 1024;
 
@@ -49,7 +51,7 @@ struct Partition {
     /// Distinguishes this assignment from earlier ones of the same partition.
     assignment_generation: u64,
     queue: VecDeque<Message>,
-    /// The size of the queued messages and of the one in progress.
+    /// The size of the queued messages and of those in progress.
     bytes: usize,
     in_progress: Option<InProgress>,
     is_paused: bool,
@@ -60,12 +62,15 @@ struct Partition {
 #[derive(Clone, Copy)]
 struct InProgress {
     bytes: usize,
+    /// The time of the oldest message.
     published_at: Option<OffsetDateTime>,
 }
 
-/// A message in progress, with the token that cancels it.
+/// A batch of messages of one partition in progress, with the token that cancels it.
 pub(super) struct Delivery {
-    pub message: Message,
+    pub partition: PartitionId,
+    /// At least one message, in the order of their offsets.
+    pub messages: Vec<Message>,
     /// Cancelled when the partition is revoked or the service stops.
     pub cancellation: CancellationToken,
     assignment_generation: u64,
@@ -86,6 +91,8 @@ pub(super) struct Partitions {
     is_assigned: Notify,
     stopping: CancellationToken,
     budget: Arc<BufferBudget>,
+    /// The maximum number of messages of a delivery.
+    max_batch: usize,
     metrics: BufferMetrics,
 }
 
@@ -101,8 +108,14 @@ struct PartitionTable {
 }
 
 impl Partitions {
-    pub fn new(stopping: CancellationToken, budget: Arc<BufferBudget>, metrics: BufferMetrics) -> Self {
-        Self { table: Mutex::default(), is_assigned: Notify::new(), stopping, budget, metrics }
+    pub fn new(
+        stopping: CancellationToken,
+        budget: Arc<BufferBudget>,
+        max_batch: usize,
+        metrics: BufferMetrics,
+    ) -> Self {
+        let is_assigned = Notify::new();
+        Self { table: Mutex::default(), is_assigned, stopping, budget, max_batch, metrics }
     }
 
     fn table(&self) -> MutexGuard<'_, PartitionTable> {
@@ -121,10 +134,10 @@ impl Partitions {
     }
 
     /// Queues a message. Returns a delivery if its partition was idle.
-    pub fn enqueue(&self, message: Message) -> (Option<Delivery>, FetchControl) {
+    pub fn enqueue(&self, id: &PartitionId, message: Message) -> (Option<Delivery>, FetchControl) {
         let mut table = self.table();
         let PartitionTable { partitions, last_generation, .. } = &mut *table;
-        let partition = partitions.entry(partition_of(&message)).or_insert_with(|| {
+        let partition = partitions.entry(id.clone()).or_insert_with(|| {
             *last_generation += 1;
             Partition {
                 assignment_generation: *last_generation,
@@ -139,7 +152,8 @@ impl Partitions {
         partition.bytes += bytes;
         self.metrics.bytes.inc_by(gauge_value(bytes));
         partition.queue.push_back(message);
-        let delivery = if partition.in_progress.is_some() { None } else { partition.start_next() };
+        let is_idle = partition.in_progress.is_none();
+        let delivery = if is_idle { partition.start_next(id, self.max_batch) } else { None };
         // Messages that were fetched before a pause still arrive. Each of them pauses again.
         let is_full = partition.bytes >= self.budget.share();
         let control = if is_full { FetchControl::Pause } else { FetchControl::Continue };
@@ -151,14 +165,14 @@ impl Partitions {
     /// Returns `None` if the partition has been revoked since.
     pub fn complete(&self, delivery: &Delivery) -> Option<(Option<Delivery>, FetchControl)> {
         let mut table = self.table();
-        let partition = table.partitions.get_mut(&partition_of(&delivery.message))?;
+        let partition = table.partitions.get_mut(&delivery.partition)?;
         if partition.assignment_generation != delivery.assignment_generation {
             return None;
         }
-        let completed = partition.in_progress.take().map_or(0, |message| message.bytes);
+        let completed = partition.in_progress.take().map_or(0, |batch| batch.bytes);
         partition.bytes -= completed;
         self.metrics.bytes.dec_by(gauge_value(completed));
-        let next = partition.start_next();
+        let next = partition.start_next(&delivery.partition, self.max_batch);
         let is_drained =
             partition.queue.is_empty() || partition.bytes <= self.budget.share() / RESUME_DIVISOR;
         let is_resumed = partition.is_paused && is_drained;
@@ -206,10 +220,6 @@ impl Partitions {
     }
 }
 
-fn partition_of(message: &Message) -> PartitionId {
-    (message.topic.clone(), message.position.partition)
-}
-
 fn size(message: &Message) -> usize {
     message.bytes() + MESSAGE_OVERHEAD_BYTES
 }
@@ -227,17 +237,30 @@ impl Drop for Partitions {
 impl Partition {
     fn oldest_publication(&self) -> Option<OffsetDateTime> {
         match self.in_progress {
-            Some(message) => message.published_at,
+            Some(batch) => batch.published_at,
             None => self.queue.front()?.position.published_at,
         }
     }
 
-    fn start_next(&mut self) -> Option<Delivery> {
-        let message = self.queue.pop_front()?;
-        let published_at = message.position.published_at;
-        self.in_progress = Some(InProgress { bytes: size(&message), published_at });
-        let cancellation = self.cancellation.token().clone();
-        Some(Delivery { message, cancellation, assignment_generation: self.assignment_generation })
+    /// Takes the queued messages of the next delivery, or returns `None` if there is none.
+    fn start_next(&mut self, id: &PartitionId, max_batch: usize) -> Option<Delivery> {
+        let published_at = self.queue.front()?.position.published_at;
+        let (mut messages, mut bytes) = (Vec::new(), 0);
+        while messages.len() < max_batch.max(1)
+            && bytes < MAX_BATCH_BYTES
+            && let Some(message) = self.queue.pop_front()
+        {
+            bytes += size(&message);
+            messages.push(message);
+        }
+        self.in_progress = Some(InProgress { bytes, published_at });
+        let (partition, cancellation) = (id.clone(), self.cancellation.token().clone());
+        Some(Delivery {
+            partition,
+            messages,
+            cancellation,
+            assignment_generation: self.assignment_generation,
+        })
     }
 }
 

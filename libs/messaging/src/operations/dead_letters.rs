@@ -1,7 +1,8 @@
 //! The commands for dead letters.
 //!
 //! The messages of a key keep their order. Behind a dead letter, later messages of its key become
-//! dead letters as well, and a replay applies the oldest one first.
+//! dead letters as well, and a replay applies the oldest one first. A dead letter that a later
+//! state has superseded is only listed.
 
 use db::Tx;
 use diesel::OptionalExtension;
@@ -74,6 +75,8 @@ struct ListedLetter {
     error: String,
     #[serde(with = "time::serde::rfc3339")]
     dead_at: OffsetDateTime,
+    /// The offset of the message that has made this one unnecessary.
+    superseded_by: Option<i64>,
     headers: Value,
 }
 
@@ -108,6 +111,7 @@ impl Key {
             .filter(dead_letter::consumer.eq(consumer))
             .filter(dead_letter::topic.eq(topic))
             .filter(dead_letter::key.eq(key))
+            .filter(dead_letter::superseded_by.is_null())
     }
 }
 
@@ -166,6 +170,7 @@ async fn list(bus: &Bus, filter: &Filter, has_payloads: bool) -> anyhow::Result<
 async fn replay(bus: &Bus, filter: &Filter) -> anyhow::Result<()> {
     let keys = filter
         .query()
+        .filter(dead_letter::superseded_by.is_null())
         .select((dead_letter::consumer, dead_letter::topic, dead_letter::key))
         .distinct()
         .load::<Key>(&mut bus.db.conn().await?)

@@ -76,8 +76,10 @@ async fn rebuild(bus: &Bus, group: &str) -> anyhow::Result<()> {
         .tx(async |tx| {
             // The transaction may be long, since no replica of the group is running.
             tx.extend_timeout(REBUILD_TIMEOUT).await?;
-            let letters = dead_letter::table.filter(dead_letter::consumer.eq(group)).count();
-            let letters: i64 = letters.get_result(tx.conn()).await.map_err(db::Error::from)?;
+            let letters = dead_letter::table
+                .filter(dead_letter::consumer.eq(group))
+                .filter(dead_letter::superseded_by.is_null());
+            let letters: i64 = letters.count().get_result(tx.conn()).await.map_err(db::Error::from)?;
             ensure!(letters == 0, "replay or discard the {letters} dead letters of the group first");
             let keys = inbox::table.filter(inbox::consumer.eq(group));
             diesel::delete(keys).execute(tx.conn()).await.map_err(db::Error::from)?;

@@ -23,6 +23,7 @@ struct DeveloperUpserted {
 impl Handler for Developers {
     const GROUP: &'static str = "agent.chessboard";
     const TOPICS: &'static [&'static str] = &["platform.chessboard.developer-upserted.v1"];
+    const STATE_TOPICS: &'static [&'static str] = Self::TOPICS;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let DeveloperUpserted { id, name, version } = message.decode()?;

@@ -28,6 +28,9 @@ impl Handler for Companies {
     const GROUP: &'static str = COMPANY_GROUP;
     const TOPICS: &'static [&'static str] =
         &["platform.identity.company-upserted.v1", "platform.identity.company-suspended.v1"];
+    const STATE_TOPICS: &'static [&'static str] = Self::TOPICS;
+    // Both topics lock a company, in partitions of their own.
+    const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let CompanyEvent { company_id: id, kind, status, name, legal_name, version } = message.decode()?;

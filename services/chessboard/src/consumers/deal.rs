@@ -41,6 +41,8 @@ struct DealCompleted {
 impl Handler for Deals {
     const GROUP: &'static str = "chessboard.crm";
     const TOPICS: &'static [&'static str] = &[BOOKED, EXPIRED, CANCELLED, COMPLETED];
+    // Deals of a building lock it.
+    const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let DealEvent { deal_id, property_object_id, row_version } = message.decode()?;

@@ -28,6 +28,9 @@ struct DeveloperEvent {
 impl Handler for ExternalDevelopers {
     const GROUP: &'static str = "chessboard.external-chessboard";
     const TOPICS: &'static [&'static str] = &["external.chessboard.developer-upserted.v1"];
+    const STATE_TOPICS: &'static [&'static str] = Self::TOPICS;
+    // External ids of a company lock it.
+    const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let event: DeveloperEvent = message.decode()?;

@@ -19,6 +19,8 @@ struct ProjectStatusChanged {
 impl Handler for ProjectStatuses {
     const GROUP: &'static str = "chessboard.chessboard";
     const TOPICS: &'static [&'static str] = &["platform.chessboard.project-status-changed.v1"];
+    // Projects of a developer lock it.
+    const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let event: ProjectStatusChanged = message.decode()?;

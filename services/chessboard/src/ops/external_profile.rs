@@ -9,7 +9,8 @@ use crate::db;
 use crate::domain::{Author, Developer, ExternalProfile, Profile, ProfileDetails};
 use crate::error::{DEVELOPER_TALENT_DUPLICATE, Error};
 
-/// Applies an event of the external system, or stores its profile until it can be applied.
+/// Applies an event of the external system, or stores its profile until it can be applied. Skips an
+/// event whose version is not newer (INV-DEV-4).
 ///
 /// # Errors
 /// [`DEVELOPER_TALENT_DUPLICATE`] if the external id belongs to another company, or if the company
@@ -21,7 +22,12 @@ pub async fn apply_event(tx: &mut Tx, profile: ExternalProfile) -> Result<(), Er
         return Ok(());
     }
     let owner = db::developer::find_owner_of_external_id(tx, profile.external_id).await?;
-    if owner.is_some_and(|owner| owner != profile.company_id) {
+    if let Some(owner) = owner.filter(|owner| *owner != profile.company_id) {
+        // A late event names the company that had the external id at its time.
+        let owner = db::developer::find(tx, owner).await?;
+        if owner.is_some_and(|owner| owner.has_applied(profile.version)) {
+            return Ok(());
+        }
         return Err(DEVELOPER_TALENT_DUPLICATE.into());
     }
     let company = db::company::find(tx, profile.company_id).await?;

@@ -215,6 +215,12 @@ async fn dead_letters(key: impl ToString, count: usize) -> Vec<String> {
     reasons
 }
 
+/// Returns the number of dead letters of this key that no later state has superseded.
+async fn count_dead_letters(key: impl ToString) -> i64 {
+    let count = "select count(*) from dead_letter where key = $1 and superseded_by is null";
+    service().sql().await.query_one(count, &[&key.to_string()]).await.unwrap().get(0)
+}
+
 /// Waits until a message of this key is a dead letter, and returns the reason.
 async fn dead_letter(key: impl ToString) -> String {
     dead_letters(key, 1).await.remove(0)

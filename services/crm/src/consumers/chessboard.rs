@@ -59,6 +59,7 @@ impl From<PropertyObjectEvent> for PropertyObject {
 impl Handler for Chessboard {
     const GROUP: &'static str = "crm.chessboard";
     const TOPICS: &'static [&'static str] = &[DEVELOPER, OBJECT];
+    const STATE_TOPICS: &'static [&'static str] = Self::TOPICS;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         if message.topic == OBJECT {

@@ -43,6 +43,7 @@ struct EmploymentEvent {
 impl Handler for Identity {
     const GROUP: &'static str = "crm.identity";
     const TOPICS: &'static [&'static str] = &[COMPANY, EMPLOYMENT];
+    const STATE_TOPICS: &'static [&'static str] = &[COMPANY];
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         if message.topic == EMPLOYMENT {

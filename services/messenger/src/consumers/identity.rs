@@ -41,6 +41,9 @@ struct EmployeeStatusChanged {
 impl Handler for Identity {
     const GROUP: &'static str = EMPLOYMENT_CONSUMER_GROUP;
     const TOPICS: &'static [&'static str] = &[COMPANY_UPSERTED, EMPLOYEE_STATUS_CHANGED];
+    const STATE_TOPICS: &'static [&'static str] = &[COMPANY_UPSERTED];
+    // A company and its employees lock the same jobs.
+    const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         // The inbox drops a message that a later one of the same user or company has overtaken.

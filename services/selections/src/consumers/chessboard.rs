@@ -25,6 +25,7 @@ struct PropertyObjectUpserted {
 impl Handler for Chessboard {
     const GROUP: &'static str = "selections.chessboard";
     const TOPICS: &'static [&'static str] = &["platform.chessboard.property-object-upserted.v1"];
+    const STATE_TOPICS: &'static [&'static str] = Self::TOPICS;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let object: PropertyObjectUpserted = message.decode()?;

@@ -8,7 +8,7 @@ use super::{Receipt, receive};
 use crate::contract::message::{KafkaPosition, Message};
 use crate::{MIGRATIONS, history};
 
-const NEW: Receipt = Receipt::New { went_back: false };
+const NEW: Receipt = Receipt::New { is_blocked: false, went_back: false };
 
 async fn database() -> Db {
     let url = testkit::database::create().await.unwrap();
@@ -34,9 +34,12 @@ fn message(sequence: i64, time: Option<u32>) -> Message {
 
 /// Receives a message. The transaction is rolled back if the history has changed.
 async fn received(db: &Db, message: &Message, history: &str) -> Receipt {
-    let received = db.tx(async |tx| match receive(tx, "test", message, history).await.unwrap() {
-        Receipt::HistoryChanged => Err(db::Error::Unavailable("another history".to_owned())),
-        receipt => Ok(receipt),
+    let received = db.tx(async |tx| {
+        let receipts = receive(tx, "test", std::slice::from_ref(message), history).await.unwrap();
+        match receipts[0] {
+            Receipt::HistoryChanged => Err(db::Error::Unavailable("another history".to_owned())),
+            receipt => Ok(receipt),
+        }
     });
     received.await.unwrap_or(Receipt::HistoryChanged)
 }
@@ -56,9 +59,9 @@ async fn repeated_sequence_is_new_only_under_a_later_time() {
         (5, Some(10), Receipt::Duplicate),
         (6, Some(8), Receipt::Duplicate),
         // The sequence of the publisher has gone back, by a microsecond.
-        (6, Some(11), Receipt::New { went_back: true }),
+        (6, Some(11), Receipt::New { is_blocked: false, went_back: true }),
         (6, Some(11), Receipt::Duplicate),
-        (2, Some(12), Receipt::New { went_back: true }),
+        (2, Some(12), Receipt::New { is_blocked: false, went_back: true }),
         (3, Some(13), NEW),
         (2, Some(12), Receipt::Duplicate),
         // Without a time, only the sequence counts.
@@ -92,5 +95,32 @@ async fn new_message_is_not_applied_in_another_history() {
         assert_eq!(received(&db, &message, &history).await, NEW);
         // The receipt is there, so the message is a duplicate in any history.
         assert_eq!(received(&db, &message, "another").await, Receipt::Duplicate);
+    }
+}
+
+/// RULE-EVT-047: receipts of a batch are those of its messages one by one, also of one key.
+#[tokio::test]
+async fn receipts_of_a_batch_are_those_of_single_messages() {
+    let db = database().await;
+    let history = history::present(&db).await.unwrap();
+    let of_key = |key: &str, message| Message { key: key.to_owned(), ..message };
+    let unsequenced = |id: &str| Message { sequence: None, id: id.to_owned(), ..message(1, Some(1)) };
+    let batch = [
+        (of_key("b", message(1, Some(1))), NEW),
+        (of_key("a", message(7, Some(1))), NEW),
+        (of_key("b", message(2, Some(2))), NEW),
+        (of_key("b", message(1, Some(1))), Receipt::Duplicate),
+        (of_key("a", message(3, Some(4))), Receipt::New { is_blocked: false, went_back: true }),
+        (unsequenced("first"), NEW),
+        (unsequenced("first"), Receipt::Duplicate),
+        (Message { key: String::new(), ..unsequenced("second") }, NEW),
+    ];
+    let (messages, expected): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+    let receive_as = async |consumer: &str, messages: &[Message]| {
+        db.tx(async |tx| receive(tx, consumer, messages, &history).await).await.unwrap()
+    };
+    assert_eq!(receive_as("batch", &messages).await, expected);
+    for (message, expected) in messages.iter().zip(expected) {
+        assert_eq!(receive_as("single", std::slice::from_ref(message)).await, [expected], "{message:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! A consumer with an empty handler against the same transactions without a broker.
+//! A consumer with an empty handler, with and without batches, against the same transactions
+//! without a broker.
 
 use std::time::Instant;
 
@@ -11,15 +12,29 @@ use super::events::{self, KEYS, Ready};
 use super::{Bench, CONSUMED, rate};
 use crate::bench::Effort;
 use crate::bench::environment::stop;
-use crate::bench::report::{Rounds, Row, Unit};
+use crate::bench::report::{Goal, Rounds, Row, Unit};
 use devkit::progress::Step;
 
-/// Messages that a consumer applies concurrently, and the number of partitions.
+/// Transactions of a consumer at the same time, and the number of partitions.
 const LANES: u32 = 4;
 
-const CONSUMERS: &[messaging::Subscription] = &[messaging::Subscription::of::<Nothing>()];
+const BATCHES: &[messaging::Subscription] = &[messaging::Subscription::of::<Nothing>()];
+const SINGLE_MESSAGES: &[messaging::Subscription] = &[messaging::Subscription::of::<NothingAlone>()];
 
 struct Nothing;
+
+/// [`Nothing`] with a transaction for each message.
+struct NothingAlone;
+
+impl Handler for NothingAlone {
+    const GROUP: &'static str = "bench.alone";
+    const TOPICS: &'static [&'static str] = Nothing::TOPICS;
+    const MAX_BATCH: usize = 1;
+
+    async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
+        Nothing::handle(tx, message).await
+    }
+}
 
 impl Handler for Nothing {
     const GROUP: &'static str = "bench.bench";
@@ -38,7 +53,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
     let mut messages = Ready::load(&connection.client, count).await?;
     connection.client.batch_execute("truncate outbox").await?;
     let producer = bench.warm_producer(CONSUMED).await?;
-    let (mut consumed, mut committed) = (Vec::new(), Vec::new());
+    let (mut consumed, mut alone, mut committed) = (Vec::new(), Vec::new(), Vec::new());
     let mut sequence = 0;
     for round in 1..=effort.rounds() {
         step.note(format!("round {round}: {count} messages"));
@@ -47,16 +62,21 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
             message.sequence = sequence;
         }
         send(&producer, &messages).await?;
-        consumed.push(consume(bench, count).await?);
+        consumed.push(consume(bench, BATCHES, count).await?);
+        step.note(format!("round {round}: a transaction for each message"));
+        alone.push(consume(bench, SINGLE_MESSAGES, count).await?);
         step.note(format!("round {round}: transactions alone"));
         committed.push(commit(bench, count, sequence).await?);
     }
     step.done(format!("{count} messages, {} rounds", effort.rounds()));
-    let ratios = Rounds::ratios(&consumed, &committed);
+    let gain = Rounds::ratios(&consumed, &alone);
+    let ratios = Rounds::ratios(&alone, &committed);
     Ok(vec![
         Row::new("Consumer, messages/s", Unit::PerSecond, Rounds::new(consumed)),
+        Row::new("Consumer, one message a transaction, a second", Unit::PerSecond, Rounds::new(alone)),
         Row::new("The same transactions alone, a second", Unit::PerSecond, Rounds::new(committed)),
-        Row::new("Consumer / transactions", Unit::Ratio, ratios),
+        Row::new("Consumer / one message a transaction", Unit::Ratio, gain).goal(Goal::AtLeast(3.0)),
+        Row::new("One message a transaction / transactions alone", Unit::Ratio, ratios),
     ])
 }
 
@@ -72,9 +92,13 @@ async fn send(producer: &FutureProducer, messages: &[Ready]) -> anyhow::Result<(
     Ok(())
 }
 
-async fn consume(bench: &Bench<'_>, count: u32) -> anyhow::Result<f64> {
+async fn consume(
+    bench: &Bench<'_>,
+    consumers: &'static [messaging::Subscription],
+    count: u32,
+) -> anyhow::Result<f64> {
     let process = bench.environment.process();
-    bench.bus(CONSUMERS).start(&process, vec![CONSUMED.to_owned()])?;
+    bench.bus(consumers).start(&process, vec![CONSUMED.to_owned()])?;
     let rate = rate(&process, "consumer_applied_total", 0, count).await;
     stop(&process).await?;
     rate

@@ -1,0 +1,135 @@
+//! Messages that share a transaction: one of them fails, or the process is killed.
+
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::producer::{FutureProducer, FutureRecord};
+
+use crate::replica::Replica;
+use crate::rig::{COUNTED, LockedTable, Rig, eventually, stream_of};
+
+/// The number of messages of the largest transaction of the consumer.
+const LARGEST: &str =
+    "select max(size) from (select count(*) as size from applied group by xmin::text) as transactions";
+
+/// Applies the first event of each account, then locks the table of the consumer.
+async fn start_and_lock(rig: &Rig) -> (Replica, LockedTable) {
+    let worker = rig.start_worker().await;
+    rig.step().await;
+    rig.wait_until_applied(8).await;
+    (worker, rig.lock("applied").await)
+}
+
+async fn wait_until_logged(rig: &Rig, count: usize) {
+    eventually("the events in the log", async || rig.log.count() >= count).await;
+}
+
+/// RULE-EVT-047: messages that are ready together share a transaction, and are applied once and in
+/// order.
+#[tokio::test]
+async fn messages_that_are_ready_together_share_a_transaction() {
+    let rig = Rig::new().await;
+    let (worker, lock) = start_and_lock(&rig).await;
+    for _ in 0..50 {
+        rig.step().await;
+    }
+    wait_until_logged(&rig, 408).await;
+    lock.release().await;
+    rig.expect_no_faults().await;
+    let largest = rig.query_number(LARGEST).await;
+    assert!((2..=64).contains(&largest), "{largest} messages in a transaction");
+    assert!(worker.metric("consumer_split_batches_total").await < 1.0);
+}
+
+/// RULE-EVT-047: a message that cannot be applied becomes a dead letter alone. The others of its
+/// batch are applied once and in order.
+#[tokio::test]
+async fn poisoned_message_of_a_batch_is_dead_lettered_alone() {
+    let rig = Rig::new().await;
+    let (worker, lock) = start_and_lock(&rig).await;
+    for _ in 0..3 {
+        rig.step().await;
+    }
+    wait_until_logged(&rig, 32).await;
+    let producer: FutureProducer =
+        ClientConfig::new().set("bootstrap.servers", &rig.servers).create().unwrap();
+    for partition in 0..4 {
+        let key = format!("poisoned {partition}");
+        let poisoned = FutureRecord::to(COUNTED).key(&key).payload("[]").partition(partition);
+        producer.send(poisoned, Duration::from_secs(20)).await.unwrap();
+    }
+    for _ in 0..3 {
+        rig.step().await;
+    }
+    // A partition without an account has sent the copy of a dead letter, too.
+    wait_until_logged(&rig, 60).await;
+    eventually("an empty outbox", async || rig.query_number("select count(*) from outbox").await == 0).await;
+    lock.release().await;
+    rig.wait_until_settled().await;
+    let poisoned = "select count(distinct key) from dead_letter where key like 'poisoned%'";
+    eventually("the dead letters", async || rig.query_number(poisoned).await == 4).await;
+    assert_eq!(rig.query_number("select count(*) from dead_letter").await, 4);
+    assert_eq!(rig.miscounted_accounts().await, 0);
+    assert!(worker.metric("consumer_split_batches_total").await >= 1.0, "no message failed within a batch");
+}
+
+/// RULE-EVT-047: a message that is retried delays later messages of its batch, and the earlier ones
+/// are applied before.
+#[tokio::test]
+async fn retried_message_of_a_batch_delays_only_later_ones() {
+    let rig = Rig::new().await;
+    let (_worker, lock) = start_and_lock(&rig).await;
+    let (first, second) = keys_of_one_partition(&rig).await;
+    for key in [&first, &first, &second, &first] {
+        rig.step_with(key, 0).await;
+    }
+    wait_until_logged(&rig, 12).await;
+    rig.poison(&second, "later").await;
+    lock.release().await;
+    rig.wait_until_applied(10).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(rig.query_number("select count(*) from applied").await, 10);
+    rig.remove_poison().await;
+    rig.expect_no_faults().await;
+}
+
+/// RULE-EVT-047, RULE-EVT-029: a process that is killed in the middle of a batch has applied none
+/// of its messages. The next process applies each once.
+#[tokio::test]
+async fn batch_of_a_killed_process_is_applied_once() {
+    let rig = Rig::new().await;
+    let (worker, lock) = start_and_lock(&rig).await;
+    let (first, second) = keys_of_one_partition(&rig).await;
+    for key in [&first, &first, &second] {
+        rig.step_with(key, 0).await;
+    }
+    for _ in 0..5 {
+        rig.step().await;
+    }
+    wait_until_logged(&rig, 51).await;
+    rig.poison(&second, "locked").await;
+    let holder = rig.lock("remark").await;
+    holder.execute("select from poison for update").await;
+    lock.release().await;
+    rig.wait_until_blocked(1, "select from poison where kind%").await;
+    worker.kill();
+    // The server would continue the statement, since it has not noticed the end of the process.
+    rig.terminate_connections().await;
+    let of_first = format!("select count(*) from applied where key = '{first}'");
+    assert_eq!(rig.query_number(&of_first).await, 2, "the event before the batch, and none of the batch");
+    holder.release().await;
+    rig.remove_poison().await;
+    let _worker = rig.start_worker().await;
+    rig.expect_no_faults().await;
+    assert!(rig.query_number(LARGEST).await > 1, "no transaction with several messages");
+}
+
+/// Returns two keys whose events have the same partition. Four partitions have eight keys.
+async fn keys_of_one_partition(rig: &Rig) -> (String, String) {
+    wait_until_logged(rig, 8).await;
+    let keys = rig.keys().await;
+    let partition = |key: &String| rig.log.partition(&stream_of(key)).unwrap();
+    let pairs = keys.iter().enumerate().flat_map(|(n, key)| keys[..n].iter().map(move |other| (other, key)));
+    let (first, second) = pairs.into_iter().find(|(one, other)| partition(one) == partition(other)).unwrap();
+    (first.clone(), second.clone())
+}
