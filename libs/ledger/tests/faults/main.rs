@@ -21,5 +21,6 @@ mod parked;
 mod replica;
 mod replicas;
 mod republish;
+mod restored;
 mod rewind;
 mod rig;
