@@ -190,8 +190,8 @@ async fn deal_that_went_back_is_published_above_the_lost_versions() {
     assert_eq!(versions(&again), [1, 2, 4, 4], "a republish has the raised version");
 }
 
-/// RULE-EVT-048, RULE-CRM-073: a sale that was completed in the lost time ends for consumers, and the
-/// present sale begins with the time of its first moment.
+/// RULE-EVT-048, RULE-CRM-073: a sale that was completed in the lost time ends for consumers, and
+/// the present sale begins with the time of its first moment.
 #[tokio::test]
 async fn sale_whose_completion_was_lost_ends_and_begins_again() {
     let platform = Platform::start().await;
