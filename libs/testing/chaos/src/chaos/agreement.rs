@@ -62,7 +62,9 @@ pub(super) const RULES: &[Count] = &[
          where (source.type is not null or replica.status <> 'Archived') \
             and (source.type, source.status, source.name, source.legal_name) \
                 is distinct from (replica.type, replica.status, replica.name, replica.legal_name) \
-            or source.type is not null and case source.type when 'Developer' then source.status end is distinct from other_replica.status",
+            or (source.type is not null or other_replica.status <> 'Archived') \
+            and case when source.type in ('Developer', 'Agency') then source.status end \
+                is distinct from other_replica.status",
     ),
     (
         "revocations of access that a service has not applied",
