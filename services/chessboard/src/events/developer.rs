@@ -65,9 +65,9 @@ impl Restore for Developers {
 
     async fn end(outbox: &mut RowlessOutbox<'_>, lost: &[PublishedState]) -> Result<Vec<Uuid>, ::db::Error> {
         let hide = |state: &PublishedState| {
-            let last: DeveloperUpserted = state.newest(DeveloperUpserted::TOPIC)?;
+            let newest: DeveloperUpserted = state.newest(DeveloperUpserted::TOPIC)?;
             let version = state.next_version();
-            Some(DeveloperUpserted { status: DeveloperStatus::Hidden, version, ..last })
+            Some(DeveloperUpserted { status: DeveloperStatus::Hidden, version, ..newest })
         };
         let hidden: Vec<_> = lost.iter().filter_map(hide).collect();
         outbox.append_all(&hidden).await?;

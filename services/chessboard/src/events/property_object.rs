@@ -94,13 +94,13 @@ impl Restore for PropertyObjects {
 
     async fn end(outbox: &mut RowlessOutbox<'_>, lost: &[PublishedState]) -> Result<Vec<Uuid>, ::db::Error> {
         let remove = |state: &PublishedState| {
-            let last: PropertyObjectUpserted = state.newest(PropertyObjectUpserted::TOPIC)?;
+            let newest: PropertyObjectUpserted = state.newest(PropertyObjectUpserted::TOPIC)?;
             Some(PropertyObjectUpserted {
                 status: ObjectStatus::Unavailable,
                 is_public: false,
                 updated_by_user_id: None,
                 version: state.next_version(),
-                ..last
+                ..newest
             })
         };
         let removed: Vec<_> = lost.iter().filter_map(remove).collect();

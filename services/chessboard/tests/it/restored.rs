@@ -38,9 +38,9 @@ async fn objects_and_developers_follow_a_restored_database() {
     let dearer = with(flats[0].clone(), "Price", json!({"AmountMinor": 5, "Currency": "RUB"}));
     by.put(&grid, json!({"Objects": [dearer, flats[1]]})).await.expect(200);
     let ids = sql.query("select id::text from property_object order by number", &[]).await.unwrap();
-    let [kept, lost] = [0, 1].map(|at: usize| id_of(&json!(ids[at].get::<_, String>(0))));
+    let [kept, gone] = [0, 1].map(|at: usize| id_of(&json!(ids[at].get::<_, String>(0))));
     let events = async |key: Uuid, topic: &str| -> Vec<Value> { payloads(own.published(key).await, topic) };
-    let (first, last) = (events(kept, OBJECT_UPSERTED).await, events(lost, OBJECT_UPSERTED).await);
+    let (known_kept, known_gone) = (events(kept, OBJECT_UPSERTED).await, events(gone, OBJECT_UPSERTED).await);
     let back = "set session_replication_role = replica; \
                 update property_object as object set price = backup.price, version = backup.version \
                 from backup where object.id = backup.id; \
@@ -53,15 +53,15 @@ async fn objects_and_developers_follow_a_restored_database() {
     let output = command.stdin(Stdio::null()).output().await.unwrap();
     assert!(output.status.success(), "{output:?}");
 
-    let raised = with(first[0].clone(), "Version", first[1]["Version"].as_i64().unwrap() + 1);
+    let raised = with(known_kept[0].clone(), "Version", known_kept[1]["Version"].as_i64().unwrap() + 1);
     assert_eq!(
         events(kept, OBJECT_UPSERTED).await.pop().unwrap(),
         raised,
         "the price before the lost change"
     );
-    let removed = with(with(last[0].clone(), "Status", "Unavailable"), "IsPublic", false);
+    let removed = with(with(known_gone[0].clone(), "Status", "Unavailable"), "IsPublic", false);
     let removed = with(with(removed, "UpdatedByUserId", Value::Null), "Version", 2);
-    assert_eq!(events(lost, OBJECT_UPSERTED).await.pop().unwrap(), removed);
+    assert_eq!(events(gone, OBJECT_UPSERTED).await.pop().unwrap(), removed);
     let profile = events(developer, DEVELOPER_UPSERTED).await.pop().unwrap();
     assert_eq!(profile["Version"], 2, "a profile whose version is the published one is raised, too");
 }

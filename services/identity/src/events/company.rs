@@ -89,8 +89,8 @@ impl Restore for Companies {
 
     async fn end(outbox: &mut RowlessOutbox<'_>, lost: &[PublishedState]) -> Result<Vec<Uuid>, ::db::Error> {
         let archive = |state: &PublishedState| {
-            let last: CompanyUpserted = state.newest(CompanyUpserted::TOPIC)?;
-            Some(CompanyUpserted { status: TenantStatus::Archived, version: state.next_version(), ..last })
+            let newest: CompanyUpserted = state.newest(CompanyUpserted::TOPIC)?;
+            Some(CompanyUpserted { status: TenantStatus::Archived, version: state.next_version(), ..newest })
         };
         let archived: Vec<_> = lost.iter().filter_map(archive).collect();
         outbox.append_all(&archived).await?;

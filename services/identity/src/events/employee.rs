@@ -136,11 +136,14 @@ impl Restore for Employees {
     async fn end(outbox: &mut RowlessOutbox<'_>, lost: &[PublishedState]) -> Result<Vec<Uuid>, ::db::Error> {
         let at = clock::now();
         let leave = |state: &PublishedState| {
-            let last: EmployeeStatusChanged = state.newest(EmployeeStatusChanged::TOPIC)?;
-            Some(EmployeeStatusChanged { from: last.to, to: None, at, ..last })
+            let newest: EmployeeStatusChanged = state.newest(EmployeeStatusChanged::TOPIC)?;
+            Some(EmployeeStatusChanged { from: newest.to, to: None, at, ..newest })
         };
-        let left: Vec<_> = lost.iter().filter_map(leave).collect();
+        let mut left: Vec<_> = lost.iter().filter_map(leave).collect();
+        let keys = left.iter().map(Event::key).collect();
+        // Consumers know that the others have left.
+        left.retain(|event| event.from.is_some());
         outbox.append_all(&left).await?;
-        Ok(left.iter().map(Event::key).collect())
+        Ok(keys)
     }
 }

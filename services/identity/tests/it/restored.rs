@@ -58,16 +58,16 @@ async fn companies_and_employees_follow_a_restored_database() {
     let output = command.stdin(Stdio::null()).output().await.unwrap();
     assert!(output.status.success(), "{output:?}");
 
-    let last =
+    let newest =
         async |key: Uuid, topic: &str| -> Value { payloads(own.published(key).await, topic).pop().unwrap() };
-    let company = last(kept, UPSERTED).await;
+    let company = newest(kept, UPSERTED).await;
     assert_eq!((&company["Name"], &company["Version"]), (&json!("x"), &json!(3)));
     let read = by.get(&format!("{TENANTS}/{kept}")).await.expect(200);
     assert_eq!((&read["Name"], &read["Version"]), (&json!("x"), &json!(3)));
-    let company = last(lost, UPSERTED).await;
+    let company = newest(lost, UPSERTED).await;
     assert_eq!((&company["Status"], &company["Version"]), (&json!("Archived"), &json!(2)));
-    let employee = last(active, STATUS_CHANGED).await;
+    let employee = newest(active, STATUS_CHANGED).await;
     assert_eq!((&employee["To"], &employee["CompanyId"]), (&json!("Active"), &json!(kept)));
-    let employee = last(gone, STATUS_CHANGED).await;
+    let employee = newest(gone, STATUS_CHANGED).await;
     assert_eq!((&employee["To"], &employee["CompanyId"]), (&Value::Null, &json!(kept)));
 }
