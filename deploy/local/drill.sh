@@ -70,6 +70,8 @@ deal() {
   flat=$(curl --silent --fail "$(value base_url)/api/v1/public/property-objects?DeveloperId=$developer" | member Items 0 Id)
   call platform-manager/crm/deals "{\"PropertyObjectId\": \"$flat\", \"ClientUserId\": \"$(random)\", \"AgentUserId\": \"$(random)\", \"RequestId\": \"$(random)\"}" | member DealId
 }
+# play WHEN: plays the story of the demo, which checks what it sees.
+play() { "$bin/demo" demo >"$work/demo.log" 2>&1 || { grep -v '✓' "$work/demo.log" >&2; fail "the demo, $1"; }; }
 down() {
   kill -TERM "$stack" 2>/dev/null && wait "$stack" || true
   stack=

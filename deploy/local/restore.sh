@@ -75,11 +75,11 @@ for each in "$port" "$((port + 1))"; do database "$each"; done
 rm -rf .dev/kafka/stack
 export "${service^^}_DATABASE_URL=$url"
 DATABASE_URL=postgres://platform@127.0.0.1:$((port + 1))/platform up
-"$bin/demo" demo >/dev/null || fail 'the demo, before the backup'
+play 'before the backup'
 
 step '[backup] take a base backup under load'
 as "$postgres/pg_basebackup" --dbname "postgres://platform@127.0.0.1:$port/" --pgdata "$work/pg/base" --checkpoint=fast
-"$bin/demo" demo >/dev/null || fail 'the demo, after the backup'
+play 'after the backup'
 if [ "$service" = crm ]; then kept=$(deal); fi
 published() { [ "$(own 'select count(*) from outbox')" = 0 ]; }
 eventually 'the events are published' published
@@ -141,5 +141,5 @@ create schema $service;
 import foreign schema $service from server own into $service;
 EOF
 "$bin/chaos" verify || fail 'the data of the services disagrees'
-"$bin/demo" demo >/dev/null || fail 'the demo, afterwards'
+play 'afterwards'
 step 'restored'

@@ -85,13 +85,11 @@ impl Platform {
         for deal in deals {
             self.crm.published(deal).await;
         }
-        // Without its triggers the timeline can be changed.
-        let mut back = "set session_replication_role = replica;".to_owned();
-        for table in TABLES {
-            back += &format!(
-                "delete from {table}; insert into {table} overriding system value table {table}_backup;"
-            );
-        }
+        let replace = TABLES.map(|table| {
+            format!("delete from {table}; insert into {table} overriding system value table {table}_backup;")
+        });
+        // Without its triggers, the timeline can be changed.
+        let back = format!("set session_replication_role = replica; {}", replace.concat());
         self.crm.sql().await.batch_execute(&back).await.unwrap();
     }
 
