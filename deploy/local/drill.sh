@@ -56,16 +56,22 @@ up() {
   export KAFKA_BROKERS AUTH_ISSUER
   KAFKA_BROKERS=$(value brokers) AUTH_ISSUER=$(value issuer)
 }
-# call PATH JSON: sends a POST request to the running stack as the manager of the demo.
-call() { curl --silent --show-error --fail --header "Authorization: Bearer $("$bin/dev" token pavel)" --json "$2" "$(value base_url)/api/$1"; }
+# get ACTOR PATH: sends a GET request to the running stack as an actor of the demo.
+get() { curl --silent --show-error --fail --header "Authorization: Bearer $("$bin/dev" token "$1")" "$(value base_url)/api/$2"; }
+# send ACTOR METHOD PATH JSON: sends a request with a body.
+send() { curl --silent --show-error --fail --request "$2" --header "Authorization: Bearer $("$bin/dev" token "$1")" --json "$4" "$(value base_url)/api/$3"; }
+# call PATH JSON: sends a POST request as the manager of the demo.
+call() { send pavel POST "$1" "$2"; }
+random() { python3 -c 'import uuid; print(uuid.uuid4())'; }
 # deal: creates a deal about the first flat of the demo and prints its id.
 deal() {
-  local developer flat ids
+  local developer flat
   developer=$(curl --silent --fail "$(value base_url)/api/v1/public/developers" | member Items 0 Id)
   flat=$(curl --silent --fail "$(value base_url)/api/v1/public/property-objects?DeveloperId=$developer" | member Items 0 Id)
-  mapfile -t ids < <(python3 -c 'import uuid; [print(uuid.uuid4()) for _ in range(3)]')
-  call platform-manager/crm/deals "{\"PropertyObjectId\": \"$flat\", \"ClientUserId\": \"${ids[0]}\", \"AgentUserId\": \"${ids[1]}\", \"RequestId\": \"${ids[2]}\"}" | member DealId
+  call platform-manager/crm/deals "{\"PropertyObjectId\": \"$flat\", \"ClientUserId\": \"$(random)\", \"AgentUserId\": \"$(random)\", \"RequestId\": \"$(random)\"}" | member DealId
 }
+# play WHEN: plays the story of the demo, which checks what it sees.
+play() { "$bin/demo" demo >"$work/demo.log" 2>&1 || { grep -v '✓' "$work/demo.log" >&2; fail "the demo, $1"; }; }
 down() {
   kill -TERM "$stack" 2>/dev/null && wait "$stack" || true
   stack=

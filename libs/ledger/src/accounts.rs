@@ -1,9 +1,10 @@
-//! Republishes accounts.
+//! Republishes accounts, and aligns consumers with accounts of a restored database.
 
 use db::Tx;
 use diesel::sql_types::{Array, BigInt, Bool, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
-use messaging::{Aggregate, Republish, outbox};
+use messaging::outbox::{self, RowlessOutbox};
+use messaging::{Aggregate, Event, PublishedState, Republish, Restore, VersionNames};
 use uuid::Uuid;
 
 use crate::{ACCOUNT, AccountUpserted};
@@ -35,5 +36,16 @@ impl Republish for Accounts {
         outbox::append_all(tx, &open).await?;
         let closed = closed.into_iter().map(|account| account.key).collect();
         outbox::append_tombstones::<AccountUpserted>(tx, closed).await
+    }
+}
+
+impl Restore for Accounts {
+    const VERSION: Option<VersionNames> = Some(VersionNames { column: "n", member: "N" });
+    const TOPICS: &'static [&'static str] = &[AccountUpserted::TOPIC];
+
+    async fn end(outbox: &mut RowlessOutbox<'_>, lost: &[PublishedState]) -> Result<Vec<Uuid>, db::Error> {
+        let keys: Vec<_> = lost.iter().map(|state| state.key).collect();
+        outbox.append_tombstones::<AccountUpserted>(keys.clone()).await?;
+        Ok(keys)
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use actix_web::web::Data;
 use db::Db;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::{Aggregate, Event, PublishedEvent, Republisher, Subscription};
+use messaging::{Aggregate, Event, PublishedEvent, Republisher, Restorer, Subscription};
 use runtime::{Env, Phase, Process};
 use serde::{Deserialize, Serialize};
 use service::Role;
@@ -73,6 +73,7 @@ impl service::Service for Service {
         PublishedEvent::of::<AccountUpserted>(),
     ];
     const REPUBLISHED: &'static [Republisher] = &[Republisher::of::<Accounts>()];
+    const RESTORED: &'static [Restorer] = &[Restorer::of::<Accounts>()];
     const CONSUMERS: &'static [Subscription] =
         &[Subscription::of::<Ledger>(), Subscription::of::<Remarks>(), Subscription::of::<Replicas>()];
     type Settings = Settings;

@@ -32,7 +32,7 @@ pub use contract::topics;
 pub use failure::Failure;
 pub use handler::Handler;
 pub use messaging_derive::Event;
-pub use operations::{Operation, Republish, Republisher};
+pub use operations::{Operation, PublishedState, Republish, Republisher, Restore, Restorer, VersionNames};
 pub use subscription::{HandleFn, Subscription};
 
 /// The tables of this crate, for every service's schema.

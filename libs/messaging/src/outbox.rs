@@ -12,6 +12,13 @@ use crate::contract::event::{Aggregate, Event};
 use crate::contract::message::{KafkaPosition, Message};
 use crate::schema::outbox;
 
+/// The parameters of the events of one statement, as rows.
+const EVENTS_SQL: &str =
+    "select event.* from unnest($3, $4, $5) with ordinality as event (event_id, key, payload, ordinal)";
+
+/// The events of one statement in their order, without rows of their aggregates.
+const ROWLESS_SQL: &str = "select event.* from unnest($3, $4, $5) with ordinality as event (event_id, key, payload, ordinal) order by ordinal";
+
 /// Wakes the relay after a commit that appended events.
 pub(crate) const EVENTS_APPENDED: CommitSignal = CommitSignal("events");
 
@@ -73,27 +80,68 @@ pub async fn append_tombstones<E: Event>(tx: &mut Tx, keys: Vec<Uuid>) -> Result
     insert_all::<E>(tx, keys, payloads).await
 }
 
+/// Appends events of aggregates that have no row, since a restore of the database has removed it.
+///
+/// Only the command `restored` has one. Any other event has a row, whose lock orders the events of
+/// its key.
+pub struct RowlessOutbox<'t> {
+    tx: &'t mut Tx,
+}
+
+impl<'t> RowlessOutbox<'t> {
+    pub(crate) fn new(tx: &'t mut Tx) -> Self {
+        Self { tx }
+    }
+
+    /// Returns the transaction, for queries.
+    pub fn tx(&mut self) -> &mut Tx {
+        self.tx
+    }
+
+    /// Publishes `events`, in their order, when the transaction commits.
+    pub async fn append_all<E: Event>(&mut self, events: &[E]) -> Result<(), db::Error> {
+        let payloads = events.iter().map(|event| payload(event).map(Some)).collect::<Result<_, _>>()?;
+        insert_all_from::<E>(self.tx, events.iter().map(Event::key).collect(), payloads, ROWLESS_SQL).await
+    }
+
+    /// Publishes a tombstone for each of `keys` when the transaction commits.
+    pub async fn append_tombstones<E: Event>(&mut self, keys: Vec<Uuid>) -> Result<(), db::Error> {
+        let payloads = vec![None; keys.len()];
+        insert_all_from::<E>(self.tx, keys, payloads, ROWLESS_SQL).await
+    }
+}
+
 /// Inserts events with one statement. Its SQL does not depend on the number of events.
 async fn insert_all<E: Event>(
     tx: &mut Tx,
     keys: Vec<Uuid>,
     payloads: Vec<Option<Vec<u8>>>,
 ) -> Result<(), db::Error> {
+    let Aggregate { table, key, .. } = E::AGGREGATE;
+    let locked = format!(
+        "{EVENTS_SQL} join {table} on {table}.{key} = event.key order by ordinal for no key update of {table}"
+    );
+    insert_all_from::<E>(tx, keys, payloads, &locked).await
+}
+
+/// Inserts those events that the query `selected` returns.
+async fn insert_all_from<E: Event>(
+    tx: &mut Tx,
+    keys: Vec<Uuid>,
+    payloads: Vec<Option<Vec<u8>>>,
+    selected: &str,
+) -> Result<(), db::Error> {
     if keys.is_empty() {
         return Ok(());
     }
-    let Aggregate { table, key, .. } = E::AGGREGATE;
     let count = keys.len();
     let ids: Vec<EventId> = keys.iter().map(|_| EventId::generate()).collect();
-    let insert = diesel::sql_query(insert_from(&format!(
-        "select event.* from unnest($3, $4, $5) with ordinality as event (event_id, key, payload, ordinal) \
-         join {table} on {table}.{key} = event.key order by ordinal for no key update of {table}"
-    )))
-    .bind::<Text, _>(E::TOPIC)
-    .bind::<Json, _>(context::<E>())
-    .bind::<Array<SqlUuid>, _>(ids)
-    .bind::<Array<SqlUuid>, _>(keys)
-    .bind::<Array<Nullable<Binary>>, _>(payloads);
+    let insert = diesel::sql_query(insert_from(selected))
+        .bind::<Text, _>(E::TOPIC)
+        .bind::<Json, _>(context::<E>())
+        .bind::<Array<SqlUuid>, _>(ids)
+        .bind::<Array<SqlUuid>, _>(keys)
+        .bind::<Array<Nullable<Binary>>, _>(payloads);
     let inserted = Prepared(insert).execute(tx.conn()).await?;
     signal_relay::<E>(tx, inserted, count)
 }

@@ -9,7 +9,7 @@ use db::Db;
 use diesel_migrations::EmbeddedMigrations;
 use http_client::Call;
 use jobs::Jobs;
-use messaging::{PublishedEvent, Republisher, Subscription};
+use messaging::{PublishedEvent, Republisher, Restorer, Subscription};
 use runtime::{Env, Process};
 
 use crate::command::RegisteredCommand;
@@ -33,6 +33,8 @@ pub trait Service: 'static {
     const EVENTS: &'static [PublishedEvent] = &[];
     /// The aggregates whose current state can be republished.
     const REPUBLISHED: &'static [Republisher] = &[];
+    /// The aggregates whose consumers follow a restore of the database.
+    const RESTORED: &'static [Restorer] = &[];
     /// The subscriptions to events of other services.
     const CONSUMERS: &'static [Subscription] = &[];
     /// The operations of other services that the service calls.

@@ -97,7 +97,7 @@ create table deal (
     updated_at timestamptz not null,
     updated_by_user_id uuid,
     row_version bigint not null check (row_version between 1 and 4294967295),
-    -- The version of the last change of step, status or agent; 0 before the first one.
+    -- The version of the last change of step, status or agent that was published; 0 before the first one.
     stage_change_version bigint not null default 0,
     -- The id that the caller chose for the creation, and the route family of the request.
     request_id uuid,
@@ -149,7 +149,7 @@ create table booking (
     expires_at timestamptz not null,
     created_at timestamptz not null,
     ended_at timestamptz,
-    row_version bigint not null, -- version of the deal that created the booking
+    row_version bigint not null, -- version of the deal under which the booking was published last
     -- INV-BKG-4: the deal is in Contract, so the booking does not expire.
     is_expiry_suspended boolean not null,
     check ((status = 'Active') = (ended_at is null))

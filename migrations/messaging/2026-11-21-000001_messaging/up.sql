@@ -186,6 +186,25 @@ create table outbox_republish (
     republished bigint not null default 0 -- number of keys
 );
 
+-- The running command `restored --since`.
+create table restored_run (
+    only_one boolean primary key default true check (only_one),
+    since timestamptz not null
+);
+
+-- The topics that the command has read to their end.
+create table restored_topic (topic text primary key);
+
+-- The newest event of each key in each of the service's own topics, until its key is aligned.
+create table restored_event (
+    aggregate text not null,
+    key uuid not null,
+    topic text not null,
+    version bigint not null,
+    payload bytea, -- null: a tombstone
+    primary key (aggregate, key, topic)
+);
+
 -- The last sequence that each consumer has applied, for each key of a topic.
 create table inbox (
     consumer text not null,

@@ -5,7 +5,7 @@ use ::jobs::Jobs;
 use ::web::{Listener, RateLimit};
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::{PublishedEvent, Republisher, Subscription};
+use messaging::{PublishedEvent, Republisher, Restorer, Subscription};
 use runtime::{Env, Process};
 use service::Role;
 
@@ -24,6 +24,7 @@ impl service::Service for Service {
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
     const EVENTS: &'static [PublishedEvent] = events::ALL;
     const REPUBLISHED: &'static [Republisher] = events::REPUBLISHED;
+    const RESTORED: &'static [Restorer] = events::RESTORED;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;
     type Settings = Settings;
     type App = App;

@@ -6,7 +6,7 @@ use ::web::Listener;
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use http_client::Call;
-use messaging::{PublishedEvent, Republisher, Subscription};
+use messaging::{PublishedEvent, Republisher, Restorer, Subscription};
 use runtime::Env;
 
 use crate::app::App;
@@ -25,6 +25,7 @@ impl service::Service for Service {
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
     const EVENTS: &'static [PublishedEvent] = events::ALL;
     const REPUBLISHED: &'static [Republisher] = events::REPUBLISHED;
+    const RESTORED: &'static [Restorer] = events::RESTORED;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;
     const CALLS: &'static [Call] = clients::CALLS;
     type Settings = Settings;

@@ -4,7 +4,7 @@ use ::db::Db;
 use ::service::RegisteredCommand;
 use ::web::Listener;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::{PublishedEvent, Republisher};
+use messaging::{PublishedEvent, Republisher, Restorer};
 use runtime::Env;
 
 use crate::app::App;
@@ -27,6 +27,7 @@ impl ::service::Service for Service {
         Republisher::of::<Employees>(),
         Republisher::of::<AccessRevocations>(),
     ];
+    const RESTORED: &'static [Restorer] = &[Restorer::of::<Companies>(), Restorer::of::<Employees>()];
     const COMMANDS: &'static [RegisteredCommand] = &[RegisteredCommand::of::<Bootstrap>()];
     type Settings = Settings;
     type App = App;

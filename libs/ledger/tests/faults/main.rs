@@ -22,6 +22,7 @@ mod parked;
 mod replica;
 mod replicas;
 mod republish;
+mod restored;
 mod rewind;
 mod rig;
 mod states;

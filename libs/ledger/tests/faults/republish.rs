@@ -14,7 +14,7 @@ use crate::rig::{Rig, UPSERTED, eventually};
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the last value of each key in the topic of accounts, which compaction keeps.
-fn compacted(rig: &Rig) -> BTreeMap<String, Option<Value>> {
+pub fn compacted(rig: &Rig) -> BTreeMap<String, Option<Value>> {
     let mut client = ClientConfig::new();
     client
         .set("bootstrap.servers", &rig.servers)
@@ -39,7 +39,7 @@ fn compacted(rig: &Rig) -> BTreeMap<String, Option<Value>> {
 }
 
 /// Republishes all accounts and waits until the events have been sent.
-async fn republish(rig: &Rig) {
+pub async fn republish(rig: &Rig) {
     let output = rig.run_command(&["republish", "Account"]);
     assert!(output.status.success(), "{output:?}");
     eventually("an empty outbox", async || rig.query_number("select count(*) from outbox").await == 0).await;

@@ -4,16 +4,19 @@ mod dead_letters;
 mod offsets;
 mod parked;
 mod republish;
+mod restored;
 
 use std::num::NonZeroU32;
 
+use time::OffsetDateTime;
+
 use self::dead_letters::DeadLetterCommand;
-use self::offsets::ConsumerCommand;
+use self::offsets::{ConsumerCommand, parse_time};
 use self::parked::ParkedCommand;
 use crate::bus::Bus;
-use crate::history;
 
 pub use self::republish::{Republish, Republisher};
+pub use self::restored::{PublishedState, Restore, Restorer, VersionNames};
 
 /// A command for operators.
 #[derive(Debug, clap::Subcommand)]
@@ -39,12 +42,26 @@ pub enum Operation {
     /// Number new events above all events that were ever sent, and let the consumers compare their
     /// positions with their receipts. A restored database whose timeline is a new one does both by
     /// itself. Run this after any other restore, before any write
-    Restored,
+    Restored {
+        /// The time to which the database was restored, as in 2026-05-01T12:00:00Z. The command
+        /// reads the service's own topics since then, and publishes the present state above the
+        /// lost versions, and the end of what no longer exists. An earlier time does no harm
+        #[arg(long, value_parser = parse_time)]
+        since: Option<OffsetDateTime>,
+        /// Print what would be published, and change nothing
+        #[arg(long, requires = "since")]
+        dry_run: bool,
+    },
 }
 
 impl Operation {
     /// Executes the command and prints its result.
-    pub async fn execute(self, bus: &Bus, republishers: &[Republisher]) -> anyhow::Result<()> {
+    pub async fn execute(
+        self,
+        bus: &Bus,
+        republishers: &[Republisher],
+        restorers: &[Restorer],
+    ) -> anyhow::Result<()> {
         match self {
             Self::DeadLetters(command) => command.execute(bus).await,
             Self::Consumers(command) => command.execute(bus).await,
@@ -52,16 +69,7 @@ impl Operation {
             Self::Republish { kind, per_second } => {
                 republish::execute(bus, republishers, &kind, per_second).await
             }
-            Self::Restored => restored(bus).await,
+            Self::Restored { since, dry_run } => restored::execute(bus, restorers, since, dry_run).await,
         }
     }
-}
-
-async fn restored(bus: &Bus) -> anyhow::Result<()> {
-    let renumbering = bus.db.tx(async |tx| {
-        history::forget_positions(tx).await?;
-        history::renumber_events(tx).await
-    });
-    println!("events are numbered above {}", renumbering.await?.last_id);
-    Ok(())
 }

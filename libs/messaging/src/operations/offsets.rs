@@ -16,7 +16,7 @@ use crate::bus::Bus;
 use crate::schema::{dead_letter, inbox, inbox_event};
 use crate::subscription::Subscription;
 
-const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The timeout of each statement of a rebuild, and of the pause in which the offsets move.
 const REBUILD_TIMEOUT: Duration = Duration::from_mins(30);
@@ -40,7 +40,7 @@ pub enum ConsumerCommand {
     },
 }
 
-fn parse_time(text: &str) -> Result<OffsetDateTime, time::error::Parse> {
+pub(super) fn parse_time(text: &str) -> Result<OffsetDateTime, time::error::Parse> {
     OffsetDateTime::parse(text, &Rfc3339)
 }
 
@@ -120,7 +120,8 @@ async fn move_offsets(bus: &Bus, subscription: &Subscription, target: Target) ->
     Ok(())
 }
 
-fn partitions_of(client: &BaseConsumer, topic: &str) -> anyhow::Result<TopicPartitionList> {
+/// Returns the partitions of a topic, without offsets.
+pub(super) fn partitions_of(client: &BaseConsumer, topic: &str) -> anyhow::Result<TopicPartitionList> {
     let metadata = client.fetch_metadata(Some(topic), BROKER_TIMEOUT)?;
     let mut partitions = TopicPartitionList::new();
     for partition in metadata.topics().iter().flat_map(MetadataTopic::partitions) {

@@ -2,8 +2,9 @@
 
 use ::db::Tx;
 use auth::CompanyId;
-use messaging::{Aggregate, Event, Republish, outbox};
-use serde::Serialize;
+use messaging::outbox::{self, RowlessOutbox};
+use messaging::{Aggregate, Event, PublishedState, Republish, Restore, VersionNames};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -14,7 +15,7 @@ const DEVELOPER: Aggregate = Aggregate { name: "Developer", table: "developer", 
 
 /// A developer's profile. Published when it is created or restored, and when its name, status, logo
 /// or highlights change. Other changes are part of the next event.
-#[derive(Debug, Serialize, ToSchema, Event)]
+#[derive(Debug, Serialize, Deserialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
 #[event(topic = "platform.chessboard.developer-upserted.v1", version = 1, aggregate = DEVELOPER, key = id)]
 pub struct DeveloperUpserted {
@@ -54,5 +55,22 @@ impl Republish for Developers {
         let developers = db::developer::list_by_ids(tx, keys).await?;
         let events: Vec<_> = developers.iter().map(DeveloperUpserted::new).collect();
         outbox::append_all(tx, &events).await
+    }
+}
+
+/// A profile that no longer exists is published as Hidden, like a deleted one.
+impl Restore for Developers {
+    const VERSION: Option<VersionNames> = Some(VersionNames { column: "version", member: "Version" });
+    const TOPICS: &'static [&'static str] = &[DeveloperUpserted::TOPIC];
+
+    async fn end(outbox: &mut RowlessOutbox<'_>, lost: &[PublishedState]) -> Result<Vec<Uuid>, ::db::Error> {
+        let hide = |state: &PublishedState| {
+            let newest: DeveloperUpserted = state.newest(DeveloperUpserted::TOPIC)?;
+            let version = state.next_version();
+            Some(DeveloperUpserted { status: DeveloperStatus::Hidden, version, ..newest })
+        };
+        let hidden: Vec<_> = lost.iter().filter_map(hide).collect();
+        outbox.append_all(&hidden).await?;
+        Ok(hidden.iter().map(Event::key).collect())
     }
 }

@@ -4,7 +4,7 @@ mod developer;
 mod project;
 mod property_object;
 
-use messaging::{PublishedEvent, Republisher};
+use messaging::{PublishedEvent, Republisher, Restorer};
 
 pub use developer::{DeveloperUpserted, Developers};
 pub use project::ProjectStatusChanged;
@@ -19,3 +19,6 @@ pub const ALL: &[PublishedEvent] = &[
 /// The aggregates that `chessboard republish` knows.
 pub const REPUBLISHED: &[Republisher] =
     &[Republisher::of::<Developers>(), Republisher::of::<PropertyObjects>()];
+
+/// The aggregates whose consumers follow a restore of the database.
+pub const RESTORED: &[Restorer] = &[Restorer::of::<Developers>(), Restorer::of::<PropertyObjects>()];

@@ -2,8 +2,9 @@
 
 use ::db::Tx;
 use auth::{CompanyId, UserId};
-use messaging::{Aggregate, Event, Republish, outbox};
-use serde::Serialize;
+use messaging::outbox::{self, RowlessOutbox};
+use messaging::{Aggregate, Event, PublishedState, Republish, Restore, VersionNames};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -18,7 +19,7 @@ const PROPERTY_OBJECT: Aggregate = Aggregate { name: "PropertyObject", table: "p
 /// A property object. Published when any member but `UpdatedByUserId` and
 /// `Version` changes. A removed object has the
 /// status `Unavailable` and is not public.
-#[derive(Debug, Serialize, ToSchema, Event)]
+#[derive(Debug, Serialize, Deserialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
 #[event(topic = "platform.chessboard.property-object-upserted.v1", version = 1, aggregate = PROPERTY_OBJECT, key = id)]
 pub struct PropertyObjectUpserted {
@@ -83,5 +84,27 @@ impl Republish for PropertyObjects {
         let objects = db::property_object::list_by_ids(tx.conn(), keys).await?;
         let events: Vec<_> = objects.iter().map(PropertyObjectUpserted::new).collect();
         outbox::append_all(tx, &events).await
+    }
+}
+
+/// An object that no longer exists is published like a removed one.
+impl Restore for PropertyObjects {
+    const VERSION: Option<VersionNames> = Some(VersionNames { column: "version", member: "Version" });
+    const TOPICS: &'static [&'static str] = &[PropertyObjectUpserted::TOPIC];
+
+    async fn end(outbox: &mut RowlessOutbox<'_>, lost: &[PublishedState]) -> Result<Vec<Uuid>, ::db::Error> {
+        let remove = |state: &PublishedState| {
+            let newest: PropertyObjectUpserted = state.newest(PropertyObjectUpserted::TOPIC)?;
+            Some(PropertyObjectUpserted {
+                status: ObjectStatus::Unavailable,
+                is_public: false,
+                updated_by_user_id: None,
+                version: state.next_version(),
+                ..newest
+            })
+        };
+        let removed: Vec<_> = lost.iter().filter_map(remove).collect();
+        outbox.append_all(&removed).await?;
+        Ok(removed.iter().map(Event::key).collect())
     }
 }

@@ -41,6 +41,7 @@ mod obj_races;
 mod obj_refusals;
 mod obj_single;
 mod objects;
+mod restored;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,6 +1,6 @@
-//! Past changes of deals, for a republish.
+//! Past changes of deals, for the commands `republish` and `restored`.
 
-use ::db::{Conn, Prepared};
+use ::db::{Conn, Prepared, Tx};
 use auth::UserId;
 use diesel::dsl::sql;
 use diesel::prelude::*;
@@ -68,4 +68,19 @@ pub async fn current_deals(
         .order(deal::id)
         .select((Deal::as_select(), Option::<Booking>::as_select()));
     Ok(deals.load(conn).await?)
+}
+
+/// Stores the raised versions of locked deals. Their last stage change and their Active booking are
+/// published again under the same version.
+pub async fn raise_versions(tx: &mut Tx, raised: impl Iterator<Item = &Deal>) -> Result<(), ::db::Error> {
+    let (keys, versions): (Vec<_>, Vec<_>) = raised.map(|deal| (deal.id, deal.row_version)).unzip();
+    let raise = diesel::sql_query(
+        "with raised as ( \
+             update deal set row_version = version, stage_change_version = version \
+             from unnest($1, $2) as raised (id, version) where deal.id = raised.id returning deal.id, version) \
+         update booking set row_version = version from raised \
+         where booking.deal_id = raised.id and booking.status = 'Active'",
+    );
+    raise.bind::<Array<SqlUuid>, _>(keys).bind::<Array<BigInt>, _>(versions).execute(tx.conn()).await?;
+    Ok(())
 }

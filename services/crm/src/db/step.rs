@@ -1,5 +1,7 @@
 //! Pipelines: the steps of a developer and their version.
 
+use std::collections::HashMap;
+
 use ::db::{Conn, Json, Prepared, Tx};
 use auth::{CompanyId, UserId};
 use diesel::prelude::*;
@@ -117,6 +119,20 @@ pub async fn live_and_listed(
         .filter(step::tenant_id.eq(tenant))
         .filter(step::archived_at.is_null().or(step::id.eq_any(listed)));
     Ok(known.select(Step::as_select()).load(tx.conn()).await?)
+}
+
+/// Reads the live steps of each of `tenants` in their order.
+pub async fn live_by_tenant(
+    tx: &mut Tx,
+    tenants: &[CompanyId],
+) -> Result<HashMap<CompanyId, Vec<Step>>, ::db::Error> {
+    let live = step::table.filter(step::tenant_id.eq_any(tenants)).filter(step::archived_at.is_null());
+    let steps: Vec<Step> = live.order(step::sort_order).select(Step::as_select()).load(tx.conn()).await?;
+    let mut by_tenant: HashMap<_, Vec<_>> = HashMap::new();
+    for step in steps {
+        by_tenant.entry(step.tenant_id).or_default().push(step);
+    }
+    Ok(by_tenant)
 }
 
 /// Inserts the steps of a new pipeline.

@@ -33,7 +33,8 @@ pub struct Booking {
     pub expires_at: OffsetDateTime,
     pub created_at: OffsetDateTime,
     pub ended_at: Option<OffsetDateTime>,
-    /// Version of the deal that created the booking.
+    /// Version of the deal under which the booking was published last: by the change that created
+    /// it, or by the command `restored`.
     pub row_version: i64,
     /// INV-BKG-4: the deal is in Contract, so the booking does not expire.
     pub is_expiry_suspended: bool,

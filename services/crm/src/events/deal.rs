@@ -101,6 +101,42 @@ impl DealStageChanged {
             previous_row_version: before.stage_change_version,
         })
     }
+
+    /// Returns the present stage under the present version, as a change from itself.
+    pub fn present(deal: &Deal, previous_row_version: i64) -> Self {
+        Self {
+            deal_id: deal.id,
+            tenant_id: deal.tenant_id,
+            from_step_id: deal.step_id,
+            to_step_id: deal.step_id,
+            from_step_group: deal.step_group,
+            to_step_group: deal.step_group,
+            from_status: deal.status,
+            to_status: deal.status,
+            changed_by_user_id: deal.updated_by_user_id.unwrap_or(deal.created_by_user_id),
+            changed_at: deal.step_entered_at,
+            property_object_id: deal.property_object_id,
+            client_user_id: deal.client_user_id,
+            agent_user_id: deal.agent_user_id,
+            created_by_user_id: deal.created_by_user_id,
+            amount: deal.amount,
+            row_version: deal.row_version,
+            previous_row_version,
+        }
+    }
+
+    /// Returns the change that goes on from the end of another one, under this version.
+    #[must_use]
+    pub fn following(self, previous: &Self, row_version: i64) -> Self {
+        Self {
+            from_step_id: previous.to_step_id,
+            from_step_group: previous.to_step_group,
+            from_status: previous.to_status,
+            row_version,
+            previous_row_version: previous.row_version,
+            ..self
+        }
+    }
 }
 
 /// A deal was cancelled. Its booking, if any, has ended with it.

@@ -3,8 +3,9 @@
 mod booking;
 mod deal;
 mod republish;
+mod restore;
 
-use messaging::{PublishedEvent, Republisher};
+use messaging::{PublishedEvent, Republisher, Restorer};
 
 pub use booking::{BookingCreated, BookingExpired};
 pub use deal::{DealCancelled, DealCompleted, DealCreated, DealStageChanged};
@@ -21,3 +22,6 @@ pub const ALL: &[PublishedEvent] = &[
 
 /// The aggregates that can be republished.
 pub const REPUBLISHED: &[Republisher] = &[Republisher::of::<Deals>()];
+
+/// The aggregates whose consumers follow a restore of the database.
+pub const RESTORED: &[Restorer] = &[Restorer::of::<Deals>()];

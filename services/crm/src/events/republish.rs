@@ -35,6 +35,15 @@ impl Republish for Deals {
                 }
             }
         }
+        for (deal, _) in &current {
+            let of_deal = stage_changes.iter().filter(|change| change.deal_id == deal.id);
+            let last = of_deal.map(|change| change.row_version).max().unwrap_or_default();
+            // The command `restored` raises the version without a row of the timeline.
+            if deal.stage_change_version > last {
+                let present = DealStageChanged::present(deal, last);
+                stage_changes.push(DealStageChanged { row_version: deal.stage_change_version, ..present });
+            }
+        }
         let booked = current.iter().filter_map(|(deal, booking)| Some((deal, booking.as_ref()?)));
         let booked: Vec<_> = booked.map(|(deal, booking)| BookingCreated::of(deal, booking)).collect();
         let cancelled: Vec<_> = current.iter().filter_map(|(deal, _)| DealCancelled::of(deal)).collect();

@@ -23,6 +23,7 @@ mod read_deals;
 mod read_lists;
 mod read_statements;
 mod read_walks;
+mod restored;
 mod rows;
 mod sync_replicas;
 

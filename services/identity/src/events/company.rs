@@ -2,8 +2,9 @@
 
 use ::db::Tx;
 use auth::CompanyId;
-use messaging::{Aggregate, Event, Republish, outbox};
-use serde::Serialize;
+use messaging::outbox::{self, RowlessOutbox};
+use messaging::{Aggregate, Event, PublishedState, Republish, Restore, VersionNames};
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -14,7 +15,7 @@ use crate::domain::{LegalName, Reason, Tenant, TenantName, TenantStatus, TenantT
 const COMPANY: Aggregate = Aggregate { name: "Company", table: "tenant", key: "id" };
 
 /// The state of a company, published at its creation and at each change of its version.
-#[derive(Debug, Serialize, ToSchema, Event)]
+#[derive(Debug, Serialize, Deserialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
 #[event(topic = "platform.identity.company-upserted.v1", version = 1, aggregate = COMPANY, key = company_id)]
 pub struct CompanyUpserted {
@@ -78,5 +79,21 @@ impl Republish for Companies {
         let companies = db::tenant::find_all(tx.conn(), keys).await?;
         let events: Vec<_> = companies.iter().map(CompanyUpserted::of).collect();
         outbox::append_all(tx, &events).await
+    }
+}
+
+/// A company that no longer exists is published as Archived.
+impl Restore for Companies {
+    const VERSION: Option<VersionNames> = Some(VersionNames { column: "version", member: "Version" });
+    const TOPICS: &'static [&'static str] = &[CompanyUpserted::TOPIC, CompanySuspended::TOPIC];
+
+    async fn end(outbox: &mut RowlessOutbox<'_>, lost: &[PublishedState]) -> Result<Vec<Uuid>, ::db::Error> {
+        let archive = |state: &PublishedState| {
+            let newest: CompanyUpserted = state.newest(CompanyUpserted::TOPIC)?;
+            Some(CompanyUpserted { status: TenantStatus::Archived, version: state.next_version(), ..newest })
+        };
+        let archived: Vec<_> = lost.iter().filter_map(archive).collect();
+        outbox.append_all(&archived).await?;
+        Ok(archived.iter().map(Event::key).collect())
     }
 }

@@ -2,8 +2,10 @@
 
 use ::db::Tx;
 use auth::{CompanyId, UserId};
-use messaging::{Aggregate, Event, Republish, outbox};
-use serde::Serialize;
+use messaging::outbox::{self, RowlessOutbox};
+use messaging::{Aggregate, Event, PublishedState, Republish, Restore, VersionNames};
+use runtime::clock;
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -15,7 +17,7 @@ use crate::domain::{Employee, EmployeeStatus, Role, RoleId};
 const EMPLOYEE: Aggregate = Aggregate { name: "Employee", table: "employee", key: "id" };
 
 /// A user joined a company (`From` is null), was suspended or activated, or left (`To` is null).
-#[derive(Debug, Serialize, ToSchema, Event)]
+#[derive(Debug, Serialize, Deserialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
 #[event(topic = "platform.identity.employee-status-changed.v1", version = 1, aggregate = EMPLOYEE, key = user_id)]
 pub struct EmployeeStatusChanged {
@@ -111,5 +113,37 @@ impl Republish for Employees {
         let changes = db::audit::last_status_changes(tx.conn(), keys).await?;
         let events: Vec<_> = changes.into_iter().map(EmployeeStatusChanged::from).collect();
         outbox::append_all(tx, &events).await
+    }
+}
+
+/// The events have no version. Consumers keep the last event of a user, and the one with the latest
+/// time. An employee who no longer exists has left.
+impl Restore for Employees {
+    const VERSION: Option<VersionNames> = None;
+    const TOPICS: &'static [&'static str] = &[EmployeeStatusChanged::TOPIC];
+
+    async fn publish_raised(tx: &mut Tx, raised: &[PublishedState]) -> Result<(), ::db::Error> {
+        let keys: Vec<_> = raised.iter().map(|state| state.key).collect();
+        let at = clock::now();
+        let changes = db::audit::last_status_changes(tx.conn(), &keys).await?;
+        let present = changes.into_iter().map(|change| {
+            let change = EmployeeStatusChanged::from(change);
+            EmployeeStatusChanged { from: change.to, at, ..change }
+        });
+        outbox::append_all(tx, &present.collect::<Vec<_>>()).await
+    }
+
+    async fn end(outbox: &mut RowlessOutbox<'_>, lost: &[PublishedState]) -> Result<Vec<Uuid>, ::db::Error> {
+        let at = clock::now();
+        let leave = |state: &PublishedState| {
+            let newest: EmployeeStatusChanged = state.newest(EmployeeStatusChanged::TOPIC)?;
+            Some(EmployeeStatusChanged { from: newest.to, to: None, at, ..newest })
+        };
+        let mut left: Vec<_> = lost.iter().filter_map(leave).collect();
+        let keys = left.iter().map(Event::key).collect();
+        // Consumers know that the others have left.
+        left.retain(|event| event.from.is_some());
+        outbox.append_all(&left).await?;
+        Ok(keys)
     }
 }

@@ -19,6 +19,7 @@ mod privacy;
 mod races;
 mod refusals;
 mod rehiring;
+mod restored;
 mod roles;
 mod search;
 mod search_rules;

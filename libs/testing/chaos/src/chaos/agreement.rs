@@ -29,13 +29,17 @@ pub(super) const EVENTUAL_RULES: &[Count] = &[
 ];
 
 /// Violations that must not exist, with the queries that count them.
+///
+/// A restored publisher ends what it has lost. The others keep it in that state.
 pub(super) const RULES: &[Count] = &[
     (
         "deals without exactly one matching chat, or chats without a deal",
         "select count(*) from crm.deal full join (select * from messenger.chat where kind = 'Deal') as chat \
          on chat.deal_id = deal.id \
          where (deal.id, deal.tenant_id, deal.property_object_id, deal.agent_user_id) \
-            is distinct from (chat.deal_id, chat.tenant_id, chat.property_object_id, chat.agent_user_id)",
+            is distinct from (chat.deal_id, chat.tenant_id, chat.property_object_id, chat.agent_user_id) \
+            and (deal.id is not null or not exists ( \
+                select from agent.deal as lost where lost.id = chat.deal_id and lost.status = 'Cancelled'))",
     ),
     (
         "objects whose status does not follow from their deals",
@@ -55,9 +59,12 @@ pub(super) const RULES: &[Count] = &[
         "companies that differ between chessboard or CRM and identity",
         "select count(*) from identity.tenant as source \
          full join chessboard.company as replica using (id) full join crm.company as other_replica using (id) \
-         where (source.type, source.status, source.name, source.legal_name) \
+         where (source.type is not null or replica.status <> 'Archived') \
+            and (source.type, source.status, source.name, source.legal_name) \
                 is distinct from (replica.type, replica.status, replica.name, replica.legal_name) \
-            or case source.type when 'Developer' then source.status end is distinct from other_replica.status",
+            or (source.type is not null or other_replica.status <> 'Archived') \
+            and case when source.type in ('Developer', 'Agency') then source.status end \
+                is distinct from other_replica.status",
     ),
     (
         "revocations of access that a service has not applied",
@@ -96,7 +103,8 @@ pub(super) const RULES: &[Count] = &[
     (
         "deals that differ between agent and CRM",
         "select count(*) from crm.deal as source full join agent.deal as replica using (id) \
-         where (source.status, source.agent_user_id, source.tenant_id, source.property_object_id, \
+         where (source.id is not null or replica.status <> 'Cancelled') \
+            and (source.status, source.agent_user_id, source.tenant_id, source.property_object_id, \
                 source.cancelled_at) \
                 is distinct from (replica.status, replica.agent_user_id, replica.developer_company_id, \
                 replica.property_object_id, replica.cancelled_at) \

@@ -57,7 +57,8 @@ pub(super) const RULES: &[Count] = &[
          select count(*) from sale full join base \
             on base.deal_id = sale.deal_id and base.sale_row_version = sale.row_version \
          where case \
-            when sale.deal_id is null then true \
+            when sale.deal_id is null then base.status not in ('Rejected', 'Reversed') \
+                or exists (select from crm.deal where deal.id = base.deal_id) \
             when base.id is null then exists ( \
                 select from agent.rate_card as card join agent.rate on rate.card_id = card.id \
                 where (card.agent_user_id is null or card.agent_user_id = sale.agent_user_id) \

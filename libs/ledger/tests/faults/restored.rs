@@ -1,0 +1,79 @@
+//! The command `restored --since` aligns consumers with a database that went back.
+
+use serde_json::json;
+
+use crate::republish::{compacted, republish};
+use crate::rig::{Rig, UPSERTED, eventually};
+
+/// A time before every event of a test.
+const SINCE: &str = "2020-01-01T00:00:00Z";
+
+/// Runs `restored --since` and waits until the events have been sent.
+async fn restore(rig: &Rig) {
+    let output = rig.run_command(&["restored", "--since", SINCE]);
+    assert!(output.status.success(), "{output:?}");
+    eventually("an empty outbox", async || rig.query_number("select count(*) from outbox").await == 0).await;
+    for table in ["restored_run", "restored_topic", "restored_event"] {
+        let rows = rig.query_number(&format!("select count(*) from {table}")).await;
+        assert_eq!(rows, 0, "{table}: the command is complete");
+    }
+}
+
+/// RULE-EVT-048: a row whose version went back is raised above the published one, a row with a
+/// higher version stays, and a row that was lost is ended.
+#[tokio::test]
+async fn restored_rows_are_raised_and_lost_rows_are_ended() {
+    let rig = Rig::new().await;
+    let _worker = rig.start_worker().await;
+    for _ in 0..3 {
+        rig.step().await;
+    }
+    republish(&rig).await;
+    let keys = rig.keys().await;
+    let back = format!(
+        "update account set n = 1 where key = '{}'; update account set n = 7 where key = '{}'; \
+         delete from account where key = '{}'",
+        keys[0], keys[1], keys[2]
+    );
+    rig.db.batch_execute(&back).await.unwrap();
+
+    restore(&rig).await;
+
+    let values = compacted(&rig);
+    assert_eq!(values[&keys[0]], Some(json!({"Key": keys[0], "N": 4})), "above the published 3");
+    assert_eq!(values[&keys[1]], Some(json!({"Key": keys[1], "N": 3})), "unchanged, the row is ahead");
+    assert_eq!(values[&keys[2]], None, "a tombstone");
+    let raised = format!("select n from account where key = '{}'", keys[0]);
+    assert_eq!(rig.query_number(&raised).await, 4);
+}
+
+/// RULE-EVT-048: an interrupted command continues with the keys that are left, and does not read
+/// the topics again.
+#[tokio::test]
+async fn interrupted_command_continues_with_the_keys_that_are_left() {
+    let rig = Rig::new().await;
+    let _worker = rig.start_worker().await;
+    rig.step().await;
+    republish(&rig).await;
+    let keys = rig.keys().await;
+    let left = format!(
+        "insert into restored_run (since) values ('{SINCE}'); insert into restored_topic values ('{UPSERTED}'); \
+         insert into restored_event values ('Account', '{}', '{UPSERTED}', 5, '{{}}')",
+        keys[3]
+    );
+    rig.db.batch_execute(&left).await.unwrap();
+
+    restore(&rig).await;
+
+    let values = compacted(&rig);
+    for key in &keys {
+        let n = if *key == keys[3] { 6 } else { 1 };
+        assert_eq!(values[key], Some(json!({"Key": key, "N": n})));
+    }
+    restore(&rig).await;
+    assert_eq!(
+        compacted(&rig)[&keys[0]],
+        Some(json!({"Key": keys[0], "N": 2})),
+        "a new run reads the topics"
+    );
+}

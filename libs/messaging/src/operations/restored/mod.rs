@@ -1,0 +1,248 @@
+//! The command for a database that was restored to an earlier time, or that has lost its last
+//! transactions.
+//!
+//! Kafka still has the events of the lost changes, and other services have applied them. With a
+//! time, the command reads the service's own topics since then. It raises the version of each row
+//! above the published one and publishes the present state. It ends what no longer exists.
+
+mod published;
+mod reader;
+mod store;
+
+use std::fmt::Write;
+use std::future::Future;
+
+use db::Tx;
+use futures_util::future::BoxFuture;
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use self::reader::TopicReader;
+use self::store::{Batch, Versions};
+use crate::bus::Bus;
+use crate::contract::event::Aggregate;
+use crate::history;
+use crate::operations::republish::Republish;
+use crate::outbox::RowlessOutbox;
+
+pub use self::published::PublishedState;
+
+/// The longest time from the creation of an event to the commit of its transaction. An event that
+/// was created before the restored time may belong to a lost transaction.
+const COMMIT_DELAY: Duration = Duration::minutes(1);
+
+/// The names under which a kind of aggregate has its version.
+#[derive(Clone, Copy, Debug)]
+pub struct VersionNames {
+    /// The `bigint` column in the table of the aggregate.
+    pub column: &'static str,
+    /// The member in the payload of each event.
+    pub member: &'static str,
+}
+
+/// Aligns consumers with the restored state of one kind of aggregate.
+pub trait Restore: Republish {
+    /// `None` if the events have no version. Every key of an event is then published again.
+    const VERSION: Option<VersionNames>;
+    /// The topics that have events with the version.
+    const TOPICS: &'static [&'static str];
+
+    /// Appends the present state of aggregates whose version has just been raised above the
+    /// published one. The caller has locked their rows.
+    fn publish_raised(
+        tx: &mut Tx,
+        raised: &[PublishedState],
+    ) -> impl Future<Output = Result<(), db::Error>> + Send {
+        async move {
+            let keys: Vec<_> = raised.iter().map(|state| state.key).collect();
+            Self::republish(tx, &keys).await
+        }
+    }
+
+    /// Appends the end of aggregates that no longer exist, under [`PublishedState::next_version`].
+    /// Returns the keys that were ended. The others have too few events since the restored time.
+    fn end(
+        outbox: &mut RowlessOutbox<'_>,
+        lost: &[PublishedState],
+    ) -> impl Future<Output = Result<Vec<Uuid>, db::Error>> + Send;
+}
+
+type PublishRaisedFn = for<'a> fn(&'a mut Tx, &'a [PublishedState]) -> BoxFuture<'a, Result<(), db::Error>>;
+type EndFn = for<'a, 't> fn(
+    &'a mut RowlessOutbox<'t>,
+    &'a [PublishedState],
+) -> BoxFuture<'a, Result<Vec<Uuid>, db::Error>>;
+
+/// A [`Restore`] implementation as a value.
+#[derive(Clone, Copy)]
+pub struct Restorer {
+    aggregate: Aggregate,
+    version: Option<VersionNames>,
+    topics: &'static [&'static str],
+    publish_raised: PublishRaisedFn,
+    end: EndFn,
+}
+
+impl Restorer {
+    /// Returns the value of implementation `R`.
+    pub const fn of<R: Restore + 'static>() -> Self {
+        Self {
+            aggregate: R::AGGREGATE,
+            version: R::VERSION,
+            topics: R::TOPICS,
+            publish_raised: |tx, raised| Box::pin(R::publish_raised(tx, raised)),
+            end: |outbox, lost| Box::pin(R::end(outbox, lost)),
+        }
+    }
+}
+
+/// The number of keys with each outcome.
+#[derive(Default)]
+struct Counts {
+    raised: usize,
+    ended: usize,
+    unchanged: usize,
+    not_ended: usize,
+}
+
+/// Numbers new events above all earlier ones. With a time, aligns the consumers with the database.
+/// An interrupted command continues where it stopped if it is repeated with the same time.
+pub(super) async fn execute(
+    bus: &Bus,
+    restorers: &[Restorer],
+    since: Option<OffsetDateTime>,
+    dry_run: bool,
+) -> anyhow::Result<()> {
+    if !dry_run {
+        let renumbering = bus.db.tx(async |tx| {
+            history::forget_positions(tx).await?;
+            history::renumber_events(tx).await
+        });
+        println!("events are numbered above {}", renumbering.await?.last_id);
+    }
+    let Some(since) = since else { return Ok(()) };
+    if restorers.is_empty() {
+        println!("{} publishes no state that consumers keep", bus.service);
+        return Ok(());
+    }
+    store::begin(bus, since).await?;
+    for restorer in restorers {
+        for topic in restorer.topics {
+            read_topic(bus, restorer, topic, since).await?;
+        }
+    }
+    let mut left_over = 0;
+    for restorer in restorers {
+        left_over += align(bus, restorer, dry_run).await?;
+    }
+    store::finish(bus).await?;
+    anyhow::ensure!(left_over == 0, "{left_over} keys are not ended; repeat with an earlier time");
+    Ok(())
+}
+
+/// Stores the newest event of each key of a topic.
+async fn read_topic(
+    bus: &Bus,
+    restorer: &Restorer,
+    topic: &'static str,
+    since: OffsetDateTime,
+) -> anyhow::Result<()> {
+    if store::is_read(bus, topic).await? {
+        println!("{topic}: read before the interruption");
+        return Ok(());
+    }
+    let mut reader = TopicReader::start(bus, topic, since - COMMIT_DELAY, restorer.version)?;
+    while let Some(events) = reader.next().await {
+        store::keep_newest(bus, restorer.aggregate.name, topic, events).await?;
+    }
+    let offsets = reader.finish().await?;
+    store::mark_read(bus, topic).await?;
+    println!("{topic}: {offsets}");
+    Ok(())
+}
+
+/// Raises or ends the keys of one kind, batch by batch. Returns the number of keys that could not
+/// be ended.
+async fn align(bus: &Bus, restorer: &Restorer, dry_run: bool) -> anyhow::Result<usize> {
+    let name = restorer.aggregate.name;
+    let (mut counts, mut after) = (Counts::default(), None);
+    loop {
+        let batch = bus.db.tx(async |tx| {
+            let Some(batch) = store::next_batch(tx, name, after).await? else { return Ok(None) };
+            align_batch(tx, restorer, batch, dry_run).await.map(Some)
+        });
+        let Some(aligned) = batch.await? else { break };
+        print!("{}", aligned.report);
+        counts.raised += aligned.counts.raised;
+        counts.ended += aligned.counts.ended;
+        counts.unchanged += aligned.counts.unchanged;
+        counts.not_ended += aligned.counts.not_ended;
+        after = Some(aligned.last_key);
+    }
+    let Counts { raised, ended, unchanged, not_ended } = counts;
+    let mode = if dry_run { " (dry run)" } else { "" };
+    println!("{name}: {raised} raised, {ended} ended, {unchanged} unchanged, {not_ended} not ended{mode}");
+    Ok(not_ended)
+}
+
+struct AlignedBatch {
+    last_key: Uuid,
+    counts: Counts,
+    /// A line for each key that was raised or ended.
+    report: String,
+}
+
+async fn align_batch(
+    tx: &mut Tx,
+    restorer: &Restorer,
+    batch: Batch,
+    dry_run: bool,
+) -> Result<AlignedBatch, db::Error> {
+    let Restorer { aggregate, version, .. } = *restorer;
+    let Batch { states, last_key } = batch;
+    let keys: Vec<_> = states.iter().map(|state| state.key).collect();
+    let stored = Versions::lock(tx, aggregate, version, &keys).await?;
+    let (present, lost): (Vec<_>, Vec<_>) =
+        states.into_iter().partition(|state| stored.get(state.key).is_some());
+    let present_count = present.len();
+    let behind = |state: &PublishedState| {
+        version.is_none() || stored.get(state.key).is_some_and(|stored| stored <= state.version)
+    };
+    let raised: Vec<_> = present.into_iter().filter(behind).collect();
+    let mut ended: Vec<_> = lost.iter().map(|state| state.key).collect();
+    if !dry_run {
+        if let Some(version) = version {
+            store::raise_versions(tx, aggregate, version, &raised).await?;
+        }
+        (restorer.publish_raised)(tx, &raised).await?;
+        ended = (restorer.end)(&mut RowlessOutbox::new(tx), &lost).await?;
+        store::forget(tx, aggregate.name, &keys).await?;
+    }
+    let mut report = String::new();
+    for state in &raised {
+        let from = stored.get(state.key).unwrap_or_default();
+        // Writing to a string does not fail.
+        let _ = match version {
+            Some(_) => {
+                writeln!(
+                    report,
+                    "{} {}: raised from {from} above {}",
+                    aggregate.name, state.key, state.version
+                )
+            }
+            None => writeln!(report, "{} {}: published again", aggregate.name, state.key),
+        };
+    }
+    for state in &lost {
+        let outcome =
+            if ended.contains(&state.key) { "ended" } else { "NOT ended: its first event is missing" };
+        let _ = writeln!(report, "{} {}: {outcome}", aggregate.name, state.key);
+    }
+    let counts = Counts {
+        raised: raised.len(),
+        ended: ended.len(),
+        unchanged: present_count - raised.len(),
+        not_ended: lost.len() - ended.len(),
+    };
+    Ok(AlignedBatch { last_key, counts, report })
+}

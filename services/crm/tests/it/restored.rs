@@ -1,0 +1,239 @@
+//! The command `restored --since`, with which consumers follow a database that was restored to an
+//! earlier time.
+
+use std::process::{Output, Stdio};
+
+use crm::Service;
+use serde_json::{Value, json};
+use testkit::bus::Published;
+use testkit::client::Client;
+use testkit::dedicated::DedicatedService;
+use testkit::issuer::{CLIENTS, Claims};
+use testkit::service::issuer;
+use testkit::{eventually, guid, text};
+use tokio::process::Command;
+use uuid::Uuid;
+
+use crate::{
+    BOOKING_CREATED, BOOKING_EXPIRED, CANCELLED, CREATED, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN,
+    OBJECT_UPSERTED, OWN, PLATFORM, STAGE_CHANGED, contract, developer, id_of, in_days, next_number, object,
+    payloads, sort_by_sequence, topics, user_with,
+};
+
+/// The tables of deals. The row of a deal is the last one that may be deleted.
+const TABLES: [&str; 4] = ["timeline", "stage", "booking", "deal"];
+
+/// A crm whose database can go back.
+struct Platform {
+    crm: DedicatedService,
+    by: Client,
+    tenant: Uuid,
+}
+
+impl Platform {
+    async fn start() -> Self {
+        let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "crm").unwrap();
+        let settings = [("SELECTIONS_URL", "http://127.0.0.1:1"), ("CLIENT_SECRET", *secret)];
+        let crm = DedicatedService::start::<Service>(&settings);
+        let by = crm.caller(&Claims::user(guid()).permission(MANAGE));
+        let tenant = guid();
+        let platform = Self { crm, by, tenant };
+        platform.publish(DEVELOPER_UPSERTED, tenant, &developer(tenant)).await;
+        platform
+    }
+
+    /// Publishes an event and waits until crm has applied it.
+    async fn publish(&self, topic: &str, key: Uuid, event: &Value) {
+        self.crm.bus().publish(topic, key, next_number(), event).await;
+        let (sql, key) = (self.crm.sql().await, key.to_string());
+        let applied = "select 1 from inbox where topic = $1 and key = $2";
+        eventually("the event", async || sql.query_opt(applied, &[&topic, &key]).await.unwrap()).await;
+    }
+
+    /// Creates a deal of a new object.
+    async fn create(&self) -> Uuid {
+        let flat = guid();
+        self.publish(OBJECT_UPSERTED, flat, &object(flat, self.tenant, "Available")).await;
+        let body = json!({"PropertyObjectId": flat, "ClientUserId": guid(), "AgentUserId": guid()});
+        id_of(&self.by.post(&format!("{PLATFORM}/deals"), body).await.expect(201)["DealId"])
+    }
+
+    async fn post(&self, deal: Uuid, below: &str, body: Value) -> Value {
+        let response = self.by.post(&format!("{PLATFORM}/deals/{deal}{below}"), body).await;
+        assert!(response.status < 300, "{below}: {}", response.text);
+        response.body
+    }
+
+    async fn set_agent(&self, deal: Uuid) {
+        let body = json!({"AgentUserId": guid()});
+        self.by.put(&format!("{PLATFORM}/deals/{deal}/agent"), body).await.expect(200);
+    }
+
+    /// Returns the events of a deal in the order of their sequences.
+    async fn events(&self, deal: Uuid) -> Vec<Published> {
+        sort_by_sequence(self.crm.published(deal).await)
+    }
+
+    /// Stores the present rows, to which [`Platform::go_back`] returns.
+    async fn back_up(&self) {
+        let copies = TABLES.map(|table| format!("create table {table}_backup as table {table};"));
+        self.crm.sql().await.batch_execute(&copies.concat()).await.unwrap();
+    }
+
+    /// Waits until all events are published, and returns to the stored rows.
+    async fn go_back(&self, deals: &[Uuid]) {
+        for deal in deals {
+            self.crm.published(deal).await;
+        }
+        let replace = TABLES.map(|table| {
+            format!("delete from {table}; insert into {table} overriding system value table {table}_backup;")
+        });
+        // Without its triggers, the timeline can be changed.
+        let back = format!("set session_replication_role = replica; {}", replace.concat());
+        self.crm.sql().await.batch_execute(&back).await.unwrap();
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crm"));
+        command.args(arguments).env("DATABASE_URL", &self.crm.database_url).env("LOG", "off");
+        command.env("KAFKA_BROKERS", self.crm.broker().servers()).env("AUTH_ISSUER", issuer().url());
+        command.env("SELECTIONS_URL", "http://127.0.0.1:1").env("CLIENT_SECRET", "x");
+        command.stdin(Stdio::null()).output().await.unwrap()
+    }
+
+    /// Runs `restored --since` and returns its report.
+    async fn restore(&self, since: &str, options: &[&str]) -> String {
+        let output = self.run(&[&["restored", "--since", since], options].concat()).await;
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// Returns the `RowVersion` of each event.
+fn versions(events: &[Published]) -> Vec<i64> {
+    events.iter().map(|event| event.payload["RowVersion"].as_i64().unwrap()).collect()
+}
+
+/// RULE-EVT-048, RULE-CRM-073: a deal that was lost is published as Cancelled above every version
+/// that consumers know, so its object is free again and its sale ends.
+#[tokio::test]
+async fn lost_deal_is_published_as_cancelled() {
+    let platform = Platform::start().await;
+    platform.back_up().await;
+    let since = in_days(0);
+    let (booked, created) = (platform.create().await, platform.create().await);
+    platform.set_agent(booked).await;
+    platform.post(booked, "/booking", json!({})).await;
+    platform.go_back(&[booked, created]).await;
+    let known = [platform.events(booked).await, platform.events(created).await];
+    assert_eq!(topics(&known[0]), [CREATED, STAGE_CHANGED, STAGE_CHANGED, BOOKING_CREATED]);
+
+    let report = platform.restore(&since, &[]).await;
+
+    assert!(report.contains("Deal: 0 raised, 2 ended, 0 unchanged, 0 not ended"), "{report}");
+    for ((deal, known), from) in [booked, created].into_iter().zip(known).zip(["Booking", "Application"]) {
+        let ended = platform.events(deal).await.split_off(known.len());
+        assert_eq!(topics(&ended), [STAGE_CHANGED, CANCELLED]);
+        let next = versions(&known).into_iter().max().unwrap() + 1;
+        assert_eq!(versions(&ended), [next, next]);
+        let (change, last) = (&ended[0].payload, &known[known.len().min(3) - 1].payload);
+        assert_eq!((&change["FromStatus"], &change["ToStatus"]), (&json!(from), &json!("Cancelled")));
+        assert_eq!(change["PreviousRowVersion"], 0, "it follows whatever a consumer has applied");
+        for member in ["TenantId", "PropertyObjectId", "ClientUserId", "AgentUserId", "Amount"] {
+            assert_eq!(change[member], last[member], "{member}");
+        }
+        assert_eq!(ended[1].payload["PropertyObjectId"], last["PropertyObjectId"]);
+    }
+}
+
+/// RULE-EVT-048, RULE-CRM-073: a deal whose version went back is published above every version that
+/// consumers know, with its booking or the end of a lost one. Its next change has a higher version.
+#[tokio::test]
+async fn deal_that_went_back_is_published_above_the_lost_versions() {
+    let platform = Platform::start().await;
+    let (booked, free) = (platform.create().await, platform.create().await);
+    let booking = platform.post(booked, "/booking", json!({})).await;
+    platform.back_up().await;
+    let since = in_days(0);
+    platform.post(booked, "/cancel", json!({"Reason": "x"})).await;
+    let lost_booking = platform.post(free, "/booking", json!({})).await;
+    platform.go_back(&[booked, free]).await;
+    let (known_booked, known_free) = (platform.events(booked).await, platform.events(free).await);
+
+    platform.restore(&since, &[]).await;
+
+    let raised = platform.events(booked).await.split_off(known_booked.len());
+    assert_eq!(topics(&raised), [STAGE_CHANGED, BOOKING_CREATED]);
+    assert_eq!(versions(&raised), [4, 4], "above the cancellation");
+    let change = &raised[0].payload;
+    assert_eq!((&change["FromStatus"], &change["ToStatus"]), (&json!("Cancelled"), &json!("Booking")));
+    assert_eq!(change["PreviousRowVersion"], 2, "the last change that was not lost");
+    assert_eq!(raised[1].payload["BookingId"], booking["Id"]);
+
+    let raised = platform.events(free).await.split_off(known_free.len());
+    assert_eq!(topics(&raised), [STAGE_CHANGED, BOOKING_EXPIRED]);
+    assert_eq!(versions(&raised), [3, 3], "above the booking");
+    let change = &raised[0].payload;
+    assert_eq!((&change["FromStatus"], &change["ToStatus"]), (&json!("Booking"), &json!("Application")));
+    assert_eq!(raised[1].payload["BookingId"], lost_booking["Id"]);
+
+    platform.set_agent(free).await;
+    let next = platform.events(free).await.pop().unwrap();
+    assert_eq!((&next.payload["RowVersion"], &next.payload["PreviousRowVersion"]), (&json!(4), &json!(3)));
+
+    let output = platform.run(&["republish", "Deal"]).await;
+    assert!(output.status.success(), "{output:?}");
+    let again = platform.events(booked).await.split_off(known_booked.len() + 2);
+    assert_eq!(topics(&again), [CREATED, STAGE_CHANGED, STAGE_CHANGED, BOOKING_CREATED]);
+    assert_eq!(versions(&again), [1, 2, 4, 4], "a republish has the raised version");
+}
+
+/// RULE-EVT-048, RULE-CRM-073: a sale that was completed in the lost time ends for consumers, and
+/// the present sale begins with the time of its first moment.
+#[tokio::test]
+async fn sale_whose_completion_was_lost_ends_and_begins_again() {
+    let platform = Platform::start().await;
+    let deal = platform.create().await;
+    let path = format!("{PLATFORM}/deals/{deal}");
+    platform.by.put(&format!("{path}/contract"), contract()).await.expect(200);
+    platform.post(deal, "/override-status", json!({"TargetStatus": "Sale", "Comment": "x"})).await;
+    platform.back_up().await;
+    let since = in_days(0);
+    let claims = user_with(Some(platform.tenant), &[MANAGE_OWN]);
+    let completion = json!({"RegistryRecordNumber": "7"});
+    platform.crm.caller(&claims).post(&format!("{OWN}/deals/{deal}/complete"), completion).await.expect(200);
+    platform.go_back(&[deal]).await;
+    let known = platform.events(deal).await;
+
+    platform.restore(&since, &[]).await;
+
+    let raised = platform.events(deal).await.split_off(known.len());
+    assert_eq!(topics(&raised), [STAGE_CHANGED, STAGE_CHANGED, BOOKING_EXPIRED]);
+    assert_eq!(versions(&raised), [5, 6, 6], "above the completion");
+    let statuses = |event: &Published| {
+        [&event.payload["FromStatus"], &event.payload["ToStatus"]].map(|status| text(status).to_owned())
+    };
+    assert_eq!(statuses(&raised[0]), ["Completed", "Application"]);
+    assert_eq!(statuses(&raised[1]), ["Application", "Sale"]);
+    let sale = payloads(&known, STAGE_CHANGED)[0];
+    assert_eq!(raised[0].payload["PreviousRowVersion"], sale["RowVersion"]);
+    assert_eq!(raised[1].payload["PreviousRowVersion"], 5);
+    assert_eq!(raised[1].payload["ChangedAt"], sale["ChangedAt"], "the rate of its first moment");
+    assert_eq!(platform.by.get(&path).await.expect(200)["RowVersion"], 6);
+}
+
+/// RULE-EVT-048: events from before the time are left out, and a dry run publishes nothing.
+#[tokio::test]
+async fn later_time_and_dry_run_publish_nothing() {
+    let platform = Platform::start().await;
+    let since = in_days(0);
+    let deal = platform.create().await;
+    let known = platform.events(deal).await.len();
+
+    let report = platform.restore(&in_days(1), &[]).await;
+    assert!(report.contains("Deal: 0 raised, 0 ended, 0 unchanged, 0 not ended"), "{report}");
+    let report = platform.restore(&since, &["--dry-run"]).await;
+    assert!(report.contains(&format!("Deal {deal}: raised from 1 above 1")), "{report}");
+    assert_eq!(platform.events(deal).await.len(), known);
+    assert!(!platform.run(&["restored", "--dry-run"]).await.status.success(), "it needs a time");
+}
