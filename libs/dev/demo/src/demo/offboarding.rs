@@ -135,8 +135,11 @@ async fn leave(
     let refused = || promise(401).within(ACCESS_END_TIMEOUT);
     for (service, route) in &workplace.routes {
         if *service == "news" {
-            // Guests read posts too, so only a change shows the end.
-            story.delete(&workplace.post, Some(&workplace.token), refused()).await?;
+            // Guests read posts too, so only a change shows the end. A late end must not delete the
+            // post, so the change names an unknown one.
+            let posts = workplace.post.rsplit_once('/').map_or("", |(posts, _)| posts);
+            let unknown = format!("{posts}/{}", Uuid::nil());
+            story.delete(&unknown, Some(&workplace.token), refused()).await?;
         } else {
             story.get(route, Some(&workplace.token), refused()).await?;
         }
