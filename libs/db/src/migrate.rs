@@ -19,7 +19,7 @@ use crate::locale;
 const LOCK_CLASS: i32 = 0x6d69_6772;
 
 /// The time for which a migration waits for other migrations of its schema, and for locks.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// Limits one wait for a lock. Readers queue behind a waiting `alter table`.
 const SHORT_LOCK_TIMEOUT: &str = "set lock_timeout = '200ms'";

@@ -15,7 +15,7 @@ const ALTER: EmbeddedMigrations = embed_migrations!("tests/migrations/column");
 /// Builds an index of `item` concurrently.
 const BUILD_INDEX: EmbeddedMigrations = embed_migrations!("tests/migrations/index");
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 const SHORT: Duration = Duration::from_secs(1);
 
 /// Creates a database with a table of 1,000 items.
