@@ -19,7 +19,7 @@ pub use conn::{Conn, PooledConn, close};
 pub use db::Db;
 pub use error::Error;
 pub use json::Json;
-pub use migrate::migrate;
+pub use migrate::{migrate, migrate_within};
 pub use pipelined::PipelinedConn;
 pub use prepared::{Limited, Prepared};
 pub use tx::Tx;

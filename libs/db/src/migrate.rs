@@ -1,64 +1,118 @@
 //! Migrations of a service's schema.
-//!
-//! A statement that waits for a lock makes all later readers and writers of the table wait behind
-//! it. Each wait is therefore short, and a migration that waited too long runs again after a pause.
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use diesel::connection::SimpleConnection;
 use diesel::migration::Migration;
 use diesel::pg::Pg;
-use diesel::sql_types::{Bool, Double, Integer, Text};
+use diesel::sql_types::{Bool, Integer, Text};
 use diesel_async::async_connection_wrapper::AsyncConnectionWrapper;
-use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncConnection, AsyncPgConnection};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness};
+use tokio::runtime::Handle;
 
 use crate::config::Config;
 use crate::locale;
 
-/// The class of the advisory locks that serialize the migrations of a schema. ASCII: "migr".
+/// The first key of the advisory lock of a schema's migrations. ASCII: "migr".
 const LOCK_CLASS: i32 = 0x6d69_6772;
-/// Timeout of the wait for another migration of the schema, which may build a large index.
-const OTHER_MIGRATION_TIMEOUT: &str = "15min";
-/// Timeout of a wait for a lock on a table, within a transaction.
-const LOCK_TIMEOUT: &str = "200ms";
-/// Time for which a migration is repeated after timeouts.
-const LOCK_RETRY_TIME: Duration = Duration::from_secs(30);
-/// Pause before a repetition in milliseconds. It is random, since several services may wait for the
-/// same session, such as a backup.
-const LOCK_RETRY_PAUSE_MS: std::ops::Range<u64> = 500..1500;
-/// Number of sessions in the error of a migration that got no lock.
-const NAMED_SESSIONS: usize = 3;
 
-type Connection = AsyncConnectionWrapper<AsyncPgConnection>;
+/// The time for which a migration waits for other migrations of its schema, and for locks.
+const MAX_WAIT: Duration = Duration::from_mins(1);
+
+/// Limits one wait for a lock. Readers queue behind a waiting `alter table`.
+const SHORT_LOCK_TIMEOUT: &str = "set lock_timeout = '200ms'";
+
+/// Limits the last wait for a lock. PostgreSQL cancels an autovacuum only for a session that has
+/// waited for `deadlock_timeout`, which is 1 s.
+const LAST_LOCK_TIMEOUT: &str = "set lock_timeout = '1200ms'";
+
+/// Limits a wait of a concurrent index build for old transactions. No session queues behind such
+/// a wait, and a build that fails has to start again.
+const BUILD_LOCK_TIMEOUT: &str = "set lock_timeout = '1h'";
+
+/// The message of PostgreSQL for a wait that exceeded `lock_timeout`.
+const LOCK_TIMEOUT: &str = "canceling statement due to lock timeout";
+
+/// Pauses between two attempts, in milliseconds. The queue behind the lock empties in a pause.
+const PAUSE_MS: std::ops::Range<u64> = 300..1_000;
+
+/// The indexes that an interrupted concurrent build has left. An index of a build that is running
+/// is invalid, too.
+const SELECT_INVALID_INDEXES: &str = "\
+    select format('%I.%I', nspname, relname) as text from pg_index \
+    join pg_class on pg_class.oid = indexrelid join pg_namespace on pg_namespace.oid = relnamespace \
+    where not indisvalid and relkind = 'i' and nspname = current_schema() \
+        and indexrelid not in (select index_relid from pg_stat_progress_create_index \
+            where index_relid is not null)";
+
+/// The lock that a session waits for, and the sessions that hold it.
+const SELECT_BLOCKERS: &str = "\
+    select format('%s on %s, held by %s', waiting.mode, \
+            coalesce(waiting.relation::regclass::text, waiting.locktype), \
+            string_agg(format('session %s (%s, %s, transaction of %s)', blocker, \
+                coalesce(nullif(application_name, ''), 'no application name'), \
+                coalesce(state, backend_type, 'state unknown'), \
+                coalesce(date_trunc('second', clock_timestamp() - xact_start)::text, 'unknown age')), \
+                ', ')) as text \
+    from pg_locks as waiting cross join unnest(pg_blocking_pids(waiting.pid)) as blocker \
+    left join pg_stat_activity as activity on activity.pid = blocker \
+    where waiting.pid = $1 and not waiting.granted \
+    group by waiting.mode, waiting.relation, waiting.locktype";
+
+/// The sessions that hold the lock of the schema's migrations.
+const SELECT_LOCK_HOLDERS: &str = "\
+    select coalesce(string_agg(format('session %s (%s)', pid, application_name), ', '), 'no session') as text \
+    from pg_locks left join pg_stat_activity using (pid) \
+    where locktype = 'advisory' and granted and objsubid = 2 and classid = $1::oid \
+        and objid = (hashtext(current_setting('search_path'))::bigint & 4294967295)::oid \
+        and database = (select oid from pg_database where datname = current_database())";
+
+/// A connection for code that blocks, such as diesel's migrations.
+type BlockingConn = AsyncConnectionWrapper<AsyncPgConnection>;
+
+#[derive(diesel::QueryableByName)]
+struct Line {
+    #[diesel(sql_type = Text)]
+    text: String,
+}
 
 /// Creates the schema and applies the pending migrations of each of `sources`. Safe to run from
 /// several replicas at the same time.
 ///
-/// A migration without a transaction (`run_in_transaction = false` in its `metadata.toml`) has one
-/// statement, `create index concurrently if not exists`. Invalid indexes of interrupted builds are
-/// dropped first.
-///
 /// # Errors
 /// - The database is unavailable, or its messages are not English.
 /// - A migration fails; it is rolled back.
-/// - A migration waits in vain for a lock. The error names the oldest transactions.
-/// - Another migration of the schema runs for more than 15 minutes.
+/// - Another migration of the schema, or a lock on a table, blocks for longer than 60 s.
 pub async fn migrate(
     config: &Config,
     sources: impl IntoIterator<Item = EmbeddedMigrations> + Send + 'static,
 ) -> anyhow::Result<()> {
+    migrate_within(config, sources, MAX_WAIT).await
+}
+
+/// Does the same as [`migrate`], but waits for at most `max_wait` for each lock.
+///
+/// # Errors
+/// Returns the errors of [`migrate`].
+pub async fn migrate_within(
+    config: &Config,
+    sources: impl IntoIterator<Item = EmbeddedMigrations> + Send + 'static,
+    max_wait: Duration,
+) -> anyhow::Result<()> {
     let config = config.clone();
-    let handle = tokio::runtime::Handle::current();
-    // The migration harness blocks, so it must not run on a thread that drives other tasks.
+    let handle = Handle::current();
+    // Diesel's migrations block, so they must not run on a thread that drives other tasks.
     tokio::task::spawn_blocking(move || {
-        let mut conn = Connection::from(handle.block_on(prepare(&config))?);
+        let mut conn = BlockingConn::from(handle.block_on(prepare(&config, max_wait))?);
         for source in sources {
             let pending = conn.pending_migrations(source).map_err(|error| anyhow!(error))?;
             for migration in &pending {
-                apply(&mut conn, &**migration).with_context(|| format!("schema {}", config.schema))?;
-                tracing::info!(schema = config.schema, version = %migration.name(), "migration applied");
+                apply(&mut conn, &config, &**migration, max_wait)
+                    .with_context(|| format!("schema {}", config.schema))?;
+                let version = migration.name().version();
+                tracing::info!(schema = config.schema, %version, "migration applied");
             }
         }
         Ok(())
@@ -66,22 +120,15 @@ pub async fn migrate(
     .await?
 }
 
-/// Connects, takes the lock of the schema and creates the schema if it is missing.
-async fn prepare(config: &Config) -> anyhow::Result<AsyncPgConnection> {
-    let mut conn = AsyncPgConnection::establish(&config.connection_url())
-        .await
-        .context("failed to connect to the database")?;
-    locale::ensure_english(&locale::message_locale(&mut conn).await?)?;
+/// Connects, takes the lock of the schema's migrations and creates the schema if it is missing.
+async fn prepare(config: &Config, max_wait: Duration) -> anyhow::Result<AsyncPgConnection> {
+    use diesel_async::RunQueryDsl;
+
+    let mut conn = connect(config).await?;
     // Building an index on a large table takes longer than any request may.
     diesel::sql_query("set statement_timeout = 0").execute(&mut conn).await?;
-    diesel::sql_query(format!("set lock_timeout = '{OTHER_MIGRATION_TIMEOUT}'")).execute(&mut conn).await?;
-    // Held until this connection closes.
-    diesel::sql_query("select pg_advisory_lock($1, hashtext($2))")
-        .bind::<Integer, _>(LOCK_CLASS)
-        .bind::<Text, _>(&config.schema)
-        .execute(&mut conn)
-        .await
-        .context("another migration of the schema is running")?;
+    locale::ensure_english(&locale::message_locale(&mut conn).await?)?;
+    acquire_lock(&mut conn, config.schema, max_wait).await?;
     let exists = diesel::select(diesel::dsl::sql::<Bool>(
         "exists (select from pg_namespace where nspname = current_setting('search_path'))",
     ))
@@ -93,72 +140,112 @@ async fn prepare(config: &Config) -> anyhow::Result<AsyncPgConnection> {
     Ok(conn)
 }
 
-fn apply(conn: &mut Connection, migration: &dyn Migration<Pg>) -> anyhow::Result<()> {
-    if !migration.metadata().run_in_transaction() {
-        // A concurrent build waits for older transactions, and no other session waits behind it.
-        conn.batch_execute("set lock_timeout = 0")?;
-        drop_invalid_indexes(conn)?;
-        conn.run_migration(migration).map_err(|error| anyhow!(error))?;
-        return Ok(());
-    }
-    conn.batch_execute(&format!("set lock_timeout = '{LOCK_TIMEOUT}'"))?;
-    let deadline = Instant::now() + LOCK_RETRY_TIME;
-    loop {
-        let Err(error) = conn.run_migration(migration) else { return Ok(()) };
-        if !error.to_string().contains("lock timeout") {
-            bail!(error);
-        }
-        if Instant::now() > deadline {
-            let sessions = oldest_transactions(conn)?.join(", ");
-            return Err(anyhow!(error).context(format!("got no lock; the oldest transactions: {sessions}")));
-        }
-        let pause = Duration::from_millis(rand::random_range(LOCK_RETRY_PAUSE_MS));
-        tracing::info!(version = %migration.name(), ?pause, "migration waits for a lock");
-        std::thread::sleep(pause);
-    }
+async fn connect(config: &Config) -> anyhow::Result<AsyncPgConnection> {
+    let url = config.connection_url();
+    AsyncPgConnection::establish(&url).await.context("failed to connect to the database")
 }
 
-#[derive(diesel::QueryableByName)]
-struct Name {
-    #[diesel(sql_type = Text)]
-    name: String,
-}
+/// Takes the lock of the schema's migrations, which is held until the connection closes.
+///
+/// A statement that waits for the lock would keep a snapshot, and a concurrent index build waits
+/// for all snapshots. The holder of the lock and the waiting session would be a deadlock.
+async fn acquire_lock(conn: &mut AsyncPgConnection, schema: &str, max_wait: Duration) -> anyhow::Result<()> {
+    use diesel_async::RunQueryDsl;
 
-/// Drops the indexes of the schema that an interrupted build has left.
-fn drop_invalid_indexes(conn: &mut Connection) -> anyhow::Result<()> {
-    let invalid = diesel::sql_query(
-        "select format('%I.%I', nspname, relname) as name from pg_index \
-         join pg_class on pg_class.oid = indexrelid join pg_namespace on pg_namespace.oid = relnamespace \
-         where not indisvalid and nspname = current_setting('search_path') \
-         and not exists (select from pg_stat_progress_create_index where index_relid = indexrelid)",
-    );
-    for Name { name } in diesel::RunQueryDsl::load(invalid, conn)? {
-        tracing::warn!(index = name, "invalid index of an interrupted migration dropped");
-        conn.batch_execute(&format!("drop index concurrently {name}"))?;
+    let began = Instant::now();
+    let try_lock = format!("pg_try_advisory_lock({LOCK_CLASS}, hashtext(current_setting('search_path')))");
+    while !diesel::select(diesel::dsl::sql::<Bool>(&try_lock)).get_result::<bool>(conn).await? {
+        if began.elapsed() >= max_wait {
+            let holders = diesel::sql_query(SELECT_LOCK_HOLDERS).bind::<Integer, _>(LOCK_CLASS);
+            let Line { text } = holders.get_result(conn).await?;
+            anyhow::bail!("another migration of schema {schema} runs for more than {max_wait:?}: {text}");
+        }
+        tokio::time::sleep(pause()).await;
     }
     Ok(())
 }
 
-#[derive(diesel::QueryableByName)]
-struct OpenTransaction {
-    #[diesel(sql_type = Integer)]
-    pid: i32,
-    #[diesel(sql_type = Text)]
-    application: String,
-    #[diesel(sql_type = Double)]
-    seconds: f64,
+fn pause() -> Duration {
+    Duration::from_millis(rand::random_range(PAUSE_MS))
 }
 
-/// Returns descriptions of the transactions of the database that have been open for the longest
-/// time.
-fn oldest_transactions(conn: &mut Connection) -> anyhow::Result<Vec<String>> {
-    let open = diesel::sql_query(
-        "select pid, application_name as application, \
-         extract(epoch from clock_timestamp() - xact_start)::float8 as seconds from pg_stat_activity \
-         where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null \
-         order by xact_start",
-    );
-    let open: Vec<OpenTransaction> = diesel::RunQueryDsl::load(open, conn)?;
-    let open = open.into_iter().take(NAMED_SESSIONS);
-    Ok(open.map(|one| format!("pid {} ({}, {:.0} s)", one.pid, one.application, one.seconds)).collect())
+/// Applies a migration. A migration in a transaction is repeated while it waits for a lock.
+fn apply(
+    conn: &mut BlockingConn,
+    config: &Config,
+    migration: &dyn Migration<Pg>,
+    max_wait: Duration,
+) -> anyhow::Result<()> {
+    if !migration.metadata().run_in_transaction() {
+        conn.batch_execute(BUILD_LOCK_TIMEOUT)?;
+        drop_invalid_indexes(conn)?;
+        conn.run_migration(migration).map_err(|error| anyhow!(error))?;
+        return Ok(());
+    }
+    conn.batch_execute(SHORT_LOCK_TIMEOUT)?;
+    let began = Instant::now();
+    while began.elapsed() < max_wait {
+        match conn.run_migration(migration) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.to_string().contains(LOCK_TIMEOUT) => std::thread::sleep(pause()),
+            Err(error) => return Err(anyhow!(error)),
+        }
+    }
+    apply_or_name_blockers(conn, config, migration)
+}
+
+/// Makes the last attempt to apply a migration, and adds the blocking sessions to its error.
+fn apply_or_name_blockers(
+    conn: &mut BlockingConn,
+    config: &Config,
+    migration: &dyn Migration<Pg>,
+) -> anyhow::Result<()> {
+    use diesel::RunQueryDsl;
+
+    let Line { text: pid } = diesel::sql_query("select pg_backend_pid()::text as text").get_result(conn)?;
+    let pid: i32 = pid.parse()?;
+    conn.batch_execute(LAST_LOCK_TIMEOUT)?;
+    let handle = Handle::current();
+    let mut watcher = tokio::task::JoinSet::new();
+    watcher.spawn_on(find_blockers(config.clone(), pid), &handle);
+    let Err(error) = conn.run_migration(migration) else { return Ok(()) };
+    let error = anyhow!(error);
+    if !error.to_string().contains(LOCK_TIMEOUT) {
+        return Err(error);
+    }
+    // The watcher has seen the blocking sessions during the attempt, or never will.
+    let found = handle.block_on(async {
+        tokio::time::timeout(Duration::from_millis(100), watcher.join_next()).await.ok().flatten()
+    });
+    match found {
+        Some(Ok(Ok(blockers))) => Err(error.context(format!("a migration waits for {blockers}"))),
+        _ => Err(error.context("a migration waits for a lock of an unknown session")),
+    }
+}
+
+/// Describes the lock that a session waits for, as soon as it waits.
+async fn find_blockers(config: Config, pid: i32) -> anyhow::Result<String> {
+    use diesel::OptionalExtension;
+    use diesel_async::RunQueryDsl;
+
+    let mut conn = connect(&config).await?;
+    loop {
+        let blockers = diesel::sql_query(SELECT_BLOCKERS).bind::<Integer, _>(pid);
+        if let Some(Line { text }) = blockers.get_result(&mut conn).await.optional()? {
+            return Ok(text);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Drops what interrupted index builds have left, so that the migration can build it again.
+fn drop_invalid_indexes(conn: &mut BlockingConn) -> anyhow::Result<()> {
+    use diesel::RunQueryDsl;
+
+    let indexes: Vec<Line> = diesel::sql_query(SELECT_INVALID_INDEXES).load(conn)?;
+    for Line { text: index } in indexes {
+        tracing::warn!(index, "dropping the index of an interrupted build");
+        conn.batch_execute(&format!("drop index concurrently if exists {index}"))?;
+    }
+    Ok(())
 }

@@ -8,13 +8,9 @@ use db::{Config, Conn, Db, Error, PipelinedConn, Tx};
 use diesel::dsl::sql;
 use diesel::sql_types::{Integer, Text};
 use diesel_async::RunQueryDsl;
-use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use runtime::{Env, Process};
 use testkit::database;
 use tokio::sync::oneshot;
-
-const COLUMN: EmbeddedMigrations = embed_migrations!("tests/migrations/column");
-const INDEX: EmbeddedMigrations = embed_migrations!("tests/migrations/index");
 
 /// Creates a database with the items 1 and 2, and a pool with a statement timeout in milliseconds.
 async fn setup(timeout_ms: u32) -> (Config, Db, String) {
@@ -203,80 +199,6 @@ async fn extended_timeout_applies_to_client_and_server_until_the_transaction_end
     let sleep = async |tx: &mut Tx| Ok(diesel::sql_query("select pg_sleep(3)").execute(tx.conn()).await?);
     let result: Result<usize, Error> = db.tx(sleep).await;
     result.unwrap_err();
-}
-
-/// RULE-ALL-034: a migration that waits for a lock is repeated, and readers get through between two
-/// attempts.
-#[tokio::test]
-async fn migration_behind_a_long_reader_does_not_block_others() {
-    let (config, _, url) = setup(5_000).await;
-    let holder = database::connect(&url).await.unwrap();
-    holder.batch_execute("begin; select from shop.item").await.unwrap();
-    let migration = tokio::task::spawn(async move { db::migrate(&config, [COLUMN]).await });
-    let reader = database::connect(&url).await.unwrap();
-    // Longer than one wait of the migration, and shorter than two with their pause.
-    reader.batch_execute("set statement_timeout = '500ms'").await.unwrap();
-    for _ in 0..20 {
-        reader.batch_execute("select from shop.item").await.unwrap();
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    assert!(!migration.is_finished());
-    holder.batch_execute("commit").await.unwrap();
-    migration.await.unwrap().unwrap();
-    reader.batch_execute("select colour from shop.item").await.unwrap();
-}
-
-/// RULE-ALL-034: a migration that gets no lock fails, and names the oldest transactions.
-#[tokio::test]
-async fn migration_without_a_lock_names_the_oldest_transactions() {
-    let (config, _, url) = setup(5_000).await;
-    let holder = database::connect(&url).await.unwrap();
-    holder.batch_execute("set application_name = 'backup'; begin; select from shop.item").await.unwrap();
-    let error = format!("{:#}", db::migrate(&config, [COLUMN]).await.unwrap_err());
-    assert!(error.contains("lock timeout") && error.contains("(backup, "), "{error}");
-}
-
-/// RULE-ALL-034: an index is built beside open writers, and an interrupted build is repeated.
-#[tokio::test]
-async fn concurrent_index_is_built_again_after_an_interruption() {
-    let (config, _, url) = setup(5_000).await;
-    let client = database::connect(&url).await.unwrap();
-    // A build that fails leaves an invalid index, as an interrupted one does.
-    client.batch_execute("alter table shop.item add column colour text").await.unwrap();
-    client.batch_execute("update shop.item set colour = 'red'").await.unwrap();
-    client
-        .batch_execute("create unique index concurrently item_colour on shop.item (colour)")
-        .await
-        .unwrap_err();
-    let writer = database::connect(&url).await.unwrap();
-    let build = tokio::task::spawn(async move { db::migrate(&config, [INDEX]).await });
-    for id in 10..20 {
-        let insert = format!("insert into shop.item (id) values ({id})");
-        writer.batch_execute(&format!("begin; {insert}; select pg_sleep(0.02); commit")).await.unwrap();
-    }
-    build.await.unwrap().unwrap();
-    let valid = "select indisvalid from pg_index where indexrelid = 'shop.item_colour'::regclass";
-    let is_valid: bool = client.query_one(valid, &[]).await.unwrap().get(0);
-    assert!(is_valid);
-}
-
-/// RULE-ALL-034: migrations of two schemas run at the same time, those of one schema do not.
-#[tokio::test]
-async fn migrations_of_one_schema_run_one_after_the_other() {
-    let (config, _, url) = setup(5_000).await;
-    let client = database::connect(&url).await.unwrap();
-    let lock = |schema: &str| format!("select pg_advisory_lock(x'6d696772'::int, hashtext('{schema}'))");
-    client.batch_execute(&lock("other")).await.unwrap();
-    db::migrate(&config, []).await.unwrap();
-    client.batch_execute(&lock("shop")).await.unwrap();
-    let waiting = tokio::task::spawn(async move { db::migrate(&config, [COLUMN]).await });
-    let locks = "select count(*) from pg_locks where locktype = 'advisory' and not granted \
-        and database = (select oid from pg_database where datname = current_database())";
-    while client.query_one(locks, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    client.batch_execute("select pg_advisory_unlock_all()").await.unwrap();
-    waiting.await.unwrap().unwrap();
 }
 
 /// RULE-ALL-034: a vanished server is detected. Reads the connection's keepalive timer in the

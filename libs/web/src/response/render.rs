@@ -14,6 +14,10 @@ use crate::messages::Language;
 use crate::response::problem::Details;
 use crate::response::refusal::{Refusal, RefusedField};
 
+/// Largest number of seconds that `Retry-After` of a 503 adds at random. Clients that were rejected
+/// in the same second then do not all return in the same second.
+const RETRY_SPREAD_SECONDS: u8 = 2;
+
 /// The body of every response with a status of 400 and above.
 #[derive(Serialize, ToSchema)]
 pub struct ProblemBody {
@@ -89,7 +93,11 @@ pub(crate) fn render(problem: &Details, service: &ServiceInfo, request: &HttpReq
         response.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
     }
     if let Some(delay) = problem.retry_after {
-        response.insert_header((header::RETRY_AFTER, delay.as_secs_f64().ceil().max(1.0).to_string()));
+        let mut seconds = delay.as_secs_f64().ceil().max(1.0);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            seconds += f64::from(rand::random_range(0..=RETRY_SPREAD_SECONDS));
+        }
+        response.insert_header((header::RETRY_AFTER, seconds.to_string()));
     }
     if !problem.allow.is_empty() {
         let mut allow = String::new();

@@ -1,10 +1,21 @@
 //! The lock of a company, which several use cases take.
 
+use std::collections::BTreeSet;
+
 use ::db::Tx;
 use auth::CompanyId;
 use messaging::EntityGate;
 
 use crate::domain::COMPANY_GROUP;
+
+/// Locks companies until the transaction ends, in ascending order of their ids. Two transactions
+/// that lock the same companies are then no deadlock.
+pub async fn acquire_locks(tx: &mut Tx, ids: &BTreeSet<CompanyId>) -> Result<(), ::db::Error> {
+    for id in ids {
+        acquire_lock(tx, *id).await?;
+    }
+    Ok(())
+}
 
 /// Locks a company until the transaction ends.
 ///

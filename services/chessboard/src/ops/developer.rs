@@ -1,12 +1,14 @@
 //! Use cases of developers' profiles. Every change is stored, logged and published.
 
+use std::collections::BTreeSet;
+
 use ::db::{Db, Tx};
 use ::web::{FieldError, Problem};
 use auth::{CompanyId, UserId};
 use time::OffsetDateTime;
 use values::{Code, Invalid};
 
-use super::company_lock::acquire_lock;
+use super::company_lock::{acquire_lock, acquire_locks};
 use super::developer_store::{insert, save};
 use super::external_profile;
 use crate::db;
@@ -168,7 +170,7 @@ pub async fn delete_developer(
 ///
 /// # Errors
 /// - [`DEVELOPER_NOT_FOUND`] if the developer is missing or deleted.
-/// - [`CONFLICT`] if `version` is outdated.
+/// - [`CONFLICT`] if `version` is outdated, or if the caller lost a race.
 pub async fn release_developer(
     tx: &mut Tx,
     id: CompanyId,
@@ -176,7 +178,8 @@ pub async fn release_developer(
     version: Option<i64>,
     now: OffsetDateTime,
 ) -> Result<Developer, Error> {
-    acquire_lock(tx, id).await?;
+    let locked = find_companies_of_release(tx, id).await?;
+    acquire_locks(tx, &locked).await?;
     let before = find_live(tx, id).await?;
     check_version(&before, version)?;
     let Some(freed) = before.external_chessboard_developer_id else { return Ok(before) };
@@ -187,13 +190,26 @@ pub async fn release_developer(
     if let Some(waiting) = db::external_profile::find(tx, freed).await?
         && waiting.company_id != id
     {
-        acquire_lock(tx, waiting.company_id).await?;
+        if !locked.contains(&waiting.company_id) {
+            return Err(CONFLICT.into());
+        }
         let company = db::company::find(tx, waiting.company_id).await?;
         if company.is_some_and(|company| company.is_developer()) {
             external_profile::apply_first_waiting(tx, waiting.company_id).await?;
         }
     }
     if is_taken_over { find_live(tx, id).await } else { Ok(after) }
+}
+
+/// Returns the companies that a release may change: the developer's own, and the one whose profile
+/// waits for the developer's external id. The caller locks them and reads again.
+async fn find_companies_of_release(tx: &mut Tx, id: CompanyId) -> Result<BTreeSet<CompanyId>, Error> {
+    let mut companies = BTreeSet::from([id]);
+    let developer = db::developer::find(tx, id).await?;
+    if let Some(linked) = developer.and_then(|developer| developer.external_chessboard_developer_id) {
+        companies.extend(db::external_profile::find(tx, linked).await?.map(|waiting| waiting.company_id));
+    }
+    Ok(companies)
 }
 
 /// Corrects wrong counts of published projects.

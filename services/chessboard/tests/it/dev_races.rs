@@ -3,6 +3,7 @@
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
 
+use crate::dev_sync::wait_for_waiting_version;
 use crate::{
     ADMIN, ME, administrator, company_event, count, create_developer, create_published_developer, eventually,
     external_profile, guid, highlights, log_entries, manager, path, profile, profile_events,
@@ -36,6 +37,39 @@ async fn only_one_parallel_creation_succeeds() {
     let answers = eventually("the company", known).await;
     assert_eq!(count(&answers, 201), 1, "{answers:?}");
     assert_eq!(profile_versions(new).await, [1]);
+}
+
+/// RULE-CHS-012: parallel releases of two developers both succeed, although a profile waits for the
+/// external id of each in the company of the other one.
+#[tokio::test]
+async fn parallel_releases_that_change_both_developers_succeed() {
+    for _ in 0..ROUNDS {
+        let companies = [create_developer().await, create_developer().await];
+        let external_ids = [guid(), guid()];
+        for (at, id) in companies.into_iter().enumerate() {
+            administrator().delete(&path(id, "")).await.expect(204);
+            let waiting = external_ids[1 - at];
+            publish_external_profile(&external_profile(waiting, id, 1)).await;
+            wait_for_waiting_version(waiting, 1).await;
+        }
+        for (id, external_id) in companies.into_iter().zip(external_ids) {
+            let body = json!({"CompanyId": id, "ExternalChessboardDeveloperId": external_id});
+            administrator().post(ADMIN, body).await.expect(201);
+        }
+        let callers = [administrator(), administrator()];
+        let releases = callers.iter().zip(companies);
+        let releases =
+            releases.map(|(caller, id)| async move { caller.post(&path(id, "/release"), json!({})).await });
+        for answer in join_all(releases).await {
+            answer.expect(200);
+        }
+        for (at, id) in companies.into_iter().enumerate() {
+            assert_eq!(
+                read_developer(id).await["ExternalChessboardDeveloperId"],
+                json!(external_ids[1 - at])
+            );
+        }
+    }
 }
 
 /// RULE-CHS-012, RULE-CHS-022, RULE-ALL-031: one of ten edits of one version succeeds. The others

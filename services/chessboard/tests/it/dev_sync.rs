@@ -32,7 +32,7 @@ async fn waiting_version(external_id: Uuid) -> Option<i64> {
     row.map(|row| row.get(0))
 }
 
-async fn wait_for_waiting_version(external_id: Uuid, version: i64) {
+pub async fn wait_for_waiting_version(external_id: Uuid, version: i64) {
     eventually("the wait", async || (waiting_version(external_id).await == Some(version)).then_some(()))
         .await;
 }

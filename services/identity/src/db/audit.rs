@@ -37,9 +37,33 @@ struct WalkSnapshot {
     /// First transaction id that was not assigned yet.
     #[diesel(sql_type = BigInt)]
     next: i64,
-    /// Transactions before `next` that were still open.
+    /// Transactions before `next` that were still open, in ascending order.
+    #[serde(with = "distances")]
     #[diesel(sql_type = Array<BigInt>)]
     open: Vec<i64>,
+}
+
+/// Ascending ids in a cursor: the first one, and the distance of each other one to its predecessor.
+///
+/// Distances have few digits, so the cursor of 900 open transactions stays below its limit.
+mod distances {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(ids: &[i64], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut previous = 0;
+        let distances: Vec<i64> = ids.iter().map(|id| id - std::mem::replace(&mut previous, *id)).collect();
+        distances.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<i64>, D::Error> {
+        let mut id = 0_i64;
+        let distances = Vec::<i64>::deserialize(deserializer)?;
+        let ids = distances.into_iter().map(|distance| {
+            id = id.wrapping_add(distance);
+            id
+        });
+        Ok(ids.collect())
+    }
 }
 
 /// Maximum duration of a transaction.
@@ -50,7 +74,7 @@ const MAX_TRANSACTION_AGE: Duration = Duration::HOUR;
 
 const SELECT_WALK_SNAPSHOT: &str = "\
     select clock_timestamp() as began, pg_snapshot_xmax(snapshot)::text::bigint as next, \
-        array(select open::text::bigint from pg_snapshot_xip(snapshot) as open) as open \
+        array(select open::text::bigint from pg_snapshot_xip(snapshot) as open order by 1) as open \
     from pg_current_snapshot() as snapshot";
 
 /// Filter of the audit log.
@@ -175,4 +199,26 @@ pub async fn list(
     let newest_first = (audit_entry::at.desc(), audit_entry::id.desc());
     let found = entries.order(newest_first).limit(paging.limit()).load(&mut conn).await?;
     Ok(paging.page(found, |last: &AuditEntry| AuditKey { at: last.at, id: last.id, walk }))
+}
+
+#[cfg(test)]
+mod tests {
+    use ::web::{CursorPaging, FromQuery};
+    use runtime::clock;
+    use uuid::Uuid;
+
+    use super::{AuditKey, WalkSnapshot};
+
+    /// RULE-ALL-021: a cursor leads through the log although many transactions were open.
+    #[test]
+    fn cursor_with_900_open_transactions_is_accepted() {
+        let first = 7_000_000_000;
+        let open: Vec<i64> = (0..900).map(|number| first + number * 11).collect();
+        let walk = WalkSnapshot { began: clock::now(), next: first + 10_000, open: open.clone() };
+        let key = AuditKey { at: clock::now(), id: Uuid::nil().into(), walk };
+        let paging = CursorPaging::<AuditKey> { page_size: 1, after: None };
+        let cursor = paging.page(vec![1, 2], |_| key).next_cursor.unwrap();
+        let next = CursorPaging::<AuditKey>::from_query(&format!("Cursor={cursor}")).unwrap();
+        assert_eq!(next.after.unwrap().walk.open, open);
+    }
 }

@@ -1,1 +1,0 @@
-create index concurrently if not exists item_colour on item (colour);

@@ -1,0 +1,1 @@
+create index concurrently if not exists item_stock on item (stock);
