@@ -52,8 +52,8 @@ lose() {
       send olga POST "v1/admin/developers/$(developer)/hide" '{}' >/dev/null
       applied() { [ "$(theirs selections 'select count(*) from property_object where is_public')" = 0 ]; } ;;
     identity)
-      send olga POST identity/admin/tenants '{"Name": "Zzz Lost Homes", "Type": "Agency"}' >/dev/null
       send olga PUT "identity/admin/tenants/$(agency)" '{"Name": "Zzz Renamed", "LegalName": null, "TaxNumber": null}' >/dev/null
+      send olga POST identity/admin/tenants '{"Name": "Zzz Lost Homes", "Type": "Agency"}' >/dev/null
       applied() { [ "$(theirs chessboard "select count(*) from company where name like 'Zzz%'")" = 2 ]; } ;;
     agent)
       applied() { true; } ;;
