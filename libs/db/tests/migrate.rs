@@ -1,6 +1,7 @@
 //! Migrations of tables in use, against a real PostgreSQL.
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails ends its test")]
+#![expect(clippy::disallowed_methods, reason = "the tests have no process that tracks tasks")]
 
 use std::time::{Duration, Instant};
 
