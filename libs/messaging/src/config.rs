@@ -124,12 +124,17 @@ impl Config {
         client
     }
 
+    /// Returns the id of a consumer group on the broker.
+    pub(crate) fn group_id(&self, group: &str) -> String {
+        format!("{group}{}", self.group_suffix)
+    }
+
     /// Returns the settings of a consumer. Offsets are stored explicitly, after the transaction
     /// that applied the message has committed.
     pub(crate) fn consumer(&self, group: &str) -> ClientConfig {
         let mut client = self.client();
         client
-            .set("group.id", format!("{group}{}", self.group_suffix))
+            .set("group.id", self.group_id(group))
             .set("enable.auto.commit", "true")
             .set("auto.commit.interval.ms", "1000")
             .set("enable.auto.offset.store", "false")

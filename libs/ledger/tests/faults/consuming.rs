@@ -129,15 +129,16 @@ async fn consumers_of_a_process_share_four_slots_and_a_byte_budget() {
     // Each of both groups has more messages than there are slots.
     rig.wait_until_blocked(4, "select % from inbox_receive(%").await;
     let buffered = async || worker.metric("consumer_held_bytes").await;
-    eventually("a full budget", async || buffered().await > f64::from(BUDGET / 2)).await;
+    // By chance some partitions have no key, and each of the twelve has a twelfth of the budget.
+    eventually("buffered messages", async || buffered().await > f64::from(BUDGET / 5)).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let concurrent = "select count(*) from pg_stat_activity where datname = current_database() \
         and wait_event_type = 'Lock' and query ilike 'select % from inbox_receive(%'";
     // A statement whose wait for the lock was too long may be about to run again.
     assert!(rig.query_number(concurrent).await <= 4);
-    // Each of the eight partitions may exceed the budget by one message.
+    // Each partition may exceed its part by one message.
     let buffered = buffered().await;
-    assert!(buffered <= f64::from(BUDGET + 8 * (MESSAGE + 2_000)), "{buffered}");
+    assert!(buffered <= f64::from(BUDGET + 12 * (MESSAGE + 2_000)), "{buffered}");
     lock.release().await;
     assert!(worker.terminate().await.success());
     let _worker = rig.start_worker().await;

@@ -97,9 +97,10 @@ async fn rebuild(bus: &Bus, group: &str) -> anyhow::Result<()> {
 async fn move_offsets(bus: &Bus, subscription: &Subscription, target: Target) -> anyhow::Result<()> {
     let (group, topics) = (subscription.group, subscription.topics);
     let client: BaseConsumer = bus.config.consumer(group).set("enable.auto.commit", "false").create()?;
+    let group_id = bus.config.group_id(group);
     // librdkafka's calls block.
     let moved = tokio::task::spawn_blocking(move || {
-        let found = client.fetch_group_list(Some(group), BROKER_TIMEOUT)?;
+        let found = client.fetch_group_list(Some(&group_id), BROKER_TIMEOUT)?;
         ensure!(found.groups().iter().all(|group| group.members().is_empty()), GROUP_IS_RUNNING);
         let mut moved = TopicPartitionList::new();
         for topic in topics {
