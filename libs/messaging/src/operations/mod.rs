@@ -44,11 +44,11 @@ pub enum Operation {
     /// itself. Run this after any other restore, before any write
     Restored {
         /// The time to which the database was restored, as in 2026-05-01T12:00:00Z. The command
-        /// reads the service's own topics since then, and publishes the present state above the
-        /// lost versions, and the end of what no longer exists. An earlier time does no harm
+        /// reads the service's own topics since then. It publishes the present state above the lost
+        /// versions, and the end of what no longer exists. An earlier time does no harm
         #[arg(long, value_parser = parse_time)]
         since: Option<OffsetDateTime>,
-        /// Print what would be published, and change nothing
+        /// Print what would be published, and publish nothing
         #[arg(long, requires = "since")]
         dry_run: bool,
     },

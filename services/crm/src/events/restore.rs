@@ -41,6 +41,7 @@ struct LostDeal {
 struct LostStage {
     to_step_id: StepId,
     to_status: DealStatus,
+    row_version: i64,
 }
 
 #[derive(Deserialize)]
@@ -144,8 +145,8 @@ fn present_stage(deal: &Deal, state: &PublishedState, now: OffsetDateTime) -> De
     }
 }
 
-/// Returns the end of a sale that consumers know and that is not the present one: it was completed,
-/// or ended and began again in the lost time. Its commission ends, and that of the present sale
+/// Returns the end of a sale that consumers know and that may not be the present one: it was
+/// completed, or changed in the lost time. Its commission ends, and that of the present sale
 /// begins.
 fn lost_sale_end(
     deal: &Deal,
@@ -154,9 +155,10 @@ fn lost_sale_end(
     pipeline: &[Step],
     now: OffsetDateTime,
 ) -> Option<DealStageChanged> {
-    let has_other_sale = match present.from_status {
+    let newest = state.newest::<LostStage>(DealStageChanged::TOPIC)?;
+    let has_other_sale = match newest.to_status {
         DealStatus::Completed => true,
-        DealStatus::Sale => state.has(DealCancelled::TOPIC),
+        DealStatus::Sale => newest.row_version > deal.stage_change_version,
         _ => false,
     };
     if deal.status != DealStatus::Sale || !has_other_sale {
@@ -212,6 +214,7 @@ fn cancellation(
     let from = lost.unwrap_or_else(|| LostStage {
         to_step_id: receiving_step_id(pipeline, DealStatus::Application),
         to_status: DealStatus::Application,
+        row_version: 0,
     });
     DealStageChanged {
         deal_id: DealId::from(state.key),

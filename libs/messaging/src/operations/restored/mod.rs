@@ -101,7 +101,6 @@ impl Restorer {
 struct Counts {
     raised: usize,
     ended: usize,
-    unchanged: usize,
     not_ended: usize,
 }
 
@@ -175,13 +174,12 @@ async fn align(bus: &Bus, restorer: &Restorer, dry_run: bool) -> anyhow::Result<
         print!("{}", aligned.report);
         counts.raised += aligned.counts.raised;
         counts.ended += aligned.counts.ended;
-        counts.unchanged += aligned.counts.unchanged;
         counts.not_ended += aligned.counts.not_ended;
         after = Some(aligned.last_key);
     }
-    let Counts { raised, ended, unchanged, not_ended } = counts;
+    let Counts { raised, ended, not_ended } = counts;
     let mode = if dry_run { " (dry run)" } else { "" };
-    println!("{name}: {raised} raised, {ended} ended, {unchanged} unchanged, {not_ended} not ended{mode}");
+    println!("{name}: {raised} raised, {ended} ended, {not_ended} not ended{mode}");
     Ok(not_ended)
 }
 
@@ -202,13 +200,13 @@ async fn align_batch(
     let Batch { states, last_key } = batch;
     let keys: Vec<_> = states.iter().map(|state| state.key).collect();
     let stored = Versions::lock(tx, aggregate, version, &keys).await?;
-    let (present, lost): (Vec<_>, Vec<_>) =
+    let (mut raised, lost): (Vec<_>, Vec<_>) =
         states.into_iter().partition(|state| stored.get(state.key).is_some());
-    let present_count = present.len();
-    let behind = |state: &PublishedState| {
-        version.is_none() || stored.get(state.key).is_some_and(|stored| stored <= state.version)
-    };
-    let raised: Vec<_> = present.into_iter().filter(behind).collect();
+    for state in &mut raised {
+        // Changes without an event may have raised the row above the published version. Consumers
+        // still know the lost state.
+        state.version = state.version.max(stored.get(state.key).unwrap_or_default());
+    }
     let mut ended: Vec<_> = lost.iter().map(|state| state.key).collect();
     if !dry_run {
         if let Some(version) = version {
@@ -238,11 +236,6 @@ async fn align_batch(
             if ended.contains(&state.key) { "ended" } else { "NOT ended: its first event is missing" };
         let _ = writeln!(report, "{} {}: {outcome}", aggregate.name, state.key);
     }
-    let counts = Counts {
-        raised: raised.len(),
-        ended: ended.len(),
-        unchanged: present_count - raised.len(),
-        not_ended: lost.len() - ended.len(),
-    };
+    let counts = Counts { raised: raised.len(), ended: ended.len(), not_ended: lost.len() - ended.len() };
     Ok(AlignedBatch { last_key, counts, report })
 }

@@ -9,14 +9,14 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub struct PublishedState {
     pub key: Uuid,
-    /// The highest published version; 0 if the events have none.
+    /// The highest version, published or of the row; 0 if the events have none.
     pub version: i64,
     /// The payload of the newest event of each topic since the restored time.
     pub(super) payloads: HashMap<String, Option<Vec<u8>>>,
 }
 
 impl PublishedState {
-    /// Returns the version that exceeds the published one.
+    /// Returns the version that exceeds every earlier one.
     pub fn next_version(&self) -> i64 {
         self.version + 1
     }
