@@ -16,9 +16,6 @@ use crate::schema::outbox;
 const EVENTS_SQL: &str =
     "select event.* from unnest($3, $4, $5) with ordinality as event (event_id, key, payload, ordinal)";
 
-/// The events of one statement in their order, without rows of their aggregates.
-const ROWLESS_SQL: &str = "select event.* from unnest($3, $4, $5) with ordinality as event (event_id, key, payload, ordinal) order by ordinal";
-
 /// Wakes the relay after a commit that appended events.
 pub(crate) const EVENTS_APPENDED: CommitSignal = CommitSignal("events");
 
@@ -101,13 +98,21 @@ impl<'t> RowlessOutbox<'t> {
     /// Publishes `events`, in their order, when the transaction commits.
     pub async fn append_all<E: Event>(&mut self, events: &[E]) -> Result<(), db::Error> {
         let payloads = events.iter().map(|event| payload(event).map(Some)).collect::<Result<_, _>>()?;
-        insert_all_from::<E>(self.tx, events.iter().map(Event::key).collect(), payloads, ROWLESS_SQL).await
+        self.insert::<E>(events.iter().map(Event::key).collect(), payloads).await
     }
 
     /// Publishes a tombstone for each of `keys` when the transaction commits.
     pub async fn append_tombstones<E: Event>(&mut self, keys: Vec<Uuid>) -> Result<(), db::Error> {
         let payloads = vec![None; keys.len()];
-        insert_all_from::<E>(self.tx, keys, payloads, ROWLESS_SQL).await
+        self.insert::<E>(keys, payloads).await
+    }
+
+    async fn insert<E: Event>(
+        &mut self,
+        keys: Vec<Uuid>,
+        payloads: Vec<Option<Vec<u8>>>,
+    ) -> Result<(), db::Error> {
+        insert_all_from::<E>(self.tx, keys, payloads, &format!("{EVENTS_SQL} order by ordinal")).await
     }
 }
 

@@ -328,6 +328,7 @@ create table dead_letter (
     superseded_by bigint
 );
 create index dead_letter_key on dead_letter (consumer, topic, key, id);
+create index dead_letter_waiting on dead_letter (id) where superseded_by is null;
 create index dead_letter_superseded on dead_letter (dead_at) where superseded_by is not null;
 
 -- The highest version that a consumer has applied, for each field of an entity. Among equal

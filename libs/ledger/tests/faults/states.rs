@@ -29,7 +29,7 @@ async fn wait_until_stored(rig: &Rig, key: &str, n: i64) {
 }
 
 /// RULE-EVT-046: a later state is applied although its key has dead letters, and supersedes them.
-/// They stay in the list, and no replay applies them.
+/// A superseded dead letter stays in the list, and no replay applies it.
 #[tokio::test]
 async fn later_state_supersedes_the_dead_letters_of_its_key() {
     let rig = Rig::new().await;

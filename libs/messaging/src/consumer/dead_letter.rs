@@ -4,7 +4,6 @@
 use db::Tx;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
-
 use serde::Deserialize;
 
 use super::inbox;

@@ -48,14 +48,25 @@ impl Consumer {
     pub(super) async fn process(&self, session: &Session, delivery: Delivery) -> (Delivery, bool) {
         let Delivery { messages, cancellation, .. } = &delivery;
         let spans: Vec<Span> = messages.iter().map(|message| self.span(message)).collect();
-        let is_applied = messages.len() > 1 && self.apply_batch(session, messages, &spans).await;
+        let is_applied =
+            messages.len() > 1 && self.apply_batch(session, messages, &spans, cancellation).await;
         let is_done = is_applied || self.process_each(session, messages, &spans, cancellation).await;
         (delivery, is_done)
     }
 
     /// Tries once to apply all messages in one transaction. Returns false if nothing was applied.
-    async fn apply_batch(&self, session: &Session, messages: &[Message], spans: &[Span]) -> bool {
+    async fn apply_batch(
+        &self,
+        session: &Session,
+        messages: &[Message],
+        spans: &[Span],
+        cancellation: &CancellationToken,
+    ) -> bool {
         let Ok(_permit) = self.limits.concurrency.acquire().await else { return false };
+        // The wait may have been long, and a batch would delay the end of the session.
+        if cancellation.is_cancelled() {
+            return false;
+        }
         let Err(reason) = self.apply(session, messages, spans).await else { return true };
         self.metrics.split_batches.inc();
         let (group, count) = (self.subscription.group, messages.len());
@@ -159,10 +170,10 @@ impl Consumer {
 
     /// Applies all messages in one transaction, in their order, or none of them.
     async fn apply(&self, session: &Session, messages: &[Message], spans: &[Span]) -> Result<(), Failure> {
-        let begun = Instant::now();
         let outcomes = self
             .db
             .tx(async |tx| {
+                let begun = Instant::now();
                 let receipts =
                     inbox::receive(tx, self.subscription.group, messages, &session.history).await?;
                 let mut outcomes = Vec::with_capacity(messages.len());
@@ -176,8 +187,8 @@ impl Consumer {
                 Ok(outcomes)
             })
             .await?;
-        for (message, outcome) in messages.iter().zip(outcomes) {
-            self.report(message, outcome);
+        for ((message, span), outcome) in messages.iter().zip(spans).zip(outcomes) {
+            span.in_scope(|| self.report(message, outcome));
         }
         Ok(())
     }

@@ -58,6 +58,14 @@ impl Platform {
         id_of(&self.by.post(&format!("{PLATFORM}/deals"), body).await.expect(201)["DealId"])
     }
 
+    /// Creates a deal in Sale.
+    async fn sell(&self) -> Uuid {
+        let deal = self.create().await;
+        self.by.put(&format!("{PLATFORM}/deals/{deal}/contract"), contract()).await.expect(200);
+        self.post(deal, "/override-status", json!({"TargetStatus": "Sale", "Comment": "x"})).await;
+        deal
+    }
+
     async fn post(&self, deal: Uuid, below: &str, body: Value) -> Value {
         let response = self.by.post(&format!("{PLATFORM}/deals/{deal}{below}"), body).await;
         assert!(response.status < 300, "{below}: {}", response.text);
@@ -193,10 +201,7 @@ async fn deal_that_went_back_is_published_above_the_lost_versions() {
 #[tokio::test]
 async fn sale_whose_completion_was_lost_ends_and_begins_again() {
     let platform = Platform::start().await;
-    let deal = platform.create().await;
-    let path = format!("{PLATFORM}/deals/{deal}");
-    platform.by.put(&format!("{path}/contract"), contract()).await.expect(200);
-    platform.post(deal, "/override-status", json!({"TargetStatus": "Sale", "Comment": "x"})).await;
+    let deal = platform.sell().await;
     platform.back_up().await;
     let since = in_days(0);
     let claims = user_with(Some(platform.tenant), &[MANAGE_OWN]);
@@ -219,7 +224,7 @@ async fn sale_whose_completion_was_lost_ends_and_begins_again() {
     assert_eq!(raised[0].payload["PreviousRowVersion"], sale["RowVersion"]);
     assert_eq!(raised[1].payload["PreviousRowVersion"], 5);
     assert_eq!(raised[1].payload["ChangedAt"], sale["ChangedAt"], "the rate of its first moment");
-    assert_eq!(platform.by.get(&path).await.expect(200)["RowVersion"], 6);
+    assert_eq!(platform.by.get(&format!("{PLATFORM}/deals/{deal}")).await.expect(200)["RowVersion"], 6);
 
     platform.restore(&since, &[]).await;
     let again = platform.events(deal).await.split_off(known.len() + raised.len());
@@ -231,10 +236,7 @@ async fn sale_whose_completion_was_lost_ends_and_begins_again() {
 #[tokio::test]
 async fn sale_whose_change_was_lost_ends_and_begins_again() {
     let platform = Platform::start().await;
-    let deal = platform.create().await;
-    let path = format!("{PLATFORM}/deals/{deal}");
-    platform.by.put(&format!("{path}/contract"), contract()).await.expect(200);
-    platform.post(deal, "/override-status", json!({"TargetStatus": "Sale", "Comment": "x"})).await;
+    let deal = platform.sell().await;
     platform.back_up().await;
     let since = in_days(0);
     platform.set_agent(deal).await;
