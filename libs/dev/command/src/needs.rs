@@ -1,15 +1,16 @@
 //! The database and the brokers of the tests, and the environment that names them.
 
 use std::collections::HashMap;
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use devkit::bus::{Bus, Kind};
 use devkit::postgres::{self, Cluster};
 use devkit::progress::Step;
 use devkit::signals::Signals;
 use devkit::stack::Lock;
 use devkit::{children, kafka, topics};
+use tokio::process::Command;
 
 /// The brokers that a run of the tests uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -34,6 +35,8 @@ pub(crate) struct Needs {
     cluster: Option<Cluster>,
     /// One for each binary that runs at once, since tests fill their broker and break it.
     buses: Vec<(Kind, Bus)>,
+    /// The broker of the demo, which would first consume all events of the tests on theirs.
+    demo_bus: Option<Bus>,
 }
 
 impl Needs {
@@ -54,7 +57,7 @@ impl Needs {
     }
 
     async fn close(self) -> anyhow::Result<()> {
-        for (_, bus) in self.buses {
+        for bus in self.buses.into_iter().map(|(_, bus)| bus).chain(self.demo_bus) {
             bus.close().await?;
         }
         match self.cluster {
@@ -73,60 +76,57 @@ impl Needs {
             step.done(cluster.describe());
         }
         for (number, broker) in brokers.iter().enumerate() {
-            self.open_bus(*broker, &(number + 1).to_string()).await?;
+            let bus = Self::open_bus(*broker, &(number + 1).to_string()).await?;
+            self.buses.push((*broker, bus));
         }
         Ok(())
     }
 
-    async fn open_bus(&mut self, broker: Kind, name: &str) -> anyhow::Result<()> {
+    async fn open_bus(broker: Kind, name: &str) -> anyhow::Result<Bus> {
         let step = Step::start("broker");
         let name = format!("{}-{name}", Bus::TESTS);
         kafka::forget(&name)?;
         let bus = Bus::open(broker, &name, &topics::all()?, &step).await?;
         step.done(format!("{}, {}", bus.brokers()?, bus.describe()));
-        self.buses.push((broker, bus));
-        Ok(())
+        Ok(bus)
     }
 
     /// Returns the environment of the programs of each broker.
     pub(crate) fn environments(&self) -> anyhow::Result<Vec<Environment>> {
         let environment = |(broker, bus): &(Kind, Bus)| {
-            let mut variables = HashMap::from([("KAFKA_BROKERS", bus.brokers()?)]);
-            if let Some(cluster) = &self.cluster {
-                variables.insert("DATABASE_URL", cluster.url());
-            }
-            if *broker == Kind::Kafka {
-                // Tests that start brokers of their own read the kind from here.
-                variables.insert("KAFKA", "real".to_owned());
-            }
-            Ok(Environment { broker: *broker, variables })
+            Ok(Environment { broker: *broker, variables: self.variables(*broker, bus)? })
         };
         self.buses.iter().map(environment).collect()
     }
 
-    /// Plays the demo on Apache Kafka with a new broker and a new database. On those of the tests,
-    /// it would first consume all their events.
-    pub(crate) async fn demo(&mut self) -> anyhow::Result<()> {
-        for (_, bus) in self.buses.drain(..) {
-            bus.close().await?;
+    fn variables(&self, broker: Kind, bus: &Bus) -> anyhow::Result<HashMap<&'static str, String>> {
+        let mut variables = HashMap::from([("KAFKA_BROKERS", bus.brokers()?)]);
+        if let Some(cluster) = &self.cluster {
+            variables.insert("DATABASE_URL", cluster.url());
         }
-        self.open_bus(Kind::Kafka, "demo").await?;
-        let mut environment = self.environments()?.swap_remove(0).variables;
+        if broker == Kind::Kafka {
+            // Tests that start brokers of their own read the kind from here.
+            variables.insert("KAFKA", "real".to_owned());
+        }
+        Ok(variables)
+    }
+
+    /// Returns the command of the demo on Apache Kafka, with a broker and a database of its own.
+    pub(crate) async fn demo(&mut self) -> anyhow::Result<Command> {
+        let bus = Self::open_bus(Kind::Kafka, "demo").await?;
+        let mut variables = self.variables(Kind::Kafka, &bus)?;
+        self.demo_bus = Some(bus);
         if let Some(cluster) = &self.cluster {
             let server = postgres::connect(&cluster.url()).await?;
             server.client.batch_execute("drop database if exists demo with (force)").await?;
             server.client.batch_execute("create database demo").await?;
             let url = cluster.url();
             let (address, _) = url.rsplit_once('/').context("a URL names its database")?;
-            environment.insert("DATABASE_URL", format!("{address}/demo"));
+            variables.insert("DATABASE_URL", format!("{address}/demo"));
         }
         let mut demo = devkit::cargo();
-        demo.args(["run", "--package", "demo", "--", "demo"]);
-        demo.envs(environment).stdin(Stdio::null()).process_group(0);
-        let mut child = demo.spawn()?;
-        let _group = Group(child.id());
-        ensure!(child.wait().await?.success(), "the demo failed");
-        Ok(())
+        demo.args(["run", "--package", "demo", "--", "demo"]).envs(variables);
+        Ok(demo)
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use clap::Args;
 
-use self::job::{Outcome, run_all};
+use self::job::{Outcome, run_all, run_demo};
 use self::suite::Arguments;
 use crate::needs::{Lane, Needs};
 use devkit::bus::Kind;
@@ -31,7 +31,7 @@ const SLOWEST_COUNT: usize = 5;
 /// filters narrow the run as usual, and their output is printed immediately.
 ///
 /// `--kafka real` uses Apache Kafka. It includes the tests that only Apache Kafka passes, excludes
-/// those that need the embedded broker, and plays the demo at the end. It excludes test modules
+/// those that need the embedded broker, and plays the demo beside them. It excludes test modules
 /// that never read the bus, unless `--every` is given. `--kafka both` runs each test once: on
 /// Apache Kafka if a broker can change it, else on an embedded broker. Named packages run without
 /// the demo.
@@ -75,15 +75,18 @@ impl Test {
         };
         let built = began.elapsed();
         needs.prepare(&self.brokers(&arguments)).await?;
-        let outcomes = run_all(jobs, &needs.environments()?, self.again).await?;
+        let demo = if plays_demo { Some(needs.demo().await?) } else { None };
+        let environments = needs.environments()?;
+        // The demo mostly waits, so it runs beside the tests.
+        let (mut outcomes, demo) = tokio::try_join!(run_all(jobs, &environments, self.again), async {
+            match demo {
+                Some(command) => run_demo(command).await.map(Some),
+                None => Ok(None),
+            }
+        })?;
+        outcomes.extend(demo);
         let all_succeeded = self.print_summary(outcomes, built, began.elapsed());
-        if !all_succeeded {
-            return Ok(ExitCode::from(FAILED));
-        }
-        if plays_demo {
-            needs.demo().await?;
-        }
-        Ok(ExitCode::SUCCESS)
+        Ok(if all_succeeded { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
     }
 
     /// Returns the broker of each program that runs at once.

@@ -5,15 +5,17 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::mem;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use futures_util::future::try_join_all;
+use tokio::process::Command;
 
 use super::suite::Job;
 use crate::needs::{Environment, Group};
+use devkit::bus::Kind;
 use devkit::stack;
 
 /// Interval of the checks for output and exit.
@@ -116,8 +118,7 @@ pub(super) async fn run_all(
     environments: &[Environment],
     again: bool,
 ) -> anyhow::Result<Vec<Outcome>> {
-    let logs = stack::dev("logs/test")?;
-    std::fs::create_dir_all(&logs)?;
+    let logs = logs()?;
     let alone = environments.len() == 1;
     let waiting = RefCell::new(jobs);
     let next = |broker| {
@@ -140,6 +141,18 @@ pub(super) async fn run_all(
         anyhow::Ok(outcomes)
     });
     Ok(try_join_all(workers).await?.into_iter().flatten().collect())
+}
+
+/// Plays the demo. It succeeds or fails as a whole, so it has no counts.
+pub(super) async fn run_demo(command: Command) -> anyhow::Result<Outcome> {
+    let mut job = Job { name: "demo".to_owned(), broker: Kind::Kafka, command };
+    run(&mut job, &logs()?.join("demo.log"), false).await
+}
+
+fn logs() -> anyhow::Result<PathBuf> {
+    let logs = stack::dev("logs/test")?;
+    std::fs::create_dir_all(&logs)?;
+    Ok(logs)
 }
 
 async fn run(Job { name, command, .. }: &mut Job, log: &Path, alone: bool) -> anyhow::Result<Outcome> {
