@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 use runtime::Env;
+use tokio_postgres::config::SslMode;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::tls::{self, Authorities, TlsMode};
 
 /// The time beyond the statement timeout that the client waits for a response. Within it PostgreSQL
 /// reports a cancelled statement.
@@ -11,7 +15,9 @@ pub(crate) const CANCELLATION_MARGIN: Duration = Duration::from_secs(2);
 /// The address of the database, and the limits of a replica.
 #[derive(Clone)]
 pub struct Config {
-    url: String,
+    server: tokio_postgres::Config,
+    /// The connector of TLS. `None` for plain connections.
+    pub(crate) tls: Option<MakeRustlsConnect>,
     pub(crate) schema: &'static str,
     pub(crate) pool_size: usize,
     /// The maximum wait for a connection or a lookup.
@@ -24,17 +30,29 @@ pub struct Config {
 impl Config {
     /// Reads the settings of the service whose tables are in `schema`.
     pub fn read(env: &mut Env, schema: &'static str) -> Option<Self> {
-        let url = env.require(
+        let server = env.require::<tokio_postgres::Config>(
             "DATABASE_URL",
             "URL of the PostgreSQL database, as in postgres://user:password@host/database",
+        );
+        let mode = env.optional::<TlsMode>(
+            "DATABASE_TLS",
+            "verify-full, or disable for plain connections; the default is disable on loopback, else verify-full",
+        );
+        let authorities = env.optional::<Authorities>(
+            "DATABASE_CA",
+            "certificates in PEM format that the server's must be issued by; the default is those of the system",
         );
         let pool_size = env.or("DATABASE_POOL_SIZE", 16, "connections in the pool of a replica");
         let wait_ms =
             env.or("DATABASE_WAIT_MS", 2_000, "maximum wait for a connection or a lookup, in milliseconds");
         let statement_timeout_ms =
             env.or("DATABASE_STATEMENT_TIMEOUT_MS", 5_000, "timeout of one statement, in milliseconds");
+        let mut server = server?;
+        let tls = read_tls(env, &server, mode?, authorities?)?;
+        server.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
         Some(Self {
-            url: url?,
+            server,
+            tls,
             schema,
             pool_size: pool_size?,
             wait_timeout: Duration::from_millis(wait_ms?),
@@ -47,22 +65,23 @@ impl Config {
         Self { has_generic_plans: true, ..self.clone() }
     }
 
-    /// Returns the URL with the settings that every connection starts with.
+    /// Returns the address with the settings that every connection starts with.
     ///
     /// The client detects a vanished server within 15 s, by unanswered probes or by unacknowledged
     /// data.
-    pub(crate) fn connection_url(&self) -> String {
-        let separator = if self.url.contains('?') { '&' } else { '?' };
+    pub(crate) fn server(&self) -> tokio_postgres::Config {
         let settings: Vec<_> =
-            self.settings().iter().map(|(name, value)| format!("-c{name}%3D{value}")).collect();
-        format!(
-            "{}{separator}application_name={schema}&connect_timeout=3\
-             &tcp_user_timeout=10&keepalives_idle=5&keepalives_interval=3&keepalives_retries=3\
-             &options={settings}",
-            self.url,
-            schema = self.schema,
-            settings = settings.join("%20"),
-        )
+            self.settings().iter().map(|(name, value)| format!("-c{name}={value}")).collect();
+        let mut server = self.server.clone();
+        server
+            .application_name(self.schema)
+            .connect_timeout(Duration::from_secs(3))
+            .tcp_user_timeout(Duration::from_secs(10))
+            .keepalives_idle(Duration::from_secs(5))
+            .keepalives_interval(Duration::from_secs(3))
+            .keepalives_retries(3)
+            .options(settings.join(" "));
+        server
     }
 
     /// Returns the settings of PostgreSQL for each connection. A pooler has to ignore their names.
@@ -92,6 +111,29 @@ impl Config {
     }
 }
 
+/// Returns the connector of TLS, or `Some(None)` for plain connections.
+#[expect(clippy::option_option, reason = "the form of all optional settings")]
+fn read_tls(
+    env: &mut Env,
+    server: &tokio_postgres::Config,
+    mode: Option<TlsMode>,
+    authorities: Option<Authorities>,
+) -> Option<Option<MakeRustlsConnect>> {
+    let is_disabled_by_url = server.get_ssl_mode() == SslMode::Disable;
+    match mode.unwrap_or_else(|| TlsMode::default_for(server)) {
+        TlsMode::Disable => Some(None),
+        TlsMode::VerifyFull if is_disabled_by_url => env.reject(
+            "DATABASE_URL",
+            "sslmode=disable contradicts DATABASE_TLS=verify-full, the default outside loopback; set \
+             DATABASE_TLS=disable for plain connections",
+        ),
+        TlsMode::VerifyFull => match tls::connector(authorities) {
+            Ok(connector) => Some(Some(connector)),
+            Err(error) => env.reject("DATABASE_TLS", &format!("TLS cannot be set up: {error:#}")),
+        },
+    }
+}
+
 /// Returns the timeout of a lock for a timeout of a statement, both in milliseconds.
 pub(crate) fn lock_timeout_ms(statement_timeout_ms: u128) -> u128 {
     // PostgreSQL takes 0 for no timeout.
@@ -100,29 +142,33 @@ pub(crate) fn lock_timeout_ms(statement_timeout_ms: u128) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use runtime::Env;
 
     use super::Config;
 
     const PGBOUNCER_PAGE: &str = include_str!("../../../docs/decisions/0024-running-behind-pgbouncer.md");
 
+    fn read(variables: &'static [(&str, &str)]) -> anyhow::Result<Config> {
+        let find = |name: &str| variables.iter().find(|(set, _)| *set == name);
+        let mut env = Env::new(move |name| find(name).map(|(_, value)| (*value).to_owned()));
+        let config = Config::read(&mut env, "shop");
+        env.finish(config)
+    }
+
+    fn refusal(variables: &'static [(&str, &str)]) -> String {
+        read(variables).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
     /// RULE-ALL-034: the page on PgBouncer names every setting that a connection sends, and gives
     /// the role those that are the same for all connections.
     #[test]
     fn page_on_pgbouncer_names_every_setting_of_a_connection() {
-        let config = Config {
-            url: "postgres://host/database".to_owned(),
-            schema: "shop",
-            pool_size: 1,
-            wait_timeout: Duration::from_secs(1),
-            statement_timeout_ms: 5_000,
-            has_generic_plans: false,
-        };
+        let config = read(&[("DATABASE_URL", "postgres://localhost/database")]).unwrap();
         let names: Vec<_> = config.settings().into_iter().map(|(name, _)| name).collect();
-        let url = config.connection_url();
-        let sent = url.split_once("&options=").unwrap().1.split("%20");
-        let sent: Vec<_> = sent.filter_map(|option| option.strip_prefix("-c")?.split("%3D").next()).collect();
-        assert_eq!(sent, names, "settings of {url}");
+        let server = config.server();
+        let sent = server.get_options().unwrap().split(' ');
+        let sent: Vec<_> = sent.filter_map(|option| option.strip_prefix("-c")?.split('=').next()).collect();
+        assert_eq!(sent, names);
         let ignored =
             PGBOUNCER_PAGE.lines().find_map(|line| line.trim().strip_prefix("ignore_startup_parameters = "));
         assert_eq!(ignored, Some(names.join(", ").as_str()));
@@ -130,5 +176,46 @@ mod tests {
             PGBOUNCER_PAGE.lines().filter_map(|line| line.trim().strip_prefix("alter role <role> set "));
         let of_role: Vec<_> = of_role.filter_map(|line| line.split(" = ").next()).collect();
         assert_eq!(of_role, names[..names.len() - 1], "settings of the role");
+    }
+
+    /// RULE-ALL-095: connections are plain by default on loopback and through a Unix socket, and
+    /// use TLS elsewhere.
+    #[test]
+    fn default_of_tls_depends_on_the_host() {
+        for variables in [
+            &[("DATABASE_URL", "postgres://localhost/a")],
+            &[("DATABASE_URL", "postgres://127.0.0.1/a")],
+            &[("DATABASE_URL", "postgres://[::1]/a")],
+            &[("DATABASE_URL", "postgres://%2Frun%2Fpostgresql/a")],
+        ] {
+            assert!(read(variables).unwrap().tls.is_none(), "{variables:?}");
+        }
+        for variables in [
+            &[("DATABASE_URL", "postgres://db.example.org/a")][..],
+            &[("DATABASE_URL", "postgres://10.0.0.1/a?sslmode=prefer")],
+            &[("DATABASE_URL", "postgres://localhost,db.example.org/a")],
+            &[("DATABASE_URL", "postgres://localhost.example.org/a")],
+            &[("DATABASE_URL", "postgres://localhost/a"), ("DATABASE_TLS", "verify-full")],
+        ] {
+            assert!(read(variables).unwrap().tls.is_some(), "{variables:?}");
+        }
+        let disabled = &[("DATABASE_URL", "postgres://db.example.org/a"), ("DATABASE_TLS", "disable")];
+        assert!(read(disabled).unwrap().tls.is_none());
+    }
+
+    /// RULE-ALL-095: a plain connection outside loopback needs `DATABASE_TLS=disable`.
+    #[test]
+    fn url_without_tls_is_refused_outside_loopback() {
+        let plain = refusal(&[("DATABASE_URL", "postgres://db.example.org/a?sslmode=disable")]);
+        assert!(plain.contains("set DATABASE_TLS=disable for plain connections"), "{plain}");
+    }
+
+    /// RULE-ALL-095: settings of TLS that are not understood stop the service at its start.
+    #[test]
+    fn unknown_mode_and_empty_authorities_are_refused() {
+        let mode = refusal(&[("DATABASE_URL", "postgres://localhost/a"), ("DATABASE_TLS", "prefer")]);
+        assert!(mode.contains("DATABASE_TLS is not valid: it must be verify-full or disable"), "{mode}");
+        let authorities = refusal(&[("DATABASE_URL", "postgres://localhost/a"), ("DATABASE_CA", "none")]);
+        assert!(authorities.contains("DATABASE_CA is not valid: it must be certificates"), "{authorities}");
     }
 }

@@ -9,10 +9,11 @@ use diesel::pg::Pg;
 use diesel::query_builder::{AsQuery, QueryFragment, QueryId};
 use diesel::result::{ConnectionError, DatabaseErrorKind, Error as DieselError, QueryResult};
 use diesel_async::pooled_connection::PoolableConnection;
-use diesel_async::{AsyncConnection, AsyncConnectionCore, AsyncPgConnection, SimpleAsyncConnection};
+use diesel_async::{AsyncConnectionCore, AsyncPgConnection, SimpleAsyncConnection};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use scopeguard::ScopeGuard;
+use tokio_postgres::NoTls;
 
 use crate::config::Config;
 
@@ -34,9 +35,8 @@ pub struct Conn {
 
 impl Conn {
     pub(crate) async fn establish(config: &Config) -> ConnectionResult<Self> {
-        let shared = AsyncPgConnection::establish(&config.connection_url()).boxed().await?;
         Ok(Self {
-            shared,
+            shared: connect(config).boxed().await?,
             timeout: config.response_timeout(),
             extended_timeout: None,
             has_pending_response: AtomicBool::new(false),
@@ -141,6 +141,22 @@ impl AsyncConnectionCore for Conn {
     {
         (&mut &*self).execute_returning_count(source)
     }
+}
+
+/// Connects to the server. The error names every cause, such as that of a refused certificate.
+pub(crate) async fn connect(config: &Config) -> ConnectionResult<AsyncPgConnection> {
+    let server = config.server();
+    let Some(tls) = &config.tls else {
+        let (client, connection) = server.connect(NoTls).await.map_err(|error| refused("", error))?;
+        return AsyncPgConnection::try_from_client_and_connection(client, connection).await;
+    };
+    let connected = server.connect(tls.clone()).await;
+    let (client, connection) = connected.map_err(|error| refused("DATABASE_TLS=verify-full: ", error))?;
+    AsyncPgConnection::try_from_client_and_connection(client, connection).await
+}
+
+fn refused(mode: &str, error: tokio_postgres::Error) -> ConnectionError {
+    ConnectionError::BadConnection(format!("{mode}{:#}", anyhow::Error::new(error)))
 }
 
 /// Opens the connections of a pool.

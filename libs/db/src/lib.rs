@@ -11,6 +11,7 @@ mod locale;
 mod migrate;
 mod pipelined;
 mod prepared;
+mod tls;
 mod tx;
 
 pub use commit_signal::{CommitListener, CommitSignal};

@@ -7,13 +7,13 @@ use diesel::connection::SimpleConnection;
 use diesel::migration::Migration;
 use diesel::pg::Pg;
 use diesel::sql_types::{Bool, Integer, Text};
+use diesel_async::AsyncPgConnection;
 use diesel_async::async_connection_wrapper::AsyncConnectionWrapper;
-use diesel_async::{AsyncConnection, AsyncPgConnection};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness};
 use tokio::runtime::Handle;
 
 use crate::config::Config;
-use crate::locale;
+use crate::{conn, locale};
 
 /// The first key of the advisory lock of a schema's migrations. ASCII: "migr".
 const LOCK_CLASS: i32 = 0x6d69_6772;
@@ -141,8 +141,7 @@ async fn prepare(config: &Config, max_wait: Duration) -> anyhow::Result<AsyncPgC
 }
 
 async fn connect(config: &Config) -> anyhow::Result<AsyncPgConnection> {
-    let url = config.connection_url();
-    AsyncPgConnection::establish(&url).await.context("failed to connect to the database")
+    conn::connect(config).await.context("failed to connect to the database")
 }
 
 /// Takes the lock of the schema's migrations, which is held until the connection closes.

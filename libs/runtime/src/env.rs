@@ -92,6 +92,12 @@ impl Env {
             .collect()
     }
 
+    /// Rejects a value that contradicts another one. Returns `None`, as a read does after an error.
+    pub fn reject<T>(&mut self, name: &'static str, reason: &str) -> Option<T> {
+        self.errors.push(format!("{name} is not valid: {reason}"));
+        None
+    }
+
     /// Returns every variable that was read.
     pub fn variables(&self) -> &[Variable] {
         &self.variables

@@ -2,7 +2,7 @@
 //!
 //! Its durability settings are the defaults, unlike those of the server that all tests share.
 
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -113,6 +113,23 @@ impl Postgres {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         Ok(())
+    }
+
+    /// Serves TLS with this certificate and its key, both in PEM format. Restarts the server.
+    ///
+    /// # Errors
+    /// If the server is not running, or rejects them.
+    pub async fn serve_tls(&mut self, certificate: &str, key: &str) -> anyhow::Result<()> {
+        for (name, content) in [("server.crt", certificate), ("server.key", key)] {
+            let path = self.data().join(name);
+            std::fs::write(&path, content)?;
+            // PostgreSQL refuses a key that others can read.
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600))?;
+            chown(&path, Some(self.owner.0), Some(self.owner.1))?;
+        }
+        database::connect(&self.url()).await?.batch_execute("alter system set ssl = on").await?;
+        self.stop(ShutdownMode::Fast).await?;
+        self.restart().await
     }
 
     /// Copies the server's present state to a standby, which receives nothing later.
