@@ -1,7 +1,7 @@
 //! The settings of a service's listeners.
 
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -21,6 +21,10 @@ const DEFAULT_MAX_IN_FLIGHT: NonZeroU32 = NonZeroU32::new(512).unwrap();
 /// Otherwise a proxy could send a request on a connection that the listener is closing.
 const DEFAULT_KEEP_ALIVE_SECONDS: u64 = 75;
 
+/// The default of `HTTP_MAX_CONNECTIONS_PER_PEER`: an eighth of the connections of a listener, and
+/// more than the people of one office open.
+const DEFAULT_MAX_CONNECTIONS_PER_PEER: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+
 /// The default of `HTTP_DRAIN_SECONDS`. A developer's machine has no proxy to wait for.
 const DEFAULT_DRAIN_SECONDS: u64 = 0;
 
@@ -34,6 +38,7 @@ pub struct Config {
     pub(crate) workers: usize,
     pub(crate) max_in_flight: NonZeroU32,
     pub(crate) keep_alive: Duration,
+    pub(crate) max_connections_per_peer: NonZeroUsize,
     /// The time after SIGTERM in which requests are still answered, since proxies notice it late.
     pub drain: Duration,
     pub(crate) allowed_origins: Vec<Origin>,
@@ -84,6 +89,11 @@ impl Config {
             DEFAULT_KEEP_ALIVE_SECONDS,
             "time after which an idle connection is closed, in seconds; longer than the idle timeout of the proxies",
         );
+        let max_connections_per_peer = env.or(
+            "HTTP_MAX_CONNECTIONS_PER_PEER",
+            DEFAULT_MAX_CONNECTIONS_PER_PEER,
+            "open connections of one address to each listener; further ones are closed, except those of TRUSTED_PROXIES",
+        );
         let drain = env.or(
             "HTTP_DRAIN_SECONDS",
             DEFAULT_DRAIN_SECONDS,
@@ -101,6 +111,7 @@ impl Config {
             workers: workers?,
             max_in_flight: max_in_flight?,
             keep_alive: Duration::from_secs(keep_alive?),
+            max_connections_per_peer: max_connections_per_peer?,
             drain: Duration::from_secs(drain?),
             allowed_origins: allowed_origins?,
         })

@@ -2,6 +2,7 @@
 
 mod admin;
 mod app;
+mod connection;
 mod known_routes;
 mod socket;
 
@@ -9,9 +10,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::dev::Server as ActixServer;
+use actix_http::error::DispatchError;
+use actix_http::{HttpService, Protocol};
+use actix_service::{IntoServiceFactory, ServiceFactoryExt, apply_fn_factory, map_config};
+use actix_web::dev::{AppConfig, Server as ActixServer, Service, ServiceFactory};
 use actix_web::{App, HttpResponse, HttpServer, web};
+use prometheus_client::metrics::counter::Counter;
 use runtime::{Phase, Process};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
@@ -23,16 +29,14 @@ use crate::openapi::document::describe;
 use crate::openapi::page::ApiPage;
 use crate::server::admin::{metrics, ready};
 use crate::server::app::ListenerApp;
+use crate::server::connection::{Connection, PeerLimit, REQUEST_HEAD_TIMEOUT};
 use crate::server::socket::bind;
-
-/// The time in which the head of a connection's first request must arrive. A later head gets 408.
-///
-/// The time starts when the kernel accepts the connection.
-/// A shorter time would reject callers because of the delay of a busy process.
-const REQUEST_HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The time for requests in flight at a shutdown, which is that of the process's work phase.
 const SHUTDOWN_TIMEOUT_SECONDS: u64 = 25;
+
+/// The time for the caller to close a connection that the listener has shut down.
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The default limit of open connections per listener. Further connections wait until some close.
 ///
@@ -49,16 +53,22 @@ pub struct Server {
     durations: Durations,
     admission: AdmissionControl,
     max_connections: usize,
+    refused_connections: Counter,
 }
 
 impl Server {
     pub fn new(process: &Process, config: Config, service: ServiceInfo) -> Self {
-        let durations = durations();
+        let (durations, refused_connections) = (durations(), Counter::default());
         process.metrics().register(|registry| {
             registry.register(
                 "http_server_request_duration_seconds",
                 "Duration of requests by route",
                 durations.clone(),
+            );
+            registry.register(
+                "http_server_connections_refused",
+                "Connections closed because their peer had too many",
+                refused_connections.clone(),
             );
         });
         let admission = AdmissionControl::new(process.metrics(), config.max_in_flight.get());
@@ -69,6 +79,7 @@ impl Server {
             durations,
             admission,
             max_connections: DEFAULT_MAX_CONNECTIONS,
+            refused_connections,
         }
     }
 
@@ -103,14 +114,21 @@ impl Server {
     {
         let (socket, address) = bind(address)?;
         let app = self.listener_app(listener, configure_data)?;
-        let server = HttpServer::new(move || app.clone().build())
+        let limit = PeerLimit::new(
+            self.config.max_connections_per_peer.get(),
+            TrustedProxies(self.config.trusted_proxies.clone()),
+            self.refused_connections.clone(),
+        );
+        let keep_alive = self.config.keep_alive;
+        let stopping = self.process.stopping();
+        let server = ActixServer::build()
             .workers(self.config.workers)
-            .max_connections(self.max_connections / self.config.workers.max(1))
-            .keep_alive(self.config.keep_alive)
-            .client_request_timeout(REQUEST_HEAD_TIMEOUT)
+            .max_concurrent_connections(self.max_connections / self.config.workers.max(1))
             .disable_signals()
             .shutdown_timeout(SHUTDOWN_TIMEOUT_SECONDS)
-            .listen(socket)?
+            .listen(listener.name, socket, move || {
+                serve_connections(app.clone(), limit.clone(), keep_alive, address, stopping.clone())
+            })?
             .run();
         self.process.spawn(Phase::Work, listener.name, |stopping| serve_until(server, stopping));
         Ok(address)
@@ -161,6 +179,41 @@ impl Server {
         self.process.spawn(Phase::Monitoring, "admin", |stopping| serve_until(server, stopping));
         Ok(address)
     }
+}
+
+/// Serves the connections that a thread of a listener accepts.
+///
+/// [`HttpServer`] has no place for a stream of ours, so this composes the parts that it consists
+/// of.
+fn serve_connections<D>(
+    app: ListenerApp<D>,
+    limit: PeerLimit,
+    keep_alive: Duration,
+    address: SocketAddr,
+    stopping: CancellationToken,
+) -> impl ServiceFactory<TcpStream, Config = (), Response = (), Error = DispatchError, InitError = ()>
+where
+    D: Fn(&mut web::ServiceConfig) + 'static,
+{
+    let app = app.build().into_factory().map_err(|error| error.error_response());
+    let http = HttpService::build()
+        .graceful_shutdown_signal(move || stopping.clone().cancelled_owned())
+        .keep_alive(keep_alive)
+        .client_request_timeout(REQUEST_HEAD_TIMEOUT)
+        .client_disconnect_timeout(DISCONNECT_TIMEOUT)
+        .local_addr(address)
+        .on_connect_ext(|connection: &Connection, data| drop(data.insert(connection.in_flight())))
+        .finish(map_config(app, |()| AppConfig::default()));
+    apply_fn_factory(http, move |stream: TcpStream, http| {
+        let connection = Connection::accept(stream, &limit, keep_alive);
+        let served = connection.map(|(connection, peer)| http.call((connection, Protocol::Http1, peer)));
+        async move {
+            match served {
+                Some(served) => served.await,
+                None => Ok(()),
+            }
+        }
+    })
 }
 
 /// Serves until `stopping`, then finishes the requests in flight.

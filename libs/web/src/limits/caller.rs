@@ -12,7 +12,7 @@ use crate::response::problem::Problem;
 
 /// The address of the client that sent a request, as far as trusted proxies report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientAddress(pub(super) IpAddr);
+pub struct ClientAddress(pub(crate) IpAddr);
 
 impl ClientAddress {
     /// Follows `X-Forwarded-For` from the last hop to the first, as long as each hop is trusted.
@@ -95,7 +95,7 @@ fn is_from_services(request: &HttpRequest) -> bool {
 pub(crate) struct TrustedProxies(pub(crate) Vec<IpNet>);
 
 impl TrustedProxies {
-    fn contains(&self, address: IpAddr) -> bool {
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 }

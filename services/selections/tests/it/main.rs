@@ -7,6 +7,7 @@ mod admin;
 mod bodies;
 mod browsers;
 mod codes;
+mod connections;
 mod consumer;
 mod documents;
 mod events;
