@@ -1,9 +1,10 @@
 //! Wake-ups after commits, within one process.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
+use uuid::Uuid;
 
 /// A wake-up that a transaction sends after its commit, identified by its name.
 ///
@@ -14,32 +15,52 @@ pub struct CommitSignal(pub &'static str);
 
 /// The signals of one database in this process.
 #[derive(Default)]
-pub(crate) struct CommitSignals(Mutex<HashMap<CommitSignal, watch::Sender<()>>>);
+pub(crate) struct CommitSignals(Mutex<HashMap<CommitSignal, watch::Sender<HashSet<Uuid>>>>);
 
 impl CommitSignals {
-    pub(crate) fn send(&self, signal: CommitSignal) {
-        self.sender(signal).send_replace(());
+    pub(crate) fn send(&self, signal: CommitSignal, keys: HashSet<Uuid>) {
+        let sender = self.sender(signal);
+        // Without a listener, keys would accumulate.
+        if sender.receiver_count() > 0 {
+            sender.send_modify(|pending| pending.extend(keys));
+        }
     }
 
     pub(crate) fn listen(&self, signal: CommitSignal) -> CommitListener {
-        CommitListener(self.sender(signal).subscribe())
+        let sender = self.sender(signal);
+        CommitListener { receiver: sender.subscribe(), sender }
     }
 
-    fn sender(&self, signal: CommitSignal) -> watch::Sender<()> {
+    fn sender(&self, signal: CommitSignal) -> watch::Sender<HashSet<Uuid>> {
         let mut senders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         senders.entry(signal).or_default().clone()
     }
 }
 
 /// A listener to the commits of this process that send one signal.
-pub struct CommitListener(watch::Receiver<()>);
+pub struct CommitListener {
+    receiver: watch::Receiver<HashSet<Uuid>>,
+    sender: watch::Sender<HashSet<Uuid>>,
+}
 
 impl CommitListener {
     /// Resolves at the next commit, or immediately if there was one since the last call.
     pub async fn wait(&mut self) {
-        if self.0.changed().await.is_err() {
+        if self.receiver.changed().await.is_err() {
             // The database handle is dropped, so no commit can follow.
             std::future::pending::<()>().await;
         }
+    }
+
+    /// [Waits](Self::wait) and returns the keys of the commits, which only one listener of a signal
+    /// receives.
+    pub async fn keys(&mut self) -> HashSet<Uuid> {
+        self.wait().await;
+        let mut keys = HashSet::new();
+        self.sender.send_if_modified(|pending| {
+            keys = std::mem::take(pending);
+            false
+        });
+        keys
     }
 }

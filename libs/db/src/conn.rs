@@ -1,21 +1,23 @@
 //! A connection whose statements time out in the client if the server does not cancel them.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool::managed::{Manager, Metrics, Object, RecycleError, RecycleResult};
 use diesel::ConnectionResult;
-use diesel::pg::Pg;
+use diesel::pg::{Pg, PgNotification};
 use diesel::query_builder::{AsQuery, QueryFragment, QueryId};
 use diesel::result::{ConnectionError, DatabaseErrorKind, Error as DieselError, QueryResult};
 use diesel_async::pooled_connection::PoolableConnection;
 use diesel_async::{AsyncConnectionCore, AsyncPgConnection, SimpleAsyncConnection};
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
 use scopeguard::ScopeGuard;
 use tokio_postgres::NoTls;
 
 use crate::config::Config;
+use crate::error::Error;
 
 /// A connection from the pool, for reads that need no transaction.
 pub type PooledConn = Object<Connector>;
@@ -46,6 +48,18 @@ impl Conn {
     /// Returns true if a statement was abandoned before its response arrived.
     pub(crate) fn has_pending_response(&self) -> bool {
         self.has_pending_response.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the next notification of the channels that this connection listens to.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the connection has ended.
+    pub async fn notification(&mut self) -> Result<PgNotification, Error> {
+        let mut notifications = pin!(self.shared.notifications_stream());
+        match notifications.next().await {
+            Some(notification) => Ok(notification?),
+            None => Err(Error::Unavailable("the connection has ended".to_owned())),
+        }
     }
 
     /// Extends the timeout of a response, or resets it with `None`.

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool::managed::{Manager as _, Pool, Timeouts};
+use deadpool::managed::{Manager as _, Pool, QueueMode, Timeouts};
 use diesel_async::SimpleAsyncConnection;
 use runtime::{Phase, Process};
 use tokio::sync::Mutex;
@@ -48,6 +48,9 @@ impl Db {
         let wait = Some(config.wait_timeout);
         let pool = Pool::builder(Connector(config.clone()))
             .max_size(config.pool_size)
+            // The backend that served last has its plans in the processor's caches. With the oldest
+            // first, no connection would ever be idle long enough to be closed.
+            .queue_mode(QueueMode::Lifo)
             .runtime(deadpool::Runtime::Tokio1)
             .timeouts(Timeouts { wait, create: Some(CONNECT_TIMEOUT), recycle: wait })
             .build()?;

@@ -1,11 +1,13 @@
 //! A transaction as a value, which only an edge can open.
 
 use std::any::Any;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use diesel_async::SimpleAsyncConnection;
 use scopeguard::ScopeGuard;
+use uuid::Uuid;
 
 use crate::commit_signal::{CommitSignal, CommitSignals};
 use crate::config::{CANCELLATION_MARGIN, lock_timeout_ms};
@@ -31,7 +33,8 @@ const BEGIN_WITH_GENERIC_PLANS: &str = "BEGIN; SET LOCAL plan_cache_mode = force
 /// running.
 pub struct Tx {
     conn: ScopeGuard<PooledConn, fn(PooledConn)>,
-    signals: Vec<CommitSignal>,
+    /// The signals to send after the commit, with their keys.
+    signals: HashMap<CommitSignal, HashSet<Uuid>>,
     closes_connection: bool,
     language: Arc<str>,
     shared: Option<Arc<dyn Any + Send + Sync>>,
@@ -46,7 +49,7 @@ impl Tx {
         has_generic_plans: bool,
     ) -> Result<Self, Error> {
         let conn = scopeguard::guard(conn, close as fn(PooledConn));
-        let tx = Self { conn, signals: Vec::new(), closes_connection: false, language, shared };
+        let tx = Self { conn, signals: HashMap::new(), closes_connection: false, language, shared };
         tx.conn.send_without_waiting(if has_generic_plans { BEGIN_WITH_GENERIC_PLANS } else { "BEGIN" })?;
         Ok(tx)
     }
@@ -58,8 +61,8 @@ impl Tx {
             self.roll_back().await;
             return Err(Error::of_commit(error));
         }
-        for signal in self.signals.drain(..) {
-            signals.send(signal);
+        for (signal, keys) in self.signals.drain() {
+            signals.send(signal, keys);
         }
         self.release();
         Ok(())
@@ -138,8 +141,11 @@ impl Tx {
 
     /// Sends `signal` after this transaction has committed.
     pub fn notify_on_commit(&mut self, signal: CommitSignal) {
-        if !self.signals.contains(&signal) {
-            self.signals.push(signal);
-        }
+        self.signals.entry(signal).or_default();
+    }
+
+    /// Sends `signal` with the keys of what has changed after this transaction has committed.
+    pub fn notify_keys_on_commit(&mut self, signal: CommitSignal, keys: impl IntoIterator<Item = Uuid>) {
+        self.signals.entry(signal).or_default().extend(keys);
     }
 }

@@ -54,8 +54,8 @@ impl Settings {
             seconds("MESSENGER_STREAM_MAX_SECONDS", 3_600, "longest time of a stream, in seconds");
         let poll_interval = env.or(
             "MESSENGER_STREAM_POLL_MS",
-            const { NonZeroU32::new(250).unwrap() },
-            "interval at which a replica reads new events for its streams, in milliseconds",
+            const { NonZeroU32::new(1_000).unwrap() },
+            "interval at which a replica reads new events for its streams if it receives no wake-up, in milliseconds",
         );
         let stream = StreamSettings {
             heartbeat_interval: heartbeat_interval?,

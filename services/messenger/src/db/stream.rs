@@ -12,8 +12,13 @@ use uuid::Uuid;
 use super::schema::member;
 use crate::domain::{ChatId, StreamEvent, StreamEventKind};
 
-/// Wakes the streams after a commit that appended events for them.
+/// Wakes the streams of users after a commit that appended events for them. The keys are their ids.
 pub const STREAM_APPENDED: CommitSignal = CommitSignal("stream");
+
+/// The channel of PostgreSQL for wake-ups between replicas.
+pub const WAKE_CHANNEL: &str = "messenger_stream";
+/// Number of users in one notification, whose payload has at most 8,000 bytes.
+const USERS_PER_WAKE: usize = 200;
 
 /// A stored event of a user's stream.
 #[derive(Clone, Copy, Debug, QueryableByName)]
@@ -85,8 +90,26 @@ pub async fn append(
     .bind::<SqlUuid, _>(chat)
     .bind::<Nullable<SqlUuid>, _>(subject);
     Prepared(append).execute(tx.conn()).await?;
-    tx.notify_on_commit(STREAM_APPENDED);
+    tx.notify_keys_on_commit(STREAM_APPENDED, users.iter().map(|user| (*user).into()));
     Ok(())
+}
+
+/// Sends a wake-up for these users to every replica.
+///
+/// It must not run in the transaction of the events: the commit of a notification holds a lock of
+/// the whole cluster, so commits could not share a flush of the log.
+pub async fn wake(mut conn: &Conn, users: &[Uuid]) -> QueryResult<()> {
+    let list = |users: &[Uuid]| users.iter().map(|user| user.simple().to_string()).collect::<Vec<_>>();
+    let payloads: Vec<_> = users.chunks(USERS_PER_WAKE).map(|users| list(users).join(",")).collect();
+    let wake = diesel::sql_query("select pg_notify($1, payload) from unnest($2) as payload");
+    let wake = wake.bind::<Text, _>(WAKE_CHANNEL).bind::<Array<Text>, _>(payloads);
+    Prepared(wake).execute(&mut conn).await?;
+    Ok(())
+}
+
+/// Returns the users of a wake-up.
+pub fn parse_wake(payload: &str) -> impl Iterator<Item = UserId> {
+    payload.split(',').filter_map(|user| user.parse().ok())
 }
 
 /// Returns the position of a user's stream, and whether it can resume after `requested`.

@@ -1,27 +1,37 @@
 //! The registry of open streams.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use auth::UserId;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::Instant;
 
 use super::frame::{EventBatch, Frame};
 
-/// Maximum number of events that wait for a slow reader. A stream with a full queue ends, and the
-/// reader resumes with a new stream.
+/// Maximum number of events that wait for a slow reader.
 const MAX_QUEUED_EVENTS: usize = 256;
+/// The time in which the reader of a full queue must take an event. The stream ends otherwise, and
+/// the reader resumes with a new one.
+const FULL_QUEUE_TIMEOUT: Duration = Duration::from_millis(250);
 /// Maximum number of open streams of one user. A further stream ends the oldest one.
 const MAX_STREAMS_PER_USER: usize = 5;
 
 /// The open streams of this replica.
 #[derive(Default)]
-pub struct Hub(Mutex<Streams>);
+pub struct Hub {
+    streams: Mutex<Streams>,
+    has_woken: Notify,
+}
 
 #[derive(Default)]
 struct Streams {
     by_user: HashMap<UserId, Vec<Stream>>,
+    /// The users whose streams may have new events.
+    woken: HashSet<UserId>,
     opened: u64,
     is_closed: bool,
 }
@@ -31,6 +41,18 @@ struct Stream {
     sender: Sender<Frame>,
     /// The newest event sent, or `None` while the stream still catches up.
     last_sent: Option<i64>,
+    /// The time at which the queue became full.
+    full_since: Option<Instant>,
+}
+
+/// What became of a batch of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delivery {
+    Complete,
+    /// The queue is full, so the rest has to be sent again.
+    Partial,
+    /// The stream has to end.
+    Ended,
 }
 
 impl Hub {
@@ -47,7 +69,7 @@ impl Hub {
             if own.len() == MAX_STREAMS_PER_USER {
                 own.remove(0);
             }
-            own.push(Stream { number, sender, last_sent: None });
+            own.push(Stream { number, sender, last_sent: None, full_since: None });
         }
         (number, receiver)
     }
@@ -59,6 +81,27 @@ impl Hub {
         if let Some(stream) = own.into_iter().flatten().find(|stream| stream.number == number) {
             stream.last_sent = Some(last_sent);
         }
+        drop(streams);
+        // A wake-up that preceded this call had no effect.
+        self.wake([user]);
+    }
+
+    /// Marks users whose streams may have new events. Users without a stream here are ignored.
+    pub fn wake(&self, users: impl IntoIterator<Item = UserId>) {
+        let mut streams = self.streams();
+        let Streams { by_user, woken, .. } = &mut *streams;
+        woken.extend(users.into_iter().filter(|user| by_user.contains_key(user)));
+        if !woken.is_empty() {
+            self.has_woken.notify_one();
+        }
+    }
+
+    /// Waits for marked users, and returns them as [`Self::positions`] does.
+    pub async fn woken_positions(&self) -> Vec<(UserId, i64)> {
+        self.has_woken.notified().await;
+        let mut streams = self.streams();
+        let woken = std::mem::take(&mut streams.woken);
+        woken.into_iter().filter_map(|user| Some((user, streams.position(user)?))).collect()
     }
 
     /// Returns each user with a live stream, and the oldest event last sent to one of them.
@@ -68,17 +111,21 @@ impl Hub {
             own.retain(|stream| !stream.sender.is_closed());
             !own.is_empty()
         });
-        let last_sent = |own: &[Stream]| own.iter().filter_map(|stream| stream.last_sent).min();
-        streams.by_user.iter().filter_map(|(user, own)| Some((*user, last_sent(own)?))).collect()
+        streams.by_user.keys().filter_map(|user| Some((*user, streams.position(*user)?))).collect()
     }
 
-    /// Sends to each stream of the user the events that it has not received.
-    pub fn send(&self, batch: &EventBatch) {
+    /// Sends to each stream of the user the events that it has not received. Returns false if a
+    /// queue had no room for all.
+    pub fn send(&self, batch: &EventBatch) -> bool {
         let mut streams = self.streams();
-        let own = streams.by_user.get_mut(&batch.user_id);
-        if let Some(own) = own {
-            own.retain_mut(|stream| stream.send(batch));
-        }
+        let Some(own) = streams.by_user.get_mut(&batch.user_id) else { return true };
+        let mut is_complete = true;
+        own.retain_mut(|stream| {
+            let delivery = stream.send(batch);
+            is_complete &= delivery != Delivery::Partial;
+            delivery != Delivery::Ended
+        });
+        is_complete
     }
 
     /// Ends all streams, and every stream that opens later.
@@ -89,38 +136,48 @@ impl Hub {
     }
 
     fn streams(&self) -> MutexGuard<'_, Streams> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Streams {
+    /// Returns the oldest event last sent to a live stream of the user.
+    fn position(&self, user: UserId) -> Option<i64> {
+        self.by_user.get(&user)?.iter().filter_map(|stream| stream.last_sent).min()
     }
 }
 
 impl Stream {
-    /// Sends the events of the batch. Returns false if the stream has to end.
-    ///
-    /// A reader whose queue has just become full has time until the next batch.
-    fn send(&mut self, batch: &EventBatch) -> bool {
-        let Some(last_sent) = self.last_sent else { return true };
+    /// Sends the events of the batch.
+    fn send(&mut self, batch: &EventBatch) -> Delivery {
+        let Some(last_sent) = self.last_sent else { return Delivery::Complete };
         if !batch.follows(last_sent) {
-            return false;
+            return Delivery::Ended;
         }
-        let was_full = self.sender.capacity() == 0;
         for frame in batch.frames.iter().filter(|frame| frame.id > last_sent) {
             match self.sender.try_send(frame.clone()) {
-                Ok(()) => self.last_sent = Some(frame.id),
-                Err(TrySendError::Full(_)) => return !was_full,
-                Err(TrySendError::Closed(_)) => return false,
+                Ok(()) => (self.last_sent, self.full_since) = (Some(frame.id), None),
+                Err(TrySendError::Full(_)) => {
+                    let full_since = *self.full_since.get_or_insert_with(Instant::now);
+                    let is_in_time = full_since.elapsed() < FULL_QUEUE_TIMEOUT;
+                    return if is_in_time { Delivery::Partial } else { Delivery::Ended };
+                }
+                Err(TrySendError::Closed(_)) => return Delivery::Ended,
             }
         }
         self.last_sent = self.last_sent.max(Some(batch.last));
-        true
+        Delivery::Complete
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use actix_web::web::Bytes;
     use auth::UserId;
 
-    use super::{EventBatch, Hub, MAX_QUEUED_EVENTS};
+    use super::{EventBatch, FULL_QUEUE_TIMEOUT, Hub, MAX_QUEUED_EVENTS};
     use crate::stream::Frame;
 
     fn batch(user_id: UserId, ids: std::ops::RangeInclusive<i64>) -> EventBatch {
@@ -136,21 +193,42 @@ mod tests {
         let (hub, user) = (Hub::default(), UserId::generate());
         let (number, mut receiver) = hub.open(user);
         hub.go_live(user, number, 0);
-        hub.send(&batch(user, 1..=300));
+        assert!(!hub.send(&batch(user, 1..=300)), "the queue has no room for all");
         assert_eq!(hub.positions(), [(user, 256)], "the next batch has the rest");
         for id in 1..=100 {
             assert_eq!(receiver.recv().await.unwrap().id, id);
         }
-        hub.send(&batch(user, 257..=300));
+        assert!(hub.send(&batch(user, 257..=300)));
         assert_eq!(hub.positions(), [(user, 300)]);
         hub.send(&batch(user, 301..=400));
         hub.send(&batch(user, 357..=400));
-        assert_eq!(hub.positions(), [], "the queue was full for a whole batch");
+        assert_eq!(hub.positions(), [(user, 356)], "the reader has time");
+        tokio::time::sleep(FULL_QUEUE_TIMEOUT).await;
+        hub.send(&batch(user, 357..=400));
+        assert_eq!(hub.positions(), [], "the reader took none in time");
         let mut rest = 0;
         while receiver.recv().await.is_some() {
             rest += 1;
         }
         assert_eq!(rest, MAX_QUEUED_EVENTS);
+    }
+
+    /// RULE-MSG-027: a wake-up names the users of this replica with a live stream, each once, and
+    /// a wake-up during the catching up of a stream is not lost.
+    #[tokio::test]
+    async fn wake_up_concerns_users_with_live_streams() {
+        let (hub, user, absent) = (Hub::default(), UserId::generate(), UserId::generate());
+        let (number, _receiver) = hub.open(user);
+        hub.wake([absent, user]);
+        assert_eq!(hub.woken_positions().await, [], "the stream catches up");
+        hub.go_live(user, number, 7);
+        assert_eq!(hub.woken_positions().await, [(user, 7)]);
+        hub.wake([absent]);
+        let woken = tokio::time::timeout(Duration::from_millis(50), hub.woken_positions()).await;
+        assert!(woken.is_err(), "{woken:?}");
+        hub.wake([user]);
+        hub.wake([user, absent]);
+        assert_eq!(hub.woken_positions().await, [(user, 7)]);
     }
 
     /// RULE-MSG-025: a stream ends instead of leaving out events that are no longer stored.

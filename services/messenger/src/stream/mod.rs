@@ -3,7 +3,9 @@
 mod frame;
 mod hub;
 mod poll;
+mod wake;
 
 pub use frame::{Frame, load_batches};
 pub use hub::Hub;
 pub use poll::run;
+pub use wake::exchange;

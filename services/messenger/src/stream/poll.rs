@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use ::db::Db;
 use auth::UserId;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::frame::EventBatch;
 use super::{Hub, load_batches};
 
-/// Minimum time between two polls, however often this replica commits.
-const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Pause after a query, in which wake-ups for the next one accumulate.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Pause before the rest of a user's events, in which readers empty their queues.
+const REST_PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of users in one query.
 const MAX_USERS_PER_QUERY: usize = 256;
 /// Maximum number of concurrent queries of one poll, a quarter of the default pool.
@@ -20,19 +24,20 @@ const MAX_EVENTS_PER_USER: i64 = 16;
 
 /// Sends new events to the streams until the process ends, and then ends all streams.
 ///
-/// Polls at `poll_interval`, and right after each commit of this replica.
+/// Reads the events of users that were woken, and those of all users at `poll_interval`, because
+/// wake-ups may be lost.
 pub async fn run(db: &Db, streams: &Hub, poll_interval: Duration, ending: CancellationToken) {
-    let mut committed = db.listen(crate::db::stream::STREAM_APPENDED);
+    let mut polls = tokio::time::interval(poll_interval);
+    polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let polling = async {
         loop {
-            tokio::select! {
-                () = committed.wait() => {}
-                () = tokio::time::sleep(poll_interval) => {}
-            }
-            while poll_once(db, streams).await {
-                tokio::time::sleep(MIN_POLL_INTERVAL).await;
-            }
-            tokio::time::sleep(MIN_POLL_INTERVAL).await;
+            let positions = tokio::select! {
+                woken = streams.woken_positions() => woken,
+                _ = polls.tick() => streams.positions(),
+            };
+            let unfinished = send_new_events(db, streams, &positions).await;
+            tokio::time::sleep(if unfinished.is_empty() { PAUSE } else { REST_PAUSE }).await;
+            streams.wake(unfinished);
         }
     };
     tokio::select! {
@@ -42,27 +47,31 @@ pub async fn run(db: &Db, streams: &Hub, poll_interval: Duration, ending: Cancel
     streams.close();
 }
 
-/// Sends new events. Returns true if further events may be stored already.
-async fn poll_once(db: &Db, streams: &Hub) -> bool {
-    let positions = streams.positions();
+/// Sends the events after these positions. Returns the users with further events.
+async fn send_new_events(db: &Db, streams: &Hub, positions: &[(UserId, i64)]) -> Vec<UserId> {
     let chunks: Vec<_> = positions.chunks(MAX_USERS_PER_QUERY).map(<[_]>::to_vec).collect();
-    let queries = stream::iter(chunks)
-        .map(|positions| send_new_events(db, streams, positions))
+    let mut queries = stream::iter(chunks)
+        .map(|positions| send_batches(db, streams, positions))
         .buffer_unordered(MAX_CONCURRENT_QUERIES);
-    let has_more = queries.try_fold(false, async |has_more, is_full| Ok(has_more | is_full)).await;
-    has_more.unwrap_or_else(|error| {
-        tracing::warn!(%error, "failed to read new events for streams");
-        false
-    })
+    let mut unfinished = Vec::new();
+    while let Some(sent) = queries.next().await {
+        match sent {
+            Ok(users) => unfinished.extend(users),
+            Err(error) => tracing::warn!(%error, "failed to read new events for streams"),
+        }
+    }
+    unfinished
 }
 
-async fn send_new_events(db: &Db, streams: &Hub, positions: Vec<(UserId, i64)>) -> Result<bool, ::db::Error> {
+/// Sends a batch of events to each user. Returns the users with further events.
+async fn send_batches(
+    db: &Db,
+    streams: &Hub,
+    positions: Vec<(UserId, i64)>,
+) -> Result<Vec<UserId>, ::db::Error> {
     let (users, last_sent): (Vec<_>, Vec<_>) = positions.into_iter().unzip();
     let conn = db.conn().await?;
-    let mut is_full = false;
-    for batch in load_batches(&conn, &users, &last_sent, MAX_EVENTS_PER_USER).await? {
-        streams.send(&batch);
-        is_full |= batch.found == MAX_EVENTS_PER_USER;
-    }
-    Ok(is_full)
+    let batches = load_batches(&conn, &users, &last_sent, MAX_EVENTS_PER_USER).await?;
+    let is_unfinished = |batch: &EventBatch| !streams.send(batch) || batch.found == MAX_EVENTS_PER_USER;
+    Ok(batches.iter().filter(|batch| is_unfinished(batch)).map(|batch| batch.user_id).collect())
 }

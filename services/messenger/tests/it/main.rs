@@ -37,6 +37,7 @@ mod stream_client;
 mod stream_ends;
 mod stream_events;
 mod stream_resume;
+mod stream_wake_ups;
 mod webhook_effects;
 mod webhook_signature;
 
