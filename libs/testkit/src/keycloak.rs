@@ -1,4 +1,4 @@
-//! A real Keycloak on this machine with the realm of `deploy/keycloak`.
+//! A real Keycloak on this machine with the realm of `deploy/local/keycloak`.
 //!
 //! Maven downloads it once to `.dev/keycloak`. Its data is in memory and is lost when it stops.
 
@@ -52,7 +52,7 @@ impl Keycloak {
         let (port, home) = (ports::free()?, home());
         let import = home.join("data/import");
         std::fs::create_dir_all(&import)?;
-        std::fs::copy(root().join("deploy/keycloak/realm.json"), import.join("realm.json"))?;
+        std::fs::copy(root().join("deploy/local/keycloak/realm.json"), import.join("realm.json"))?;
         let log = File::create(log())?;
         let mut java = java(&home);
         java.args(["start", "--optimized", "--import-realm", "--http-enabled=true", "--http-host=127.0.0.1"])

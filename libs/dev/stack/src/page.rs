@@ -3,10 +3,14 @@
 //! The page consists of plain files without a build step and calls the public APIs. No service
 //! depends on it.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use actix_web::http::header::CACHE_CONTROL;
-use actix_web::middleware::DefaultHeaders;
+use actix_web::body::MessageBody;
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::{CACHE_CONTROL, HOST};
+use actix_web::http::uri::Authority;
+use actix_web::middleware::{DefaultHeaders, Next, from_fn};
 use actix_web::web::{self, Data, Path, ServiceConfig};
 use actix_web::{HttpResponse, Responder};
 use futures_util::future::join_all;
@@ -24,6 +28,9 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
 /// A browser may connect to this origin and to the media server only.
 const POLICY: &str = "default-src 'self'; img-src data:; connect-src 'self' ws://127.0.0.1:7880 http://127.0.0.1:7880; \
                       media-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The response to a request with the host name of another site.
+const FOREIGN_HOST: &str = "This page answers only to localhost, *.localhost, 127.0.0.1 and [::1]. Open it under one of these names.\n";
 
 const HTML: &str = "text/html; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
@@ -75,12 +82,38 @@ impl Page {
 pub fn configure(app: &mut ServiceConfig, page: Data<Page>) {
     let policy = || DefaultHeaders::new().add(("content-security-policy", POLICY));
     app.app_data(page)
-        .service(web::resource("/").wrap(policy()).get(index))
-        .route("/stack/about", web::get().to(about))
-        .route("/stack/events", web::get().to(events))
-        .route("/stack/livekit-client.js", web::get().to(livekit_client))
-        .route("/stack/tokens/{actor}", web::post().to(sign_in))
-        .route("/stack/{file}", web::get().to(file));
+        .service(web::resource("/").wrap(policy()).wrap(from_fn(loopback_only)).get(index))
+        .service(
+            web::scope("/stack")
+                .wrap(from_fn(loopback_only))
+                .route("/about", web::get().to(about))
+                .route("/events", web::get().to(events))
+                .route("/livekit-client.js", web::get().to(livekit_client))
+                .route("/tokens/{actor}", web::post().to(sign_in))
+                .route("/{file}", web::get().to(file)),
+        );
+}
+
+/// Rejects requests with a host name of another site, which could resolve to this machine and then
+/// read the tokens as its own origin (DNS rebinding).
+async fn loopback_only(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> actix_web::Result<ServiceResponse<impl MessageBody>> {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    if host.is_some_and(is_loopback) {
+        return Ok(next.call(request).await?.map_into_left_body());
+    }
+    let refusal = HttpResponse::Forbidden().content_type("text/plain; charset=utf-8").body(FOREIGN_HOST);
+    Ok(request.into_response(refusal).map_into_right_body())
+}
+
+/// Returns whether a `Host` header names this machine.
+fn is_loopback(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host().to_ascii_lowercase();
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    address.map_or_else(|_| name == "localhost" || name.ends_with(".localhost"), |ip| ip.is_loopback())
 }
 
 async fn index() -> impl Responder {
@@ -149,11 +182,12 @@ async fn sign_in(page: Data<Page>, name: Path<String>) -> HttpResponse {
 
 #[cfg(test)]
 mod tests {
+    use actix_web::http::header::HOST;
     use actix_web::web::Data;
     use actix_web::{App, test};
     use testkit::issuer::Issuer;
 
-    use super::{FILES, Page, configure};
+    use super::{FILES, FOREIGN_HOST, Page, configure};
     use crate::feed::Feed;
     use crate::services;
     use devkit::actors::ACTORS;
@@ -161,6 +195,11 @@ mod tests {
 
     /// Returns status, policy and text while every service is stopped.
     async fn ask(request: test::TestRequest) -> (u16, String, String) {
+        ask_as("127.0.0.1:8080", request).await
+    }
+
+    /// Returns the same for a request with this `Host` header.
+    async fn ask_as(host: &str, request: test::TestRequest) -> (u16, String, String) {
         let feed = Feed::new(&services::all(), String::new());
         let services =
             services::all().into_iter().map(|service| (service, "http://127.0.0.1:1".to_owned())).collect();
@@ -168,7 +207,7 @@ mod tests {
         let identity = Identity::new(issuer, "http://127.0.0.1:1".to_owned()).unwrap();
         let page = Data::new(Page::new(services, identity, feed).unwrap());
         let app = test::init_service(App::new().configure(|app| configure(app, page))).await;
-        let answer = test::call_service(&app, request.to_request()).await;
+        let answer = test::call_service(&app, request.insert_header((HOST, host)).to_request()).await;
         let policy = answer.headers().get("content-security-policy");
         let policy = policy.map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
         let status = answer.status().as_u16();
@@ -221,5 +260,39 @@ mod tests {
         assert_eq!(ask(test::TestRequest::post().uri("/stack/tokens/maria")).await.0, 503);
         assert_eq!(ask(test::TestRequest::post().uri("/stack/tokens/news")).await.0, 404);
         assert_ne!(ask(test::TestRequest::with_uri("/stack/tokens/anna")).await.0, 200);
+    }
+    /// RULE-ALL-090: a foreign host name gets neither the page nor a token, however the path is
+    /// written.
+    #[actix_web::test]
+    async fn foreign_host_name_is_rejected() {
+        let hosts = [
+            "evil.example:8080",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "192.168.1.2:8080",
+            "0.0.0.0",
+            "",
+        ];
+        for host in hosts {
+            for path in ["/stack/tokens/anna", "/%73tack/tokens/anna"] {
+                let (status, _, text) = ask_as(host, test::TestRequest::post().uri(path)).await;
+                assert_eq!((status, &*text), (403, FOREIGN_HOST), "{host} {path}");
+            }
+            for path in ["/", "/stack/about", "/stack/events", "/stack/main.js", "/stack/none"] {
+                let (status, _, text) = ask_as(host, test::TestRequest::with_uri(path)).await;
+                assert_eq!((status, &*text), (403, FOREIGN_HOST), "{host} {path}");
+            }
+        }
+        let hosts =
+            ["localhost:8080", "LOCALHOST", "127.0.0.1:8080", "127.0.0.2", "[::1]:8080", "stack.localhost:1"];
+        for host in hosts {
+            assert_eq!(ask_as(host, test::TestRequest::with_uri("/")).await.0, 200, "{host}");
+            assert_eq!(
+                ask_as(host, test::TestRequest::post().uri("/stack/tokens/anna")).await.0,
+                200,
+                "{host}"
+            );
+        }
     }
 }
