@@ -14,7 +14,7 @@ command -v "$helm" >/dev/null || { echo 'helm is missing' >&2; exit 1; }
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# Dependencies are packed in a copy, so that the charts here do not change.
+# In a copy, so that helm changes nothing here.
 cp -R . "$work/helm"
 
 passed=0 failed=0 skipped=0
@@ -23,6 +23,15 @@ bad() { failed=$((failed + 1)); echo "FAILED  $1"; [ ! -f "${2:-}" ] || sed 's/^
 skip() { skipped=$((skipped + 1)); echo "skipped $1"; }
 # check NAME COMMAND…: the command must succeed.
 check() { if "${@:2}" >"$work/log" 2>&1; then ok "$1"; else bad "$1" "$work/log"; fi; }
+# has FILE KIND WORDS…: each of WORDS is in a manifest of this kind in the file.
+has() {
+  local file=$1 kind=$2 words
+  for words in "${@:3}"; do
+    awk -v RS='---\n' -v kind="\nkind: $kind\n" '$0 ~ kind' "$file" | grep -F -- "$words" >/dev/null || { echo "no $kind has: $words"; return 1; }
+  done
+}
+# lacks FILE KIND WORDS: no manifest of this kind has WORDS.
+lacks() { ! has "$@" >/dev/null; }
 # refuse NAME CHART WORDS FLAG…: rendering must fail with an error that contains WORDS.
 refuse() {
   local values=default
@@ -32,14 +41,22 @@ refuse() {
   else bad "$1: refused for another reason" "$work/log"; fi
 }
 render() {
-  "$helm" template "$1" "$work/helm/$1" --namespace platform --kube-version "$kubernetes" \
+  quietly "$helm" template "$1" "$work/helm/$1" --namespace platform --kube-version "$kubernetes" \
     --values "ci/$2.yaml" "${@:3}"
 }
+# notes CHART RELEASE VALUES: prints the notes after an install.
+notes() {
+  quietly "$helm" install "$2" "$work/helm/$1" --namespace platform --dry-run=client --values "ci/$3.yaml" | sed -n '/^NOTES:/,$p'
+}
+# quietly COMMAND…: leaves out the lines about the links in charts/.
+quietly() { { "$@" 2>&1 1>&3 | { grep -v 'found symbolic link' >&2 || true; }; } 3>&1; }
 
 # Validates the rendered manifests with the installed tools.
 validate() {
   local name=$1 file=$2
-  if command -v kubeconform >/dev/null; then
+  if command -v kubeconform >/dev/null && ! $schemas; then
+    skip "$name: schemas (kubeconform cannot fetch them: no internet)"
+  elif command -v kubeconform >/dev/null; then
     local flags=(-strict -summary -kubernetes-version "$kubernetes" -schema-location "${SCHEMAS:-default}")
     if [ -n "${CRD_SCHEMAS:-}" ]; then
       flags+=(-schema-location "$CRD_SCHEMAS")
@@ -59,6 +76,12 @@ validate() {
   fi
 }
 
+# kubeconform fetches schemas, unless SCHEMAS is a folder.
+schemas=true
+case ${SCHEMAS:-https://raw.githubusercontent.com} in
+  http*) ! command -v kubeconform >/dev/null || curl --silent --head --max-time 10 --output /dev/null "${SCHEMAS:-https://raw.githubusercontent.com}" || schemas=false ;;
+esac
+
 services=()
 for chart in */Chart.yaml; do
   chart=${chart%/Chart.yaml}
@@ -67,6 +90,8 @@ done
 
 # inspect CHART VALUES…: lints and renders a chart with each of ci/VALUES.yaml and validates the result.
 inspect() {
+  # Charts work from a clone, before and after this command.
+  check "$1: renders from a clone" render "$1" "$2"
   check "$1: dependencies" "$helm" dependency update "$work/helm/$1"
   local name
   for name in "${@:2}"; do
@@ -100,9 +125,24 @@ for service in "${services[@]}"; do
   refuse "$service: maxReplicas below minReplicas" "$service" 'app.serve.autoscaling.minReplicas' \
     --set app.serve.autoscaling.enabled=true --set app.serve.autoscaling.minReplicas=9
   refuse "$service: a text instead of a number" "$service" '/serve/autoscaling/maxReplicas' --set app.serve.autoscaling.maxReplicas=many
-  refuse "$service: a route without its Gateway" "$service" 'app.httpRoute.parentRefs' --set app.httpRoute.enabled=true
-  refuse "$service: a route without a path" "$service" 'app.httpRoute.paths' --set app.httpRoute.enabled=true \
+  gateway='app.networkPolicy.ingress.public=[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"gateway"}}}]'
+  refuse "$service: a route whose Gateway may not connect" "$service" 'app.networkPolicy.ingress.public must select the pods of the Gateway' \
+    --set app.httpRoute.enabled=true
+  refuse "$service: a route without its Gateway" "$service" 'app.httpRoute.parentRefs' --set app.httpRoute.enabled=true --set-json "$gateway"
+  refuse "$service: a route without a path" "$service" 'app.httpRoute.paths' --set app.httpRoute.enabled=true --set-json "$gateway" \
     --set 'app.httpRoute.parentRefs[0].name=public' --set-json 'app.httpRoute.paths=[]'
+  refuse "$service: a route without trusted proxies" "$service" 'app.config.TRUSTED_PROXIES' --set app.httpRoute.enabled=true \
+    --set-json "$gateway" --set 'app.httpRoute.parentRefs[0].name=public'
+  refuse "$service: a timeout without its unit" "$service" '/httpRoute/timeouts/request' --set-string app.httpRoute.timeouts.request=30
+  refuse "$service: a setting of the service in extraEnv" "$service" 'app.extraEnv: LOG belongs to the service; set app.config.LOG' \
+    --set 'app.extraEnv[0].name=LOG' --set 'app.extraEnv[0].value=debug'
+  refuse "$service: a variable twice" "$service" 'app.extraEnv: HTTPS_PROXY is set' --set app.config.HTTPS_PROXY=http://proxy:3128 \
+    --set 'app.extraEnv[0].name=HTTPS_PROXY' --set 'app.extraEnv[0].value=x'
+  refuse "$service: a volume with the name of the chart's" "$service" 'app.extraVolumes: app is a volume of the chart' --set 'app.extraVolumes[0].name=app'
+  refuse "$service: two sources of trusted certificates" "$service" 'app.trustedCA' --set app.trustedCA.configMap=a --set app.trustedCA.secret=b
+  refuse "$service: connections as a parameter of PostgreSQL" "$service" 'set app.cnpg.maxConnections' \
+    --set app.cnpg.enabled=true --set-string app.cnpg.parameters.max_connections=50
+  refuse "$service: a PostgreSQL that is too old" "$service" '/cnpg/major' --set app.cnpg.major=14
   refuse "$service: Strimzi without its Kafka" "$service" 'app.strimzi.cluster' --set app.strimzi.enabled=true
   refuse "$service: an authentication that Strimzi does not support" "$service" '/strimzi/authentication' --set app.strimzi.authentication=password
   refuse "$service: a size without its unit" "$service" '/cnpg/storage' --set app.cnpg.storage=lots
@@ -121,13 +161,75 @@ for service in "${services[@]}"; do
     --set app.externalSecret.enabled=true --set app.externalSecret.store.name=vault --set app.externalSecret.path=area
   refuse "$service: a haste below 1" "$service" '/prometheusRule/haste' --set app.prometheusRule.haste=0
 
-  if awk -v RS='---\n' '/\nkind: Deployment\n/' "$work/$service-everything.yaml" | grep -q '^  replicas:'; then bad "$service: replicas beside an autoscaler"
+  everything=$work/$service-everything.yaml default=$work/$service-default.yaml
+  check "$service: pods have what the values add" has "$everything" Deployment 'name: OTEL_EXPORTER_OTLP_HEADERS' 'name: OTEL_TRACES_SAMPLER' \
+    'name: scratch' 'mountPath: /run/trusted-ca' '{key: bundle.pem, path: ca.crt}' 'value: "/run/trusted-ca"' 'name: HTTPS_PROXY' \
+    'kubernetes.io/arch: amd64' 'key: dedicated' 'nodeAffinity:' 'priorityClassName: platform' 'example.com/owner: area'
+  check "$service: a Service has its annotations" has "$everything" Service 'example.com/lb: internal'
+  check "$service: a route has its filters, timeouts and retries" has "$everything" HTTPRoute 'example.com/route: "1"' \
+    'type: RequestHeaderModifier' 'backendRequest: 10s' 'attempts: 2' 'value: /api/stream' 'timeouts: {request: 0s}'
+  check "$service: only pods of the namespace may connect by default" has "$default" NetworkPolicy '- podSelector: {}'
+  check "$service: the database is within the cluster or a private network by default" has "$default" NetworkPolicy 'cidr: 10.0.0.0/8'
+  check "$service: no collector, no rule for it" lacks "$default" NetworkPolicy '# otlp'
+  check "$service: a rule for the collector" has "$work/$service-production.yaml" NetworkPolicy '# otlp'
+  check "$service: may connect to its own database only" has "$everything" NetworkPolicy "cnpg.io/cluster: $service-db"
+  check "$service: may connect to its Kafka only" has "$everything" NetworkPolicy 'strimzi.io/cluster: kafka'
+  check "$service: a database of a known version with resources" has "$everything" Cluster 'imageName: registry.example.com/postgresql:17' \
+    'shared_buffers: "256MB"' 'topologyKey: topology.kubernetes.io/zone' 'memory: 1Gi'
+  check "$service: metrics of the database" has "$everything" PodMonitor "cnpg.io/cluster: $service-db"
+  check "$service: an alert on the age of the last backup" has "$everything" PrometheusRule 'alert: BackupOld' '> 108000'
+  render "$service" default --set app.cnpg.enabled=true --set app.cnpg.objectStore=backups --set app.cnpg.imageCatalog=postgresql >"$work/database.yaml"
+  check "$service: an image of a catalog" has "$work/database.yaml" Cluster 'name: postgresql, major: 17}'
+  sed -n 's/^  schedule: //p' "$work/database.yaml" >>"$work/schedules"
+  if grep -q '^consumes: \[\]$' "$service/declared.yaml"; then check "$service: KEDA has no fallback without a topic" lacks "$everything" ScaledObject fallback
+  else check "$service: KEDA removes no replica while it cannot read the lag" has "$everything" ScaledObject 'behavior: currentReplicasIfHigher'; fi
+  notes "$service" "$service" default >"$work/notes"
+  check "$service: notes say how to reach it" grep -F "port-forward service/$service 8080:80" "$work/notes"
+  check "$service: notes say who may connect" grep -F 'app.networkPolicy.ingress.public' "$work/notes"
+  check "$service: a README in the package" grep -q "^# $service" "$service/README.md"
+  if awk -v RS='---\n' '/\nkind: Deployment\n/' "$everything" | grep -q '^  replicas:'; then bad "$service: replicas beside an autoscaler"
   else ok "$service: an autoscaler alone owns replicas"; fi
   check "$service: is in the umbrella" grep "^  name: platform-$service-serve$" "$work/platform-platform.yaml"
   render platform platform --set "$service.enabled=false" >"$work/without.yaml"
   if grep -q "^  name: platform-$service" "$work/without.yaml"; then bad "$service: switched off in the umbrella"
   else ok "$service: switched off in the umbrella"; fi
 done
+check 'backups do not all start at once' test "$(sort -u "$work/schedules" | wc -l)" -ge $((${#services[@]} - 1))
+check 'messenger: a stream has a rule without a timeout' has "$work/messenger-production.yaml" HTTPRoute 'value: /api/messenger/stream' 'timeouts: {request: 0s}'
+check 'messenger: no LiveKit, no rule for it' lacks "$work/messenger-default.yaml" NetworkPolicy '# livekit'
+render messenger default --set app.config.LIVEKIT_API_URL=http://livekit:7880 >"$work/livekit.yaml"
+check 'messenger: a rule for LiveKit' has "$work/livekit.yaml" NetworkPolicy '# livekit'
+check 'news: calls to services bypass the proxy' has "$work/news-everything.yaml" Deployment 'value: ".cluster.local,selections-internal"'
+notes platform try platform >"$work/notes"
+check 'platform: notes say how to reach a service' grep -F 'port-forward service/try-messenger 8080:80' "$work/notes"
+# Without a README in the package, a registry shows nothing.
+check 'platform: a package with its README' bash -c '"$1" package "$2/helm/platform" --destination "$2" && tar xzOf "$2/platform-0.1.0.tgz" platform/README.md' - "$helm" "$work"
+if command -v python3 >/dev/null; then
+  check 'every value has a description and is in helm/lib/README.md' python3 -c '
+import json
+page = open("lib/README.md").read()
+def walk(schema, path):
+    missing = []
+    for name, value in schema.get("properties", {}).items():
+        inner = f"{path}.{name}" if path else name
+        if not value.get("description"): missing.append(f"{inner}: no description")
+        if inner.count(".") < 2 and path not in ("secretKeys", "extraEnv") and f"`app.{inner}" not in page: missing.append(f"{inner}: not in the README")
+        missing += walk(value, inner) + walk(value.get("items", {}), inner)
+        extra = value.get("additionalProperties")
+        for one in (extra if isinstance(extra, dict) else {}).get("oneOf", []): missing += walk(one, inner)
+    return missing
+schema = json.load(open("lib/values.schema.json"))
+missing = walk({"properties": {name: one for name, one in schema["properties"].items() if name != "global"}}, "")
+for name, one in schema["definitions"].items():
+    for inner, value in one["properties"].items():
+        if not value.get("description"): missing.append(f"{name}.{inner}: no description")
+platform = json.load(open("platform/values.schema.json"))["properties"]["global"]["properties"]
+missing += [f"global.{name}: no description" for name, one in platform.items() if not one.get("description")]
+assert not missing, missing
+'
+else
+  skip 'descriptions of values (python3 is not there)'
+fi
 # Dashboards are valid JSON without unreplaced placeholders.
 if command -v python3 >/dev/null; then
   render platform platform --set global.dashboard.enabled=true >"$work/dashboards.yaml"

@@ -1,9 +1,11 @@
 {{- /* The alerts of a service. Each has a section in docs/runbooks/alerts.md. */}}
 
-{{- /* {expr, root}: a PromQL expression. `{OF` is replaced with the label selector of the service; a test finds the metric names by it. */}}
+{{- /* {expr, root}: a PromQL expression. `{OF` is replaced with the label selector of the service, and a test finds the metrics of the service by it.
+`{DATABASE` is replaced with that of the cluster of app.cnpg. */}}
 {{- define "lib.expr" -}}
 {{- $of := printf "job=\"%s/%s\"" .root.Release.Namespace (include "lib.fullname" .root) -}}
-{{ .expr | replace "{OF" (printf "{%s" $of) }}
+{{- $database := printf "job=\"%s/%s\"" .root.Release.Namespace (include "lib.cnpg.cluster" .root) -}}
+{{ .expr | replace "{OF" (printf "{%s" $of) | replace "{DATABASE" (printf "{%s" $database) }}
 {{- end }}
 
 {{- /* {time, root}: a Prometheus duration, divided by app.prometheusRule.haste. */}}
@@ -72,6 +74,13 @@ spec:
           (dict "alert" "JobFailing" "expr" "max by (kind) (jobs_attempts_max{OF}) > 10" "for" "5m" "severity" "ticket" "summary" "has a job that fails repeatedly")
           (dict "alert" "JobsDelayed" "expr" "max by (kind) (jobs_oldest_seconds{OF}) > 300" "for" "5m" "severity" "ticket" "summary" "has due jobs that do not start")
         -}}
+        {{- if and .Values.app.cnpg.enabled .Values.app.cnpg.objectStore }}
+        {{- $age := mul 3600 (int64 .Values.app.cnpg.backupMaxAgeHours) -}}
+        {{- $symptoms = concat $symptoms (list
+          (dict "alert" "BackupOld" "expr" (printf "(time() - max(barman_cloud_cloudnative_pg_io_last_available_backup_timestamp{DATABASE})) > %d or absent(barman_cloud_cloudnative_pg_io_last_available_backup_timestamp{DATABASE})" $age) "for" "1h" "severity" "page" "summary" "has no recent base backup of its database")
+          (dict "alert" "ArchiveFailing" "expr" "sum(increase(cnpg_pg_stat_archiver_failed_count{DATABASE}[15m])) > 0" "for" "15m" "severity" "page" "summary" "has a database whose log is not archived")
+        ) -}}
+        {{- end }}
         {{- range $rule.own }}
         {{- $symptoms = append $symptoms (dict "alert" .alert "expr" (printf "max(%s{OF}) > 0" .metric) "for" .for "severity" .severity "summary" .summary) -}}
         {{- end }}

@@ -60,6 +60,10 @@
 {{- if $app.podMonitor.enabled }}
 ---
 {{ include "lib.podMonitor" . }}
+{{- if $app.cnpg.enabled }}
+---
+{{ include "lib.cnpg.podMonitor" . }}
+{{- end }}
 {{- end }}
 {{- if $app.prometheusRule.enabled }}
 ---

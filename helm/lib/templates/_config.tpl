@@ -21,14 +21,17 @@
 {{- $app := .Values.app -}}
 {{- $secret := include "lib.secretKeys" . | fromYamlArray -}}
 {{- $shared := (.Values.global).config | default dict -}}
-{{- include "lib.config.known" (dict "names" (concat $app.variables.common $app.variables.own) "config" $app.config "of" "app.config") -}}
-{{- include "lib.config.known" (dict "names" $app.variables.common "config" $shared "of" "global.config") -}}
+{{- include "lib.config.known" (dict "names" (concat $app.variables.common $app.variables.own $app.variables.standard) "config" $app.config "of" "app.config") -}}
+{{- include "lib.config.known" (dict "names" (concat $app.variables.common $app.variables.standard) "config" $shared "of" "global.config") -}}
 {{- /* The time until every proxy has removed the pod. */}}
 {{- $config := dict "HTTP_DRAIN_SECONDS" "5" -}}
 {{- if $app.strimzi.enabled }}{{ $_ := set $config "KAFKA_TOPICS" "elsewhere" }}{{ end -}}
+{{- if or $app.trustedCA.configMap $app.trustedCA.secret }}{{ $_ := set $config "SSL_CERT_DIR" "/run/trusted-ca" }}{{ end -}}
+{{- $callees := list -}}
 {{- range $callee := (include "lib.declared" . | fromYaml).calls -}}
-{{- $host := include "lib.fullname" $ | replace $.Chart.Name $callee -}}
-{{- $_ := set $config (printf "%s_URL" (upper $callee)) (printf "http://%s-internal" $host) -}}
+{{- $host := printf "%s-internal" (include "lib.fullname" $ | replace $.Chart.Name $callee) -}}
+{{- $callees = append $callees $host -}}
+{{- $_ := set $config (printf "%s_URL" (upper $callee)) (printf "http://%s" $host) -}}
 {{- end -}}
 {{- /* Not `merge`, which treats false and 0 as absent. */}}
 {{- range $layer := list $shared $app.config -}}
@@ -36,6 +39,10 @@
 {{- /* Numbers arrive as floats, and a large one would be printed as 5e+06. */}}
 {{- $_ := set $config $name (ternary ($value | int64 | toString) ($value | toString) (kindIs "float64" $value)) -}}
 {{- end -}}
+{{- end -}}
+{{- /* Calls between services do not leave the cluster. */}}
+{{- if or $config.HTTP_PROXY $config.HTTPS_PROXY -}}
+{{- with join "," (concat (compact (list $config.NO_PROXY)) $callees) }}{{ $_ := set $config "NO_PROXY" . }}{{ end -}}
 {{- end -}}
 {{- range $name := list "KAFKA_BROKERS" "AUTH_ISSUER" -}}
 {{- if not (or (get $config $name) (has $name $secret)) -}}

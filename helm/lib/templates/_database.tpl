@@ -28,6 +28,12 @@ metadata:
     helm.sh/resource-policy: keep
 {{- end }}
 
+{{- /* A daily time for base backups, so that clusters do not all start at once. */}}
+{{- define "lib.cnpg.schedule" -}}
+{{- $hash := adler32sum (printf "%s/%s" .Release.Namespace (include "lib.cnpg.cluster" .)) | int64 -}}
+{{ .Values.app.cnpg.schedule | default (printf "0 %d %d * * *" (mod $hash 60) (add 1 (mod (div $hash 60) 4))) }}
+{{- end }}
+
 {{- define "lib.cnpg" -}}
 {{- $cnpg := .Values.app.cnpg -}}
 {{- $cluster := include "lib.cnpg.cluster" . -}}
@@ -39,15 +45,29 @@ metadata:
 {{- $needed := add $connections 20 -}}
 {{- $max := int ($cnpg.maxConnections | default $needed) -}}
 {{- if lt $max (int $needed) }}{{ fail (printf "app.cnpg.maxConnections is %d, but the pods and 20 others may open %d connections" $max $needed) }}{{ end -}}
+{{- if hasKey $cnpg.parameters "max_connections" }}{{ fail "app.cnpg.parameters.max_connections: set app.cnpg.maxConnections" }}{{ end -}}
 apiVersion: postgresql.cnpg.io/v1
 kind: Cluster
 {{ include "lib.cnpg.metadata" (dict "root" . "name" $cluster) }}
 spec:
   instances: {{ $cnpg.instances }}
+  {{- if $cnpg.imageCatalog }}
+  imageCatalogRef: {apiGroup: postgresql.cnpg.io, kind: ClusterImageCatalog, name: {{ $cnpg.imageCatalog }}, major: {{ $cnpg.major }}}
+  {{- else }}
+  imageName: {{ $cnpg.repository }}:{{ $cnpg.major }}
+  {{- end }}
+  {{- with $cnpg.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   storage: {size: {{ $cnpg.storage }}}
   enableSuperuserAccess: false
   postgresql:
-    parameters: {max_connections: {{ $max | quote }}}
+    parameters:
+      max_connections: {{ $max | quote }}
+      {{- range $name, $value := $cnpg.parameters }}
+      {{ $name }}: {{ $value | quote }}
+      {{- end }}
     {{- if and $cnpg.synchronous (gt (int $cnpg.instances) 1) }}
     # A commit waits for a standby, so that a failover loses no transaction.
     synchronous: {method: any, number: 1, dataDurability: required}
@@ -100,9 +120,29 @@ kind: ScheduledBackup
 {{ include "lib.cnpg.metadata" (dict "root" $ "name" $cluster) }}
 spec:
   cluster: {name: {{ $cluster }}}
-  schedule: {{ $cnpg.schedule | quote }}
+  schedule: {{ include "lib.cnpg.schedule" $ | quote }}
   immediate: true
   method: plugin
   pluginConfiguration: {name: barman-cloud.cloudnative-pg.io}
 {{- end }}
+{{- end }}
+
+{{- define "lib.cnpg.podMonitor" -}}
+{{- $monitor := .Values.app.podMonitor -}}
+{{- $cluster := include "lib.cnpg.cluster" . -}}
+apiVersion: monitoring.coreos.com/v1
+kind: PodMonitor
+metadata:
+  name: {{ $cluster }}
+  namespace: {{ .Release.Namespace }}
+  labels:
+    {{- include "lib.labels" . | nindent 4 }}
+    {{- with $monitor.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  selector:
+    matchLabels: {cnpg.io/cluster: {{ $cluster }}}
+  podMetricsEndpoints:
+    - {port: metrics, interval: {{ $monitor.interval }}}
 {{- end }}

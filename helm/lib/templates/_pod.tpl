@@ -16,22 +16,56 @@ imagePullSecrets:
   - name: {{ . }}
   {{- end }}
 {{- end }}
+{{- with .Values.app.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- range $name := list "nodeSelector" "tolerations" "affinity" }}
+{{- with get $.Values.app $name }}
+{{ $name }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* {root, config, keys}: rejects additional parts of a pod that would replace those of the chart. */}}
+{{- define "lib.pod.known" -}}
+{{- $app := .root.Values.app -}}
+{{- $of := concat $app.variables.common $app.variables.own -}}
+{{- range $app.extraEnv -}}
+{{- if or (has .name $of) (hasSuffix "_LISTEN" .name) (hasSuffix "_FILE" .name) -}}
+{{- fail (printf "app.extraEnv: %s belongs to the service; set app.config.%s or app.secretKeys.%s" .name .name .name) -}}
+{{- end -}}
+{{- if hasKey $.config .name }}{{ fail (printf "app.extraEnv: %s is set by app.config, global.config or app.trustedCA already" .name) }}{{ end -}}
+{{- end -}}
+{{- range concat $app.extraVolumes $app.extraVolumeMounts -}}
+{{- if has .name (list "app" "migrator" "trusted-ca") -}}
+{{- fail (printf "app.extraVolumes: %s is a volume of the chart; choose another name" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $app.trustedCA.configMap $app.trustedCA.secret -}}
+{{- fail "app.trustedCA: set either configMap or secret" -}}
+{{- end -}}
 {{- end }}
 
 {{- /* {root, command, volume}: a container without its resources. */}}
 {{- define "lib.container" -}}
 {{- $app := .root.Values.app -}}
+{{- $config := include "lib.config" .root | fromYaml -}}
+{{- include "lib.pod.known" (dict "root" .root "config" $config) -}}
 image: {{ include "lib.image" .root }}
 imagePullPolicy: {{ $app.image.pullPolicy }}
 args: [{{ .command }}]
 env:
-  {{- range $name, $value := include "lib.config" .root | fromYaml }}
+  {{- range $name, $value := $config }}
   - name: {{ $name }}
     value: {{ $value | quote }}
   {{- end }}
   {{- range include "lib.secretKeys" .root | fromYamlArray }}
   - name: {{ . }}_FILE
     value: /run/secrets/{{ if and (eq . "DATABASE_URL") (eq $.volume "migrator") }}migrator{{ else }}app{{ end }}/{{ . }}
+  {{- end }}
+  {{- with $app.extraEnv }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
 securityContext:
   allowPrivilegeEscalation: false
@@ -41,6 +75,12 @@ volumeMounts:
   - {name: app, mountPath: /run/secrets/app, readOnly: true}
   {{- if eq .volume "migrator" }}
   - {name: migrator, mountPath: /run/secrets/migrator, readOnly: true}
+  {{- end }}
+  {{- if $config.SSL_CERT_DIR | default "" | eq "/run/trusted-ca" }}
+  - {name: trusted-ca, mountPath: /run/trusted-ca, readOnly: true}
+  {{- end }}
+  {{- with $app.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end }}
 
@@ -90,5 +130,22 @@ volumeMounts:
     defaultMode: 0440
     items:
       - {key: DATABASE_URL, path: DATABASE_URL}
+{{- end }}
+{{- with $app.trustedCA.configMap }}
+- name: trusted-ca
+  configMap:
+    name: {{ . }}
+    items:
+      - {key: {{ $app.trustedCA.key }}, path: ca.crt}
+{{- end }}
+{{- with $app.trustedCA.secret }}
+- name: trusted-ca
+  secret:
+    secretName: {{ . }}
+    items:
+      - {key: {{ $app.trustedCA.key }}, path: ca.crt}
+{{- end }}
+{{- with $app.extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}

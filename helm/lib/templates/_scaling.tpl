@@ -45,8 +45,10 @@ spec:
     name: {{ include "lib.fullname" .root }}-work
   minReplicaCount: {{ $keda.minReplicas }}
   maxReplicaCount: {{ $keda.maxReplicas }}
-  # Used while the lag cannot be read.
-  fallback: {failureThreshold: 3, replicas: {{ $keda.minReplicas }}}
+  {{- if $consumes }}
+  # While the lag cannot be read, no replica is removed. The operator accepts a fallback only with a trigger besides cpu.
+  fallback: {failureThreshold: 3, replicas: {{ $keda.minReplicas }}, behavior: currentReplicasIfHigher}
+  {{- end }}
   advanced:
     horizontalPodAutoscalerConfig:
       behavior:

@@ -7,6 +7,10 @@
 apiVersion: apps/v1
 kind: Deployment
 {{ include "lib.metadata" . }}
+  {{- with $app.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
   {{- if not .scaled }}
   replicas: {{ $settings.replicas }}
