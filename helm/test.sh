@@ -202,8 +202,19 @@ check 'messenger: a rule for LiveKit' has "$work/livekit.yaml" NetworkPolicy '# 
 check 'news: calls to services bypass the proxy' has "$work/news-everything.yaml" Deployment 'value: ".cluster.local,selections-internal"'
 notes platform try platform >"$work/notes"
 check 'platform: notes say how to reach a service' grep -F 'port-forward service/try-messenger 8080:80' "$work/notes"
-# Without a README in the package, a registry shows nothing.
-check 'platform: a package with its README' bash -c '"$1" package "$2/helm/platform" --destination "$2" && tar xzOf "$2/platform-0.1.0.tgz" platform/README.md' - "$helm" "$work"
+# Packages of a release name the images by digest. Without a README in the package, a registry shows nothing.
+digest=sha256:$(printf 'a%.0s' {1..64})
+for name in news platform; do
+  released=(news) below=app config=app.config
+  [ "$name" = news ] || released=("${services[@]}") below=news.app config=global.config
+  check "$name: a package of a release" env HELM="$helm" ./package.sh "$name" 1.2.3 ghcr.io/owner/repository https://example.com/repository "$work" "${released[@]/%/=$digest}"
+  check "$name: a README in the package" tar xzOf "$work/$name-1.2.3.tgz" "$name/README.md"
+  "$helm" template released "$work/$name-1.2.3.tgz" --set "$below.existingSecret=news,$below.prometheusRule.enabled=true" \
+    --set "$config.KAFKA_BROKERS=kafka:9092,$config.AUTH_ISSUER=https://id.example.com" >"$work/released.yaml"
+  check "$name: a released image" has "$work/released.yaml" Deployment "image: ghcr.io/owner/repository/news@$digest" 'version: "1.2.3"'
+  check "$name: no other image" bash -c '! grep " image:" "$1" | grep -v "ghcr.io/owner/repository/.*@$2"' - "$work/released.yaml" "$digest"
+  check "$name: links to the runbooks of the release" has "$work/released.yaml" PrometheusRule "runbook_url: https://example.com/repository/blob/$name-v1.2.3/docs/runbooks/alerts.md#servicedown"
+done
 if command -v python3 >/dev/null; then
   check 'every value has a description and is in helm/lib/README.md' python3 -c '
 import json
