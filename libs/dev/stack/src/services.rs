@@ -412,4 +412,17 @@ mod tests {
             assert!(is_created, "{name} is neither declared nor a topic of dead letters");
         }
     }
+
+    /// RULE-ALL-053: the gateway of the containers forwards the same paths as the base URL.
+    #[test]
+    fn gateway_of_the_containers_has_the_public_paths() {
+        let path = devkit::stack::root().join("docker/compose/gateway.conf");
+        let configuration = std::fs::read_to_string(path).unwrap();
+        let forwarded: Vec<_> =
+            configuration.lines().map(str::trim).filter(|line| line.starts_with("\"~")).collect();
+        let expected = all()
+            .into_iter()
+            .map(|service| format!("\"~^({})(/|$)\" {};", service.prefixes.join("|"), service.name));
+        assert_eq!(forwarded, expected.collect::<Vec<_>>());
+    }
 }
