@@ -15,8 +15,8 @@ use devkit::stack::Lock;
 /// The test of each service that calls every operation as every kind of caller.
 const ACCESS_TABLE_TEST: &str = "every_operation_answers_each_caller_as_the_table_says";
 
-/// Run a real Keycloak with the realm of deploy/local/keycloak until Ctrl-C; needs Java 17 or later and
-/// Maven
+/// Run a real Keycloak with the realm of deploy/local/keycloak until Ctrl-C; needs Java 17 or later
+/// and Maven
 ///
 /// Keycloak is installed once (160 MB) into .dev/keycloak. Its data is lost when it stops.
 #[derive(Args)]
