@@ -3,7 +3,6 @@
 {{- $app := .Values.app -}}
 {{- $name := include "lib.fullname" . -}}
 {{- $kubectl := printf "kubectl --namespace %s" .Release.Namespace -}}
-{{- $path := first $app.httpRoute.paths -}}
 {{ .Chart.Name }} {{ .Chart.AppVersion }} is installed as {{ $name }}.
 
 Wait until it is ready:
@@ -13,8 +12,7 @@ Wait until it is ready:
 Pods that wait for a Secret name it in `{{ $kubectl }} describe pod`.
 
 Reach its API:
-
-{{- if $app.httpRoute.enabled }}
+{{ if $app.httpRoute.enabled }}
   {{ range ($app.httpRoute.hostnames | default (list "the address of the Gateway")) }}{{ . }} {{ end }}with the paths {{ join " " $app.httpRoute.paths }}
 {{- end }}
   {{ $kubectl }} port-forward service/{{ $name }} 8080:80
