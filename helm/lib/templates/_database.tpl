@@ -12,7 +12,9 @@
 {{- $lookups := mul (ternary 2 1 $app.internal.enabled) (int ($config.HTTP_WORKERS | default 2)) -}}
 {{- $serve := add 1 (ternary $app.serve.autoscaling.maxReplicas $app.serve.replicas $app.serve.autoscaling.enabled) -}}
 {{- $work := add 1 (ternary $app.work.keda.maxReplicas $app.work.replicas $app.work.keda.enabled) -}}
-{{- /* Beside its pool each pod has a connection for readiness, `serve` those for lookups, and `work` the relay's. */ -}}
+{{- /* Beside its pool each pod has a connection for readiness, `serve` those for lookups, and `work` the relay's. Each pod of
+`messenger` has one for the wake-ups of streams. */ -}}
+{{- $pool = ternary (add $pool 1) $pool (eq .Chart.Name "messenger") -}}
 {{- add (mul $serve (add $pool $lookups 1)) (mul $work (add $pool 2)) -}}
 {{- end }}
 

@@ -64,6 +64,9 @@ env:
   - name: {{ . }}_FILE
     value: /run/secrets/{{ if and (eq . "DATABASE_URL") (eq $.volume "migrator") }}migrator{{ else }}app{{ end }}/{{ . }}
   {{- end }}
+  {{- if $app.cnpg.enabled }}
+  - {name: DATABASE_CA_FILE, value: /run/secrets/app/DATABASE_CA}
+  {{- end }}
   {{- with $app.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -106,6 +109,11 @@ volumeMounts:
           name: {{ include "lib.cnpg.cluster" .root }}-app
           items:
             - {key: uri, path: DATABASE_URL}
+      - secret:
+          # The authority that issued the certificate of the server.
+          name: {{ include "lib.cnpg.cluster" .root }}-ca
+          items:
+            - {key: ca.crt, path: DATABASE_CA}
       {{- if $keys }}
       - secret:
           name: {{ required "app.existingSecret must be set" $app.existingSecret }}
