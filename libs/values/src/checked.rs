@@ -10,10 +10,12 @@ use diesel::expression::AsExpression;
 use diesel::pg::{Pg, PgValue};
 use diesel::serialize::{self, Output, ToSql};
 use diesel::sql_types;
+use icu_normalizer::ComposingNormalizerBorrowed;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
+use crate::email::is_email_address;
 use crate::invalid::Invalid;
 use crate::reading::read_text;
 use crate::text::Text;
@@ -132,32 +134,23 @@ impl<const MIN: usize, const MAX: usize> Rule for Stripped<MIN, MAX> {
     }
 }
 
-/// The rule for e-mail addresses of at most `MAX` Unicode scalar values. Surrounding white space is
-/// removed if `TRIMMED` is true, and rejected otherwise.
+/// The rule for e-mail addresses of at most `MAX` Unicode scalar values in normalization form C.
+/// Surrounding white space is removed if `TRIMMED` is true, and rejected otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EmailAddress<const MAX: usize, const TRIMMED: bool> {}
 
-/// An e-mail address, stored as sent.
+/// An e-mail address, stored as sent but in normalization form C.
 pub type Email<const MAX: usize> = Checked<EmailAddress<MAX, false>>;
 
-/// An e-mail address, stored without surrounding white space.
+/// An e-mail address, stored without surrounding white space and in normalization form C.
 pub type TrimmedEmail<const MAX: usize> = Checked<EmailAddress<MAX, true>>;
 
 impl<const MAX: usize, const TRIMMED: bool> Rule for EmailAddress<MAX, TRIMMED> {
     fn parse(raw: &str) -> Result<String, Invalid> {
-        let address = Line::<1, MAX>::parse(raw)?.0;
-        if !TRIMMED && address != raw {
-            return Err(Invalid::new("bad_email"));
-        }
-        // Rejects `name@host`, `Name <address>` and `name@[address]`.
-        let form = email_address::Options::default()
-            .with_required_tld()
-            .without_display_text()
-            .without_domain_literal();
-        match email_address::EmailAddress::parse_with_options(&address, form) {
-            Ok(_) => Ok(address),
-            Err(_) => Err(Invalid::new("bad_email")),
-        }
+        let normalized = ComposingNormalizerBorrowed::new_nfc().normalize(raw);
+        let address = Line::<1, MAX>::parse(&normalized)?.0;
+        let is_address = (TRIMMED || address == normalized) && is_email_address(&address);
+        if is_address { Ok(address) } else { Err(Invalid::new("bad_email")) }
     }
 
     fn name() -> String {

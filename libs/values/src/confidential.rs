@@ -9,6 +9,7 @@ use crate::checked::Email;
 use crate::invalid::Invalid;
 use crate::pattern::pattern;
 use crate::phone::{PhoneRegion, has_number};
+use crate::visible::is_invisible;
 
 /// Rejects a public text that contains personal data or a secret.
 ///
@@ -39,11 +40,7 @@ static AMOUNT: LazyLock<Regex> = LazyLock::new(|| {
 /// Invisible characters, such as those that address books write around numbers, and combining marks
 /// would hide a number or an address.
 fn visible(text: &str) -> String {
-    let is_hidden = |c: char| {
-        matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
-            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fe00}'..='\u{fe0f}')
-            || matches!(c, '\u{300}'..='\u{36f}' | '\u{20d0}'..='\u{20ff}')
-    };
+    let is_hidden = |c: char| is_invisible(c) || matches!(c, '\u{300}'..='\u{36f}' | '\u{20d0}'..='\u{20ff}');
     let mut visible = String::with_capacity(text.len());
     for c in text.chars().filter(|c| !is_hidden(*c)) {
         match c {

@@ -4,7 +4,9 @@
 mod checked;
 mod code;
 mod confidential;
+mod email;
 mod fold;
+mod host;
 mod invalid;
 mod list;
 mod money;
@@ -15,6 +17,7 @@ mod private;
 mod reading;
 mod text;
 mod text_enum;
+mod visible;
 mod web_address;
 
 #[doc(hidden)]
@@ -32,4 +35,5 @@ pub use phone::{Dialled, DialledNumber, Phone, PhoneRegion, UnknownRegion};
 pub use private::Private;
 pub use reading::{MAX_ERRORS, Number, collect_errors, read, read_member, read_number, read_text};
 pub use text::Text;
+pub use visible::{is_blank, is_invisible, remove_invisible};
 pub use web_address::{HttpAddress, WebAddress};

@@ -20,6 +20,7 @@ use crate::checked::{Checked, Rule};
 use crate::invalid::Invalid;
 use crate::pattern::pattern;
 use crate::text::Text;
+use crate::visible::is_invisible;
 
 /// A phone number, in E.164: `+74951234567`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, AsExpression, FromSqlRow)]
@@ -35,7 +36,7 @@ pub struct PhoneRegion(Region);
 /// on the region.
 pub type Dialled<const MAX: usize> = Checked<DialledNumber<MAX>>;
 
-/// The rule for dialled numbers: digits, optionally after a plus. Separators are removed.
+/// The rule for dialled numbers, as [`clean`] returns them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DialledNumber<const MAX: usize> {}
 
@@ -55,11 +56,11 @@ impl Phone {
         Self::parse(Some(region.0), dialled.as_str()).ok_or_else(|| Invalid::new("bad_phone"))
     }
 
-    /// Parses digits, optionally after a plus. The caller has removed separators.
+    /// Parses a [clean](clean) number. An extension is dropped, since E.164 has none.
     ///
     /// Returns `None` if the number is not valid.
-    fn parse(region: Option<Region>, digits: &str) -> Option<Self> {
-        let number = PhoneNumber::parse(digits, region).ok().filter(PhoneNumber::is_valid)?;
+    fn parse(region: Option<Region>, number: &str) -> Option<Self> {
+        let number = PhoneNumber::parse(number, region).ok().filter(PhoneNumber::is_valid)?;
         Some(Self(number.to_string()))
     }
 }
@@ -67,18 +68,12 @@ impl Phone {
 impl<const MAX: usize> Rule for DialledNumber<MAX> {
     fn parse(raw: &str) -> Result<String, Invalid> {
         Text::<1, MAX>::parse(raw)?;
-        let mut dialled = String::with_capacity(raw.len());
-        for c in raw.chars() {
-            match c {
-                '0'..='9' => dialled.push(c),
-                '+' if dialled.is_empty() => dialled.push(c),
-                c if is_separator(c) => {}
-                _ => return Err(Invalid::new("bad_phone")),
-            }
-        }
-        let is_number = match dialled.strip_prefix('+') {
-            Some(_) => Phone::parse(None, &dialled).is_some(),
-            None => !dialled.is_empty(),
+        let dialled = clean(raw);
+        // Only a number with a country code is complete without the region.
+        let is_number = if dialled.contains(['+', '\u{ff0b}']) {
+            Phone::parse(None, &dialled).is_some()
+        } else {
+            dialled.contains(char::is_numeric)
         };
         if is_number { Ok(dialled) } else { Err(Invalid::new("bad_phone")) }
     }
@@ -92,10 +87,14 @@ impl<const MAX: usize> Rule for DialledNumber<MAX> {
     }
 }
 
-/// Returns true for characters between the digits of a number, visible or not.
-fn is_separator(c: char) -> bool {
-    matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '(' | ')' | '.' | '/')
-        || matches!(c, ' ' | '\u{a0}' | '\u{2009}' | '\u{202f}' | '\u{ad}' | '\u{200b}' | '\u{2060}')
+/// Returns a number without invisible characters and with simple spaces only, as the library reads
+/// it.
+///
+/// Address books write marks of direction around numbers, and emoji of digits have a frame.
+fn clean(raw: &str) -> String {
+    let visible = raw.chars().filter(|c| !is_invisible(*c) && *c != '\u{20e3}');
+    let spaced: String = visible.map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
+    spaced.trim().to_owned()
 }
 
 /// A year by itself.
@@ -190,6 +189,20 @@ mod tests {
             "495.123.45.67",
             "(+7) 495 123\u{2013}45\u{a0}67",
             "+7\u{2009}495 123\u{2212}45\u{ad}6\u{200b}7",
+            "\u{202d}+7 495 123-45-67\u{202c}",
+            "\u{200e}8 495 123-45-67\n",
+            "\u{2068}+7\u{2069} 495\t123\u{3000}45\u{feff}67",
+            "+7 [495] 123-45-67",
+            "\u{ff0b}７ ４９５ １２３－４５－６７",
+            "+٧٤٩٥١٢٣٤٥٦٧",
+            "tel:+7-495-123-45-67",
+            "TEL: +7 495 123-45-67",
+            "4951234567;phone-context=+7",
+            "tel:+74951234567;ext=12",
+            "+7 495 123-45-67 доб. 123",
+            "8 (495) 123-45-67 ext. 5",
+            "8 (495) 123-45-67 x5",
+            "8\u{fe0f}\u{20e3}4951234567",
         ] {
             assert_eq!(number("RU", text), moscow, "{text}");
         }
@@ -199,6 +212,7 @@ mod tests {
             ("+7 812 312-34-56", "+78123123456"),
             ("812 312-34-56", "+78123123456"),
             ("8 800 555-35-35", "+78005553535"),
+            ("8-800-FLOWERS", "+78003569377"),
         ] {
             assert_eq!(number("RU", text).as_deref(), Some(e164), "{text}");
         }
@@ -217,11 +231,13 @@ mod tests {
             "+7",
             "+7 495 123-45-6",
             "+999 123 456 789",
-            "+7 495 123-45-67 ext. 5",
+            "+7 495 123-45-67,+7",
             "1-800-FLOWERS",
-            "tel:+74951234567",
+            "call me",
+            "tel:",
             "+7+4951234567",
-            "+٧٤٩٥١٢٣٤٥٦٧",
+            "0611",
+            "8 (495) 123-45-67, Анна",
             "12345678901234567890123456789012",
             "+7 495 123-45-67                 ",
         ] {
@@ -259,7 +275,11 @@ mod tests {
     }
 
     fn separator() -> impl Strategy<Value = char> {
-        prop::sample::select(" -()./\u{a0}\u{2009}\u{2013}\u{2212}\u{200b}".chars().collect::<Vec<_>>())
+        prop::sample::select(
+            " -()[]./\t\u{a0}\u{2009}\u{2013}\u{2212}\u{200b}\u{200e}\u{202d}\u{2068}\u{3000}\u{feff}"
+                .chars()
+                .collect::<Vec<_>>(),
+        )
     }
 
     proptest! {

@@ -4,11 +4,12 @@ use url::Url;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaFormat};
 
 use crate::checked::{Checked, Rule};
+use crate::host::ascii_name;
 use crate::invalid::Invalid;
 use crate::text::Text;
 
-/// The rule for absolute http and https addresses without a user name, of at most `MAX` Unicode
-/// scalar values. They are stored as sent.
+/// The rule for absolute http and https addresses of public hosts without a user name, of at most
+/// `MAX` Unicode scalar values. They are stored as sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HttpAddress<const MAX: usize> {}
 
@@ -18,20 +19,7 @@ pub type WebAddress<const MAX: usize> = Checked<HttpAddress<MAX>>;
 impl<const MAX: usize> Rule for HttpAddress<MAX> {
     fn parse(raw: &str) -> Result<String, Invalid> {
         Text::<1, MAX>::parse(raw)?;
-        // Browsers correct white space, backslashes and missing slashes. This rule rejects them.
-        let has_clean_characters = !raw.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\');
-        let has_scheme = ["http://", "https://"].iter().any(|scheme| {
-            let (beginning, rest) = raw.split_at_checked(scheme.len()).unwrap_or_default();
-            beginning.eq_ignore_ascii_case(scheme) && !rest.starts_with('/')
-        });
-        // A user name can imitate a host, and a password would be public.
-        let authority = raw.split("//").nth(1).and_then(|rest| rest.split(['/', '?', '#']).next());
-        let has_no_user = authority.is_some_and(|authority| !authority.contains('@'));
-        let is_address = has_clean_characters
-            && has_scheme
-            && has_no_user
-            && Url::parse(raw).is_ok_and(|url| url.has_host());
-        if is_address { Ok(raw.to_owned()) } else { Err(Invalid::new("bad_url")) }
+        if is_web_address(raw) { Ok(raw.to_owned()) } else { Err(Invalid::new("bad_url")) }
     }
 
     fn name() -> String {
@@ -47,8 +35,43 @@ impl<const MAX: usize> Rule for HttpAddress<MAX> {
     }
 }
 
+/// The names of private networks and of the reader's own computer (RFC 6761, RFC 6762, RFC 8375).
+const PRIVATE_NAMES: [&str; 4] = [".localhost", ".local", ".internal", ".home.arpa"];
+
+fn is_web_address(address: &str) -> bool {
+    // Browsers correct white space, backslashes and missing slashes. This rule rejects them.
+    // Characters that change the direction of the text would show another address.
+    let has_clean_characters = !address.contains(|c: char| {
+        c.is_whitespace()
+            || c.is_control()
+            || matches!(c, '\\' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    });
+    let has_scheme = ["http://", "https://"].iter().any(|scheme| {
+        let (beginning, rest) = address.split_at_checked(scheme.len()).unwrap_or_default();
+        beginning.eq_ignore_ascii_case(scheme) && !rest.starts_with('/')
+    });
+    let authority = address.split("//").nth(1).and_then(|rest| rest.split(['/', '?', '#']).next());
+    has_clean_characters
+        && has_scheme
+        && authority.is_some_and(is_public_authority)
+        && Url::parse(address).is_ok()
+}
+
+/// Returns true for a host that guests can open, with or without a port.
+///
+/// A user name can imitate a host, and a password would be public. An IP address and a private name
+/// belong to no public page.
+fn is_public_authority(authority: &str) -> bool {
+    let host = authority.split_once(':').map_or(authority, |(host, _)| host);
+    let name = ascii_name(host.strip_suffix('.').unwrap_or(host));
+    !authority.contains('@')
+        && name.is_some_and(|name| PRIVATE_NAMES.iter().all(|private| !name.ends_with(private)))
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::WebAddress;
 
     /// RULE-ALL-009: web addresses are parsed and stored as written.
@@ -59,16 +82,74 @@ mod tests {
             "HTTP://Example.org:8080/a?b=c#d",
             "https://пример.рф/о-нас",
             "https://example.org/@name?mail=a@b",
+            "https://example.org:8443",
+            "https://example.org./",
+            "http://my_shop.example.org",
+            "https://www.1c.ru/",
         ] {
             assert_eq!(WebAddress::<256>::parse(address).unwrap().as_str(), address);
         }
     }
 
-    /// RULE-ALL-009: the rule checks only the form of an address, so a private host is accepted.
+    /// RULE-ALL-009: an address that guests cannot open is rejected.
     #[test]
-    fn address_of_a_private_host_is_accepted() {
-        for address in ["http://[::1]/", "http://127.0.0.1", "http://localhost", "https://intranet"] {
-            assert_eq!(WebAddress::<256>::parse(address).unwrap().as_str(), address);
+    fn address_of_a_private_host_is_rejected() {
+        for address in [
+            "http://.",
+            "http://./",
+            "http://..",
+            "http://org.",
+            "http://localhost",
+            "http://localhost:8080/",
+            "http://shop.localhost",
+            "https://intranet",
+            "https://nas.local/",
+            "https://nas.local./",
+            "https://db.internal",
+            "https://router.home.arpa",
+            "http://127.0.0.1",
+            "http://127.1/",
+            "http://2130706433/",
+            "http://0x7f.0.0.1/",
+            "http://10.0.0.1:8080/",
+            "http://192.0.2.1/",
+            "http://[::1]/",
+            "http://[2001:db8::1]:80/",
+        ] {
+            assert_eq!(WebAddress::<256>::parse(address).unwrap_err().code, "bad_url", "{address}");
+        }
+    }
+
+    /// RULE-ALL-009: an address with a hidden character in its host, or with a character that changes
+    /// the direction, is rejected.
+    #[test]
+    fn address_with_a_hidden_character_is_rejected() {
+        for c in
+            ['\u{ad}', '\u{200b}', '\u{200d}', '\u{200e}', '\u{2060}', '\u{feff}', '\u{fe0f}', '\u{e0020}']
+        {
+            let address = format!("https://exam{c}ple.org/");
+            assert_eq!(WebAddress::<256>::parse(&address).unwrap_err().code, "bad_url", "{address:?}");
+        }
+        for address in
+            ["https://example.org/\u{202e}gro.live", "https://ex%61mple.org", "https://example.org\u{2066}/"]
+        {
+            assert_eq!(WebAddress::<256>::parse(address).unwrap_err().code, "bad_url", "{address:?}");
+        }
+        // Persian words have joiners.
+        assert!(WebAddress::<256>::parse("https://example.org/می\u{200c}خواهم").is_ok());
+    }
+
+    proptest! {
+        /// RULE-ALL-009: an accepted address has no user and a host with a dot.
+        #[test]
+        fn accepted_address_has_a_public_host(
+            address in "https?://\\PC{0,16}|https?://[a-zа-я0-9.:@/\\[\\]%_-]{1,24}|https?://[0-9.:]{1,15}/",
+        ) {
+            if WebAddress::<256>::parse(&address).is_ok() {
+                let url = url::Url::parse(&address).unwrap();
+                prop_assert_eq!((url.username(), url.password()), ("", None));
+                prop_assert!(url.domain().unwrap().trim_end_matches('.').contains('.'), "{}", address);
+            }
         }
     }
 
