@@ -5,9 +5,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use jsonwebtoken::jwk::{Jwk, JwkSet};
+use http_client::Issuer;
+use jsonwebtoken::jwk::{Jwk, JwkSet, KeyOperations, PublicKeyUse};
 use runtime::Env;
-use serde::Deserialize;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 #[cfg(test)]
 mod tests;
 
-/// The interval between fetches. A withdrawn key is accepted until the next fetch.
+/// The maximum interval between fetches. A withdrawn key is accepted until the next fetch.
 const REFRESH_INTERVAL: Duration = Duration::from_mins(5);
 /// The interval between fetches while the issuer is unavailable.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ const REVOCATION_MARGIN: Duration = Duration::from_mins(10);
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) actor_requests_per_minute: u32,
-    pub(crate) issuer: String,
+    issuer: Issuer,
     jwks_url: Option<String>,
     /// In seconds.
     pub(crate) token_max_lifetime: u32,
@@ -41,8 +41,7 @@ pub struct Config {
 
 impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let issuer =
-            env.require("AUTH_ISSUER", "URL of the OIDC issuer, as in the claim `iss` of its tokens");
+        let issuer = Issuer::read(env);
         let jwks_url =
             env.optional("AUTH_JWKS_URL", "URL of the issuer's keys (JWKS); found by discovery when unset");
         let actor_requests_per_minute = env.or(
@@ -63,6 +62,14 @@ impl Config {
         })
     }
 
+    /// Returns the time for which keys are trusted while the issuer does not respond.
+    ///
+    /// Later the issuer may have withdrawn each of them. All tokens that these keys have signed for
+    /// certain are expired then.
+    fn max_key_age(&self) -> Duration {
+        Duration::from_secs(self.token_max_lifetime.into())
+    }
+
     /// Returns the time after which a revocation ends no valid token any more.
     pub fn revocation_window(&self) -> Duration {
         Duration::from_secs(self.token_max_lifetime.into()) + REVOCATION_MARGIN
@@ -76,7 +83,7 @@ pub struct Keys(Arc<Inner>);
 struct Inner {
     config: Config,
     http: reqwest::Client,
-    known: RwLock<Option<JwkSet>>,
+    known: RwLock<Option<Known>>,
     /// The last fetch for an unknown key. Locked during a fetch, so that concurrent requests cause
     /// one fetch.
     last_lookup: Mutex<Option<Lookup>>,
@@ -88,17 +95,22 @@ struct Lookup {
     succeeded: bool,
 }
 
-#[derive(Deserialize)]
-struct Discovery {
-    jwks_uri: String,
+/// The keys of the last fetch.
+struct Known {
+    keys: JwkSet,
+    fetched_at: Instant,
 }
 
 impl Keys {
     /// Creates an empty set. [`Keys::refresh`] or the first token fetches the keys.
     ///
     /// # Errors
-    /// If TLS cannot be set up.
+    /// If TLS cannot be set up, or the address of the issuer or of its keys is not safe.
     pub fn new(config: Config) -> anyhow::Result<Self> {
+        config.issuer.check()?;
+        if let Some(url) = &config.jwks_url {
+            config.issuer.check_address("AUTH_JWKS_URL", url)?;
+        }
         let http = http_client::new_client(Duration::from_secs(3))?;
         Ok(Self(Arc::new(Inner { config, http, known: RwLock::default(), last_lookup: Mutex::default() })))
     }
@@ -108,16 +120,17 @@ impl Keys {
     }
 
     pub(crate) fn issuer(&self) -> &str {
-        &self.0.config.issuer
+        self.0.config.issuer.url()
     }
 
     /// Fetches the keys repeatedly until `stopping`.
     ///
     /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
     pub async fn refresh(self, stopping: CancellationToken) -> anyhow::Result<()> {
+        let refresh_interval = (self.0.config.max_key_age() / 2).clamp(RETRY_INTERVAL, REFRESH_INTERVAL);
         loop {
             let interval = match self.fetch().await {
-                Ok(()) => REFRESH_INTERVAL,
+                Ok(()) => refresh_interval,
                 Err(error) => {
                     tracing::warn!(error = format!("{error:#}"), "failed to fetch the issuer's keys");
                     RETRY_INTERVAL
@@ -149,7 +162,11 @@ impl Keys {
             return Ok(Some(key));
         }
         match *last_lookup {
-            Some(Lookup { at, succeeded: true }) if at.elapsed() < UNKNOWN_KEY_COOLDOWN => return Ok(None),
+            Some(Lookup { at, succeeded: true })
+                if at.elapsed() < UNKNOWN_KEY_COOLDOWN && self.read_known(|_| ()).is_some() =>
+            {
+                return Ok(None);
+            }
             Some(Lookup { at, succeeded: false }) if at.elapsed() < RETRY_INTERVAL => {
                 bail!("the last request to the issuer has just failed")
             }
@@ -166,35 +183,43 @@ impl Keys {
 
     /// Returns true if the issuer has not withdrawn the key.
     pub(crate) fn has(&self, id: &str) -> bool {
-        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.as_ref().is_some_and(|known| known.find(id).is_some())
+        self.read_known(|keys| keys.find(id).is_some()).unwrap_or_default()
     }
 
     fn known(&self, id: &str) -> Option<Jwk> {
-        self.0.known.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.find(id).cloned()
+        self.read_known(|keys| keys.find(id).cloned()).flatten()
+    }
+
+    /// Reads the known keys, unless they are too old.
+    fn read_known<T>(&self, read: impl FnOnce(&JwkSet) -> T) -> Option<T> {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = known.as_ref().filter(|known| known.fetched_at.elapsed() < self.0.config.max_key_age());
+        known.map(|known| read(&known.keys))
     }
 
     async fn fetch(&self) -> anyhow::Result<()> {
-        let inner = &self.0;
-        let jwks_url = if let Some(url) = &inner.config.jwks_url {
-            url.clone()
-        } else {
-            let url =
-                format!("{}/.well-known/openid-configuration", inner.config.issuer.trim_end_matches('/'));
-            get::<Discovery>(&inner.http, &url).await?.jwks_uri
+        let Inner { config, http, .. } = &*self.0;
+        let fetched_at = Instant::now();
+        let jwks_url = match &config.jwks_url {
+            Some(url) => url.clone(),
+            None => config.issuer.discover(http).await?.jwks_uri,
         };
-        let keys = get(&inner.http, &jwks_url).await?;
-        self.store(keys);
+        let keys = config.issuer.get(http, &jwks_url).await?;
+        self.store(keys, fetched_at);
         Ok(())
     }
 
-    /// Replaces the known keys.
-    pub(crate) fn store(&self, keys: JwkSet) {
-        *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Some(keys);
+    /// Replaces the known keys. Keys for encryption are left out.
+    pub(crate) fn store(&self, mut keys: JwkSet, fetched_at: Instant) {
+        keys.keys.retain(is_for_signatures);
+        *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Some(Known { keys, fetched_at });
     }
 }
 
-async fn get<T: serde::de::DeserializeOwned>(http: &reqwest::Client, url: &str) -> anyhow::Result<T> {
-    let response = http.get(url).send().await.context("no response")?.error_for_status()?;
-    response.json().await.with_context(|| format!("unexpected response from {url}"))
+/// Returns true unless the issuer publishes the key for another use (RFC 7517, sections 4.2 and
+/// 4.3).
+fn is_for_signatures(key: &Jwk) -> bool {
+    let has_use = key.common.public_key_use.as_ref().is_none_or(|used| *used == PublicKeyUse::Signature);
+    let operations = key.common.key_operations.as_ref();
+    has_use && operations.is_none_or(|operations| operations.contains(&KeyOperations::Verify))
 }

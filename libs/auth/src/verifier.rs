@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
-use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};
 use quick_cache::sync::Cache;
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use web::{Problem, RateLimit};
 
 use crate::grant::{Grant, grants};
@@ -35,14 +36,37 @@ const CACHE_CAPACITY: usize = 10_000;
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Claims {
     /// In seconds since 1970.
+    #[serde(deserialize_with = "numeric_date")]
     pub(crate) iat: i64,
     /// In seconds since 1970.
+    #[serde(deserialize_with = "numeric_date")]
     pub(crate) exp: i64,
     pub(crate) sub: String,
     pub(crate) client_id: Option<String>,
     pub(crate) company_id: Option<CompanyId>,
     #[serde(default, deserialize_with = "grants")]
     pub(crate) permissions: Vec<Grant>,
+}
+
+/// Reads a NumericDate, which may have a fraction (RFC 7519, section 2), in whole seconds.
+///
+/// The fraction is cut off. A token therefore ends up to a second early and never late.
+fn numeric_date<'de, D: Deserializer<'de>>(date: D) -> Result<i64, D::Error> {
+    /// Every whole number up to this one is exact as a float.
+    const LAST: f64 = 9_007_199_254_740_992.0;
+
+    let seconds = f64::deserialize(date)?;
+    if !(0.0..=LAST).contains(&seconds) {
+        return Err(D::Error::custom("not a date"));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "the number is in range")]
+    Ok(seconds.floor() as i64)
+}
+
+/// Returns true if the header requires an extension of JWS (RFC 7515, section 4.1.11; RFC 7797).
+/// This verifier has none.
+fn has_extension(header: &Header) -> bool {
+    header.crit.is_some() || header.extras.inner().contains_key("b64")
 }
 
 /// The reason why a token was not accepted.
@@ -116,10 +140,10 @@ impl Verifier {
             return Ok(claims);
         }
         let header = jsonwebtoken::decode_header(token).map_err(|_| VerificationError::Invalid)?;
-        let key_id = header.kid.ok_or(VerificationError::Invalid)?;
-        if !ALGORITHMS.contains(&header.alg) {
+        if !ALGORITHMS.contains(&header.alg) || has_extension(&header) {
             return Err(VerificationError::Invalid);
         }
+        let key_id = header.kid.ok_or(VerificationError::Invalid)?;
         let key = self
             .keys
             .find(&key_id)

@@ -10,6 +10,7 @@ use reqwest_middleware::{Error, Middleware, Next, Result};
 use reqwest_retry::{Retryable, RetryableStrategy};
 use tracing::Instrument;
 
+use crate::issuer::read_body;
 use crate::plain::trace_headers;
 use crate::token::MachineToken;
 
@@ -75,15 +76,7 @@ impl Attempt {
 }
 
 async fn read_whole(mut response: Response) -> Result<Response> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
-            return Err(Error::Middleware(anyhow::anyhow!(
-                "the response is larger than {MAX_RESPONSE_BYTES} bytes"
-            )));
-        }
-        body.extend_from_slice(&chunk);
-    }
+    let body = read_body(&mut response, MAX_RESPONSE_BYTES).await.map_err(Error::Middleware)?;
     let mut whole = http::Response::new(body);
     *whole.status_mut() = response.status();
     Ok(whole.into())

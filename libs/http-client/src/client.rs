@@ -18,6 +18,7 @@ use url::Url;
 use crate::attempt::{Attempt, RetryTransientFailures};
 use crate::breaker::Breaker;
 use crate::call::{ATTEMPT_TIMEOUT, MAX_RETRIES};
+use crate::issuer::Issuer;
 use crate::plain::new_client;
 use crate::token::MachineToken;
 
@@ -31,7 +32,7 @@ const QUEUE_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Config {
     url: Url,
-    issuer: String,
+    issuer: Issuer,
     client_id: String,
     client_secret: String,
 }
@@ -41,8 +42,7 @@ impl Config {
     /// as `SELECTIONS_URL`.
     pub fn read(env: &mut Env, url_variable: &'static str, client_id: &'static str) -> Option<Self> {
         let url = env.require(url_variable, "URL of the internal port of the called service");
-        let issuer =
-            env.require("AUTH_ISSUER", "URL of the OIDC issuer, as in the claim `iss` of its tokens");
+        let issuer = Issuer::read(env);
         let client_id = env.or("CLIENT_ID", client_id.to_owned(), "OAuth 2.0 client id of this service");
         let client_secret = env.require("CLIENT_SECRET", "OAuth 2.0 client secret of this service");
         Some(Self { url: url?, issuer: issuer?, client_id: client_id?, client_secret: client_secret? })
@@ -77,10 +77,12 @@ pub struct ServiceClient {
 
 impl ServiceClient {
     /// # Errors
-    /// If TLS cannot be set up.
+    /// If TLS cannot be set up, or the address of the issuer is not safe.
     pub fn new(config: &Config) -> anyhow::Result<Self> {
+        config.issuer.check()?;
         let http = new_client(ATTEMPT_TIMEOUT)?;
-        let token = MachineToken::new(http.clone(), &config.issuer, &config.client_id, &config.client_secret);
+        let token =
+            MachineToken::new(http.clone(), config.issuer.clone(), &config.client_id, &config.client_secret);
         let backoff = ExponentialBackoff::builder()
             .retry_bounds(Duration::from_millis(50), Duration::from_millis(500))
             .jitter(Jitter::Full)

@@ -5,9 +5,11 @@ mod attempt;
 mod breaker;
 mod call;
 mod client;
+mod issuer;
 mod plain;
 mod token;
 
 pub use call::Call;
 pub use client::{CallError, Config, ServiceClient};
+pub use issuer::{Discovery, Issuer};
 pub use plain::{new_client, trace_headers};

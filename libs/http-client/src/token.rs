@@ -9,6 +9,8 @@ use serde::Deserialize;
 use tokio::sync::MutexGuard;
 use tokio::time::{Instant, timeout};
 
+use crate::issuer::Issuer;
+
 /// The remaining lifetime at which a token is renewed: enough for a call with its retries.
 /// A token with a lifetime below 60 s is renewed at half of it.
 const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(30);
@@ -19,7 +21,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 pub(crate) struct MachineToken {
     http: reqwest::Client,
-    issuer: String,
+    issuer: Issuer,
     client_id: String,
     client_secret: String,
     cached: Mutex<Option<CachedToken>>,
@@ -35,11 +37,6 @@ struct CachedToken {
 }
 
 #[derive(Deserialize)]
-struct Discovery {
-    token_endpoint: String,
-}
-
-#[derive(Deserialize)]
 struct TokenResponse {
     access_token: String,
     /// In seconds.
@@ -47,10 +44,10 @@ struct TokenResponse {
 }
 
 impl MachineToken {
-    pub(crate) fn new(http: reqwest::Client, issuer: &str, client_id: &str, client_secret: &str) -> Self {
+    pub(crate) fn new(http: reqwest::Client, issuer: Issuer, client_id: &str, client_secret: &str) -> Self {
         Self {
             http,
-            issuer: issuer.trim_end_matches('/').to_owned(),
+            issuer,
             client_id: client_id.to_owned(),
             client_secret: client_secret.to_owned(),
             cached: Mutex::default(),
@@ -107,11 +104,12 @@ impl MachineToken {
     }
 
     async fn request_token(&self) -> anyhow::Result<TokenResponse> {
-        let discovery = format!("{}/.well-known/openid-configuration", self.issuer);
-        let discovery: Discovery = self.http.get(discovery).send().await?.error_for_status()?.json().await?;
+        let endpoint = self.issuer.discover(&self.http).await?.token_endpoint;
+        let endpoint = endpoint.context("the issuer has no token endpoint")?;
+        self.issuer.check_address("the token endpoint", &endpoint)?;
         let request = self
             .http
-            .post(discovery.token_endpoint)
+            .post(endpoint)
             .basic_auth(&self.client_id, Some(&self.client_secret))
             .form(&[("grant_type", "client_credentials")]);
         Ok(request.send().await?.error_for_status()?.json().await?)

@@ -1,20 +1,47 @@
-//! The number of requests to the issuer.
+//! The uses of keys, and the number of requests to the issuer.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use runtime::Env;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
 use super::{Config, Keys};
 
 fn keys(jwks_url: &str) -> Keys {
-    let config = Config {
-        actor_requests_per_minute: 0,
-        issuer: "https://issuer".to_owned(),
-        jwks_url: Some(jwks_url.to_owned()),
-        token_max_lifetime: u32::MAX,
+    let jwks_url = jwks_url.to_owned();
+    let mut env = Env::new(move |name| match name {
+        "AUTH_ISSUER" => Some("https://issuer".to_owned()),
+        "AUTH_JWKS_URL" => Some(jwks_url.clone()),
+        _ => None,
+    });
+    let config = Config::read(&mut env);
+    Keys::new(env.finish(config).unwrap()).unwrap()
+}
+
+/// RULE-ALL-047: keys for other uses than signatures are left out.
+#[tokio::test]
+async fn key_for_another_use_is_unknown() {
+    let keys = keys("http://127.0.0.1:1");
+    let key = |id: &str, name: &str, value: &Value| {
+        let mut key = json!({"kid": id, "kty": "OKP", "crv": "Ed25519", "x": "W9hA"});
+        key[name] = value.clone();
+        key
     };
-    Keys::new(config).unwrap()
+    let jwks = json!({"keys": [
+        key("sig", "use", &json!("sig")),
+        key("enc", "use", &json!("enc")),
+        key("other", "use", &json!("other")),
+        key("verify", "key_ops", &json!(["verify"])),
+        key("wrap", "key_ops", &json!(["wrapKey"])),
+        key("any", "x-other", &json!(1)),
+    ]});
+    keys.store(serde_json::from_value(jwks).unwrap(), Instant::now());
+    let known = ["sig", "enc", "other", "verify", "wrap", "any"].into_iter().filter(|id| keys.has(id));
+    assert_eq!(known.collect::<Vec<_>>(), ["sig", "verify", "any"]);
 }
 
 /// RULE-ALL-055: an unknown `kid` causes a fetch. For some time, further unknown ids cause none.

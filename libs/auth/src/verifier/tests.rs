@@ -3,6 +3,7 @@
 use jsonwebtoken::jwk::JwkSet;
 use runtime::Env;
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use super::{USER_AUDIENCE, Verifier};
 use crate::keys::{Config, Keys};
@@ -28,7 +29,7 @@ async fn token_of_another_algorithm_is_rejected() {
     });
     let config = Config::read(&mut env);
     let keys = Keys::new(env.finish(config).unwrap()).unwrap();
-    keys.store(jwks);
+    keys.store(jwks, Instant::now());
     let verifier = Verifier::new(keys, USER_AUDIENCE, Revocations::none());
     let mut accepted = Vec::new();
     for (algorithm, token) in &tokens {

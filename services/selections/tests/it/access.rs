@@ -127,6 +127,58 @@ async fn token_for_several_audiences_is_accepted() {
     service().bearer(&token).get(SELECTIONS).await.expect(200);
 }
 
+/// RULE-ALL-047: the times of a token may have fractions of a second.
+#[tokio::test]
+async fn fractional_times_of_a_token_are_accepted() {
+    let now = runtime::clock::now().unix_timestamp();
+    let token = |iat: Value, exp: Value| {
+        let claims = json!({"iss": issuer().url(), "aud": "platform", "sub": guid(), "iat": iat, "exp": exp});
+        issuer().sign(&claims).unwrap()
+    };
+    let at = |seconds: f64| json!(runtime::clock::now().unix_timestamp() as f64 + seconds);
+    for (iat, exp) in
+        [(json!(now), at(600.5)), (at(-0.25), json!(now + 600)), (at(0.5), at(3600.5)), (at(0.0), at(600.0))]
+    {
+        service().bearer(&token(iat, exp)).get(SELECTIONS).await.expect(200);
+    }
+    for (iat, exp) in
+        [(at(-600.5), at(-60.5)), (at(60.5), at(600.5)), (at(0.5), at(3602.5)), (at(0.5), json!(1e300))]
+    {
+        let why = format!("{iat} to {exp}");
+        assert_unauthorized(service().bearer(&token(iat, exp)).get(SELECTIONS).await, &why);
+    }
+    assert_unauthorized(service().bearer(&token(json!("1"), at(60.0))).get(SELECTIONS).await, "a text");
+}
+
+/// RULE-ALL-047: a token that requires an extension of JWS is refused.
+#[tokio::test]
+async fn token_with_an_extension_is_refused() {
+    let now = runtime::clock::now().unix_timestamp();
+    let claims =
+        json!({"iss": issuer().url(), "aud": "platform", "sub": guid(), "iat": now, "exp": now + 600});
+    let kid = issuer().key_id();
+    for (extension, is_accepted) in [
+        (json!({}), true),
+        (json!({"typ": "JWT", "x-unknown": 1}), true),
+        (json!({"crit": ["x"], "x": 1}), false),
+        (json!({"crit": ["exp"]}), false),
+        (json!({"crit": []}), false),
+        (json!({"crit": ["b64"], "b64": false}), false),
+        (json!({"b64": false}), false),
+        (json!({"b64": true}), false),
+    ] {
+        let mut header = json!({"alg": "ES256", "kid": kid});
+        header.as_object_mut().unwrap().extend(extension.as_object().unwrap().clone());
+        let token = issuer().sign_with(&serde_json::from_value(header).unwrap(), &claims).unwrap();
+        let answer = service().bearer(&token).get(SELECTIONS).await;
+        if is_accepted {
+            answer.expect(200);
+        } else {
+            assert_unauthorized(answer, &extension.to_string());
+        }
+    }
+}
+
 /// RULE-SEL-015, RULE-ALL-047: a token whose `sub` is not a Guid is refused.
 #[tokio::test]
 async fn subject_without_guid_is_unauthorized() {

@@ -4,6 +4,8 @@ use std::net::TcpListener;
 
 use futures_util::future::join_all;
 use selections::Service;
+use serde_json::{Value, json};
+use testkit::faults::{Fault, FaultProxy};
 use testkit::issuer::{Claims, Issuer, RunningIssuer};
 use testkit::service::Running;
 use time::Duration;
@@ -105,4 +107,74 @@ async fn token_that_cannot_be_verified_returns_503() {
     service.bearer(&token).get(code).await.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
     service.guest().get(SELECTIONS).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
     service.bearer("nonsense").get(SELECTIONS).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
+}
+
+/// Starts an issuer whose documents are `discovery` and `jwks`, and returns a token of it.
+fn issuer_with(discovery: impl Fn(&str) -> Value, jwks: impl Fn(&Value) -> String) -> (FaultProxy, String) {
+    let proxy = FaultProxy::start("http://127.0.0.1:1");
+    let issuer = Issuer::new(proxy.url()).unwrap();
+    let discovery = discovery(&proxy.url()).to_string();
+    proxy.on("/.well-known/openid-configuration", Fault::Respond(200, discovery));
+    proxy.on("/jwks", Fault::Respond(200, jwks(&serde_json::to_value(issuer.jwks()).unwrap())));
+    let token = issuer.token(&Claims::user(guid())).unwrap();
+    (proxy, token)
+}
+
+fn discovery_of(url: &str) -> Value {
+    json!({"issuer": url, "jwks_uri": format!("{url}/jwks")})
+}
+
+/// RULE-ALL-047: a key for encryption signs no token.
+#[tokio::test]
+async fn token_of_an_encryption_key_is_refused() {
+    for (used, status) in [("sig", 200), ("enc", 401)] {
+        let (issuer, token) = issuer_with(discovery_of, |jwks| {
+            let mut jwks = jwks.clone();
+            jwks["keys"][0]["use"] = used.into();
+            jwks.to_string()
+        });
+        let service = Running::start::<Service>(&[("AUTH_ISSUER", &issuer.url())]);
+        assert_eq!(service.bearer(&token).get(SELECTIONS).await.status, status, "{used}");
+    }
+}
+
+/// RULE-ALL-055: the documents of another issuer, keys at an unsafe address and too large documents
+/// are not used.
+#[tokio::test]
+async fn unsafe_documents_of_an_issuer_are_not_used() {
+    let with = |member: &'static str, value: &'static str| {
+        move |url: &str| {
+            let mut discovery = discovery_of(url);
+            discovery[member] = value.into();
+            discovery
+        }
+    };
+    let unchanged = |jwks: &Value| jwks.to_string();
+    let padded = |jwks: &Value| format!("{jwks}{}", " ".repeat(256 * 1024));
+    for (why, (issuer, token)) in [
+        ("another issuer", issuer_with(with("issuer", "https://evil.example"), unchanged)),
+        ("keys without https", issuer_with(with("jwks_uri", "http://192.0.2.1/jwks"), unchanged)),
+        ("too many bytes", issuer_with(discovery_of, padded)),
+    ] {
+        let service = Running::start::<Service>(&[("AUTH_ISSUER", &issuer.url())]);
+        let answer = service.bearer(&token).get(SELECTIONS).await;
+        assert_eq!(answer.status, 503, "{why}: {}", answer.text);
+    }
+}
+
+/// RULE-ALL-055: keys of an issuer that is down end after the maximum lifetime of a token.
+#[tokio::test]
+async fn keys_of_a_down_issuer_end() {
+    let issuer = Issuer::start().unwrap();
+    let settings = [("AUTH_ISSUER", issuer.url()), ("AUTH_TOKEN_MAX_LIFETIME_SECONDS", "2")];
+    let service = Running::start::<Service>(&settings);
+    // Accepted for 30 seconds after its end.
+    let token = issuer.token(&Claims::user(guid()).lifetime(Duration::seconds(2))).unwrap();
+    service.bearer(&token).get(SELECTIONS).await.expect(200);
+    drop(take_address_of(issuer).await);
+    eventually("the keys are too old", async || {
+        let answer = service.bearer(&token).get(SELECTIONS).await;
+        (answer.status != 200).then(|| answer.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE"))
+    })
+    .await;
 }

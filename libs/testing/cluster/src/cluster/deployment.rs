@@ -170,6 +170,7 @@ impl<'a> Deployment<'a> {
                 "config": {
                     "KAFKA_BROKERS": environment.brokers(),
                     "AUTH_ISSUER": environment.issuer.url(),
+                    "AUTH_ALLOW_HTTP": "true",
                     // The edge has a private address or an address of this machine.
                     "TRUSTED_PROXIES": format!("{}/32,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16", environment.address),
                     // One user sends the load.
