@@ -6,6 +6,7 @@ mod env;
 mod example;
 mod process;
 pub mod telemetry;
+mod trace_context;
 
 pub use env::{Env, Variable};
 pub use example::example_of;

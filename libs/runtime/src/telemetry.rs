@@ -8,7 +8,6 @@ use opentelemetry::trace::{Link, SpanKind, TraceContextExt, TraceId, TracerProvi
 use opentelemetry::{Context as TraceContext, KeyValue, global};
 use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{
     Config as SdkConfig, IdGenerator, RandomIdGenerator, SamplingResult, SdkTracerProvider, ShouldSample,
 };
@@ -23,6 +22,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::Env;
+use crate::trace_context::StrictPropagator;
 
 /// The settings of logs and traces.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl Telemetry {
 /// # Errors
 /// If the log filter or the endpoint is invalid, or on a second call in one process.
 pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry> {
-    global::set_text_map_propagator(TraceContextPropagator::new());
+    global::set_text_map_propagator(StrictPropagator::default());
     let resource = Resource::builder().with_service_name(service).build();
     let mut provider =
         SdkTracerProvider::builder().with_resource(resource).with_sampler(IndependentSampler::from_env());

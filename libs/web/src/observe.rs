@@ -117,6 +117,12 @@ impl opentelemetry::propagation::Extractor for Carrier<'_> {
     fn keys(&self) -> Vec<&str> {
         self.0.keys().map(header::HeaderName::as_str).collect()
     }
+
+    /// Returns an empty text for a value that is no text, so that the number of values is right.
+    fn get_all(&self, name: &str) -> Option<Vec<&str>> {
+        let values: Vec<_> = self.0.get_all(name).map(|value| value.to_str().unwrap_or_default()).collect();
+        (!values.is_empty()).then_some(values)
+    }
 }
 
 /// Routes `HEAD` to the handler of `GET`, as RFC 9110 requires.

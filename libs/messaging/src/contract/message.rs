@@ -85,9 +85,8 @@ impl Message {
 
     pub(crate) fn from_kafka(message: &BorrowedMessage<'_>) -> Self {
         let headers = message.headers().into_iter().flat_map(Headers::iter);
-        let headers = headers.map(|header| {
-            (storable(header.key.as_bytes()), storable(header.value.unwrap_or_default()).into())
-        });
+        let headers = headers
+            .map(|header| (storable(header.key.as_bytes()), storable(header.value.unwrap_or_default())));
         let published_at = message.timestamp().to_millis().and_then(|millis| {
             OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000).ok()
         });
@@ -97,7 +96,7 @@ impl Message {
             message.topic().to_owned(),
             position,
             storable(message.key().unwrap_or_default()),
-            headers.collect(),
+            unique(headers),
             message.payload().map(<[u8]>::to_vec),
         )
     }
@@ -127,6 +126,25 @@ impl Message {
     }
 }
 
+/// Returns headers by name. The last of several headers counts.
+///
+/// Trace context is a list, as in HTTP. Several values of `traceparent` are therefore no trace.
+fn unique(headers: impl Iterator<Item = (String, String)>) -> Map<String, Value> {
+    let mut unique = Map::new();
+    for (name, value) in headers {
+        match unique.get_mut(&name) {
+            Some(Value::String(list)) if matches!(&*name, "traceparent" | "tracestate") => {
+                list.push(',');
+                list.push_str(&value);
+            }
+            _ => {
+                unique.insert(name, value.into());
+            }
+        }
+    }
+    unique
+}
+
 /// Shortens text to at most [`MAX_INDEXED_BYTES`]. Different texts stay different.
 fn indexable(mut text: String) -> String {
     if text.len() > MAX_INDEXED_BYTES {
@@ -151,7 +169,7 @@ pub(crate) fn storable(bytes: &[u8]) -> String {
 mod tests {
     use serde_json::{Map, Value, json};
 
-    use super::{KafkaPosition, Message, indexable};
+    use super::{KafkaPosition, Message, indexable, unique};
 
     fn message(topic: &str, key: &str, headers: &Value) -> Message {
         let position = KafkaPosition { partition: 1, offset: 7, published_at: None };
@@ -185,6 +203,14 @@ mod tests {
         assert_eq!(distinct.len(), ids.len(), "{ids:?}");
         assert_eq!(id("a", "/s", "1"), ids[0]);
         assert_eq!(message("a", "", &json!({})).id, "[\"a\",1,7,null]", "the position identifies it");
+    }
+
+    /// RULE-ALL-043: several trace contexts of a message are a list, which is no trace.
+    #[test]
+    fn repeated_trace_context_is_a_list() {
+        let headers = [("ce_id", "1"), ("traceparent", "a"), ("ce_id", "2"), ("traceparent", "b")];
+        let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(Value::Object(unique(headers)), json!({"ce_id": "2", "traceparent": "a,b"}));
     }
 
     /// RULE-EVT-036: the reason and the context of a dead letter are shortened and stay distinct.

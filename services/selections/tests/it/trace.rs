@@ -115,6 +115,12 @@ async fn broken_traceparent_is_ignored() {
         format!("00-{trace}-{}-01", "0".repeat(16)),
         format!("00-{}-00f067aa0ba902b7-01", "x".repeat(32)),
         format!("00-{trace}0-00f067aa0ba902b7-01"),
+        format!("00-{trace}-00f067aa0ba902b7-001"),
+        format!("00-{trace}-00f067aa0ba902b7-1"),
+        format!("000-{trace}-00f067aa0ba902b7-01"),
+        format!("00-{trace}-0f067aa0ba902b7-01"),
+        format!("00-{trace}-000f067aa0ba902b7-01"),
+        format!("00-{trace}-00F067AA0BA902B7-01"),
     ] {
         let request = owner.request(Method::GET, "/api/v1/nowhere").header("traceparent", &broken);
         let problem = send(request).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
@@ -132,6 +138,50 @@ async fn broken_traceparent_is_ignored() {
         );
         assert_ne!(trace_of_event, trace, "{broken}");
     }
+}
+
+/// RULE-ALL-043: a new trace begins if a request has several `traceparent` headers.
+#[tokio::test]
+async fn several_traceparents_are_ignored() {
+    let (_, owner) = service().user();
+    let [one, other] = [guid(), guid()].map(|trace| trace.simple().to_string());
+    for second in [&one, &other] {
+        let request = owner.request(Method::GET, "/api/v1/nowhere");
+        let request = request.header("traceparent", format!("00-{one}-00f067aa0ba902b7-01"));
+        let request = request.header("traceparent", format!("00-{second}-00f067aa0ba902b7-01"));
+        let problem = send(request).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+        assert!(problem["traceId"] != *one && problem["traceId"] != *other, "{problem}");
+    }
+}
+
+/// RULE-ALL-043: a message with a broken `traceparent` or with several is consumed in a new trace.
+#[tokio::test]
+async fn broken_traceparent_of_a_message_is_ignored() {
+    let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &[], &[]).await;
+    let [broken, first, valid] = [guid(), guid(), guid()].map(|trace| trace.simple().to_string());
+    let traceparent = |trace: &str, flags: &str| format!("00-{trace}-00f067aa0ba902b7-{flags}");
+    let received = [
+        vec![traceparent(&broken, "001")],
+        vec![traceparent(&first, "01"), traceparent(&broken, "01")],
+        vec![traceparent(&valid, "01")],
+    ];
+    let id = guid();
+    // Messages of one key are consumed in their order.
+    for (version, traceparents) in (1..).zip(received) {
+        let mut headers = vec![("ce_id", guid().to_string()), ("ce_sequence", version.to_string())];
+        headers.extend(traceparents.into_iter().map(|trace| ("traceparent", trace)));
+        let (key, payload) = (id.to_string(), object(id, version, "12").to_string());
+        service().bus().publish_raw(OBJECT_UPSERTED, key.as_bytes(), &headers, payload.as_bytes()).await;
+    }
+    let consumed = format!("consume {OBJECT_UPSERTED}");
+    selections.collector.span(&valid, |span| span.name == consumed).await;
+    let ignored: Vec<_> = selections
+        .collector
+        .all()
+        .map(|span| hex(&span.trace_id))
+        .filter(|id| [&broken, &first].contains(&id))
+        .collect();
+    assert!(ignored.is_empty(), "{ignored:?}");
 }
 
 /// RULE-ALL-042: a service without tracing passes the caller's trace on unchanged.
