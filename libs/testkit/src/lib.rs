@@ -24,6 +24,7 @@ pub mod history;
 pub mod issuer;
 pub mod kafka;
 pub mod keycloak;
+pub mod languages;
 pub mod livekit;
 pub mod ports;
 pub mod postgres;

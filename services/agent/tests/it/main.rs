@@ -12,6 +12,7 @@ mod documents;
 mod event_order;
 mod fixtures;
 mod former_agents;
+mod languages;
 mod ledger;
 mod ledger_integrity;
 mod money_log;

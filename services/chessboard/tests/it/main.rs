@@ -29,6 +29,7 @@ mod dev_settings;
 mod dev_sync;
 mod dev_transitions;
 mod documents;
+mod languages;
 mod obj_buildings;
 mod obj_events;
 mod obj_grid;

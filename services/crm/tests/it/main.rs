@@ -14,6 +14,7 @@ mod deal_selections;
 mod deal_terms;
 mod documents;
 mod expiries;
+mod languages;
 mod model;
 mod pipeline_steps;
 mod privacy;

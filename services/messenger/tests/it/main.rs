@@ -22,6 +22,7 @@ mod documents;
 mod employments;
 mod fixture;
 mod hand_over;
+mod languages;
 mod livekit;
 mod media_commands;
 mod media_service;

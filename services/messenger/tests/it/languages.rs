@@ -1,0 +1,37 @@
+//! The languages of problems.
+
+use reqwest::{Method, RequestBuilder};
+use serde_json::json;
+use testkit::guid;
+use testkit::languages::code_in_each_language;
+
+use crate::{CHATS, as_user, open_chat, path, service};
+
+/// RULE-ALL-010: problems are in the caller's language, with each invalid member.
+#[tokio::test]
+async fn problem_is_in_the_callers_language() {
+    let (deal, chat) = open_chat().await;
+    let (member, guest) = (as_user(deal.client), service().guest());
+    let id = guid();
+    let post = |path: &str, body| member.request(Method::POST, path).json(&body);
+    let below = |below: &str| path(chat, below);
+    let conference = format!("/api/messenger/conferences/{id}");
+    let requests: [(&dyn Fn() -> RequestBuilder, &str); 10] = [
+        (&|| guest.request(Method::GET, CHATS), "UNAUTHORIZED"),
+        (&|| member.request(Method::GET, "/api/messenger/reports"), "FORBIDDEN"),
+        (&|| guest.request(Method::GET, "/api/messenger/nowhere"), "NOT_FOUND"),
+        (&|| post(CHATS, json!({"UserId": deal.client})), "VALIDATION_FAILED"),
+        (&|| post(&below("/messages"), json!({"Text": "", "ClientMessageId": "x"})), "VALIDATION_FAILED"),
+        (&|| member.request(Method::GET, &path(id, "")), "MESSENGER_CHAT_NOT_FOUND"),
+        (&|| post(&below("/leave"), json!({})), "MESSENGER_CHAT_NOT_DIRECT"),
+        (
+            &|| member.request(Method::DELETE, &below(&format!("/messages/{id}"))),
+            "MESSENGER_MESSAGE_NOT_FOUND",
+        ),
+        (&|| member.request(Method::GET, &conference), "MESSENGER_CONFERENCE_NOT_FOUND"),
+        (&|| member.request(Method::PUT, &below("/block")), "MESSENGER_CHAT_NOT_DIRECT"),
+    ];
+    for (request, code) in requests {
+        assert_eq!(code_in_each_language(request).await, code);
+    }
+}
