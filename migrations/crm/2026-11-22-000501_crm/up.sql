@@ -190,7 +190,10 @@ create table timeline (
     agent_user_id uuid,
     amount bigint not null,
     currency text collate "C" not null,
-    check ((actor_user_id is null) = (actor_role = 'System'))
+    check ((actor_user_id is null) = (actor_role = 'System')),
+    -- INV-TLE-5
+    constraint manual_note_is_of_the_platform
+        check (kind <> 'ManualNote' or actor_role in ('PlatformManager', 'CareService'))
 );
 create unique index timeline_newest on timeline (deal_id, position desc);
 

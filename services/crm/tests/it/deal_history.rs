@@ -54,6 +54,28 @@ async fn timeline_rows_cannot_be_changed_or_removed() {
     assert_eq!(deal.timeline().await.len(), 1);
 }
 
+/// INV-TLE-5: the database refuses a manual note of a developer's employee.
+#[tokio::test]
+async fn manual_note_of_a_developer_is_refused_by_the_database() {
+    let deal = create_deal().await;
+    let sql = service().sql().await;
+    let insert = |kind: &str, role: &str| {
+        format!(
+            "insert into timeline (id, deal_id, kind, payload, actor_user_id, actor_role, created_at, row_version, amount, currency)
+             select '{}', deal_id, '{kind}', '{{\"Text\": \"x\"}}', actor_user_id, '{role}', created_at, row_version, amount, currency
+             from timeline where deal_id = '{}' limit 1",
+            guid(),
+            deal.id
+        )
+    };
+    for role in ["PlatformManager", "CareService"] {
+        sql.batch_execute(&insert("ManualNote", role)).await.unwrap();
+    }
+    sql.batch_execute(&insert("CompanyNote", "DeveloperManager")).await.unwrap();
+    let refused = sql.batch_execute(&insert("ManualNote", "DeveloperManager")).await.unwrap_err();
+    assert_eq!(refused.code().map(|code| code.code()), Some("23514"), "{refused:?}");
+}
+
 /// A deal of a service that one test has started.
 struct OwnDeal<'s> {
     service: &'s Running,
