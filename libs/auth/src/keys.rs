@@ -64,8 +64,8 @@ impl Config {
 
     /// Returns the time for which keys are trusted while the issuer does not respond.
     ///
-    /// Tokens from before the last fetch are expired later, and the issuer may have withdrawn the key
-    /// of a newer token.
+    /// Tokens from before the last fetch are expired later, and the issuer may have withdrawn the
+    /// key of a newer token.
     fn max_key_age(&self) -> Duration {
         Duration::from_secs(self.token_max_lifetime.into())
     }

@@ -49,7 +49,7 @@ impl Issuer {
         self.check_address("AUTH_ISSUER", &self.url)
     }
 
-    /// Checks that nobody between this service and the issuer can change its keys or read a secret.
+    /// Checks that no host between this service and the issuer can change keys or read a secret.
     /// `name` names the address in the error.
     ///
     /// # Errors

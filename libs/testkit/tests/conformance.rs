@@ -28,8 +28,8 @@ fn every_code_of_every_service_is_specified() {
     }
 }
 
-/// Returns the messages of a folder in one language, in their order. An attribute is a message of its
-/// own.
+/// Returns the messages of a folder in one language, in their order. An attribute is a message of
+/// its own.
 fn messages(folder: &Path, language: &str) -> Vec<(String, String)> {
     let file = fs::read_to_string(folder.join(format!("messages/{language}.ftl"))).unwrap();
     let mut messages: Vec<(String, String)> = Vec::new();

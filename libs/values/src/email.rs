@@ -13,7 +13,7 @@ const MAX_LOCAL_BYTES: usize = 64;
 
 /// A local part: words with dots between them (RFC 5322, section 3.2.3), in any script (RFC 6532).
 ///
-/// A quoted local part may contain any character, also markup. Nobody has such an address.
+/// A quoted local part may contain any character, also markup. People have no such addresses.
 static LOCAL_PART: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^[\p{L}\p{M}\p{N}!#$%&'*+/=?^_`{|}~-]+(?:\.[\p{L}\p{M}\p{N}!#$%&'*+/=?^_`{|}~-]+)*$")
 });

@@ -120,8 +120,8 @@ mod tests {
         }
     }
 
-    /// RULE-ALL-009: an address with a hidden character in its host, or with a character that changes
-    /// the direction, is rejected.
+    /// RULE-ALL-009: an address with a hidden character in its host, or with a character that
+    /// changes the direction, is rejected.
     #[test]
     fn address_with_a_hidden_character_is_rejected() {
         for c in

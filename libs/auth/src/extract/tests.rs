@@ -13,7 +13,7 @@ use crate::revocations::Revocations;
 
 fn token(user: UserId, company: Option<CompanyId>, issued_at: OffsetDateTime) -> Actor {
     let claims = json!({
-        "sub": user, "company_id": company, "iat": issued_at.unix_timestamp(), "exp": i64::MAX, "permissions": [],
+        "sub": user, "company_id": company, "iat": issued_at.unix_timestamp(), "exp": u32::MAX, "permissions": [],
     });
     Actor::from_claims(Arc::new(serde_json::from_value(claims).unwrap())).unwrap()
 }

@@ -135,19 +135,20 @@ async fn fractional_times_of_a_token_are_accepted() {
         let claims = json!({"iss": issuer().url(), "aud": "platform", "sub": guid(), "iat": iat, "exp": exp});
         issuer().sign(&claims).unwrap()
     };
-    let at = |seconds: f64| json!(runtime::clock::now().unix_timestamp() as f64 + seconds);
-    for (iat, exp) in
-        [(json!(now), at(600.5)), (at(-0.25), json!(now + 600)), (at(0.5), at(3600.5)), (at(0.0), at(600.0))]
-    {
+    let at = |seconds: i64| -> Value { format!("{}.5", now + seconds).parse().unwrap() };
+    for (iat, exp) in [(json!(now), at(600)), (at(-1), json!(now + 600)), (at(0), at(3600))] {
         service().bearer(&token(iat, exp)).get(SELECTIONS).await.expect(200);
     }
-    for (iat, exp) in
-        [(at(-600.5), at(-60.5)), (at(60.5), at(600.5)), (at(0.5), at(3602.5)), (at(0.5), json!(1e300))]
-    {
+    for (iat, exp) in [
+        (at(-600), at(-61)),
+        (at(60), at(600)),
+        (at(0), at(3602)),
+        (at(0), json!(1e300)),
+        (json!("1"), at(60)),
+    ] {
         let why = format!("{iat} to {exp}");
         assert_unauthorized(service().bearer(&token(iat, exp)).get(SELECTIONS).await, &why);
     }
-    assert_unauthorized(service().bearer(&token(json!("1"), at(60.0))).get(SELECTIONS).await, "a text");
 }
 
 /// RULE-ALL-047: a token that requires an extension of JWS is refused.
