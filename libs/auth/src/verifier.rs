@@ -48,7 +48,7 @@ pub(crate) struct Claims {
     pub(crate) permissions: Vec<Grant>,
 }
 
-/// Reads a NumericDate, which may have a fraction (RFC 7519, section 2), in whole seconds.
+/// Reads a time, which may have a fraction (RFC 7519, section 2), in whole seconds.
 ///
 /// The fraction is cut off. A token therefore ends up to a second early and never late.
 fn numeric_date<'de, D: Deserializer<'de>>(date: D) -> Result<i64, D::Error> {

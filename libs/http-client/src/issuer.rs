@@ -17,7 +17,7 @@ pub struct Issuer {
     allows_http: bool,
 }
 
-/// The discovery document (OpenID Connect Discovery 1.0, section 3).
+/// The discovery document (`OpenID` Connect Discovery 1.0, section 3).
 #[derive(Debug, Deserialize)]
 pub struct Discovery {
     issuer: String,
