@@ -18,7 +18,8 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use crate::email::is_email_address;
 use crate::invalid::Invalid;
 use crate::reading::read_text;
-use crate::text::Text;
+use crate::text::{Text, check_length};
+use crate::visible::is_blank;
 
 /// A rule for texts.
 pub trait Rule: Clone + Debug + Eq + Hash + 'static {
@@ -46,6 +47,9 @@ pub type Lines<const MIN: usize, const MAX: usize> = Checked<Trimmed<MIN, MAX, t
 
 /// A trimmed text with any characters except NUL.
 pub type Prose<const MIN: usize, const MAX: usize> = Checked<Stripped<MIN, MAX>>;
+
+/// A text with any characters except NUL, which may be blank.
+pub type Sent<const MIN: usize, const MAX: usize> = Checked<AsSent<MIN, MAX>>;
 
 impl<R: Rule> Checked<R> {
     pub fn parse(raw: &str) -> Result<Self, Invalid> {
@@ -88,15 +92,20 @@ impl<R: Rule> utoipa::ToSchema for Checked<R> {
     }
 }
 
+/// Removes white space at both ends. Returns an empty text for a [blank](is_blank) one.
+fn trim(raw: &str) -> &str {
+    if is_blank(raw) { "" } else { raw.trim() }
+}
+
 /// The rule for `MIN..=MAX` Unicode scalar values after trimming, without control characters.
-/// `LINES` permits line breaks and tabs.
+/// `LINES` permits line breaks and tabs. A blank text is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Trimmed<const MIN: usize, const MAX: usize, const LINES: bool> {}
 
 impl<const MIN: usize, const MAX: usize, const LINES: bool> Rule for Trimmed<MIN, MAX, LINES> {
     fn parse(raw: &str) -> Result<String, Invalid> {
-        let text = raw.trim();
-        Text::<MIN, MAX>::parse(text)?;
+        let text = trim(raw);
+        check_length(text, MIN, MAX)?;
         let is_allowed = |c: char| !c.is_control() || LINES && matches!(c, '\n' | '\r' | '\t');
         if text.chars().all(is_allowed) {
             Ok(text.to_owned())
@@ -114,19 +123,42 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Rule for Trimmed<MIN
     }
 }
 
-/// The rule for `MIN..=MAX` Unicode scalar values after trimming, with any characters except NUL.
+/// The rule for `MIN..=MAX` Unicode scalar values after trimming, with any characters except NUL. A
+/// blank text is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Stripped<const MIN: usize, const MAX: usize> {}
 
 impl<const MIN: usize, const MAX: usize> Rule for Stripped<MIN, MAX> {
     fn parse(raw: &str) -> Result<String, Invalid> {
-        let text = raw.trim();
-        Text::<MIN, MAX>::parse(text)?;
+        let text = trim(raw);
+        check_length(text, MIN, MAX)?;
         Ok(text.to_owned())
     }
 
     fn name() -> String {
         format!("Prose_{MIN}_{MAX}")
+    }
+
+    fn schema(text: ObjectBuilder) -> ObjectBuilder {
+        text.min_length((MIN > 0).then_some(MIN)).max_length(Some(MAX))
+    }
+}
+
+/// The rule for `MIN..=MAX` Unicode scalar values as sent, with any characters except NUL.
+///
+/// It suits messages of other systems and texts whose emptiness another rule decides. [`Text`]
+/// rejects a blank text.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AsSent<const MIN: usize, const MAX: usize> {}
+
+impl<const MIN: usize, const MAX: usize> Rule for AsSent<MIN, MAX> {
+    fn parse(raw: &str) -> Result<String, Invalid> {
+        check_length(raw, MIN, MAX)?;
+        Ok(raw.to_owned())
+    }
+
+    fn name() -> String {
+        <Text<MIN, MAX> as utoipa::ToSchema>::name().into_owned()
     }
 
     fn schema(text: ObjectBuilder) -> ObjectBuilder {
@@ -167,7 +199,21 @@ impl<const MAX: usize, const TRIMMED: bool> Rule for EmailAddress<MAX, TRIMMED> 
 
 #[cfg(test)]
 mod tests {
-    use super::{Email, Line, Lines, Prose, TrimmedEmail};
+    use super::{Email, Line, Lines, Prose, Sent, TrimmedEmail};
+
+    /// RULE-ALL-006: a text of white space and invisible characters is empty.
+    #[test]
+    fn blank_text_is_empty_after_trimming() {
+        for blank in ["\u{200b}", " \u{feff} ", "\u{2060}\u{ad}", "\u{2800}"] {
+            assert_eq!(Line::<1, 9>::parse(blank).unwrap_err().code, "too_short", "{blank:?}");
+            assert_eq!(Lines::<0, 9>::parse(blank).unwrap().as_str(), "");
+            assert_eq!(Prose::<1, 9>::parse(blank).unwrap_err().code, "too_short", "{blank:?}");
+            assert_eq!(Prose::<0, 9>::parse(blank).unwrap().as_str(), "");
+            assert_eq!(Sent::<1, 9>::parse(blank).unwrap().as_str(), blank);
+        }
+        assert_eq!(Prose::<1, 9>::parse(" \u{200b}x ").unwrap().as_str(), "\u{200b}x");
+        assert_eq!(Sent::<1, 1>::parse("").unwrap_err().code, "too_short");
+    }
 
     #[test]
     fn line_is_trimmed_before_its_length_is_checked() {

@@ -23,10 +23,12 @@ mod web_address;
 #[doc(hidden)]
 pub use {diesel, serde, strum, utoipa};
 
-pub use checked::{Checked, Email, EmailAddress, Line, Lines, Prose, Rule, Stripped, Trimmed, TrimmedEmail};
+pub use checked::{
+    AsSent, Checked, Email, EmailAddress, Line, Lines, Prose, Rule, Sent, Stripped, Trimmed, TrimmedEmail,
+};
 pub use code::Code;
 pub use confidential::check_public;
-pub use fold::{fold_case, like_containing, like_prefix};
+pub use fold::{fold, fold_case, like_containing, like_prefix};
 pub use invalid::{FieldError, Invalid};
 pub use list::List;
 pub use money::{BasisPoints, Currency, Money, div_half_to_even};

@@ -13,10 +13,11 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
 use crate::invalid::Invalid;
 use crate::reading::read_text;
+use crate::visible::is_blank;
 
 /// A text of `MIN..=MAX` Unicode scalar values, stored as sent: not trimmed and not normalized.
 ///
-/// NUL is rejected, since PostgreSQL cannot store it.
+/// A [blank](is_blank) text counts as empty. NUL is rejected, since PostgreSQL cannot store it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, AsExpression, FromSqlRow)]
 #[serde(transparent)]
 #[diesel(sql_type = sql_types::Text)]
@@ -27,33 +28,34 @@ impl<const MIN: usize, const MAX: usize> Text<MIN, MAX> {
     pub const MAX: usize = MAX;
 
     /// # Errors
-    /// `too_short` with `min`, `too_long` with `max`, or `forbidden_character` for a NUL.
+    /// The errors of [`check_length`], and `too_short` for a blank text if `MIN` is above 0.
     pub fn parse(raw: impl Into<String>) -> Result<Self, Invalid> {
         let raw = raw.into();
-        let length = raw.chars().count();
-        if length < MIN {
+        check_length(&raw, MIN, MAX)?;
+        if MIN > 0 && is_blank(&raw) {
             return Err(Invalid::new("too_short").with("min", MIN));
         }
-        if length > MAX {
-            return Err(Invalid::new("too_long").with("max", MAX));
-        }
-        if raw.contains('\0') {
-            return Err(Invalid::new("forbidden_character"));
-        }
         Ok(Self(raw))
-    }
-
-    /// Trims and parses a text.
-    ///
-    /// # Errors
-    /// The errors of [`parse`](Self::parse).
-    pub fn parse_trimmed(raw: &str) -> Result<Self, Invalid> {
-        Self::parse(raw.trim())
     }
 
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Checks the number of characters, and that NUL is not among them.
+///
+/// # Errors
+/// `too_short` with `min`, `too_long` with `max`, or `forbidden_character` for a NUL.
+pub(crate) fn check_length(text: &str, min: usize, max: usize) -> Result<(), Invalid> {
+    let length = text.chars().count();
+    if length < min {
+        return Err(Invalid::new("too_short").with("min", min));
+    }
+    if length > max {
+        return Err(Invalid::new("too_long").with("max", max));
+    }
+    if text.contains('\0') { Err(Invalid::new("forbidden_character")) } else { Ok(()) }
 }
 
 impl<'de, const MIN: usize, const MAX: usize> Deserialize<'de> for Text<MIN, MAX> {
@@ -104,10 +106,15 @@ mod tests {
         assert_eq!(Text::<1, 3>::parse("").unwrap_err().code, "too_short");
     }
 
+    /// RULE-ALL-006: a text of white space and invisible characters is empty, and other texts are
+    /// not trimmed.
     #[test]
-    fn text_can_be_trimmed_before_its_length_is_checked() {
-        assert_eq!(Text::<1, 3>::parse_trimmed(" \u{a0}ёжи\t\n").unwrap().as_str(), "ёжи");
-        assert_eq!(Text::<1, 3>::parse_trimmed(" \n ").unwrap_err().code, "too_short");
+    fn blank_text_is_too_short() {
+        for blank in [" ", "\u{200b}", "\u{feff}", " \u{a0}\n", "\u{2060}\u{ad}"] {
+            assert_eq!(Text::<1, 3>::parse(blank).unwrap_err().code, "too_short", "{blank:?}");
+            assert_eq!(Text::<0, 3>::parse(blank).unwrap().as_str(), blank);
+        }
+        assert_eq!(Text::<1, 3>::parse(" x\u{200b}").unwrap().as_str(), " x\u{200b}");
     }
 
     /// RULE-ALL-006: texts have no NUL.

@@ -17,6 +17,8 @@ create table tenant (
     version bigint not null check (version >= 1),
     -- Computed by the service, since letter case follows Unicode and not the database's locale.
     lower_name text collate "C" not null,
+    -- The name as queries compare it, null where it equals lower_name.
+    folded_name text collate "C",
     search_text text collate "C" not null,
     check ((suspended_at is not null) = (status = 'Suspended')),
     check (suspension_reason is null or status = 'Suspended')
@@ -25,6 +27,7 @@ create table tenant (
 create unique index tenant_tax_number on tenant (tax_number) where status <> 'Archived';
 create index tenant_tax_prefix on tenant (tax_number);
 create index tenant_name on tenant (lower_name, id);
+create index tenant_folded_name on tenant (folded_name) where folded_name is not null;
 create index tenant_type_name on tenant (type, lower_name, id);
 create index tenant_status_name on tenant (status, lower_name, id);
 create index tenant_created on tenant (created_at, id);

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use service::list;
 use strum::{EnumString, VariantNames};
 use utoipa::ToSchema;
-use values::{fold_case, like_containing};
+use values::{fold, like_containing};
 
 use super::schema::developer;
 use crate::domain::{
@@ -59,7 +59,7 @@ fn visible(query: Option<&str>) -> developer::BoxedQuery<'static, Pg> {
         .filter(developer::status.eq(DeveloperStatus::Published))
         .filter(developer::deleted_at.is_null())
         .into_boxed();
-    let Some(query) = query.filter(|query| !query.is_empty()).map(fold_case) else { return visible };
+    let Some(query) = query.map(fold).filter(|query| !query.is_empty()) else { return visible };
     let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(").bind::<Text, _>(query.clone()).sql(")");
     visible.filter(developer::lower_name.like(like_containing(&query))).filter(trigrams)
 }

@@ -25,7 +25,7 @@ use crate::domain::{
 /// The filters of the project search.
 #[derive(Default)]
 pub struct ProjectFilter {
-    /// Case-folded.
+    /// Folded.
     pub city: Option<String>,
     pub developer_id: Option<CompanyId>,
     pub classes: Option<Vec<ProjectClass>>,
@@ -35,7 +35,7 @@ pub struct ProjectFilter {
     pub price_to: Option<PriceBound>,
     pub ready_before: Option<Date>,
     pub within: Option<BoundingBox>,
-    /// Case-folded.
+    /// Folded.
     pub query: Option<String>,
 }
 

@@ -14,9 +14,7 @@ use uuid::Uuid;
 use values::Private;
 
 use super::schema::{developer, project};
-use crate::domain::{
-    Developer, DeveloperStatus, ExternalDeveloperId, NAME_SEPARATOR, ProjectStatus, SyncSource,
-};
+use crate::domain::{Developer, DeveloperStatus, ExternalDeveloperId, ProjectStatus, SyncSource};
 use crate::error::{CONFLICT, DEVELOPER_ALREADY_EXISTS, DEVELOPER_TALENT_DUPLICATE, Error};
 
 /// The sort keys of the administrator's list.
@@ -34,7 +32,7 @@ impl SortKey for DeveloperSort {
 /// The filters of the administrator's list.
 #[derive(Default)]
 pub struct DeveloperFilter {
-    /// Folded by [`fold_case`](values::fold_case).
+    /// Folded by [`fold`](values::fold).
     pub query: Option<String>,
     pub statuses: Option<Vec<DeveloperStatus>>,
     pub sync_sources: Option<Vec<SyncSource>>,
@@ -249,13 +247,6 @@ fn filtered(filter: &DeveloperFilter) -> developer::BoxedQuery<'static, Pg> {
         let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(");
         found = found.filter(developer::search_text.like(values::like_containing(query)));
         found = found.filter(trigrams.bind::<Text, _>(query.clone()).sql(")"));
-        if query.contains(NAME_SEPARATOR) {
-            // The match may cross the separator, so one of the two names must match by itself.
-            let anywhere = values::like_containing(query);
-            let one_name = sql::<Bool>("(lower_name like ").bind::<Text, _>(anywhere.clone());
-            let one_name = one_name.sql(" or substr(search_text, length(lower_name) + 2) like ");
-            found = found.filter(one_name.bind::<Text, _>(anywhere).sql(")"));
-        }
     }
     if let Some(statuses) = &filter.statuses {
         found = found.filter(developer::status.eq_any(statuses.clone()));

@@ -11,7 +11,7 @@ use diesel_async::RunQueryDsl;
 use service::list;
 use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
-use values::{fold_case, like_containing};
+use values::{fold, like_containing};
 
 use super::schema::{building, project, property_object};
 use crate::domain::{Project, ProjectId, ProjectStatus};
@@ -143,7 +143,7 @@ fn filtered(tenant: CompanyId, filter: &ProjectFilter) -> project::BoxedQuery<'s
     let own = project::table.filter(project::tenant_id.eq(tenant)).filter(project::deleted_at.is_null());
     let mut found = own.into_boxed();
     if let Some(query) = &filter.query {
-        found = found.filter(project::lower_name.like(like_containing(&fold_case(query))));
+        found = found.filter(project::lower_name.like(like_containing(&fold(query))));
     }
     if let Some(statuses) = &filter.statuses {
         found = found.filter(project::status.eq_any(statuses.clone()));

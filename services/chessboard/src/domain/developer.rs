@@ -9,7 +9,7 @@ use diesel::prelude::*;
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use values::{Code, Email, Phone, Private, Text, WebAddress, Whole, fold_case};
+use values::{Code, Email, Phone, Private, Text, WebAddress, Whole, fold, is_blank};
 
 use super::{
     Author, Company, DeveloperField, DeveloperName, ExternalDeveloperId, FileId, Highlights, LegalName,
@@ -22,9 +22,6 @@ pub type Website = WebAddress<256>;
 pub type ContactPhone = Private<Phone>;
 pub type ContactEmail = Private<Email<256>>;
 pub type FoundedYear = Whole<1900, 2100>;
-
-/// The separator between the two names in [`Developer::search_text`]. A name may contain it, too.
-pub const NAME_SEPARATOR: char = '\n';
 
 values::text_enum! {
     /// The visibility of a profile. Only a Published profile and its projects are in the catalog.
@@ -216,17 +213,18 @@ impl Developer {
         self.status == DeveloperStatus::Published
     }
 
-    /// Returns the case-folded name, by which lists sort and guests search.
+    /// Returns the folded name, by which lists sort and guests search.
     pub fn lower_name(&self) -> String {
-        fold_case(self.name.as_str())
+        fold(self.name.as_str())
     }
 
-    /// Returns both case-folded names with [`NAME_SEPARATOR`] between them.
+    /// Returns both folded names with a line break between them.
     ///
-    /// The administrator's search matches this text.
+    /// The administrator's search matches this text. A folded query has no line break, so no match
+    /// spans both names.
     pub fn search_text(&self) -> String {
         let legal_name = self.legal_name.as_ref().map(Text::as_str).unwrap_or_default();
-        format!("{}{NAME_SEPARATOR}{}", self.lower_name(), fold_case(legal_name))
+        format!("{}\n{}", self.lower_name(), fold(legal_name))
     }
 
     /// Replaces the fields that users write.
@@ -305,9 +303,8 @@ impl Developer {
 
     /// Returns the fields that must be filled before a publication (INV-DEV-5).
     ///
-    /// A text of white space only counts as not filled.
+    /// A blank text counts as not filled.
     pub fn missing_fields(&self) -> Vec<DeveloperField> {
-        let is_blank = |text: &str| text.chars().all(char::is_whitespace);
         let description = self.description.as_ref().map(Text::as_str).unwrap_or_default();
         [
             (DeveloperField::Name, is_blank(self.name.as_str())),

@@ -34,7 +34,7 @@ pub use claim::{Claim, ClaimKind, Hold};
 pub use company::{COMPANY_GROUP, Company, CompanyStatus, CompanyType};
 pub use developer::{
     ContactEmail, ContactPhone, Description, Developer, DeveloperStatus, ExternalProfile, FoundedYear,
-    NAME_SEPARATOR, Profile, ProfileDetails, SyncSource, Transition, Website,
+    Profile, ProfileDetails, SyncSource, Transition, Website,
 };
 pub use developer_field::DeveloperField;
 pub use edit::Edit;

@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
-use values::{Code, Invalid, Number, Text, fold_case, read_number};
+use values::{Code, Invalid, Number, Text, fold, read_number};
 
 use super::{FileId, ProjectId};
 use crate::db::schema::project;
@@ -158,14 +158,14 @@ impl Project {
         }
     }
 
-    /// Returns the case-folded name, by which lists sort and search.
+    /// Returns the folded name, by which lists sort and search.
     pub fn lower_name(&self) -> String {
-        fold_case(self.facts.name.as_str())
+        fold(self.facts.name.as_str())
     }
 
-    /// Returns the case-folded city, by which filters compare.
+    /// Returns the folded city, by which filters compare and facets count.
     pub fn lower_city(&self) -> String {
-        fold_case(self.facts.city.as_str())
+        fold(self.facts.city.as_str())
     }
 
     /// Publishes the project.

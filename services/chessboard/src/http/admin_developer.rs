@@ -11,7 +11,7 @@ use ids::Reference;
 use serde::Deserialize;
 use service::{Idempotency, Reply};
 use utoipa::{IntoParams, ToSchema};
-use values::{PhoneRegion, Text, fold_case};
+use values::{PhoneRegion, Text, fold};
 
 use super::developer::{SentPhone, UpdateDeveloper, change_status, check_profile, list_log, update};
 use super::expected_version::ExpectedVersion;
@@ -32,7 +32,8 @@ use crate::ops::developer::Creation;
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListDevelopers {
-    /// Text to find anywhere in a name or a legal name, regardless of letter case.
+    /// Text to find anywhere in a name or a legal name, regardless of letter case and of the kinds
+    /// of spaces and dashes.
     #[param(inline)]
     query: Option<Text<0, 200>>,
     /// Values separated by commas.
@@ -60,7 +61,7 @@ pub async fn list_developers(
     Both(Query(parameters), paging): Both<Query<ListDevelopers>, Paging<DeveloperSort>>,
 ) -> Result<impl Responder, Error> {
     let filter = DeveloperFilter {
-        query: parameters.query.map(|query| fold_case(query.as_str())).filter(|query| !query.is_empty()),
+        query: parameters.query.map(|query| fold(query.as_str())).filter(|query| !query.is_empty()),
         statuses: parameters.status.map(|statuses| statuses.0),
         sync_sources: parameters.sync_source.map(|sources| sources.0),
         include_deleted: parameters.include_deleted,

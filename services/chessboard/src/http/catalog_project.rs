@@ -10,7 +10,7 @@ use futures_util::future::try_join;
 use serde::{Deserialize, Serialize};
 use time::Date;
 use utoipa::{IntoParams, ToSchema};
-use values::{Text, fold_case};
+use values::{Text, fold};
 
 use crate::app::App;
 use crate::db;
@@ -30,7 +30,7 @@ use crate::error::{Error, PROJECT_NOT_FOUND};
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct SearchProjects {
-    /// City, regardless of letter case.
+    /// City, regardless of letter case and of the kinds of spaces and dashes.
     #[param(inline)]
     city: Option<Text<0, 128>>,
     developer_id: Option<CompanyId>,
@@ -57,7 +57,8 @@ pub struct SearchProjects {
     #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(value_type = Option<String>, example = "55.5,37.3,55.9,37.9")]
     r#box: Option<BoundingBox>,
-    /// Text to find literally anywhere in a name, regardless of letter case.
+    /// Text to find literally anywhere in a name, regardless of letter case and of the kinds of
+    /// spaces and dashes.
     #[param(inline)]
     query: Option<CatalogQuery>,
 }
@@ -70,8 +71,8 @@ impl Check for SearchProjects {
 
 impl From<SearchProjects> for ProjectFilter {
     fn from(parameters: SearchProjects) -> Self {
-        // An empty value does not filter.
-        let folded = |text: &str| (!text.is_empty()).then(|| fold_case(text));
+        // A blank value does not filter.
+        let folded = |text: &str| Some(fold(text)).filter(|text| !text.is_empty());
         Self {
             city: parameters.city.as_ref().and_then(|city| folded(city.as_str())),
             developer_id: parameters.developer_id,

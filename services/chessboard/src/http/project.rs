@@ -37,7 +37,8 @@ pub struct ProjectView {
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListProjects {
-    /// Text to find anywhere in a name, regardless of letter case.
+    /// Text to find anywhere in a name, regardless of letter case and of the kinds of spaces and
+    /// dashes.
     #[param(inline)]
     query: Option<Text<0, 200>>,
     /// Values separated by commas.

@@ -16,6 +16,7 @@ diesel::table! {
         updated_at -> Timestamptz,
         version -> BigInt,
         lower_name -> Text,
+        folded_name -> Nullable<Text>,
         search_text -> Text,
     }
 }

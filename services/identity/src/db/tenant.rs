@@ -58,6 +58,7 @@ pub async fn insert(tx: &mut Tx, new: &Tenant) -> Result<(), Error> {
             tenant::updated_at.eq(new.updated_at),
             tenant::version.eq(new.version),
             tenant::lower_name.eq(new.lower_name()),
+            tenant::folded_name.eq(new.folded_name()),
             tenant::search_text.eq(new.search_text()),
         ),
     ));
@@ -114,6 +115,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Tenant) -> Result<(), Error> {
         tenant::updated_at.eq(changed.updated_at),
         tenant::version.eq(changed.version + 1),
         tenant::lower_name.eq(changed.lower_name()),
+        tenant::folded_name.eq(changed.folded_name()),
         tenant::search_text.eq(changed.search_text()),
     ));
     if Prepared(save).execute(tx.conn()).await.map_err(tax_number_taken)? == 0 {
@@ -137,6 +139,7 @@ pub async fn search(
     paging: &Paging<TenantSort>,
 ) -> Result<Page<Tenant>, ::db::Error> {
     let plan = ScanPlan::choose(conn, filter).await?;
+    let prefix = NamePrefix::choose(conn, filter).await?;
     let order = match (paging.sort, plan) {
         (TenantSort::CreatedAt, ScanPlan::Ordered) => list::order_by(paging, tenant::created_at),
         (TenantSort::Name, ScanPlan::Ordered) => list::order_by(paging, tenant::lower_name),
@@ -145,8 +148,9 @@ pub async fn search(
         }
         (TenantSort::Name, ScanPlan::Trigrams) => list::order_by(paging, sql::<Text>("lower_name || ''")),
     };
-    let sorted = select_matching(filter, plan).select(Tenant::as_select()).order((order, tenant::id));
-    Ok(list::page(conn, paging, sorted, select_matching(filter, plan).select(tenant::id)).await?)
+    let matching = || select_matching(filter, plan, prefix);
+    let sorted = matching().select(Tenant::as_select()).order((order, tenant::id));
+    Ok(list::page(conn, paging, sorted, matching().select(tenant::id)).await?)
 }
 
 /// Returns up to `limit` tenants for autocomplete.
@@ -162,7 +166,8 @@ pub async fn look_up_by_query(
     let Some(query) = &filter.query else {
         return Ok(select(select_without_query(filter)).order(by_name).limit(limit).load(&mut conn).await?);
     };
-    let has_prefix = || name_has_prefix(query);
+    let prefix = NamePrefix::choose(conn, filter).await?;
+    let has_prefix = || prefix.matches(query);
     let mut items = select(select_without_query(filter).filter(has_prefix()))
         .order(by_name)
         .limit(limit)
@@ -171,7 +176,7 @@ pub async fn look_up_by_query(
     let rest = limit - i64::try_from(items.len()).unwrap_or(limit);
     if rest > 0 {
         let plan = ScanPlan::choose(conn, filter).await?;
-        let others = select(select_matching(filter, plan).filter(not(has_prefix()))).limit(rest);
+        let others = select(select_matching(filter, plan, prefix).filter(not(has_prefix()))).limit(rest);
         items.extend(match plan {
             ScanPlan::Ordered => others.order(by_name).load::<TenantReference>(&mut conn).await?,
             ScanPlan::Trigrams => {
@@ -228,14 +233,18 @@ impl ScanPlan {
 }
 
 /// Builds the query of the tenants that match a filter.
-fn select_matching(filter: &TenantFilter, plan: ScanPlan) -> tenant::BoxedQuery<'static, Pg> {
+fn select_matching(
+    filter: &TenantFilter,
+    plan: ScanPlan,
+    prefix: NamePrefix,
+) -> tenant::BoxedQuery<'static, Pg> {
     let tenants = select_without_query(filter);
     let Some(query) = &filter.query else { return tenants };
     if query.is_short() {
         return if query.is_number() {
-            tenants.filter(name_has_prefix(query).or(tenant::tax_number.like(query.prefix_patterns().0)))
+            tenants.filter(prefix.matches(query).or(tenant::tax_number.like(query.prefix_pattern())))
         } else {
-            tenants.filter(name_has_prefix(query))
+            tenants.filter(prefix.matches(query))
         };
     }
     let tenants = tenants.filter(tenant::search_text.like(query.substring_pattern()));
@@ -248,13 +257,45 @@ fn select_matching(filter: &TenantFilter, plan: ScanPlan) -> tenant::BoxedQuery<
     }
 }
 
-/// Matches names that begin with the query.
-fn name_has_prefix(query: &FoldedQuery) -> Box<dyn BoxableExpression<tenant::table, Pg, SqlType = Bool>> {
-    let (lower, folded) = query.prefix_patterns();
-    let has_prefix = tenant::lower_name.like(lower);
-    match folded {
-        Some(folded) => Box::new(has_prefix.or(tenant::lower_name.like(folded))),
-        None => Box::new(has_prefix),
+/// The columns in which names that begin with a query are found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NamePrefix {
+    /// The sort key alone. An index returns the names in their order.
+    Lower,
+    /// Also the folded form, for names that match in no other way.
+    LowerAndFolded,
+}
+
+type Condition = Box<dyn BoxableExpression<tenant::table, Pg, SqlType = Bool>>;
+
+impl NamePrefix {
+    /// Looks for a name that begins with the query in its folded form only. Such names are rare, and
+    /// without them a page needs no sorting.
+    async fn choose(mut conn: &Conn, filter: &TenantFilter) -> QueryResult<Self> {
+        let Some(query) = &filter.query else { return Ok(Self::Lower) };
+        let folded_only = tenant::table
+            .filter(tenant::folded_name.like(query.prefix_pattern()))
+            .filter(not(Self::Lower.matches(query)));
+        let has_any = diesel::select(diesel::dsl::exists(folded_only)).get_result(&mut conn).await?;
+        Ok(if has_any { Self::LowerAndFolded } else { Self::Lower })
+    }
+
+    /// Matches names that begin with the query.
+    fn matches(self, query: &FoldedQuery) -> Condition {
+        let (lower, folded) = (query.lower_prefix_pattern(), query.prefix_pattern());
+        let has_lower = tenant::lower_name.like(lower.clone());
+        let has_either: Condition = if lower == folded {
+            Box::new(has_lower)
+        } else {
+            Box::new(has_lower.or(tenant::lower_name.like(folded.clone())))
+        };
+        match self {
+            Self::Lower => has_either,
+            Self::LowerAndFolded => {
+                let has_folded = tenant::folded_name.is_not_null().and(tenant::folded_name.like(folded));
+                Box::new(has_either.or(has_folded.assume_not_null()))
+            }
+        }
     }
 }
 

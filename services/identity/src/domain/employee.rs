@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use values::{Code, Line, Private, TrimmedEmail, fold_case};
+use values::{Code, Line, Private, TrimmedEmail, fold, fold_case};
 
 use super::ChangedField;
 use crate::db::schema::employee_with_roles;
@@ -78,7 +78,7 @@ impl Employee {
 
     /// Returns the text that search queries match.
     pub fn search_text(&self) -> String {
-        format!("{}\n{}", fold_case(self.name.expose().as_str()), self.folded_email())
+        format!("{}\n{}", fold(self.name.expose().as_str()), fold(self.email.expose().as_str()))
     }
 
     /// Replaces name and e-mail address. Returns the changed fields in the order of their names.

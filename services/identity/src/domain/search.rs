@@ -1,6 +1,6 @@
-//! Search texts, compared regardless of letter case in any script.
+//! Search texts, compared regardless of letter case and of the encoding of characters.
 
-use values::{Line, Private, fold_case};
+use values::{Line, Private, fold};
 
 /// Text of a search or a lookup.
 pub type SearchText = Private<Line<0, 100>>;
@@ -19,10 +19,13 @@ impl FoldedQuery {
     /// Returns `None` for an absent or blank text, which does not filter.
     pub fn new(query: Option<&SearchText>) -> Option<Self> {
         let query = query?.expose().as_str();
-        (!query.is_empty()).then(|| Self {
-            text: fold_case(query),
+        let text = fold(query);
+        let is_short = |text: &str| text.chars().count() < Self::MIN_SUBSTRING_LENGTH;
+        (!text.is_empty()).then(|| Self {
+            // Folding can shorten a text to a length without trigrams, and lengthen a short one.
+            is_short: is_short(query) || is_short(&text),
             lower: query.to_lowercase(),
-            is_short: query.chars().count() < Self::MIN_SUBSTRING_LENGTH,
+            text,
         })
     }
 
@@ -45,11 +48,13 @@ impl FoldedQuery {
         values::like_containing(&self.text)
     }
 
-    /// Returns the `like` patterns of texts that begin with this one.
-    ///
-    /// The first is for the lower-case form, the second for the folded form where it differs.
-    pub fn prefix_patterns(&self) -> (String, Option<String>) {
-        let folded = (self.text != self.lower).then(|| values::like_prefix(&self.text));
-        (values::like_prefix(&self.lower), folded)
+    /// Returns the `like` pattern of lower-case texts that begin with this one.
+    pub fn lower_prefix_pattern(&self) -> String {
+        values::like_prefix(&self.lower)
+    }
+
+    /// Returns the `like` pattern of folded texts that begin with this one.
+    pub fn prefix_pattern(&self) -> String {
+        values::like_prefix(&self.text)
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::ObjectBuilder;
-use values::{Checked, Code, Invalid, Line, Lines, Private, Rule, fold_case};
+use values::{Checked, Code, Invalid, Line, Lines, Private, Rule, fold};
 
 use super::ChangedField;
 use crate::db::schema::tenant;
@@ -128,13 +128,18 @@ impl Tenant {
         self.name.as_str().to_lowercase()
     }
 
+    /// Returns the name as queries compare it, unless it equals the sort key.
+    pub fn folded_name(&self) -> Option<String> {
+        Some(fold(self.name.as_str())).filter(|folded| *folded != self.lower_name())
+    }
+
     /// Returns the text that search queries match.
     ///
     /// A line break separates the fields. A query cannot contain one, so no match spans two fields.
     pub fn search_text(&self) -> String {
         let legal_name = self.legal_name.as_ref().map(Checked::as_str).unwrap_or_default();
         let tax_number = self.tax_number.as_ref().map(|number| number.expose().as_str()).unwrap_or_default();
-        fold_case(&[self.name.as_str(), legal_name, tax_number].join("\n"))
+        [self.name.as_str(), legal_name, tax_number].map(fold).join("\n")
     }
 
     /// # Errors

@@ -21,7 +21,7 @@ pub type MessageText = Checked<MessageTextRule>;
 /// The text of a message, which is never printed.
 pub type PrivateText = Private<MessageText>;
 
-/// The rule for a text: 1 to 4,000 characters, of which one is not white space.
+/// The rule for a text: 1 to 4,000 characters, of which one is neither white space nor invisible.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MessageTextRule {}
 
@@ -30,11 +30,6 @@ type BoundedText = Text<1, 4000>;
 impl Rule for MessageTextRule {
     fn parse(raw: &str) -> Result<String, Invalid> {
         BoundedText::parse(raw)?;
-        // The pattern `\S` of the OpenAPI document treats a byte order mark as white space, but
-        // `is_whitespace` does not.
-        if raw.chars().all(|char| char.is_whitespace() || char == '\u{feff}') {
-            return Err(Invalid::new("too_short").with("min", 1));
-        }
         Ok(raw.to_owned())
     }
 

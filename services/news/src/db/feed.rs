@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 
 use super::schema::{post, post_search, post_search_count};
 use crate::domain::{
-    AuthorId, EditablePosts, FileId, Post, PostId, PostStatus, Summary, Tag, Title, search_text,
+    AuthorId, EditablePosts, FileId, Post, PostId, PostStatus, Summary, Tag, Title, search_text, search_words,
 };
 
 /// A post of a list, without its blocks.
@@ -69,7 +69,7 @@ const LONG_TEXT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Writes the current state of a published post into the search projection.
 pub async fn upsert(tx: &mut Tx, published: &Post) -> Result<(), ::db::Error> {
-    let text = search_text(&published.blocks);
+    let text = search_words(&search_text(&published.blocks));
     if text.len() > LONG_TEXT_BYTES {
         tx.extend_timeout(LONG_TEXT_TIMEOUT).await?;
     }
@@ -81,7 +81,7 @@ pub async fn upsert(tx: &mut Tx, published: &Post) -> Result<(), ::db::Error> {
     .bind::<SqlUuid, _>(published.id)
     .bind::<Timestamptz, _>(published.published_at.unwrap_or(published.updated_at))
     .bind::<Timestamptz, _>(published.created_at)
-    .bind::<Text, _>(published.title.as_str())
+    .bind::<Text, _>(search_words(published.title.as_str()))
     .bind::<Text, _>(text);
     Prepared(upsert).execute(tx.conn()).await?;
     Ok(())
@@ -93,7 +93,8 @@ pub async fn delete(tx: &mut Tx, id: PostId) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// Returns one page of the published posts that match `query`, or of all.
+/// Returns one page of the published posts that match `query`, or of all. The query is one of
+/// [`search_query`](crate::domain::search_query).
 ///
 /// The ids and the total are read concurrently, then the posts of these ids.
 pub async fn list_published(

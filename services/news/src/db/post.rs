@@ -128,7 +128,9 @@ pub async fn look_up(mut conn: &Conn, id: PostId) -> QueryResult<Option<FoundPos
     Ok(found.map(|(row, blocks, size): (PostRow, Option<Json<Vec<Block>>>, i32)| {
         let mut post = Post::from(row);
         let items = post.blocks.iter().filter_map(Block::embed).map(|embed| embed.items_count as usize);
-        let bytes = usize::try_from(size).unwrap_or(0) + items.sum::<usize>() * EMBED_ITEM_BYTES;
+        let size = usize::try_from(size).unwrap_or(0);
+        // A text is stored as it was sent and as plain text, and the response adds its HTML.
+        let bytes = size + size / 2 + items.sum::<usize>() * EMBED_ITEM_BYTES;
         let is_whole = blocks.is_some();
         if let Some(Json(blocks)) = blocks {
             post.blocks = blocks;
@@ -196,7 +198,7 @@ pub fn is_large(post: &Post) -> bool {
         caption + image.alt.as_ref().map_or(0, |alt| alt.as_str().len())
     };
     let sizes = post.blocks.iter().map(|block| match block {
-        Block::Text(text) => text.text.len() + text.plain_text.len(),
+        Block::Text(text) => text.text_bytes(),
         Block::ImageGallery(gallery) => gallery.images.iter().map(text_bytes).sum(),
         Block::SelectionEmbed(_) => 0,
     });

@@ -4,9 +4,11 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use values::{Invalid, List, Text};
+use values::{Invalid, List, Text, is_blank, remove_invisible};
 
-use super::{BlockId, FileId, SelectionId, SnapshotId, html_to_plain_text, markdown_to_plain_text, sanitize};
+use super::{
+    BlockId, FileId, Rendered, SelectionId, SnapshotId, escape_lines, inner_text, render_markdown, sanitize,
+};
 
 /// Maximum number of blocks of a post (RULE-NWS-001).
 pub const MAX_BLOCKS: usize = 200;
@@ -33,7 +35,7 @@ values::text_enum! {
 }
 
 /// A block as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "Kind")]
 pub enum Block {
     Text(TextBlock),
@@ -41,7 +43,7 @@ pub enum Block {
     SelectionEmbed(Embed),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TextBlock {
     pub block_id: BlockId,
@@ -51,6 +53,9 @@ pub struct TextBlock {
     pub text: String,
     /// The text as a reader reads it, without markup.
     pub plain_text: String,
+    /// Markdown as sanitized HTML, which takes long to render. Absent for the other formats.
+    #[serde(default, rename = "Html", skip_serializing_if = "Option::is_none")]
+    rendered: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -71,7 +76,7 @@ pub struct GalleryImage {
 }
 
 /// An immutable embedded selection. An edit replaces the block whole (INV-SEL-001).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Embed {
     pub block_id: BlockId,
@@ -87,26 +92,45 @@ impl TextBlock {
     /// Sanitizes Html and derives the plain text.
     ///
     /// # Errors
-    /// - `too_complex` if the markup is nested too deeply or too expensive to repair.
-    /// - `too_short`, `too_long` if sanitized Html is outside the limits, so that a client can send
-    ///   back what it read.
+    /// - `too_complex` if the markup is nested too deeply, or the sanitized HTML is too large.
+    /// - `too_short` if nothing of Html remains after sanitizing.
     pub fn new(
         block_id: BlockId,
         sort_order: u32,
         format: TextFormat,
         text: &BlockText,
     ) -> Result<Self, Invalid> {
-        let (text, plain_text) = match format {
-            TextFormat::Plain => (text.clone(), text.as_str().to_owned()),
-            TextFormat::Markdown => (text.clone(), markdown_to_plain_text(text.as_str())?),
+        let text = text.as_str();
+        let (text, plain_text, rendered) = match format {
+            TextFormat::Plain => (text.to_owned(), remove_invisible(text), None),
+            TextFormat::Markdown => {
+                let Rendered { html, plain_text } = render_markdown(text)?;
+                (text.to_owned(), plain_text, Some(html))
+            }
             TextFormat::Html => {
-                let safe = BlockText::parse(sanitize(text.as_str())?)?;
-                let plain_text = html_to_plain_text(safe.as_str());
-                (safe, plain_text)
+                let safe = sanitize(text)?;
+                if is_blank(&safe) {
+                    return Err(Invalid::new("too_short").with("min", 1));
+                }
+                let plain_text = inner_text(&safe);
+                (safe, plain_text, None)
             }
         };
-        let text = text.as_str().to_owned();
-        Ok(Self { block_id, sort_order, format, text, plain_text })
+        Ok(Self { block_id, sort_order, format, text, plain_text, rendered })
+    }
+
+    /// Returns the text as HTML that is safe to insert into a page.
+    pub fn html(&self) -> String {
+        match (self.format, &self.rendered) {
+            (TextFormat::Html, _) => self.text.clone(),
+            (TextFormat::Markdown, Some(html)) => html.clone(),
+            (TextFormat::Markdown, None) | (TextFormat::Plain, _) => escape_lines(&self.text),
+        }
+    }
+
+    /// Returns the size of the texts, in bytes.
+    pub fn text_bytes(&self) -> usize {
+        self.text.len() + self.plain_text.len() + self.rendered.as_ref().map_or(0, String::len)
     }
 }
 

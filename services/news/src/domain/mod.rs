@@ -2,16 +2,18 @@
 
 mod access;
 mod block;
-mod plain_text;
+mod html;
 mod post;
+mod search;
 
 pub use access::{CreatePosts, EditablePosts, may_create, may_edit, may_see};
 pub use block::{
     Block, BlockText, Embed, Gallery, GalleryImage, GalleryLayout, Images, MAX_BLOCKS, TextBlock, TextFormat,
     embed_snapshot_ids, search_text,
 };
-pub use plain_text::{html_to_plain_text, markdown_to_plain_text, sanitize};
-pub use post::{FirstPublication, Post, PostStatus, Summary, Tag, Tags, Title};
+pub use html::{Rendered, escape_lines, inner_text, render_markdown, sanitize};
+pub use post::{FirstPublication, Post, PostStatus, Summary, Tag, Tags, Title, distinct_tags};
+pub use search::{search_query, search_words};
 
 ids::typed_id!(
     /// A post.

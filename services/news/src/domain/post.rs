@@ -1,8 +1,10 @@
 //! The aggregate of posts.
 
+use std::collections::HashSet;
+
 use auth::{CompanyId, UserId};
 use time::OffsetDateTime;
-use values::{Code, List, Text};
+use values::{Code, List, Text, fold};
 
 use super::{AuthorId, Block, FileId, PostId};
 use crate::error::{POST_ARCHIVED, POST_INVALID_TRANSITION, POST_PUBLISH_INCOMPLETE};
@@ -12,6 +14,12 @@ pub type Summary = Text<0, 1000>;
 pub type Tag = Text<1, 64>;
 
 pub type Tags = List<Tag, 0, 20>;
+
+/// Returns the tags without those that search does not distinguish from an earlier one.
+pub fn distinct_tags(tags: Tags) -> Vec<Tag> {
+    let mut seen = HashSet::new();
+    tags.into_inner().into_iter().filter(|tag| seen.insert(fold(tag.as_str()))).collect()
+}
 
 values::text_enum! {
     /// Status of a post. Archived is final.

@@ -7,19 +7,20 @@ use actix_web::{Responder, get, web};
 use auth::Guest;
 use serde::Deserialize;
 use utoipa::IntoParams;
-use values::Text;
+use values::{Text, is_blank};
 
 use crate::app::App;
 use crate::db;
 use crate::db::feed::{FeedSort, PostSummary};
-use crate::domain::EditablePosts;
+use crate::domain::{EditablePosts, search_query};
 use crate::error::{Error, UNAUTHORIZED};
 
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListPosts {
-    /// Searches published posts: words in Russian or English, `"a phrase"`, `or`, `-without`.
+    /// Searches published posts: words in Russian or English, `"a phrase"`, `or`, `-without`. Letter
+    /// case, the encoding of characters and the kinds of spaces and dashes have no effect.
     #[param(inline)]
     query: Option<Text<0, 256>>,
     /// Lists the caller's own posts, instead of the published posts.
@@ -50,7 +51,7 @@ pub async fn list_posts(
     if guest.actor.is_none() {
         app.guest_reads.check(address)?;
     }
-    let query = filter.query.as_ref().map(Text::as_str).filter(|query| !query.is_empty());
+    let query = filter.query.as_ref().map(Text::as_str).filter(|query| !is_blank(query)).map(search_query);
     let author = match guest.actor {
         None if filter.mine => return Err(UNAUTHORIZED.into()),
         actor => actor.filter(|_| filter.mine),
@@ -61,7 +62,7 @@ pub async fn list_posts(
         let editable = EditablePosts::own(&author);
         db::feed::list_of_author(&conn, author.user_id, &editable, &paging).await?
     } else {
-        db::feed::list_published(&conn, query, &paging).await?
+        db::feed::list_published(&conn, query.as_deref(), &paging).await?
     };
     Ok(web::Json(page))
 }

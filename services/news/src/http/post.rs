@@ -20,7 +20,7 @@ use crate::clients::SnapshotContent;
 use crate::db;
 use crate::domain::{
     AuthorId, Block, BlockId, CreatePosts, Embed, FileId, Gallery, Post, PostId, PostStatus, SelectionId,
-    SnapshotId, Summary, Tag, Tags, TextBlock, Title, may_edit, may_see,
+    SnapshotId, Summary, Tag, Tags, TextBlock, TextFormat, Title, distinct_tags, may_edit, may_see,
 };
 use crate::error::{Error, FORBIDDEN, POST_NOT_FOUND};
 use crate::ops;
@@ -66,9 +66,42 @@ pub struct PostView {
 #[derive(Serialize, ToSchema)]
 #[serde(tag = "Kind")]
 pub enum BlockView {
-    Text(TextBlock),
+    Text(TextBlockView),
     ImageGallery(Gallery),
     SelectionEmbed(EmbedView),
+}
+
+/// A text in three forms. Only `Html` is safe to insert into a page, whatever the format.
+/// `PlainText` is text without markup: a page must escape it. `Text` is for editors. Markdown is in
+/// it as it was sent and may contain scripts.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+#[schema(as = TextBlock)]
+pub struct TextBlockView {
+    block_id: BlockId,
+    sort_order: u32,
+    format: TextFormat,
+    /// The text in its format. Html is sanitized, Markdown and Plain are as they were sent.
+    text: String,
+    /// The text as a reader reads it, without markup and invisible characters. Not escaped.
+    plain_text: String,
+    /// The text as sanitized HTML, safe to insert into a page. It has no scripts, styles, event
+    /// handlers and images, and its links lead to `http`, `https`, `mailto`, `tel` or within the
+    /// site. A request ignores this member.
+    html: String,
+}
+
+impl From<TextBlock> for TextBlockView {
+    fn from(block: TextBlock) -> Self {
+        Self {
+            html: block.html(),
+            block_id: block.block_id,
+            sort_order: block.sort_order,
+            format: block.format,
+            text: block.text,
+            plain_text: block.plain_text,
+        }
+    }
 }
 
 /// An embedded selection with the items of its snapshot.
@@ -165,7 +198,7 @@ async fn run_change(
 async fn to_view(app: &App, post: Post, audience: Audience) -> PostView {
     let deadline = Instant::now() + app.embeds_wait;
     let blocks = post.blocks.into_iter().map(async |block| match block {
-        Block::Text(text) => BlockView::Text(text),
+        Block::Text(text) => BlockView::Text(text.into()),
         Block::ImageGallery(gallery) => BlockView::ImageGallery(gallery),
         Block::SelectionEmbed(embed) => {
             let items = app.selections.snapshot_content(embed.snapshot_id, deadline).await;
@@ -232,7 +265,7 @@ pub async fn create_post(
     body: Json<CreatePost>,
 ) -> Result<HttpResponse, Error> {
     let Json(CreatePost { title, summary, cover_file_id, tags, author_company_id }) = body;
-    let tags = tags.unwrap_or_default().into_inner();
+    let tags = distinct_tags(tags.unwrap_or_default());
     let metadata = Metadata { title, summary, cover_file_id, tags };
     let now = runtime::clock::now();
     let actor = permitted.actor;
@@ -301,7 +334,7 @@ pub async fn update_post(
     body: Json<UpdatePost>,
 ) -> Result<HttpResponse, Error> {
     let Json(UpdatePost { title, summary, cover_file_id, tags, version }) = body;
-    let tags = tags.unwrap_or_default().into_inner();
+    let tags = distinct_tags(tags.unwrap_or_default());
     let metadata = Metadata { title, summary, cover_file_id, tags };
     let now = runtime::clock::now();
     run_change(&app, &lookups, &request, &actor, *id, async |tx| {

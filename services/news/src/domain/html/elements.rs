@@ -1,0 +1,112 @@
+//! The elements of HTML and their roles in a text.
+
+/// Elements that no browser shows as text. The sanitizer removes them with their content.
+pub const DROPPED: &[&str] = &[
+    "audio",
+    "canvas",
+    "datalist",
+    "iframe",
+    "meter",
+    "noembed",
+    "noframes",
+    "noscript",
+    "plaintext",
+    "progress",
+    "script",
+    "style",
+    "template",
+    "textarea",
+    "title",
+    "video",
+    "xmp",
+];
+
+/// Elements whose content has no elements.
+pub const RAW: &[&str] = &[
+    "iframe",
+    "noembed",
+    "noframes",
+    "noscript",
+    "plaintext",
+    "script",
+    "style",
+    "textarea",
+    "title",
+    "xmp",
+];
+
+/// Elements that begin and end a line.
+pub const BLOCKS: &[&str] = &[
+    "article",
+    "aside",
+    "blockquote",
+    "br",
+    "caption",
+    "center",
+    "col",
+    "colgroup",
+    "dd",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "figcaption",
+    "figure",
+    "footer",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hgroup",
+    "hr",
+    "li",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "summary",
+    "table",
+    "tbody",
+    "td",
+    "th",
+    "thead",
+    "tr",
+    "ul",
+];
+
+/// Elements within a line, which can be within a word.
+pub const INLINE: &[&str] = &[
+    "a", "abbr", "acronym", "area", "b", "bdi", "bdo", "big", "blink", "cite", "code", "data", "del", "dfn",
+    "em", "font", "i", "img", "ins", "kbd", "map", "mark", "nobr", "picture", "q", "rb", "rp", "rt", "rtc",
+    "ruby", "s", "samp", "small", "source", "span", "strike", "strong", "sub", "sup", "time", "track", "tt",
+    "u", "var", "wbr",
+];
+
+/// Returns the allowed element that takes the place of another block element.
+///
+/// The sanitizer would remove the tag and join the words on both sides.
+pub fn substitute(name: &str) -> Option<&'static str> {
+    match name {
+        "address" | "dialog" | "fieldset" | "form" | "legend" | "main" | "multicol" | "search"
+        | "section" => Some("div"),
+        "dir" | "menu" => Some("ul"),
+        "listing" => Some("pre"),
+        "optgroup" | "option" => Some("li"),
+        "tfoot" => Some("tbody"),
+        _ => None,
+    }
+}
+
+/// Elements that a parser reopens where they are unclosed.
+pub const FORMATTING: [&str; 14] =
+    ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
+
+/// Elements that do not nest: void elements, and elements that the next sibling closes.
+pub const NON_NESTING: &[&str] = &[
+    "area", "base", "br", "col", "colgroup", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta",
+    "optgroup", "option", "p", "param", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "track",
+    "wbr",
+];
