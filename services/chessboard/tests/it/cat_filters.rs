@@ -44,6 +44,8 @@ async fn projects_are_filtered_by_city_class_and_developer() {
     for (filter, names) in [
         (format!("City={}", encoded("казань")), vec!["a", "b"]),
         (format!("City={}", encoded("STRASSE")), vec!["d"]),
+        (format!("City={}", encoded(" Казань\u{a0}")), vec!["a", "b"]),
+        (format!("City={}", encoded("казань\u{2011}2")), vec!["c"]),
         (format!("City={}", encoded("каз")), vec![]),
         (format!("City={}", encoded("%")), vec![]),
         ("Class=Elite".to_owned(), vec!["b", "c"]),

@@ -255,7 +255,7 @@ impl<'c> Model<'c> {
         let found = self.0.projects.iter().filter(|project| {
             let developer =
                 self.0.developers.iter().find(|developer| developer.id == project.developer).unwrap();
-            let city = |city: &str| values::fold_case(city) == values::fold_case(&project.city);
+            let city = |city: &str| values::fold(city) == values::fold(&project.city);
             let class = |class: &usize| CLASSES[*class] == project.class;
             let edge = |(latitude, longitude): (f64, f64), (north, east): (i32, i32)| {
                 latitude <= f64::from(north) && longitude <= f64::from(east)
@@ -266,9 +266,9 @@ impl<'c> Model<'c> {
                 && filter
                     .developer
                     .is_none_or(|developer| self.0.developers[developer].id == project.developer)
-                && filter.query.is_none_or(|query| {
-                    values::fold_case(&project.name).contains(&values::fold_case(QUERIES[query]))
-                })
+                && filter
+                    .query
+                    .is_none_or(|query| values::fold(&project.name).contains(&values::fold(QUERIES[query])))
                 && filter.within.is_none_or(|within| project.place.is_some_and(|place| edge(place, within)))
                 && (ignored == IgnoredFilter::City || filter.city.is_none_or(|at| city(CITIES[at])))
                 && (ignored == IgnoredFilter::Class
@@ -310,7 +310,7 @@ impl<'c> Model<'c> {
         let mut found = self.found(filter, IgnoredFilter::None);
         found.sort_by_key(|project| project.id);
         match SORTS[filter.sort] {
-            "Name" => found.sort_by_key(|project| values::fold_case(&project.name)),
+            "Name" => found.sort_by_key(|project| values::fold(&project.name)),
             "-PublishedAt" => found.sort_by_key(|project| -project.published_at),
             "PriceFrom" => found.sort_by_key(|project| self.price_from(project).unwrap_or(i64::MAX)),
             _ => found.sort_by_key(|project| self.price_from(project).map_or(i64::MAX, |price| -price)),
@@ -325,8 +325,7 @@ impl<'c> Model<'c> {
         let rub = |amount: &i64| json!({"AmountMinor": amount, "Currency": "RUB"});
         let mut cities: BTreeMap<String, BTreeMap<&str, usize>> = BTreeMap::new();
         for project in self.found(filter, IgnoredFilter::City) {
-            *cities.entry(values::fold_case(&project.city)).or_default().entry(&project.city).or_default() +=
-                1;
+            *cities.entry(values::fold(&project.city)).or_default().entry(&project.city).or_default() += 1;
         }
         let mut cities: Vec<_> = cities
             .into_values()

@@ -225,6 +225,7 @@ async fn project_name_and_city_are_found_as_last_written() {
     let changed = with(with(body, "Name", second.clone()), "City", "Ёлкино");
     house.manager.put(&house.project_path(""), changed).await.expect(200);
     assert_eq!(found(&format!("{tag} ёлки"), "ЁЛКИНО").await, [second.as_str()]);
+    assert_eq!(found(&format!("{tag}\u{a0}Е\u{308}лки"), " елкино").await, [second.as_str()]);
     assert_eq!(found("STRASSE", "Ёлкино").await, [""; 0], "the name before");
     assert_eq!(found(&tag, "Großenград").await, [""; 0], "another city");
     let of_developer = format!("{PROJECTS}/facets?DeveloperId={}", house.developer);

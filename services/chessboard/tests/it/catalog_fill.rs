@@ -209,7 +209,7 @@ impl Catalog {
             json!({
                 "id": developer.id, "name": developer.name, "status": developer.status,
                 "count": developer.projects_published_count, "is_deleted": developer.is_deleted,
-                "lower_name": values::fold_case(&developer.name),
+                "lower_name": values::fold(&developer.name),
             })
         });
         let projects = self.projects.iter().map(|project| {
@@ -218,7 +218,7 @@ impl Catalog {
                 "city": project.city, "latitude": project.place.map(|place| place.0),
                 "longitude": project.place.map(|place| place.1), "status": project.status,
                 "published_at": project.published_at, "is_deleted": project.is_deleted,
-                "lower_name": values::fold_case(&project.name), "lower_city": values::fold_case(&project.city),
+                "lower_name": values::fold(&project.name), "lower_city": values::fold(&project.city),
             })
         });
         let buildings = self.buildings.iter().map(|building| {

@@ -286,8 +286,11 @@ async fn administrator_lists_developers() {
     assert_eq!(names(format!("Query={upper}&Sort=CreatedAt")).await, ["Бета", "альфа", "Гамма"]);
     assert_eq!(names(format!("Query=100%25_aB%20{tag}")).await, ["альфа"]);
     assert_eq!(names(format!("Query=100%25%25aB%20{tag}")).await, [""; 0], "characters match literally");
-    let across = format!("Query=%D0%B0%0A100%25_Ab%20{tag}");
-    assert_eq!(names(across).await, [""; 0], "a match must be within one name");
+    for separator in ["%0A", "%20", "%0A%0A"] {
+        let across = format!("Query=%D0%B0{separator}100%25_Ab%20{tag}");
+        assert_eq!(names(across).await, [""; 0], "a match must be within one name");
+    }
+    assert_eq!(names(format!("Query=100%25_aB%C2%A0%20{tag}%E2%80%8B")).await, ["альфа"]);
     publish_profile(created[0]).await;
     administrator().delete(&path(created[1], "")).await.expect(204);
     assert_eq!(names(format!("Query={tag}&Status=Draft")).await, ["Гамма"]);

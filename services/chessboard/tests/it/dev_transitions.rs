@@ -64,14 +64,16 @@ async fn profile_transition_follows_table() {
 }
 
 /// INV-DEV-5, RULE-CHS-020: publishing requires `Name`, `LogoFileId` and `Description`. A text of
-/// white space only counts as empty, and the problem names the fields.
+/// white space and invisible characters counts as empty, and the problem names the fields.
 #[tokio::test]
 async fn incomplete_profile_is_not_published() {
     let id = create_developer().await;
     for (change, members) in [
         (json!({"Name": " \u{a0}\t"}), vec!["/Name"]),
         (json!({"LogoFileId": null}), vec!["/LogoFileId"]),
+        (json!({"Name": "\u{200b}"}), vec!["/Name"]),
         (json!({"Description": "\n "}), vec!["/Description"]),
+        (json!({"Description": "\u{2060}\u{feff} "}), vec!["/Description"]),
         (
             json!({"Name": " ", "LogoFileId": null, "Description": null}),
             vec!["/Name", "/LogoFileId", "/Description"],

@@ -107,7 +107,11 @@ async fn invalid_contract_data_are_refused() {
         "out_of_range",
     );
     put(&deal, with(whole(), "FixationData", "😀".repeat(4000))).await.expect(200);
-    put(&deal, with(whole(), "FixationData", " ")).await.expect(200);
+    put(&deal, with(whole(), "FixationData", " x ")).await.expect(200);
+    for blank in [" ", "\u{200b}"] {
+        let refused = put(&deal, with(whole(), "FixationData", blank)).await;
+        refused.expect_refusal("VALIDATION_FAILED", "/FixationData", "too_short");
+    }
 }
 
 /// RULE-CRM-008, RULE-EVT-013: each change of the agent publishes a stage change with one status

@@ -177,6 +177,56 @@ async fn wildcards_match_literally() {
     }
 }
 
+/// RULE-IDN-027: the encoding of characters, dashes, spaces and invisible characters have no effect
+/// in names and in queries.
+#[tokio::test]
+async fn names_are_found_however_they_are_encoded() {
+    for forms in [
+        &["Жилой район", "Жилои\u{306} раи\u{306}он", "жилой\u{a0}район", "Жи\u{ad}лой  рай\u{200b}он"][..],
+        &["Ёлкино", "Елкино", "Е\u{308}лкино"],
+        &["Бизнес-класс", "бизнес\u{2011}класс", "Бизнес–класс"],
+        &["Caf\u{e9}", "Cafe\u{301}"],
+    ] {
+        for stored in forms {
+            let word = word();
+            let name = format!("{stored} {word}");
+            create_named(std::slice::from_ref(&name)).await;
+            let stored = search(&[("Query", &word)]).await["Items"][0]["Name"].take();
+            assert_eq!(stored, name, "a name is stored as written");
+            for form in forms {
+                let query = format!("{form} {word}");
+                for route in ["search", "lookup"] {
+                    let found = call(route, &[("Query", &query)]).await.expect(200);
+                    assert_eq!(names(&found), [name.as_str()], "{route}: {form} for {stored}");
+                }
+            }
+        }
+    }
+}
+
+/// RULE-IDN-027, RULE-IDN-031: a name begins with a query also in another encoding.
+#[tokio::test]
+async fn name_begins_with_a_query_in_another_encoding() {
+    let created = ["Ѣ\u{ad}ѣ", "ѢѢ\u{a0}дом", "е\u{308}ѣ", "x ѢѢ дом", "ѣѣ\u{200b} дом 2"].map(str::to_owned);
+    create_named(&created).await;
+    for (query, expected) in [
+        ("ѣѣ", vec!["ѢѢ\u{a0}дом", "Ѣ\u{ad}ѣ", "ѣѣ\u{200b} дом 2"]),
+        ("ѣ", vec!["ѢѢ\u{a0}дом", "Ѣ\u{ad}ѣ", "ѣѣ\u{200b} дом 2"]),
+        ("ёѣ", vec!["е\u{308}ѣ"]),
+        ("еѣ", vec!["е\u{308}ѣ"]),
+        ("ѣ\u{200b}ѣ дом", vec!["ѢѢ\u{a0}дом", "ѣѣ\u{200b} дом 2", "x ѢѢ дом"]),
+    ] {
+        let mut expected = expected;
+        let prefixes = if query.chars().count() > 2 { 2 } else { expected.len() };
+        expected[..prefixes].sort_by_key(|name| name.to_lowercase());
+        assert_eq!(names(&lookup(&[("Query", query)]).await), expected, "{query:?}");
+        let found = search(&[("Query", query), ("Sort", "Name")]).await;
+        expected.sort_by_key(|name| name.to_lowercase());
+        assert_eq!(names(&found), expected, "{query:?}");
+        assert_eq!(found["TotalCount"], expected.len());
+    }
+}
+
 /// RULE-IDN-027: a query has at most 100 characters after trimming; a blank one does not filter.
 #[tokio::test]
 async fn query_has_100_characters_at_most() {
@@ -190,7 +240,7 @@ async fn query_has_100_characters_at_most() {
         let refused = call(route, &[("Query", &(name.clone() + "!"))]).await;
         refused.expect_refusal(INVALID, "/Query", "too_long");
     }
-    for blank in ["", " ", "\u{a0}\u{2003}", &" ".repeat(200)] {
+    for blank in ["", " ", "\u{a0}\u{2003}", "\u{200b}", "\u{ad} \u{feff}", &" ".repeat(200)] {
         let found =
             call("search", &[("Query", blank), ("Sort", "CreatedAt"), ("PageSize", "1")]).await.expect(200);
         let all = search(&[("Sort", "CreatedAt"), ("PageSize", "1")]).await;
@@ -208,7 +258,8 @@ async fn control_character_in_a_query_is_refused() {
             refused.expect_refusal(INVALID, "/Query", "forbidden_character");
         }
     }
-    for harmless in ["\u{feff}\u{200b}\u{fffe}", "\u{10ffff}", "x\u{2028}\u{2029}y", "\u{202e}abc"] {
+    for harmless in ["\u{feff}\u{200b}\u{fffe}", "\u{10ffff}", "ꙃ\u{2028}\u{2029}ꙃ", "\u{202e}ꙃꙃꙃꙃ"]
+    {
         assert_eq!(search(&[("Query", harmless)]).await["TotalCount"], 0, "{harmless:?}");
     }
 }

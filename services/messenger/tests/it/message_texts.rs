@@ -32,8 +32,8 @@ async fn message_is_stored_as_sent() {
     assert_eq!(view(id, deal.agent()).await["UnreadCount"], 1);
 }
 
-/// RULE-MSG-007: a text needs 1 to 4,000 characters, one that is not white space, and no NUL. 400
-/// precedes 404.
+/// RULE-MSG-007: a text needs 1 to 4,000 characters, one that is neither white space nor invisible,
+/// and no NUL. 400 precedes 404.
 #[tokio::test]
 async fn invalid_text_is_refused() {
     let (deal, id) = open_chat().await;
@@ -42,6 +42,7 @@ async fn invalid_text_is_refused() {
         (json!(""), "too_short"),
         (json!(" \n\t\u{a0}\u{2003}"), "too_short"),
         (json!("\u{feff}"), "too_short"),
+        (json!("\u{200b}\u{2060}"), "too_short"),
         (json!("я".repeat(4001)), "too_long"),
         (json!("a\0b"), "forbidden_character"),
         (json!(7), "invalid_type"),
@@ -58,7 +59,7 @@ async fn invalid_text_is_refused() {
             member.post(&path(id, "/messages"), json!({"Text": "а", "ClientMessageId": given})).await;
         refused.expect_refusal("VALIDATION_FAILED", "/ClientMessageId", reason);
     }
-    for content in ["🏠".repeat(4000), "a".to_owned(), "\u{200b}".to_owned()] {
+    for content in ["🏠".repeat(4000), "a".to_owned(), "a\u{200b}".to_owned()] {
         member
             .post(&path(id, "/messages"), json!({"Text": content, "ClientMessageId": null}))
             .await

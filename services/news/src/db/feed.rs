@@ -64,15 +64,24 @@ impl SortKey for FeedSort {
 
 /// Search texts above this size get [`LONG_TEXT_TIMEOUT`].
 const LONG_TEXT_BYTES: usize = 1024 * 1024;
+/// Size of a search text whose words the thread of the listener folds, in bytes. More would delay the
+/// other requests of the thread.
+const MAX_INLINE_BYTES: usize = 128 * 1024;
 /// Timeout for computing the search vector of a long text.
 const LONG_TEXT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Writes the current state of a published post into the search projection.
 pub async fn upsert(tx: &mut Tx, published: &Post) -> Result<(), ::db::Error> {
-    let text = search_words(&search_text(&published.blocks));
+    let text = search_text(&published.blocks);
     if text.len() > LONG_TEXT_BYTES {
         tx.extend_timeout(LONG_TEXT_TIMEOUT).await?;
     }
+    let words = if text.len() > MAX_INLINE_BYTES {
+        let words = tokio::task::spawn_blocking(move || search_words(&text));
+        words.await.map_err(|panic| diesel::result::Error::QueryBuilderError(panic.into()))?
+    } else {
+        search_words(&text)
+    };
     let upsert = diesel::sql_query(
         "insert into post_search (post_id, published_at, created_at, words) \
          values ($1, $2, $3, search_words($4, $5)) \
@@ -82,7 +91,7 @@ pub async fn upsert(tx: &mut Tx, published: &Post) -> Result<(), ::db::Error> {
     .bind::<Timestamptz, _>(published.published_at.unwrap_or(published.updated_at))
     .bind::<Timestamptz, _>(published.created_at)
     .bind::<Text, _>(search_words(published.title.as_str()))
-    .bind::<Text, _>(text);
+    .bind::<Text, _>(words);
     Prepared(upsert).execute(tx.conn()).await?;
     Ok(())
 }

@@ -20,18 +20,18 @@ pub fn search_query(query: &str) -> String {
         let is_phrase = number % 2 == 1;
         let words = if is_phrase { vec![part] } else { part.split(' ').collect() };
         for word in words.into_iter().filter(|word| !word.is_empty()) {
-            excludes |= !is_phrase && word.starts_with('-');
             let phrase: Vec<_> = word.split(['-', ' ']).filter(|word| !word.is_empty()).collect();
             let phrase = phrase.join(" ");
             if phrase.is_empty() {
                 continue;
             }
-            let sign = if std::mem::take(&mut excludes) { "-" } else { "" };
+            let sign = if excludes || !is_phrase && word.starts_with('-') { "-" } else { "" };
+            excludes = false;
             let quote = if is_phrase || phrase.contains(' ') { "\"" } else { "" };
             terms.push(format!("{sign}{quote}{phrase}{quote}"));
         }
         // A hyphen excludes the phrase that follows it without a space.
-        excludes &= part.ends_with('-');
+        excludes = !is_phrase && (part == "-" || part.ends_with(" -"));
     }
     terms.join(" ")
 }

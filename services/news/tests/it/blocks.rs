@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use testkit::client::send;
 
 use crate::{
-    Author, MANAGE, author, author_of, blocks_path, content, each, embed, gallery, guid, list, path, service,
-    text, text_block, with,
+    Author, MANAGE, author, author_of, blocks_path, content, each, embed, formatted, gallery, guid, list,
+    path, service, text, text_block, with,
 };
 
 const INVALID: &str = "VALIDATION_FAILED";
@@ -45,7 +45,12 @@ async fn text_has_1_to_20000_characters() {
         refused.expect_refusal(INVALID, "/Blocks/1/Text", "too_long");
     }
     author.set_blocks(&post, [text_block("")]).await.expect_refusal(INVALID, "/Blocks/0/Text", "too_short");
-    author.set_blocks(&post, [text_block(" ")]).await.expect(200);
+    for blank in [" ", "\u{200b}", "\u{feff}\n\u{a0}"] {
+        for format in ["Plain", "Markdown", "Html"] {
+            let refused = author.set_blocks(&post, [formatted(format, blank)]).await;
+            refused.expect_refusal(INVALID, "/Blocks/0/Text", "too_short");
+        }
+    }
 }
 
 /// RULE-NWS-006: PostgreSQL cannot store a NUL, so the caller gets 400 and not 500.

@@ -82,6 +82,45 @@ async fn query_can_have_phrases_and_exclusions() {
     }
 }
 
+/// RULE-NWS-035: the encoding of characters, dashes, spaces and invisible characters have no effect
+/// in titles, texts and queries.
+#[tokio::test]
+async fn words_are_found_however_they_are_encoded() {
+    let (author, mark) = (author(), unique_word());
+    let title = format!("Жилои\u{306} квартал Е\u{308}лки");
+    let words = format!("{mark} бизнес\u{2011}класс, Ново\u{ad}стройка, сдача 2025–2026, ООО\u{a0}Ромашка");
+    let post = publish(&author, &title, &words).await;
+    for query in [
+        "жилой",
+        "ЖИЛОИ\u{306}",
+        "ёлки",
+        "елки",
+        "бизнес-класс",
+        "бизнес–класс",
+        "\"бизнес класс\"",
+        "класс",
+        "новостройка",
+        "ново\u{200b}стройка",
+        "2026",
+        "2025-2026",
+        "\"ооо ромашка\"",
+        "ооо\u{2009}ромашка",
+        "- ромашка",
+        "ромашка -\"класс бизнес\" -эконом-класс",
+    ] {
+        assert_eq!(find(&format!("{mark} {query}")).await, [post.as_str()], "{query}");
+    }
+    for query in ["жилои", "-бизнес-класс", "\"класс бизнес\"", "-\"новостройка сдача\""]
+    {
+        assert_eq!(find(&format!("{mark} {query}")).await, Vec::<String>::new(), "{query}");
+    }
+    let html = "<section>Паркинг</section><section>Кладовые</section><label>Лифт</label><label>Холл</label>";
+    author.set_blocks(&post, [text_block(&mark), formatted("Html", html)]).await.expect(200);
+    for query in ["паркинг", "кладовые", "лифт", "холл"] {
+        assert_eq!(find(&format!("{mark} {query}")).await, [post.as_str()], "{query}");
+    }
+}
+
 /// RULE-NWS-035: every text of at most 256 characters is a valid query.
 #[tokio::test]
 async fn any_query_up_to_256_characters_is_valid() {

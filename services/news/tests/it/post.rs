@@ -54,8 +54,7 @@ async fn published_post_with_an_embed_is_read_by_a_guest() {
 #[tokio::test]
 async fn new_post_is_an_empty_draft() {
     let author = author();
-    let body =
-        json!({"Title": "Весна", "Summary": "Коротко", "CoverFileId": guid(), "Tags": ["дом", "сад", "дом"]});
+    let body = json!({"Title": "Весна", "Summary": "Коротко", "CoverFileId": guid(), "Tags": ["дом", "сад"]});
     let post = author.news.post(POSTS, body.clone()).await.expect(201);
     for member in ["Title", "Summary", "CoverFileId", "Tags"] {
         assert_eq!(post[member], body[member]);
@@ -129,13 +128,26 @@ async fn missing_permission_precedes_an_invalid_body() {
     }
 }
 
+/// RULE-NWS-028: a tag that search does not distinguish from an earlier one is left out.
+#[tokio::test]
+async fn repeated_tag_is_one_tag() {
+    let author = author();
+    let tags = json!(["дом", "Ёлки", "дом", "сад", "ДОМ", "елки\u{200b}"]);
+    let post = author.news.post(POSTS, json!({"Title": "x", "Tags": tags})).await.expect(201);
+    assert_eq!(post["Tags"], json!(["дом", "Ёлки", "сад"]));
+    let tags = json!(["а", "а"]);
+    let put = json!({"Title": "x", "Tags": tags});
+    let changed = author.news.put(&path(text(&post["Id"])), put).await.expect(200);
+    assert_eq!(changed["Tags"], json!(["а"]));
+}
+
 /// RULE-NWS-028: title, summary and tags have the same limits in creation and change.
 #[tokio::test]
 async fn metadata_has_its_limits() {
     let author = author();
     let existing = author.create_post().await;
     let long = |count: usize| "🏠".repeat(count);
-    let tags = |count: usize| vec!["x"; count];
+    let tags = |count: usize| (0..count).map(|tag| format!("tag {tag}")).collect::<Vec<_>>();
     for good in [
         json!({"Title": long(1), "Summary": "", "Tags": tags(0)}),
         json!({"Title": long(256), "Summary": long(1000), "Tags": tags(20)}),
@@ -152,6 +164,9 @@ async fn metadata_has_its_limits() {
         (json!({}), "/Title", "required"),
         (json!({"Title": null}), "/Title", "invalid_type"),
         (json!({"Title": ""}), "/Title", "too_short"),
+        (json!({"Title": " "}), "/Title", "too_short"),
+        (json!({"Title": "\u{200b}\u{a0}"}), "/Title", "too_short"),
+        (json!({"Title": "x", "Tags": ["\u{2060}"]}), "/Tags/0", "too_short"),
         (json!({"Title": long(257)}), "/Title", "too_long"),
         (json!({"Title": "a\0"}), "/Title", "forbidden_character"),
         (json!({"Title": "x", "Summary": long(1001)}), "/Summary", "too_long"),

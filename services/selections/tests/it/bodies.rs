@@ -87,7 +87,15 @@ async fn nul_character_is_refused() {
             refused.expect_refusal(INVALID, field, "forbidden_character");
         }
     }
-    for kept in ["\u{1}", "\u{7f}", "\u{200b}", "\u{feff}", "\u{fffe}", "\u{10ffff}", " ", "\n"] {
+    for blank in [" ", "\n", "\u{200b}", "\u{feff}\u{a0}", "\u{2800}"] {
+        for refused in [
+            owner.post(SELECTIONS, json!({"Title": blank})).await,
+            owner.put(&path(&selection), json!({"Title": blank})).await,
+        ] {
+            refused.expect_refusal(INVALID, "/Title", "too_short");
+        }
+    }
+    for kept in ["\u{1}", "\u{7f}", "\u{200b}x", "\u{fffe}", "\u{10ffff}", " x\n"] {
         assert_eq!(owner.post(SELECTIONS, json!({"Title": kept})).await.expect(201)["Title"], kept);
     }
 }

@@ -35,7 +35,7 @@ pub const RAW: &[&str] = &[
     "xmp",
 ];
 
-/// Elements that begin and end a line.
+/// Elements that begin and end a line, and that the sanitizer keeps.
 pub const BLOCKS: &[&str] = &[
     "article",
     "aside",
@@ -77,6 +77,9 @@ pub const BLOCKS: &[&str] = &[
     "ul",
 ];
 
+/// Elements that a parser drops outside of a table.
+pub const TABLE_PARTS: &[&str] = &["caption", "col", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr"];
+
 /// Elements within a line, which can be within a word.
 pub const INLINE: &[&str] = &[
     "a", "abbr", "acronym", "area", "b", "bdi", "bdo", "big", "blink", "cite", "code", "data", "del", "dfn",
@@ -85,20 +88,11 @@ pub const INLINE: &[&str] = &[
     "u", "var", "wbr",
 ];
 
-/// Returns the allowed element that takes the place of another block element.
-///
-/// The sanitizer would remove the tag and join the words on both sides.
-pub fn substitute(name: &str) -> Option<&'static str> {
-    match name {
-        "address" | "dialog" | "fieldset" | "form" | "legend" | "main" | "multicol" | "search"
-        | "section" => Some("div"),
-        "dir" | "menu" => Some("ul"),
-        "listing" => Some("pre"),
-        "optgroup" | "option" => Some("li"),
-        "tfoot" => Some("tbody"),
-        _ => None,
-    }
-}
+/// Elements that begin and end a line, and that the sanitizer does not keep.
+pub const OTHER_BLOCKS: &[&str] = &[
+    "address", "body", "dialog", "dir", "fieldset", "form", "frameset", "head", "html", "legend", "listing",
+    "main", "menu", "multicol", "optgroup", "option", "search", "section", "tfoot",
+];
 
 /// Elements that a parser reopens where they are unclosed.
 pub const FORMATTING: [&str; 14] =

@@ -6,7 +6,7 @@ use html5ever::LocalName;
 use html5ever::tokenizer::states::RawKind;
 use html5ever::tokenizer::{Tag, TagKind, Token, TokenSink, TokenSinkResult};
 
-use super::elements::{BLOCKS, DROPPED, FORMATTING, INLINE, NON_NESTING, RAW, substitute};
+use super::elements::{BLOCKS, DROPPED, FORMATTING, INLINE, NON_NESTING, OTHER_BLOCKS, RAW, TABLE_PARTS};
 use super::{push_escaped, tokenize};
 
 /// HTML whose words stay apart when the sanitizer removes tags.
@@ -18,8 +18,7 @@ pub struct Source {
     pub repair_bytes: usize,
 }
 
-/// Drops elements with raw text, replaces block elements that the sanitizer does not know, and
-/// separates words between which unknown elements begin or end.
+/// Drops elements with raw text, and separates the words beside tags that the sanitizer removes.
 pub fn read(html: &str) -> Source {
     let reader = tokenize(html, Reader::default());
     let open = reader.open;
@@ -33,10 +32,19 @@ struct Reader {
     open: OpenElements,
     /// The element whose raw text is skipped.
     skipped: RefCell<Option<LocalName>>,
-    /// The last character of the word that may continue.
+    /// The last character of the line.
     last: Cell<Option<char>>,
-    /// True after the tag of an unknown element.
-    separates: Cell<bool>,
+    separator: Cell<Separator>,
+}
+
+/// Separator of the words beside removed tags. A later one replaces an earlier one.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Separator {
+    #[default]
+    None,
+    /// A space between two words, for an element that is neither a block nor a known inline one.
+    Space,
+    Line,
 }
 
 impl TokenSink for Reader {
@@ -58,26 +66,33 @@ impl Reader {
         if RAW.contains(&name) {
             return self.process_raw(tag);
         }
-        let substitute = substitute(name);
-        if let Some(name) = substitute.or_else(|| BLOCKS.contains(&name).then_some(name)) {
+        self.open.count(name, tag);
+        let is_misplaced = TABLE_PARTS.contains(&name) && !self.open.has(&["table"]);
+        if is_misplaced || OTHER_BLOCKS.contains(&name) {
+            self.separate(Separator::Line);
+        } else if BLOCKS.contains(&name) {
             self.last.set(None);
-            self.push_tag(name, tag);
+            self.separator.set(Separator::None);
+            self.push_tag(tag);
         } else if INLINE.contains(&name) || DROPPED.contains(&name) {
-            self.push_tag(name, tag);
+            self.push_tag(tag);
         } else {
-            self.separates.set(true);
-            self.open.count(name, tag);
+            self.separate(Separator::Space);
         }
         TokenSinkResult::Continue
     }
 
-    /// Skips an element up to its end tag. After this result the tokenizer returns no other tag.
+    fn separate(&self, separator: Separator) {
+        self.separator.set(self.separator.get().max(separator));
+    }
+
+    /// Skips an element up to its end tag. An element of SVG or MathML can close itself. After this result the tokenizer returns no other tag.
     fn process_raw(&self, tag: &Tag) -> TokenSinkResult<()> {
         if tag.kind == TagKind::EndTag {
             self.skipped.take();
             return TokenSinkResult::Continue;
         }
-        if tag.self_closing && self.open.has_foreign() {
+        if tag.self_closing && self.open.has(&["math", "svg"]) {
             return TokenSinkResult::Continue;
         }
         self.skipped.replace(Some(tag.name.clone()));
@@ -89,11 +104,10 @@ impl Reader {
         }
     }
 
-    fn push_tag(&self, name: &str, tag: &Tag) {
-        self.open.count(name, tag);
+    fn push_tag(&self, tag: &Tag) {
         let mut html = self.html.borrow_mut();
         html.push_str(if tag.kind == TagKind::StartTag { "<" } else { "</" });
-        html.push_str(name);
+        html.push_str(&tag.name);
         for attribute in &tag.attrs {
             html.push(' ');
             html.push_str(&attribute.name.local);
@@ -106,11 +120,19 @@ impl Reader {
 
     fn push_text(&self, text: &str) {
         let mut html = self.html.borrow_mut();
-        let is_within_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-        if self.separates.take() && is_within_word(self.last.get()) && is_within_word(text.chars().next()) {
-            html.push(' ');
+        if !text.trim().is_empty() {
+            let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+            match self.separator.take() {
+                Separator::Line if self.last.get().is_some() => html.push_str("<br>"),
+                Separator::Space if is_word(self.last.get()) && is_word(text.chars().next()) => {
+                    html.push(' ')
+                }
+                _ => {}
+            }
+            self.last.set(text.chars().next_back());
+        } else if self.last.get().is_some() {
+            self.last.set(Some(' '));
         }
-        self.last.set(text.chars().next_back());
         push_escaped(&mut html, text);
     }
 }
@@ -145,8 +167,8 @@ impl OpenElements {
         }
     }
 
-    /// Returns true within SVG or MathML, where an element can close itself.
-    fn has_foreign(&self) -> bool {
-        self.open.borrow().iter().any(|(name, _)| matches!(name.as_str(), "math" | "svg"))
+    /// Returns true if an element with one of these names is open.
+    fn has(&self, names: &[&str]) -> bool {
+        self.open.borrow().iter().any(|(name, _)| names.contains(&name.as_str()))
     }
 }
