@@ -18,6 +18,10 @@ use crate::error::{CONFLICT, Error};
 /// behind it.
 const MAX_LOOKUP_BYTES: i32 = 64 * 1024;
 
+/// Size of the texts in the largest response, in bytes. A stored text can only be as large with
+/// control characters, which its HTML does not have.
+const MAX_TEXTS_BYTES: usize = 48 * 1024 * 1024;
+
 /// Estimated size of an embed's item in a response, in bytes.
 const EMBED_ITEM_BYTES: usize = 512;
 
@@ -130,7 +134,8 @@ pub async fn look_up(mut conn: &Conn, id: PostId) -> QueryResult<Option<FoundPos
         let items = post.blocks.iter().filter_map(Block::embed).map(|embed| embed.items_count as usize);
         let size = usize::try_from(size).unwrap_or(0);
         // A text is stored as it was sent and as plain text, and the response adds its HTML.
-        let bytes = size + size / 2 + items.sum::<usize>() * EMBED_ITEM_BYTES;
+        let texts = (size + size / 2).min(size.max(MAX_TEXTS_BYTES));
+        let bytes = texts + items.sum::<usize>() * EMBED_ITEM_BYTES;
         let is_whole = blocks.is_some();
         if let Some(Json(blocks)) = blocks {
             post.blocks = blocks;

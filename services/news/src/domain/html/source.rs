@@ -86,7 +86,8 @@ impl Reader {
         self.separator.set(self.separator.get().max(separator));
     }
 
-    /// Skips an element up to its end tag. An element of SVG or MathML can close itself. After this result the tokenizer returns no other tag.
+    /// Skips an element up to its end tag, which is the next tag that the tokenizer returns. An
+    /// element of SVG or `MathML` can close itself.
     fn process_raw(&self, tag: &Tag) -> TokenSinkResult<()> {
         if tag.kind == TagKind::EndTag {
             self.skipped.take();
@@ -125,7 +126,7 @@ impl Reader {
             match self.separator.take() {
                 Separator::Line if self.last.get().is_some() => html.push_str("<br>"),
                 Separator::Space if is_word(self.last.get()) && is_word(text.chars().next()) => {
-                    html.push(' ')
+                    html.push(' ');
                 }
                 _ => {}
             }
