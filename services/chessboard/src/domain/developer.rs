@@ -173,9 +173,16 @@ impl Developer {
 
     /// Returns the restored profile in Draft.
     ///
-    /// The link to the external system stays. All other fields are those of `profile`.
+    /// The link to the external system stays. If the external system owns the replica fields, they
+    /// stay as well (INV-DEV-3). All other fields are those of `profile`.
     #[must_use]
-    pub fn restored(&self, profile: Profile, by: Author, now: OffsetDateTime) -> Self {
+    pub fn restored(&self, mut profile: Profile, by: Author, now: OffsetDateTime) -> Self {
+        if self.sync_source == SyncSource::ExternalChessboard {
+            profile.name.clone_from(&self.name);
+            profile.legal_name.clone_from(&self.legal_name);
+            profile.details.logo_file_id = self.logo_file_id;
+            profile.details.founded_year = self.founded_year;
+        }
         Self {
             external_chessboard_developer_id: self.external_chessboard_developer_id,
             sync_source: self.sync_source,
@@ -265,12 +272,26 @@ impl Developer {
         if !now.is_active() && self.is_published() {
             self.status = DeveloperStatus::Hidden;
             self.hidden_by_identity = true;
-        } else if now.is_active() && self.hidden_by_identity {
-            self.hidden_by_identity = false;
-            if self.missing_fields().is_empty() {
-                self.status = DeveloperStatus::Published;
-            }
+        } else {
+            self.publish_again(now);
         }
+    }
+
+    /// Publishes a profile that the identity cascade hid, if its company is Active again.
+    ///
+    /// A missing replica field may still arrive, because events of two topics have no common order.
+    /// The profile then stays in the cascade. Another missing field takes it out of the cascade.
+    pub fn publish_again(&mut self, company: &Company) {
+        if !company.is_active() || !self.hidden_by_identity {
+            return;
+        }
+        let missing = self.missing_fields();
+        let is_external = self.sync_source == SyncSource::ExternalChessboard;
+        let may_arrive = is_external && missing.iter().all(|field| field.is_replica_field());
+        if missing.is_empty() {
+            self.status = DeveloperStatus::Published;
+        }
+        self.hidden_by_identity = !missing.is_empty() && may_arrive;
     }
 
     /// Returns true if an external event of this version or a later one is applied (INV-DEV-4).
@@ -380,6 +401,7 @@ mod tests {
                             }
                             (from, to) => {
                                 prop_assert_eq!(from, to);
+                                // A profile of the platform leaves the cascade with the reactivation.
                                 hidden_by_identity &= !current.is_active();
                             }
                         }

@@ -51,7 +51,7 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
-    /// Returns the entries of a change in their order.
+    /// Returns the entries of a change in their order. A restoration names no fields.
     pub fn for_change(before: Option<&Developer>, after: &Developer, by: Author) -> Vec<Self> {
         let entry = |kind| Self {
             id: LogEntryId::generate(),
@@ -68,19 +68,18 @@ impl LogEntry {
         };
         let sync_source = Some(after.sync_source);
         let Some(before) = before else { return vec![Self { sync_source, ..entry(LogKind::Created) }] };
-        if before.is_deleted() {
-            return vec![Self { sync_source, ..entry(LogKind::Restored) }];
-        }
         let mut entries = Vec::new();
         let changed_fields = after.fields_changed_since(before);
-        if !changed_fields.is_empty() {
+        if !changed_fields.is_empty() && !before.is_deleted() {
             entries.push(Self { changed_fields, ..entry(LogKind::FieldsChanged) });
         }
         if before.status != after.status {
             let (from, to) = (Some(before.status), Some(after.status));
             entries.push(Self { from, to, ..entry(LogKind::StatusChanged) });
         }
-        if after.is_deleted() {
+        if before.is_deleted() {
+            entries.push(Self { sync_source, ..entry(LogKind::Restored) });
+        } else if after.is_deleted() {
             entries.push(entry(LogKind::Deleted));
         }
         entries

@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use values::{PhoneRegion, Text, fold};
 
 use super::developer::{SentPhone, UpdateDeveloper, change_status, check_profile, list_log, update};
-use super::expected_version::ExpectedVersion;
+use super::expected_version::{DeletedVersion, ExpectedVersion};
 use crate::app::App;
 use crate::db;
 use crate::db::developer::{DeveloperFilter, DeveloperSort};
@@ -93,6 +93,10 @@ pub struct CreateDeveloper {
     highlights: Option<Highlights>,
     /// Links the profile to a profile of the external system, which then owns the replica fields.
     external_chessboard_developer_id: Option<ExternalDeveloperReference>,
+    /// The version of the deleted developer that the caller has seen. If it is not the current one,
+    /// the response is 409. Without a deleted developer it has no effect.
+    #[serde(default, deserialize_with = "::web::read_version")]
+    version: Option<i64>,
 }
 
 impl CreateDeveloper {
@@ -117,6 +121,7 @@ impl CreateDeveloper {
             legal_name: self.legal_name,
             details,
             external_id: self.external_chessboard_developer_id.map(|id| id.0),
+            version: self.version,
         })
     }
 }
@@ -124,7 +129,8 @@ impl CreateDeveloper {
 /// Create or restore a developer.
 ///
 /// The profile is a draft. A restored profile keeps its id and its link to the external system.
-/// All other members are those of the body or their defaults.
+/// If the external system owns the replica members, they stay as well. All other members are those
+/// of the body or their defaults.
 #[utoipa::path(
     tag = "Administration", request_body = CreateDeveloper,
     responses((status = 201, description = "The new or restored developer", body = Developer))
@@ -181,7 +187,7 @@ pub async fn update_developer(
 ///
 /// The deletion is soft. A developer with a project that is not deleted cannot be deleted.
 #[utoipa::path(
-    tag = "Administration", params(("developer_id" = CompanyId, Path)),
+    tag = "Administration", params(("developer_id" = CompanyId, Path), DeletedVersion),
     responses((status = 204, description = "Deleted"))
 )]
 #[delete("/api/v1/admin/developers/{developer_id}")]
@@ -189,9 +195,11 @@ pub async fn delete_developer(
     app: Data<App>,
     permitted: Permitted<ManageDevelopers>,
     id: Path<CompanyId>,
+    Query(seen): Query<DeletedVersion>,
 ) -> Result<HttpResponse, Error> {
     let (by, now) = (permitted.actor.user_id, runtime::clock::now());
-    app.db.tx(async |tx| ops::developer::delete_developer(tx, *id, by, now).await).await?;
+    let delete = async |tx: &mut _| ops::developer::delete_developer(tx, *id, by, seen.version, now).await;
+    app.db.tx(delete).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 

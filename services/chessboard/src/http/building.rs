@@ -1,7 +1,7 @@
 //! Buildings of a project, for managers of the developer.
 
 use ::db::PipelinedConn;
-use ::web::{Fields, Json, reserve};
+use ::web::{Fields, Json, Query, reserve};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, put, web};
 use auth::Permitted;
@@ -11,6 +11,7 @@ use service::{Idempotency, Reply};
 use utoipa::ToSchema;
 use values::{Invalid, Whole};
 
+use super::expected_version::DeletedVersion;
 use crate::app::App;
 use crate::db;
 use crate::domain::{
@@ -161,7 +162,8 @@ pub async fn update_building(
 ///
 /// The objects are deleted, too. A building with an object that a deal holds cannot be deleted.
 #[utoipa::path(
-    tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
+    tag = "Projects",
+    params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path), DeletedVersion),
     responses((status = 204, description = "Deleted"))
 )]
 #[delete("/api/v1/developers/projects/{project_id}/buildings/{building_id}")]
@@ -169,10 +171,12 @@ pub async fn delete_building(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
     ids: Path<(ProjectId, BuildingId)>,
+    Query(seen): Query<DeletedVersion>,
 ) -> Result<HttpResponse, Error> {
     let ((project, id), now) = (ids.into_inner(), clock::now());
-    app.db
-        .tx(async |tx| ops::building::delete_building(tx, permitted.granted, project, id, now).await)
-        .await?;
+    let delete = async |tx: &mut _| {
+        ops::building::delete_building(tx, permitted.granted, project, id, seen.version, now).await
+    };
+    app.db.tx(delete).await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -1,7 +1,7 @@
-//! The body of a status change, with the version that the caller has seen.
+//! The version that the caller of a status change or a deletion has seen.
 
 use serde::Deserialize;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// The optional body of a status change.
 #[derive(Deserialize, ToSchema)]
@@ -9,5 +9,14 @@ use utoipa::ToSchema;
 pub struct ExpectedVersion {
     /// The version that the caller has seen. If it is not the current one, the response is 409.
     #[serde(default, deserialize_with = "::web::read_version")]
+    pub version: Option<i64>,
+}
+
+/// The optional query of a deletion.
+#[derive(Deserialize, IntoParams)]
+#[serde(rename_all = "PascalCase")]
+#[into_params(rename_all = "PascalCase", parameter_in = Query)]
+pub struct DeletedVersion {
+    /// The version that the caller has seen. If it is not the current one, the response is 409.
     pub version: Option<i64>,
 }

@@ -115,16 +115,20 @@ fn public(routes: &mut Routes<'_>) {
             .service(
                 project::hide_project.refuses(PROJECT_ERRORS).refuses([CONFLICT, PROJECT_INVALID_TRANSITION]),
             )
-            .service(project::delete_project.refuses(PROJECT_ERRORS).refuses([PROPERTY_OBJECT_HELD]))
             .service(
-                project::delete_developers_project
-                    .refuses(PROJECT_ERRORS)
-                    .refuses([DEVELOPER_NOT_FOUND, PROPERTY_OBJECT_HELD]),
+                project::delete_project.refuses(PROJECT_ERRORS).refuses([CONFLICT, PROPERTY_OBJECT_HELD]),
             )
+            .service(project::delete_developers_project.refuses(PROJECT_ERRORS).refuses([
+                DEVELOPER_NOT_FOUND,
+                CONFLICT,
+                PROPERTY_OBJECT_HELD,
+            ]))
             .service(building::create_building.refuses(PROJECT_ERRORS).refuses([BUILDINGS_LIMIT_EXCEEDED]))
             .service(building::get_building.refuses(BUILDING_ERRORS))
             .service(building::update_building.refuses(BUILDING_ERRORS).refuses([CONFLICT]))
-            .service(building::delete_building.refuses(BUILDING_ERRORS).refuses([PROPERTY_OBJECT_HELD]))
+            .service(
+                building::delete_building.refuses(BUILDING_ERRORS).refuses([CONFLICT, PROPERTY_OBJECT_HELD]),
+            )
             .service(
                 property_object::replace_property_objects
                     .refuses(BUILDING_ERRORS)

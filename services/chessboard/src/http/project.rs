@@ -11,7 +11,7 @@ use service::{Idempotency, Reply};
 use utoipa::{IntoParams, ToSchema};
 use values::{Invalid, Text};
 
-use super::expected_version::ExpectedVersion;
+use super::expected_version::{DeletedVersion, ExpectedVersion};
 use crate::app::App;
 use crate::db;
 use crate::db::project::{ProjectFilter, ProjectSort};
@@ -249,7 +249,7 @@ pub async fn hide_project(
 /// The buildings and objects are deleted, too. A project with an object that a deal holds cannot be
 /// deleted.
 #[utoipa::path(
-    tag = "Projects", params(("project_id" = ProjectId, Path)),
+    tag = "Projects", params(("project_id" = ProjectId, Path), DeletedVersion),
     responses((status = 204, description = "Deleted"))
 )]
 #[delete("/api/v1/developers/projects/{project_id}")]
@@ -257,9 +257,13 @@ pub async fn delete_project(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
     id: Path<ProjectId>,
+    Query(seen): Query<DeletedVersion>,
 ) -> Result<HttpResponse, Error> {
     let (by, now) = (permitted.actor.user_id, clock::now());
-    app.db.tx(async |tx| ops::project::delete_project(tx, permitted.granted, by, *id, now).await).await?;
+    let delete = async |tx: &mut _| {
+        ops::project::delete_project(tx, permitted.granted, by, *id, seen.version, now).await
+    };
+    app.db.tx(delete).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -267,7 +271,8 @@ pub async fn delete_project(
 ///
 /// The operation serves developers whose managers cannot act.
 #[utoipa::path(
-    tag = "Administration", params(("developer_id" = CompanyId, Path), ("project_id" = ProjectId, Path)),
+    tag = "Administration",
+    params(("developer_id" = CompanyId, Path), ("project_id" = ProjectId, Path), DeletedVersion),
     responses((status = 204, description = "Deleted"))
 )]
 #[delete("/api/v1/admin/developers/{developer_id}/projects/{project_id}")]
@@ -275,8 +280,12 @@ pub async fn delete_developers_project(
     app: Data<App>,
     permitted: Permitted<ManageDevelopers>,
     ids: Path<(CompanyId, ProjectId)>,
+    Query(seen): Query<DeletedVersion>,
 ) -> Result<HttpResponse, Error> {
     let ((developer, id), by, now) = (ids.into_inner(), permitted.actor.user_id, clock::now());
-    app.db.tx(async |tx| ops::project::delete_developers_project(tx, developer, by, id, now).await).await?;
+    let delete = async |tx: &mut _| {
+        ops::project::delete_developers_project(tx, developer, by, id, seen.version, now).await
+    };
+    app.db.tx(delete).await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -76,15 +76,18 @@ pub async fn update_building(
 /// # Errors
 /// - [`PROJECT_NOT_FOUND`] or [`BUILDING_NOT_FOUND`] if a resource of the path is missing or
 ///   deleted.
+/// - [`CONFLICT`](crate::error::CONFLICT) if `expected` is outdated.
 /// - [`PROPERTY_OBJECT_HELD`] if a deal holds an object of the building.
 pub async fn delete_building(
     tx: &mut Tx,
     tenant: CompanyId,
     project: ProjectId,
     id: BuildingId,
+    expected: Option<i64>,
     now: OffsetDateTime,
 ) -> Result<(), Error> {
     let mut building = lock(tx, tenant, project, id).await?;
+    check_version(expected, building.version)?;
     if db::building::has_held_object(tx, id).await? {
         return Err(PROPERTY_OBJECT_HELD.into());
     }

@@ -31,6 +31,8 @@ pub struct Creation {
     pub legal_name: Option<LegalName>,
     pub details: ProfileDetails,
     pub external_id: Option<ExternalDeveloperId>,
+    /// The version of the deleted profile that the caller has seen.
+    pub version: Option<i64>,
 }
 
 /// Creates a profile or restores a deleted one.
@@ -38,20 +40,29 @@ pub struct Creation {
 /// # Errors
 /// - [`DEVELOPER_COMPANY_NOT_FOUND`] if the company is unknown or not of type Developer.
 /// - [`DEVELOPER_ALREADY_EXISTS`] if the company has a live profile.
-/// - [`DEVELOPER_TALENT_DUPLICATE`] if the external id belongs to another profile.
+/// - [`CONFLICT`] if `version` is not the version of the deleted profile.
+/// - [`DEVELOPER_TALENT_DUPLICATE`] if the external id belongs to another profile, or if the deleted
+///   profile has another one.
 pub async fn create_developer(
     tx: &mut Tx,
     by: UserId,
     creation: Creation,
     now: OffsetDateTime,
 ) -> Result<Developer, Error> {
-    let Creation { company_id: id, name, legal_name, details, external_id } = creation;
+    let Creation { company_id: id, name, legal_name, details, external_id, version } = creation;
     acquire_lock(tx, id).await?;
     let company = db::company::find(tx, id).await?.filter(Company::is_developer);
     let company = company.ok_or(DEVELOPER_COMPANY_NOT_FOUND)?;
     let deleted = db::developer::find(tx, id).await?;
     if deleted.as_ref().is_some_and(|developer| !developer.is_deleted()) {
         return Err(DEVELOPER_ALREADY_EXISTS.into());
+    }
+    if let Some(deleted) = &deleted {
+        check_version(deleted, version)?;
+        let linked = deleted.external_chessboard_developer_id;
+        if external_id.is_some() && linked.is_some() && external_id != linked {
+            return Err(DEVELOPER_TALENT_DUPLICATE.into());
+        }
     }
     if let Some(external_id) = external_id
         && db::developer::find_owner_of_external_id(tx, external_id).await?.is_some_and(|owner| owner != id)
@@ -144,17 +155,19 @@ pub async fn change_developer_status(
 /// # Errors
 /// - [`DEVELOPER_NOT_FOUND`] if the developer is missing or deleted.
 /// - [`DEVELOPER_HAS_LIVE_PROJECTS`] if a project is not deleted.
-/// - [`CONFLICT`] if the caller lost a race.
+/// - [`CONFLICT`] if `version` is outdated, or if the caller lost a race.
 pub async fn delete_developer(
     tx: &mut Tx,
     id: CompanyId,
     by: UserId,
+    version: Option<i64>,
     now: OffsetDateTime,
 ) -> Result<(), Error> {
     // A concurrent creation of a project either waits for the lock and then finds the developer
     // deleted, or has committed and is visible here.
     let before = db::developer::lock(tx, id).await?.filter(|developer| !developer.is_deleted());
     let before = before.ok_or(DEVELOPER_NOT_FOUND)?;
+    check_version(&before, version)?;
     if db::developer::has_live_projects(tx, id).await? {
         return Err(DEVELOPER_HAS_LIVE_PROJECTS.into());
     }

@@ -2,6 +2,7 @@
 
 use ::db::Tx;
 use auth::CompanyId;
+use time::OffsetDateTime;
 
 use super::company_lock::acquire_lock;
 use super::developer_store::{insert, save};
@@ -85,5 +86,17 @@ async fn apply(tx: &mut Tx, developer: Option<Developer>, external: ExternalProf
     };
     let mut after = before.clone();
     after.apply_external(external, now);
-    save(tx, &before, &mut after, Author::external_sync(), now).await
+    save(tx, &before, &mut after, Author::external_sync(), now).await?;
+    publish_again(tx, after, now).await
+}
+
+/// Publishes a profile that the identity cascade hid, if the external profile completed it.
+async fn publish_again(tx: &mut Tx, before: Developer, now: OffsetDateTime) -> Result<(), Error> {
+    if !before.hidden_by_identity {
+        return Ok(());
+    }
+    let Some(company) = db::company::find(tx, before.id).await? else { return Ok(()) };
+    let mut after = before.clone();
+    after.publish_again(&company);
+    save(tx, &before, &mut after, Author::identity(), now).await
 }

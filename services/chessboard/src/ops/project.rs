@@ -113,15 +113,18 @@ pub async fn hide_project(
 ///
 /// # Errors
 /// - [`PROJECT_NOT_FOUND`] if the developer has no such live project.
+/// - [`CONFLICT`] if `expected` is outdated.
 /// - [`PROPERTY_OBJECT_HELD`] if a deal holds an object of the project.
 pub async fn delete_project(
     tx: &mut Tx,
     tenant: CompanyId,
     by: UserId,
     id: ProjectId,
+    expected: Option<i64>,
     now: OffsetDateTime,
 ) -> Result<(), Error> {
     let mut project = db::project::lock(tx, tenant, id).await?.ok_or(PROJECT_NOT_FOUND)?;
+    check_version(expected, project.version)?;
     if db::project::has_held_object(tx, id).await? {
         return Err(PROPERTY_OBJECT_HELD.into());
     }
@@ -140,10 +143,11 @@ pub async fn delete_developers_project(
     developer: CompanyId,
     by: UserId,
     id: ProjectId,
+    expected: Option<i64>,
     now: OffsetDateTime,
 ) -> Result<(), Error> {
     lock_developer(tx, developer).await?.ok_or(DEVELOPER_NOT_FOUND)?;
-    delete_project(tx, developer, by, id, now).await
+    delete_project(tx, developer, by, id, expected, now).await
 }
 
 /// Locks a live developer for reading until the transaction ends.

@@ -11,8 +11,8 @@ use crate::{
 const IDENTITY: &str = "00000000-0000-7000-8000-000000000001";
 const SYNC: &str = "00000000-0000-7000-8000-000000000002";
 
-/// INV-LOG-1: each change has a whole entry with names of fields and no values. A restored profile
-/// has one entry without names.
+/// INV-LOG-1: each change has a whole entry with names of fields and no values. A restoration has
+/// entries of the status and of itself, without names.
 #[tokio::test]
 async fn every_change_has_log_entry() {
     let (id, external_id) = (create_developer().await, guid());
@@ -50,6 +50,7 @@ async fn every_change_has_log_entry() {
         ("FieldsChanged", json!(null), json!(null), taken, json!(null), "ExternalChessboard", 5),
         ("FieldsChanged", json!(null), json!(null), released, json!(null), "User", 6),
         ("Deleted", json!(null), json!(null), json!([]), json!(null), "User", 7),
+        ("StatusChanged", json!("Hidden"), json!("Draft"), json!([]), json!(null), "User", 8),
         ("Restored", json!(null), json!(null), json!([]), json!("Platform"), "User", 8),
     ];
     assert_eq!(all.len(), expected.len(), "{all:?}");

@@ -230,21 +230,32 @@ async fn restored_profile_has_fields_of_body() {
     assert_eq!(manager(id).get(ME).await.expect(200), back);
 }
 
-/// RULE-CHS-003: a restored replica keeps its external id, `SyncSource` and `ReplicaVersion`. Its
-/// replica fields are those of the body until a later external version is applied.
+/// RULE-CHS-003, INV-DEV-3: a restored replica keeps its link and its replica fields, whatever the
+/// body has, until a later external version is applied. Another external id returns 409.
 #[tokio::test]
 async fn restored_replica_keeps_its_link() {
     let (id, external_id) = (create_developer().await, guid());
     publish_external_profile(&external_profile(external_id, id, 5)).await;
     let linked = read_when(id, "the link", |found| found["ReplicaVersion"] == 5).await;
     administrator().delete(&path(id, "")).await.expect(204);
-    let body = json!({"CompanyId": id, "ExternalChessboardDeveloperId": guid(), "FoundedYear": 1950});
-    let back = administrator().post(ADMIN, body).await.expect(201);
-    for member in ["ExternalChessboardDeveloperId", "SyncSource", "ReplicaVersion", "LastSyncedAt"] {
+    let body = json!({"CompanyId": id, "Name": "Y", "FoundedYear": 1950, "Description": "Z"});
+    let other = with(body.clone(), "ExternalChessboardDeveloperId", json!(guid()));
+    administrator().post(ADMIN, other).await.expect_problem(409, "CHESSBOARD_DEVELOPER_TALENT_DUPLICATE");
+    let own = with(body, "ExternalChessboardDeveloperId", json!(external_id));
+    let back = administrator().post(ADMIN, own).await.expect(201);
+    for member in [
+        "ExternalChessboardDeveloperId",
+        "SyncSource",
+        "ReplicaVersion",
+        "LastSyncedAt",
+        "Name",
+        "LegalName",
+        "FoundedYear",
+        "LogoFileId",
+    ] {
         assert_eq!(back[member], linked[member], "{member}");
     }
-    assert_eq!((&back["Name"], &back["LegalName"]), (&json!("Ромашка"), &json!("ООО «Ромашка»")));
-    assert_eq!((&back["FoundedYear"], &back["LogoFileId"]), (&json!(1950), &Value::Null));
+    assert_eq!(back["Description"], "Z");
     assert_eq!(back["Version"], linked["Version"].as_i64().unwrap() + 2);
     let restored = crate::log_entries(id).await.pop().unwrap();
     assert_eq!(
@@ -257,6 +268,25 @@ async fn restored_replica_keeps_its_link() {
     let synced = read_when(id, "the later version", |found| found["ReplicaVersion"] == 6).await;
     assert_eq!((&synced["Name"], &synced["FoundedYear"]), (&json!("Шесть"), &json!(1999)));
     assert_eq!(synced["Version"], back["Version"].as_i64().unwrap() + 1, "version 5 was skipped");
+}
+
+/// RULE-CHS-003, RULE-ALL-031: a deletion and a restoration with an outdated `Version` return 409
+/// and change nothing. Without `Version` both succeed.
+#[tokio::test]
+async fn deletion_and_restoration_compare_version() {
+    const CONFLICT: &str = "CHESSBOARD_CONCURRENCY_CONFLICT";
+    let id = create_developer().await;
+    let delete = |version: &str| path(id, &format!("?Version={version}"));
+    administrator().delete(&delete("2")).await.expect_problem(409, CONFLICT);
+    let refused = administrator().delete(&delete("x")).await;
+    assert_eq!((refused.status, read_developer(id).await["Version"].as_i64()), (400, Some(1)));
+    administrator().delete(&delete("1")).await.expect(204);
+    let restore = |version: i64| json!({"CompanyId": id, "Version": version});
+    administrator().post(ADMIN, restore(1)).await.expect_problem(409, CONFLICT);
+    let back = administrator().post(ADMIN, restore(2)).await.expect(201);
+    assert_eq!(back["Version"], 3);
+    administrator().delete(&path(id, "")).await.expect(204);
+    administrator().post(ADMIN, json!({"CompanyId": id})).await.expect(201);
 }
 
 /// RULE-CHS-004: the administrator's list filters, sorts and pages.
