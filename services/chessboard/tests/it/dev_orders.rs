@@ -257,7 +257,6 @@ async fn logo_after_reactivation_publishes_profile() {
     let (company, external) = (upserted.clone(), external.clone());
     let separate = [company.clone(), external.clone()].concat();
     let interleaved = [&external[..1], &company[..2], &external[1..], &company[2..]].concat();
-    // Each pair of external and company events also swaps around the reactivation.
     let late = [&external[..1], &company[..], &external[1..]].concat();
     for order in [separate, interleaved, late] {
         let end = deliver_history(&history, &order).await;

@@ -39,6 +39,29 @@ async fn only_one_parallel_creation_succeeds() {
     assert_eq!(profile_versions(new).await, [1]);
 }
 
+/// INV-DEV-2, RULE-CHS-012: of parallel creations with one external id one succeeds, and the others
+/// get 409 and store nothing.
+#[tokio::test]
+async fn only_one_parallel_creation_gets_external_id() {
+    for _ in 0..ROUNDS {
+        let external_id = guid();
+        let mut companies = Vec::new();
+        for _ in 0..4 {
+            let id = create_developer().await;
+            administrator().delete(&path(id, "")).await.expect(204);
+            companies.push((administrator(), id));
+        }
+        let create = companies.iter().map(|(caller, id)| async move {
+            caller.post(ADMIN, json!({"CompanyId": id, "ExternalChessboardDeveloperId": external_id})).await
+        });
+        let answers = join_all(create).await;
+        assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 3), "{answers:?}");
+        for ((_, id), answer) in companies.iter().zip(&answers) {
+            assert_eq!(read_developer(*id).await["DeletedAt"].is_null(), answer.status == 201);
+        }
+    }
+}
+
 /// RULE-CHS-012: parallel releases of two developers both succeed, although a profile waits for the
 /// external id of each in the company of the other one.
 #[tokio::test]

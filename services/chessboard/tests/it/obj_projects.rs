@@ -233,3 +233,35 @@ async fn project_of_other_company_returns_404() {
     let path = other.project_path(&format!("/buildings/{}", own.building));
     other.manager.get(&path).await.expect_problem(404, "CHESSBOARD_BUILDING_NOT_FOUND");
 }
+
+/// RULE-ALL-031: a deletion of a building or a project with an outdated `Version` returns 409 and
+/// deletes nothing.
+#[tokio::test]
+async fn deletion_compares_version() {
+    const CONFLICT: &str = "CHESSBOARD_CONCURRENCY_CONFLICT";
+    let house = published_house().await;
+    let by_platform = format!("{ADMIN}/{}/projects/{}", house.developer, house.project);
+    for path in [house.path(""), house.project_path("")] {
+        let version = house.manager.get(&path).await.expect(200)["Version"].as_i64().unwrap();
+        let outdated = format!("?Version={}", version - 1);
+        house.manager.delete(&format!("{path}{outdated}")).await.expect_problem(409, CONFLICT);
+        administrator().delete(&format!("{by_platform}?Version=0")).await.expect_problem(409, CONFLICT);
+        house.manager.get(&path).await.expect(200);
+        house.manager.delete(&format!("{path}?Version={version}")).await.expect(204);
+    }
+}
+
+/// RULE-CHS-010: a manager of a company that is not a developer finds no developer, and creates no
+/// project.
+#[tokio::test]
+async fn manager_of_agency_has_no_developer() {
+    const NOT_FOUND: &str = "CHESSBOARD_DEVELOPER_NOT_FOUND";
+    let (agency, marker) = (guid(), guid());
+    crate::publish_company(&with(crate::company_event(agency, "Active", 1), "Type", "Agency")).await;
+    crate::publish_company(&crate::company_event(marker, "Active", 1)).await;
+    crate::read_when(marker, "the marker", |_| true).await;
+    let by = manager(agency);
+    by.get(crate::ME).await.expect_problem(404, NOT_FOUND);
+    by.put(crate::ME, crate::profile()).await.expect_problem(404, NOT_FOUND);
+    by.post(PROJECTS, project()).await.expect_problem(404, NOT_FOUND);
+}

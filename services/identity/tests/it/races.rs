@@ -115,7 +115,7 @@ async fn second_of_two_mutual_role_removals_is_forbidden() {
 }
 
 /// INV-IDN-006: a grant that waits for the actor's loss of role or suspension is refused. A
-/// removed actor is tested by `actor::removed_administrator_keeps_the_permissions_of_the_token`.
+/// removed actor is tested by `actor::removed_administrator_changes_nothing_with_the_old_token`.
 #[tokio::test]
 async fn grant_after_the_actors_loss_of_permission_is_refused() {
     for (loss, entry, status) in [("role", "RoleRemoved", 204), ("suspension", "EmployeeSuspended", 200)] {
