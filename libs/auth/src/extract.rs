@@ -156,6 +156,28 @@ impl FromRequest for Guest {
     }
 }
 
+/// A guest or a user, for an operation that shows some users more than guests.
+///
+/// A request without `Authorization` is a guest's. An invalid token gets status 401, because its user would
+/// take a guest's response for the whole one.
+#[derive(Clone, Debug)]
+pub struct Visitor {
+    /// The user, if the request has a token.
+    pub actor: Option<Actor>,
+}
+
+impl FromRequest for Visitor {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        if !request.headers().contains_key(AUTHORIZATION) {
+            return ready(Ok(Self { actor: None }));
+        }
+        ready(Actor::from_request(request, payload).into_inner().map(|actor| Self { actor: Some(actor) }))
+    }
+}
+
 /// A service that calls other services, identified by the `client_id` of its machine token.
 pub trait Client: 'static {
     const ID: &'static str;

@@ -8,8 +8,10 @@ use http::{Extensions, HeaderValue, StatusCode};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 use reqwest_retry::{Retryable, RetryableStrategy};
+use tokio::time::timeout;
 use tracing::Instrument;
 
+use crate::call::ATTEMPT_TIMEOUT;
 use crate::issuer::read_body;
 use crate::plain::trace_headers;
 use crate::token::MachineToken;
@@ -18,12 +20,25 @@ use crate::token::MachineToken;
 const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The middleware of one attempt. It reads the whole response, so that a stalled or truncated body
-/// is retried as any other failure.
+/// is retried as any other failure. [`ATTEMPT_TIMEOUT`] also covers the request for a token.
 pub(crate) struct Attempt(pub(crate) Arc<MachineToken>);
 
 #[async_trait]
 impl Middleware for Attempt {
     async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let attempt = timeout(ATTEMPT_TIMEOUT, self.attempt(request, extensions, next)).await;
+        attempt.unwrap_or_else(|_| Err(Error::Middleware(anyhow::anyhow!("the attempt timed out"))))
+    }
+}
+
+impl Attempt {
+    /// Sends a request, and sends it once more if the token was rejected.
+    async fn attempt(
         &self,
         request: Request,
         extensions: &mut Extensions,
@@ -42,9 +57,7 @@ impl Middleware for Attempt {
             None => Ok(response),
         }
     }
-}
 
-impl Attempt {
     /// Sends a request. Returns the response with the token that the request carried.
     async fn send(
         &self,
@@ -82,7 +95,8 @@ async fn read_whole(mut response: Response) -> Result<Response> {
     Ok(whole.into())
 }
 
-/// Retries calls without a complete response, and responses with status 503 or 429.
+/// Retries calls without a complete response, and responses with status 429, 502, 503 or 504. A
+/// gateway responds with 502 or 504 for a replica that is gone.
 pub(crate) struct RetryTransientFailures;
 
 impl RetryableStrategy for RetryTransientFailures {
@@ -90,7 +104,12 @@ impl RetryableStrategy for RetryTransientFailures {
         match result {
             Err(_) => Some(Retryable::Transient),
             Ok(response) => {
-                let transient = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
+                let transient = [
+                    StatusCode::TOO_MANY_REQUESTS,
+                    StatusCode::BAD_GATEWAY,
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    StatusCode::GATEWAY_TIMEOUT,
+                ];
                 transient.contains(&response.status()).then_some(Retryable::Transient)
             }
         }

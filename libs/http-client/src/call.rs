@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-/// The timeout of one attempt, from the connection to the last byte of the response.
+/// The timeout of one attempt, from the request for a token to the last byte of the response.
 pub(crate) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of retries after a transient failure.
 pub(crate) const MAX_RETRIES: u32 = 2;

@@ -1,12 +1,14 @@
 //! A job as a row of the table `job`.
 
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::time::Duration;
 
 use db::{CommitSignal, Conn, Db, Error, Prepared, Tx};
 use diesel::OptionalExtension;
-use diesel::sql_types::{Array, BigInt, Double, Integer, Text, Timestamptz};
+use diesel::sql_types::{Array, BigInt, Double, Integer, Nullable, Text, Timestamptz};
 use diesel_async::RunQueryDsl;
+use opentelemetry::{Context, global};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +21,8 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The duration of a lease. A worker that is killed, or frozen for longer, loses its job.
 const LEASE: &str = "interval '5 seconds'";
+/// The header of the W3C Trace Context.
+const TRACEPARENT: &str = "traceparent";
 /// The condition that the job's row still belongs to this run.
 const IS_THIS_RUN: &str = "kind = $1 and key = $2 and run = $3";
 
@@ -26,6 +30,9 @@ const IS_THIS_RUN: &str = "kind = $1 and key = $2 and run = $3";
 ///
 /// A job that is already scheduled moves to the new time. A job that is running runs again, and its
 /// current run cannot be [completed](Job::complete).
+///
+/// A job that is due at once runs in the trace of the change that schedules it. A later job has a
+/// trace of its own, because a trace of days is of no use.
 ///
 /// Call it after the change has taken its locks. [`Job::complete`] also locks the job last, so the
 /// two never deadlock.
@@ -39,18 +46,32 @@ pub async fn schedule<K: Display>(
     if keys.is_empty() {
         return Ok(());
     }
-    let insert = diesel::sql_query(
-        "insert into job (kind, key, due_at) select $1, key, $3 from (select distinct unnest($2) as key) as keys \
-         order by key \
-         on conflict (kind, key) do update set due_at = excluded.due_at, attempts = 0, run = null",
-    );
-    let insert = insert.bind::<Text, _>(kind).bind::<Array<Text>, _>(keys).bind::<Timestamptz, _>(due_at);
-    Prepared(insert).execute(tx.conn()).await?;
     // Polling finds jobs that are due later.
-    if due_at <= runtime::clock::now() + POLL_INTERVAL {
+    let is_due = due_at <= runtime::clock::now() + POLL_INTERVAL;
+    let insert = diesel::sql_query(
+        "insert into job (kind, key, due_at, traceparent) \
+         select $1, key, $3, $4 from (select distinct unnest($2) as key) as keys order by key \
+         on conflict (kind, key) do update \
+         set due_at = excluded.due_at, attempts = 0, run = null, traceparent = excluded.traceparent",
+    );
+    let insert = insert
+        .bind::<Text, _>(kind)
+        .bind::<Array<Text>, _>(keys)
+        .bind::<Timestamptz, _>(due_at)
+        .bind::<Nullable<Text>, _>(is_due.then(current_traceparent).flatten());
+    Prepared(insert).execute(tx.conn()).await?;
+    if is_due {
         tx.notify_on_commit(JOBS_SCHEDULED);
     }
     Ok(())
+}
+
+/// Returns the current trace and span as `traceparent` has them.
+fn current_traceparent() -> Option<String> {
+    let mut trace = HashMap::new();
+    let current = Context::current();
+    global::get_text_map_propagator(|propagator| propagator.inject_context(&current, &mut trace));
+    trace.remove(TRACEPARENT)
 }
 
 /// Cancels a job, if there is one. A current run of it cannot be [completed](Job::complete).
@@ -73,6 +94,7 @@ pub struct Job {
     /// The number of this attempt, from 1.
     pub attempts: i32,
     run: i64,
+    traceparent: Option<String>,
     /// Cancelled when the process ends.
     ending: CancellationToken,
 }
@@ -90,6 +112,8 @@ struct ClaimedRow {
     attempts: i32,
     #[diesel(sql_type = BigInt)]
     run: i64,
+    #[diesel(sql_type = Nullable<Text>)]
+    traceparent: Option<String>,
     #[diesel(sql_type = Double)]
     delay_seconds: f64,
 }
@@ -122,6 +146,12 @@ impl Job {
         )))
     }
 
+    /// Returns the trace of the change that scheduled the job, or `None` for a trace of its own.
+    pub(crate) fn trace(&self) -> Option<Context> {
+        let trace = HashMap::from([(TRACEPARENT.to_owned(), self.traceparent.clone()?)]);
+        Some(global::get_text_map_propagator(|propagator| propagator.extract(&trace)))
+    }
+
     /// Returns the beginning of the SHA-256 of the key, which identifies the job in the log.
     pub(crate) fn key_hash(&self) -> String {
         let hash = Sha256::digest(&self.key).0;
@@ -141,14 +171,14 @@ impl Job {
              order by due_at limit 1 for update skip locked) \
              update job set due_at = clock_timestamp() + {LEASE}, attempts = attempts + 1, run = nextval('job_run') \
              from next where job.kind = next.kind and job.key = next.key \
-             returning job.key, job.attempts, job.run, \
+             returning job.key, job.attempts, job.run, job.traceparent, \
              extract(epoch from clock_timestamp() - next.due_at)::float8 as delay_seconds"
         ));
         // Not `Prepared`: the plan must fit the current number of rows, which is usually zero.
         let claim = claim.bind::<Text, _>(kind);
         let row = claim.get_result::<ClaimedRow>(&mut db.conn().await?).await.optional()?;
-        Ok(row.map(|ClaimedRow { key, attempts, run, delay_seconds }| {
-            (Self { kind, period, key, attempts, run, ending: ending.clone() }, delay_seconds)
+        Ok(row.map(|ClaimedRow { key, attempts, run, traceparent, delay_seconds }| {
+            (Self { kind, period, key, attempts, run, traceparent, ending: ending.clone() }, delay_seconds)
         }))
     }
 

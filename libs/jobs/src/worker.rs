@@ -10,6 +10,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::job::{Interrupted, JOBS_SCHEDULED, Job, POLL_INTERVAL};
 use crate::metrics::Metrics;
@@ -74,6 +75,10 @@ impl Worker {
                 key_hash = job.key_hash(),
                 attempts = job.attempts
             );
+            if let Some(trace) = job.trace() {
+                // Setting the parent fails for a span that is filtered out.
+                let _ = span.set_parent(trace);
+            }
             worker.attempt(db, metrics, job).instrument(span)
         })
         .await;

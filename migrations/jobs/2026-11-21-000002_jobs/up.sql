@@ -10,6 +10,8 @@ create table job (
     attempts integer not null default 0,
     -- The current run. Null if the job is not running or was scheduled again during its run.
     run bigint,
+    -- The trace of the change that scheduled the job at once.
+    traceparent text,
     primary key (kind, key)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 create index job_due on job (kind, due_at);

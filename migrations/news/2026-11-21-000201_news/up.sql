@@ -34,6 +34,36 @@ create table post (
 );
 create index post_author on post (author_user_id, created_at desc, id) where deleted_at is null;
 
+-- The log of a post. It has the domain event of each change of the content.
+create table post_log (
+    post_id uuid not null references post (id),
+    version bigint not null,
+    kind text collate "C" not null check (kind in ('PostContentChangedEvent')),
+    actor_user_id uuid not null,
+    blocks_count integer not null,
+    occurred_at timestamptz not null,
+    primary key (post_id, version)
+);
+
+create function post_log_append_only() returns trigger language plpgsql as $$
+begin
+    raise exception 'post_log is append-only' using errcode = 'restrict_violation';
+end
+$$;
+create trigger post_log_append_only before update or delete or truncate on post_log
+    for each statement execute function post_log_append_only();
+
+-- An edit of a draft is one statement, so a trigger writes the entry.
+create function log_content_change() returns trigger language plpgsql set search_path from current as $$
+begin
+    insert into post_log (post_id, version, kind, actor_user_id, blocks_count, occurred_at)
+    values (new.id, new.version, 'PostContentChangedEvent', new.updated_by_user_id, new.blocks_count, new.updated_at);
+    return null;
+end
+$$;
+create trigger log_content_change after update of blocks on post
+    for each row when (new.version > old.version) execute function log_content_change();
+
 -- Compression takes much of PostgreSQL's time for an edit, and lz4 is faster than the default
 -- method. Not every server is built with lz4.
 do $$

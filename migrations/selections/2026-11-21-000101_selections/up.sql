@@ -28,6 +28,15 @@ create table selection (
 );
 create index selection_owner on selection (owner_user_id, created_at desc, id) where deleted_at is null;
 
+-- INV-SEL-005
+create function public_code_is_immutable() returns trigger language plpgsql as $$
+begin
+    raise exception 'a public code is immutable' using errcode = 'restrict_violation';
+end
+$$;
+create trigger public_code_is_immutable before update of public_code on selection
+    for each row when (new.public_code <> old.public_code) execute function public_code_is_immutable();
+
 -- Favorites
 
 create table favorite (

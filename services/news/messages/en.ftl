@@ -17,3 +17,6 @@ CONCURRENCY_CONFLICT = The post was changed by another request
 
 exactly_one = Exactly one of SourceSelectionId and SnapshotId is required
 too_complex = The text has too many nested or unclosed elements
+snapshot_invalid = The snapshot is missing, detached or of another post
+source_deleted = The selection is deleted
+source_empty = The selection is empty

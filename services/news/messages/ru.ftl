@@ -17,3 +17,6 @@ CONCURRENCY_CONFLICT = Пост изменил другой запрос
 
 exactly_one = Нужно указать ровно одно из SourceSelectionId и SnapshotId
 too_complex = В тексте слишком много вложенных или незакрытых элементов
+snapshot_invalid = Снимка нет, он отсоединён или принадлежит другому посту
+source_deleted = Подборка удалена
+source_empty = Подборка пуста

@@ -19,9 +19,12 @@ pub const POST_PUBLISH_INCOMPLETE: Code = Code::new(409, "NEWS_POST_PUBLISH_INCO
 pub const TOO_MANY_BLOCKS: Code =
     Code::new(400, "NEWS_TOO_MANY_BLOCKS").with_arg("max", MAX_BLOCKS as u64).at("/Blocks", "too_many");
 /// Rejects a snapshot that is missing, detached or of another post.
-pub const SNAPSHOT_INVALID: Code = Code::new(422, "NEWS_SNAPSHOT_INVALID");
-pub const SELECTION_SOURCE_DELETED: Code = Code::new(400, "NEWS_SELECTION_SOURCE_DELETED");
-pub const SELECTION_SOURCE_EMPTY: Code = Code::new(400, "NEWS_SELECTION_SOURCE_EMPTY");
+pub const SNAPSHOT_INVALID: Code =
+    Code::new(422, "NEWS_SNAPSHOT_INVALID").at("/Blocks/0/SnapshotId", "snapshot_invalid");
+pub const SELECTION_SOURCE_DELETED: Code =
+    Code::new(400, "NEWS_SELECTION_SOURCE_DELETED").at("/Blocks/0/SourceSelectionId", "source_deleted");
+pub const SELECTION_SOURCE_EMPTY: Code =
+    Code::new(400, "NEWS_SELECTION_SOURCE_EMPTY").at("/Blocks/0/SourceSelectionId", "source_empty");
 pub const SELECTIONS_UNAVAILABLE: Code = Code::new(503, "NEWS_SELECTIONS_UNAVAILABLE").retry_after(2);
 /// Rejects a request that lost a race or names an outdated version.
 pub const CONFLICT: Code = Code::conflict("CONCURRENCY_CONFLICT");

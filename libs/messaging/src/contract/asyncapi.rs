@@ -62,7 +62,7 @@ impl AsyncApi {
         let operation = json!({
             "action": "send",
             "summary": title,
-            "description": "Delivered at least once. Events of one key arrive in the order of their commits.",
+            "description": "Delivered at least once. Events of one key arrive in the order of their commits. Kafka keeps no order between topics: a consumer of several topics restores it from `ce_sequence`.",
             "channel": {"$ref": format!("#/channels/{name}")},
             "messages": [{"$ref": format!("#/channels/{name}/messages/{name}")}],
         });
@@ -122,7 +122,7 @@ fn headers<E: Event>(service: &str) -> Value {
             "ce_source": text(&format!("/{service}")),
             "ce_time": {"type": "string", "format": "date-time"},
             "ce_subject": {"type": "string", "format": "uuid", "description": "The key"},
-            "ce_sequence": {"type": "string", "pattern": "^[0-9]+$", "description": "Increases with every event of a key", "examples": ["42"]},
+            "ce_sequence": {"type": "string", "pattern": "^[0-9]+$", "description": "Increases with every event of a key, over all topics of the service, and has gaps. Sort by it to restore the order of a key's events between topics.", "examples": ["42"]},
             "aggregatetype": text(E::AGGREGATE.name),
             "contractversion": text(&E::CONTRACT_VERSION.to_string()),
             "content-type": text("application/json"),

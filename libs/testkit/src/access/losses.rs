@@ -62,6 +62,8 @@ struct Attempt {
     claims: Claims,
     old_token: String,
     as_guest: u16,
+    /// The status for a token that is not valid any more.
+    as_forged: u16,
     success: u16,
 }
 
@@ -85,7 +87,7 @@ impl Attempt {
 /// Calls every operation of users after each [`Loss`] of its authorized caller, in a service that
 /// consumes revocations.
 ///
-/// The old token gets the response to a guest. The fresh token gets 403 if a permission of the
+/// The old token gets the response to a forged one. The fresh token gets 403 if a permission of the
 /// caller was lost, else the response to the caller. `exceptions` is a table with other statuses
 /// for fresh tokens. Its columns are the losses.
 ///
@@ -122,7 +124,7 @@ pub async fn check_with(
         }
     }
     wait_for_revocations(service, subjects.len(), not_before, &attempts).await;
-    let faults = judge(service, &attempts, exceptions, |attempt, _| attempt.as_guest).await;
+    let faults = judge(service, &attempts, exceptions, |attempt, _| attempt.as_forged).await;
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
@@ -205,7 +207,8 @@ async fn prepare_attempts(
 ) -> Vec<Attempt> {
     let (columns, rows) = parse(table);
     let is_machine = |column: &str| CLIENTS.iter().any(|(client, _)| *client == column);
-    let guest = columns.iter().position(|column| *column == "guest").expect("a column for guests");
+    let column = |name: &str| columns.iter().position(|column| *column == name).expect("a column");
+    let (guest, forged) = (column("guest"), column("forged"));
     let mut attempts = Vec::new();
     for operation in operations(service).await {
         let (_, row) = rows.iter().find(|(id, _)| *id == operation.id).expect("a row");
@@ -227,6 +230,7 @@ async fn prepare_attempts(
                 claims,
                 old_token,
                 as_guest: row[guest],
+                as_forged: row[forged],
                 success: row[authorized],
             });
         }

@@ -9,7 +9,8 @@ use crate::service::Running;
 
 /// Sends each creating request of users twice with one key, and then another body with this key.
 ///
-/// The repeat must get the first response, and the other body 422.
+/// The repeat must get the first response, and the other body 422. A documented `Location` is that
+/// of the new entity.
 ///
 /// # Panics
 /// If a response differs, or an operation does not document the header.
@@ -51,6 +52,13 @@ async fn find_fault(
     };
     if first.status != 201 {
         return fault(&first, 201);
+    }
+    if operation.has_location {
+        // The caller may lack the permission to read what it has created.
+        let read = service.bearer(token.unwrap_or_default()).get(first.header(LOCATION.as_str())).await;
+        if ![200, 403].contains(&read.status) {
+            return Some(format!("{} {} at the location", read.status, read.text));
+        }
     }
     if shown(&repeat) != shown(&first) {
         return Some(format!("{:?} to the repeat of {:?}", shown(&repeat), shown(&first)));

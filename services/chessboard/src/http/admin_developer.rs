@@ -133,7 +133,8 @@ impl CreateDeveloper {
 /// of the body or their defaults.
 #[utoipa::path(
     tag = "Administration", request_body = CreateDeveloper,
-    responses((status = 201, description = "The new or restored developer", body = Developer))
+    responses((status = 201, description = "The new or restored developer", body = Developer,
+            headers(("Location" = String, description = "The developer"))))
 )]
 #[post("/api/v1/admin/developers")]
 pub async fn create_developer(
@@ -144,8 +145,11 @@ pub async fn create_developer(
 ) -> Result<HttpResponse, Error> {
     let (creation, by) = (body.into_creation(app.settings.phone_region)?, permitted.actor.user_id);
     let now = runtime::clock::now();
-    let create =
-        async |tx: &mut _| Ok(Reply::created(ops::developer::create_developer(tx, by, creation, now).await?));
+    let create = async |tx: &mut _| {
+        let created = ops::developer::create_developer(tx, by, creation, now).await?;
+        let location = format!("/api/v1/admin/developers/{}", created.id);
+        Ok(Reply::created(created).at(location))
+    };
     idempotency.run(&app.db, create).await
 }
 

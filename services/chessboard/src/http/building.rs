@@ -69,7 +69,8 @@ impl CreateBuilding {
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path)),
     request_body(content = CreateBuilding, description = "At most 256 KiB."),
-    responses((status = 201, description = "The new building", body = Building))
+    responses((status = 201, description = "The new building", body = Building,
+            headers(("Location" = String, description = "The building"))))
 )]
 #[post("/api/v1/developers/projects/{project_id}/buildings")]
 pub async fn create_building(
@@ -82,7 +83,8 @@ pub async fn create_building(
     let (facts, now) = (body.0.facts()?, clock::now());
     let create = async |tx: &mut _| {
         let created = ops::building::create_building(tx, permitted.granted, *project, facts, now).await?;
-        Ok(Reply::created(created))
+        let location = format!("/api/v1/developers/projects/{}/buildings/{}", *project, created.id);
+        Ok(Reply::created(created).at(location))
     };
     idempotency.run(&app.db, create).await
 }

@@ -113,7 +113,8 @@ impl CreateProject {
 /// project, unless it has the same `Idempotency-Key`.
 #[utoipa::path(
     tag = "Projects", request_body(content = CreateProject, description = "At most 256 KiB."),
-    responses((status = 201, description = "The new project", body = Project))
+    responses((status = 201, description = "The new project", body = Project,
+            headers(("Location" = String, description = "The project"))))
 )]
 #[post("/api/v1/developers/projects")]
 pub async fn create_project(
@@ -125,7 +126,8 @@ pub async fn create_project(
     let (facts, by, now) = (body.0.facts()?, permitted.actor.user_id, clock::now());
     let create = async |tx: &mut _| {
         let created = ops::project::create_project(tx, permitted.granted, by, facts, now).await?;
-        Ok(Reply::created(created))
+        let location = format!("/api/v1/developers/projects/{}", created.id);
+        Ok(Reply::created(created).at(location))
     };
     idempotency.run(&app.db, create).await
 }

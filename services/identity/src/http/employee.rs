@@ -79,7 +79,8 @@ pub struct CreateEmployee {
 /// former employee again under the old id.
 #[utoipa::path(
     tag = "Employees", request_body(content = CreateEmployee, description = "At most 64 KiB."),
-    responses((status = 201, description = "Created", body = Employee))
+    responses((status = 201, description = "Created", body = Employee,
+            headers(("Location" = String, description = "The employee"))))
 )]
 #[post("/api/identity/employees")]
 pub async fn create_employee(
@@ -93,7 +94,8 @@ pub async fn create_employee(
     let person = PersonDetails { name, email };
     let create = async |tx: &mut _| {
         let created = ops::employee::create_employee(tx, &context, company, user_id, person).await?;
-        Ok(Reply::created(created))
+        let location = format!("/api/identity/employees/{}", created.id);
+        Ok(Reply::created(created).at(location))
     };
     idempotency.run(&app.db, create).await
 }

@@ -178,7 +178,8 @@ pub struct CreateTenant {
 /// A repeated request creates another tenant, unless it has the same `Idempotency-Key`.
 #[utoipa::path(
     tag = "Tenants", request_body(content = CreateTenant, description = "At most 64 KiB."),
-    responses((status = 201, description = "Created", body = Tenant))
+    responses((status = 201, description = "Created", body = Tenant,
+            headers(("Location" = String, description = "The company"))))
 )]
 #[post("/api/identity/admin/tenants")]
 pub async fn create_tenant(
@@ -190,8 +191,11 @@ pub async fn create_tenant(
     let Json(CreateTenant { name, legal_name, kind, tax_number }) = body;
     let details = TenantDetails { name, legal_name, tax_number };
     let context = app.actor_context(&permitted.actor);
-    let create =
-        async |tx: &mut _| Ok(Reply::created(ops::tenant::create_tenant(tx, &context, kind, details).await?));
+    let create = async |tx: &mut _| {
+        let created = ops::tenant::create_tenant(tx, &context, kind, details).await?;
+        let location = format!("/api/identity/admin/tenants/{}", created.id);
+        Ok(Reply::created(created).at(location))
+    };
     idempotency.run(&app.db, create).await
 }
 

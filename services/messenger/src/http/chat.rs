@@ -128,7 +128,8 @@ pub struct OpenChat {
     tag = "Chats", request_body(content = OpenChat, description = "At most 256 KiB."),
     responses(
         (status = 200, description = "The existing chat", body = ChatView),
-        (status = 201, description = "The new chat", body = ChatView),
+        (status = 201, description = "The new chat", body = ChatView,
+            headers(("Location" = String, description = "The chat"))),
     )
 )]
 #[post("/api/messenger/chats")]
@@ -145,7 +146,8 @@ pub async fn open_chat(
     let open = async |tx: &mut Tx| {
         let (id, is_new) = ops::direct::open_direct(tx, by, with).await?;
         let view = db::chat_view::load_view(tx.conn(), by, id).await?.ok_or(CHAT_NOT_FOUND)?;
-        Ok(if is_new { Reply::created(view) } else { Reply::existing(view) })
+        let location = format!("/api/messenger/chats/{id}");
+        Ok(if is_new { Reply::created(view).at(location) } else { Reply::existing(view) })
     };
     idempotency.run(&app.db, open).await
 }

@@ -67,7 +67,8 @@ fn check_invitees(member: &str, users: Invitees, caller: UserId) -> Result<Vec<U
 /// ring.
 #[utoipa::path(
     tag = "Conferences", params(("chat_id" = ChatId, Path)), request_body = StartConference,
-    responses((status = 201, description = "The ringing conference", body = Conference))
+    responses((status = 201, description = "The ringing conference", body = Conference,
+            headers(("Location" = String, description = "The conference"))))
 )]
 #[post("/api/messenger/chats/{chat_id}/conferences")]
 pub async fn start_conference(
@@ -84,7 +85,8 @@ pub async fn start_conference(
     let start = async |tx: &mut _| {
         let started =
             ops::conference::start_conference(tx, *chat, host, media, requested.as_deref(), context).await?;
-        Ok(Reply::created(started))
+        let location = format!("/api/messenger/conferences/{}", started.id);
+        Ok(Reply::created(started).at(location))
     };
     idempotency.run(&app.db, start).await
 }

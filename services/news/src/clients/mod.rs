@@ -2,4 +2,4 @@
 
 mod selections;
 
-pub use selections::{CALLS, Selections, SnapshotCard, SnapshotContent};
+pub use selections::{CALLS, Selections, SnapshotCard, SnapshotContent, TakeSnapshot};

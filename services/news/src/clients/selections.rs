@@ -11,10 +11,11 @@ use auth::UserId;
 use http_client::{Call, CallError, ServiceClient};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
 
 use crate::domain::{PostId, SelectionId, SnapshotId};
 use crate::error::{Error, SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY, selections_unavailable};
@@ -45,6 +46,20 @@ impl Weighter<SnapshotId, Arc<SnapshotContent>> for ContentWeighter {
     fn weight(&self, _: &SnapshotId, content: &Arc<SnapshotContent>) -> u64 {
         content.items.get().len() as u64
     }
+}
+
+/// A request for a snapshot of `source` for a post.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct TakeSnapshot {
+    #[serde(skip)]
+    pub source: SelectionId,
+    pub post_id: PostId,
+    pub actor_user_id: UserId,
+    pub author_user_id: UserId,
+    /// The active snapshot that the new one replaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaces_snapshot_id: Option<SnapshotId>,
 }
 
 /// The data of a snapshot that an embed stores.
@@ -102,27 +117,47 @@ impl Selections {
 
     /// Returns the post's active snapshot of the source, and takes one if there is none.
     ///
+    /// Retries a lost race, since taking is idempotent.
+    ///
     /// # Errors
     /// - [`SELECTION_SOURCE_DELETED`] if the source is deleted or missing, or if it belongs to
     ///   neither actor nor author.
     /// - [`SELECTION_SOURCE_EMPTY`] if the source is empty.
     /// - `SELECTIONS_UNAVAILABLE` in every other case.
-    pub async fn take_snapshot(
-        &self,
-        source: SelectionId,
-        post: PostId,
-        actor: UserId,
-        author: UserId,
-    ) -> Result<SnapshotCard, Error> {
-        let body = json!({"PostId": post, "ActorUserId": actor, "AuthorUserId": author});
-        self.service.post(&TAKE_SNAPSHOT.path_with(source), &body).await.map_err(|error| match error {
-            CallError::Refused { code, .. } => match code.as_str() {
-                "SELECTIONS_NOT_FOUND" | "SELECTIONS_SOURCE_DELETED" => SELECTION_SOURCE_DELETED.into(),
+    pub async fn take_snapshot(&self, request: &TakeSnapshot) -> Result<SnapshotCard, Error> {
+        let path = TAKE_SNAPSHOT.path_with(request.source);
+        let mut retries = TAKE_SNAPSHOT.retries;
+        loop {
+            let code = match self.service.post(&path, request).await {
+                Ok(card) => return Ok(card),
+                Err(CallError::Unavailable(reason)) => return Err(selections_unavailable(&reason)),
+                Err(CallError::Refused { code, .. }) => code,
+            };
+            return Err(match code.as_str() {
+                "SELECTIONS_CONCURRENCY_CONFLICT" if retries > 0 => {
+                    retries -= 1;
+                    continue;
+                }
+                "SELECTIONS_NOT_FOUND" => {
+                    self.check_routes().await?;
+                    SELECTION_SOURCE_DELETED.into()
+                }
+                "SELECTIONS_SOURCE_DELETED" => SELECTION_SOURCE_DELETED.into(),
                 "SELECTIONS_SOURCE_EMPTY" => SELECTION_SOURCE_EMPTY.into(),
                 _ => selections_unavailable(&code),
-            },
-            CallError::Unavailable(reason) => selections_unavailable(&reason),
-        })
+            });
+        }
+    }
+
+    /// Checks that the internal routes exist at the configured address.
+    ///
+    /// An unknown route has the code of a missing selection. A missing snapshot has a code of its
+    /// own, which an unknown route cannot return.
+    ///
+    /// # Errors
+    /// `SELECTIONS_UNAVAILABLE` if the route does not exist.
+    async fn check_routes(&self) -> Result<(), Error> {
+        self.find_snapshot(SnapshotId::from(Uuid::nil())).await.map(drop)
     }
 
     /// Returns a snapshot, detached or not.

@@ -2,6 +2,7 @@
 
 pub mod author;
 pub mod feed;
+pub mod log;
 pub mod post;
 mod schema;
 pub mod snapshot;

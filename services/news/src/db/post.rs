@@ -144,9 +144,12 @@ pub async fn look_up(mut conn: &Conn, id: PostId) -> QueryResult<Option<FoundPos
     }))
 }
 
-/// Looks up the post with only its embeds, which suffice to replace its blocks.
-pub async fn find_embeds(mut conn: &Conn, id: PostId) -> QueryResult<Option<Post>> {
-    Ok(single(not_deleted(id).select(columns_with_embeds()).load(&mut conn).await?))
+/// Looks up the post with only its embeds, which suffice to replace its blocks, and the size of its
+/// stored blocks in bytes.
+pub async fn find_embeds(mut conn: &Conn, id: PostId) -> QueryResult<Option<(Post, usize)>> {
+    let rows = not_deleted(id).select((columns_with_embeds(), post::blocks_bytes)).load(&mut conn).await?;
+    let found = rows.into_iter().next();
+    Ok(found.map(|(row, size): (PostRow, i32)| (row.into(), usize::try_from(size).unwrap_or(0))))
 }
 
 /// Locks the row of the post until `tx` ends, and returns the post with only its embeds.

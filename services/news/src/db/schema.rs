@@ -33,6 +33,17 @@ diesel::table! {
 }
 
 diesel::table! {
+    post_log (post_id, version) {
+        post_id -> Uuid,
+        version -> BigInt,
+        kind -> Text,
+        actor_user_id -> Uuid,
+        blocks_count -> Integer,
+        occurred_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     post_search (post_id) {
         post_id -> Uuid,
         published_at -> Timestamptz,

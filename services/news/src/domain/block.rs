@@ -135,6 +135,25 @@ impl TextBlock {
 }
 
 impl Block {
+    pub fn id(&self) -> BlockId {
+        match self {
+            Self::Text(TextBlock { block_id, .. })
+            | Self::ImageGallery(Gallery { block_id, .. })
+            | Self::SelectionEmbed(Embed { block_id, .. }) => *block_id,
+        }
+    }
+
+    /// Returns the block with another id.
+    #[must_use]
+    pub fn with_id(mut self, id: BlockId) -> Self {
+        match &mut self {
+            Self::Text(TextBlock { block_id, .. })
+            | Self::ImageGallery(Gallery { block_id, .. })
+            | Self::SelectionEmbed(Embed { block_id, .. }) => *block_id = id,
+        }
+        self
+    }
+
     pub fn sort_order(&self) -> u32 {
         match self {
             Self::Text(TextBlock { sort_order, .. })

@@ -12,7 +12,7 @@ pub use block::{
     embed_snapshot_ids, search_text,
 };
 pub use html::{Rendered, escape_lines, inner_text, render_markdown, sanitize};
-pub use post::{FirstPublication, Post, PostStatus, Summary, Tag, Tags, Title, distinct_tags};
+pub use post::{FirstPublication, Post, PostLogKind, PostStatus, Summary, Tag, Tags, Title, distinct_tags};
 pub use search::{search_query, search_words};
 
 ids::typed_id!(

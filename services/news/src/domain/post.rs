@@ -31,6 +31,13 @@ values::text_enum! {
     }
 }
 
+values::text_enum! {
+    /// The kind of an entry in a post's log, named as the domain event.
+    pub enum PostLogKind {
+        PostContentChangedEvent,
+    }
+}
+
 /// A post with its metadata, its status and its blocks.
 #[derive(Clone, Debug)]
 pub struct Post {
@@ -96,6 +103,12 @@ impl Post {
         self.check_transition(&[PostStatus::Draft, PostStatus::Unpublished])?;
         self.status = PostStatus::Archived;
         Ok(())
+    }
+
+    /// Records a change. Its time never goes back, although clocks of replicas differ.
+    pub fn touch(&mut self, by: UserId, now: OffsetDateTime) {
+        self.updated_at = now.max(self.updated_at);
+        self.updated_by_user_id = by;
     }
 
     /// Checks that the post can be edited.

@@ -21,7 +21,7 @@ use crate::domain::{
 };
 use crate::error::{Error, TOO_MANY_BLOCKS};
 use crate::ops;
-use crate::ops::block::{EmbedTarget, NewBlock};
+use crate::ops::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, block_pointer};
 
 /// Maximum size of the body, in bytes. The largest legal body has 200 texts of 20,000 four-byte
 /// characters.
@@ -39,6 +39,10 @@ pub struct SetPostBlocks {
     #[serde(deserialize_with = "read_up_to_limit")]
     #[schema(value_type = Vec<BlockInput>, max_items = 200)]
     blocks: Vec<Box<RawValue>>,
+    /// The version that the caller read. Another stored version returns 409, unless the content is
+    /// already the same.
+    #[serde(default, deserialize_with = "::web::read_version")]
+    version: Option<i64>,
 }
 
 /// Keeps the blocks up to the first one above the limit, and skips the others.
@@ -112,7 +116,8 @@ pub struct ImageGalleryBlockInput {
     images: Images,
 }
 
-/// An embedded selection. Exactly one of the two ids is set.
+/// An embedded selection. Exactly one of the two ids is set, unless the block is sent back as it was
+/// read.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SelectionEmbedBlockInput {
@@ -121,6 +126,9 @@ pub struct SelectionEmbedBlockInput {
     sort_order: u32,
     source_selection_id: Option<SelectionId>,
     snapshot_id: Option<SnapshotId>,
+    /// True takes a new snapshot of a selection that the post embeds. Every block of the selection
+    /// gets it.
+    refresh: Option<bool>,
 }
 
 /// Reads an `int` of 0 or more.
@@ -137,7 +145,7 @@ fn parse_blocks(raw: &[Box<RawValue>]) -> Result<Vec<NewBlock>, Error> {
     let mut seen = HashSet::new();
     let blocks: Vec<Option<NewBlock>> = (0..)
         .zip(raw)
-        .map(|(index, raw): (usize, _)| parse_block(&mut fields, &mut seen, &format!("/Blocks/{index}"), raw))
+        .map(|(index, raw): (usize, _)| parse_block(&mut fields, &mut seen, index, raw))
         .collect();
     Ok(fields.finish(blocks.into_iter().collect())?)
 }
@@ -145,23 +153,24 @@ fn parse_blocks(raw: &[Box<RawValue>]) -> Result<Vec<NewBlock>, Error> {
 fn parse_block(
     fields: &mut Fields,
     seen: &mut HashSet<BlockId>,
-    pointer: &str,
+    index: usize,
     raw: &RawValue,
 ) -> Option<NewBlock> {
-    match decode::<BlockHead>(fields, pointer, raw)?.kind {
+    let pointer = &block_pointer(index);
+    let (id, content) = match decode::<BlockHead>(fields, pointer, raw)?.kind {
         Kind::Text => {
             let input: TextBlockInput = decode(fields, pointer, raw)?;
             let block_id = check_block_id(fields, seen, pointer, input.block_id);
             let block = TextBlock::new(block_id?, input.sort_order, input.format, &input.text);
             let block = fields.check(&format!("{pointer}/Text"), block);
-            Some(NewBlock::Ready(Block::Text(block?)))
+            (input.block_id, NewContent::Ready(Block::Text(block?)))
         }
         Kind::ImageGallery => {
             let input: ImageGalleryBlockInput = decode(fields, pointer, raw)?;
             let block_id = check_block_id(fields, seen, pointer, input.block_id);
             let (sort_order, layout, images) = (input.sort_order, input.layout, input.images.into_inner());
             let gallery = Gallery { block_id: block_id?, sort_order, layout, images };
-            Some(NewBlock::Ready(Block::ImageGallery(gallery)))
+            (input.block_id, NewContent::Ready(Block::ImageGallery(gallery)))
         }
         Kind::SelectionEmbed => {
             let input: SelectionEmbedBlockInput = decode(fields, pointer, raw)?;
@@ -169,12 +178,22 @@ fn parse_block(
             let target = match (input.source_selection_id, input.snapshot_id) {
                 (Some(source), None) => Ok(EmbedTarget::Source(source)),
                 (None, Some(snapshot)) => Ok(EmbedTarget::Snapshot(snapshot)),
+                (Some(source), Some(snapshot)) if input.block_id.is_some() => {
+                    Ok(EmbedTarget::AsRead(source, snapshot))
+                }
                 (Some(_), Some(_)) | (None, None) => Err(Invalid::new("exactly_one")),
             };
             let target = fields.check(pointer, target);
-            Some(NewBlock::Embed { block_id: block_id?, sort_order: input.sort_order, target: target? })
+            let content = NewContent::Embed {
+                block_id: block_id?,
+                sort_order: input.sort_order,
+                target: target?,
+                refresh: input.refresh.unwrap_or(false),
+            };
+            (input.block_id, content)
         }
-    }
+    };
+    Some(NewBlock { index, has_new_id: id.is_none(), content })
 }
 
 fn decode<T: serde::de::DeserializeOwned>(fields: &mut Fields, pointer: &str, raw: &RawValue) -> Option<T> {
@@ -200,11 +219,14 @@ pub struct SetPostBlocksResult {
     blocks_count: usize,
     /// The distinct snapshots of the embeds, in block order.
     embed_snapshot_ids: Vec<SnapshotId>,
+    /// Version of the post with this content.
+    version: i64,
 }
 
 /// Replace the content of a post.
 ///
 /// Replaces the whole content or nothing. Sources of embeds become snapshots.
+/// Idempotent: the same content changes nothing and keeps the version.
 /// Snapshots that left the content are detached afterwards.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),
@@ -219,18 +241,20 @@ pub async fn set_post_blocks(
     id: Path<PostId>,
     body: Json<SetPostBlocks, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
-    let Json(SetPostBlocks { blocks }) = body;
+    let Json(SetPostBlocks { blocks, version }) = body;
     let blocks = if blocks.iter().map(|block| block.get().len()).sum::<usize>() <= MAX_INLINE_BYTES {
         parse_blocks(&blocks)?
     } else {
         web::block(move || parse_blocks(&blocks)).await.map_err(|error| Problem::internal(&error))??
     };
     let now = runtime::clock::now();
+    let edit = BlocksEdit { version, blocks };
     let post =
-        ops::block::set_post_blocks(&lookups, &app.db, &app.selections, &actor, now, *id, blocks).await?;
+        ops::block::set_post_blocks(&lookups, &app.db, &app.selections, &actor, now, *id, edit).await?;
     Ok(web::Json(SetPostBlocksResult {
         post_id: post.id,
         blocks_count: post.blocks.len(),
         embed_snapshot_ids: embed_snapshot_ids(&post.blocks),
+        version: post.version,
     }))
 }

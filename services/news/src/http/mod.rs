@@ -2,6 +2,7 @@
 
 mod block;
 mod feed;
+mod log;
 mod post;
 
 use ::web::{Callers, Listener, Refuses, Routes};
@@ -32,7 +33,8 @@ fn public(routes: &mut Routes<'_>) {
             .wrap(from_fn(auth::authenticate))
             .service(feed::list_posts.refuses([UNAUTHORIZED]))
             .service(post::create_post.refuses([FORBIDDEN]))
-            .service(post::get_post.refuses([POST_NOT_FOUND]))
+            .service(post::get_post.refuses([UNAUTHORIZED, POST_NOT_FOUND]))
+            .service(log::list_post_log.refuses([POST_NOT_FOUND, FORBIDDEN]))
             .service(post::update_post.refuses(CHANGE_REFUSALS))
             .service(post::delete_post.refuses([POST_NOT_FOUND, FORBIDDEN]))
             .service(

@@ -7,9 +7,9 @@ use ::web::{ClientAddress, Json, reserve};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, delete, get, post, put};
-use auth::{Actor, CompanyId, Guest, Permitted, UserId};
+use auth::{Actor, CompanyId, Permitted, UserId, Visitor};
 use futures_util::{StreamExt, stream};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use service::{Idempotency, Reply};
 use time::OffsetDateTime;
 use tokio::time::Instant;
@@ -24,7 +24,7 @@ use crate::domain::{
 };
 use crate::error::{Error, FORBIDDEN, POST_NOT_FOUND};
 use crate::ops;
-use crate::ops::post::Metadata;
+use crate::ops::post::{Metadata, MetadataEdit};
 
 /// Maximum number of concurrent calls for the embeds of one post.
 const MAX_CONCURRENT_CALLS: usize = 8;
@@ -242,12 +242,28 @@ pub struct CreatePost {
 #[serde(rename_all = "PascalCase")]
 pub struct UpdatePost {
     title: Title,
-    summary: Option<Summary>,
-    cover_file_id: Option<FileId>,
-    tags: Option<Tags>,
+    /// An absent member keeps the summary, and `null` clears it.
+    #[serde(default, deserialize_with = "read_present")]
+    #[schema(value_type = Option<Summary>)]
+    summary: Option<Option<Summary>>,
+    /// An absent member keeps the cover, and `null` clears it.
+    #[serde(default, deserialize_with = "read_present")]
+    #[schema(value_type = Option<FileId>)]
+    cover_file_id: Option<Option<FileId>>,
+    /// An absent member keeps the tags, and `null` clears them.
+    #[serde(default, deserialize_with = "read_present")]
+    #[schema(value_type = Option<Tags>)]
+    tags: Option<Option<Tags>>,
     /// The version that the caller read. Another stored version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
+}
+
+/// Reads a member that is present, `null` or not. An absent member is `None`.
+fn read_present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    member: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(member).map(Some)
 }
 
 /// Create a post.
@@ -255,7 +271,10 @@ pub struct UpdatePost {
 /// The new post is a draft, personal or for the token's company.
 #[utoipa::path(
     tag = "Posts",
-    responses((status = 201, description = "The new draft", body = PostView))
+    responses(
+        (status = 201, description = "The new draft", body = PostView,
+            headers(("Location" = String, description = "The post"))),
+    )
 )]
 #[post("/api/v1/posts")]
 pub async fn create_post(
@@ -272,7 +291,8 @@ pub async fn create_post(
     let create = async |tx: &mut _| {
         let post = ops::post::create_post(tx, &actor, now, author_company_id, metadata).await?;
         // A new post has no embeds, so the view needs no call.
-        Ok(Reply::created(to_view(&app, post, Audience::Author).await))
+        let location = format!("/api/v1/posts/{}", post.id);
+        Ok(Reply::created(to_view(&app, post, Audience::Author).await).at(location))
     };
     idempotency.run(&app.db, create).await
 }
@@ -282,7 +302,8 @@ pub async fn create_post(
 /// Everyone may read a published post. Only users who may edit another post may read it.
 /// Embeds have the frozen items of their snapshots, without the data of objects that are not
 /// public. Ids of users and of source selections are only in the responses to users who may edit
-/// the post. Of a text, only `Html` is safe to insert into a page.
+/// the post. Therefore an invalid token returns 401. Of a text, only `Html` is safe to insert into a
+/// page.
 #[utoipa::path(
     tag = "Posts", security(()), params(("post_id" = PostId, Path)),
     responses(
@@ -293,16 +314,16 @@ pub async fn create_post(
 #[get("/api/v1/posts/{post_id}", wrap = "from_fn(::web::cacheable)")]
 pub async fn get_post(
     app: Data<App>,
-    guest: Guest,
+    visitor: Visitor,
     id: Path<PostId>,
     address: ClientAddress,
     lookups: Data<PipelinedConn>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
-    if guest.actor.is_none() {
+    if visitor.actor.is_none() {
         app.guest_reads.check(address)?;
     }
-    let may_see = |post: &Post| may_see(guest.actor.as_ref(), post);
+    let may_see = |post: &Post| may_see(visitor.actor.as_ref(), post);
     let found = lookups.run(async |conn| db::post::look_up(conn, *id).await).await?;
     let found = found.filter(|found| may_see(&found.post)).ok_or(POST_NOT_FOUND)?;
     reserve(&request, found.bytes).await?;
@@ -311,14 +332,14 @@ pub async fn get_post(
     } else {
         db::post::read(&app.db, *id).await?.filter(may_see).ok_or(POST_NOT_FOUND)?
     };
-    let editor = guest.actor.filter(|actor| may_edit(actor, &post));
+    let editor = visitor.actor.filter(|actor| may_edit(actor, &post));
     let audience = editor.map_or(Audience::Everyone, |actor| Audience::of_editor(&actor, &post));
     Ok(HttpResponse::Ok().json(to_view(&app, post, audience).await))
 }
 
 /// Replace the metadata of a post.
 ///
-/// An absent member is cleared. The content stays.
+/// An absent member keeps its value, and `null` clears it. The content stays.
 /// Idempotent: identical metadata changes nothing and keeps the version.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),
@@ -334,8 +355,8 @@ pub async fn update_post(
     body: Json<UpdatePost>,
 ) -> Result<HttpResponse, Error> {
     let Json(UpdatePost { title, summary, cover_file_id, tags, version }) = body;
-    let tags = distinct_tags(tags.unwrap_or_default());
-    let metadata = Metadata { title, summary, cover_file_id, tags };
+    let tags = tags.map(|tags| distinct_tags(tags.unwrap_or_default()));
+    let metadata = MetadataEdit { title, summary, cover_file_id, tags };
     let now = runtime::clock::now();
     run_change(&app, &lookups, &request, &actor, *id, async |tx| {
         ops::post::update_post(tx, &actor, now, *id, version, metadata).await

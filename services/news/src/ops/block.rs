@@ -1,19 +1,23 @@
 //! The blocks edit. The numbers of its rules are those of the specification.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
+use std::io::{self, Write};
 
 use ::db::{Db, PipelinedConn};
 use auth::Actor;
 use futures_util::future::try_join;
 use futures_util::{StreamExt, stream};
+use serde::Serialize;
 use time::{Duration, OffsetDateTime};
+use tokio::time::{Instant, timeout_at};
 
-use crate::clients::{Selections, SnapshotCard};
+use super::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, block_pointer, embeds};
+use crate::clients::{Selections, SnapshotCard, TakeSnapshot};
 use crate::db;
 use crate::domain::{
-    Block, BlockId, EditId, Embed, Post, PostId, PostStatus, SelectionId, SnapshotId, embed_snapshot_ids,
-    may_edit,
+    Block, EditId, Embed, Post, PostId, PostStatus, SelectionId, SnapshotId, embed_snapshot_ids, may_edit,
 };
 use crate::error::{CONFLICT, Error, FORBIDDEN, POST_NOT_FOUND, SNAPSHOT_INVALID, selections_unavailable};
 
@@ -21,25 +25,10 @@ use crate::error::{CONFLICT, Error, FORBIDDEN, POST_NOT_FOUND, SNAPSHOT_INVALID,
 const MAX_CONCURRENT_CALLS: usize = 8;
 /// Timeout of all calls of one edit together.
 const CALLS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
-/// Time after which a claim is due. The round of the edit that wrote it has ended by then.
+/// Time after which a claim is due. The edit that wrote it has ended by then.
 const CLAIM_DURATION: Duration = Duration::seconds(40);
-/// Maximum number of rounds of an edit. A detachment during the edit starts another round.
+/// Maximum number of rounds of an edit. A detachment that has started causes another round.
 const MAX_ROUNDS: usize = 3;
-
-/// A block of a request.
-pub enum NewBlock {
-    /// A text or a gallery, which needs no call.
-    Ready(Block),
-    /// An embed without the data of its snapshot.
-    Embed { block_id: BlockId, sort_order: u32, target: EmbedTarget },
-}
-
-/// The source or the snapshot that an embed names.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EmbedTarget {
-    Source(SelectionId),
-    Snapshot(SnapshotId),
-}
 
 /// The snapshot of an embed with its source.
 #[derive(Clone)]
@@ -48,20 +37,25 @@ struct ResolvedEmbed {
     card: SnapshotCard,
 }
 
-/// An edit with the post as it was read.
-struct Edit {
+/// A round of an edit, with the post as it was read.
+struct Round<'r> {
     id: EditId,
-    post: Post,
+    post: &'r Post,
+    blocks: &'r [NewBlock],
+    /// The snapshots that new ones of their sources replace.
+    replaced: &'r HashMap<SelectionId, SnapshotId>,
 }
 
-/// Replaces the whole content of a post.
+/// Replaces the whole content of a post, or changes nothing if the post has this content.
 ///
 /// No transaction is open during the calls to selections. The save checks the version that was
-/// read before them.
+/// read before them, in every round.
 ///
 /// # Errors
 /// In this order:
+/// - `VALIDATION_FAILED` for an embed with two targets (rule 2);
 /// - [`POST_NOT_FOUND`], `POST_ARCHIVED`, [`FORBIDDEN`] (rules 3 and 4);
+/// - [`CONFLICT`] if the caller's version is outdated;
 /// - [`SNAPSHOT_INVALID`] (rule 6);
 /// - `SELECTION_SOURCE_DELETED`, `SELECTION_SOURCE_EMPTY`, `SELECTIONS_UNAVAILABLE` (rule 7);
 /// - [`CONFLICT`] (rule 8).
@@ -72,21 +66,38 @@ pub async fn set_post_blocks(
     actor: &Actor,
     now: OffsetDateTime,
     id: PostId,
-    mut blocks: Vec<NewBlock>,
+    mut edit: BlocksEdit,
 ) -> Result<Post, Error> {
-    blocks.sort_by_key(NewBlock::sort_order);
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
+    edit.blocks.sort_by_key(NewBlock::sort_order);
+    let (post, stored_bytes) = find_for_edit(lookups, actor, id, &mut edit).await?;
+    let mut replaced = edit.refresh_sources(&post);
+    let BlocksEdit { version, blocks } = edit;
+    if replaced.is_empty()
+        && let Some(unchanged) = find_unchanged(db, &post, stored_bytes, &blocks).await?
+    {
+        return Ok(unchanged);
+    }
+    if version.is_some_and(|version| version != post.version) {
+        return Err(CONFLICT.into());
+    }
     for _ in 0..MAX_ROUNDS {
         let now = now + started.elapsed();
-        let post = find_for_edit(lookups, actor, id).await?;
-        let edit = Edit { id: EditId::generate(), post };
-        let calls = resolve_embeds(db, selections, actor, now, &edit, &blocks);
-        let resolved = tokio::time::timeout(CALLS_TIMEOUT, calls)
+        let round = Round { id: EditId::generate(), post: &post, blocks: &blocks, replaced: &replaced };
+        let calls = resolve_embeds(db, selections, actor, now, &round);
+        let resolved = timeout_at(started + CALLS_TIMEOUT, calls)
             .await
             .map_err(|_| selections_unavailable(&"calls of one edit timed out"))??;
-        match save(db, actor, now, edit, &blocks, &resolved).await {
+        match save(db, actor, now, &round, &resolved).await {
+            // The next round takes new snapshots in place of these.
             Err(SaveError::Detaching(snapshots)) => {
-                finish_detachments(db, selections, now, &blocks, &snapshots).await?;
+                for id in snapshots {
+                    if let Some(index) = index_of(&blocks, EmbedTarget::Snapshot(id)) {
+                        return Err(at_block(SNAPSHOT_INVALID.into(), index, "SnapshotId"));
+                    }
+                    let embed = resolved.values().find(|embed| embed.card.snapshot_id == id);
+                    replaced.extend(embed.map(|embed| (embed.source, id)));
+                }
             }
             Err(SaveError::Failed(error)) => return Err(error),
             Ok(post) => return Ok(post),
@@ -95,21 +106,90 @@ pub async fn set_post_blocks(
     Err(CONFLICT.into())
 }
 
-/// Checks rules 3 and 4.
-async fn find_for_edit(lookups: &PipelinedConn, actor: &Actor, id: PostId) -> Result<Post, Error> {
-    let post = lookups.run(async |conn| db::post::find_embeds(conn, id).await).await?;
-    let post = post.ok_or(POST_NOT_FOUND)?;
+/// Checks rules 3 and 4, and the part of rule 2 that needs the stored content.
+///
+/// Returns the post with its embeds, and the size of its stored blocks.
+async fn find_for_edit(
+    lookups: &PipelinedConn,
+    actor: &Actor,
+    id: PostId,
+    edit: &mut BlocksEdit,
+) -> Result<(Post, usize), Error> {
+    let found = lookups.run(async |conn| db::post::find_embeds(conn, id).await).await?;
+    let as_read = edit.accept_read_blocks(found.as_ref().map(|(post, _)| post));
+    if let (Err(invalid), Some((post, _))) = (&as_read, &found) {
+        // The caller has read another version, which may have had the block.
+        let is_outdated = edit.version.is_some_and(|version| version != post.version);
+        return Err(if is_outdated && may_edit(actor, post) {
+            CONFLICT.into()
+        } else {
+            invalid.clone().into()
+        });
+    }
+    as_read?;
+    let (post, stored_bytes) = found.ok_or(POST_NOT_FOUND)?;
     post.check_editable()?;
-    if may_edit(actor, &post) { Ok(post) } else { Err(FORBIDDEN.into()) }
+    if may_edit(actor, &post) { Ok((post, stored_bytes)) } else { Err(FORBIDDEN.into()) }
 }
 
-/// Returns the embeds of the stored content.
+/// Returns the stored post if it has this content already. A block without `BlockId` equals the
+/// stored block in its place.
+///
+/// The stored texts are read only if their size is that of the request.
+async fn find_unchanged(
+    db: &Db,
+    post: &Post,
+    stored_bytes: usize,
+    blocks: &[NewBlock],
+) -> Result<Option<Post>, Error> {
+    let current = current_embeds(post);
+    let same: Result<Vec<Cow<'_, Block>>, Error> =
+        blocks.iter().map(|block| block.to_block(&current)).collect();
+    // A block that needs a snapshot is a change.
+    let Ok(same) = same else { return Ok(None) };
+    if !has_json_length(&same, stored_bytes) {
+        return Ok(None);
+    }
+    let stored = db::post::read(db, post.id).await?.filter(|stored| stored.version == post.version);
+    let is_equal = |stored: &Block, (new, same): (&NewBlock, &Cow<'_, Block>)| {
+        if new.has_new_id { Block::clone(same).with_id(stored.id()) == *stored } else { **same == *stored }
+    };
+    Ok(stored.filter(|stored| {
+        stored.blocks.len() == blocks.len()
+            && stored.blocks.iter().zip(blocks.iter().zip(&same)).all(|(stored, new)| is_equal(stored, new))
+    }))
+}
+
+/// Returns true if the JSON of `value` has this length in bytes. Ids have one length, so a length
+/// does not depend on them.
+fn has_json_length(value: &impl Serialize, length: usize) -> bool {
+    struct Remaining(usize);
+
+    impl Write for Remaining {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::WriteZero)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut remaining = Remaining(length);
+    serde_json::to_writer(&mut remaining, value).is_ok() && remaining.0 == 0
+}
+
+/// Returns the embeds of the stored content, by their snapshots and by their sources.
 ///
 /// These snapshots are Active and belong to the post: only this service detaches snapshots, and
-/// only those that no post embeds.
+/// only those that no post embeds or that the post replaces.
 fn current_embeds(post: &Post) -> HashMap<EmbedTarget, ResolvedEmbed> {
-    let embeds = post.blocks.iter().filter_map(Block::embed);
-    embeds.map(|embed| (EmbedTarget::Snapshot(embed.snapshot_id), ResolvedEmbed::from_embed(embed))).collect()
+    let by_target = |embed: &Embed| {
+        [EmbedTarget::Snapshot(embed.snapshot_id), EmbedTarget::Source(embed.source_selection_id)]
+            .map(|target| (target, ResolvedEmbed::from_embed(embed)))
+    };
+    embeds(post).flat_map(by_target).collect()
 }
 
 /// Resolves the embeds by rules 6 and 7. All checks of rule 6 precede the calls of rule 7.
@@ -118,8 +198,7 @@ async fn resolve_embeds(
     selections: &Selections,
     actor: &Actor,
     now: OffsetDateTime,
-    Edit { id: edit, post }: &Edit,
-    blocks: &[NewBlock],
+    Round { id: edit, post, blocks, replaced }: &Round<'_>,
 ) -> Result<HashMap<EmbedTarget, ResolvedEmbed>, Error> {
     let mut resolved = current_embeds(post);
     let unknown =
@@ -128,7 +207,9 @@ async fn resolve_embeds(
     // The results are in block order, so the first failed block determines the error.
     let checked: Vec<_> = stream::iter(checks).buffered(MAX_CONCURRENT_CALLS).collect().await;
     for (id, snapshot) in checked {
-        resolved.insert(EmbedTarget::Snapshot(id), snapshot?);
+        let target = EmbedTarget::Snapshot(id);
+        let snapshot = snapshot.map_err(|error| at_target(error, blocks, target, "SnapshotId"))?;
+        resolved.insert(target, snapshot);
     }
     let sources = source_ids(blocks);
     if !sources.is_empty() {
@@ -136,14 +217,42 @@ async fn resolve_embeds(
         db::snapshot::insert_claims(db, *edit, &sources, post, actor.user_id, now + CLAIM_DURATION).await?;
     }
     let calls = sources.iter().map(async |&source| {
-        let card = selections.take_snapshot(source, post.id, actor.user_id, post.author_user_id).await;
-        (source, card)
+        let request = TakeSnapshot {
+            source,
+            post_id: post.id,
+            actor_user_id: actor.user_id,
+            author_user_id: post.author_user_id,
+            replaces_snapshot_id: replaced.get(&source).copied(),
+        };
+        (source, selections.take_snapshot(&request).await)
     });
     let results: Vec<_> = stream::iter(calls).buffered(MAX_CONCURRENT_CALLS).collect().await;
     for (source, card) in results {
-        resolved.insert(EmbedTarget::Source(source), ResolvedEmbed { source, card: card? });
+        let target = EmbedTarget::Source(source);
+        let card = card.map_err(|error| at_target(error, blocks, target, "SourceSelectionId"))?;
+        resolved.insert(target, ResolvedEmbed { source, card });
     }
     Ok(resolved)
+}
+
+/// Lets a refusal point to the first block with this target.
+fn at_target(error: Error, blocks: &[NewBlock], target: EmbedTarget, member: &str) -> Error {
+    match index_of(blocks, target) {
+        Some(index) => at_block(error, index, member),
+        None => error,
+    }
+}
+
+/// Returns the position in the request of the first block with this target.
+fn index_of(blocks: &[NewBlock], target: EmbedTarget) -> Option<usize> {
+    blocks.iter().find(|block| block.target() == Some(target)).map(|block| block.index)
+}
+
+fn at_block(error: Error, index: usize, member: &str) -> Error {
+    match error {
+        Error::Refused(problem) => problem.at(&format!("{}/{member}", block_pointer(index))).into(),
+        Error::Database(_) => error,
+    }
 }
 
 async fn check_snapshot(
@@ -176,15 +285,14 @@ async fn save(
     db: &Db,
     actor: &Actor,
     now: OffsetDateTime,
-    edit: Edit,
-    blocks: &[NewBlock],
+    Round { id: edit, post, blocks, .. }: &Round<'_>,
     resolved: &HashMap<EmbedTarget, ResolvedEmbed>,
 ) -> Result<Post, SaveError> {
-    let mut post = edit.post;
+    let mut post = Post::clone(post);
     let before = embed_snapshot_ids(&post.blocks);
-    post.blocks = blocks.iter().map(|block| block.to_block(resolved)).collect::<Result<_, _>>()?;
-    post.updated_at = now;
-    post.updated_by_user_id = actor.user_id;
+    let new = blocks.iter().map(|block| block.to_block(resolved).map(Cow::into_owned));
+    post.blocks = new.collect::<Result<_, _>>()?;
+    post.touch(actor.user_id, now);
     let after = embed_snapshot_ids(&post.blocks);
     let is_single_write = before.is_empty() && after.is_empty() && post.status != PostStatus::Published;
     if is_single_write && !db::post::is_large(&post) {
@@ -197,7 +305,7 @@ async fn save(
         db::post::save_blocks(tx, &mut post).await?;
         let conn = &*tx.conn();
         let delete_claims =
-            async { if claims == 0 { Ok(0) } else { db::snapshot::delete_claims(conn, edit.id).await } };
+            async { if claims == 0 { Ok(0) } else { db::snapshot::delete_claims(conn, *edit).await } };
         let (detaching, deleted) =
             try_join(db::snapshot::cancel_detachments(conn, &after), delete_claims).await?;
         if !detaching.is_empty() {
@@ -217,41 +325,17 @@ async fn save(
     .await
 }
 
-/// Finishes started detachments, so that new snapshots of their sources can be taken.
-async fn finish_detachments(
-    db: &Db,
-    selections: &Selections,
-    now: OffsetDateTime,
-    blocks: &[NewBlock],
-    detaching: &[SnapshotId],
-) -> Result<(), Error> {
-    let requested: HashSet<SnapshotId> = snapshot_ids(blocks).collect();
-    for id in detaching {
-        if requested.contains(id) {
-            return Err(SNAPSHOT_INVALID.into());
-        }
-        selections.detach_snapshot(*id, "BlockReplaced").await?;
-        db.tx(async |tx| db::snapshot::finish_detachment(tx, *id, now).await).await?;
-    }
-    Ok(())
-}
-
 impl NewBlock {
-    fn sort_order(&self) -> u32 {
-        match self {
-            Self::Ready(block) => block.sort_order(),
-            Self::Embed { sort_order, .. } => *sort_order,
-        }
-    }
-
-    fn to_block(&self, resolved: &HashMap<EmbedTarget, ResolvedEmbed>) -> Result<Block, Error> {
-        match self {
-            Self::Ready(block) => Ok(block.clone()),
-            Self::Embed { block_id, sort_order, target } => {
-                // Every embed is resolved here, since an unresolved one has failed the edit. A
-                // conflict is safer than a panic or a lost block.
+    /// Returns the block as it is stored.
+    ///
+    /// # Errors
+    /// [`CONFLICT`] if the embed is not resolved.
+    fn to_block(&self, resolved: &HashMap<EmbedTarget, ResolvedEmbed>) -> Result<Cow<'_, Block>, Error> {
+        match &self.content {
+            NewContent::Ready(block) => Ok(Cow::Borrowed(block)),
+            NewContent::Embed { block_id, sort_order, target, .. } => {
                 let ResolvedEmbed { source, card } = resolved.get(target).ok_or(CONFLICT)?;
-                Ok(Block::SelectionEmbed(Embed {
+                Ok(Cow::Owned(Block::SelectionEmbed(Embed {
                     block_id: *block_id,
                     sort_order: *sort_order,
                     source_selection_id: *source,
@@ -259,7 +343,7 @@ impl NewBlock {
                     public_code: card.public_code.clone(),
                     title: card.title.clone(),
                     items_count: card.items_count,
-                }))
+                })))
             }
         }
     }
@@ -279,9 +363,9 @@ impl ResolvedEmbed {
 
 /// Returns the distinct sources of the request in block order.
 fn source_ids(blocks: &[NewBlock]) -> Vec<SelectionId> {
-    distinct(blocks.iter().filter_map(|block| match block {
-        NewBlock::Embed { target: EmbedTarget::Source(source), .. } => Some(*source),
-        NewBlock::Embed { target: EmbedTarget::Snapshot(_), .. } | NewBlock::Ready(_) => None,
+    distinct(blocks.iter().filter_map(|block| match block.target() {
+        Some(EmbedTarget::Source(source)) => Some(source),
+        Some(EmbedTarget::Snapshot(_) | EmbedTarget::AsRead(..)) | None => None,
     }))
 }
 
@@ -292,8 +376,8 @@ fn distinct<T: Copy + Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<T> {
 
 /// Returns the snapshots of the request in block order.
 fn snapshot_ids(blocks: &[NewBlock]) -> impl Iterator<Item = SnapshotId> {
-    blocks.iter().filter_map(|block| match block {
-        NewBlock::Embed { target: EmbedTarget::Snapshot(id), .. } => Some(*id),
-        NewBlock::Embed { target: EmbedTarget::Source(_), .. } | NewBlock::Ready(_) => None,
+    blocks.iter().filter_map(|block| match block.target() {
+        Some(EmbedTarget::Snapshot(id)) => Some(id),
+        Some(EmbedTarget::Source(_) | EmbedTarget::AsRead(..)) | None => None,
     })
 }

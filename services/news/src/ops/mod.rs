@@ -1,5 +1,6 @@
 //! Use cases: read, decide, write and publish.
 
 pub mod block;
+pub mod new_block;
 pub mod post;
 pub mod snapshot;

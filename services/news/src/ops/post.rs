@@ -20,6 +20,14 @@ pub struct Metadata {
     pub tags: Vec<Tag>,
 }
 
+/// A change of the metadata. A field that is `None` keeps its value.
+pub struct MetadataEdit {
+    pub title: Title,
+    pub summary: Option<Option<Summary>>,
+    pub cover_file_id: Option<Option<FileId>>,
+    pub tags: Option<Vec<Tag>>,
+}
+
 /// Creates a draft.
 ///
 /// # Errors
@@ -56,7 +64,7 @@ pub async fn create_post(
     Ok(post)
 }
 
-/// Replaces the metadata.
+/// Replaces the metadata that the edit names.
 ///
 /// # Errors
 /// In this order: [`POST_NOT_FOUND`], [`FORBIDDEN`], `POST_ARCHIVED`, and [`CONFLICT`] if `version`
@@ -67,10 +75,16 @@ pub async fn update_post(
     now: OffsetDateTime,
     id: PostId,
     version: Option<i64>,
-    metadata: Metadata,
+    edit: MetadataEdit,
 ) -> Result<Post, Error> {
     let mut post = find_for_edit(tx, actor, id).await?;
     post.check_editable()?;
+    let metadata = Metadata {
+        title: edit.title,
+        summary: edit.summary.unwrap_or_else(|| post.summary.clone()),
+        cover_file_id: edit.cover_file_id.unwrap_or(post.cover_file_id),
+        tags: edit.tags.unwrap_or_else(|| post.tags.clone()),
+    };
     let is_unchanged = post.title == metadata.title
         && post.summary == metadata.summary
         && post.cover_file_id == metadata.cover_file_id
@@ -169,7 +183,6 @@ fn check_may_edit(actor: &Actor, post: Option<Post>) -> Result<Post, Error> {
 }
 
 async fn save(tx: &mut Tx, actor: &Actor, now: OffsetDateTime, post: &mut Post) -> Result<(), Error> {
-    post.updated_at = now;
-    post.updated_by_user_id = actor.user_id;
+    post.touch(actor.user_id, now);
     db::post::save(tx, post).await
 }

@@ -3,13 +3,14 @@
 //! Each step is a short transaction that locks the row of the post. The call to selections is
 //! between two steps. Therefore a detachment and an edit never overlap.
 
-use ::db::Db;
+use ::db::{Db, Tx};
 use time::{Duration, OffsetDateTime};
 
-use crate::clients::Selections;
+use super::new_block::embeds;
+use crate::clients::{Selections, SnapshotCard, TakeSnapshot};
 use crate::db;
 use crate::db::snapshot::Claim;
-use crate::domain::{Post, SnapshotId, embed_snapshot_ids};
+use crate::domain::{Block, Embed, Post, SnapshotId, embed_snapshot_ids};
 use crate::error::{Error, SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY};
 
 /// Delay before a claim that could not be settled is retried.
@@ -45,6 +46,8 @@ pub async fn detach_snapshot(
 
 /// Settles the claim of a failed edit: its snapshot is detached unless the post embeds it.
 ///
+/// If the snapshot has replaced one that the post still embeds, the post gets it.
+///
 /// # Errors
 /// `SELECTIONS_UNAVAILABLE`, after which the claim is retried.
 pub async fn settle_claim(
@@ -55,11 +58,15 @@ pub async fn settle_claim(
 ) -> Result<(), Error> {
     // Taking is idempotent, so the call returns the snapshot if the edit took one. If the source is
     // refused, the post has no Active snapshot of it.
-    let card = selections
-        .take_snapshot(claim.source_selection_id, claim.post_id, claim.actor_user_id, claim.author_user_id)
-        .await;
-    let snapshot = match card {
-        Ok(card) => Some(card.snapshot_id),
+    let request = TakeSnapshot {
+        source: claim.source_selection_id,
+        post_id: claim.post_id,
+        actor_user_id: claim.actor_user_id,
+        author_user_id: claim.author_user_id,
+        replaces_snapshot_id: None,
+    };
+    let card = match selections.take_snapshot(&request).await {
+        Ok(card) => Some(card),
         Err(error) if error.is(SELECTION_SOURCE_DELETED) || error.is(SELECTION_SOURCE_EMPTY) => None,
         Err(error) => {
             db.tx(async |tx| db::snapshot::postpone_claim(tx, claim, now + CLAIM_RETRY_DELAY).await).await?;
@@ -68,12 +75,46 @@ pub async fn settle_claim(
     };
     db.tx(async |tx| {
         let post = db::post::lock_embeds(tx, claim.post_id).await?;
-        let orphan = snapshot.filter(|id| !has_embed(post.as_ref(), *id));
-        db::snapshot::schedule_detachments(tx, claim.post_id, orphan, "BlockReplaced", now).await?;
-        db::snapshot::delete_claim(tx, claim).await
+        if let Some(card) = card {
+            settle_snapshot(tx, claim, post.as_ref(), &card, now).await?;
+        }
+        Ok::<_, Error>(db::snapshot::delete_claim(tx, claim).await?)
     })
     .await?;
     Ok(())
+}
+
+/// Settles the Active snapshot of a claim. The caller holds the lock of the post's row.
+async fn settle_snapshot(
+    tx: &mut Tx,
+    claim: &Claim,
+    post: Option<&Post>,
+    card: &SnapshotCard,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
+    // A post has one Active snapshot of a source, so every other one is detached.
+    let is_replaced = |embed: &Embed| {
+        embed.source_selection_id == claim.source_selection_id && embed.snapshot_id != card.snapshot_id
+    };
+    let editable = post.filter(|post| post.check_editable().is_ok());
+    if editable.is_some_and(|post| embeds(post).any(is_replaced)) {
+        let Some(mut post) = db::post::find(tx, claim.post_id).await? else { return Ok(()) };
+        for block in &mut post.blocks {
+            if let Block::SelectionEmbed(embed) = block
+                && is_replaced(embed)
+            {
+                embed.snapshot_id = card.snapshot_id;
+                embed.public_code.clone_from(&card.public_code);
+                embed.title.clone_from(&card.title);
+                embed.items_count = card.items_count;
+            }
+        }
+        post.touch(claim.actor_user_id, now);
+        return db::post::save_blocks(tx, &mut post).await;
+    }
+    let orphan = Some(card.snapshot_id).filter(|id| !has_embed(post, *id));
+    let reason = if post.is_some() { "BlockReplaced" } else { "PostDeleted" };
+    Ok(db::snapshot::schedule_detachments(tx, claim.post_id, orphan, reason, now).await?)
 }
 
 /// Returns true if the post embeds the snapshot.

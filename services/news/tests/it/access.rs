@@ -21,7 +21,8 @@ const TABLE: &str = "
     operation       | author | company manager | all companies | manager | colleague | other manager | stranger | guest | forged | news | crm | other machines
     list_posts      |  200   |       200       |      200      |   200   |    200    |      200      |   200    |  200  |  200   | 200  | 200 |  200
     create_post     |  201   |       201       |      403      |   403   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
-    get_post        |  200   |       200       |      200      |   200   |    404    |      404      |   404    |  404  |  404   | 404  | 404 |  404
+    get_post        |  200   |       200       |      200      |   200   |    404    |      404      |   404    |  404  |  401   | 401  | 401 |  401
+    list_post_log   |  200   |       200       |      200      |   200   |    404    |      404      |   404    |  401  |  401   | 401  | 401 |  401
     update_post     |  200   |       200       |      200      |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
     set_post_blocks |  200   |       200       |      200      |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
     publish_post    |  200   |       200       |      200      |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
@@ -358,6 +359,7 @@ const AFTER_LOSS: &str = "
     operation       | suspended | removed | role lost | company suspended
     list_posts      |    200    |   200   |    200    |        200
     get_post        |    404    |   404   |    200    |        404
+    list_post_log   |    404    |   404   |    200    |        404
     update_post     |    403    |   403   |    200    |        403
     set_post_blocks |    403    |   403   |    200    |        403
     publish_post    |    403    |   403   |    200    |        403
@@ -366,8 +368,8 @@ const AFTER_LOSS: &str = "
     delete_post     |    403    |   403   |    204    |        403
 ";
 
-/// RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the response to a
-/// guest, and a fresh token has the remaining rights.
+/// RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the response to an
+/// invalid one, and a fresh token has the remaining rights.
 #[tokio::test]
 async fn every_operation_ends_with_the_rights_of_its_caller() {
     losses::check(service(), TABLE, AFTER_LOSS, prepare).await;

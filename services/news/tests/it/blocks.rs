@@ -336,7 +336,7 @@ async fn last_editor_is_recorded() {
         }
     };
     for who in [&editor, &author] {
-        who.set_blocks(&post, [text_block("x")]).await.expect(200);
+        who.set_blocks(&post, [text_block(&who.id.to_string())]).await.expect(200);
         changed_by(who).await;
     }
     for who in [&editor, &author] {
@@ -349,14 +349,14 @@ async fn last_editor_is_recorded() {
     }
 }
 
-/// INV-NWS-008, RULE-NWS-013: an edit records actor and time, and its response has three members.
+/// INV-NWS-008, RULE-NWS-013: an edit records actor and time, and its response has four members.
 #[tokio::test]
-async fn edit_is_dated_and_returns_three_members() {
+async fn edit_is_dated_and_returns_four_members() {
     let author = author();
     let post = author.create_post().await;
     let before = author.read(&post).await;
     let saved = author.set_blocks(&post, [text_block("x")]).await.expect(200);
-    assert_eq!(saved, json!({"PostId": post, "BlocksCount": 1, "EmbedSnapshotIds": []}));
+    assert_eq!(saved, json!({"PostId": post, "BlocksCount": 1, "EmbedSnapshotIds": [], "Version": 2}));
     let after = author.news.get(&path(&post)).await.expect(200);
     assert_eq!(after["UpdatedByUserId"], author.id.to_string());
     assert!(text(&after["UpdatedAt"]) > text(&before["UpdatedAt"]));

@@ -158,6 +158,21 @@ async fn failed_detachment_is_retried() {
     wait_until_settled(service(), &post).await;
 }
 
+/// RULE-NWS-017: the call of a detachment is retried twice, before the job runs again.
+#[tokio::test]
+async fn call_of_a_detachment_is_retried_twice() {
+    let author = author();
+    let (post, snapshot) = author.embed(&author.create_selection().await).await;
+    proxy().on(detach_path(&snapshot), Fault::problem(503, "SELECTIONS_SERVICE_UNAVAILABLE"));
+    author.set_blocks(&post, []).await.expect(200);
+    let sql = service().sql().await;
+    let failed =
+        "select from job where kind = 'snapshot-detach-retry' and key = $1 and run is null and attempts = 1";
+    eventually("the first attempt has failed", async || sql.query_opt(failed, &[&snapshot]).await.unwrap())
+        .await;
+    assert_eq!(proxy().calls(detach_path(&snapshot)).len(), 3);
+}
+
 /// RULE-NWS-012: a lost response repeats the detachment, which keeps its first reason.
 #[tokio::test]
 async fn detachment_with_a_lost_response_is_repeated() {

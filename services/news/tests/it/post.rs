@@ -183,9 +183,10 @@ async fn metadata_has_its_limits() {
     company.expect_refusal(INVALID, "/AuthorCompanyId", "invalid_type");
 }
 
-/// RULE-NWS-028: the metadata is replaced whole, and the content stays.
+/// RULE-NWS-028: the metadata keeps what the request leaves out, and `null` clears it. The content
+/// stays.
 #[tokio::test]
-async fn metadata_is_replaced_whole() {
+async fn metadata_keeps_absent_members_and_clears_null_ones() {
     let author = author();
     let full = json!({"Title": "a", "Summary": "b", "CoverFileId": guid(), "Tags": ["c"]});
     let post = author.news.post(POSTS, full).await.expect(201);
@@ -198,11 +199,20 @@ async fn metadata_is_replaced_whole() {
     assert_eq!(changed, author.read(id).await);
     assert_eq!(
         (&changed["Title"], &changed["Summary"], &changed["Tags"]),
-        (&json!("d"), &Value::Null, &json!([]))
+        (&json!("d"), &json!("b"), &json!(["c"]))
     );
+    assert_eq!(changed["CoverFileId"], post["CoverFileId"]);
     assert_eq!((&changed["Status"], &changed["AuthorUserId"]), (&json!("Draft"), &post["AuthorUserId"]));
     assert_eq!((&changed["AuthorCompanyId"], &changed["Blocks"][0]["Text"]), (&Value::Null, &json!("kept")));
     assert_eq!(changed["Version"], 3);
+
+    let nulls = json!({"Title": "d", "Summary": null, "CoverFileId": null, "Tags": null});
+    let cleared = author.news.put(&path(id), nulls).await.expect(200);
+    assert_eq!(
+        (&cleared["Summary"], &cleared["CoverFileId"], &cleared["Tags"]),
+        (&Value::Null, &Value::Null, &json!([]))
+    );
+    assert_eq!((&cleared["Title"], &cleared["Version"]), (&json!("d"), &json!(4)));
 }
 
 /// RULE-NWS-028: an outdated `Version` is a conflict, and nothing is stored.

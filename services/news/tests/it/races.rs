@@ -27,14 +27,14 @@ async fn edit_during(
     answer
 }
 
-/// Checks that the snapshot of the failed edit is detached.
-async fn assert_orphan_is_detached(post: &str, selection: &str) {
+/// Checks that the snapshot of the failed edit is detached for this reason.
+async fn assert_orphan_is_detached(post: &str, selection: &str, reason: &str) {
     let body = proxy().calls(take_path(selection))[0].body.clone();
     let take = format!("/api/v1{}", take_path(selection));
     let orphan = selections().machine("news").post(&take, body).await.expect(200);
     let due = "update snapshot_claim set due_at = now() where post_id = $1::text::uuid";
     service().sql().await.execute(due, &[&post]).await.unwrap();
-    assert_eq!(wait_until_detached(text(&orphan["SnapshotId"])).await, "BlockReplaced");
+    assert_eq!(wait_until_detached(text(&orphan["SnapshotId"])).await, reason);
 }
 
 /// INV-NWS-008, RULE-NWS-054, RULE-ALL-031: one of two edits succeeds. Nothing of the other is
@@ -52,7 +52,7 @@ async fn one_of_two_edits_succeeds() {
     let read = author.read(&post).await;
     assert_eq!(read["Blocks"].as_array().unwrap().len(), 1);
     assert_eq!((&read["Blocks"][0]["Text"], &read["Version"]), (&json!("winner"), &json!(2)));
-    assert_orphan_is_detached(&post, &selection).await;
+    assert_orphan_is_detached(&post, &selection, "BlockReplaced").await;
 }
 
 /// RULE-NWS-043: the snapshot that both edits took stays, because the stored content embeds it.
@@ -92,7 +92,7 @@ async fn edit_loses_to_a_publication() {
     assert_eq!(read["Blocks"][0]["Text"], "winner");
     let events = service().published(&post).await;
     assert_eq!((events.len(), &events[0].payload["BlocksCount"]), (1, &json!(1)));
-    assert_orphan_is_detached(&post, &selection).await;
+    assert_orphan_is_detached(&post, &selection, "BlockReplaced").await;
 }
 
 /// RULE-NWS-043: an edit that an archiving overtakes is a conflict.
@@ -105,10 +105,11 @@ async fn edit_loses_to_an_archiving() {
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
     assert_eq!(author.read(&post).await["Blocks"], json!([]));
-    assert_orphan_is_detached(&post, &selection).await;
+    assert_orphan_is_detached(&post, &selection, "BlockReplaced").await;
 }
 
-/// RULE-NWS-043: an edit that a deletion overtakes is a conflict, and its snapshot is detached.
+/// RULE-NWS-033, RULE-NWS-043: an edit that a deletion overtakes is a conflict, and its snapshot is
+/// detached with `PostDeleted`.
 #[tokio::test]
 async fn edit_loses_to_a_deletion() {
     let author = author();
@@ -118,7 +119,7 @@ async fn edit_loses_to_a_deletion() {
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
     author.news.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
-    assert_orphan_is_detached(&post, &selection).await;
+    assert_orphan_is_detached(&post, &selection, "PostDeleted").await;
 }
 
 /// RULE-NWS-033: one of eight concurrent deletions succeeds, and the others return 404.

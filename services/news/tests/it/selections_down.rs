@@ -2,6 +2,7 @@
 //!
 //! Each test has its own instance of news, because the circuit breaker keeps a state.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -23,6 +24,8 @@ pub struct Fixture {
     /// A post with the text "kept".
     pub post: String,
     pub selection: String,
+    /// Number of edits, which makes each edit a change.
+    edits: AtomicUsize,
 }
 
 impl Fixture {
@@ -32,12 +35,13 @@ impl Fixture {
         let author = author_at(&news);
         let post = author.create_post_of([text_block("kept")]).await;
         let selection = author.create_selection().await;
-        Self { proxy, news, author, post, selection }
+        Self { proxy, news, author, post, selection, edits: AtomicUsize::new(0) }
     }
 
     /// Sends an edit that embeds the selection.
     pub async fn edit(&self) -> Response {
-        self.author.set_blocks(&self.post, [text_block("new"), embed(&self.selection)]).await
+        let number = self.edits.fetch_add(1, Ordering::Relaxed);
+        self.author.set_blocks(&self.post, [text_block(&number.to_string()), embed(&self.selection)]).await
     }
 
     pub fn attempts(&self) -> usize {
@@ -106,6 +110,42 @@ async fn internal_error_is_not_retried() {
 #[tokio::test]
 async fn service_unavailable_without_a_body_is_retried_twice() {
     assert_fails_after_three_attempts(Fault::Respond(503, String::new())).await;
+}
+
+/// RULE-NWS-017: a gateway's 502 and 504 are retried twice.
+#[tokio::test]
+async fn response_of_a_gateway_is_retried_twice() {
+    for status in [502, 504] {
+        assert_fails_after_three_attempts(Fault::Respond(status, "<html>".to_owned())).await;
+    }
+}
+
+/// RULE-NWS-017: a lost race is retried twice, since taking is idempotent.
+#[tokio::test]
+async fn lost_race_is_retried_twice() {
+    assert_fails_after_three_attempts(Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT")).await;
+    let fixture = Fixture::new().await;
+    let lost = Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT");
+    fixture.proxy.next(2, take_path(&fixture.selection), lost);
+    fixture.edit().await.expect(200);
+}
+
+/// RULE-NWS-019, RULE-NWS-024: an address without the routes of selections makes it unavailable,
+/// and no source counts as deleted. The claims of the edit stay.
+#[tokio::test]
+async fn wrong_address_of_selections_is_not_a_deleted_source() {
+    let news = start(&selections().public_url());
+    let author = author_at(&news);
+    let post = author.create_post_of([text_block("kept")]).await;
+    let selection = author.create_selection().await;
+    assert_unavailable(author.set_blocks(&post, [embed(&selection)]).await);
+    let sql = news.sql().await;
+    sql.execute("update snapshot_claim set due_at = now()", &[]).await.unwrap();
+    eventually("the claim is postponed", async || {
+        let postponed = "select count(*) from snapshot_claim where due_at > now()";
+        (sql.query_one(postponed, &[]).await.unwrap().get::<_, i64>(0) == 1).then_some(())
+    })
+    .await;
 }
 
 /// RULE-NWS-017: 429 is retried twice.
@@ -212,7 +252,6 @@ async fn refusal_is_not_retried() {
         (Fault::problem(400, "SELECTIONS_NEWER_THAN_US"), 503, "NEWS_SELECTIONS_UNAVAILABLE"),
         (Fault::problem(400, "SELECTIONS_VALIDATION_FAILED"), 503, "NEWS_SELECTIONS_UNAVAILABLE"),
         (Fault::problem(403, "SELECTIONS_FORBIDDEN"), 503, "NEWS_SELECTIONS_UNAVAILABLE"),
-        (Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"), 503, "NEWS_SELECTIONS_UNAVAILABLE"),
         (Fault::problem(413, "SELECTIONS_PAYLOAD_TOO_LARGE"), 503, "NEWS_SELECTIONS_UNAVAILABLE"),
     ] {
         fixture.proxy.heal();

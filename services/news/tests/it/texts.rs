@@ -169,9 +169,10 @@ async fn harmless_html_is_kept() {
     assert_eq!(block["Format"], "Html");
 }
 
-/// RULE-NWS-009: blocks can be sent back as they were read, if each embed names only its snapshot.
+/// RULE-NWS-009, RULE-NWS-059: blocks can be sent back as they were read, with and without the
+/// sources of embeds.
 #[tokio::test]
-async fn blocks_can_be_sent_back_without_the_sources_of_embeds() {
+async fn blocks_can_be_sent_back_as_they_were_read() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let blocks = [
@@ -184,10 +185,13 @@ async fn blocks_can_be_sent_back_without_the_sources_of_embeds() {
     author.set_blocks(&post, blocks).await.expect(200);
     let first = author.read(&post).await["Blocks"].take();
     let mut again = first.as_array().unwrap().clone();
-    let refused = author.set_blocks(&post, again.clone()).await;
-    refused.expect_refusal("VALIDATION_FAILED", "/Blocks/0", "exactly_one");
+    again[1]["Text"] = json!("y");
+    let saved = author.set_blocks(&post, again.clone()).await.expect(200);
+    assert_eq!(saved["Version"], 3);
+    assert_eq!(author.read(&post).await["Blocks"][0], first[0]);
 
     again[0].as_object_mut().unwrap().remove("SourceSelectionId");
+    again[1]["Text"] = json!("x");
     author.set_blocks(&post, again).await.expect(200);
 
     assert_eq!(author.read(&post).await["Blocks"], first);

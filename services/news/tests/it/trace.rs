@@ -8,9 +8,10 @@ use testkit::deployed::Deployed;
 use testkit::faults::Fault;
 use testkit::issuer::{CLIENTS, Claims};
 
+use crate::detach::detach_path;
 use crate::{
     MANAGE_OWN, POSTS, PUBLISHED, author, blocks_path, content, embed, guid, proxy, selections, service,
-    take_path, text,
+    take_path, text, wait_until_detached,
 };
 
 /// Returns a new `traceparent` and the id of its trace.
@@ -39,6 +40,21 @@ async fn calls_to_selections_carry_the_trace_of_the_request() {
     assert_eq!(seen.len(), 2);
     assert!(seen.iter().all(|(id, span)| *id == trace && *span != "00f067aa0ba902b7"), "{seen:?}");
     assert_ne!(seen[0].1, seen[1].1, "each attempt has its own span");
+}
+
+/// RULE-NWS-018, RULE-ALL-039: the detachment after an edit belongs to the trace of the edit.
+#[tokio::test]
+async fn detachment_carries_the_trace_of_its_edit() {
+    let author = author();
+    let (post, snapshot) = author.embed(&author.create_selection().await).await;
+    proxy().next(1, detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
+    let (parent, trace) = traceparent();
+    let request = author.news.request(Method::PUT, &blocks_path(&post)).json(&content([]));
+    send(request.header("traceparent", &parent)).await.expect(200);
+    wait_until_detached(&snapshot).await;
+    let calls = proxy().calls(detach_path(&snapshot));
+    let seen: Vec<_> = calls.iter().map(|call| parts(&call.headers["traceparent"]).0).collect();
+    assert_eq!(seen, [trace.clone(), trace]);
 }
 
 /// RULE-NWS-044, RULE-ALL-039: `traceId` is the id of the request's trace.

@@ -78,7 +78,7 @@ impl Selection {
             changed.push(ChangedField::Description);
         }
         if !changed.is_empty() {
-            self.updated_at = now;
+            self.touch(now);
         }
         changed
     }
@@ -87,7 +87,7 @@ impl Selection {
     ///
     /// Returns `None` if the list is identical.
     pub fn replace_items(&mut self, order: &ItemOrder, now: OffsetDateTime) -> Option<Vec<Item>> {
-        let items = order.to_items(&self.items, now);
+        let items = order.to_items(&self.items, now.max(self.updated_at));
         if items == self.items {
             return None;
         }
@@ -95,14 +95,19 @@ impl Selection {
             self.items.iter().map(|item| item.property_object_id).collect();
         let added = items.iter().filter(|item| !before.contains(&item.property_object_id)).cloned().collect();
         self.items = items;
-        self.updated_at = now;
+        self.touch(now);
         Some(added)
     }
 
     /// Marks the selection as deleted (INV-SEL-009).
     pub fn delete(&mut self, now: OffsetDateTime) {
-        self.deleted_at = Some(now);
-        self.updated_at = now;
+        self.touch(now);
+        self.deleted_at = Some(self.updated_at);
+    }
+
+    /// Records the time of a change. It never goes back, although clocks of replicas differ.
+    fn touch(&mut self, now: OffsetDateTime) {
+        self.updated_at = now.max(self.updated_at);
     }
 }
 

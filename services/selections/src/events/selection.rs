@@ -102,7 +102,8 @@ pub struct SelectionDeleted {
 }
 
 impl SelectionDeleted {
-    pub fn of(selection: &Selection, deleted_at: OffsetDateTime) -> Self {
+    pub fn of(selection: &Selection) -> Self {
+        let deleted_at = selection.deleted_at.unwrap_or(selection.updated_at);
         Self { selection_id: selection.id, owner_user_id: selection.owner_user_id, deleted_at }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use ::web::{Json, Page, Paging};
+use actix_web::http::header::LOCATION;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, web};
 use auth::{Caller, Crm, News, UserId};
@@ -97,15 +98,19 @@ pub struct TakeSnapshot {
     actor_user_id: UserId,
     /// The author of the post. The owner of the selection must be `ActorUserId` or `AuthorUserId`.
     author_user_id: Option<UserId>,
+    /// An active snapshot of this selection in this post. It is detached with the reason
+    /// `BlockReplaced`, and a new snapshot takes its place.
+    replaces_snapshot_id: Option<SnapshotId>,
 }
 
 /// Take a snapshot for a post.
 ///
-/// Idempotent: returns the post's active snapshot of this selection if there is one.
+/// Idempotent: returns the post's active snapshot of this selection if there is one. A repeat with
+/// `ReplacesSnapshotId` returns the snapshot that took its place.
 #[utoipa::path(
     tag = "Internal", params(("selection_id" = SelectionId, Path)),
     responses(
-        (status = 201, description = "The new snapshot", body = SnapshotCard),
+        (status = 201, description = "The new snapshot", body = SnapshotCard, headers(("Location" = String, description = "The snapshot"))),
         (status = 200, description = "The post's active snapshot of this selection", body = SnapshotCard),
     )
 )]
@@ -116,12 +121,15 @@ pub async fn take_snapshot(
     id: Path<SelectionId>,
     body: Json<TakeSnapshot>,
 ) -> Result<HttpResponse, Error> {
-    let Json(TakeSnapshot { post_id, actor_user_id, author_user_id }) = body;
-    let request = ops::snapshot::SnapshotRequest { post_id, actor_user_id, author_user_id };
+    let Json(TakeSnapshot { post_id, actor_user_id, author_user_id, replaces_snapshot_id }) = body;
+    let request =
+        ops::snapshot::SnapshotRequest { post_id, actor_user_id, author_user_id, replaces_snapshot_id };
     let now = runtime::clock::now();
     let taken = app.db.tx(async |tx| ops::snapshot::take_snapshot(tx, now, *id, &request).await).await?;
     Ok(match taken {
-        TakenSnapshot::New(row) => HttpResponse::Created().json(SnapshotCard::from(row)),
+        TakenSnapshot::New(row) => HttpResponse::Created()
+            .insert_header((LOCATION, format!("/api/v1/internal/snapshots/{}", row.id)))
+            .json(SnapshotCard::from(row)),
         TakenSnapshot::Existing(row) => HttpResponse::Ok().json(SnapshotCard::from(row)),
     })
 }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::db;
 use crate::db::selection::{OpenSelectionView, SelectionSort, SelectionView};
-use crate::domain::{Description, ItemOrder, PropertyObjectId, PublicCode, SelectionId, Title};
+use crate::domain::{Description, ItemOrder, PropertyObjectId, PublicCode, Selection, SelectionId, Title};
 use crate::error::{Error, NOT_FOUND};
 use crate::ops;
 use crate::ops::selection::Metadata;
@@ -60,13 +60,23 @@ pub struct CreateSelection {
     items: Option<Vec<ItemInput>>,
 }
 
+/// Returns the response with a new selection. `Location` has the public code, because `GET` of an
+/// id is not allowed.
+fn reply(created: Selection) -> Reply<SelectionView> {
+    let location = format!("/api/v1/selections/{}", created.public_code);
+    Reply::created(SelectionView::from(created)).at(location)
+}
+
 /// Create a selection.
 ///
 /// A selection has at most 200 distinct objects, numbered from 0.
 /// An owner has at most 100 selections.
 #[utoipa::path(
     tag = "Selections",
-    responses((status = 201, description = "Created", body = SelectionView))
+    responses(
+        (status = 201, description = "Created", body = SelectionView,
+            headers(("Location" = String, description = "The selection, which the public code opens"))),
+    )
 )]
 #[post("/api/v1/selections")]
 pub async fn create_selection(
@@ -82,7 +92,7 @@ pub async fn create_selection(
     let create = async |tx: &mut _| {
         let created =
             ops::selection::create_selection(tx, &actor, now, &mut rand::rng(), metadata, &order).await?;
-        Ok(Reply::created(SelectionView::from(created)))
+        Ok(reply(created))
     };
     idempotency.run(&app.db, create).await
 }
@@ -100,7 +110,10 @@ pub struct CreateSelectionFromFavorites {
 /// The selection is an independent copy in the order of the marks.
 #[utoipa::path(
     tag = "Selections", request_body = Option<CreateSelectionFromFavorites>,
-    responses((status = 201, description = "Created", body = SelectionView))
+    responses(
+        (status = 201, description = "Created", body = SelectionView,
+            headers(("Location" = String, description = "The selection, which the public code opens"))),
+    )
 )]
 #[post("/api/v1/selections/from-favorites")]
 pub async fn create_selection_from_favorites(
@@ -121,7 +134,7 @@ pub async fn create_selection_from_favorites(
         let created =
             ops::selection::create_selection_from_favorites(tx, &actor, now, &mut rand::rng(), metadata)
                 .await?;
-        Ok(Reply::created(SelectionView::from(created)))
+        Ok(reply(created))
     };
     idempotency.run(&app.db, create).await
 }

@@ -149,7 +149,7 @@ pub async fn delete_selection(
         return Err(error);
     }
     db::owner::release_selection(tx, actor.user_id).await?;
-    outbox::append(tx, &SelectionDeleted::of(&selection, now)).await?;
+    outbox::append(tx, &SelectionDeleted::of(&selection)).await?;
     Ok(())
 }
 

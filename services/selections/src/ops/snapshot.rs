@@ -14,6 +14,8 @@ pub struct SnapshotRequest {
     pub post_id: PostId,
     pub actor_user_id: UserId,
     pub author_user_id: Option<UserId>,
+    /// The active snapshot that the new one replaces.
+    pub replaces_snapshot_id: Option<SnapshotId>,
 }
 
 /// Result of [`take_snapshot`].
@@ -24,7 +26,9 @@ pub enum TakenSnapshot {
 
 /// Returns the post's active snapshot of the source, and takes one if there is none.
 ///
-/// An existing snapshot is returned even if its source was edited or deleted since.
+/// An existing snapshot is returned even if its source was edited or deleted since, and whoever
+/// owns the source: the post shows it already. If the request replaces it, it is detached, and a
+/// new one is taken.
 ///
 /// # Errors
 /// - [`NOT_FOUND`] if the source is missing or belongs to neither actor nor author.
@@ -37,15 +41,22 @@ pub async fn take_snapshot(
     source: SelectionId,
     request: &SnapshotRequest,
 ) -> Result<TakenSnapshot, Error> {
+    let active = db::snapshot::find_active(tx.conn(), request.post_id, source).await?;
+    let replaced = match active {
+        Some(active) if request.replaces_snapshot_id != Some(active.id) => {
+            return Ok(TakenSnapshot::Existing(active));
+        }
+        replaced => replaced,
+    };
     let selection = db::selection::find(tx.conn(), source).await?.ok_or(NOT_FOUND)?;
     let owners = [Some(request.actor_user_id), request.author_user_id];
     if !owners.contains(&Some(selection.owner_user_id)) {
         return Err(NOT_FOUND.into());
     }
-    if let Some(existing) = db::snapshot::find_active(tx.conn(), request.post_id, source).await? {
-        return Ok(TakenSnapshot::Existing(existing));
-    }
     selection.check_source()?;
+    if let Some(replaced) = replaced {
+        db::snapshot::detach(tx, replaced.id, DetachReason::BlockReplaced, now).await?;
+    }
     let ids = selection.items.iter().map(|item| item.property_object_id);
     let shown = db::property_object::find_shown(tx.conn(), ids).await?;
     let items = freeze(&selection.items, shown);

@@ -44,6 +44,59 @@ async fn public_code_in_a_request_is_ignored() {
     );
 }
 
+/// INV-SEL-005: the database refuses another code, whichever client requests it.
+#[tokio::test]
+async fn database_refuses_another_code() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let sql = service().sql().await;
+    let change =
+        format!("update selection set public_code = 'AAAAAAAAAAAA' where id = '{}'", text(&selection["Id"]));
+    let refused = sql.batch_execute(&change).await.expect_err("another code");
+    assert_eq!(refused.code().expect("a refusal of the database").code(), "23001");
+    service().guest().get(&open_path(&selection)).await.expect(200);
+}
+
+/// RULE-ALL-095: a creation names the selection in `Location`, which its code opens.
+#[tokio::test]
+async fn creation_returns_the_location_of_the_selection() {
+    let (_, owner) = service().user();
+    crate::mark(&owner, crate::guid()).await;
+    for (route, body) in [(SELECTIONS, json!({"Title": "x"})), (crate::FROM_FAVORITES, json!({}))] {
+        let created = owner.post(route, body).await;
+        let location = created.header("location").to_owned();
+        let created = created.expect(201);
+        assert_eq!(location, open_path(&created));
+        assert_eq!(service().guest().get(&location).await.expect(200)["Title"], created["Title"]);
+    }
+    let taken = crate::take_snapshot(&create_selection(&owner).await, crate::guid()).await;
+    let location = taken.header("location").to_owned();
+    assert_eq!(location, crate::snapshot_path(&taken.expect(201)));
+}
+
+/// RULE-SEL-005, RULE-SEL-006: times of a selection never go back, although the clock of a replica
+/// is behind.
+#[tokio::test]
+async fn times_of_changes_never_go_back() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let sql = service().sql().await;
+    let ahead = format!(
+        "update selection set created_at = now() + interval '1 hour', updated_at = now() + interval '1 hour' \
+         where id = '{}'",
+        text(&selection["Id"])
+    );
+    sql.batch_execute(&ahead).await.unwrap();
+    let before = crate::reread(&owner, &selection).await["UpdatedAt"].take();
+    let renamed = owner.put(&path(&selection), json!({"Title": "x", "Description": null})).await.expect(200);
+    assert_eq!(renamed["UpdatedAt"], before);
+    let replaced = owner.put(&items_path(&selection), json!({"Items": crate::items(1)})).await.expect(200);
+    assert_eq!((&replaced["UpdatedAt"], &replaced["Items"][0]["AddedAt"]), (&before, &before));
+    owner.delete(&path(&selection)).await.expect(204);
+    let deleted = events_of(service(), &selection).await.pop().unwrap();
+    assert_eq!(deleted.payload["DeletedAt"], before);
+}
+
 /// Starts a service whose database replaces the next `attempts` new codes by `taken`.
 async fn with_collisions(attempts: u32, taken: &str) -> (Running, Client) {
     let service = Running::start::<Service>(&[]);

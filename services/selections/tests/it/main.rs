@@ -16,6 +16,7 @@ mod internal;
 mod items;
 mod keys;
 mod open;
+mod order;
 mod overload;
 mod paging;
 mod problems;

@@ -137,21 +137,74 @@ async fn source_must_belong_to_actor_or_author() {
     take(&missing, body(id, None)).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
 }
 
-/// RULE-SEL-021: a stranger cannot find out that a source is deleted or empty, or that a snapshot
-/// exists.
+/// RULE-SEL-021: a stranger cannot find out that a source is deleted or empty.
 #[tokio::test]
 async fn foreign_source_is_missing_in_every_state() {
     let (_, owner) = service().user();
-    let post = guid();
-    let body = json!({"PostId": post, "ActorUserId": guid(), "AuthorUserId": null});
+    let body = json!({"PostId": guid(), "ActorUserId": guid(), "AuthorUserId": null});
     let selection = create_selection(&owner).await;
-    take_snapshot(&selection, post).await.expect(201);
+    take_snapshot(&selection, guid()).await.expect(201);
     let empty = create_selection_of(&owner, json!([])).await;
     for foreign in [&selection, &empty] {
         take(foreign, body.clone()).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
         owner.delete(&path(foreign)).await.expect(204);
         take(foreign, body.clone()).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
     }
+}
+
+/// RULE-SEL-020, RULE-SEL-021: the Active snapshot of the post is returned to every editor, because
+/// the post shows it. A new snapshot needs the owner.
+#[tokio::test]
+async fn active_snapshot_is_returned_to_an_editor_who_owns_nothing() {
+    let (_, owner) = service().user();
+    let (selection, post) = (create_selection(&owner).await, guid());
+    let taken = take_snapshot(&selection, post).await.expect(201);
+    let mut body = json!({"PostId": post, "ActorUserId": guid(), "AuthorUserId": guid()});
+    assert_eq!(take(&selection, body.clone()).await.expect(200), taken);
+    owner.delete(&path(&selection)).await.expect(204);
+    assert_eq!(take(&selection, body.clone()).await.expect(200), taken);
+    body["ReplacesSnapshotId"] = taken["SnapshotId"].clone();
+    take(&selection, body).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    assert_eq!(read_snapshot(&taken).await["Status"], "Active");
+}
+
+/// RULE-SEL-050: a snapshot can take the place of the Active one. A repeat returns it.
+#[tokio::test]
+async fn snapshot_takes_the_place_of_another() {
+    let (_, owner) = service().user();
+    let (selection, post) = (create_selection(&owner).await, guid());
+    let first = take_snapshot(&selection, post).await.expect(201);
+    owner.put(&path(&selection), json!({"Title": "Summer", "Description": null})).await.expect(200);
+    let body = json!({
+        "PostId": post, "ActorUserId": selection["OwnerUserId"], "ReplacesSnapshotId": first["SnapshotId"],
+    });
+    let answers = futures_util::future::join_all((0..10).map(|_| take(&selection, body.clone()))).await;
+    let created = answers.iter().filter(|answer| answer.status == 201).count();
+    let second = answers.into_iter().next().unwrap().body;
+    assert_eq!((created, &second["Title"]), (1, &json!("Summer")));
+    assert_eq!(take(&selection, body).await.expect(200), second);
+    let replaced = read_snapshot(&first).await;
+    assert_eq!(
+        (&replaced["Status"], &replaced["DetachReason"]),
+        (&json!("Detached"), &json!("BlockReplaced"))
+    );
+    assert_eq!(read_snapshot(&second).await["Status"], "Active");
+}
+
+/// RULE-SEL-050: if no snapshot can take the place of the Active one, it stays.
+#[tokio::test]
+async fn snapshot_without_a_successor_stays_active() {
+    let (_, owner) = service().user();
+    let (selection, post) = (create_selection(&owner).await, guid());
+    let taken = take_snapshot(&selection, post).await.expect(201);
+    let body = json!({
+        "PostId": post, "ActorUserId": selection["OwnerUserId"], "ReplacesSnapshotId": taken["SnapshotId"],
+    });
+    owner.put(&items_path(&selection), json!({"Items": []})).await.expect(200);
+    take(&selection, body.clone()).await.expect_problem(400, "SELECTIONS_SOURCE_EMPTY");
+    owner.delete(&path(&selection)).await.expect(204);
+    take(&selection, body).await.expect_problem(400, "SELECTIONS_SOURCE_DELETED");
+    assert_eq!(read_snapshot(&taken).await["Status"], "Active");
 }
 
 /// INV-SNP-005, RULE-SEL-009: a repeat keeps the first reason and time.

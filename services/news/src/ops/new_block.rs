@@ -1,0 +1,118 @@
+//! The blocks of a request, before their embeds are resolved.
+
+use std::collections::{HashMap, HashSet};
+
+use ::web::Problem;
+use values::{FieldError, Invalid};
+
+use crate::domain::{Block, BlockId, Embed, Post, SelectionId, SnapshotId};
+
+/// A request to replace the content of a post.
+pub struct BlocksEdit {
+    /// The version that the caller read.
+    pub version: Option<i64>,
+    pub blocks: Vec<NewBlock>,
+}
+
+/// A block of a request.
+pub struct NewBlock {
+    /// Position in the request, for the pointers of refusals.
+    pub index: usize,
+    /// True if the request has no `BlockId`, so that the service has made one.
+    pub has_new_id: bool,
+    pub content: NewContent,
+}
+
+pub enum NewContent {
+    /// A text or a gallery, which needs no call.
+    Ready(Block),
+    /// An embed without the data of its snapshot.
+    Embed { block_id: BlockId, sort_order: u32, target: EmbedTarget, refresh: bool },
+}
+
+/// The source or the snapshot that an embed names.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EmbedTarget {
+    Source(SelectionId),
+    Snapshot(SnapshotId),
+    /// Both ids of a block that is sent back as it was read.
+    AsRead(SelectionId, SnapshotId),
+}
+
+/// Returns the pointer to a block of a request.
+pub fn block_pointer(index: usize) -> String {
+    format!("/Blocks/{index}")
+}
+
+impl NewBlock {
+    pub fn sort_order(&self) -> u32 {
+        match &self.content {
+            NewContent::Ready(block) => block.sort_order(),
+            NewContent::Embed { sort_order, .. } => *sort_order,
+        }
+    }
+
+    /// Returns the source or the snapshot of an embed.
+    pub fn target(&self) -> Option<EmbedTarget> {
+        match self.content {
+            NewContent::Ready(_) => None,
+            NewContent::Embed { target, .. } => Some(target),
+        }
+    }
+}
+
+impl BlocksEdit {
+    /// Reduces the two ids of blocks that are sent back as they were read to the snapshot.
+    ///
+    /// # Errors
+    /// `VALIDATION_FAILED` if the post has no such block. Such a block names two targets.
+    pub fn accept_read_blocks(&mut self, post: Option<&Post>) -> Result<(), Problem> {
+        let embeds: Vec<&Embed> = post.into_iter().flat_map(embeds).collect();
+        let mut errors = Vec::new();
+        for NewBlock { index, content, .. } in &mut self.blocks {
+            let NewContent::Embed { block_id, target, .. } = content else { continue };
+            let EmbedTarget::AsRead(source, snapshot) = *target else { continue };
+            let is_stored = embeds.iter().any(|embed| {
+                (embed.block_id, embed.source_selection_id, embed.snapshot_id)
+                    == (*block_id, source, snapshot)
+            });
+            if is_stored {
+                *target = EmbedTarget::Snapshot(snapshot);
+            } else {
+                let invalid = Invalid::new("exactly_one");
+                errors.push(FieldError { field: block_pointer(*index), invalid });
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(Problem::validation_failed(errors)) }
+    }
+
+    /// Makes every block of a refreshed selection name its source.
+    ///
+    /// Returns the snapshots of the post that new ones replace, by their sources.
+    pub fn refresh_sources(&mut self, post: &Post) -> HashMap<SelectionId, SnapshotId> {
+        let sources: HashMap<SnapshotId, SelectionId> =
+            embeds(post).map(|embed| (embed.snapshot_id, embed.source_selection_id)).collect();
+        let source_of = |target: EmbedTarget| match target {
+            EmbedTarget::Source(source) => Some(source),
+            EmbedTarget::Snapshot(id) | EmbedTarget::AsRead(_, id) => sources.get(&id).copied(),
+        };
+        let refreshed = self.blocks.iter().filter_map(|block| match block.content {
+            NewContent::Embed { target, refresh: true, .. } => source_of(target),
+            NewContent::Embed { .. } | NewContent::Ready(_) => None,
+        });
+        let refreshed: HashSet<SelectionId> = refreshed.collect();
+        for block in &mut self.blocks {
+            let NewContent::Embed { target, .. } = &mut block.content else { continue };
+            if let Some(source) = source_of(*target).filter(|source| refreshed.contains(source)) {
+                *target = EmbedTarget::Source(source);
+            }
+        }
+        let replaced = embeds(post).filter(|embed| refreshed.contains(&embed.source_selection_id));
+        replaced.map(|embed| (embed.source_selection_id, embed.snapshot_id)).collect()
+    }
+}
+
+/// Returns the embeds of the stored content.
+pub fn embeds(post: &Post) -> impl Iterator<Item = &Embed> {
+    post.blocks.iter().filter_map(Block::embed)
+}
