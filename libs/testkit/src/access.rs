@@ -156,8 +156,6 @@ struct Operation {
     /// True for a `POST` of users with the response 201.
     creates: bool,
     takes_key: bool,
-    /// True if the response 201 documents `Location`.
-    has_location: bool,
 }
 
 /// Reads the operations from the documents of both ports.
@@ -180,17 +178,8 @@ async fn operations(service: &Running) -> Vec<Operation> {
                         method == Method::POST && !internal && operation.pointer("/responses/201").is_some();
                     let mut parameters = operation["parameters"].as_array().into_iter().flatten();
                     let takes_key = parameters.any(|parameter| parameter["name"] == IDEMPOTENCY_KEY);
-                    let has_location = operation.pointer("/responses/201/headers/Location").is_some();
                     let path = path.clone();
-                    operations.push(Operation {
-                        id,
-                        method,
-                        path,
-                        internal,
-                        creates,
-                        takes_key,
-                        has_location,
-                    });
+                    operations.push(Operation { id, method, path, internal, creates, takes_key });
                 }
             }
         }

@@ -240,6 +240,7 @@ pub struct CreatePost {
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
+#[expect(clippy::option_option, reason = "an absent member and null differ")]
 pub struct UpdatePost {
     title: Title,
     /// An absent member keeps the summary, and `null` clears it.
@@ -260,6 +261,7 @@ pub struct UpdatePost {
 }
 
 /// Reads a member that is present, `null` or not. An absent member is `None`.
+#[expect(clippy::option_option, reason = "an absent member and null differ")]
 fn read_present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     member: D,
 ) -> Result<Option<Option<T>>, D::Error> {

@@ -21,6 +21,7 @@ pub struct Metadata {
 }
 
 /// A change of the metadata. A field that is `None` keeps its value.
+#[expect(clippy::option_option, reason = "an absent member and null differ")]
 pub struct MetadataEdit {
     pub title: Title,
     pub summary: Option<Option<Summary>>,
