@@ -122,12 +122,13 @@ impl Conference {
                 next.end(EndReason::EndedByHost, by, now);
             }
             Action::LeaveChat { user, .. } => next.remove(user, now),
-            Action::Connect { user, sid, at } => next.connect(user, sid, at, now),
+            Action::Connect { user, sid, at } => match next.conference.overtaken_entry(user, at) {
+                Some(entry) => entry.record_replaced(sid),
+                None => next.connect(user, sid, at, now),
+            },
             Action::Disconnect { user, sid, at } => next.disconnect(user, sid, at),
             Action::FinishRoom { at } => {
-                let entries = next.conference.participants.0.iter_mut();
-                let left = entries.filter(|entry| entry.has_joined_before(at));
-                left.for_each(|entry| entry.move_to(ParticipantState::Left, at));
+                next.conference.participants.0.iter_mut().for_each(|entry| entry.finish_room(at));
             }
             Action::Reconcile { present, at } if self.is_live() => next.reconcile(present, at, now),
             Action::Reconcile { .. } => {}
@@ -138,6 +139,32 @@ impl Conference {
             next.conference.version += 1;
         }
         Ok(next)
+    }
+
+    /// Returns the entry of a user who may be connected, if LiveKit reported an event after `at`.
+    fn overtaken_entry(&mut self, user: UserId, at: OffsetDateTime) -> Option<&mut Entry> {
+        let is_live = self.is_live();
+        let entry = self.entry_mut(user)?;
+        (is_live && !entry.is(ParticipantState::Removed) && entry.is_overtaken(at)).then_some(entry)
+    }
+
+    /// Refuses the access to the room.
+    ///
+    /// # Errors
+    /// - [`PARTICIPANT_REMOVED`]: the user is Removed.
+    /// - [`CONFERENCE_ENDED`]: the conference is Ended.
+    /// - [`PARTICIPANT_NOT_FOUND`]: the user is neither Joined nor Left by a broken connection.
+    /// - [`CONFERENCE_FULL`]: the user is Left, and no seat is free.
+    pub fn require_media_access(&self, user: UserId) -> Result<(), Code> {
+        if self.is_removed(user) {
+            return Err(PARTICIPANT_REMOVED);
+        }
+        if !self.is_live() {
+            return Err(CONFERENCE_ENDED);
+        }
+        let entry = self.entry(user).filter(|entry| entry.may_reconnect()).ok_or(PARTICIPANT_NOT_FOUND)?;
+        let has_seat = entry.is_seated() || self.taken_seats() < SEATS;
+        if has_seat { Ok(()) } else { Err(CONFERENCE_FULL) }
     }
 
     fn is_visibly_different_from(&self, before: &Self) -> bool {
@@ -197,8 +224,9 @@ impl Decision {
         let entry = self.conference.entry_mut(user).ok_or(PARTICIPANT_NOT_FOUND)?;
         if entry.is_host() && is_ringing {
             self.end(EndReason::EndedByHost, Some(user), now);
-        } else if entry.is(ParticipantState::Joined) {
-            entry.move_to(ParticipantState::Left, now);
+        } else if entry.may_reconnect() {
+            // A client whose connection broke may be connecting again.
+            entry.leave(now);
             self.media_commands.push(MediaCommand::RemoveParticipant(user));
         }
         Ok(())
@@ -235,10 +263,10 @@ impl Decision {
 
     fn disconnect(&mut self, user: UserId, sid: Option<ConnectionSid>, at: OffsetDateTime) {
         if let Some(entry) = self.conference.entry_mut(user)
-            && entry.disconnect(sid)
+            && entry.disconnect(sid, at)
             && entry.is(ParticipantState::Joined)
         {
-            entry.move_to(ParticipantState::Left, at);
+            entry.lose_connection(at);
         }
     }
 
@@ -252,7 +280,7 @@ impl Decision {
         let entries = self.conference.participants.0.iter_mut();
         for entry in entries.filter(|entry| entry.has_joined_before(before)) {
             if !is_present(entry.participant.user_id) {
-                entry.move_to(ParticipantState::Left, now);
+                entry.lose_connection(now);
             }
         }
         for ConnectedParticipant { user_id, sid } in present {

@@ -70,6 +70,12 @@ pub struct Entry {
     /// Time of the latest join, by request or by connection.
     #[serde(with = "time::serde::rfc3339::option")]
     latest_join_at: Option<OffsetDateTime>,
+    /// Time of the newest end of a connection or of the room that LiveKit reported.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    latest_end_at: Option<OffsetDateTime>,
+    /// True if the participant is Left because a connection broke, and not by request.
+    #[serde(default)]
+    has_lost_connection: bool,
 }
 
 /// A user who is connected to a room of LiveKit.
@@ -96,6 +102,8 @@ impl Entry {
             ended_connections: Vec::new(),
             replaced_connections: Vec::new(),
             latest_join_at: None,
+            latest_end_at: None,
+            has_lost_connection: false,
         }
     }
 
@@ -122,6 +130,7 @@ impl Entry {
     }
 
     pub fn invite(&mut self, now: OffsetDateTime) {
+        self.has_lost_connection = false;
         self.participant.state = ParticipantState::Invited;
         self.participant.invited_at = Some(now);
     }
@@ -131,6 +140,7 @@ impl Entry {
         self.participant.state = ParticipantState::Joined;
         self.participant.joined_at.get_or_insert(now);
         self.participant.left_at = None;
+        self.has_lost_connection = false;
         self.latest_join_at = Some(now);
     }
 
@@ -146,9 +156,7 @@ impl Entry {
         } else {
             sid
         };
-        if let Some(replaced) = replaced.filter(|replaced| self.connection.as_ref() != Some(replaced)) {
-            remember(&mut self.replaced_connections, replaced);
-        }
+        self.record_replaced(replaced);
     }
 
     /// Moves to a state other than Joined, and records the time if the participant was Joined.
@@ -157,6 +165,46 @@ impl Entry {
             self.participant.left_at = Some(at);
         }
         self.participant.state = state;
+        self.has_lost_connection = false;
+    }
+
+    /// Moves a Joined participant to Left, because the connection broke.
+    pub fn lose_connection(&mut self, at: OffsetDateTime) {
+        self.move_to(ParticipantState::Left, at);
+        self.has_lost_connection = true;
+    }
+
+    /// Records that the participant left by request, also after a broken connection.
+    pub fn leave(&mut self, now: OffsetDateTime) {
+        if self.is(ParticipantState::Joined) {
+            self.move_to(ParticipantState::Left, now);
+        }
+        self.has_lost_connection = false;
+    }
+
+    /// Returns true for a participant who may enter the room without a further join.
+    pub fn may_reconnect(&self) -> bool {
+        self.is(ParticipantState::Joined) || self.has_lost_connection
+    }
+
+    /// Returns true if LiveKit reported a later event of this participant or of the room.
+    pub fn is_overtaken(&self, at: OffsetDateTime) -> bool {
+        self.connected_at.max(self.latest_end_at).is_some_and(|latest| at < latest)
+    }
+
+    /// Records that the room ended. A connection that began before has ended too.
+    pub fn finish_room(&mut self, at: OffsetDateTime) {
+        self.latest_end_at = self.latest_end_at.max(Some(at));
+        if self.has_joined_before(at) {
+            self.lose_connection(at);
+        }
+    }
+
+    /// Records the start of a connection that a later event overtook.
+    pub fn record_replaced(&mut self, sid: Option<ConnectionSid>) {
+        if let Some(sid) = sid.filter(|sid| self.connection.as_ref() != Some(sid)) {
+            remember(&mut self.replaced_connections, sid);
+        }
     }
 
     /// Returns true if this connection is known to have ended.
@@ -164,12 +212,15 @@ impl Entry {
         sid.is_some_and(|sid| self.ended_connections.contains(sid))
     }
 
-    /// Records the end of a connection. Returns true if it was the newest known one.
-    pub fn disconnect(&mut self, sid: Option<ConnectionSid>) -> bool {
+    /// Records the end of a connection at `at`. Returns true if it was the newest known one, and no
+    /// later event overtook its end.
+    pub fn disconnect(&mut self, sid: Option<ConnectionSid>, at: OffsetDateTime) -> bool {
         let was_replaced = sid.as_ref().is_some_and(|sid| self.replaced_connections.contains(sid));
         let is_newest = sid.is_none() || self.connection == sid || self.connection.is_none() && !was_replaced;
+        let is_newest = is_newest && !self.is_overtaken(at);
         if is_newest {
             self.connection = None;
+            self.latest_end_at = Some(at);
         }
         if let Some(sid) = sid {
             remember(&mut self.ended_connections, sid);

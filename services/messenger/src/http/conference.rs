@@ -16,13 +16,10 @@ use crate::clients::MediaAccess;
 use crate::db;
 use crate::db::conference::{ConferenceFilter, ConferenceSort};
 use crate::domain::limits::MAX_INVITATIONS;
-use crate::domain::{Action, ChatId, Conference, ConferenceId, ConferenceStatus, Media, ParticipantState};
-use crate::error::{
-    CHAT_NOT_FOUND, CONFERENCE_ENDED, CONFERENCE_NOT_FOUND, Error, MEDIA_UNAVAILABLE, PARTICIPANT_NOT_FOUND,
-    PARTICIPANT_REMOVED,
-};
+use crate::domain::{Action, ChatId, Conference, ConferenceId, ConferenceStatus, Media};
+use crate::error::{CHAT_NOT_FOUND, CONFERENCE_NOT_FOUND, Error};
 use crate::ops;
-use crate::ops::conference::{is_moderator, require_member};
+use crate::ops::conference::is_moderator;
 
 type Invitees = List<UserId, 1, MAX_INVITATIONS>;
 
@@ -197,7 +194,8 @@ pub async fn join_conference(
 
 /// Refresh the media token.
 ///
-/// Returns a new token for a caller who is Joined.
+/// Returns a new token for a caller who is Joined, or is Left because a connection broke.
+/// It changes nothing: the caller is Joined when the connection begins.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
     responses((status = 200, description = "The access to the room", body = MediaAccess))
@@ -207,22 +205,10 @@ pub async fn refresh_media_token(
     app: Data<App>,
     actor: Actor,
     id: Path<ConferenceId>,
-    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
-    let (conference, is_member) = find(&lookups, *id, &actor).await?;
-    require_member(&actor, &conference, is_member)?;
-    let entry = conference.entry(actor.user_id);
-    if entry.is_some_and(|entry| entry.is(ParticipantState::Removed)) {
-        return Err(PARTICIPANT_REMOVED.into());
-    }
-    if !conference.is_live() {
-        return Err(CONFERENCE_ENDED.into());
-    }
-    if entry.is_none_or(|entry| !entry.is(ParticipantState::Joined)) {
-        return Err(PARTICIPANT_NOT_FOUND.into());
-    }
-    let livekit = app.available_livekit().ok_or(MEDIA_UNAVAILABLE)?;
-    Ok(web::Json(ops::room::create_access(livekit, &conference, actor.user_id)?))
+    let context = app.conference_context();
+    let refresh = async |tx: &mut _| ops::conference::refresh_media_token(tx, *id, &actor, context).await;
+    Ok(web::Json(app.db.tx(refresh).await?))
 }
 
 /// Leave a conference.

@@ -121,6 +121,7 @@ fn public(routes: &mut Routes<'_>) {
                 PARTICIPANT_REMOVED,
                 CONFERENCE_ENDED,
                 PARTICIPANT_NOT_FOUND,
+                CONFERENCE_FULL,
                 MEDIA_UNAVAILABLE,
             ]))
             .service(

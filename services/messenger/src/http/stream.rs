@@ -93,9 +93,10 @@ pub async fn open_stream(
 }
 
 /// Parses an event id, which consists of digits alone.
+/// No event has the greatest id, because none could follow it.
 fn parse_event_id(text: &str) -> Option<i64> {
     let is_number = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
-    if is_number { text.parse().ok() } else { None }
+    text.parse().ok().filter(|id| is_number && *id < i64::MAX)
 }
 
 /// Returns an interval whose first tick is one period from now.

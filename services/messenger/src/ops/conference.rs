@@ -131,6 +131,26 @@ pub async fn join_conference(
     room::create_access(livekit, &joined, actor.user_id)
 }
 
+/// Returns the access to the room, without a change.
+///
+/// The lock of the chat orders this decision and a concurrent removal.
+///
+/// # Errors
+/// - [`CONFERENCE_NOT_FOUND`]: the actor is neither member nor moderator.
+/// - [`FORBIDDEN`]: the actor is a moderator but not a member.
+/// - The errors of [`Conference::require_media_access`].
+/// - [`MEDIA_UNAVAILABLE`]: LiveKit is not available.
+pub async fn refresh_media_token(
+    tx: &mut Tx,
+    id: ConferenceId,
+    actor: &Actor,
+    context: ConferenceContext<'_>,
+) -> Result<MediaAccess, Error> {
+    let (_, conference) = lock_for_member(tx, id, actor).await?;
+    conference.require_media_access(actor.user_id)?;
+    room::create_access(context.livekit()?, &conference, actor.user_id)
+}
+
 /// Applies an action of the host or of a moderator.
 ///
 /// # Errors
@@ -220,7 +240,7 @@ async fn lock_for_member(tx: &mut Tx, id: ConferenceId, actor: &Actor) -> Result
 /// # Errors
 /// - [`CONFERENCE_NOT_FOUND`]: the actor is neither member nor moderator.
 /// - [`FORBIDDEN`]: the actor is a moderator but not a member.
-pub fn require_member(actor: &Actor, conference: &Conference, is_member: bool) -> Result<(), Error> {
+fn require_member(actor: &Actor, conference: &Conference, is_member: bool) -> Result<(), Error> {
     match (is_member, is_moderator(actor, conference)) {
         (true, _) => Ok(()),
         (false, true) => Err(FORBIDDEN.into()),

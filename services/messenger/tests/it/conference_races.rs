@@ -102,6 +102,27 @@ async fn join_and_end_take_effect_in_their_order() {
     assert_ended_once(&fixture, id).await;
 }
 
+/// RULE-MSG-045, RULE-MSG-085: a removal that commits before `media-token` leaves no token.
+#[tokio::test]
+async fn removal_and_media_token_take_effect_in_their_order() {
+    let fixture = ConferenceFixture::new().await;
+    let [client, agent, _] = fixture.users();
+    let id = fixture.ring_and_join().await;
+    let held = hold_chat(&fixture).await;
+    let (removed, token) =
+        held.queue(Held::ANY, fixture.remove(client, id, agent), fixture.act(agent, id, "media-token")).await;
+    removed.expect(200);
+    token.expect_problem(403, "MESSENGER_PARTICIPANT_REMOVED");
+
+    fixture.act(client, id, "end").await.expect(200);
+    let id = fixture.ring_and_join().await;
+    let held = hold_chat(&fixture).await;
+    let (token, removed) =
+        held.queue(Held::ANY, fixture.act(agent, id, "media-token"), fixture.remove(client, id, agent)).await;
+    token.expect(200);
+    assert_eq!(state(&removed.expect(200), agent), "Removed");
+}
+
 /// RULE-MSG-045: a join before the timer is 200 and keeps the conference. A join after it is
 /// `MESSENGER_CONFERENCE_ENDED`.
 #[tokio::test]

@@ -8,7 +8,7 @@ use testkit::{eventually, text};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::fixture::{ConferenceFixture, unix_seconds};
+use crate::fixture::{ConferenceFixture, state, unix_seconds};
 use crate::id_of;
 
 /// Verifies a token and returns its header and its claims.
@@ -81,4 +81,46 @@ async fn repeated_join_returns_a_new_token_and_changes_nothing() {
     assert_eq!(fixture.conference(id).await, conference);
     fixture.act(agent, id, "leave").await.expect(200);
     fixture.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+}
+
+/// RULE-MSG-085: a participant whose connection broke gets a token without a join, and is Joined
+/// when the connection begins. After a leave by request they have to join.
+#[tokio::test]
+async fn participant_with_a_broken_connection_gets_a_token() {
+    let fixture = ConferenceFixture::new().await;
+    let [client, agent, _] = fixture.users();
+    let id = fixture.ring_and_join().await;
+    fixture.send_participant_webhook("participant_joined", id, agent, "PA_1", unix_seconds(1)).await;
+    fixture.send_participant_webhook("participant_left", id, agent, "PA_1", unix_seconds(2)).await;
+    let broken = fixture.conference(id).await;
+    assert_eq!(state(&broken, agent), "Left");
+    let access = fixture.act(agent, id, "media-token").await.expect(200);
+    assert_eq!(read(text(&access["Token"])).1["sub"], json!(agent));
+    assert_eq!(fixture.conference(id).await, broken, "the token changes nothing");
+    fixture.send_participant_webhook("participant_joined", id, agent, "PA_2", unix_seconds(3)).await;
+    assert_eq!(state(&fixture.conference(id).await, agent), "Joined");
+
+    fixture.send_participant_webhook("participant_left", id, agent, "PA_2", unix_seconds(4)).await;
+    fixture.act(agent, id, "leave").await.expect(200);
+    fixture.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    fixture.act(agent, id, "join").await.expect(200);
+    fixture.send_participant_webhook("participant_left", id, agent, "PA_3", unix_seconds(5)).await;
+    fixture.remove(client, id, agent).await.expect(200);
+    fixture.act(agent, id, "media-token").await.expect_problem(403, "MESSENGER_PARTICIPANT_REMOVED");
+    fixture.act(client, id, "end").await.expect(200);
+}
+
+/// RULE-MSG-085: a participant whose connection broke gets no token while all seats are taken.
+#[tokio::test]
+async fn participant_with_a_broken_connection_needs_a_seat() {
+    let fixture = ConferenceFixture::new().await;
+    let more = fixture.add(20).await;
+    let agent = fixture.deal.agent();
+    let id = fixture.ring(Some(&more[..19])).await;
+    fixture.act(agent, id, "join").await.expect(200);
+    fixture.send_participant_webhook("participant_left", id, agent, "PA_1", unix_seconds(1)).await;
+    fixture.act(more[19], id, "join").await.expect(200);
+    fixture.act(agent, id, "media-token").await.expect_problem(409, "MESSENGER_CONFERENCE_FULL");
+    fixture.act(more[19], id, "leave").await.expect(200);
+    fixture.act(agent, id, "media-token").await.expect(200);
 }

@@ -44,7 +44,8 @@ async fn stream_resumes_after_the_last_event_id() {
 async fn unknown_position_is_reset() {
     let (deal, id) = open_chat().await;
     send_text(id, deal.client, "1").await;
-    for requested in ["3", "-1", "1.0", "+1", " ", "9223372036854775808", "0x1"] {
+    let greatest = ["9223372036854775806", "9223372036854775807", "9223372036854775808"];
+    for requested in ["3", "-1", "1.0", "+1", " ", "0x1"].into_iter().chain(greatest) {
         let (_, reset) = Stream::resume(deal.client, requested).await;
         assert_eq!((reset.name.as_str(), reset.id, &reset.data), ("reset", 2, &json!({})), "{requested}");
     }

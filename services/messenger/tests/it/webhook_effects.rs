@@ -70,9 +70,9 @@ async fn disconnected_participant_is_left() {
 
     // The start of a connection may arrive after its end.
     fixture.act(agent, id, "join").await.expect(200);
-    fixture.send_participant_webhook("participant_left", id, agent, "PA_3", unix_seconds(0)).await;
+    fixture.send_participant_webhook("participant_left", id, agent, "PA_3", unix_seconds(10)).await;
     assert_eq!(state(&fixture.conference(id).await, agent), "Left");
-    fixture.send_participant_webhook("participant_joined", id, agent, "PA_3", unix_seconds(0)).await;
+    fixture.send_participant_webhook("participant_joined", id, agent, "PA_3", unix_seconds(10)).await;
     assert_eq!(state(&fixture.conference(id).await, agent), "Left");
     // A participant who is not Joined does not change.
     let [_, _, manager] = fixture.users();
@@ -203,6 +203,42 @@ async fn finished_room_makes_its_participants_left() {
         "Active",
         "an empty conference stays Active for its timeout"
     );
+}
+
+/// RULE-MSG-084: a webhook that is older than the last one of the participant or of the room
+/// changes nothing.
+#[tokio::test]
+async fn overtaken_webhooks_have_no_effect() {
+    let fixture = ConferenceFixture::new().await;
+    let [client, agent, manager] = fixture.users();
+    let id = fixture.ring_and_join().await;
+    let now = unix_seconds(0);
+    let finish = |at: i64| {
+        let room = json!({"sid": "RM_1", "name": id});
+        json!({"event": "room_finished", "id": format!("EV_{}", guid()), "createdAt": at, "room": room})
+    };
+    fixture.send_webhook(&finish(now + 20)).await.expect(200);
+    let conference = fixture.conference(id).await;
+    assert_eq!((state(&conference, client), state(&conference, agent)), ("Left", "Left"));
+    for user in [client, agent, manager] {
+        fixture.send_participant_webhook("participant_joined", id, user, "PA_1", now + 19).await;
+    }
+    assert_eq!(fixture.conference(id).await, conference, "the room had ended");
+    fixture.send_participant_webhook("participant_joined", id, agent, "PA_2", now + 21).await;
+    assert_eq!(state(&fixture.conference(id).await, agent), "Joined");
+
+    // The end of an unknown earlier connection, after the last connection has ended.
+    fixture.send_participant_webhook("participant_left", id, agent, "PA_2", now + 30).await;
+    fixture.act(agent, id, "join").await.expect(200);
+    let conference = fixture.conference(id).await;
+    fixture.send_participant_webhook("participant_left", id, agent, "PA_0", now + 29).await;
+    assert_eq!(fixture.conference(id).await, conference);
+    // The start of an unknown earlier connection.
+    fixture.send_participant_webhook("participant_left", id, agent, "PA_3", now + 40).await;
+    let conference = fixture.conference(id).await;
+    assert_eq!(state(&conference, agent), "Left");
+    fixture.send_participant_webhook("participant_joined", id, agent, "PA_4", now + 39).await;
+    assert_eq!(fixture.conference(id).await, conference);
 }
 
 /// RULE-MSG-058: each webhook id counts once, also if it arrives ten times at once.
