@@ -16,7 +16,7 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::Currency;
 
-use crate::domain::{CycleDays, Period, Sum, conversion_bps, mean_cycle_days};
+use crate::domain::{CalendarMonth, CycleDays, Period, Sum, conversion_bps, mean_cycle_days};
 
 /// Deals that were created in the period, by their present status.
 #[derive(Debug, Default, Serialize, ToSchema)]
@@ -174,7 +174,7 @@ const SALES_SQL: &str = "\
 /// Reads the performance of an agent.
 ///
 /// The statements are not cached, because their plans depend on the agent and the period.
-pub async fn read(conn: &Conn, agent: UserId, period: Period) -> QueryResult<Performance> {
+pub async fn read(conn: &Conn, agent: UserId, period: &Period) -> QueryResult<Performance> {
     let months = period.months();
     let query = |sql: &str| query(sql, agent, period, &months);
     let (mut first, mut second, mut third) = (conn, conn, conn);
@@ -200,11 +200,11 @@ pub async fn read(conn: &Conn, agent: UserId, period: Period) -> QueryResult<Per
 fn query(
     sql: &str,
     agent: UserId,
-    period: Period,
-    months: &[OffsetDateTime],
+    period: &Period,
+    months: &[CalendarMonth],
 ) -> BoxedSqlQuery<'static, Pg, SqlQuery> {
-    let since: Vec<_> = months.iter().map(|start| period.from.max(*start)).collect();
-    let until: Vec<_> = months.iter().skip(1).copied().chain([period.to]).collect();
+    let since: Vec<_> = months.iter().map(|month| period.from.max(month.start)).collect();
+    let until: Vec<_> = months.iter().skip(1).map(|month| month.start).chain([period.to]).collect();
     diesel::sql_query(sql)
         .into_boxed()
         .bind::<SqlUuid, _>(agent)
@@ -250,11 +250,9 @@ struct PerformanceBuilder {
 }
 
 impl PerformanceBuilder {
-    fn new(months: &[OffsetDateTime]) -> Self {
-        let named = |month: &OffsetDateTime| MonthBuilder {
-            name: format!("{:04}-{:02}", month.year(), u8::from(month.month())),
-            ..MonthBuilder::default()
-        };
+    fn new(months: &[CalendarMonth]) -> Self {
+        let named =
+            |month: &CalendarMonth| MonthBuilder { name: month.name.clone(), ..MonthBuilder::default() };
         Self {
             by_status: DealsByStatus::default(),
             deals: 0,
@@ -308,7 +306,7 @@ impl PerformanceBuilder {
         }
     }
 
-    fn build(self, period: Period) -> Performance {
+    fn build(self, period: &Period) -> Performance {
         let month = |month: MonthBuilder| Month {
             month: month.name,
             deals_created: month.created,

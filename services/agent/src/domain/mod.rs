@@ -30,7 +30,7 @@ pub use payout_preview::{PayoutPreview, deviation_percent};
 pub use payout_run::{
     MAX_RUN_AGENTS, MAX_RUN_PERIOD, PayoutRun, PayoutRunStatus, PayoutRunView, RunKey, RunTotal, Sum,
 };
-pub use performance::{CycleDays, Period, conversion_bps, mean_cycle_days};
+pub use performance::{CalendarMonth, CycleDays, Period, Zone, conversion_bps, mean_cycle_days};
 pub use rate::{Agent, AgentView, CardKey, MAX_BPS, MAX_CARD_RATES, Rate, RateCard, RateCardView, SaleRate};
 pub use sale::{Sale, Undo};
 

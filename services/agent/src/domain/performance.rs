@@ -2,8 +2,11 @@
 
 use std::iter;
 
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
 use time::macros::datetime;
-use time::{Duration, OffsetDateTime, Time};
+use time::{Duration, OffsetDateTime};
 use values::{Decimal, Invalid, div_half_to_even};
 
 /// The longest period of the statistics.
@@ -18,11 +21,49 @@ const DAY_MICROS: i128 = 86_400_000_000;
 /// The mean time from creation to sale, in days.
 pub type CycleDays = Decimal<1, -40_000_000, 40_000_000>;
 
-/// A period in UTC. Its end is exclusive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A time zone of the IANA database, whose months the statistics count by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone(TimeZone);
+
+impl Zone {
+    /// Finds a time zone by its IANA name, in any letter case. The default is UTC.
+    ///
+    /// # Errors
+    /// `unknown_value` if the database has no such name.
+    pub fn parse(name: Option<&str>) -> Result<Self, Invalid> {
+        let zone = name.map_or(Ok(TimeZone::UTC), |name| jiff::tz::db().get(name));
+        zone.map(Self).map_err(|_| Invalid::new("unknown_value"))
+    }
+
+    /// Returns the first day of a moment's month.
+    fn month_of(&self, moment: OffsetDateTime) -> Date {
+        let nearest = if moment < EARLIEST { Timestamp::MIN } else { Timestamp::MAX };
+        let moment = Timestamp::from_second(moment.unix_timestamp()).unwrap_or(nearest);
+        // The last hours of the greatest year exist in no `Timestamp`, and are in the same month.
+        moment.to_zoned(self.0.clone()).date().first_of_month()
+    }
+
+    /// Returns the first moment of a day, or `None` if no time represents it.
+    fn start_of(&self, day: Date) -> Option<OffsetDateTime> {
+        let start = day.to_zoned(self.0.clone()).ok()?.timestamp();
+        OffsetDateTime::from_unix_timestamp(start.as_second()).ok()
+    }
+}
+
+/// A calendar month.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CalendarMonth {
+    pub start: OffsetDateTime,
+    /// Year and month, as in `2026-05`.
+    pub name: String,
+}
+
+/// A period with the time zone of its months. Its end is exclusive.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Period {
     pub from: OffsetDateTime,
     pub to: OffsetDateTime,
+    zone: Zone,
 }
 
 impl Period {
@@ -37,40 +78,36 @@ impl Period {
     pub fn parse(
         from: Option<OffsetDateTime>,
         to: Option<OffsetDateTime>,
+        zone: Zone,
         now: OffsetDateTime,
     ) -> Result<Self, Invalid> {
         let to = to.map_or(now, OffsetDateTime::truncate_to_microsecond);
-        let from = from.map_or_else(|| eleven_months_before(to), OffsetDateTime::truncate_to_microsecond);
+        let from =
+            from.map_or_else(|| eleven_months_before(to, &zone), OffsetDateTime::truncate_to_microsecond);
         if to <= from {
             return Err(Invalid::new("empty_range"));
         }
         if to - from > MAX_PERIOD {
             return Err(Invalid::new("out_of_bounds"));
         }
-        Ok(Self { from, to })
+        Ok(Self { from, to, zone })
     }
 
-    /// Returns the starts of the months that the period touches, oldest first.
-    pub fn months(&self) -> Vec<OffsetDateTime> {
-        let months = iter::successors(Some(month_of(self.from)), |month| next_month(*month));
-        months.take_while(|month| *month < self.to).collect()
+    /// Returns the months that the period touches, oldest first.
+    pub fn months(&self) -> Vec<CalendarMonth> {
+        let days =
+            iter::successors(Some(self.zone.month_of(self.from)), |day| day.checked_add(1.month()).ok());
+        let months = days.map_while(|day| {
+            let start = self.zone.start_of(day)?;
+            Some(CalendarMonth { start, name: format!("{:04}-{:02}", day.year(), day.month()) })
+        });
+        months.take_while(|month| month.start < self.to).collect()
     }
 }
 
-fn eleven_months_before(to: OffsetDateTime) -> OffsetDateTime {
-    let month = month_of(to);
-    let year_before = month.replace_year(month.year() - 1).ok();
-    year_before.and_then(next_month).map_or(EARLIEST, |start| start.max(EARLIEST))
-}
-
-/// Returns the start of a moment's month.
-fn month_of(moment: OffsetDateTime) -> OffsetDateTime {
-    moment.replace_day(1).unwrap_or(moment).replace_time(Time::MIDNIGHT)
-}
-
-/// Returns the start of the next month, or `None` after the last representable one.
-fn next_month(start: OffsetDateTime) -> Option<OffsetDateTime> {
-    start.checked_add(Duration::days(31)).map(month_of)
+fn eleven_months_before(to: OffsetDateTime, zone: &Zone) -> OffsetDateTime {
+    let month = zone.month_of(to).checked_sub(11.months()).ok();
+    month.and_then(|month| zone.start_of(month)).map_or(EARLIEST, |start| start.max(EARLIEST))
 }
 
 /// Returns the share of deals that were sold, in basis points, or `None` without deals.
@@ -93,10 +130,18 @@ mod tests {
     use time::macros::datetime;
     use time::{Duration, OffsetDateTime};
 
-    use super::{DAY_MICROS, Period, conversion_bps, mean_cycle_days};
+    use super::{DAY_MICROS, Period, Zone, conversion_bps, mean_cycle_days};
+
+    fn zone(name: &str) -> Zone {
+        Zone::parse(Some(name)).unwrap()
+    }
 
     fn period(from: OffsetDateTime, to: OffsetDateTime) -> Period {
-        Period::parse(Some(from), Some(to), datetime!(2026-11-22 12:00 UTC)).unwrap()
+        Period::parse(Some(from), Some(to), zone("UTC"), datetime!(2026-11-22 12:00 UTC)).unwrap()
+    }
+
+    fn starts(period: &Period) -> Vec<OffsetDateTime> {
+        period.months().into_iter().map(|month| month.start).collect()
     }
 
     /// RULE-AGT-049: `To` defaults to now, `From` to the first of the month, eleven months before
@@ -104,21 +149,62 @@ mod tests {
     #[test]
     fn default_period_is_twelve_months_until_now() {
         let now = datetime!(2026-11-22 12:34:56 UTC);
-        let by_default = Period::parse(None, None, now).unwrap();
-        assert_eq!(by_default, Period { from: datetime!(2025-12-01 00:00 UTC), to: now });
+        let utc = || zone("UTC");
+        assert_eq!(Zone::parse(None), Ok(utc()));
+        let by_default = Period::parse(None, None, utc(), now).unwrap();
+        assert_eq!(by_default, Period { from: datetime!(2025-12-01 00:00 UTC), to: now, zone: utc() });
         assert_eq!(by_default.months().len(), 12);
-        let until = |to| Period::parse(None, Some(to), now).unwrap().from;
+        let until = |to| Period::parse(None, Some(to), utc(), now).unwrap().from;
         assert_eq!(until(datetime!(2026-12-01 00:00 UTC)), datetime!(2026-01-01 00:00 UTC));
         assert_eq!(until(datetime!(2024-02-29 23:00 UTC)), datetime!(2023-03-01 00:00 UTC));
         assert_eq!(until(datetime!(0000-01-02 00:00 UTC)), datetime!(0000-01-01 00:00 UTC));
-        assert!(Period::parse(Some(now), None, now).is_err());
+        assert!(Period::parse(Some(now), None, utc(), now).is_err());
+    }
+
+    /// RULE-AGT-066: months begin at the midnight of the time zone, also where a clock change skips
+    /// that midnight, and at both ends of time.
+    #[test]
+    fn months_begin_at_midnight_of_the_time_zone() {
+        let of = |name: &str, from, to| starts(&Period { zone: zone(name), ..period(from, to) });
+        let (from, to) = (datetime!(2026-03-31 20:00 UTC), datetime!(2026-04-30 21:00:00.000001 UTC));
+        assert_eq!(of("UTC", from, to), [datetime!(2026-03-01 00:00 UTC), datetime!(2026-04-01 00:00 UTC)]);
+        let moscow = [
+            datetime!(2026-02-28 21:00 UTC),
+            datetime!(2026-03-31 21:00 UTC),
+            datetime!(2026-04-30 21:00 UTC),
+        ];
+        assert_eq!(of("Europe/Moscow", from, to), moscow);
+        // The month of March begins in winter time, and the month of April in summer time.
+        let berlin = [datetime!(2026-02-28 23:00 UTC), datetime!(2026-03-31 22:00 UTC)];
+        assert_eq!(of("Europe/Berlin", from, datetime!(2026-04-30 22:00 UTC)), berlin);
+        // In Asunción the first midnight of October 2017 did not exist.
+        let (from, to) = (datetime!(2017-09-30 12:00 UTC), datetime!(2017-10-02 12:00 UTC));
+        let asuncion = [datetime!(2017-09-01 04:00 UTC), datetime!(2017-10-01 04:00 UTC)];
+        assert_eq!(of("America/Asuncion", from, to), asuncion);
+        let last = (datetime!(9999-12-01 12:00 UTC), datetime!(9999-12-31 23:59 UTC));
+        assert_eq!(of("Pacific/Kiritimati", last.0, last.1).len(), 1);
+        let by_default = Period::parse(None, Some(from), zone("Europe/Moscow"), from).unwrap();
+        assert_eq!(by_default.from, datetime!(2016-09-30 21:00 UTC));
+    }
+
+    /// RULE-AGT-066: only names of the IANA database are time zones.
+    #[test]
+    fn unknown_time_zone_is_refused() {
+        for name in ["", "Moscow", "UTC+3", "EST5EDT4", "<-03>3", "../etc/passwd", "Europe/Moscow ", "+03:00"]
+        {
+            assert!(Zone::parse(Some(name)).is_err(), "{name}");
+        }
+        for name in ["Etc/UTC", "europe/moscow", "Asia/Yekaterinburg", "Etc/GMT-3"] {
+            assert!(Zone::parse(Some(name)).is_ok(), "{name}");
+        }
     }
 
     /// RULE-AGT-049, RULE-ALL-019: an empty period and one above 366 × 24 h are refused.
     #[test]
     fn empty_or_too_long_period_is_refused() {
         let now = datetime!(2026-11-22 12:00 UTC);
-        let refused = |to| Period::parse(Some(now), Some(to), now).err().map(|invalid| invalid.code);
+        let refused =
+            |to| Period::parse(Some(now), Some(to), zone("UTC"), now).err().map(|invalid| invalid.code);
         assert_eq!(refused(now), Some("empty_range"));
         assert_eq!(refused(now + Duration::microseconds(1)), None);
         assert_eq!(refused(now + Duration::days(366)), None);
@@ -128,7 +214,7 @@ mod tests {
     /// RULE-AGT-047: a month that begins at the exclusive end is not touched.
     #[test]
     fn month_starting_at_period_end_is_left_out() {
-        let months = |from, to| period(from, to).months();
+        let months = |from, to| starts(&period(from, to));
         let (may, june) = (datetime!(2026-05-01 00:00 UTC), datetime!(2026-06-01 00:00 UTC));
         assert_eq!(months(datetime!(2026-05-31 23:59 UTC), june), [may]);
         assert_eq!(months(datetime!(2026-05-31 23:59 UTC), june + Duration::microseconds(1)), [may, june]);
@@ -162,12 +248,13 @@ mod tests {
         fn consecutive_months_cover_the_period(start in 0_i64..4_000_000_000, seconds in 1_i64..366 * 86_400) {
             let from = OffsetDateTime::from_unix_timestamp(start).unwrap();
             let period = period(from, from + Duration::seconds(seconds));
-            let months = period.months();
+            let months = starts(&period);
+            let next = |start: OffsetDateTime| starts(&self::period(start, start + Duration::days(32)))[1];
             prop_assert!(months[0] <= period.from && months.iter().skip(1).all(|month| *month > period.from));
             prop_assert!(months.iter().all(|month| *month < period.to && month.day() == 1));
             let last = months[months.len() - 1];
-            prop_assert!(super::next_month(last).unwrap() >= period.to);
-            prop_assert!(months.windows(2).all(|two| super::next_month(two[0]) == Some(two[1])));
+            prop_assert!(next(last) >= period.to);
+            prop_assert!(months.windows(2).all(|two| next(two[0]) == two[1]));
         }
     }
 }

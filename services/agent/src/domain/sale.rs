@@ -123,12 +123,16 @@ impl Sale {
     ///
     /// # Errors
     /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.
-    /// - [`ACCRUAL_NOT_ADJUSTABLE`] if it is not a Base, is final, or is undone.
-    pub fn find_adjustable(&self, id: AccrualId) -> Result<&Accrual, Code> {
+    /// - [`ACCRUAL_NOT_ADJUSTABLE`] if it is not a Base, is Paid and not `disputes_paid`, is
+    ///   otherwise final, or is undone.
+    pub fn find_adjustable(&self, id: AccrualId, disputes_paid: bool) -> Result<&Accrual, Code> {
         let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
-        let is_adjustable = accrual.kind == AccrualKind::Base
-            && matches!(accrual.status, AccrualStatus::Pending | AccrualStatus::Approved)
-            && self.reversal_of(id).is_none();
+        let is_open = match accrual.status {
+            AccrualStatus::Pending | AccrualStatus::Approved => true,
+            AccrualStatus::Paid => disputes_paid,
+            AccrualStatus::Rejected | AccrualStatus::Reversed => false,
+        };
+        let is_adjustable = accrual.kind == AccrualKind::Base && is_open && self.reversal_of(id).is_none();
         if is_adjustable { Ok(accrual) } else { Err(ACCRUAL_NOT_ADJUSTABLE) }
     }
 }

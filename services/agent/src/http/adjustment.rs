@@ -42,11 +42,15 @@ pub struct AskForAdjustment {
     /// Whole amount in the accrual's currency, at most its `BaseAmount`.
     requested_amount: Option<WholeAmount>,
     comment: Comment,
+    /// True also accepts a Paid accrual. An approval corrects it by a new accrual.
+    #[serde(default)]
+    #[schema(required = false)]
+    dispute_paid: bool,
 }
 
 /// File an adjustment request.
 ///
-/// Requests another amount for a Base accrual that is not paid.
+/// Requests another amount for a Base accrual, with `DisputePaid` also for a paid one.
 /// An accrual has at most one open request.
 #[utoipa::path(
     tag = "Cabinet", params(("accrual_id" = AccrualId, Path)),
@@ -61,7 +65,7 @@ pub async fn ask_for_adjustment(
     idempotency: Idempotency,
     body: Json<AskForAdjustment>,
 ) -> Result<HttpResponse, Error> {
-    let AskForAdjustment { reason, requested_amount, comment } = body.0;
+    let AskForAdjustment { reason, requested_amount, comment, dispute_paid } = body.0;
     let requested = requested_amount.map(Money::from);
     let request = AdjustmentRequest {
         id: AdjustmentRequestId::generate(),
@@ -79,7 +83,9 @@ pub async fn ask_for_adjustment(
         decided_by_user_id: None,
         version: 1,
     };
-    let file = async |tx: &mut _| Ok(Reply::created(ops::adjustment::file(tx, request, requested).await?));
+    let file = async |tx: &mut _| {
+        Ok(Reply::created(ops::adjustment::file(tx, request, requested, dispute_paid).await?))
+    };
     idempotency.run(&app.db, file).await
 }
 

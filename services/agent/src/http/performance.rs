@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::db;
 use crate::db::performance::Performance;
-use crate::domain::{Period, UseCabinet};
+use crate::domain::{Period, UseCabinet, Zone};
 use crate::error::Error;
 
 /// The period of the statistics, at most 366 days.
@@ -21,7 +21,7 @@ use crate::error::Error;
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct PeriodQuery {
     /// Start, inclusive.
-    /// The default is the first of the month in UTC, eleven months before the month of `To`.
+    /// The default is the first of the month, eleven months before the month of `To`.
     #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<OffsetDateTime>,
@@ -29,11 +29,14 @@ pub struct PeriodQuery {
     #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<OffsetDateTime>,
+    /// Name of the IANA time zone whose months count, as in `Europe/Moscow`. The default is UTC.
+    time_zone: Option<String>,
 }
 
 /// Read my performance.
 ///
 /// Returns the caller's deals and sales of a period by their present state, in all and by month.
+/// Months are those of `TimeZone`.
 #[utoipa::path(
     tag = "Cabinet", params(PeriodQuery),
     responses((status = 200, description = "The statistics", body = Performance))
@@ -45,8 +48,10 @@ pub async fn get_performance(
     Query(query): Query<PeriodQuery>,
 ) -> Result<impl Responder, Error> {
     let mut fields = Fields::default();
-    let period = fields.check("/To", Period::parse(query.from, query.to, clock::now()));
+    let zone = fields.check("/TimeZone", Zone::parse(query.time_zone.as_deref()));
+    let period =
+        zone.and_then(|zone| fields.check("/To", Period::parse(query.from, query.to, zone, clock::now())));
     let period = fields.finish(period)?;
     let conn = app.db.conn().await?;
-    Ok(web::Json(db::performance::read(&conn, permitted.actor.user_id, period).await?))
+    Ok(web::Json(db::performance::read(&conn, permitted.actor.user_id, &period).await?))
 }

@@ -17,6 +17,7 @@ use crate::error::{
 };
 
 /// Files a request. `requested` is the whole amount that the accrual should have.
+/// With `disputes_paid` the accrual may be Paid.
 ///
 /// # Errors
 /// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist or belongs to another agent.
@@ -27,13 +28,14 @@ pub async fn file(
     tx: &mut Tx,
     request: AdjustmentRequest,
     requested: Option<Money>,
+    disputes_paid: bool,
 ) -> Result<AdjustmentRequestView, Error> {
     let key = db::sale::find_key(tx, request.accrual_id).await?;
     let key = key.filter(|key| key.agent_user_id == request.agent_user_id).ok_or(ACCRUAL_NOT_FOUND)?;
     // The end of a sale also locks the account, so it closes this request or makes it inadmissible.
     db::account::lock(tx, &[(key.agent_user_id, key.currency)]).await?;
     let sale = db::sale::read(tx, key.deal_id, key.sale_row_version).await?;
-    let accrual = sale.find_adjustable(request.accrual_id)?;
+    let accrual = sale.find_adjustable(request.accrual_id, disputes_paid)?;
     if !db::adjustment::insert(tx, &request).await? {
         return Err(ADJUSTMENT_ALREADY_OPEN.into());
     }

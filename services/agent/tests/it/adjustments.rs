@@ -144,6 +144,60 @@ async fn paid_accrual_accepts_no_request() {
         .expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
 }
 
+/// RULE-AGT-067: with `DisputePaid` a Paid accrual accepts a request. Its approval leaves the Paid
+/// accrual as it is, and a Correction of the difference enters the next payout.
+#[tokio::test]
+async fn disputed_paid_accrual_is_corrected_by_a_correction() {
+    let (service, agent) = (service(), guid());
+    let own = cabinet(service, agent);
+    for (paid, whole, difference) in [(100, 60, -40), (100, 70, -30)] {
+        let disputed = AccrualFixture::approved(agent, paid).write(service).await;
+        let created = pay_one(service, agent).await;
+        payer(service).post(&payout_path(&created, "confirm"), json!({})).await.expect(200);
+        let before = accrual(service, agent, disputed.id).await;
+        assert_eq!(before["Status"], "Paid");
+        let plain = with(request(), "DisputePaid", false);
+        own.post(&requests_path(disputed.id), plain)
+            .await
+            .expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
+        let body = with(request(), "DisputePaid", true);
+        let filed = own.post(&requests_path(disputed.id), body.clone()).await.expect(201);
+        own.post(&requests_path(disputed.id), body)
+            .await
+            .expect_problem(409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
+        let approve = decision_path(&filed, "approve");
+        let granted = json!({"Amount": money(whole, "RUB")});
+        let approved = decider(service).post(&approve, granted).await.expect(200);
+        let correction = accrual(service, agent, id_of(&approved["ResultAccrualId"])).await;
+        assert_eq!(
+            (&correction["Kind"], &correction["Status"], &correction["Amount"]),
+            (&json!("Correction"), &json!("Approved"), &money(difference, "RUB"))
+        );
+        assert_eq!(correction["AdjustsAccrualId"], before["Id"]);
+        let after = accrual(service, agent, disputed.id).await;
+        assert_eq!((&after["Status"], &after["Amount"]), (&json!("Paid"), &before["Amount"]));
+    }
+}
+
+/// RULE-AGT-067: `DisputePaid` opens neither an undone nor a rejected accrual.
+#[tokio::test]
+async fn disputed_ineffective_accrual_accepts_no_request() {
+    let (service, agent) = (service(), guid());
+    let undone = AccrualFixture::approved(agent, 100).write(service).await;
+    let created = pay_one(service, agent).await;
+    payer(service).post(&payout_path(&created, "confirm"), json!({})).await.expect(200);
+    let path = format!("{PLATFORM}/commission-accruals/{}/reverse", undone.id);
+    let reversal = decider(service).post(&path, json!({"Comment": "x"})).await.expect(200);
+    let rejected = AccrualFixture::approved(agent, 100).write(service).await;
+    let path = format!("{PLATFORM}/commission-accruals/{}/reject", rejected.id);
+    decider(service).post(&path, json!({"Comment": "x"})).await.expect(200);
+    for id in [undone.id, id_of(&reversal["Id"]), rejected.id] {
+        let body = with(request(), "DisputePaid", true);
+        let answer = cabinet(service, agent).post(&requests_path(id), body).await;
+        answer.expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
+    }
+}
+
 /// RULE-AGT-025, RULE-AGT-032: a rejected, ended or undone accrual and a Reversal accept no
 /// request.
 #[tokio::test]

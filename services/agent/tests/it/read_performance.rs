@@ -342,3 +342,39 @@ async fn statistics_follow_all_deal_topics() {
     assert_eq!(each(list(&found["Monthly"]), "DealsCancelled"), [0, 0]);
     assert_eq!(found["DealsByStatus"]["Application"], 1);
 }
+
+/// RULE-AGT-066: `TimeZone` decides in which month a sale, a deal and a cancellation count, and
+/// when the default period begins. An unknown name is refused.
+#[tokio::test]
+async fn months_are_those_of_the_requested_time_zone() {
+    let agent = guid();
+    // 1 May, 00:30 in Moscow.
+    let at = "2026-04-30T21:30:00Z";
+    let rows = [
+        with(sold(agent, "Sale", at), "created_at", at),
+        with(with(deal(agent, "Cancelled"), "cancelled_at", at), "created_at", at),
+    ];
+    insert("deal", &rows).await;
+    let period = "From=2026-03-31T21:00:00Z&To=2026-05-31T21:00:00Z";
+    for (zone, months, counts) in [
+        ("", &["2026-03", "2026-04", "2026-05"][..], &[0, 1, 0][..]),
+        ("&TimeZone=UTC", &["2026-03", "2026-04", "2026-05"], &[0, 1, 0]),
+        ("&TimeZone=Europe/Moscow", &["2026-04", "2026-05"], &[0, 1]),
+        ("&TimeZone=Europe%2FMoscow", &["2026-04", "2026-05"], &[0, 1]),
+        ("&TimeZone=America/New_York", &["2026-03", "2026-04", "2026-05"], &[0, 1, 0]),
+    ] {
+        let found = performance(agent, &format!("{period}{zone}")).await;
+        let monthly = list(&found["Monthly"]);
+        assert_eq!(each(monthly, "Month"), months, "{zone}");
+        assert_eq!(each(monthly, "SalesCount"), counts, "{zone}");
+        assert_eq!(each(monthly, "DealsCancelled"), counts, "{zone}");
+        assert_eq!(each(monthly, "DealsCreated"), counts.iter().map(|count| 2 * count).collect::<Vec<_>>());
+    }
+    let by_default = performance(agent, "To=2026-05-31T21:00:00Z&TimeZone=Europe/Moscow").await;
+    assert_eq!(by_default["From"], "2025-06-30T21:00:00Z");
+    for unknown in ["Moscow", "", "UTC%2B3", "%2B03:00", "../UTC"] {
+        let path = format!("{MY}/agent-performance?{period}&TimeZone={unknown}");
+        let answer = cabinet(agent).get(&path).await;
+        answer.expect_refusal("VALIDATION_FAILED", "/TimeZone", "unknown_value");
+    }
+}
