@@ -37,8 +37,8 @@ impl Jobs {
         self.with_worker(kind, None, POLL_INTERVAL, run)
     }
 
-    /// Declares jobs as [`due`](Self::due) does, but finds jobs of other replicas only at each
-    /// `poll_interval`.
+    /// Declares jobs like [`due`](Self::due), but polls for jobs of other replicas every
+    /// `poll_interval` instead of every second.
     #[must_use]
     pub fn due_with_poll_interval<F>(
         self,

@@ -1,4 +1,4 @@
-//! The metrics of jobs: those of a replica's attempts, and those of the waiting jobs in the table.
+//! The metrics of jobs: the attempts of a replica, and the waiting jobs in the table.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;

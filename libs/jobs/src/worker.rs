@@ -20,14 +20,12 @@ const CONCURRENCY: usize = 8;
 /// The interval at which a run renews its lease.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
-/// The part of a pause by which it is shorter or longer.
+/// The maximum random change of a retry delay, as a fraction of the delay.
 const RETRY_JITTER: f64 = 0.25;
 
-/// An error that the service has logged once for all jobs that it affects. Its text is that of the
-/// wrapped error.
+/// An error that the service has logged once for all affected jobs. Displays the wrapped error.
 ///
-/// The worker then logs each failed attempt at debug level. The metrics count it as any other
-/// failure.
+/// The worker logs each such attempt at debug level. The metrics count the attempt as a failure.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct AlreadyLogged(anyhow::Error);
