@@ -14,13 +14,13 @@ use values::{Invalid, read_text};
 pub struct Reference<T>(pub T);
 
 impl<'de, T: From<Uuid>> Deserialize<'de> for Reference<T> {
-    fn deserialize<D: Deserializer<'de>>(id: D) -> Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let parse = |text: &str| match text.parse::<Uuid>() {
             Ok(id) if id.is_nil() => Err(Invalid::new("empty_id")),
             Ok(id) => Ok(Self(id.into())),
             Err(_) => Err(Invalid::new("invalid_type")),
         };
-        read_text(id, parse, || Self(Uuid::nil().into()))
+        read_text(deserializer, parse, || Self(Uuid::nil().into()))
     }
 }
 
@@ -62,9 +62,9 @@ macro_rules! typed_id {
         }
 
         impl<'de> $crate::serde::Deserialize<'de> for $name {
-            fn deserialize<D: $crate::serde::Deserializer<'de>>(id: D) -> Result<Self, D::Error> {
+            fn deserialize<D: $crate::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let parse = |id: &str| id.parse().map_err(|_| $crate::values::Invalid::new("invalid_type"));
-                $crate::values::read_text(id, parse, || Self($crate::uuid::Uuid::nil()))
+                $crate::values::read_text(deserializer, parse, || Self($crate::uuid::Uuid::nil()))
             }
         }
 
