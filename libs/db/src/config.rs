@@ -134,7 +134,7 @@ fn read_tls(
     }
 }
 
-/// Returns the timeout of a lock for a timeout of a statement, both in milliseconds.
+/// Returns the `lock_timeout` for a statement timeout, both in milliseconds.
 pub(crate) fn lock_timeout_ms(statement_timeout_ms: u128) -> u128 {
     // PostgreSQL takes 0 for no timeout.
     (statement_timeout_ms * 4 / 5).max(1)

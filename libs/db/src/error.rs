@@ -1,4 +1,4 @@
-//! Errors of the database: transient ones, and errors of a statement.
+//! Errors of the database.
 
 use deadpool::managed::PoolError;
 use diesel::result::{ConnectionError, DatabaseErrorKind, Error as DieselError};
@@ -12,8 +12,8 @@ pub enum Error {
     /// transaction because of a conflict. A retry may succeed.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// The response to a `COMMIT` was lost: the transaction is committed or rolled back. A retry
-    /// must check which.
+    /// The response to a `COMMIT` was lost, so the transaction may be committed or rolled back. A
+    /// retry must first read the outcome.
     #[error("the outcome of a commit is unknown: {0}")]
     OutcomeUnknown(String),
     /// The statement failed.

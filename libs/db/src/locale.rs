@@ -32,7 +32,7 @@ pub(crate) fn ensure_english(locale: &str) -> anyhow::Result<()> {
 mod tests {
     use super::ensure_english;
 
-    /// RULE-ALL-034: a database with messages in another language than English is refused.
+    /// RULE-ALL-034: a database whose messages are not in English is rejected.
     #[test]
     fn database_with_messages_in_another_language_is_rejected() {
         for locale in ["C", "C.UTF-8", "POSIX", "en_US.UTF-8", "en_GB", "English_United States.1252", ""] {

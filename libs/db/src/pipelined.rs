@@ -16,7 +16,7 @@ use crate::error::{Error, is_broken};
 /// statements of a connection one after the other.
 const MAX_IN_FLIGHT: usize = 64;
 /// The time without a response after which further lookups use the pool. A slow statement delays
-/// only those behind it.
+/// only the lookups that were sent before this time.
 const MAX_STALL: Duration = Duration::from_millis(50);
 
 /// A connection that pipelines lookups: none waits for the response to another.
