@@ -24,10 +24,9 @@ pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migra
 
 const TOPIC: &str = "platform.identity.access-revoked.v1";
 
-/// The time between two reads of the revocations, which delays the end of a right.
+/// The interval of reads. A revocation takes effect up to this time after it is stored.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// The timeout of a read. After it, the service goes on with the revocations that it has read
-/// before.
+/// The timeout of a read. After the timeout the service keeps the result of the previous read.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 diesel::table! {
@@ -97,11 +96,12 @@ struct Row {
     not_before: OffsetDateTime,
 }
 
-/// Reads the revocations of a serving replica again and again.
+/// Reads the revocations repeatedly, for the listeners of this replica.
 pub(crate) struct Updater {
     db: Db,
     revocations: Revocations,
-    /// The age of a revocation that can end no valid token any more.
+    /// The age above which a revocation has no effect, since all tokens issued before it have
+    /// expired.
     window: Duration,
     last_read: Instant,
     age: Gauge<f64, AtomicU64>,
@@ -119,8 +119,8 @@ impl Updater {
 
     /// Reads the revocations once, then repeatedly as a part of `process`.
     ///
-    /// The first read precedes the listeners, so that a restart gives no right back. If it fails,
-    /// requests with a token get 503 until a read succeeds.
+    /// The first read precedes the listeners, so that a restarted replica accepts no revoked token.
+    /// If the first read fails, requests with a token get 503 until a read succeeds.
     pub async fn start(mut self, process: &Process) -> Revocations {
         let revocations = self.revocations.clone();
         self.update().await;

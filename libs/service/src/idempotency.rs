@@ -1,5 +1,5 @@
-//! Repeatable requests: a request with `Idempotency-Key` creates once, and a repeat gets the first
-//! response.
+//! Repeatable requests: a request with `Idempotency-Key` creates one entity, and a repeat gets the
+//! first response.
 
 use std::future::{Ready, ready};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migra
 
 /// The time between two deletions of expired responses.
 const DELETION_INTERVAL: Duration = Duration::from_hours(1);
-/// Responses that one statement deletes.
+/// The maximum number of responses that one statement deletes.
 const BATCH: usize = 1_000;
 
 diesel::table! {
@@ -38,8 +38,8 @@ diesel::table! {
     }
 }
 
-/// The `Idempotency-Key` of a request, if it has one. Each `POST` of users that creates needs this
-/// extractor, behind those of the caller and of the path.
+/// The `Idempotency-Key` of a request, if it has one. Each `POST` of users that creates an entity
+/// takes this extractor, after the extractors of the caller and the path.
 ///
 /// # Errors
 /// `400 VALIDATION_FAILED` at `/Idempotency-Key` if the key is invalid.
@@ -148,8 +148,8 @@ impl Idempotency {
 
     /// Finds the response to an earlier request with this key.
     ///
-    /// Call it before checks whose result changes with time and that precede the transaction.
-    /// [`run`](Self::run) looks again.
+    /// Call it before checks that precede the transaction and whose result may change between two
+    /// requests. [`run`](Self::run) repeats the search.
     ///
     /// # Errors
     /// [`IDEMPOTENCY_KEY_REUSED`] after another request.

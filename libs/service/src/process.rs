@@ -35,7 +35,7 @@ enum Command {
     Config,
     #[command(flatten)]
     Operation(Operation),
-    /// A command of the service's own, which is added at run time
+    /// A command of this service only, which is added at run time
     #[command(skip)]
     Registered(RegisteredCommand, ArgMatches),
 }

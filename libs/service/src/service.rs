@@ -33,7 +33,7 @@ pub trait Service: 'static {
     const EVENTS: &'static [PublishedEvent] = &[];
     /// The aggregates whose current state can be republished.
     const REPUBLISHED: &'static [Republisher] = &[];
-    /// The aggregates whose consumers follow a restore of the database.
+    /// The aggregates whose consumers are realigned after a restore of the database.
     const RESTORED: &'static [Restorer] = &[];
     /// The subscriptions to events of other services.
     const CONSUMERS: &'static [Subscription] = &[];
@@ -43,7 +43,7 @@ pub trait Service: 'static {
     const COMMANDS: &'static [RegisteredCommand] = &[];
     /// The settings in addition to the common ones.
     type Settings: Send + 'static;
-    /// The state that handlers, jobs and further parts share.
+    /// The state that handlers, jobs and other parts share.
     type App: Send + Sync + 'static;
 
     /// Reads the settings. Returns `None` after an error, which [`Env`] collects.
@@ -84,7 +84,7 @@ pub enum Role {
     Serve,
     /// Runs the relay, the consumers and the jobs.
     Work,
-    /// Both in one small process.
+    /// Both roles in one process.
     Both,
 }
 
