@@ -112,7 +112,7 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     Ok(Telemetry(provider))
 }
 
-/// Enables the events that `targets` select, and all spans, so that a service with a quiet log
+/// Enables the events that `targets` select, and all spans. So a service that logs only errors
 /// still has traces.
 ///
 /// One filter for all layers is evaluated once for each call site. A filter of a single layer would
@@ -211,7 +211,7 @@ mod tests {
 
     use super::filter;
 
-    /// Returns the most verbose level that any call site is enabled for.
+    /// Returns the most verbose level that is enabled at any call site.
     fn max_level(log: &str, has_spans: bool) -> Option<LevelFilter> {
         let spans = has_spans.then(tracing_opentelemetry::layer);
         let filter = filter(log.parse().unwrap(), has_spans);
