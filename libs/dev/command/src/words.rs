@@ -34,7 +34,7 @@ const OPENINGS: [&str; 16] = [
     "as", "has", "how", "it", "of", "so", "that", "these", "they", "this", "those", "unless", "what",
     "where", "whether", "who",
 ];
-/// Names from outside that contain a banned word: an environment variable, and an account of Unix.
+/// External names that contain a banned word: an environment variable and a Unix account.
 const NAMES: [&str; 3] = ["HTTP_MAX_REQUESTS_UNDER_WAY", "\"nobody\"", "`nobody`"];
 /// Files that contain the banned words on purpose: the rules themselves, and contracts that do not change any more.
 const EXEMPT: [&str; 3] = ["docs/STYLE.md", "libs/dev/command/src/words.rs", "contracts/released/"];

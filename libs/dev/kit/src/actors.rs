@@ -27,7 +27,7 @@ pub enum Rights {
 pub struct Company {
     pub kind: &'static str,
     pub name: &'static str,
-    /// The key by which the company is found again.
+    /// The key by which a later command finds the company.
     pub tax_number: &'static str,
     pub administrator: Actor,
     pub employees: &'static [Actor],

@@ -53,7 +53,7 @@ impl Events {
             };
             let text = if self.json { serde_json::to_string(&record)? } else { record.to_text()? };
             match writeln!(std::io::stdout(), "{text}") {
-                // The reader of the pipe has ended.
+                // The program that reads this output has ended.
                 Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
                 result => result?,
             }

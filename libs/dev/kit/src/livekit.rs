@@ -74,7 +74,7 @@ impl LiveKit {
         if !testkit::livekit::browser_client().is_file()
             && let Err(error) = fetch_browser_client().await
         {
-            // Without the client the first page rings, but carries neither sound nor picture.
+            // Without the client the first page shows calls, but transfers no audio or video.
             step.note(format!("{error:#}"));
         }
         step.note("starting");

@@ -29,7 +29,7 @@ const TEST_SETTINGS: &str =
 /// Access rules of a cluster that other machines reach: they need a password.
 const REMOTE_HBA: &str =
     "local all all trust\nhost all all 127.0.0.1/32 password\nhost all all all scram-sha-256\n";
-/// Enough for the pools of all processes of all services and for parallel tests.
+/// Maximum number of connections: enough for the pools of all services and for parallel tests.
 const MAX_CONNECTIONS: u32 = 500;
 
 /// A private cluster, running or not.
@@ -227,7 +227,7 @@ impl Cluster {
         // server.
         if command.is_none_or(|command| !command.contains("postgres")) {
             std::fs::remove_file(&path)?;
-            // The lock of the socket, `.s.PGSQL.<port>.lock`, is as stale.
+            // The lock file of the socket, `.s.PGSQL.<port>.lock`, is stale too.
             if let Some(port) = lines.nth(2) {
                 let _ = std::fs::remove_file(self.folder.join(format!(".s.PGSQL.{port}.lock")));
             }

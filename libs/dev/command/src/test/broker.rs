@@ -10,7 +10,7 @@ use anyhow::Context;
 const PACKAGES: [&str; 4] = ["ledger", "messaging", "stack", "testkit"];
 /// Calls that use the bus of a test module directly.
 const USES: [&str; 2] = ["bus()", "Bus::"];
-/// Calls that read the bus. A function that contains one reads it, too.
+/// Calls that read the bus. A function that contains such a call also reads the bus.
 const READS: [&str; 3] = [".events(", ".events_until(", ".published("];
 
 /// One file of a package's tests.

@@ -47,8 +47,8 @@ const TARGETS: [&str; 10] = [
     "--benches",
     "--all-targets",
 ];
-/// The slowest program, which mostly waits. It starts first, since all others would wait for it at
-/// the end.
+/// The slowest program, which mostly waits. It starts first, so that no processor is idle at the
+/// end of the run.
 const SLOWEST_PROGRAM: &str = "ledger tests/faults/main.rs";
 
 /// Test threads of programs whose tests mostly wait: for timers and leases, or for messages and

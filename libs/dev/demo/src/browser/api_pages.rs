@@ -56,7 +56,7 @@ fn all() -> [Trial; 7] {
             ],
         ),
         Trial::new("crm", "pavel", [read("Deals-list_deals", "\"RowVersion\"")]),
-        // They met in the chat of a deal.
+        // Both users are members of the chat of a deal.
         Trial::new(
             "messenger",
             "anna",

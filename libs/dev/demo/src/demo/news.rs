@@ -1,4 +1,4 @@
-//! The last chapter: a post that embeds a selection, also while selections is stopped.
+//! The seventh chapter: a post that embeds a selection, also while selections is stopped.
 
 use anyhow::Context;
 use serde_json::{Value, json};

@@ -17,7 +17,8 @@ use devkit::identity::Identity;
 use devkit::stack::{Stack, State};
 use devstack::fixtures::building::Flats;
 
-/// A token names the second of its issue. One of the second of a revocation counts as older.
+/// The duration after which a new token is valid again. Tokens state their time in whole seconds,
+/// and a token of the second of a revocation counts as revoked.
 const TOKEN_TIME_RESOLUTION: Duration = Duration::from_secs(1);
 
 pub(super) struct Scene<'a> {

@@ -18,7 +18,7 @@ const CREATED: &str = "platform.selections.selection-created.v1";
 const UPDATED: &str = "platform.selections.selection-updated.v1";
 const ITEM_ADDED: &str = "platform.selections.selection-item-added.v1";
 const DELETED: &str = "platform.selections.selection-deleted.v1";
-/// Time to wait for events that must not come.
+/// The duration of the check that no further event arrives.
 const SILENCE: Duration = Duration::from_secs(2);
 
 pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {

@@ -100,7 +100,7 @@ impl Control {
                         return pending;
                     }
                 }
-                // An error such as too many open files passes.
+                // An error such as too many open files is temporary.
                 Err(_) => tokio::time::sleep(REQUEST_TIMEOUT).await,
             }
         }

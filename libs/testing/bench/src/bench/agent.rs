@@ -209,7 +209,7 @@ impl Bench<'_> {
     }
 }
 
-/// A detector of waiting without progress.
+/// A timer that expires when a value does not change for some time.
 struct StallDetector {
     seen: i64,
     since: Instant,

@@ -84,7 +84,7 @@ fn bound(statement: &str, parameters: &str) -> String {
         values.push(&value[..end]);
         rest = &value[end..];
     }
-    // From the last one, so that $1 does not match the beginning of $12.
+    // Replaces the last parameter first, so that $1 does not match the beginning of $12.
     values.iter().enumerate().rev().fold(statement.to_owned(), |statement, (at, value)| {
         statement.replace(&format!("${}", at + 1), &typed(value))
     })

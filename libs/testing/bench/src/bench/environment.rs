@@ -17,7 +17,7 @@ use devkit::postgres::{self, Cluster, Connection};
 use devkit::progress::Step;
 use devstack::services;
 
-/// More than one, so that messages of several partitions are in flight.
+/// The number of partitions: more than one, so that messages of several partitions are in flight.
 const PARTITIONS: i32 = 4;
 /// Name of the data folder of the benches' Apache Kafka.
 const KAFKA: &str = "bench";

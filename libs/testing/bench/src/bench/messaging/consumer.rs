@@ -15,7 +15,7 @@ use crate::bench::environment::stop;
 use crate::bench::report::{Goal, Rounds, Row, Unit};
 use devkit::progress::Step;
 
-/// Transactions of a consumer at the same time, and the number of partitions.
+/// The number of partitions, and of concurrent transactions of a consumer.
 const LANES: u32 = 4;
 
 const BATCHES: &[messaging::Subscription] = &[messaging::Subscription::of::<Nothing>()];
