@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(of_role, names[..names.len() - 1], "settings of the role");
     }
 
-    /// RULE-ALL-095: connections are plain by default on loopback and through a Unix socket, and
+    /// RULE-ALL-098: connections are plain by default on loopback and through a Unix socket, and
     /// use TLS elsewhere.
     #[test]
     fn default_of_tls_depends_on_the_host() {
@@ -203,14 +203,14 @@ mod tests {
         assert!(read(disabled).unwrap().tls.is_none());
     }
 
-    /// RULE-ALL-095: a plain connection outside loopback needs `DATABASE_TLS=disable`.
+    /// RULE-ALL-098: a plain connection outside loopback needs `DATABASE_TLS=disable`.
     #[test]
     fn url_without_tls_is_refused_outside_loopback() {
         let plain = refusal(&[("DATABASE_URL", "postgres://db.example.org/a?sslmode=disable")]);
         assert!(plain.contains("set DATABASE_TLS=disable for plain connections"), "{plain}");
     }
 
-    /// RULE-ALL-095: settings of TLS that are not understood stop the service at its start.
+    /// RULE-ALL-098: settings of TLS that are not understood stop the service at its start.
     #[test]
     fn unknown_mode_and_empty_authorities_are_refused() {
         let mode = refusal(&[("DATABASE_URL", "postgres://localhost/a"), ("DATABASE_TLS", "prefer")]);

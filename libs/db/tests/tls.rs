@@ -60,7 +60,7 @@ async fn refusal(config: &Config) -> String {
     }
 }
 
-/// RULE-ALL-095: connections of the pool, connections beside it, and migrations use TLS.
+/// RULE-ALL-098: connections of the pool, connections beside it, and migrations use TLS.
 #[tokio::test]
 async fn every_connection_uses_tls() {
     let authority = Authority::new("ours");
@@ -75,7 +75,7 @@ async fn every_connection_uses_tls() {
     assert!(diesel::select(is_encrypted()).get_result::<bool>(&mut own).await.unwrap());
 }
 
-/// RULE-ALL-095: migrations reach a server that accepts no plain connection.
+/// RULE-ALL-098: migrations reach a server that accepts no plain connection.
 #[tokio::test]
 async fn server_that_requires_tls_is_migrated() {
     let authority = Authority::new("ours");
@@ -87,7 +87,7 @@ async fn server_that_requires_tls_is_migrated() {
     db::migrate(&config(server.url(), authority.pem()), []).await.unwrap();
 }
 
-/// RULE-ALL-095: a certificate of an authority that is not trusted is refused.
+/// RULE-ALL-098: a certificate of an authority that is not trusted is refused.
 #[tokio::test]
 async fn certificate_of_unknown_authority_is_refused() {
     let server = Authority::new("another").start_server("127.0.0.1", 4000).await;
@@ -95,7 +95,7 @@ async fn certificate_of_unknown_authority_is_refused() {
     assert!(reason.contains("invalid peer certificate: UnknownIssuer"), "{reason}");
 }
 
-/// RULE-ALL-095: a certificate for another host is refused.
+/// RULE-ALL-098: a certificate for another host is refused.
 #[tokio::test]
 async fn certificate_for_another_host_is_refused() {
     let authority = Authority::new("ours");
@@ -104,7 +104,7 @@ async fn certificate_for_another_host_is_refused() {
     assert!(reason.contains("certificate not valid for name \"127.0.0.1\""), "{reason}");
 }
 
-/// RULE-ALL-095: an expired certificate is refused.
+/// RULE-ALL-098: an expired certificate is refused.
 #[tokio::test]
 async fn expired_certificate_is_refused() {
     let authority = Authority::new("ours");
@@ -113,7 +113,7 @@ async fn expired_certificate_is_refused() {
     assert!(reason.contains("certificate expired"), "{reason}");
 }
 
-/// RULE-ALL-095: a server without TLS receives no password, and the error names the setting.
+/// RULE-ALL-098: a server without TLS receives no password, and the error names the setting.
 #[tokio::test]
 async fn server_without_tls_is_refused() {
     let server = Postgres::start().await.unwrap();
