@@ -1,7 +1,5 @@
 //! One attempt of a call: a span, the trace context, the machine token and a bounded response.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use http::header::AUTHORIZATION;
 use http::{Extensions, HeaderValue, StatusCode};
@@ -20,8 +18,8 @@ use crate::token::MachineToken;
 const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The middleware of one attempt. It reads the whole response, so that a stalled or truncated body
-/// is retried as any other failure. [`ATTEMPT_TIMEOUT`] also covers the request for a token.
-pub(crate) struct Attempt(pub(crate) Arc<MachineToken>);
+/// is retried like a failed connection. [`ATTEMPT_TIMEOUT`] also covers the request for a token.
+pub(crate) struct Attempt(pub(crate) MachineToken);
 
 #[async_trait]
 impl Middleware for Attempt {
@@ -88,6 +86,7 @@ impl Attempt {
     }
 }
 
+/// Returns the response with a body in memory. Only status and body are kept.
 async fn read_whole(mut response: Response) -> Result<Response> {
     let body = read_body(&mut response, MAX_RESPONSE_BYTES).await.map_err(Error::Middleware)?;
     let mut whole = http::Response::new(body);

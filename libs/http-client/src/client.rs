@@ -1,6 +1,5 @@
 //! The client of another service of the platform.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -22,10 +21,10 @@ use crate::issuer::Issuer;
 use crate::plain::new_client;
 use crate::token::MachineToken;
 
-/// The number of calls to the service in flight. Further calls wait.
+/// The maximum number of calls to the service in flight. Further calls wait.
 const MAX_CONCURRENT_CALLS: usize = 64;
-/// The maximum wait of a further call. Without this limit it could wait 15 s for a stalled call and
-/// its retries.
+/// The maximum wait of a further call. Without this limit the wait could last 15 s: the three
+/// attempts of a stalled call.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The address of the other service, and the credentials of this one.
@@ -68,8 +67,7 @@ struct ProblemBody {
 /// The client of one service. All calls to the service share one client, with its circuit breaker
 /// and its limit of concurrent calls.
 pub struct ServiceClient {
-    retrying: ClientWithMiddleware,
-    single_attempt: ClientWithMiddleware,
+    http: ClientWithMiddleware,
     url: Url,
     breaker: Breaker,
     permits: Semaphore,
@@ -87,11 +85,9 @@ impl ServiceClient {
             .retry_bounds(Duration::from_millis(50), Duration::from_millis(500))
             .jitter(Jitter::Full)
             .build_with_max_retries(MAX_RETRIES);
-        let attempt = Arc::new(Attempt(Arc::new(token)));
         let retry = RetryTransientMiddleware::new_with_policy_and_strategy(backoff, RetryTransientFailures);
         Ok(Self {
-            single_attempt: ClientBuilder::new(http.clone()).with_arc(attempt.clone()).build(),
-            retrying: ClientBuilder::new(http).with(retry).with_arc(attempt).build(),
+            http: ClientBuilder::new(http).with(retry).with(Attempt(token)).build(),
             url: config.url.clone(),
             breaker: Breaker::new(),
             permits: Semaphore::new(MAX_CONCURRENT_CALLS),
@@ -99,23 +95,13 @@ impl ServiceClient {
     }
 
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
-        self.call(self.retrying.get(self.url_of(path)?)).await
+        self.call(self.http.get(self.url_of(path)?)).await
     }
 
     /// Sends a `POST` that is safe to repeat. The request may take effect twice, since a lost
     /// response is retried.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CallError> {
-        self.call(self.retrying.post(self.url_of(path)?).json(body)).await
-    }
-
-    /// Sends a `POST` that must not be repeated. After [`CallError::Unavailable`] the request may
-    /// have taken effect.
-    pub async fn post_once<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<T, CallError> {
-        self.call(self.single_attempt.post(self.url_of(path)?).json(body)).await
+        self.call(self.http.post(self.url_of(path)?).json(body)).await
     }
 
     fn url_of(&self, path: &str) -> Result<Url, CallError> {

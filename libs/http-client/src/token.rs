@@ -16,7 +16,7 @@ use crate::issuer::Issuer;
 const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(30);
 /// The time that a call with a valid token waits for the renewal.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(1);
-/// The minimum time between a failed request and the next one.
+/// The minimum time between a failed token request and the next one.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 pub(crate) struct MachineToken {
@@ -25,8 +25,8 @@ pub(crate) struct MachineToken {
     client_id: String,
     client_secret: String,
     cached: Mutex<Option<CachedToken>>,
-    /// The time of the last failed request. Locked during a request, so that concurrent calls send
-    /// one.
+    /// The time of the last failed token request. The lock is held during a token request, so that
+    /// concurrent calls send only one.
     failed_at: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -63,8 +63,8 @@ impl MachineToken {
         let Some(old) = self.cached_until(|cached| cached.expires_at) else {
             return self.renew(self.failed_at.lock().await).await.context("failed to get a machine token");
         };
-        // While the old token is valid, one call renews it and waits briefly. Other calls do not
-        // wait.
+        // While the old token is valid, one call renews it and waits up to `RENEWAL_TIMEOUT`. Other
+        // calls use the old token.
         let Ok(failed_at) = self.failed_at.try_lock() else { return Ok(old) };
         let renewed = timeout(RENEWAL_TIMEOUT, self.renew(failed_at)).await;
         Ok(renewed.ok().and_then(Result::ok).unwrap_or(old))
@@ -76,7 +76,7 @@ impl MachineToken {
         cached.take_if(|cached| cached.token == rejected);
     }
 
-    /// Returns the cached token if `until` is not reached yet.
+    /// Returns the cached token before the moment that `until` selects.
     fn cached_until(&self, until: impl Fn(&CachedToken) -> Instant) -> Option<String> {
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         cached.as_ref().filter(|cached| Instant::now() < until(cached)).map(|cached| cached.token.clone())
@@ -89,7 +89,7 @@ impl MachineToken {
             return Ok(token);
         }
         let failed = failed_at.is_some_and(|failed_at| failed_at.elapsed() < RETRY_DELAY);
-        ensure!(!failed, "the last request to the issuer has just failed");
+        ensure!(!failed, "a token request failed less than {RETRY_DELAY:?} ago");
         let requested_at = Instant::now();
         let response = self.request_token().await.inspect_err(|error| {
             tracing::warn!(error = format!("{error:#}"), "failed to get a machine token");

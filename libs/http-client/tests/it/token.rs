@@ -9,8 +9,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::{Setup, TOKEN_LIFETIME};
 
-/// RULE-ALL-041: one call renews the machine token for all before it expires. A token is cached
-/// until shortly before it expires. Then one of many concurrent calls renews it.
+/// RULE-ALL-041: a token is cached until shortly before it expires. Then one of many concurrent
+/// calls renews it for all.
 #[tokio::test]
 async fn token_is_renewed_once_before_it_expires() {
     let setup = Setup::new();
