@@ -39,7 +39,8 @@ pub struct Config {
     pub(crate) max_in_flight: NonZeroU32,
     pub(crate) keep_alive: Duration,
     pub(crate) max_connections_per_peer: NonZeroUsize,
-    /// The time after SIGTERM in which requests are still answered, since proxies notice it late.
+    /// The time after SIGTERM in which requests are still answered, since proxies notice the stop
+    /// late.
     pub drain: Duration,
     pub(crate) allowed_origins: Vec<Origin>,
 }

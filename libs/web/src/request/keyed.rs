@@ -48,7 +48,8 @@ impl KeyedRequest {
     /// Returns a hash of method, path, query and body, which distinguishes the requests of a user.
     ///
     /// Call it after the extractors, because one of them reads the body. The hash need not resist
-    /// attacks: with two requests of one hash a user gets the own response to the first.
+    /// attacks: a user who sends two requests with equal hashes gets the user's own first response
+    /// twice.
     pub fn fingerprint(&self) -> [u8; 16] {
         let body = self.request.extensions().get().map_or(0, |BodyHash(hash)| *hash);
         let parts = format!("{} {} {body:x}", self.request.method(), self.request.uri());

@@ -15,8 +15,8 @@ pub const FORBIDDEN: Code = Code::common(403, "FORBIDDEN");
 pub const METHOD_NOT_ALLOWED: Code = Code::common(405, "METHOD_NOT_ALLOWED");
 /// A dependency is unavailable, or the service is overloaded.
 pub const SERVICE_UNAVAILABLE: Code = Code::common(503, "SERVICE_UNAVAILABLE").retry_after(1);
-/// The response to a commit was lost, so the change is stored or not. A repeat without a check
-/// could make the change twice, hence there is no `Retry-After`.
+/// The response to a commit was lost, so the change may be stored. There is no `Retry-After`, since
+/// a repeat without a check could make the change twice.
 pub const OUTCOME_UNKNOWN: Code = Code::common(503, "OUTCOME_UNKNOWN");
 
 /// The first request with this `Idempotency-Key` has no response yet.
