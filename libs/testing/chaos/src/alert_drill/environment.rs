@@ -26,7 +26,7 @@ use devstack::services::{self, ServiceEntry};
 const ROLES: [&str; 3] = ["serve", "work", "work"];
 /// A path that reads the table `accrual` on a connection of the pool.
 const PATH: &str = "/api/v1/my/commission-accruals";
-/// More requests than may wait for four connections.
+/// The number of concurrent requests: more than may wait for four connections.
 const CONCURRENT_REQUESTS: usize = 120;
 
 pub(super) struct Environment {

@@ -66,7 +66,8 @@ impl Fault {
         Self::LatencyBudgetBurn,
         Self::ErrorBudgetBurn,
         Self::ProfilesDelayed,
-        // The last one, since a broker takes a frozen member for an active consumer for a while.
+        // This fault is the last one, since the broker counts a frozen consumer as active until its
+        // session expires.
         Self::RelayLeaseLost,
     ];
 
@@ -228,7 +229,7 @@ impl Fault {
             }
             Self::ConsumerDatabaseFailing => {
                 environment.execute("agent", "alter table developer_away rename to developer").await?;
-                // The dead letters from before dead-lettering was suspended.
+                // Replays the dead letters that were written before dead-lettering was suspended.
                 environment.command("agent", &["dead-letters", "replay"]).await
             }
             Self::DeadLetters => {

@@ -16,7 +16,7 @@ use devkit::files;
 use devkit::progress::Step;
 use devkit::{http, stack};
 
-/// Short enough for durations that are divided by 240.
+/// The interval of scrapes and evaluations: short enough for durations that are divided by 240.
 const INTERVAL: &str = "250ms";
 
 pub(super) struct Prometheus {

@@ -30,7 +30,8 @@ pub(super) const EVENTUAL_RULES: &[Count] = &[
 
 /// Violations that must not exist, with the queries that count them.
 ///
-/// A restored publisher ends what it has lost. The others keep it in that state.
+/// After a restore, a publisher sends the end of each entity that it has lost. Replicas keep such
+/// an entity in its final state.
 pub(super) const RULES: &[Count] = &[
     (
         "deals without exactly one matching chat, or chats without a deal",

@@ -105,7 +105,7 @@ pub(super) async fn settle(
     }
 }
 
-/// A detector of waiting without progress.
+/// A timer that expires when nothing has progressed for some time.
 pub(crate) struct StallDetector {
     least: usize,
     ends: Instant,

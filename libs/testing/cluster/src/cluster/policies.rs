@@ -31,7 +31,8 @@ const OUTSIDER_SERVICE: &str = "selections";
 /// The components of these pods, each with the port at which the charts admit it.
 const OUTSIDERS: [(&str, Option<u16>); 4] =
     [("gateway", Some(PUBLIC)), ("issuer", Some(INTERNAL)), ("monitoring", Some(ADMIN)), ("stranger", None)];
-/// A connection between pods of one node takes a millisecond. A closed route may not answer at all.
+/// Timeout of a connection, since a closed route may not answer. A connection between pods of one
+/// node takes a millisecond.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout until the policy engine knows all pods and policies.
 const POLICY_TIMEOUT: Duration = Duration::from_secs(30);

@@ -16,7 +16,7 @@ use devkit::stack::{self, Stack};
 use devstack::fixtures::building::Flats;
 use devstack::fixtures::people;
 
-/// Enough that some are left after many deletions.
+/// Numbers of created entities, so that some are left after many deletions.
 const SELECTIONS: usize = 60;
 const COMPANIES: usize = 30;
 const PROJECTS: usize = 6;
