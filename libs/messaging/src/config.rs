@@ -1,5 +1,6 @@
 //! The broker's address and the settings of Kafka clients.
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,27 @@ impl ClientContext for QuietContext {
 const READINESS_TIMEOUT: Duration = Duration::from_secs(1);
 const MISSING_TOPICS_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
+/// A librdkafka setting, as in `security.protocol=ssl`.
+#[derive(Clone, Debug)]
+struct Property {
+    name: String,
+    value: String,
+}
+
+impl FromStr for Property {
+    type Err = &'static str;
+
+    /// An error does not repeat the text, since it may be part of a password.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() => {
+                Ok(Self { name: name.to_owned(), value: value.to_owned() })
+            }
+            _ => Err("an entry is not of the form name=value"),
+        }
+    }
+}
+
 /// The settings of a service's Kafka clients.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -35,7 +57,7 @@ pub struct Config {
     session_timeout_ms: u32,
     /// The bytes of unprocessed messages that the consumers of a process may buffer.
     pub(crate) consumer_bytes: usize,
-    properties: Vec<String>,
+    properties: Vec<Property>,
     pub(crate) topics: TopicsSetting,
 }
 
@@ -83,7 +105,7 @@ impl Config {
             .set("bootstrap.servers", &self.brokers)
             .set("allow.auto.create.topics", "false")
             .set("reconnect.backoff.max.ms", "2000");
-        for (name, value) in self.properties.iter().filter_map(|property| property.split_once('=')) {
+        for Property { name, value } in &self.properties {
             client.set(name, value);
         }
         client
@@ -222,6 +244,28 @@ mod tests {
         // limit, so the timeout ends the attempt.
         let _ = tokio::time::timeout(Duration::from_secs(3), sent).await;
         partition_counts(&client).await.unwrap().contains_key(topic)
+    }
+
+    /// RULE-ALL-074: a librdkafka setting without a value is an error, and is not ignored.
+    #[test]
+    fn kafka_property_without_name_and_value_is_an_error() {
+        let read = |properties: &'static str| {
+            let mut env = Env::new(move |name| match name {
+                "KAFKA_BROKERS" => Some("localhost:9092".to_owned()),
+                "KAFKA_PROPERTIES" => Some(properties.to_owned()),
+                _ => None,
+            });
+            let config = Config::read(&mut env);
+            env.finish(config)
+        };
+        for properties in ["security.protocol", "security.protocol=ssl,hidden", "=ssl"] {
+            let error = read(properties).unwrap_err().to_string();
+            assert!(error.contains("KAFKA_PROPERTIES is not valid: an entry is not"), "{error}");
+            assert!(!error.contains("hidden"), "{error}");
+        }
+        let client = read("security.protocol=ssl, sasl.password=a=b").unwrap().client();
+        assert_eq!(client.get("security.protocol"), Some("ssl"));
+        assert_eq!(client.get("sasl.password"), Some("a=b"));
     }
 
     /// RULE-ALL-057: no client creates a topic by accident.
