@@ -87,7 +87,7 @@ async fn query_can_have_phrases_and_exclusions() {
 #[tokio::test]
 async fn words_are_found_however_they_are_encoded() {
     let (author, mark) = (author(), unique_word());
-    let title = format!("Жилои\u{306} квартал Е\u{308}лки");
+    let title = "Жилои\u{306} квартал Е\u{308}лки".to_owned();
     let words = format!("{mark} бизнес\u{2011}класс, Ново\u{ad}стройка, сдача 2025–2026, ООО\u{a0}Ромашка");
     let post = publish(&author, &title, &words).await;
     for query in [
