@@ -31,7 +31,7 @@ pub fn remove_invisible(text: &str) -> String {
 ///
 /// White space is not among them, and neither are control characters.
 pub fn is_invisible(c: char) -> bool {
-    // The anchors of annotations have no picture either, but Unicode does not count them as ignorable.
+    // The anchors of annotations have no picture either, but Unicode does not ignore them.
     DefaultIgnorableCodePoint::for_char(c) || matches!(c, '\u{fff9}'..='\u{fffb}')
 }
 
@@ -107,8 +107,7 @@ mod tests {
     }
 
     proptest! {
-        /// RULE-NWS-009: a text without invisible characters does not change, and no other character
-        /// is removed.
+        /// RULE-NWS-009: only invisible characters are removed.
         #[test]
         fn only_invisible_characters_are_removed(text in "(\\PC|[\u{200b}\u{200d}\u{fe0f}\u{ad}👩ا])*") {
             let visible = remove_invisible(&text);

@@ -269,8 +269,8 @@ enum NamePrefix {
 type Condition = Box<dyn BoxableExpression<tenant::table, Pg, SqlType = Bool>>;
 
 impl NamePrefix {
-    /// Looks for a name that begins with the query in its folded form only. Such names are rare, and
-    /// without them a page needs no sorting.
+    /// Looks for a name that begins with the query in its folded form only. Such names are rare,
+    /// and without them a page needs no sorting.
     async fn choose(mut conn: &Conn, filter: &TenantFilter) -> QueryResult<Self> {
         let Some(query) = &filter.query else { return Ok(Self::Lower) };
         let folded_only = tenant::table

@@ -64,8 +64,8 @@ impl SortKey for FeedSort {
 
 /// Search texts above this size get [`LONG_TEXT_TIMEOUT`].
 const LONG_TEXT_BYTES: usize = 1024 * 1024;
-/// Size of a search text whose words the thread of the listener folds, in bytes. More would delay the
-/// other requests of the thread.
+/// Size of a search text whose words the thread of the listener folds, in bytes. More would delay
+/// the other requests of the thread.
 const MAX_INLINE_BYTES: usize = 128 * 1024;
 /// Timeout for computing the search vector of a long text.
 const LONG_TEXT_TIMEOUT: Duration = Duration::from_secs(30);

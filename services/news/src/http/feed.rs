@@ -19,8 +19,8 @@ use crate::error::{Error, UNAUTHORIZED};
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListPosts {
-    /// Searches published posts: words in Russian or English, `"a phrase"`, `or`, `-without`. Letter
-    /// case, the encoding of characters and the kinds of spaces and dashes have no effect.
+    /// Searches published posts: words in Russian or English, `"a phrase"`, `or`, `-without`.
+    /// Letter case, the encoding of characters and the kinds of spaces and dashes have no effect.
     #[param(inline)]
     query: Option<Text<0, 256>>,
     /// Lists the caller's own posts, instead of the published posts.
