@@ -44,7 +44,7 @@ impl SelectionHistory {
         for Published { topic, payload, .. } in self.by_sequence.values() {
             match topic.as_str() {
                 CREATED => {
-                    state.title = text(&payload["Title"]).to_owned();
+                    text(&payload["Title"]).clone_into(&mut state.title);
                     state.items_count = payload["ItemsCount"].as_u64().unwrap();
                     state.version = 1;
                 }
@@ -120,7 +120,9 @@ async fn sequence_restores_the_order_over_four_topics() {
     assert_eq!(arrivals.len(), 26);
     for arrival in arrivals {
         let mut history = SelectionHistory::default();
-        arrival.into_iter().for_each(|event| history.receive(event));
+        for event in arrival {
+            history.receive(event);
+        }
         assert_eq!(topics(&history.events()), committed);
         assert_eq!(history.state(), state);
     }
