@@ -158,8 +158,8 @@ impl FromRequest for Guest {
 
 /// A guest or a user, for an operation that shows some users more than guests.
 ///
-/// A request without `Authorization` is a guest's. An invalid token gets status 401, because its user would
-/// take a guest's response for the whole one.
+/// A request without `Authorization` is a guest's. An invalid token gets status 401, because its
+/// user would take a guest's response for the whole one.
 #[derive(Clone, Debug)]
 pub struct Visitor {
     /// The user, if the request has a token.

@@ -116,8 +116,8 @@ pub struct ImageGalleryBlockInput {
     images: Images,
 }
 
-/// An embedded selection. Exactly one of the two ids is set, unless the block is sent back as it was
-/// read.
+/// An embedded selection. Exactly one of the two ids is set, unless the block is sent back as it
+/// was read.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SelectionEmbedBlockInput {
