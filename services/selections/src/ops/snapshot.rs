@@ -26,8 +26,8 @@ pub enum TakenSnapshot {
 
 /// Returns the post's active snapshot of the source, and takes one if there is none.
 ///
-/// An existing snapshot is returned even if its source was edited or deleted since, and to an editor
-/// who does not own the source, because the post shows it. If the request replaces it, it is
+/// An existing snapshot is returned even if its source was edited or deleted since, and to an
+/// editor who does not own the source, because the post shows it. If the request replaces it, it is
 /// detached, and a new one is taken.
 ///
 /// # Errors
