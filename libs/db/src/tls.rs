@@ -14,7 +14,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use tokio_postgres::config::Host;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// How the connections to a server are protected.
+/// The protection of the connections to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TlsMode {
     /// No TLS.

@@ -113,7 +113,7 @@ pub(super) struct Connection {
     _slot: Option<PeerSlot>,
 }
 
-/// What a connection waits for.
+/// The part of an exchange that a connection waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// The response of a request.

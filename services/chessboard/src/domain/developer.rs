@@ -401,7 +401,7 @@ mod tests {
                             }
                             (from, to) => {
                                 prop_assert_eq!(from, to);
-                                // A profile of the platform leaves the cascade with the reactivation.
+                                // A reactivated profile of the platform leaves the cascade.
                                 hidden_by_identity &= !current.is_active();
                             }
                         }

@@ -41,8 +41,8 @@ pub struct Creation {
 /// - [`DEVELOPER_COMPANY_NOT_FOUND`] if the company is unknown or not of type Developer.
 /// - [`DEVELOPER_ALREADY_EXISTS`] if the company has a live profile.
 /// - [`CONFLICT`] if `version` is not the version of the deleted profile.
-/// - [`DEVELOPER_TALENT_DUPLICATE`] if the external id belongs to another profile, or if the deleted
-///   profile has another one.
+/// - [`DEVELOPER_TALENT_DUPLICATE`] if the external id belongs to another profile, or if the
+///   deleted profile has another one.
 pub async fn create_developer(
     tx: &mut Tx,
     by: UserId,

@@ -45,7 +45,7 @@ struct Stream {
     full_since: Option<Instant>,
 }
 
-/// What became of a batch of events.
+/// The result of sending a batch of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Delivery {
     Complete,

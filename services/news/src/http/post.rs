@@ -304,8 +304,8 @@ pub async fn create_post(
 /// Everyone may read a published post. Only users who may edit another post may read it.
 /// Embeds have the frozen items of their snapshots, without the data of objects that are not
 /// public. Ids of users and of source selections are only in the responses to users who may edit
-/// the post. Therefore an invalid token returns 401. Of a text, only `Html` is safe to insert into a
-/// page.
+/// the post. Therefore an invalid token returns 401. Of a text, only `Html` is safe to insert into
+/// a page.
 #[utoipa::path(
     tag = "Posts", security(()), params(("post_id" = PostId, Path)),
     responses(
