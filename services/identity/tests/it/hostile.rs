@@ -279,7 +279,6 @@ async fn email_is_parsed_and_returned_as_written() {
         "иван@пример.рф",
         "o'brien@example.org",
         "a@sub.sub.example.co",
-        "\"a b\"@example.org",
         "x@xn--e1afmkfd.xn--p1ai",
         "_@example.org",
     ] {
@@ -308,6 +307,7 @@ async fn email_is_parsed_and_returned_as_written() {
         "mailto:a@example.org ",
         "a@example.org\u{200b}",
         "a@[127.0.0.1]",
+        "\"a b\"@example.org",
         long.as_str(),
     ] {
         let answer = partner.post(EMPLOYEES, json!({"Name": "x", "Email": wrong})).await;
