@@ -40,7 +40,7 @@ create table developer (
     deleted_by_user_id uuid,
     version bigint not null check (version >= 1),
     -- Folded by the service, because the case mapping of the database depends on its locale.
-    lower_name text collate "C" not null,
+    folded_name text collate "C" not null,
     search_text text collate "C" not null,
     check (not hidden_by_identity or status = 'Hidden'),
     check ((sync_source = 'ExternalChessboard') = (external_chessboard_developer_id is not null)),
@@ -48,10 +48,10 @@ create table developer (
     check ((deleted_at is null) = (deleted_by_user_id is null)),
     check (deleted_at is null or status <> 'Published')
 ) with (fillfactor = 85);
-create index developer_published on developer (lower_name, id) where status = 'Published';
+create index developer_published on developer (folded_name, id) where status = 'Published';
 create index developer_projects on developer (projects_published_count, id) where status = 'Published';
 -- Lists of administrators, which contain all developers.
-create index developer_name on developer (lower_name, id);
+create index developer_name on developer (folded_name, id);
 create index developer_created on developer (created_at, id);
 create index developer_updated on developer (updated_at, id);
 create index developer_trigrams on developer using gin (trigrams(search_text)) with (fastupdate = off);
@@ -116,17 +116,17 @@ create table project (
     updated_by_user_id uuid not null,
     deleted_at timestamptz,
     version bigint not null check (version >= 1),
-    lower_name text collate "C" not null,
-    lower_city text collate "C" not null,
+    folded_name text collate "C" not null,
+    folded_city text collate "C" not null,
     check ((latitude is null) = (longitude is null)),
     check (status = 'Draft' or published_at is not null)
 ) with (fillfactor = 85);
 create index project_tenant on project (tenant_id, created_at, id) where deleted_at is null;
 create index project_published on project (published_at, id) where deleted_at is null and status = 'Published';
-create index project_name on project (lower_name, id) where deleted_at is null and status = 'Published';
-create index project_city on project (lower_city, published_at, id) where deleted_at is null and status = 'Published';
+create index project_name on project (folded_name, id) where deleted_at is null and status = 'Published';
+create index project_city on project (folded_city, published_at, id) where deleted_at is null and status = 'Published';
 create index project_location on project (latitude, longitude) where deleted_at is null and status = 'Published';
-create index project_trigrams on project using gin (trigrams(lower_name)) with (fastupdate = off);
+create index project_trigrams on project using gin (trigrams(folded_name)) with (fastupdate = off);
 
 -- Buildings.
 

@@ -61,7 +61,7 @@ fn visible(query: Option<&str>) -> developer::BoxedQuery<'static, Pg> {
         .into_boxed();
     let Some(query) = query.map(fold).filter(|query| !query.is_empty()) else { return visible };
     let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(").bind::<Text, _>(query.clone()).sql(")");
-    visible.filter(developer::lower_name.like(like_containing(&query))).filter(trigrams)
+    visible.filter(developer::folded_name.like(like_containing(&query))).filter(trigrams)
 }
 
 /// Returns one page of Published developers.
@@ -71,7 +71,7 @@ pub async fn search(
     paging: &Paging<CatalogDeveloperSort>,
 ) -> Result<Page<CatalogDeveloper>, ::db::Error> {
     let order = match paging.sort {
-        CatalogDeveloperSort::Name => list::order_by(paging, developer::lower_name),
+        CatalogDeveloperSort::Name => list::order_by(paging, developer::folded_name),
         CatalogDeveloperSort::ProjectsPublishedCount => {
             list::order_by(paging, developer::projects_published_count)
         }

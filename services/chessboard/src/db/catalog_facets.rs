@@ -140,7 +140,7 @@ pub async fn count(
     };
     let sql = format!(
         "with candidate as materialized ( \
-            select project.id, project.city, project.lower_city, project.class, \
+            select project.id, project.city, project.folded_city, project.class, \
                 {CITY_FILTER} as in_city, {CLASS_FILTER} as of_class, offers.* \
             from project join developer on developer.id = project.tenant_id \
                 left join ({offers}) as offers on offers.project_id = project.id \
@@ -152,17 +152,17 @@ pub async fn count(
             select project.id, rooms.rooms from candidate as project join rooms on project.offer_bits & rooms.bit <> 0 \
             where {has_match} \
         ), found as materialized ( \
-            select id, city, lower_city, class, in_city, of_class, price_from, price_to, {is_found} as is_found \
+            select id, city, folded_city, class, in_city, of_class, price_from, price_to, {is_found} as is_found \
             from candidate as project \
         ) \
         select least((select count(*) from found where in_city and of_class and is_found), {MAX_TOTAL_COUNT}) as total_count, \
             (select min(price_from) from found where in_city and of_class and is_found) as price_min, \
             (select max(price_to) from found where in_city and of_class and is_found) as price_max, \
             (select coalesce(json_agg(json_build_object('City', city, 'ProjectsCount', count) \
-                    order by count desc, lower_city), '[]') \
+                    order by count desc, folded_city), '[]') \
                 from ( \
-                    select mode() within group (order by city collate \"C\") as city, lower_city, count(*) as count \
-                    from found where of_class and is_found group by lower_city order by count desc, lower_city limit 100 \
+                    select mode() within group (order by city collate \"C\") as city, folded_city, count(*) as count \
+                    from found where of_class and is_found group by folded_city order by count desc, folded_city limit 100 \
                 ) as city) as cities, \
             (select coalesce(json_agg(json_build_object('Class', class, 'ProjectsCount', count) \
                     order by array_position('{{Economy,Comfort,Business,Elite}}'::text[], class)), '[]') \

@@ -109,10 +109,10 @@ pub(super) const IS_VISIBLE: &str = "project.deleted_at is null and project.stat
 /// The filters that have no facet. A filter that is not sent is null, and the planner removes it.
 pub(super) const COMMON_FILTERS: &str = "($1::uuid is null or project.tenant_id = $1) \
     and ($2::float8 is null or project.latitude between $2 and $3 and project.longitude between $4 and $5) \
-    and ($6::text is null or project.lower_name like $6 and trigrams(project.lower_name) @> trigrams($7))";
+    and ($6::text is null or project.folded_name like $6 and trigrams(project.folded_name) @> trigrams($7))";
 
 /// The filter by city, which the facet of cities ignores.
-pub(super) const CITY_FILTER: &str = "($8::text is null or project.lower_city = $8)";
+pub(super) const CITY_FILTER: &str = "($8::text is null or project.folded_city = $8)";
 /// The filter by class, which the facet of classes ignores.
 pub(super) const CLASS_FILTER: &str = "($9::text[] is null or project.class = any ($9))";
 
@@ -190,7 +190,7 @@ pub async fn search(
     let direction = if paging.descending { "desc" } else { "asc" };
     let (key, prices) = match paging.sort {
         CatalogProjectSort::PublishedAt => ("project.published_at", String::new()),
-        CatalogProjectSort::Name => ("project.lower_name", String::new()),
+        CatalogProjectSort::Name => ("project.folded_name", String::new()),
         CatalogProjectSort::PriceFrom => (
             "prices.price_from",
             format!(

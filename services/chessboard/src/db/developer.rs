@@ -69,7 +69,7 @@ pub async fn insert(tx: &mut Tx, new: &Developer) -> Result<(), Error> {
             developer::updated_at.eq(new.updated_at),
             developer::updated_by_user_id.eq(new.updated_by_user_id),
             developer::version.eq(new.version),
-            developer::lower_name.eq(new.lower_name()),
+            developer::folded_name.eq(new.folded_name()),
             developer::search_text.eq(new.search_text()),
         ),
     ));
@@ -113,7 +113,7 @@ pub async fn save(tx: &mut Tx, before: &Developer, changed: &mut Developer) -> R
             developer::deleted_at.eq(changed.deleted_at),
             developer::deleted_by_user_id.eq(changed.deleted_by_user_id),
             developer::version.eq(changed.version + 1),
-            developer::lower_name.eq(changed.lower_name()),
+            developer::folded_name.eq(changed.folded_name()),
             developer::search_text.eq(changed.search_text()),
         ),
         changed.has_other_sync_state_than(before).then_some(sync_state),
@@ -233,7 +233,7 @@ pub async fn list(
     paging: &Paging<DeveloperSort>,
 ) -> Result<Page<Developer>, ::db::Error> {
     let order = match paging.sort {
-        DeveloperSort::Name => list::order_by(paging, developer::lower_name),
+        DeveloperSort::Name => list::order_by(paging, developer::folded_name),
         DeveloperSort::CreatedAt => list::order_by(paging, developer::created_at),
         DeveloperSort::UpdatedAt => list::order_by(paging, developer::updated_at),
     };

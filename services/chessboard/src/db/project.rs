@@ -41,7 +41,7 @@ pub struct ProjectFilter {
 }
 
 pub async fn insert(tx: &mut Tx, new: &Project) -> Result<(), ::db::Error> {
-    let folded = (project::lower_name.eq(new.lower_name()), project::lower_city.eq(new.lower_city()));
+    let folded = (project::folded_name.eq(new.folded_name()), project::folded_city.eq(new.folded_city()));
     Prepared(diesel::insert_into(project::table).values((new, folded))).execute(tx.conn()).await?;
     Ok(())
 }
@@ -87,8 +87,8 @@ pub async fn save(tx: &mut Tx, changed: &mut Project) -> Result<(), Error> {
         project::updated_by_user_id.eq(changed.updated_by_user_id),
         project::deleted_at.eq(changed.deleted_at),
         project::version.eq(changed.version + 1),
-        project::lower_name.eq(changed.lower_name()),
-        project::lower_city.eq(changed.lower_city()),
+        project::folded_name.eq(changed.folded_name()),
+        project::folded_city.eq(changed.folded_city()),
     ));
     if Prepared(save).execute(tx.conn()).await? == 0 {
         return Err(CONFLICT.into());
@@ -132,7 +132,7 @@ pub async fn list(
 ) -> QueryResult<Page<Project>> {
     let order = match paging.sort {
         ProjectSort::CreatedAt => list::order_by(paging, project::created_at),
-        ProjectSort::Name => list::order_by(paging, project::lower_name),
+        ProjectSort::Name => list::order_by(paging, project::folded_name),
         ProjectSort::UpdatedAt => list::order_by(paging, project::updated_at),
     };
     let sorted = filtered(tenant, filter).select(Project::as_select()).order((order, project::id));
@@ -143,7 +143,7 @@ fn filtered(tenant: CompanyId, filter: &ProjectFilter) -> project::BoxedQuery<'s
     let own = project::table.filter(project::tenant_id.eq(tenant)).filter(project::deleted_at.is_null());
     let mut found = own.into_boxed();
     if let Some(query) = &filter.query {
-        found = found.filter(project::lower_name.like(like_containing(&fold(query))));
+        found = found.filter(project::folded_name.like(like_containing(&fold(query))));
     }
     if let Some(statuses) = &filter.statuses {
         found = found.filter(project::status.eq_any(statuses.clone()));

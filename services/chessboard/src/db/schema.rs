@@ -51,7 +51,7 @@ diesel::table! {
         deleted_at -> Nullable<Timestamptz>,
         deleted_by_user_id -> Nullable<Uuid>,
         version -> BigInt,
-        lower_name -> Text,
+        folded_name -> Text,
         search_text -> Text,
     }
 }
@@ -92,8 +92,8 @@ diesel::table! {
         updated_by_user_id -> Uuid,
         deleted_at -> Nullable<Timestamptz>,
         version -> BigInt,
-        lower_name -> Text,
-        lower_city -> Text,
+        folded_name -> Text,
+        folded_city -> Text,
     }
 }
 

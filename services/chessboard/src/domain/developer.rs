@@ -221,7 +221,7 @@ impl Developer {
     }
 
     /// Returns the folded name, by which lists sort and guests search.
-    pub fn lower_name(&self) -> String {
+    pub fn folded_name(&self) -> String {
         fold(self.name.as_str())
     }
 
@@ -231,7 +231,7 @@ impl Developer {
     /// spans both names.
     pub fn search_text(&self) -> String {
         let legal_name = self.legal_name.as_ref().map(Text::as_str).unwrap_or_default();
-        format!("{}\n{}", self.lower_name(), fold(legal_name))
+        format!("{}\n{}", self.folded_name(), fold(legal_name))
     }
 
     /// Replaces the fields that users write.

@@ -159,12 +159,12 @@ impl Project {
     }
 
     /// Returns the folded name, by which lists sort and search.
-    pub fn lower_name(&self) -> String {
+    pub fn folded_name(&self) -> String {
         fold(self.facts.name.as_str())
     }
 
     /// Returns the folded city, by which filters compare and facets count.
-    pub fn lower_city(&self) -> String {
+    pub fn folded_city(&self) -> String {
         fold(self.facts.city.as_str())
     }
 

@@ -308,7 +308,7 @@ async fn total_count_is_exact_up_to_10000() {
     let own = start_with_catalog(&catalog).await;
     let fill = format!(
         "insert into project (id, tenant_id, name, class, city, address, status, published_at, created_at, \
-            created_by_user_id, updated_at, updated_by_user_id, version, lower_name, lower_city) \
+            created_by_user_id, updated_at, updated_by_user_id, version, folded_name, folded_city) \
         select gen_random_uuid(), '{0}', 'x', 'Elite', 'x', 'x', 'Published', now(), now(), '{0}', now(), '{0}', 1, 'xxx', 'x' \
         from generate_series(1, 10050); analyze project",
         catalog.developers[0].id

@@ -163,20 +163,20 @@ pub fn single_object_catalog() -> Catalog {
 const INSERTS: [&str; 5] = [
     "insert into developer (id, name, legal_name, description, website, contact_phone, contact_email, highlights, status, \
         sync_source, projects_published_count, created_at, created_by_user_id, updated_at, updated_by_user_id, deleted_at, \
-        deleted_by_user_id, version, lower_name, search_text) \
+        deleted_by_user_id, version, folded_name, search_text) \
     select id, name, name || ' LLC', 'About', 'https://example.org/', '+78432000000', 'office@example.org', \
         '{\"ContractVersion\":1,\"ObjectsDeliveredCount\":null,\"ObjectsInProgressCount\":null,\"YearsOnMarket\":null,\
         \"ReliabilityValue\":null,\"ReliabilityMax\":10,\"AwardTitles\":[]}', status, 'Platform', count, now(), id, now(), id, \
-        case when is_deleted then now() end, case when is_deleted then id end, 1, lower_name, lower_name \
+        case when is_deleted then now() end, case when is_deleted then id end, 1, folded_name, folded_name \
     from json_to_recordset($1::text::json) as input \
-        (id uuid, name text, status text, count int, is_deleted bool, lower_name text)",
+        (id uuid, name text, status text, count int, is_deleted bool, folded_name text)",
     "insert into project (id, tenant_id, name, description, class, city, address, latitude, longitude, status, published_at, \
-        created_at, created_by_user_id, updated_at, updated_by_user_id, deleted_at, version, lower_name, lower_city) \
+        created_at, created_by_user_id, updated_at, updated_by_user_id, deleted_at, version, folded_name, folded_city) \
     select id, developer, name, 'Pines', class, city, 'ул. Мира, 1', latitude, longitude, status, \
         '2026-01-01T00:00:00Z'::timestamptz + published_at * interval '1 s', now(), id, now(), id, \
-        case when is_deleted then now() end, 1, lower_name, lower_city \
+        case when is_deleted then now() end, 1, folded_name, folded_city \
     from json_to_recordset($1::text::json) as input (id uuid, developer uuid, name text, class text, city text, \
-        latitude float8, longitude float8, status text, published_at int, is_deleted bool, lower_name text, lower_city text)",
+        latitude float8, longitude float8, status text, published_at int, is_deleted bool, folded_name text, folded_city text)",
     "insert into building (id, project_id, tenant_id, name, sections_count, floors_total, state, ready_year, ready_quarter, \
         created_at, updated_at, deleted_at, version) \
     select input.id, project, project.tenant_id, input.name, 100, 200, state, ready_year, ready_quarter, now(), now(), \
@@ -209,7 +209,7 @@ impl Catalog {
             json!({
                 "id": developer.id, "name": developer.name, "status": developer.status,
                 "count": developer.projects_published_count, "is_deleted": developer.is_deleted,
-                "lower_name": values::fold(&developer.name),
+                "folded_name": values::fold(&developer.name),
             })
         });
         let projects = self.projects.iter().map(|project| {
@@ -218,7 +218,7 @@ impl Catalog {
                 "city": project.city, "latitude": project.place.map(|place| place.0),
                 "longitude": project.place.map(|place| place.1), "status": project.status,
                 "published_at": project.published_at, "is_deleted": project.is_deleted,
-                "lower_name": values::fold(&project.name), "lower_city": values::fold(&project.city),
+                "folded_name": values::fold(&project.name), "folded_city": values::fold(&project.city),
             })
         });
         let buildings = self.buildings.iter().map(|building| {

@@ -33,7 +33,7 @@ const DEVELOPERS: &str = "\
         select pg_temp.seeded('0010', n), 'Developer', 'Active', 'Developer ' || n, 1 \
         from generate_series(($1::bigint + 9) / 10, ($2::bigint + 9) / 10) as n on conflict do nothing) \
     insert into developer (id, name, description, logo_file_id, highlights, status, sync_source, projects_published_count, \
-        created_at, created_by_user_id, updated_at, updated_by_user_id, version, lower_name, search_text) \
+        created_at, created_by_user_id, updated_at, updated_by_user_id, version, folded_name, search_text) \
     select pg_temp.seeded('0010', n), 'Developer ' || n, 'Builds houses', pg_temp.seeded('0018', n), \
         '{\"ContractVersion\":1,\"ObjectsDeliveredCount\":null,\"ObjectsInProgressCount\":null,\"YearsOnMarket\":null,\
         \"ReliabilityValue\":null,\"ReliabilityMax\":10,\"AwardTitles\":[]}', 'Published', 'Platform', 10, \
@@ -42,7 +42,7 @@ const DEVELOPERS: &str = "\
 
 const PROJECTS: &str = "\
     insert into project (id, tenant_id, name, description, class, city, address, latitude, longitude, status, published_at, \
-        created_at, created_by_user_id, updated_at, updated_by_user_id, version, lower_name, lower_city) \
+        created_at, created_by_user_id, updated_at, updated_by_user_id, version, folded_name, folded_city) \
     select pg_temp.seeded('0011', n), pg_temp.seeded('0010', (n + 9) / 10), 'Project ' || n, 'Among pines', \
         (array['Economy', 'Comfort', 'Business', 'Elite'])[n % 4 + 1], 'City ' || n % 50, n || ' Main Street', \
         55 + n % 100 / 100.0, 37 + n % 70 / 100.0, 'Published', '2026-01-01'::timestamptz + n * interval '1 minute', \
