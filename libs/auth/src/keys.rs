@@ -42,8 +42,10 @@ pub struct Config {
 impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
         let issuer = Issuer::read(env);
-        let jwks_url =
-            env.optional("AUTH_JWKS_URL", "URL of the issuer's keys (JWKS); found by discovery when unset");
+        let jwks_url = env.optional::<String>(
+            "AUTH_JWKS_URL",
+            "URL of the issuer's keys (JWKS); found by discovery when unset",
+        );
         let actor_requests_per_minute = env.or(
             "ACTOR_REQUESTS_PER_MINUTE",
             0,
@@ -54,10 +56,16 @@ impl Config {
             3600,
             "maximum lifetime of a token from `iat` to `exp`, in seconds",
         );
+        let (issuer, jwks_url) = (issuer?, jwks_url?);
+        if let Some(url) = &jwks_url
+            && let Err(error) = issuer.check_address(url)
+        {
+            return env.reject("AUTH_JWKS_URL", &error.to_string());
+        }
         Some(Self {
             actor_requests_per_minute: actor_requests_per_minute?,
-            issuer: issuer?,
-            jwks_url: jwks_url?,
+            issuer,
+            jwks_url,
             token_max_lifetime: token_max_lifetime?,
         })
     }
@@ -105,12 +113,8 @@ impl Keys {
     /// Creates an empty set. [`Keys::refresh`] or the first token fetches the keys.
     ///
     /// # Errors
-    /// If TLS cannot be set up, or the address of the issuer or of its keys is not safe.
+    /// If TLS cannot be set up.
     pub fn new(config: Config) -> anyhow::Result<Self> {
-        config.issuer.check()?;
-        if let Some(url) = &config.jwks_url {
-            config.issuer.check_address("AUTH_JWKS_URL", url)?;
-        }
         let http = http_client::new_client(Duration::from_secs(3))?;
         Ok(Self(Arc::new(Inner { config, http, known: RwLock::default(), last_lookup: Mutex::default() })))
     }

@@ -33,7 +33,11 @@ impl Issuer {
             false,
             "`true` permits an issuer without https outside loopback, in a trusted network",
         );
-        Some(Self { url: url?, allows_http: allows_http? })
+        let issuer = Self { url: url?, allows_http: allows_http? };
+        match issuer.check_address(&issuer.url) {
+            Ok(()) => Some(issuer),
+            Err(error) => env.reject("AUTH_ISSUER", &error.to_string()),
+        }
     }
 
     /// Returns the issuer as in the claim `iss`.
@@ -41,21 +45,12 @@ impl Issuer {
         &self.url
     }
 
-    /// Checks that the address of the issuer is safe.
-    ///
-    /// # Errors
-    /// As [`check_address`](Self::check_address).
-    pub fn check(&self) -> anyhow::Result<()> {
-        self.check_address("AUTH_ISSUER", &self.url)
-    }
-
     /// Checks that no host between this service and the issuer can change keys or read a secret.
-    /// `name` names the address in the error.
     ///
     /// # Errors
     /// If the address begins neither with `https://` nor with `http://` and a host of loopback.
-    pub fn check_address(&self, name: &str, address: &str) -> anyhow::Result<()> {
-        let url = Url::parse(address).with_context(|| format!("{name} is not a URL"))?;
+    pub fn check_address(&self, address: &str) -> anyhow::Result<()> {
+        let url = Url::parse(address).context("it is not a URL")?;
         let is_loopback = match url.host() {
             Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
             Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -65,7 +60,7 @@ impl Issuer {
         let is_safe = url.scheme() == "https" || url.scheme() == "http" && (is_loopback || self.allows_http);
         ensure!(
             is_safe,
-            "{name} must begin with https://, since keys and secrets of an http address are not safe \
+            "it must begin with https://, since keys and secrets of an http address are not safe \
              outside loopback. AUTH_ALLOW_HTTP=true permits http in a trusted network"
         );
         Ok(())
@@ -93,7 +88,7 @@ impl Issuer {
     /// If the address is not safe, the issuer does not send the document, or the document is too
     /// large.
     pub async fn get<T: DeserializeOwned>(&self, http: &reqwest::Client, url: &str) -> anyhow::Result<T> {
-        self.check_address(url, url)?;
+        self.check_address(url).context(url.to_owned())?;
         let mut response = http.get(url).send().await.context("no response")?.error_for_status()?;
         let document = read_body(&mut response, MAX_DOCUMENT_BYTES).await;
         let document = document.with_context(|| format!("failed to read {url}"))?;
@@ -124,7 +119,7 @@ mod tests {
             _ => None,
         });
         let issuer = Issuer::read(&mut env);
-        env.finish(issuer).unwrap().check().map_err(|error| format!("{error:#}"))
+        env.finish(issuer).map(drop).map_err(|error| error.to_string())
     }
 
     /// RULE-ALL-055: outside loopback an issuer has https, and the error names the settings.

@@ -106,7 +106,7 @@ impl MachineToken {
     async fn request_token(&self) -> anyhow::Result<TokenResponse> {
         let endpoint = self.issuer.discover(&self.http).await?.token_endpoint;
         let endpoint = endpoint.context("the issuer has no token endpoint")?;
-        self.issuer.check_address("the token endpoint", &endpoint)?;
+        self.issuer.check_address(&endpoint).context("the token endpoint")?;
         let request = self
             .http
             .post(endpoint)

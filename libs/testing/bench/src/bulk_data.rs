@@ -220,7 +220,7 @@ mod tests {
             ("DATABASE_URL", url.clone()),
             ("KAFKA_BROKERS", "127.0.0.1:1".to_owned()),
             ("KAFKA_TOPICS", "elsewhere".to_owned()),
-            ("AUTH_ISSUER", "http://issuer".to_owned()),
+            ("AUTH_ISSUER", "https://issuer".to_owned()),
             ("SELECTIONS_URL", "http://selections".to_owned()),
             ("CLIENT_SECRET", "secret".to_owned()),
         ]);
