@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use ::db::{CommitSignal, Conn, Prepared, Tx};
 use auth::UserId;
+use diesel::dsl::sql;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Bool, Double, Nullable, Text, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Double, Integer, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
@@ -96,8 +97,8 @@ pub async fn append(
 
 /// Sends a wake-up for these users to every replica.
 ///
-/// It must not run in the transaction of the events: the commit of a notification holds a lock of
-/// the whole cluster, so commits could not share a flush of the log.
+/// Call it after the commit of the events. A commit with a notification holds a lock of the whole
+/// cluster, so commits could not share a flush of the log.
 pub async fn wake(mut conn: &Conn, users: &[Uuid]) -> QueryResult<()> {
     let list = |users: &[Uuid]| users.iter().map(|user| user.simple().to_string()).collect::<Vec<_>>();
     let payloads: Vec<_> = users.chunks(USERS_PER_WAKE).map(|users| list(users).join(",")).collect();
@@ -105,6 +106,11 @@ pub async fn wake(mut conn: &Conn, users: &[Uuid]) -> QueryResult<()> {
     let wake = wake.bind::<Text, _>(WAKE_CHANNEL).bind::<Array<Text>, _>(payloads);
     Prepared(wake).execute(&mut conn).await?;
     Ok(())
+}
+
+/// Returns the id of the server process of a connection, which its notifications carry.
+pub async fn process_id(mut conn: &Conn) -> QueryResult<i32> {
+    diesel::select(sql::<Integer>("pg_backend_pid()")).get_result(&mut conn).await
 }
 
 /// Returns the users of a wake-up.

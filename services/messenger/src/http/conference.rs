@@ -195,7 +195,7 @@ pub async fn join_conference(
 /// Refresh the media token.
 ///
 /// Returns a new token for a caller who is Joined, or is Left because a connection broke.
-/// It changes nothing: the caller is Joined when the connection begins.
+/// The state does not change: the caller is Joined when the connection begins.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
     responses((status = 200, description = "The access to the room", body = MediaAccess))

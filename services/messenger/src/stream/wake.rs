@@ -11,7 +11,7 @@ use diesel_async::SimpleAsyncConnection;
 use tokio_util::sync::CancellationToken;
 
 use super::Hub;
-use crate::db::stream::{STREAM_APPENDED, WAKE_CHANNEL, parse_wake, wake};
+use crate::db::stream::{STREAM_APPENDED, WAKE_CHANNEL, parse_wake, process_id, wake};
 
 /// Pause before a notification, in which the users of further commits accumulate.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -40,6 +40,7 @@ async fn exchange_on_connection(
     committed: &mut CommitListener,
 ) -> Result<Infallible, ::db::Error> {
     let mut conn = db.connect().await?;
+    let own = process_id(&conn).await?;
     if streams.is_some() {
         conn.batch_execute(&format!("listen {WAKE_CHANNEL}")).await?;
     }
@@ -54,7 +55,9 @@ async fn exchange_on_connection(
             }
             notification = conn.notification() => {
                 let notification = notification?;
-                streams.inspect(|streams| streams.wake(parse_wake(&notification.payload)));
+                if notification.process_id != own {
+                    streams.inspect(|streams| streams.wake(parse_wake(&notification.payload)));
+                }
             }
         }
     }

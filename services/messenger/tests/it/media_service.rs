@@ -12,6 +12,12 @@ pub fn livekit() -> &'static LiveKit {
     LIVEKIT.get_or_init(LiveKit::start)
 }
 
+/// Starts another replica of the service that most tests share.
+pub fn replica(settings: &[(&str, &str)]) -> Running {
+    let url = crate::service().database_url.clone();
+    start(livekit(), &[settings, &[("DATABASE_URL", url.as_str())]].concat())
+}
+
 /// Starts a service with this media server and further settings.
 pub fn start(livekit: &LiveKit, settings: &[(&str, &str)]) -> Running {
     let own = livekit.settings();

@@ -5,25 +5,19 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use testkit::access::losses::revoke;
 use testkit::issuer::Claims;
-use testkit::service::{Running, issuer};
+use testkit::service::issuer;
 use testkit::{eventually, guid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use crate::media_service::replica;
 use crate::stream_client::{STREAM, Stream};
 use crate::{media_service, messages, open_chat, send_text, service};
 
 /// Maximum wait for the end of a stream, much shorter than its longest time.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Starts another replica of the service that most tests share.
-fn replica(settings: &[(&str, &str)]) -> Running {
-    let url = service().database_url.clone();
-    let all: Vec<_> = settings.iter().copied().chain([("DATABASE_URL", url.as_str())]).collect();
-    media_service::start(media_service::livekit(), &all)
-}
 
 /// RULE-MSG-027: a commit of any replica reaches every open stream.
 #[tokio::test]
@@ -59,6 +53,19 @@ async fn stream_has_heartbeats_and_ends_by_time_and_token() {
     let short = Claims { lifetime: time::Duration::seconds(2), ..Claims::user(guid()) };
     let mut stream = Stream::request(&service().caller(&short), None).await;
     assert!(stream.ends_within(END_TIMEOUT).await);
+}
+
+/// RULE-MSG-028: a stream without events and comments outlives the deadline of an idle connection.
+#[tokio::test]
+async fn silent_stream_is_no_idle_connection() {
+    let (deal, id) = open_chat().await;
+    let settings = [("HTTP_KEEP_ALIVE_SECONDS", "1"), ("MESSENGER_STREAM_HEARTBEAT_SECONDS", "600")];
+    let other = replica(&settings);
+    let (mut stream, _) = Stream::open_at(&other, deal.client).await;
+    // An idle connection closes 20 s after its keep-alive time.
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    let sent = send_text(id, deal.agent(), "привет").await;
+    assert_eq!(stream.next().await.data, sent);
 }
 
 /// RULE-MSG-028: streams that read missed events leave connections of the pool to requests.

@@ -2,23 +2,17 @@
 
 use std::time::Duration;
 
-use testkit::service::Running;
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use crate::media_service::replica;
 use crate::stream_client::{Event, Stream};
-use crate::{media_service, open_chat, send_text, service};
+use crate::{open_chat, send_text, service};
 
 /// A poll interval that no test reaches, so that streams depend on wake-ups.
 const NO_POLL: (&str, &str) = ("MESSENGER_STREAM_POLL_MS", "3600000");
 /// A replica that has just started, or lost its connection, misses the wake-ups of this time.
 const RECONNECT_TIME: Duration = Duration::from_secs(3);
-
-/// Starts another replica of the service that most tests share.
-fn replica(settings: &[(&str, &str)]) -> Running {
-    let url = service().database_url.clone();
-    media_service::start(media_service::livekit(), &[settings, &[("DATABASE_URL", url.as_str())]].concat())
-}
 
 /// Sends messages at the shared service until the stream receives an event. Returns the first
 /// event and the number of messages.
