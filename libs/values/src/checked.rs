@@ -146,8 +146,8 @@ impl<const MIN: usize, const MAX: usize> Rule for Stripped<MIN, MAX> {
 
 /// The rule for `MIN..=MAX` Unicode scalar values as sent, with any characters except NUL.
 ///
-/// It suits messages of other systems and texts whose emptiness another rule decides. [`Text`]
-/// rejects a blank text.
+/// Use it for messages of other systems, and where another rule decides whether a text is empty.
+/// [`Text`] rejects a blank text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AsSent<const MIN: usize, const MAX: usize> {}
 

@@ -261,6 +261,7 @@ mod tests {
         assert_eq!(ask(test::TestRequest::post().uri("/stack/tokens/news")).await.0, 404);
         assert_ne!(ask(test::TestRequest::with_uri("/stack/tokens/anna")).await.0, 200);
     }
+
     /// RULE-ALL-090: a foreign host name gets neither the page nor a token, however the path is
     /// written.
     #[actix_web::test]

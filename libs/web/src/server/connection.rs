@@ -31,10 +31,10 @@ pub(super) const REQUEST_HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 /// The open connections of each peer of a listener.
 #[derive(Clone)]
 pub(super) struct PeerLimit {
-    pub(super) max_connections: usize,
+    max_connections: usize,
     /// Proxies carry the connections of many callers.
-    pub(super) exempt: TrustedProxies,
-    pub(super) refused: Counter,
+    exempt: TrustedProxies,
+    refused: Counter,
     open: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
@@ -182,7 +182,7 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // The end of the input closes a connection without a request.
+        // The end of the input closes a connection without a request. A stream continues.
         if self.poll_deadline(context).is_ready() {
             return Poll::Ready(Ok(()));
         }
