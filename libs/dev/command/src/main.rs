@@ -66,7 +66,7 @@ enum Command {
     /// Play a story over HTTP and Kafka, and check each step
     #[command(disable_help_flag = true)]
     Demo(Rest),
-    /// Click through the first page in Chromium
+    /// Click through the start page in Chromium
     #[command(disable_help_flag = true)]
     Browser(Rest),
     Token(token::Token),

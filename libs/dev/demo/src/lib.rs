@@ -1,4 +1,4 @@
-//! Commands that show the platform: a story over HTTP and Kafka, the first page in a browser, and a
+//! Commands that show the platform: a story over HTTP and Kafka, the start page in a browser, and a
 //! trace.
 
 pub mod browser;

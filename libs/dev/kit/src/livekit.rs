@@ -27,7 +27,7 @@ const STARTUP_TIMEOUT: Duration = Duration::from_secs(20);
 /// Install LiveKit's server and client, and report whether they can run here; needs Go
 ///
 /// Both are built once from their Go modules into .dev/livekit. `cargo dev up --media` and the
-/// tests of real calls use them. npm installs the client for browsers, which the first page loads.
+/// tests of real calls use them. npm installs the client for browsers, which the start page loads.
 #[derive(Args)]
 pub struct Fetch {}
 
@@ -36,7 +36,7 @@ impl Fetch {
         fetch().await?;
         if let Err(error) = fetch_browser_client().await {
             // The tests of services do not need the client for browsers.
-            eprintln!("{error:#}; without it the first page rings, but carries neither sound nor picture");
+            eprintln!("{error:#}; without it the start page rings, but carries neither sound nor picture");
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl LiveKit {
         if !testkit::livekit::browser_client().is_file()
             && let Err(error) = fetch_browser_client().await
         {
-            // Without the client the first page shows calls, but transfers no audio or video.
+            // Without the client the start page shows calls, but transfers no audio or video.
             step.note(format!("{error:#}"));
         }
         step.note("starting");

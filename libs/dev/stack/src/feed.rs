@@ -1,4 +1,4 @@
-//! The events of the bus for the first page, with their publisher and readers.
+//! The events of the bus for the start page, with their publisher and readers.
 //!
 //! The bus is read only while a page is open.
 

@@ -53,7 +53,7 @@ impl Routes {
     }
 }
 
-/// Opens the edge of a stack: the public paths, the first page and the feed of events.
+/// Opens the edge of a stack: the public paths, the start page and the feed of events.
 pub fn open(
     process: &Process,
     listener: TcpListener,

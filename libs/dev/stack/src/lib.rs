@@ -1,4 +1,4 @@
-//! The local stack: the seven services, the gateway in front of them, the first page and the demo
+//! The local stack: the seven services, the gateway in front of them, the start page and the demo
 //! data.
 
 mod charts;

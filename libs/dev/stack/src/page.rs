@@ -1,4 +1,4 @@
-//! The first page of the local stack, on which a visitor signs in as one of the demo's people.
+//! The start page of the local stack, on which a visitor signs in as one of the demo's people.
 //!
 //! The page consists of plain files without a build step and calls the public APIs. No service
 //! depends on it.
