@@ -33,9 +33,10 @@ pub(crate) struct Environment {
 #[derive(Default)]
 pub(crate) struct Needs {
     cluster: Option<Cluster>,
-    /// One for each binary that runs at once, since tests fill their broker and break it.
+    /// One for each test binary that runs concurrently, since tests fill and break their broker.
     buses: Vec<(Kind, Bus)>,
-    /// The broker of the demo, which would first consume all events of the tests on theirs.
+    /// The broker of the demo. On a broker of the tests, the demo would first consume all their
+    /// events.
     demo_bus: Option<Bus>,
 }
 

@@ -36,8 +36,8 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns true if every failed test has a name. A crashed program has none, nor has one with
-    /// interleaved output.
+    /// Returns true if the name of every failed test is known. It is unknown if the program
+    /// crashed, or if its output lines are interleaved.
     fn names_its_failures(&self) -> bool {
         self.counts.failed > 0 && self.counts.failed == self.counts.failures.len() as u64
     }
