@@ -72,8 +72,8 @@ impl Config {
 
     /// Returns the time for which keys are trusted while the issuer does not respond.
     ///
-    /// Tokens from before the last fetch are expired later, and the issuer may have withdrawn the
-    /// key of a newer token.
+    /// This time is the maximum lifetime of a token. Later every token from before the last fetch
+    /// has expired, and the issuer may have withdrawn the key of a newer one.
     fn max_key_age(&self) -> Duration {
         Duration::from_secs(self.token_max_lifetime.into())
     }
@@ -176,8 +176,8 @@ impl Keys {
             }
             _ => {}
         }
-        // A caller that disconnects drops the fetch. Recorded as failed, it is not repeated by each
-        // waiting request.
+        // The fetch counts as failed until it succeeds. If the caller disconnects and drops it, the
+        // waiting requests therefore do not each repeat it.
         *last_lookup = Some(Lookup { at: Instant::now(), succeeded: false });
         let fetched = self.fetch().await;
         *last_lookup = Some(Lookup { at: Instant::now(), succeeded: fetched.is_ok() });

@@ -183,8 +183,8 @@ impl Server {
 
 /// Serves the connections that a thread of a listener accepts.
 ///
-/// [`HttpServer`] has no place for a stream of ours, so this composes the parts that it consists
-/// of.
+/// [`HttpServer`] accepts no custom type of stream, so this function composes the parts of a server
+/// itself.
 fn serve_connections<D>(
     app: ListenerApp<D>,
     limit: PeerLimit,

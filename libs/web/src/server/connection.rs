@@ -21,8 +21,8 @@ use tokio::time::{Instant, Sleep};
 
 use crate::limits::caller::{ClientAddress, TrustedProxies};
 
-/// The time in which a request head must arrive. A later first head gets 408, and a later one of
-/// a kept connection closes it.
+/// The time in which a request head must arrive. After it, the first request of a connection gets
+/// 408, and a kept connection is closed without a response.
 ///
 /// The time of a first head starts when the kernel accepts the connection.
 /// A shorter time would reject callers because of the delay of a busy process.
@@ -106,7 +106,8 @@ pub(super) async fn count_in_flight<B: MessageBody>(
 pub(super) struct Connection {
     stream: TcpStream,
     in_flight: InFlight,
-    /// The deadline of the present wait. Without a request, each wait has one.
+    /// The deadline of the present wait for a request. It does not apply while a request is in
+    /// flight.
     deadline: Pin<Box<Sleep>>,
     state: State,
     idle_timeout: Duration,
@@ -168,7 +169,8 @@ impl Connection {
         let _ = self.deadline.as_mut().poll(context);
     }
 
-    /// Restarts the wait for the next head while a response is being sent, as a stream's is.
+    /// Restarts the wait for the next head with each part of a response that is sent. A stream
+    /// therefore outlasts the deadline.
     fn note_response(&mut self, context: &mut Context<'_>) {
         if self.in_flight.is_empty() {
             self.wait_for(State::Idle, context);
@@ -182,7 +184,8 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // The end of the input closes a connection without a request. A stream continues.
+        // Reports the end of the input, on which actix-http closes a connection without a request.
+        // A stream continues.
         if self.poll_deadline(context).is_ready() {
             return Poll::Ready(Ok(()));
         }

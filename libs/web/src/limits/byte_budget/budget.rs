@@ -118,7 +118,7 @@ impl ByteBudget {
         u32::try_from(bytes.min(self.size)).unwrap_or(u32::MAX)
     }
 
-    /// Returns the limit of one caller: its share, and one body that does not wait.
+    /// Returns the limit of one caller: its share, and the largest body that does not wait.
     fn max_bytes_per_caller(&self) -> usize {
         self.caller_share() + MAX_UNQUEUED_BYTES
     }
