@@ -146,8 +146,9 @@ async fn connect(config: &Config) -> anyhow::Result<AsyncPgConnection> {
 
 /// Takes the lock of the schema's migrations, which is held until the connection closes.
 ///
-/// A statement that waits for the lock would keep a snapshot, and a concurrent index build waits
-/// for all snapshots. The holder of the lock and the waiting session would be a deadlock.
+/// The session polls for the lock. A statement that waits for it would keep a snapshot, and a
+/// concurrent index build waits for all snapshots. The holder of the lock would then deadlock with
+/// the waiting session.
 async fn acquire_lock(conn: &mut AsyncPgConnection, schema: &str, max_wait: Duration) -> anyhow::Result<()> {
     use diesel_async::RunQueryDsl;
 

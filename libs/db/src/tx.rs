@@ -98,8 +98,8 @@ impl Tx {
     /// Returns the connection, for concurrent statements that do not wait for each other's
     /// responses.
     ///
-    /// No statement may depend on another one. Their order is not fixed: a statement that must be
-    /// prepared first runs later.
+    /// No statement may depend on another one, because their order is not fixed: a statement that
+    /// the connection has not prepared yet runs after those that it has.
     pub fn pipeline(&self) -> &Conn {
         &self.conn
     }

@@ -47,7 +47,7 @@ async fn count(url: &str) -> i64 {
     client.query_one("select count(*) from shop.item", &[]).await.unwrap().get(0)
 }
 
-/// RULE-ALL-033: a commit that did not commit is an error.
+/// RULE-ALL-033: a commit that the server answers with a rollback is an error.
 #[tokio::test]
 async fn commit_of_failed_transaction_is_an_error() {
     let (_, db, url) = setup(5_000).await;
@@ -221,7 +221,7 @@ async fn idle_connection_sends_keepalive_probes_after_five_seconds() {
     assert!(timers.min().is_some_and(|remaining| remaining <= 500));
 }
 
-/// RULE-ALL-033: a wait for a lock and a slow statement have different errors, and both may pass.
+/// RULE-ALL-033: a wait for a lock and a slow statement have different errors. Both are transient.
 #[tokio::test]
 async fn wait_for_a_lock_and_slow_statement_have_different_errors() {
     let (_, db, url) = setup(500).await;
