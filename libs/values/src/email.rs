@@ -99,7 +99,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-        /// RULE-ALL-009: what is stored is an address that is stored unchanged.
+        /// RULE-ALL-009: a stored address that is sent again is stored unchanged.
         #[test]
         fn stored_address_is_stable(address in "\\PC{0,12}@\\PC{0,12}|\\PC{1,4}@[a-zа-я.-]{1,12}|\\PC{0,24}") {
             if let Some(email) = stored(&address) {

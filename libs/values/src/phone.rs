@@ -90,7 +90,8 @@ impl<const MAX: usize> Rule for DialledNumber<MAX> {
 /// Returns a number without invisible characters and with simple spaces only, as the library reads
 /// it.
 ///
-/// Address books write marks of direction around numbers, and emoji of digits have a frame.
+/// Address books write direction marks around numbers. Keycap emoji consist of a digit and the
+/// frame U+20E3.
 fn clean(raw: &str) -> String {
     let visible = raw.chars().filter(|c| !is_invisible(*c) && *c != '\u{20e3}');
     let spaced: String = visible.map(|c| if c.is_whitespace() { ' ' } else { c }).collect();

@@ -29,7 +29,7 @@ impl<T> Private<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Private<T> {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        // As a newtype, a missing member keeps serde's own error, which names the member.
+        // A missing member of a newtype has serde's own error, which names the member and no value.
         value.deserialize_newtype_struct("Private", Reader(PhantomData))
     }
 }

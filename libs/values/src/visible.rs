@@ -31,7 +31,8 @@ pub fn remove_invisible(text: &str) -> String {
 ///
 /// White space is not among them, and neither are control characters.
 pub fn is_invisible(c: char) -> bool {
-    // The anchors of annotations have no picture either, but Unicode does not ignore them.
+    // The anchors of annotations are invisible, too, but do not have the property
+    // `Default_Ignorable_Code_Point`.
     DefaultIgnorableCodePoint::for_char(c) || matches!(c, '\u{fff9}'..='\u{fffb}')
 }
 
@@ -42,7 +43,8 @@ fn is_selector(c: char) -> bool {
 
 /// Returns true if a selector after this character can change the picture of both.
 fn takes_selectors(c: char) -> bool {
-    // Digits are emoji in keycaps. Within a number, a selector has no effect on digits.
+    // Digits have the property `Emoji`, because keycaps consist of them. A selector within a number
+    // therefore remains, and has no effect.
     Emoji::for_char(c)
         || EmojiModifier::for_char(c)
         || is_selector(c)
