@@ -13,9 +13,9 @@ pub enum Failure {
     /// then dead-lettered. While every other message fails as well, it is retried without a limit.
     #[error("{0}")]
     Query(String),
-    /// PostgreSQL cancelled a statement that took too long, which was no wait for one lock. The
-    /// message is retried until three attempts have failed while other messages were applied. It is
-    /// then dead-lettered, since it delays its partition for nothing.
+    /// PostgreSQL cancelled a statement that took too long. A wait for one lock has another error,
+    /// since `lock_timeout` is shorter. The message is dead-lettered after three attempts that
+    /// failed while other messages were applied.
     #[error("{0}")]
     Slow(String),
     /// The message does not decode, or a rule rejects it. It is dead-lettered at once.

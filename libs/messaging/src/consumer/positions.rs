@@ -27,8 +27,8 @@ struct Unchecked {
     topic: String,
     #[diesel(sql_type = Integer)]
     partition: i32,
-    /// True if the tables were created in an earlier history. Otherwise nothing was ever lost, and
-    /// a partition without a receipt has an offset that was committed by hand.
+    /// True if the tables were created in an earlier history, so that receipts may be lost. In the
+    /// first history a partition without a receipt has an offset that an operator has committed.
     #[diesel(sql_type = Bool)]
     is_later_history: bool,
 }

@@ -40,12 +40,13 @@ pub enum Operation {
         per_second: NonZeroU32,
     },
     /// Number new events above all events that were ever sent, and let the consumers compare their
-    /// positions with their receipts. A restored database whose timeline is a new one does both by
-    /// itself. Run this after any other restore, before any write
+    /// positions with their receipts. Run this before any write if the restore kept the timeline of
+    /// the database. After a restore with a new timeline the service does both by itself
     Restored {
         /// The time to which the database was restored, as in 2026-05-01T12:00:00Z. The command
-        /// reads the service's own topics since then. It publishes the present state above the lost
-        /// versions, and the end of what no longer exists. An earlier time does no harm
+        /// reads the service's own topics since then. It publishes the present state with a version
+        /// above the lost one, and the end of each entity that no longer exists. An earlier time
+        /// does no harm
         #[arg(long, value_parser = parse_time)]
         since: Option<OffsetDateTime>,
         /// Print what would be published, and publish nothing

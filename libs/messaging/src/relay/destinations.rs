@@ -34,7 +34,7 @@ struct Hold {
 enum HoldState {
     Missing,
     Forbidden,
-    /// A batch may have events of the topic, and their result is not known.
+    /// A batch was sent as the check. Its result is not known yet.
     Checking,
 }
 
@@ -44,9 +44,11 @@ impl Destinations {
         self.held.len()
     }
 
-    /// Returns the held topics, without those whose check is due. The next batch checks these, and
-    /// later batches leave them out until its result is known. A check without a result had no
-    /// event to send, so its topic is no longer held.
+    /// Returns the held topics whose events the next batch must leave out.
+    ///
+    /// A topic whose check is due is not among them: the next batch sends its events as the check.
+    /// Later batches leave the topic out until the result is known. If the interval passes without
+    /// a result, the batch had no event of the topic, and the topic is no longer held.
     pub fn waiting(&mut self) -> Vec<&str> {
         let now = Instant::now();
         self.held.retain(|_, hold| hold.check_at > now || hold.state != HoldState::Checking);

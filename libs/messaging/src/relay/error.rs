@@ -6,7 +6,8 @@ use rdkafka::error::KafkaError;
 
 /// The pause between two relay sessions.
 pub(super) const SESSION_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// The number of consecutive sessions after which an event is parked whose error may be temporary.
+/// An event that the broker rejects with a possibly temporary error is parked after this number of
+/// consecutive sessions.
 const MAX_REJECTIONS: u32 = 5;
 
 /// The reason why a relay session ended early.

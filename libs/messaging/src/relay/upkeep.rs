@@ -10,8 +10,9 @@ use crate::lanes::{self, Horizon};
 
 /// The shortest interval between two runs.
 const UPKEEP_INTERVAL: Duration = Duration::from_millis(250);
-/// The deleted rows of a topic after which its floor rises. A read walks over fewer of them in half
-/// a millisecond, and each rise leaves a dead row in `outbox_lane`.
+/// The number of deleted rows of a topic after which its floor rises. A read skips up to this
+/// number of deleted rows within half a millisecond. More frequent rises would cost more than they
+/// save, since each one leaves a dead row in `outbox_lane`.
 const FLOOR_STEP: usize = 2_000;
 
 /// Finds new lanes, and raises the floors of busy ones.

@@ -42,7 +42,8 @@ pub struct VersionNames {
 
 /// Aligns consumers with the restored state of one kind of aggregate.
 pub trait Restore: Republish {
-    /// `None` if the events have no version. Every key of an event is then published again.
+    /// `None` if the events have no version. The state of every key that has an event since the
+    /// restored time is then published again.
     const VERSION: Option<VersionNames>;
     /// The topics that have events with the version.
     const TOPICS: &'static [&'static str];
