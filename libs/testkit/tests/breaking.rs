@@ -81,7 +81,7 @@ fn broken(document: fn() -> Value, pointer: &str, value: Value) -> Vec<String> {
 const OPERATION: &str = "/paths/~1shelves~1{id}/put";
 const SCHEMAS: &str = "/components/schemas";
 
-/// RULE-ALL-064: a document does not break itself.
+/// RULE-ALL-064: a document that did not change has no breaking change.
 #[test]
 fn identical_documents_have_no_breaking_change() {
     assert_eq!(changes(&openapi().to_string(), &openapi().to_string()), [""; 0]);

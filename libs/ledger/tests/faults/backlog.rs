@@ -70,7 +70,7 @@ async fn idle_relay_does_not_scan_a_backlog_for_each_batch() {
     assert!(read < BACKLOG, "{read} rows read by sequential scans");
 }
 
-/// RULE-EVT-039: the inbox forgets long after the retention of the topic.
+/// RULE-EVT-039: rows of the inbox are deleted long after the retention of the topic.
 #[tokio::test]
 async fn receipts_are_deleted_long_after_the_retention_of_their_topic() {
     let rig = Rig::new().await;

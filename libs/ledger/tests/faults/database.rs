@@ -161,8 +161,8 @@ async fn step_until_retried(rig: &Rig, worker: &crate::replica::Replica) {
 
 const SHORT_TIMEOUT: [(&str, &str); 1] = [("DATABASE_STATEMENT_TIMEOUT_MS", "500")];
 
-/// RULE-EVT-032: a message whose statement is always too slow becomes a dead letter, and others get
-/// through.
+/// RULE-EVT-032: a message whose statement is always too slow becomes a dead letter, and others are
+/// applied.
 #[tokio::test]
 async fn message_with_a_slow_statement_is_dead_lettered() {
     let rig = Rig::new().await;

@@ -48,7 +48,7 @@ async fn events_of_a_promoted_publisher_are_applied_once() {
     postgres.fail_over().await.unwrap();
     rig.reconnect().await;
     assert!(rig.query_number("select last_value from outbox_id_seq").await + 8 <= lost, "numbers repeat");
-    // The accounts go back as well; the consumer judges the order by what follows.
+    // The counts went back, too. The consumer checks the order of counts, so they are set again.
     let count = format!("update account set n = {before}");
     rig.db.batch_execute(&count).await.unwrap();
     rig.step().await;

@@ -19,8 +19,8 @@ async fn restore(rig: &Rig) {
     }
 }
 
-/// RULE-EVT-048: a row is raised above its version and the published one, and a row that was lost
-/// is ended.
+/// RULE-EVT-048: an account is published above both its own count and the published one. For a lost
+/// account a tombstone is published.
 #[tokio::test]
 async fn restored_rows_are_raised_and_lost_rows_are_ended() {
     let rig = Rig::new().await;
