@@ -68,8 +68,8 @@ mod distances {
 
 /// Maximum duration of a transaction.
 ///
-/// A restored database starts its transaction ids again. Entries above this age therefore count as
-/// committed, regardless of their transaction id.
+/// A restored database may use lower transaction ids than before, so old entries could look
+/// uncommitted. Entries above this age therefore count as committed, whatever their transaction id.
 const MAX_TRANSACTION_AGE: Duration = Duration::HOUR;
 
 const SELECT_WALK_SNAPSHOT: &str = "\
@@ -209,7 +209,7 @@ mod tests {
 
     use super::{AuditKey, WalkSnapshot};
 
-    /// RULE-ALL-021: a cursor leads through the log although many transactions were open.
+    /// RULE-ALL-021: a cursor stays valid if many transactions were open when its walk began.
     #[test]
     fn cursor_with_900_open_transactions_is_accepted() {
         let first = 7_000_000_000;

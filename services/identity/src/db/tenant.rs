@@ -257,20 +257,20 @@ fn select_matching(
     }
 }
 
-/// The columns in which names that begin with a query are found.
+/// The columns that a search for names by their beginning reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NamePrefix {
-    /// The sort key alone. An index returns the names in their order.
+    /// The sort key. An index returns the names in their order.
     Lower,
-    /// Also the folded form, for names that match in no other way.
+    /// The sort key and the folded form. The result must be sorted.
     LowerAndFolded,
 }
 
 type Condition = Box<dyn BoxableExpression<tenant::table, Pg, SqlType = Bool>>;
 
 impl NamePrefix {
-    /// Looks for a name that begins with the query in its folded form only. Such names are rare,
-    /// and without them a page needs no sorting.
+    /// Chooses both columns only if a name begins with the query in its folded form alone, which is
+    /// rare.
     async fn choose(mut conn: &Conn, filter: &TenantFilter) -> QueryResult<Self> {
         let Some(query) = &filter.query else { return Ok(Self::Lower) };
         let folded_only = tenant::table

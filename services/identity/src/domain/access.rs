@@ -158,8 +158,9 @@ pub struct Standing {
 impl Standing {
     /// Returns true if the user has left a company since the token was issued.
     ///
-    /// `iat` has whole seconds. A token of the same second counts as older, unless the present
-    /// claims of another employment limit it.
+    /// `iat` has whole seconds, so the order within the second of the departure is unknown. A token
+    /// of that second counts as older if the user has no employment now. With a new employment it
+    /// stays valid, because the present claims limit it.
     fn outdates(&self, actor: &Actor) -> bool {
         let first_valid_offset = i64::from(self.employment.is_none());
         self.left_at.is_some_and(|left_at| actor.issued_at() < left_at.unix_timestamp() + first_valid_offset)
@@ -170,7 +171,7 @@ impl Standing {
 /// end within a minute.
 const TRUSTED_TOKEN_SECONDS: i64 = 30;
 
-/// Returns true if a read trusts the token without a look at the present claims.
+/// Returns true if a read trusts the token and need not read the present claims.
 pub fn is_trusted_for_reads(actor: &Actor, now: OffsetDateTime) -> bool {
     now.unix_timestamp() - actor.issued_at() < TRUSTED_TOKEN_SECONDS
 }
@@ -214,9 +215,10 @@ impl EffectivePermissions {
 
     /// Returns the permissions that keep the actor from assigning the role to `user`.
     ///
-    /// An actor assigns only what they hold at least in `scope` (INV-IDN-006). A role that is kept
-    /// apart is the exception: an administrator of the operator assigns it to colleagues, and no
-    /// one to themselves (INV-IDN-012).
+    /// Actors can assign only permissions that they hold in `scope` or a wider one (INV-IDN-006). A
+    /// role that is kept apart has a rule of its own: administrators of the operator can assign it
+    /// to colleagues without its permissions, and no user can assign it to themselves
+    /// (INV-IDN-012).
     pub fn missing_to_assign(&self, role: &Role, user: Option<UserId>, scope: Scope) -> Vec<String> {
         if role.is_kept_apart && user == Some(self.actor.user_id) {
             return role.permissions.clone();

@@ -141,7 +141,7 @@ impl Restore for Employees {
         };
         let mut left: Vec<_> = lost.iter().filter_map(leave).collect();
         let keys = left.iter().map(Event::key).collect();
-        // Consumers know that the others have left.
+        // The newest event of the other users already says that they have left.
         left.retain(|event| event.from.is_some());
         outbox.append_all(&left).await?;
         Ok(keys)

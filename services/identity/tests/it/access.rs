@@ -175,7 +175,7 @@ async fn lose(loss: Loss, of: &Claims) {
 /// INV-IDN-009, RULE-IDN-055, RULE-IDN-056, RULE-ALL-077: after each loss of rights, no operation
 /// accepts an old token or a fresh one.
 #[tokio::test]
-async fn every_operation_ends_with_the_rights_of_its_caller() {
+async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
     // Older than the tokens that reads trust.
     let age = 31;
     losses::check_at_source(service(), TABLE, AFTER_LOSS, age, prepare_employed, lose).await;

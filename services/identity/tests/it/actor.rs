@@ -31,7 +31,7 @@ async fn lost_role_or_suspension_takes_effect_at_once() {
     }
 }
 
-/// INV-IDN-009, RULE-IDN-055: a token from before the removal changes nothing, whatever it says.
+/// INV-IDN-009, RULE-IDN-055: a token from before the removal changes nothing, whatever its claims.
 #[tokio::test]
 async fn removed_administrator_changes_nothing_with_the_old_token() {
     let tenant = create_tenant("Developer").await;
@@ -49,7 +49,7 @@ async fn removed_administrator_changes_nothing_with_the_old_token() {
 /// INV-IDN-009, RULE-IDN-055: a removed administrator of the platform creates no administrator and
 /// no tenant with the old token.
 #[tokio::test]
-async fn removed_platform_administrator_does_not_return_by_the_old_token() {
+async fn removed_platform_administrator_changes_nothing_with_the_old_token() {
     let (platform, tenant) = (create_tenant("Platform").await, create_tenant("Developer").await);
     let (remaining, admin) = (platform.admin().await, platform.admin().await);
     remaining.client.delete(&employee_path(admin.id)).await.expect(204);
@@ -66,10 +66,10 @@ async fn removed_platform_administrator_does_not_return_by_the_old_token() {
     fresh.client.post(&tenant.path("/suspend"), json!({})).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// INV-IDN-009, RULE-IDN-055: a token of a later second is judged by itself, and a token of the
-/// second of the removal counts as older.
+/// INV-IDN-009, RULE-IDN-055: a token that was issued in a later second than the removal is valid.
+/// A token of the same second is refused like an older one.
 #[tokio::test]
-async fn token_issued_after_the_removal_is_judged_by_itself() {
+async fn token_is_valid_from_the_second_after_the_removal() {
     let tenant = create_tenant("Developer").await;
     let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
     tenant.partner().delete(&employee_path(admin.id)).await.expect(204);

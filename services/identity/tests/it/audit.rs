@@ -212,7 +212,7 @@ async fn partner_reads_the_log_of_their_own_company() {
     assert_eq!(each(&page["Items"], "Action"), [&json!("TenantCreated")]);
 }
 
-/// RULE-IDN-014: a walk returns each entry of its beginning once, newest first.
+/// RULE-IDN-014: a walk returns each entry that existed at its beginning once, newest first.
 #[tokio::test]
 async fn walk_returns_the_state_at_its_beginning() {
     let tenant = create_tenant("Agency").await;

@@ -31,8 +31,8 @@ async fn former_employee_is_employed_again_under_the_old_id() {
     partner.post(EMPLOYEES, body(bob)).await.expect(201);
 }
 
-/// RULE-IDN-057: only a former employee of the company can be named, so no company takes a
-/// stranger.
+/// RULE-IDN-057: a company names only its own former employees, so it cannot employ any other
+/// user under an existing id.
 #[tokio::test]
 async fn user_who_never_worked_for_the_company_is_refused() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
@@ -55,7 +55,7 @@ async fn user_who_never_worked_for_the_company_is_refused() {
     taken.expect_problem(409, "IDENTITY_USER_ALREADY_EMPLOYED");
 }
 
-/// INV-IDN-009, RULE-IDN-055: a token from before the removal holds nothing after the second
+/// INV-IDN-009, RULE-IDN-055: a token from before the removal grants nothing after the second
 /// employment either.
 #[tokio::test]
 async fn token_from_before_the_removal_stays_without_rights() {

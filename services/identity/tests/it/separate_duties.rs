@@ -1,4 +1,4 @@
-//! Roles that are kept apart from the administrator's (INV-IDN-012).
+//! Roles that the administrator assigns but does not hold (INV-IDN-012).
 
 use crate::{
     SignedInUser, add_role, claims_of, claims_with, create_tenant, list, remove_role, service, sign_in, text,
@@ -45,8 +45,8 @@ async fn administrator_assigns_a_separate_role_to_colleagues_only() {
     add_role(&payouts.client, admin.id, 16).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// INV-IDN-012, INV-IDN-006: the exception needs the platform scope, an employment in the company,
-/// and the employee's company.
+/// INV-IDN-012, INV-IDN-006: an administrator without the permission needs the platform scope and
+/// an employment in the company of the employee.
 #[tokio::test]
 async fn separate_role_needs_an_administrator_who_works_in_the_company() {
     let (platform, other) = (create_tenant("Platform").await, create_tenant("Platform").await);
@@ -60,7 +60,7 @@ async fn separate_role_needs_an_administrator_who_works_in_the_company() {
             add_role(&outsider, bob, number).await.expect_problem(403, ESCALATION);
         }
         add_role(&elsewhere.client, bob, number).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
-        // Who holds the permission gives it, as any other.
+        // A holder of the permission assigns the role, like any other role.
         let holder = claims_with(Some(platform.0), &["identity.employee-roles.manage", permission]);
         add_role(&service().caller(&holder), bob, number).await.expect(204);
     }
