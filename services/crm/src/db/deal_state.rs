@@ -169,8 +169,8 @@ pub async fn find_by_request(
     .optional()
 }
 
-/// Finds the deals with the longest-overdue bookings by the clock of the database, except the
-/// `excluded` deals. Returns that time with each.
+/// Finds the deals with the longest-overdue bookings, except the `excluded` deals. Returns the time
+/// of the database with each deal.
 pub async fn find_overdue(
     conn: &mut Conn,
     excluded: &[DealId],

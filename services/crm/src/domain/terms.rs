@@ -27,8 +27,8 @@ pub(super) fn check_parties(
     }
 }
 
-/// Checks that an agent whom a developer's employee chose works for an agency. The platform chooses
-/// freely.
+/// Checks that an agent whom a developer's employee chose works for an agency. Platform managers
+/// may choose any agent.
 pub(super) fn check_agent(role: Role, agent: Option<UserId>, is_agent_active: bool) -> Result<(), Code> {
     if role.is_of_developer() && agent.is_some() && !is_agent_active {
         return Err(AGENT_NOT_ACTIVE);
@@ -36,8 +36,8 @@ pub(super) fn check_agent(role: Role, agent: Option<UserId>, is_agent_active: bo
     Ok(())
 }
 
-/// Checks that an amount that a developer's employee chose is close to the object's price. The
-/// platform chooses freely.
+/// Checks that an amount that a developer's employee chose is close to the object's price. Platform
+/// managers may choose any amount.
 ///
 /// `None` is the price of an unknown object, from which every amount differs.
 pub(super) fn check_amount(

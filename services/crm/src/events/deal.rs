@@ -102,7 +102,7 @@ impl DealStageChanged {
         })
     }
 
-    /// Returns the present stage under the present version, as a change from itself.
+    /// Returns the present stage under the present version, as a change from this stage to itself.
     pub fn present(deal: &Deal, previous_row_version: i64) -> Self {
         Self {
             deal_id: deal.id,

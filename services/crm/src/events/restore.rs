@@ -176,15 +176,15 @@ fn lost_sale_end(
     })
 }
 
-/// Returns the step that receives deals of a status. No step has the nil id, which stands for a
-/// pipeline that is lost, too.
+/// Returns the step that receives deals of a status, or the nil id if the pipeline is lost, too.
 fn receiving_step_id(pipeline: &[Step], status: DealStatus) -> StepId {
     receiving_step(pipeline, status.group()).map_or_else(|| StepId::from(Uuid::nil()), |step| step.id)
 }
 
-/// Returns the event that releases the object, if a lost booking or completion has taken it and the
-/// deal has neither. The events of a cancellation and of a completion decide about the object
-/// themselves.
+/// Returns the event that releases the object of a lost booking or a lost completion.
+///
+/// The caller calls it for a deal without an Active booking. A deal that is Cancelled or Completed
+/// needs no such event, because the event of its end decides about the object.
 fn release(deal: &Deal, state: &PublishedState, now: OffsetDateTime) -> Option<BookingExpired> {
     let has_ended = matches!(deal.status, DealStatus::Cancelled | DealStatus::Completed);
     let was_taken = state.has(BookingCreated::TOPIC) || state.has(DealCompleted::TOPIC);
@@ -193,7 +193,7 @@ fn release(deal: &Deal, state: &PublishedState, now: OffsetDateTime) -> Option<B
     }
     let lost = state.newest::<LostBooking>(BookingCreated::TOPIC);
     Some(BookingExpired {
-        // A completion without a booking took the object, so the booking has an unknown id.
+        // A lost completion may have had no booking, so its event gets a new id.
         booking_id: lost.map_or_else(BookingId::generate, |booking| booking.booking_id),
         deal_id: deal.id,
         tenant_id: deal.tenant_id,
@@ -233,7 +233,7 @@ fn cancellation(
         created_by_user_id: deal.created_by_user_id,
         amount: deal.amount,
         row_version: state.next_version(),
-        // No event can fill a gap in the changes of a lost deal.
+        // 0 makes consumers accept the change, although events before it may be lost.
         previous_row_version: 0,
     }
 }

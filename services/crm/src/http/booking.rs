@@ -124,7 +124,7 @@ async fn book(
     idempotency: &Idempotency,
     body: &BookDeal,
 ) -> Result<HttpResponse, Error> {
-    // A repeat may arrive when its booking has expired.
+    // A repeat returns the stored response before any check: its `ExpiresAt` may have passed.
     if let Some(response) = idempotency.find_response(&app.db).await? {
         return Ok(response);
     }

@@ -162,8 +162,8 @@ async fn platform_completes_only_for_an_inactive_developer() {
     send().await.expect(200);
 }
 
-/// RULE-CRM-031: a developer that is not Active gets no new deal. Its existing deals continue to
-/// either end.
+/// RULE-CRM-031: a developer that is not Active gets no new deal. Its existing deals can still be
+/// completed or cancelled.
 #[tokio::test]
 async fn existing_deals_of_an_inactive_developer_continue() {
     for status in ["Suspended", "Archived"] {

@@ -14,7 +14,7 @@ use crate::{
 const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];
 
 /// Returns the id and the client of a platform manager.
-fn arbiter() -> (Uuid, Client) {
+fn platform_manager() -> (Uuid, Client) {
     let id = guid();
     (id, service().caller(&Claims::user(id).permission(MANAGE)))
 }
@@ -48,7 +48,7 @@ fn assert_same_problem(one: Response, other: Response, code: &str) {
 #[tokio::test]
 async fn override_follows_the_status_table() {
     let developer = create_developer().await;
-    let (arbiter, by) = arbiter();
+    let (platform_manager, by) = platform_manager();
     for from in STATUSES {
         for target in &STATUSES[..4] {
             let deal = create_deal_of(developer, create_object(developer).await).await;
@@ -95,7 +95,7 @@ async fn override_follows_the_status_table() {
                 );
                 assert_eq!(previewed["Events"], json!(["deal-stage-changed", "deal-cancelled"]));
                 assert_eq!(topics(&events), [STAGE_CHANGED, CANCELLED]);
-                assert_eq!(events[1].payload["CancelledByUserId"], json!(arbiter));
+                assert_eq!(events[1].payload["CancelledByUserId"], json!(platform_manager));
                 assert_eq!(after["BookingExpiresAt"], Value::Null);
             } else {
                 assert_eq!(each(new, "Kind"), ["StatusChanged", "ManualNote"]);
@@ -108,15 +108,15 @@ async fn override_follows_the_status_table() {
                 assert_eq!(after["BookingExpiresAt"], booked, "{from} to {target}");
             }
             assert_eq!(new[1]["Payload"], json!({"Text": "по решению"}));
-            assert_eq!(after["UpdatedByUserId"], json!(arbiter));
+            assert_eq!(after["UpdatedByUserId"], json!(platform_manager));
             for row in new {
                 assert_eq!(
                     (&row["ActorUserId"], &row["ActorRole"]),
-                    (&json!(arbiter), &json!("PlatformManager"))
+                    (&json!(platform_manager), &json!("PlatformManager"))
                 );
                 assert_eq!(row["RowVersion"], card["RowVersion"]);
             }
-            assert_eq!(events[0].payload["ChangedByUserId"], json!(arbiter));
+            assert_eq!(events[0].payload["ChangedByUserId"], json!(platform_manager));
             assert!(events.iter().all(|event| event.payload["RowVersion"] == card["RowVersion"]));
         }
     }

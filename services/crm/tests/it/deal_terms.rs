@@ -198,7 +198,7 @@ async fn amount_on_company_routes_is_close_to_the_price() {
 }
 
 /// RULE-CRM-068: a new amount is compared with the present price. An unchanged amount is not
-/// compared, and an object without a valid price has no close amount.
+/// compared. Without a valid price of the object, each new amount is refused.
 #[tokio::test]
 async fn only_a_new_amount_is_compared_with_the_present_price() {
     let deal = create_deal().await;

@@ -274,8 +274,8 @@ impl ModelRun<'_> {
         &self.clients[at]
     }
 
-    /// Waits until the job has ended each due booking, and until the expiry time of bookings in
-    /// Contract.
+    /// Waits until the job has ended each booking that expires soon. A booking in Contract does not
+    /// end, so for it the method waits until the expiry time is over.
     async fn wait_for_expiries(&mut self) {
         for deal in &mut self.world.deals {
             let Some(booking) = &deal.booking else { continue };

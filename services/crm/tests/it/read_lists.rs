@@ -65,7 +65,7 @@ async fn deals_are_filtered() {
     ] {
         assert_eq!(sorted(listed(&format!("TenantId={developer}{query}")).await), of(found), "{query}");
     }
-    // Without a tenant the step decides.
+    // Without `TenantId` the list has the deals of every developer.
     assert_eq!(listed(&format!("StepId={}", step.as_str().unwrap())).await, [ids[3]]);
     assert_eq!(sorted(listed(&format!("PropertyObjectId={object}")).await), of(&[0, 1]));
     assert!(listed(&format!("TenantId={}", guid())).await.is_empty());

@@ -197,7 +197,7 @@ async fn deal_that_went_back_is_published_above_the_lost_versions() {
 }
 
 /// RULE-EVT-048, RULE-CRM-073: a sale that was completed in the lost time ends for consumers, and
-/// the present sale begins with the time of its first moment.
+/// the present sale begins again, with the time of its first beginning.
 #[tokio::test]
 async fn sale_whose_completion_was_lost_ends_and_begins_again() {
     let platform = Platform::start().await;
@@ -223,7 +223,7 @@ async fn sale_whose_completion_was_lost_ends_and_begins_again() {
     let sale = payloads(&known, STAGE_CHANGED)[0];
     assert_eq!(raised[0].payload["PreviousRowVersion"], sale["RowVersion"]);
     assert_eq!(raised[1].payload["PreviousRowVersion"], 5);
-    assert_eq!(raised[1].payload["ChangedAt"], sale["ChangedAt"], "the rate of its first moment");
+    assert_eq!(raised[1].payload["ChangedAt"], sale["ChangedAt"], "the time that decides the rate");
     assert_eq!(platform.by.get(&format!("{PLATFORM}/deals/{deal}")).await.expect(200)["RowVersion"], 6);
 
     platform.restore(&since, &[]).await;
