@@ -151,8 +151,9 @@ impl Selections {
 
     /// Checks that the internal routes exist at the configured address.
     ///
-    /// An unknown route has the code of a missing selection. A missing snapshot has a code of its
-    /// own, which an unknown route cannot return.
+    /// The code of a missing selection proves nothing, since an unknown route returns it, too. The
+    /// code of a missing snapshot proves the route, so the check reads a snapshot that never
+    /// exists.
     ///
     /// # Errors
     /// `SELECTIONS_UNAVAILABLE` if the route does not exist.

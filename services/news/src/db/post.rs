@@ -18,8 +18,8 @@ use crate::error::{CONFLICT, Error};
 /// behind it.
 const MAX_LOOKUP_BYTES: i32 = 64 * 1024;
 
-/// Size of the texts in the largest response, in bytes. A stored text can only be as large with
-/// control characters, which its HTML does not have.
+/// Size of the texts in the largest response, in bytes. Larger stored texts consist of escaped
+/// control characters, which their HTML leaves out.
 const MAX_TEXTS_BYTES: usize = 48 * 1024 * 1024;
 
 /// Estimated size of an embed's item in a response, in bytes.

@@ -112,7 +112,8 @@ pub async fn schedule_detachments(
 /// Cancels detachments of snapshots that an edit embeds again. Returns the snapshots whose
 /// detachment has started.
 ///
-/// The caller holds the lock of the post's row, so no detachment is scheduled or starts until then.
+/// The caller holds the lock of the post's row. Until its commit no detachment of the post is
+/// scheduled or starts.
 pub async fn cancel_detachments(mut conn: &Conn, snapshots: &[SnapshotId]) -> QueryResult<Vec<SnapshotId>> {
     if snapshots.is_empty() {
         return Ok(Vec::new());

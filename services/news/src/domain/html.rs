@@ -64,7 +64,8 @@ pub fn sanitize(html: &str) -> Result<String, Invalid> {
 
 /// Keeps an attribute unless it is an address with another scheme.
 ///
-/// Some programs ignore more characters before a scheme than browsers do.
+/// The check skips invisible characters before the scheme, because some programs ignore them and
+/// would open the address.
 fn check_address<'a>(name: &str, value: &'a str) -> Option<Cow<'a, str>> {
     if !matches!(name, "href" | "cite") {
         return Some(value.into());

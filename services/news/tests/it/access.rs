@@ -226,8 +226,8 @@ async fn own_list_has_no_draft_of_a_former_company() {
     }
 }
 
-/// RULE-NWS-055: the first posts of an author race for the public id, and get the same one. Another
-/// database has another id, so that the id does not follow from the user's id.
+/// RULE-NWS-055: two first posts that an author creates concurrently get the same public id.
+/// Another database has another id for the author, so the id cannot be derived from the user's id.
 #[tokio::test]
 async fn public_id_of_an_author_is_random() {
     let (author, other_news) = (author(), start("http://127.0.0.1:1"));
@@ -371,7 +371,7 @@ const AFTER_LOSS: &str = "
 /// RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the response to an
 /// invalid one, and a fresh token has the remaining rights.
 #[tokio::test]
-async fn every_operation_ends_with_the_rights_of_its_caller() {
+async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
     losses::check(service(), TABLE, AFTER_LOSS, prepare).await;
 }
 

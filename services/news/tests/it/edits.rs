@@ -236,9 +236,10 @@ async fn refresh_that_loses_a_race_is_completed_by_the_job() {
     assert_eq!(read_snapshot(&old).await["Status"], "Detached");
 }
 
-/// RULE-NWS-064: an edit that meets a started detachment overwrites no edit that came in between.
+/// RULE-NWS-064: an edit that repeats a call, because a detachment has started, does not overwrite
+/// another edit that was saved during the repeat.
 #[tokio::test]
-async fn edit_that_meets_a_detachment_loses_to_another_edit() {
+async fn edit_that_repeats_its_call_loses_to_a_concurrent_edit() {
     let author = author();
     let selection = author.create_selection().await;
     let (post, old) = author.embed(&selection).await;

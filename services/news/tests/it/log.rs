@@ -62,9 +62,9 @@ async fn log_is_read_in_pages() {
     author.news.get(&foreign).await.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
 }
 
-/// RULE-NWS-061: the log is for those who may edit the post, and the database refuses to change it.
+/// RULE-NWS-061: those who may edit the post read its log, and the database refuses its changes.
 #[tokio::test]
-async fn log_is_for_editors_and_append_only() {
+async fn log_is_append_only_and_read_by_editors() {
     let (author, stranger) = (author(), author());
     let post = author.publish_post().await;
     stranger.news.get(&log_path(&post)).await.expect_problem(403, "FORBIDDEN");
@@ -80,8 +80,8 @@ async fn log_is_for_editors_and_append_only() {
     author.news.get(&log_path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
 }
 
-/// RULE-NWS-062: an invalid token is 401 where an editor sees more than a guest, and an open read
-/// of the feed stays open.
+/// RULE-NWS-062: an invalid token is 401 for a post, where an editor sees more than a guest. The
+/// feed is the same for all callers and ignores the token.
 #[tokio::test]
 async fn invalid_token_is_refused_at_a_post_and_not_at_the_feed() {
     let author = author();

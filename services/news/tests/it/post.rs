@@ -313,7 +313,7 @@ async fn every_documented_problem_is_in_the_callers_language() {
     proxy().on(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
 
     let sql = news.sql().await;
-    // The commit of the title "Lost" fails as behind a PgBouncer that loses its server.
+    // The commit of a post "Lost" fails with the error of a PgBouncer that lost its server.
     let id = author.id;
     let prepare = format!(
         "insert into idempotent_response (actor, key, fingerprint, status, body)
