@@ -74,7 +74,7 @@ async fn peer_with_too_many_connections_is_refused() {
     drop((second, third));
 }
 
-/// RULE-ALL-097: the connections of a trusted proxy carry those of many callers.
+/// RULE-ALL-097: a trusted proxy has no limit, since its connections serve many callers.
 #[tokio::test]
 async fn trusted_proxy_has_no_limit_of_connections() {
     let service = Running::start::<Service>(&[

@@ -188,8 +188,8 @@ fn documented_codes() -> BTreeSet<String> {
 /// Starts a service with exhausted limits.
 ///
 /// Returns a guest without misses left and an owner at both limits. The title "Taken" gets a
-/// public code that is already taken. The commit of the title "Lost" fails as behind a PgBouncer
-/// that loses its server.
+/// public code that is already taken. The commit of a selection "Lost" fails with the error of a
+/// PgBouncer that lost its server.
 async fn start_exhausted() -> (Running, Client, Client) {
     let settings = [("GUEST_MISSES_PER_MINUTE", "1"), ("DATABASE_STATEMENT_TIMEOUT_MS", "2000")];
     let service = Running::start::<Service>(&settings);

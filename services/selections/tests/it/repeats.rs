@@ -118,7 +118,7 @@ async fn repeat_during_the_first_request_is_refused() {
     assert_eq!(count(&owner).await, 2);
 }
 
-/// RULE-ALL-083: a key that is no key is refused before anything happens.
+/// RULE-ALL-083: a malformed key is refused before anything is stored.
 #[tokio::test]
 async fn malformed_key_is_refused() {
     let (_, owner) = service().user();
@@ -173,8 +173,8 @@ async fn key_is_free_after_a_day() {
     assert_ne!(post(&owner, SELECTIONS, &expired, &body).await.expect(201)["Id"], ids[0]);
 }
 
-/// RULE-ALL-080, RULE-ALL-081: a commit without a response is no invitation to repeat the request,
-/// and a repeat with the same key returns the first response.
+/// RULE-ALL-080, RULE-ALL-081: if the response of the commit is lost, the problem has no
+/// `Retry-After`. A repeat with the same key returns the first response.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commit_without_response_has_unknown_outcome() {
     let (url, suffix) = (database::create().await.unwrap(), format!(".{}", guid().simple()));

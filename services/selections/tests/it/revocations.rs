@@ -104,16 +104,16 @@ async fn company_revocation_ends_the_tokens_that_name_the_company() {
         .expect(200);
 }
 
-/// RULE-ALL-076: repeated, late and disordered revocations give no right back and take none.
+/// RULE-ALL-076: a repeated, late or reordered revocation neither restores nor revokes a token.
 #[tokio::test]
-async fn repeated_and_disordered_revocations_change_nothing() {
+async fn repeated_or_reordered_revocation_changes_nothing() {
     let (user, now) = (guid(), runtime::clock::now());
     let [first, second] = [60, 30].map(|ago| now - Duration::seconds(ago));
     let old = caller(service(), &Claims::user(user), second);
     let fresh = caller(service(), &Claims::user(user), second + Duration::SECOND);
     publish(user, 20, second).await;
     wait_until_unauthorized(&old).await;
-    // A repetition, an earlier event that arrives late, and an earlier time under a later sequence.
+    // A repeat, an earlier event that arrives late, and an earlier time under a later sequence.
     publish(user, 20, second).await;
     publish(user, 10, first).await;
     publish(user, 30, first).await;
@@ -126,12 +126,12 @@ async fn repeated_and_disordered_revocations_change_nothing() {
     wait_until_unauthorized(&fresh).await;
 }
 
-/// RULE-ALL-076: the clocks of the services do not matter: a revocation that is two minutes old or
-/// that ends the oldest valid token is in force.
+/// RULE-ALL-076: differing clocks do not disable a revocation. It is in force with a time of two
+/// minutes ago, and with that of the oldest valid token.
 #[tokio::test]
 async fn revocation_holds_although_clocks_differ_by_minutes() {
     let now = runtime::clock::now();
-    // The oldest token has an hour less half a minute behind it.
+    // The oldest valid token was issued an hour less half a minute ago.
     for ago in [120, 3570] {
         let (user, not_before) = (guid(), now - Duration::seconds(ago));
         let old = caller(service(), &Claims::user(user), not_before);
@@ -143,11 +143,11 @@ async fn revocation_holds_although_clocks_differ_by_minutes() {
     }
 }
 
-/// RULE-ALL-076, RULE-EVT-046: a revocation of an unknown subject harms no one. A malformed one
-/// becomes a dead letter, and a later one of its subject is in force. A tombstone deletes the
+/// RULE-ALL-076, RULE-EVT-046: a revocation of an unknown subject has no effect. A malformed one
+/// becomes a dead letter, and a later one of its subject is applied. A tombstone deletes the
 /// revocation.
 #[tokio::test]
-async fn unknown_subject_tombstone_and_malformed_message_are_harmless() {
+async fn unknown_subject_malformed_message_and_tombstone_are_handled() {
     let sql = service().sql().await;
     for kind in ["User", "Company"] {
         revoke(service(), kind, guid(), runtime::clock::now()).await;
@@ -208,10 +208,10 @@ async fn replica_without_a_first_read_of_revocations_rejects_every_token() {
     revoked_there.get(SELECTIONS).await.expect_problem(401, UNAUTHORIZED);
 }
 
-/// RULE-ALL-076: a service that cannot read revocations goes on with those that it knows, and its
-/// metric shows their age.
+/// RULE-ALL-076: a service that cannot read revocations continues to apply those that it has read,
+/// and its metric shows their age.
 #[tokio::test]
-async fn service_without_its_table_of_revocations_goes_on() {
+async fn service_that_cannot_read_revocations_applies_the_last_ones() {
     let service = Running::start::<Service>(&[]);
     let (user, revoked) = service.user();
     revoke(&service, "User", user, runtime::clock::now()).await;
