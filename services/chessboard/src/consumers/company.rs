@@ -29,7 +29,8 @@ impl Handler for Companies {
     const TOPICS: &'static [&'static str] =
         &["platform.identity.company-upserted.v1", "platform.identity.company-suspended.v1"];
     const STATE_TOPICS: &'static [&'static str] = Self::TOPICS;
-    // Both topics lock a company, in partitions of their own.
+    // Partitions of both topics lock the same companies. A batch would lock them in any order, and
+    // two batches could deadlock.
     const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {

@@ -41,7 +41,7 @@ struct DealCompleted {
 impl Handler for Deals {
     const GROUP: &'static str = "chessboard.crm";
     const TOPICS: &'static [&'static str] = &[BOOKED, EXPIRED, CANCELLED, COMPLETED];
-    // Deals of a building lock it.
+    // Messages of different deals lock the same building, so two batches could deadlock.
     const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {

@@ -29,7 +29,7 @@ impl Handler for ExternalDevelopers {
     const GROUP: &'static str = "chessboard.external-chessboard";
     const TOPICS: &'static [&'static str] = &["external.chessboard.developer-upserted.v1"];
     const STATE_TOPICS: &'static [&'static str] = Self::TOPICS;
-    // External ids of a company lock it.
+    // Messages of different external ids lock the same company, so two batches could deadlock.
     const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {

@@ -19,7 +19,7 @@ struct ProjectStatusChanged {
 impl Handler for ProjectStatuses {
     const GROUP: &'static str = "chessboard.chessboard";
     const TOPICS: &'static [&'static str] = &["platform.chessboard.project-status-changed.v1"];
-    // Projects of a developer lock it.
+    // Messages of different projects lock the same developer, so two batches could deadlock.
     const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {

@@ -107,8 +107,9 @@ fn building_sums(filter: &ProjectFilter, condition: &str) -> String {
 
 /// Returns the SQL condition that a project has a matching home with a number of rooms.
 ///
-/// The condition is true for an offered price step inside the price range, and false if no offered
-/// step touches the range. Otherwise the condition searches the homes themselves.
+/// Prices are divided into 256 steps, and a project stores a bit for each step in which it offers a
+/// home. An offered step inside the price range means that a home matches. If the range touches no
+/// offered step, no home matches. Otherwise the condition searches the homes themselves.
 fn matching_home_condition() -> String {
     const STEPS: &str = "substring(project.offer_prices from rooms.first_step for 256)";
     format!(

@@ -13,14 +13,14 @@ use crate::domain::{Claim, Hold, PropertyObjectId};
 /// Replaces the claim of a deal if the new one is newer.
 ///
 /// Returns the objects whose hold may have changed, or `None` if the stored claim is not older.
-/// The caller holds the lock of the deal's messages.
+/// The caller holds the entity gate of the deal.
 pub async fn replace_older(tx: &mut Tx, new: &Claim) -> Result<Option<Vec<PropertyObjectId>>, ::db::Error> {
     use diesel::query_dsl::methods::FilterDsl;
 
     let old = deal_claim::table.find(new.deal_id).select(deal_claim::property_object_id);
     let old: Option<PropertyObjectId> = old.first(tx.conn()).await.optional()?;
-    // Of claims of one version a sale precedes giving up, which precedes a booking. The kinds are
-    // named so that the comparison of their texts has this order.
+    // If two claims have the same version, a sale wins over a release, and a release wins over a
+    // booking. The names of the kinds sort in this order.
     let upsert = diesel::insert_into(deal_claim::table)
         .values(new)
         .on_conflict(deal_claim::deal_id)

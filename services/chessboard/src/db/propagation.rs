@@ -33,7 +33,7 @@ pub struct Propagation {
 
 /// Requests the propagation of a change, from the first object on.
 ///
-/// The caller has taken the locks of the change before.
+/// The caller already holds the locks of the change.
 pub async fn request(
     tx: &mut Tx,
     scope: Scope,
@@ -58,8 +58,9 @@ pub async fn request(
 
 /// Returns the SQL of the next round of a developer.
 ///
-/// The round follows the developer's last one and is not before the current one. Developers are
-/// therefore served round-robin, even if one of them has many changes.
+/// The propagations of one developer have consecutive rounds, which begin at the current round. The
+/// job takes the lowest round first, so developers are served round-robin, even if one of them has
+/// many changes.
 fn next_round(tenant: &str, hides: &str) -> String {
     format!(
         "greatest(0, (select max(round) + 1 from propagation where tenant_id = {tenant} and hides = {hides}), \

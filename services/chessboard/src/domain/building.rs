@@ -124,10 +124,10 @@ mod tests {
     }
 
     proptest! {
-        /// RULE-CHS-025: a building rejects a coordinate exactly if it would cut off an object
-        /// there.
+        /// RULE-CHS-025: a building rejects a coordinate exactly if an object there would be
+        /// outside the building.
         #[test]
-        fn placement_error_means_building_would_cut_off_object(
+        fn placement_error_means_object_is_outside_the_building(
             sections in 1_i64..=100, floors in 1_i64..=200, section in 1_i64..=100, floor in -10_i64..=200,
         ) {
             let building = facts(sections, floors);
@@ -140,7 +140,7 @@ mod tests {
 
     /// RULE-CHS-025: a building without objects may have any size.
     #[test]
-    fn building_without_objects_cuts_off_nothing() {
+    fn building_without_objects_accepts_any_size() {
         assert!(facts(1, 1).extent_errors(None).is_empty());
     }
 }

@@ -8,7 +8,8 @@ use super::{DealId, ObjectStatus, PropertyObjectId};
 use crate::db::schema::deal_claim;
 
 values::text_enum! {
-    /// The effect of a deal's newest event. Of events with one version the later kind decides.
+    /// The effect of a deal's newest event. If two events have the same version, the kind that is
+    /// listed later here wins.
     pub enum ClaimKind {
         Claims,
         GaveUp,
@@ -38,7 +39,8 @@ pub struct Hold {
 impl Hold {
     /// Returns the hold that follows from the claims on one object.
     ///
-    /// A sale precedes a booking, then a later claim an earlier one, then the higher deal id.
+    /// A sale wins over a booking. Among claims of one kind, the latest wins, and among claims of
+    /// one time, the deal with the highest id.
     pub fn from_claims<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Option<Self> {
         let active = claims.into_iter().filter(|claim| claim.kind != ClaimKind::GaveUp);
         let holder = active.max_by_key(|claim| (claim.kind, claim.claimed_at, claim.deal_id))?;
@@ -89,7 +91,7 @@ mod tests {
             prop_assert_eq!(hold.map(|hold| hold.status), expected);
         }
 
-        /// INV-OBJ-2: of claims of one kind the latest holds.
+        /// INV-OBJ-2: the latest claim of one kind holds the object.
         #[test]
         fn latest_claim_holds(claims in claims()) {
             let Some(hold) = Hold::from_claims(&claims) else { return Ok(()) };

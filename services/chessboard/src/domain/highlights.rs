@@ -29,8 +29,9 @@ pub struct Highlights {
 impl Highlights {
     /// Returns an error for each member that contradicts another one or must not be public.
     ///
-    /// The check needs the region of national phone numbers. It is not part of the types, so that
-    /// stored highlights remain readable when the library of numbers finds more.
+    /// The check needs the region of national phone numbers. It is not part of the types: a later
+    /// version of the phone library may recognize more numbers, and stored highlights must stay
+    /// readable.
     pub fn contradictions(&self, region: PhoneRegion) -> Vec<(String, Invalid)> {
         let reliability = self.reliability_value.filter(|value| value.units() > self.reliability_max.units());
         let reliability = reliability.map(|_| ("ReliabilityValue".to_owned(), Invalid::new("out_of_bounds")));

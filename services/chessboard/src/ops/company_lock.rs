@@ -8,8 +8,8 @@ use messaging::EntityGate;
 
 use crate::domain::COMPANY_GROUP;
 
-/// Locks companies until the transaction ends, in ascending order of their ids. Two transactions
-/// that lock the same companies are then no deadlock.
+/// Locks companies until the transaction ends, in ascending order of their ids, so that two
+/// transactions that lock the same companies cannot deadlock.
 pub async fn acquire_locks(tx: &mut Tx, ids: &BTreeSet<CompanyId>) -> Result<(), ::db::Error> {
     for id in ids {
         acquire_lock(tx, *id).await?;

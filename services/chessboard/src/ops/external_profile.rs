@@ -39,7 +39,7 @@ pub async fn apply_event(tx: &mut Tx, profile: ExternalProfile) -> Result<(), Er
     if let Some(developer) = &developer {
         let linked = developer.external_chessboard_developer_id;
         if linked.is_some_and(|linked| linked != profile.external_id) {
-            // A profile that waits for this company already keeps its place.
+            // The profile waits for this company already, so its newer version replaces it.
             return match waiting {
                 Some(waiting) if waiting.company_id == profile.company_id => {
                     Ok(db::external_profile::upsert(tx, &profile).await?)

@@ -38,7 +38,8 @@ fn orders(events: &[DealEvent]) -> Vec<Vec<DealEvent>> {
 }
 
 /// INV-OBJ-2, RULE-EVT-016, RULE-EVT-023: an object follows the newest events of its deals in every
-/// order. At one version a sale precedes giving up, which precedes a booking.
+/// order. Of events with one version, a sale wins over a cancellation or an expiry, and these win
+/// over a booking.
 #[tokio::test]
 async fn object_follows_deals_in_every_order() {
     let booked = |deal, row_version, hour| DealEvent { topic: BOOKED, deal, row_version, hour };
