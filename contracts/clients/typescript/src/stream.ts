@@ -1,0 +1,121 @@
+import { ProblemError } from "./problem.js";
+import { backoff, isNetworkError, sleep, type Send } from "./transport.js";
+import type { Data, Item } from "./types.js";
+
+interface Event<T extends string, D> {
+  type: T;
+  /** The position of the event. A stream that is opened with it continues after the event. */
+  id: string;
+  data: D;
+}
+
+/** An event of the stream. */
+export type StreamEvent =
+  /** The first event of a connection. */
+  | Event<"ready", { Resumed: boolean }>
+  /** The first event of a connection that cannot resume. Read the lists again. */
+  | Event<"reset", Record<string, never>>
+  | Event<"chat", Data<"get", "/api/messenger/chats/{chat_id}">>
+  | Event<"chat-removed", { ChatId: string }>
+  | Event<"message", Item<"/api/messenger/chats/{chat_id}/messages">>
+  | Event<"read", { ChatId: string; UserId: string; ReadSequence: number }>
+  | Event<"conference", Data<"get", "/api/messenger/conferences/{conference_id}">>;
+
+const TYPES: ReadonlySet<string> = new Set<StreamEvent["type"]>(
+  ["ready", "reset", "chat", "chat-removed", "message", "read", "conference"],
+);
+
+/** The options of a stream. */
+export interface StreamOptions {
+  /** Ends the stream. */
+  signal?: AbortSignal;
+  /** The `id` of the last event that was received, for example before a reload. */
+  lastEventId?: string;
+  /** Receives `live` with the first event of a connection, and `away` when it is lost. */
+  onState?: (state: "live" | "away") => void;
+}
+
+/** The platform sends a comment every 15 s. A connection without data for this time is dead. */
+const SILENCE_MS = 45_000;
+const RECONNECT_MS = 500;
+const MAX_RECONNECT_MS = 30_000;
+
+/** Yields the events of the stream over successive connections. */
+export async function* stream(
+  send: Send, headers: Record<string, string>, { signal, lastEventId, onState }: StreamOptions,
+): AsyncGenerator<StreamEvent, void> {
+  let position = lastEventId;
+  let isLive = false;
+  const become = (live: boolean) => {
+    if (live !== isLive) onState?.(live ? "live" : "away");
+    isLive = live;
+  };
+  for (let failures = 0; !signal?.aborted; failures += 1) {
+    let least = 0;
+    try {
+      const resume = position === undefined ? {} : { "Last-Event-ID": position };
+      const sent = { ...headers, ...resume, Accept: "text/event-stream" };
+      for await (const event of connection(send, sent, signal)) {
+        become(true);
+        failures = 0;
+        position = event.id;
+        if (isKnown(event)) yield event;
+      }
+    } catch (error) {
+      if (signal?.aborted) break;
+      if (!isTemporary(error)) throw error;
+      if (error instanceof ProblemError) least = (error.retryAfter ?? 0) * 1_000;
+    } finally {
+      become(false);
+    }
+    await sleep(Math.max(least, backoff(failures, RECONNECT_MS, MAX_RECONNECT_MS)), signal).catch(() => {});
+  }
+}
+
+// An event of a newer platform moves the position only.
+const isKnown = (event: Event<string, unknown>): event is StreamEvent => TYPES.has(event.type);
+
+const isTemporary = (error: unknown): boolean => {
+  if (error instanceof ProblemError) return error.status >= 500 || error.status === 429;
+  return isNetworkError(error) || (error instanceof DOMException && error.name === "AbortError");
+};
+
+/** Yields the events of one connection, which ends with the generator. */
+async function* connection(
+  send: Send, headers: Record<string, string>, signal: AbortSignal | undefined,
+): AsyncGenerator<Event<string, unknown>, void> {
+  const own = new AbortController();
+  const signals = AbortSignal.any(signal ? [signal, own.signal] : [own.signal]);
+  let silence = setTimeout(() => own.abort(), SILENCE_MS);
+  try {
+    const path = "/api/messenger/stream";
+    const { response } = await send({ method: "GET", path, headers, signal: signals, streams: true });
+    if (!response.body) return;
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      clearTimeout(silence);
+      silence = setTimeout(() => own.abort(), SILENCE_MS);
+      // A line break of two characters may arrive in two parts.
+      const blocks = (text + part.value).replace(/\r\n/g, "\n").split("\n\n");
+      text = blocks.pop() ?? "";
+      for (const block of blocks) {
+        const event = parse(block);
+        if (event) yield event;
+      }
+    }
+  } finally {
+    clearTimeout(silence);
+    own.abort();
+  }
+}
+
+function parse(block: string): Event<string, unknown> | undefined {
+  const fields = { event: "", id: "", data: "" };
+  for (const line of block.split("\n")) {
+    const [, name, value = ""] = /^(event|id|data)(?:: ?(.*))?$/.exec(line) ?? [];
+    if (name === "event" || name === "id") fields[name] = value;
+    else if (name === "data") fields.data += fields.data ? `\n${value}` : value;
+  }
+  return fields.event ? { type: fields.event, id: fields.id, data: JSON.parse(fields.data || "{}") } : undefined;
+}

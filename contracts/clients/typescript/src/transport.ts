@@ -1,0 +1,165 @@
+import { isProblem, refusal, retryAfter } from "./problem.js";
+
+/** The options of a client. */
+export interface ClientOptions {
+  /** The base URL of the platform. Without one the client calls the origin of its page. */
+  baseUrl?: string;
+  /** Returns the token of the signed-in user, or nothing for a guest. */
+  token?: () => Token | Promise<Token>;
+  /**
+   * Renews the token that `token` returns. The client calls it after a 401, once for all requests
+   * that had the same token, and repeats each of them once.
+   */
+  refresh?: () => unknown;
+  /** The language of titles and details, such as `ru`. */
+  language?: string;
+  /** How often a request is repeated, 2 by default. 0 turns repeats off. */
+  retries?: number;
+  /** The longest `Retry-After` that the client waits for, 5 s by default. */
+  maxWaitMs?: number;
+  /** The timeout of one attempt, 30 s by default. */
+  timeoutMs?: number;
+  /** Receives every response, for example to log the header `Deprecation`. */
+  onResponse?: (response: Response) => void;
+  /** Replaces the global `fetch`. */
+  fetch?: typeof fetch;
+}
+
+type Token = string | null | undefined;
+
+/** A request as the transport sends it. */
+export interface Outgoing {
+  method: string;
+  path: string;
+  headers: Record<string, string>;
+  body?: string | undefined;
+  signal?: AbortSignal | undefined;
+  /** The body is read by the caller, without a timeout. */
+  streams?: boolean;
+}
+
+/** A successful response. The text of a stream is empty. */
+export interface Reply {
+  response: Response;
+  text: string;
+}
+
+export type Send = (request: Outgoing) => Promise<Reply>;
+
+const BACKOFF_MS = 200;
+/** A repeated `PUT` changes nothing. A repeated `DELETE` returns 404, as if nothing had been deleted. */
+const REPEATABLE_METHODS = ["GET", "PUT"];
+
+/** Returns a function that sends requests with tokens, and repeats them where the contract allows. */
+export function transport(options: ClientOptions): Send {
+  const { baseUrl = "", retries = 2, maxWaitMs = 5_000, timeoutMs = 30_000 } = options;
+  const base = baseUrl.replace(/\/+$/, "");
+  const renew = refresher(options);
+
+  async function attempt(request: Outgoing, token: Token): Promise<Reply> {
+    const { method, path, body, signal, streams } = request;
+    const limits = [signal, streams ? undefined : AbortSignal.timeout(timeoutMs)];
+    const headers = { ...request.headers, ...(token && { Authorization: `Bearer ${token}` }) };
+    const response = await (options.fetch ?? fetch)(base + path, {
+      method, headers, ...(body !== undefined && { body }),
+      signal: AbortSignal.any(limits.filter((limit) => limit !== undefined)),
+    });
+    options.onResponse?.(response);
+    return { response, text: streams && response.ok ? "" : await response.text() };
+  }
+
+  // One attempt, and one more with a new token.
+  async function authorized(request: Outgoing): Promise<Reply> {
+    const token = await options.token?.();
+    const reply = await attempt(request, token);
+    if (reply.response.status !== 401 || !token) return reply;
+    const renewed = await renew(token);
+    return renewed && renewed !== token ? attempt(request, renewed) : reply;
+  }
+
+  return async function send(request) {
+    for (let repeats = 0; ; repeats += 1) {
+      request.signal?.throwIfAborted();
+      let wait: number | undefined;
+      let failure: unknown;
+      try {
+        const reply = await authorized(request);
+        if (reply.response.ok) return reply;
+        failure = refusal(reply.response, reply.text);
+        wait = waitAfter(reply, request, repeats);
+      } catch (error) {
+        request.signal?.throwIfAborted();
+        failure = error;
+        wait = isNetworkError(error) && isRepeatable(request) ? backoff(repeats) : undefined;
+      }
+      if (wait === undefined || wait > maxWaitMs || repeats >= retries) throw failure;
+      await sleep(wait, request.signal);
+    }
+  };
+}
+
+/** Returns a function that renews a rejected token once, and returns the present token. */
+function refresher({ token, refresh }: ClientOptions): (rejected: string) => Promise<Token> {
+  let latest: { rejected: string; done: Promise<unknown> } | undefined;
+  return async (rejected) => {
+    const present = await token?.();
+    if (!refresh || present !== rejected) return present;
+    if (latest?.rejected !== rejected) {
+      latest = { rejected, done: Promise.resolve().then(refresh) };
+    }
+    const own = latest;
+    const forget = () => {
+      if (latest === own) latest = undefined;
+    };
+    try {
+      await own.done;
+    } catch (error) {
+      forget();
+      throw error;
+    }
+    const renewed = await token?.();
+    // A later 401 may try again.
+    if (renewed === rejected) forget();
+    return renewed;
+  };
+}
+
+// `fetch` reports a lost connection as a `TypeError`, and the own timeout as a `TimeoutError`.
+export const isNetworkError = (error: unknown): boolean =>
+  error instanceof TypeError || (error instanceof DOMException && error.name === "TimeoutError");
+
+/** Returns whether the effect of a request is the same if it is sent twice. */
+const isRepeatable = ({ method, headers }: Outgoing): boolean =>
+  REPEATABLE_METHODS.includes(method) || "Idempotency-Key" in headers;
+
+/** Returns the milliseconds until a refused request is repeated, or nothing if it must not be. */
+function waitAfter({ response, text }: Reply, request: Outgoing, repeats: number): number | undefined {
+  const { status } = response;
+  const seconds = retryAfter(response);
+  // The service has changed nothing.
+  if ((status === 503 || status === 429) && seconds !== undefined) return seconds * 1_000;
+  if (status === 409) return /IDEMPOTENCY_KEY_IN_USE/.test(text) ? backoff(repeats) : undefined;
+  // Without a response of the service, and after `OUTCOME_UNKNOWN`, the change is made or not.
+  const isUnknown = isProblem(response) ? status === 503 : [502, 503, 504].includes(status);
+  return isUnknown && isRepeatable(request) ? backoff(repeats) : undefined;
+}
+
+/** Returns a time that doubles with each failure, with a random half. */
+export const backoff = (failures: number, first = BACKOFF_MS, most = Infinity): number =>
+  Math.min(first * 2 ** failures, most) * (0.5 + Math.random() / 2);
+
+/** Waits, or throws when the signal is aborted. */
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((done, failed) => {
+    signal?.throwIfAborted();
+    const abort = () => {
+      clearTimeout(timer);
+      failed(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", abort);
+      done();
+    }, ms);
+    signal?.addEventListener("abort", abort, { once: true });
+  });
+}

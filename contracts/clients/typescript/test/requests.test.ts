@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { createClient, problem, ProblemError } from "@platform/api";
+import { hangUp, json, refuse, serve } from "./server.js";
+
+const chat_id = "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3";
+const favorite = "/api/v1/favorites/{property_object_id}";
+
+const codeOf = (work: Promise<unknown>) => work.then(() => "", (error: Error) => (problem(error) ? error.code : error.name));
+
+test("request_has_path_query_body_and_language", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response) => json(response, 200, { Items: [] }));
+  const api = createClient({ baseUrl: `${baseUrl}/`, language: "ru", token: () => "abc" });
+  await api.get("/api/v1/public/property-objects", { query: { Rooms: [1, 2], PriceFrom: 5, Status: undefined as never } });
+  await api.put("/api/messenger/chats/{chat_id}/read", { path: { chat_id: "a/b" }, body: { Sequence: 3 } });
+  assert.deepEqual(seen.map(({ method, url, body }) => [method, url, body]), [
+    ["GET", "/api/v1/public/property-objects?Rooms=1%2C2&PriceFrom=5", ""],
+    ["PUT", "/api/messenger/chats/a%2Fb/read", '{"Sequence":3}'],
+  ]);
+  assert.equal(seen[1]?.headers.authorization, "Bearer abc");
+  assert.equal(seen[1]?.headers["accept-language"], "ru");
+  assert.equal(seen[1]?.headers["content-type"], "application/json");
+});
+
+test("missing_path_parameter_is_rejected_before_sending", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response) => json(response, 200, {}));
+  const api = createClient({ baseUrl });
+  await assert.rejects(api.get("/api/v1/posts/{post_id}", { path: { post_id: "" } }), TypeError);
+  assert.equal(seen.length, 0);
+});
+
+test("responses_are_json_text_or_nothing", async (context) => {
+  const { baseUrl } = await serve(context, (response, { url }) => {
+    if (url.includes("statement")) response.writeHead(200, { "Content-Type": "text/csv" }).end("a;b");
+    else response.writeHead(204).end();
+  });
+  const api = createClient({ baseUrl });
+  const statement = "/api/v1/my/payouts/{payout_id}/statement";
+  assert.equal(await api.get(statement, { path: { payout_id: chat_id }, query: { Format: "Csv" } as never }), "a;b");
+  assert.equal(await api.put(favorite, { path: { property_object_id: chat_id } }), undefined);
+  const { response } = await api.request("put", favorite, { path: { property_object_id: chat_id } });
+  assert.equal(response.status, 204);
+});
+
+test("refusal_is_a_problem_with_its_code", async (context) => {
+  const { baseUrl } = await serve(context, (response) => refuse(response, 409, "MESSENGER_CHAT_CLOSED"));
+  const error = await createClient({ baseUrl }).get("/api/messenger/unread").catch((thrown: unknown) => thrown);
+  assert.ok(problem(error) && problem(error, "MESSENGER_CHAT_LEFT", "MESSENGER_CHAT_CLOSED"));
+  assert.equal(problem(error, "MESSENGER_CHAT_LEFT"), false);
+  assert.equal(problem(new Error("MESSENGER_CHAT_CLOSED")), false);
+  assert.equal(error.message, "MESSENGER_CHAT_CLOSED: A title");
+});
+
+test("response_of_a_proxy_is_an_error_with_its_status", async (context) => {
+  const { baseUrl } = await serve(context, (response) => response.writeHead(502).end("<h1>Bad gateway</h1>"));
+  const error = await createClient({ baseUrl, retries: 0 }).get("/api/messenger/unread").catch((thrown: unknown) => thrown);
+  assert.ok(error instanceof ProblemError);
+  assert.deepEqual([error.code, error.status], ["HTTP_502", 502]);
+});
+
+test("refused_load_is_repeated_after_retry_after", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response, _, number) => {
+    if (number === 0) refuse(response, 503, "SERVICE_UNAVAILABLE", { "Retry-After": "0" });
+    else if (number === 1) refuse(response, 429, "RATE_LIMITED", { "Retry-After": "0" });
+    else json(response, 200, {});
+  });
+  const path = { path: { post_id: chat_id } };
+  await createClient({ baseUrl }).post("/api/v1/posts/{post_id}/publish", path);
+  assert.equal(seen.length, 3);
+});
+
+test("long_retry_after_is_left_to_the_caller", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response) => refuse(response, 503, "SERVICE_UNAVAILABLE", { "Retry-After": "12" }));
+  const error = await createClient({ baseUrl }).get("/api/messenger/unread").catch((thrown: unknown) => thrown);
+  assert.ok(problem(error, "SERVICE_UNAVAILABLE"));
+  assert.equal(error.retryAfter, 12);
+  assert.equal(seen.length, 1);
+});
+
+test("repeats_end_after_two", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response) => refuse(response, 503, "SERVICE_UNAVAILABLE", { "Retry-After": "0" }));
+  assert.equal(await codeOf(createClient({ baseUrl }).get("/api/messenger/unread")), "SERVICE_UNAVAILABLE");
+  assert.equal(seen.length, 3);
+  assert.equal(await codeOf(createClient({ baseUrl, retries: 0 }).get("/api/messenger/unread")), "SERVICE_UNAVAILABLE");
+  assert.equal(seen.length, 4);
+});
+
+test("other_refusals_are_not_repeated", async (context) => {
+  const codes = ["VALIDATION_FAILED", "MESSENGER_CHAT_CLOSED", "INTERNAL_ERROR"];
+  const { baseUrl, seen } = await serve(context, (response, _, number) => refuse(response, [400, 409, 500][number] ?? 0, codes[number] ?? ""));
+  const api = createClient({ baseUrl });
+  for (const code of codes) assert.equal(await codeOf(api.get("/api/messenger/unread")), code);
+  assert.equal(seen.length, 3);
+});
+
+// What the client does after no response, after an unknown outcome, and after a proxy's error.
+for (const [name, fail] of [
+  ["lost_connection", hangUp],
+  ["unknown_outcome", (response) => refuse(response, 503, "OUTCOME_UNKNOWN")],
+  ["error_of_a_proxy", (response) => response.writeHead(504).end()],
+] as [string, typeof hangUp][]) {
+  test(`${name}_repeats_only_what_is_repeatable`, async (context) => {
+    const { baseUrl, seen } = await serve(context, (response, _, number) => {
+      if (number % 2 === 0) return fail(response);
+      return json(response, 200, {});
+    });
+    const api = createClient({ baseUrl });
+    await api.get("/api/messenger/unread");
+    await api.put(favorite, { path: { property_object_id: chat_id } });
+    await api.post("/api/v1/selections", { body: { Title: "x" } });
+    const keys = seen.slice(4).map(({ headers }) => headers["idempotency-key"]);
+    assert.equal(seen.length, 6);
+    assert.ok(keys[0] && keys[0] === keys[1], "the repeat has the key of the first request");
+
+    await assert.rejects(api.post("/api/v1/posts/{post_id}/publish", { path: { post_id: chat_id } }));
+    assert.equal(seen.length, 7);
+    seen.length = 0;
+    await assert.rejects(api.delete(favorite, { path: { property_object_id: chat_id } }));
+    assert.equal(seen.length, 1);
+  });
+}
+
+test("creations_have_keys_and_other_requests_have_none", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response) => json(response, 201, {}));
+  const api = createClient({ baseUrl });
+  const body = { Title: "x" };
+  await api.post("/api/v1/selections", { body });
+  await api.post("/api/v1/selections", { body });
+  await api.post("/api/v1/selections", { body, idempotencyKey: "mine" });
+  await api.post("/api/v1/posts/{post_id}/publish", { path: { post_id: chat_id } });
+  await api.get("/api/v1/selections");
+  const keys = seen.map(({ headers }) => headers["idempotency-key"]);
+  assert.match(keys[0] as string, /^[0-9a-f-]{36}$/);
+  assert.notEqual(keys[0], keys[1]);
+  assert.deepEqual(keys.slice(2), ["mine", undefined, undefined]);
+});
+
+test("key_in_use_is_repeated", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response, _, number) => {
+    if (number === 0) refuse(response, 409, "SELECTIONS_IDEMPOTENCY_KEY_IN_USE");
+    else json(response, 201, {});
+  });
+  await createClient({ baseUrl }).post("/api/v1/selections", { body: { Title: "x" } });
+  assert.equal(seen.length, 2);
+});
+
+test("slow_response_is_a_timeout", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response, _, number) => number > 0 && json(response, 200, {}));
+  await createClient({ baseUrl, timeoutMs: 100 }).get("/api/messenger/unread");
+  assert.equal(seen.length, 2);
+  seen.length = 0;
+  assert.equal(await codeOf(createClient({ baseUrl, timeoutMs: 100, retries: 0 }).get("/api/messenger/unread")), "TimeoutError");
+});
+
+test("signal_ends_a_request_and_its_repeats", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response) => refuse(response, 503, "SERVICE_UNAVAILABLE", { "Retry-After": "4" }));
+  const stop = new AbortController();
+  setTimeout(() => stop.abort(new Error("stopped")), 50);
+  await assert.rejects(createClient({ baseUrl }).get("/api/messenger/unread", { signal: stop.signal }), /stopped/);
+  assert.equal(seen.length, 1);
+});
