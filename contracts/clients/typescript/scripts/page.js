@@ -12,7 +12,8 @@ const MAX_BYTES = 4_096;
 
 const bundle = async (minify) => {
   const made = await build({
-    entryPoints: ["src/index.ts"], bundle: true, format: "esm", target: "es2022", minify, write: false, logLevel: "warning",
+    entryPoints: ["src/index.ts"], bundle: true, format: "esm", target: "es2022", minify, write: false,
+    logLevel: "warning",
   });
   return made.outputFiles[0].text;
 };

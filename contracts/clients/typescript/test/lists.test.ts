@@ -4,7 +4,8 @@ import { createClient } from "@platform/api";
 import { json, serve, type Answer } from "./server.js";
 
 const queryOf = (url: string) => new URL(url, "http://x").searchParams;
-const numbered = (from: number, count: number) => Array.from({ length: count }, (_, index) => ({ Id: String(from + index) }));
+const numbered = (from: number, count: number) =>
+  Array.from({ length: count }, (_, index) => ({ Id: String(from + index) }));
 
 /** A list of `total` items by `Page` and `PageSize`. */
 const paged = (total: number): Answer => (response, { url }) => {
@@ -22,14 +23,17 @@ test("items_reads_all_pages", async (context) => {
   for await (const { Id } of api.items("/api/v1/posts", { query: { Query: "sea" } })) ids.push(Number(Id));
   assert.deepEqual(ids, Array.from({ length: 250 }, (_, index) => index));
   assert.deepEqual(seen.map(({ url }) => url), [
-    "/api/v1/posts?PageSize=100&Query=sea", "/api/v1/posts?PageSize=100&Query=sea&Page=2", "/api/v1/posts?PageSize=100&Query=sea&Page=3",
+    "/api/v1/posts?PageSize=100&Query=sea",
+    "/api/v1/posts?PageSize=100&Query=sea&Page=2",
+    "/api/v1/posts?PageSize=100&Query=sea&Page=3",
   ]);
 });
 
 test("pages_ends_at_10000_items", async (context) => {
   const { baseUrl, seen } = await serve(context, paged(50_000));
   let count = 0;
-  for await (const page of createClient({ baseUrl }).pages("/api/v1/favorites", { query: { PageSize: 99 } })) count += page.Items.length;
+  const pages = createClient({ baseUrl }).pages("/api/v1/favorites", { query: { PageSize: 99 } });
+  for await (const page of pages) count += page.Items.length;
   assert.deepEqual([count, seen.length], [9_999, 101]);
 });
 
@@ -51,8 +55,10 @@ test("cursor_is_passed_back_unchanged", async (context) => {
 
 for (const [name, first] of [["BeforeSequence", {}], ["AfterSequence", { AfterSequence: 0 }]] as const) {
   test(`messages_continue_with_${name}`, async (context) => {
-    const { baseUrl, seen } = await serve(context, (response, _, number) =>
-      json(response, 200, { Items: [{ Sequence: 7 + number }, { Sequence: 3 + number }], HasMore: number < 1, LastSequence: 9 }));
+    const { baseUrl, seen } = await serve(context, (response, _, number) => {
+      const Items = [{ Sequence: 7 + number }, { Sequence: 3 + number }];
+      json(response, 200, { Items, HasMore: number < 1, LastSequence: 9 });
+    });
     const api = createClient({ baseUrl });
     let count = 0;
     const init = { path: { chat_id: "x" }, query: first };

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
 import test from "node:test";
 import { createClient, problem, ProblemError } from "@platform/api";
 import { hangUp, json, refuse, serve } from "./server.js";
@@ -6,12 +7,22 @@ import { hangUp, json, refuse, serve } from "./server.js";
 const chat_id = "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3";
 const favorite = "/api/v1/favorites/{property_object_id}";
 
-const codeOf = (work: Promise<unknown>) => work.then(() => "", (error: Error) => (problem(error) ? error.code : error.name));
+const errorOf = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(() => assert.fail("no error"), (error: unknown) => error);
+
+async function codeOf(work: Promise<unknown>): Promise<string> {
+  const error = await errorOf(work);
+  assert.ok(error instanceof Error);
+  return problem(error) ? error.code : error.name;
+}
+
+const busy = (seconds: string) => (response: ServerResponse) =>
+  refuse(response, 503, "SERVICE_UNAVAILABLE", { "Retry-After": seconds });
 
 test("request_has_path_query_body_and_language", async (context) => {
   const { baseUrl, seen } = await serve(context, (response) => json(response, 200, { Items: [] }));
   const api = createClient({ baseUrl: `${baseUrl}/`, language: "ru", token: () => "abc" });
-  await api.get("/api/v1/public/property-objects", { query: { Rooms: [1, 2], PriceFrom: 5, Status: undefined as never } });
+  await api.get("/api/v1/public/property-objects", { query: { Rooms: [1, 2], PriceFrom: 5 } });
   await api.put("/api/messenger/chats/{chat_id}/read", { path: { chat_id: "a/b" }, body: { Sequence: 3 } });
   assert.deepEqual(seen.map(({ method, url, body }) => [method, url, body]), [
     ["GET", "/api/v1/public/property-objects?Rooms=1%2C2&PriceFrom=5", ""],
@@ -36,7 +47,7 @@ test("responses_are_json_text_or_nothing", async (context) => {
   });
   const api = createClient({ baseUrl });
   const statement = "/api/v1/my/payouts/{payout_id}/statement";
-  assert.equal(await api.get(statement, { path: { payout_id: chat_id }, query: { Format: "Csv" } as never }), "a;b");
+  assert.equal(await api.get(statement, { path: { payout_id: chat_id }, query: { Format: "csv" } as never }), "a;b");
   assert.equal(await api.put(favorite, { path: { property_object_id: chat_id } }), undefined);
   const { response } = await api.request("put", favorite, { path: { property_object_id: chat_id } });
   assert.equal(response.status, 204);
@@ -44,7 +55,7 @@ test("responses_are_json_text_or_nothing", async (context) => {
 
 test("refusal_is_a_problem_with_its_code", async (context) => {
   const { baseUrl } = await serve(context, (response) => refuse(response, 409, "MESSENGER_CHAT_CLOSED"));
-  const error = await createClient({ baseUrl }).get("/api/messenger/unread").catch((thrown: unknown) => thrown);
+  const error = await errorOf(createClient({ baseUrl }).get("/api/messenger/unread"));
   assert.ok(problem(error) && problem(error, "MESSENGER_CHAT_LEFT", "MESSENGER_CHAT_CLOSED"));
   assert.equal(problem(error, "MESSENGER_CHAT_LEFT"), false);
   assert.equal(problem(new Error("MESSENGER_CHAT_CLOSED")), false);
@@ -53,7 +64,7 @@ test("refusal_is_a_problem_with_its_code", async (context) => {
 
 test("response_of_a_proxy_is_an_error_with_its_status", async (context) => {
   const { baseUrl } = await serve(context, (response) => response.writeHead(502).end("<h1>Bad gateway</h1>"));
-  const error = await createClient({ baseUrl, retries: 0 }).get("/api/messenger/unread").catch((thrown: unknown) => thrown);
+  const error = await errorOf(createClient({ baseUrl, retries: 0 }).get("/api/messenger/unread"));
   assert.ok(error instanceof ProblemError);
   assert.deepEqual([error.code, error.status], ["HTTP_502", 502]);
 });
@@ -70,15 +81,15 @@ test("refused_load_is_repeated_after_retry_after", async (context) => {
 });
 
 test("long_retry_after_is_left_to_the_caller", async (context) => {
-  const { baseUrl, seen } = await serve(context, (response) => refuse(response, 503, "SERVICE_UNAVAILABLE", { "Retry-After": "12" }));
-  const error = await createClient({ baseUrl }).get("/api/messenger/unread").catch((thrown: unknown) => thrown);
+  const { baseUrl, seen } = await serve(context, busy("12"));
+  const error = await errorOf(createClient({ baseUrl }).get("/api/messenger/unread"));
   assert.ok(problem(error, "SERVICE_UNAVAILABLE"));
   assert.equal(error.retryAfter, 12);
   assert.equal(seen.length, 1);
 });
 
 test("repeats_end_after_two", async (context) => {
-  const { baseUrl, seen } = await serve(context, (response) => refuse(response, 503, "SERVICE_UNAVAILABLE", { "Retry-After": "0" }));
+  const { baseUrl, seen } = await serve(context, busy("0"));
   assert.equal(await codeOf(createClient({ baseUrl }).get("/api/messenger/unread")), "SERVICE_UNAVAILABLE");
   assert.equal(seen.length, 3);
   assert.equal(await codeOf(createClient({ baseUrl, retries: 0 }).get("/api/messenger/unread")), "SERVICE_UNAVAILABLE");
@@ -87,7 +98,9 @@ test("repeats_end_after_two", async (context) => {
 
 test("other_refusals_are_not_repeated", async (context) => {
   const codes = ["VALIDATION_FAILED", "MESSENGER_CHAT_CLOSED", "INTERNAL_ERROR"];
-  const { baseUrl, seen } = await serve(context, (response, _, number) => refuse(response, [400, 409, 500][number] ?? 0, codes[number] ?? ""));
+  const { baseUrl, seen } = await serve(context, (response, _, number) => {
+    refuse(response, [400, 409, 500][number] ?? 0, codes[number] ?? "");
+  });
   const api = createClient({ baseUrl });
   for (const code of codes) assert.equal(await codeOf(api.get("/api/messenger/unread")), code);
   assert.equal(seen.length, 3);
@@ -149,11 +162,12 @@ test("slow_response_is_a_timeout", async (context) => {
   await createClient({ baseUrl, timeoutMs: 100 }).get("/api/messenger/unread");
   assert.equal(seen.length, 2);
   seen.length = 0;
-  assert.equal(await codeOf(createClient({ baseUrl, timeoutMs: 100, retries: 0 }).get("/api/messenger/unread")), "TimeoutError");
+  const once = createClient({ baseUrl, timeoutMs: 100, retries: 0 });
+  assert.equal(await codeOf(once.get("/api/messenger/unread")), "TimeoutError");
 });
 
 test("signal_ends_a_request_and_its_repeats", async (context) => {
-  const { baseUrl, seen } = await serve(context, (response) => refuse(response, 503, "SERVICE_UNAVAILABLE", { "Retry-After": "4" }));
+  const { baseUrl, seen } = await serve(context, busy("4"));
   const stop = new AbortController();
   setTimeout(() => stop.abort(new Error("stopped")), 50);
   await assert.rejects(createClient({ baseUrl }).get("/api/messenger/unread", { signal: stop.signal }), /stopped/);

@@ -4,7 +4,8 @@ import test from "node:test";
 import { createClient, problem, type StreamEvent } from "@platform/api";
 import { refuse, serve } from "./server.js";
 
-const block = (type: string, id: number, data: unknown) => `event: ${type}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`;
+const block = (type: string, id: number, data: unknown) =>
+  `event: ${type}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`;
 const open = (response: ServerResponse) => response.writeHead(200, { "Content-Type": "text/event-stream" });
 const pause = () => new Promise((done) => setTimeout(done, 10));
 
@@ -18,8 +19,8 @@ async function take(events: AsyncIterable<StreamEvent>, count: number): Promise<
 }
 
 test("events_are_read_whatever_the_parts", async (context) => {
-  const all = Buffer.from(`: heartbeat\n\n${block("ready", 1, { Resumed: false })}${block("message", 2, { Text: "Ё\n" })}`
-    + "event:read\r\nid: 3\r\ndata: {\ndata: }\r\n\r\n");
+  const first = [": heartbeat\n\n", block("ready", 1, { Resumed: false }), block("message", 2, { Text: "Ё\n" })];
+  const all = Buffer.from([...first, "event:read\r\nid: 3\r\ndata: {\ndata: }\r\n\r\n"].join(""));
   const { baseUrl, seen } = await serve(context, async (response) => {
     open(response);
     for (const byte of all) {

@@ -59,7 +59,10 @@ export function problems(error: unknown) {
 const send = "/api/messenger/chats/{chat_id}/messages";
 
 export type Promises = [
-  Item<typeof send>["Sequence"], Body<"post", typeof send>["Text"], Data<"get", typeof send>["HasMore"], Init<"post", typeof send>["path"],
+  Item<typeof send>["Sequence"],
+  Body<"post", typeof send>["Text"],
+  Data<"get", typeof send>["HasMore"],
+  Init<"post", typeof send>["path"],
 ];
 yes<"MESSENGER_CHAT_CLOSED" extends CodeOf<"post", typeof send> ? true : false>();
 yes<"NEWS_POST_NOT_FOUND" extends CodeOf<"post", typeof send> ? false : true>();
