@@ -38,7 +38,7 @@ const OPENINGS: [&str; 16] = [
 const NAMES: [&str; 3] = ["HTTP_MAX_REQUESTS_UNDER_WAY", "\"nobody\"", "`nobody`"];
 /// Files that contain the banned words on purpose: the rules themselves, and contracts that do not change any more.
 const EXEMPT: [&str; 3] = ["docs/STYLE.md", "libs/dev/command/src/words.rs", "contracts/released/"];
-const EXTENSIONS: [&str; 10] = ["css", "ftl", "html", "js", "md", "rs", "sh", "sql", "toml", "yaml"];
+const EXTENSIONS: [&str; 11] = ["css", "ftl", "html", "js", "md", "rs", "sh", "sql", "toml", "ts", "yaml"];
 /// Columns of a comment, and of a line of Markdown outside tables and code.
 const COMMENT_WIDTH: usize = 100;
 const MARKDOWN_WIDTH: usize = 300;
