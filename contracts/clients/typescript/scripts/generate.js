@@ -5,6 +5,7 @@ import { mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import openapiTS, { astToString } from "openapi-typescript";
 import { parse } from "yaml";
 
+const services = (await readdir(new URL("../../../../services/", import.meta.url))).sort();
 const documents = new URL("../../../openapi/", import.meta.url);
 const target = new URL("../src/generated/", import.meta.url);
 
@@ -38,14 +39,11 @@ function repeatable(document) {
 await rm(target, { recursive: true, force: true });
 await mkdir(target, { recursive: true });
 const keyed = [];
-const services = [];
-for (const file of (await readdir(documents)).filter((name) => name.endsWith(".yaml")).sort()) {
-  const document = withoutExamples(parse(await readFile(new URL(file, documents), "utf8")));
+for (const service of services) {
+  const document = withoutExamples(parse(await readFile(new URL(`${service}.yaml`, documents), "utf8")));
   document.paths = Object.fromEntries(Object.entries(document.paths).filter(([path]) => isPublic(path)));
-  const service = file.replace(".yaml", "");
   const types = await openapiTS(document, { defaultNonNullable: false, silent: true });
   await writeFile(new URL(`${service}.ts`, target), astToString(types));
-  services.push(service);
   keyed.push(...repeatable(document));
 }
 
