@@ -1,7 +1,8 @@
 //! The start page of the local stack, on which a visitor signs in as one of the demo's people.
 //!
-//! The page consists of plain files without a build step and calls the public APIs. No service
-//! depends on it.
+//! The page consists of plain files and calls the public APIs. No service depends on it. The file
+//! `platform-api.js` is a copy of the client in `contracts/clients/typescript`, so that no build
+//! needs Node.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -37,13 +38,14 @@ const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The static files below `/stack/`.
-const FILES: [(&str, &str, &str); 15] = [
+const FILES: [(&str, &str, &str); 16] = [
     ("page.css", STYLE, include_str!("page/page.css")),
     ("main.js", SCRIPT, include_str!("page/main.js")),
     ("dom.js", SCRIPT, include_str!("page/dom.js")),
     ("i18n.js", SCRIPT, include_str!("page/i18n.js")),
     ("words.js", SCRIPT, include_str!("page/words.js")),
     ("session.js", SCRIPT, include_str!("page/session.js")),
+    ("platform-api.js", SCRIPT, include_str!("page/platform-api.js")),
     ("api.js", SCRIPT, include_str!("page/api.js")),
     ("ask.js", SCRIPT, include_str!("page/ask.js")),
     ("feed.js", SCRIPT, include_str!("page/feed.js")),

@@ -1,5 +1,6 @@
 // Dialogs before a call, and notices about its result.
 
+import { explain } from "./api.js";
 import { el, show } from "./dom.js";
 import { t } from "./i18n.js";
 
@@ -19,7 +20,7 @@ export async function attempt(work) {
   try {
     return await work();
   } catch (error) {
-    say(error.message, true);
+    say(explain(error), true);
     return undefined;
   }
 }

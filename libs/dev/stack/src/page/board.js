@@ -1,6 +1,6 @@
 // The deals of a developer as columns, and the actions on a deal.
 
-import { get, post, put } from "./api.js";
+import { api } from "./api.js";
 import { act, ask, attempt, choice, empty, heading, say } from "./ask.js";
 import { calm, el, show } from "./dom.js";
 import { subscribe } from "./feed.js";
@@ -30,34 +30,35 @@ export function open(deal) {
 
 const text = (name, value) => el("textarea", { name, required: true, maxlength: 2000, rows: 2 }, value);
 
+// Each action gets the template of the deal's path, its parameters and the deal.
 const ACTIONS = {
-  book: (path) => post(`${path}/booking`, {}),
-  cancel: async (path) => {
+  book: (deal, path) => api.post(`${deal}/booking`, { path, body: {} }),
+  cancel: async (deal, path) => {
     const asked = await ask(t("action.cancel"), ["word.reason", text("reason", t("reason.cancel"))]);
-    return asked && post(`${path}/cancel`, { Reason: asked.reason });
+    return asked && api.post(`${deal}/cancel`, { path, body: { Reason: asked.reason } });
   },
-  move: async (path, deal) => {
-    const steps = board.Columns.filter((column) => KANBAN.includes(column.Group) && !column.ArchivedAt && column.StepId !== deal.StepId);
+  move: async (deal, path, { StepId }) => {
+    const steps = board.Columns.filter((column) => KANBAN.includes(column.Group) && !column.ArchivedAt && column.StepId !== StepId);
     const asked = await ask(t("action.move"), ["word.step", choice("step", steps.map((step) => [step.StepId, step.Name]))]);
-    return asked && post(`${path}/move-step`, { StepId: asked.step });
+    return asked && api.post(`${deal}/move-step`, { path, body: { StepId: asked.step } });
   },
-  contract: async (path) => {
+  contract: async (deal, path) => {
     const of = (list, key) => list.map((value) => [value, t(`${key}.${value}`)]);
     const asked = await ask(t("action.contract"),
       ["word.contract", choice("contract", of(["Ddu", "Dkp", "Assignment"], "contract"))],
       ["word.payment", choice("payment", of(["Cash", "Mortgage", "Installment"], "payment"))]);
-    return asked && put(`${path}/contract`, { ContractType: asked.contract, PaymentMethod: asked.payment });
+    return asked && api.put(`${deal}/contract`, { path, body: { ContractType: asked.contract, PaymentMethod: asked.payment } });
   },
-  complete: async (path) => {
+  complete: async (deal, path) => {
     const number = el("input", { name: "number", required: true, maxlength: 64, value: "77:01:0001001:1234-77/001/2026-1" });
     const asked = await ask(t("action.complete"), ["word.registry", number]);
-    return asked && post(`${path}/complete`, { RegistryRecordNumber: asked.number });
+    return asked && api.post(`${deal}/complete`, { path, body: { RegistryRecordNumber: asked.number } });
   },
-  override: async (path, deal) => {
-    const targets = TARGETS.filter((status) => status !== deal.Status).map((status) => [status, t(`deal.${status}`)]);
+  override: async (deal, path, { Status }) => {
+    const targets = TARGETS.filter((status) => status !== Status).map((status) => [status, t(`deal.${status}`)]);
     const asked = await ask(t("action.override"),
       ["word.status", choice("status", targets)], ["word.comment", text("comment", t("reason.override"))]);
-    return asked && post(`${path}/override-status`, { TargetStatus: asked.status, Comment: asked.comment });
+    return asked && api.post(`${deal}/override-status`, { path, body: { TargetStatus: asked.status, Comment: asked.comment } });
   },
 };
 
@@ -72,7 +73,7 @@ function actionsFor({ Status, BookingExpiresAt }) {
 }
 
 async function carryOut(name, deal) {
-  const done = await ACTIONS[name](`${family()}/deals/${deal.DealId}`, deal);
+  const done = await ACTIONS[name](`${family()}/deals/{deal_id}`, { deal_id: deal.DealId }, deal);
   if (done) say(t("board.done", { n: deal.Number, action: t(`action.${name}`) }));
 }
 
@@ -104,9 +105,9 @@ function draw() {
 export const refresh = calm(async () => {
   if (!actor()) return empty(section, "board.title", t("board.guest"));
   if (!reads()) return empty(section, "board.title", t("board.stranger", { name: actor() }));
-  const of = prefix() === PLATFORM ? `&TenantId=${project?.DeveloperId ?? ""}` : "";
-  if (of.endsWith("=")) return empty(section, "board.title", t("board.none"));
-  board = await attempt(() => get(`${prefix()}/board?PageSize=20${of}`));
+  const TenantId = prefix() === PLATFORM ? project?.DeveloperId : undefined;
+  if (prefix() === PLATFORM && !TenantId) return empty(section, "board.title", t("board.none"));
+  board = await attempt(() => api.get(`${prefix()}/board`, { query: { PageSize: 20, TenantId } }));
   if (board) draw();
 }, 0);
 

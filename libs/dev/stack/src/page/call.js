@@ -1,12 +1,12 @@
 // Calls over LiveKit. The stack serves the client of LiveKit, which is loaded with the first call.
 
-import { get, post } from "./api.js";
+import { api } from "./api.js";
 import { act, say } from "./ask.js";
 import { el, show } from "./dom.js";
 import { t } from "./i18n.js";
 import { me, nameOf } from "./session.js";
 
-const API = "/api/messenger";
+const CONFERENCE = "/api/messenger/conferences/{conference_id}";
 const box = document.getElementById("call");
 let conference = null;
 let room = null;
@@ -15,13 +15,13 @@ const media = el("div", { class: "media" });
 const mine = () => conference?.Participants.find((participant) => participant.UserId === me());
 
 export async function call(chat, kind) {
-  update(await post(`${API}/chats/${chat}/conferences`, { Media: kind }));
+  update(await api.post("/api/messenger/chats/{chat_id}/conferences", { path: { chat_id: chat }, body: { Media: kind } }));
   await join();
 }
 
 // Shows a call that was already running when the page was opened.
 export async function answer(id) {
-  update(await get(`${API}/conferences/${id}`));
+  update(await api.get(CONFERENCE, { path: { conference_id: id } }));
 }
 
 // Applies a version of a conference unless a newer one is shown.
@@ -38,22 +38,22 @@ function draw() {
   box.hidden = !["Invited", "Joined"].includes(state);
   if (box.hidden) return;
   box.dataset.state = state;
-  const path = `${API}/conferences/${conference.Id}`;
+  const change = async (command) => update(await api.post(`${CONFERENCE}/${command}`, { path: { conference_id: conference.Id } }));
   const host = nameOf(conference.StartedByUserId);
   const others = conference.Participants.map(({ UserId, State }) => el("span", { class: "pill", "data-person": nameOf(UserId), "data-state": State }, `${nameOf(UserId)}: ${t(`participant.${State}`)}`));
-  const invited = [act("join", join, { class: "main" }), act("decline", async () => update(await post(`${path}/decline`)))];
+  const invited = [act("join", join, { class: "main" }), act("decline", () => change("decline"))];
   const joined = [
-    act("leave", async () => update(await post(`${path}/leave`))),
-    conference.StartedByUserId === me() && act("end", async () => update(await post(`${path}/end`)), { class: "main" }),
+    act("leave", () => change("leave")),
+    conference.StartedByUserId === me() && act("end", () => change("end"), { class: "main" }),
   ];
   show(box, el("b", {}, t(state === "Invited" ? "call.rings" : "call.on", { who: host })), el("span", { class: "people" }, others),
     el("menu", {}, state === "Invited" ? invited : joined), media);
 }
 
 async function join() {
-  const id = conference.Id;
-  const access = await post(`${API}/conferences/${id}/join`);
-  update(await get(`${API}/conferences/${id}`));
+  const path = { conference_id: conference.Id };
+  const access = await api.post(`${CONFERENCE}/join`, { path });
+  update(await api.get(CONFERENCE, { path }));
   try {
     await connect(access);
   } catch (error) {

@@ -1,14 +1,13 @@
 // The chats of the signed-in person: messages, cards about the deal, and calls. The event stream of messenger updates them.
 
-import { get, headers, post, put } from "./api.js";
+import { api } from "./api.js";
 import { attempt, empty, heading } from "./ask.js";
 import { answer, call, update } from "./call.js";
 import { calm, el, show } from "./dom.js";
 import { t, time } from "./i18n.js";
 import { actor, leaving, me, nameOf } from "./session.js";
 
-const API = "/api/messenger";
-const AGAIN_MS = 1000;
+const MESSAGES = "/api/messenger/chats/{chat_id}/messages";
 const section = document.getElementById("chat");
 const numbers = new Map();
 let chats = [];
@@ -20,7 +19,7 @@ let draft = "";
 async function number(chat) {
   const id = chat.PropertyObjectId;
   if (id && !numbers.has(id)) {
-    const found = get(`/api/v1/public/property-objects/${id}`).then((object) => `№ ${object.Number}`);
+    const found = api.get("/api/v1/public/property-objects/{property_object_id}", { path: { property_object_id: id } }).then((object) => `№ ${object.Number}`);
     numbers.set(id, await found.catch(() => t("chat.hidden")));
   }
   return numbers.get(id);
@@ -62,9 +61,11 @@ function draw() {
   log.scrollTop = log.scrollHeight;
 }
 
+const newest = async (chat) => (await api.get(MESSAGES, { path: { chat_id: chat.Id }, query: { PageSize: 50 } })).Items;
+
 async function choose(chat) {
   opened = chat;
-  messages = (await get(`${API}/chats/${chat.Id}/messages?PageSize=50`)).Items;
+  messages = await newest(chat);
   draw();
   await read();
 }
@@ -73,13 +74,13 @@ async function read() {
   const last = messages[0]?.Sequence ?? 0;
   if (opened.ReadSequence >= last) return;
   opened.ReadSequence = last;
-  await put(`${API}/chats/${opened.Id}/read`, { Sequence: last });
+  await api.put("/api/messenger/chats/{chat_id}/read", { path: { chat_id: opened.Id }, body: { Sequence: last } });
 }
 
 async function send() {
   const said = draft;
   draft = "";
-  keep(await post(`${API}/chats/${opened.Id}/messages`, { Text: said, ClientMessageId: crypto.randomUUID() }));
+  keep(await api.post(MESSAGES, { path: { chat_id: opened.Id }, body: { Text: said, ClientMessageId: crypto.randomUUID() } }));
 }
 
 // Adds a message or replaces its older version.
@@ -93,58 +94,32 @@ function keep(message) {
 }
 
 const refresh = calm(async () => {
-  chats = (await get(`${API}/chats?PageSize=30`)).Items;
+  chats = (await api.get("/api/messenger/chats", { query: { PageSize: 30 } })).Items;
   await Promise.all(chats.map(number));
   opened = chats.find((chat) => chat.Id === opened?.Id) ?? null;
   if (chats.length === 0) return empty(section, "chat.title", t("chat.none", { name: actor() }));
   if (!opened) return choose(chats[0]);
-  messages = (await get(`${API}/chats/${opened.Id}/messages?PageSize=50`)).Items;
+  messages = await newest(opened);
   draw();
   return read();
 });
 
-// Handles one event of the stream.
-function take(block) {
-  const lines = block.split("\n");
-  const field = (name) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
-  const [name, data] = [field("event"), field("data")];
-  if (!name) return field("id");
-  if (name === "conference") update(JSON.parse(data));
-  else if (name === "message") {
-    keep(JSON.parse(data));
-    refresh();
-  } else if (name !== "read") refresh();
-  return field("id");
+// Handles one event of the stream. A new connection may have missed events.
+function take({ type, data }) {
+  if (type === "conference") update(data);
+  if (type === "message") keep(data);
+  if (!["conference", "read"].includes(type)) refresh().catch(() => {});
 }
 
-// Reads the stream with `fetch`, because `EventSource` sends no token.
+// Follows the stream until the page is left.
 async function listen() {
-  let last;
-  while (!leaving.signal.aborted) {
-    try {
-      const sent = await headers();
-      const stream = await fetch(`${API}/stream`, {
-        headers: { ...sent, ...(last && { "Last-Event-ID": last }) }, signal: leaving.signal,
-      });
-      if (!stream.ok) throw new Error(stream.status);
-      section.dataset.state = "live";
-      const reader = stream.body.pipeThrough(new TextDecoderStream()).getReader();
-      let came = "";
-      for (let part = await reader.read(); !part.done; part = await reader.read()) {
-        const blocks = (came + part.value).split("\n\n");
-        came = blocks.pop();
-        for (const block of blocks) last = take(block) ?? last;
-      }
-    } catch {
-      section.dataset.state = "away";
-    }
-    await new Promise((done) => setTimeout(done, AGAIN_MS));
-  }
+  const onState = (state) => { section.dataset.state = state; };
+  for await (const event of api.stream({ signal: leaving.signal, onState })) take(event);
 }
 
 export async function load() {
   if (!actor()) return empty(section, "chat.title", t("chat.guest"));
-  listen();
+  attempt(listen);
   await refresh();
   const live = chats.find((chat) => chat.LiveConferenceId);
   if (live) await answer(live.LiveConferenceId);

@@ -1,11 +1,11 @@
 // The grid of a building from the public catalog: one row for each floor, one cell for each object, coloured by status.
 
-import { get, post } from "./api.js";
+import { api } from "./api.js";
 import { act, ask, choice, empty, heading, say } from "./ask.js";
 import { calm, el, show } from "./dom.js";
 import { subscribe } from "./feed.js";
 import { money, short, t } from "./i18n.js";
-import { PUBLIC, chooseProject, project } from "./project.js";
+import { chooseProject, project } from "./project.js";
 import { idOf, people } from "./session.js";
 import { family, open } from "./board.js";
 
@@ -39,7 +39,7 @@ async function makeDeal(object) {
     ["word.agent", choice("agent", [["", "–"], ...ids], idOf("igor"))]);
   if (!asked) return;
   const body = { PropertyObjectId: object.Id, ClientUserId: asked.client, AgentUserId: asked.agent || null, RequestId: crypto.randomUUID() };
-  const deal = await post(`${family()}/deals`, body);
+  const deal = await api.post(`${family()}/deals`, { body });
   say(t("grid.made", { n: object.Number }));
   open(deal.DealId);
 }
@@ -69,22 +69,25 @@ function draw() {
   el("p", { class: "legend" }, legend), el("div", { class: "house" }, parts), details());
 }
 
+const readBuilding = (id) =>
+  api.get("/api/v1/public/projects/{project_id}/buildings/{building_id}", { path: { project_id: project.Id, building_id: id } });
+
 async function choose(projectId, buildingId) {
   await chooseProject(projectId);
   const id = buildingId ?? project.Buildings[0]?.Id;
-  building = id ? await get(`${PUBLIC}/${project.Id}/buildings/${id}`) : null;
+  building = id ? await readBuilding(id) : null;
   if (!building) return empty(section, "grid.title", t("grid.none"));
   draw();
 }
 
 const refresh = calm(async () => {
   if (!building) return load();
-  building = await get(`${PUBLIC}/${project.Id}/buildings/${building.Id}`);
+  building = await readBuilding(building.Id);
   draw();
 }, 0);
 
 export async function load() {
-  projects = (await get(`${PUBLIC}?PageSize=50&Sort=PublishedAt`)).Items;
+  projects = (await api.get("/api/v1/public/projects", { query: { PageSize: 50, Sort: "PublishedAt" } })).Items;
   if (projects.length === 0) return empty(section, "grid.title", t("grid.none"));
   await choose(projects[0].Id);
 }

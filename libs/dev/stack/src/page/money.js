@@ -1,6 +1,6 @@
 // Sales by month, commissions and payouts of an agent. The person who pays sees the payouts of all agents.
 
-import { get, post } from "./api.js";
+import { api } from "./api.js";
 import { act, empty, heading, say } from "./ask.js";
 import { calm, el, show, svg } from "./dom.js";
 import { subscribe } from "./feed.js";
@@ -48,11 +48,11 @@ function balance(one) {
 }
 
 function payout(one) {
-  const path = `${PLATFORM}/payouts/${one.Id}`;
+  const change = (command, body) => api.post(`${PLATFORM}/payouts/{payout_id}/${command}`, { path: { payout_id: one.Id }, body });
   const at = one.PaidAt ?? one.SentAt ?? one.CreatedAt;
   const deeds = [];
-  if (pays() && one.Status === "Scheduled") deeds.push(act("send", () => post(`${path}/send`, { Reference: t("money.reference") })));
-  if (pays() && one.Status === "InTransit") deeds.push(act("paid", () => post(`${path}/confirm`, {})));
+  if (pays() && one.Status === "Scheduled") deeds.push(act("send", () => change("send", { Reference: t("money.reference") })));
+  if (pays() && one.Status === "InTransit") deeds.push(act("paid", () => change("confirm", {})));
   return el("li", { "data-payout": one.Status }, el("span", {}, day(at)), pays() && el("span", {}, nameOf(one.AgentUserId)),
     el("b", {}, money(one.Net)), el("span", { class: "pill" }, t(`payout.${one.Status}`)), deeds);
 }
@@ -61,7 +61,7 @@ async function pay() {
   const now = new Date();
   const from = new Date(now - 30 * 24 * 3600 * 1000);
   const body = { RunKey: `page-${now.getTime()}`, PeriodFrom: from.toISOString(), PeriodTo: now.toISOString(), WithholdingBps: 1300 };
-  await post(`${PLATFORM}/payouts`, body);
+  await api.post(`${PLATFORM}/payouts`, { body });
   say(t("money.running"));
 }
 
@@ -69,11 +69,14 @@ const refresh = calm(async () => {
   if (!actor()) return empty(section, "money.title", t("money.guest"));
   if (!earns() && !pays()) return empty(section, "money.title", t("money.stranger", { name: actor() }));
   if (pays()) {
-    const payouts = await get(`${PLATFORM}/payouts?PageSize=8`);
+    const payouts = await api.get(`${PLATFORM}/payouts`, { query: { PageSize: 8 } });
     return show(section, heading("money.payouts", act("pay", pay)), list(payouts.Items));
   }
-  const [done, summary, payouts] = await Promise.all(
-    ["agent-performance", "commission-summary", "payouts?PageSize=5"].map((path) => get(`/api/v1/my/${path}`)));
+  const [done, summary, payouts] = await Promise.all([
+    api.get("/api/v1/my/agent-performance"),
+    api.get("/api/v1/my/commission-summary"),
+    api.get("/api/v1/my/payouts", { query: { PageSize: 5 } }),
+  ]);
   const cycle = done.MeanCycleDays === null ? "" : t("money.cycle", { days: done.MeanCycleDays ?? 0 });
   const figures = t("money.figures", { deals: done.DealsTotal, sales: done.SalesCount });
   return show(section, heading("money.title"), el("p", { class: "figures" }, [figures, cycle].filter(Boolean).join(" · ")),

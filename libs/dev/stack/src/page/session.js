@@ -52,9 +52,12 @@ export function signOut() {
   localStorage.removeItem(SWAGGER);
 }
 
+// Replaces the token of the signed-in person.
+export const renew = () => signIn(actor());
+
 // A token that is still valid for a while, or null for a guest.
 export async function token() {
   if (!actor()) return null;
-  if (claims().exp * 1000 < Date.now() + MARGIN_MS) await signIn(actor());
+  if (claims().exp * 1000 < Date.now() + MARGIN_MS) await renew();
   return sessionStorage.getItem(TOKEN);
 }
