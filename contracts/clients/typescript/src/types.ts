@@ -26,9 +26,15 @@ export type Data<M extends Method, P extends PathOf<M>> = {
 export type Body<M extends Method, P extends PathOf<M>> =
   Paths[P][M] extends { requestBody?: infer B } ? Content<NonNullable<B>> : never;
 
+// Optional parameters may be `undefined`, and lists may be constants.
+type Sparse<Q> = {
+  [K in keyof Q]: ReadonlyList<Q[K]> | (object extends Pick<Q, K> ? undefined : never);
+};
+type ReadonlyList<V> = V extends (infer I)[] ? readonly I[] : V;
+
 /** The parameters of a query. */
 export type Query<M extends Method, P extends PathOf<M>> =
-  Paths[P][M] extends { parameters: { query?: infer Q } } ? NonNullable<Q> : never;
+  Paths[P][M] extends { parameters: { query?: infer Q } } ? Sparse<NonNullable<Q>> : never;
 
 type List = { Items: unknown[] } & ({ TotalCount: number } | { NextCursor?: unknown } | { HasMore: boolean });
 
@@ -69,7 +75,7 @@ type BodyOf<O> = O extends { requestBody: { content: infer C } }
 export type Init<M extends Method, P extends PathOf<M>> = RequestOptions
   & (M extends "post" ? PostOptions : unknown)
   & Member<"path", Field<ParametersOf<Paths[P][M]>, "path">>
-  & Member<"query", Field<ParametersOf<Paths[P][M]>, "query">>
+  & Member<"query", Sparse<Field<ParametersOf<Paths[P][M]>, "query">>>
   & Member<"body", BodyOf<Paths[P][M]>>;
 
 /** The argument after the path, which only operations without required parts may leave out. */

@@ -26,6 +26,7 @@ export async function requests(api: Client) {
   await api.get("/api/v1/posts", { query: { Pages: 2 } });
   // @ts-expect-error The list has no such order.
   await api.get("/api/v1/posts", { query: { Sort: "Size" } });
+  await api.get("/api/v1/posts", { query: { Query: undefined } });
   // @ts-expect-error The body is missing.
   await api.post("/api/v1/selections");
   // @ts-expect-error The title is a text.
