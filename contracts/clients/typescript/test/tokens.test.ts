@@ -54,11 +54,20 @@ test("renewal_without_a_new_token_is_tried_at_the_next_request", async (context)
 });
 
 test("failed_renewal_is_the_error_of_every_waiting_request", async (context) => {
-  const { baseUrl } = await serve(context, accepts("never"));
+  // Both requests are refused before the renewal ends.
+  let release = () => {};
+  const both = new Promise<void>((done) => {
+    release = done;
+  });
+  const { baseUrl } = await serve(context, async (response, _, number) => {
+    if (number === 1) release();
+    await both;
+    refuse(response, 401, "UNAUTHORIZED");
+  });
   let renewals = 0;
   const refresh = async () => {
     renewals += 1;
-    await new Promise((done) => setTimeout(done, 20));
+    await new Promise((done) => setTimeout(done, 500));
     throw new Error("sign in again");
   };
   const api = createClient({ baseUrl, token: () => "old", refresh });
