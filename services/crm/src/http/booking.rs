@@ -11,6 +11,7 @@ use service::{Idempotency, Reply};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
+use super::{ALL_DEALS, OWN_DEALS};
 use crate::app::App;
 use crate::domain::{
     BookingId, BookingStatus, ChangeOwnDeals, DealCard, DealId, ManageDeals, Operation, PropertyObjectId,
@@ -85,7 +86,8 @@ pub struct ProlongBooking {
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = BookDeal, description = "At most 256 KiB."),
-    responses((status = 201, description = "The booking", body = BookingView))
+    responses((status = 201, description = "The booking", body = BookingView,
+            headers(("Location" = String, description = "The deal"))))
 )]
 #[post("/api/platform-manager/crm/deals/{deal_id}/booking")]
 pub async fn book_deal(
@@ -95,7 +97,7 @@ pub async fn book_deal(
     idempotency: Idempotency,
     body: Json<BookDeal>,
 ) -> Result<HttpResponse, Error> {
-    book(&app, permitted.into(), id.0, &idempotency, &body.0).await
+    book(&app, permitted.into(), ALL_DEALS, id.0, &idempotency, &body.0).await
 }
 
 /// Book the object of a deal of the own company.
@@ -104,7 +106,8 @@ pub async fn book_deal(
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = BookDeal, description = "At most 256 KiB."),
-    responses((status = 201, description = "The booking", body = BookingView))
+    responses((status = 201, description = "The booking", body = BookingView,
+            headers(("Location" = String, description = "The deal"))))
 )]
 #[post("/api/v1/crm/deals/{deal_id}/booking")]
 pub async fn book_own_deal(
@@ -114,12 +117,13 @@ pub async fn book_own_deal(
     idempotency: Idempotency,
     body: Json<BookDeal>,
 ) -> Result<HttpResponse, Error> {
-    book(&app, permitted.into(), id.0, &idempotency, &body.0).await
+    book(&app, permitted.into(), OWN_DEALS, id.0, &idempotency, &body.0).await
 }
 
 async fn book(
     app: &App,
     manager: Manager,
+    deals: &str,
     id: DealId,
     idempotency: &Idempotency,
     body: &BookDeal,
@@ -135,7 +139,10 @@ async fn book(
     };
     let operation = Operation::Book { expires_at };
     let command = DealCommand { manager, deal_id: id, seen_version: body.row_version, operation, now };
-    let book = async |tx: &mut _| Ok(Reply::created(BookingView::of(command.execute_locked(tx).await?)?));
+    let book = async |tx: &mut _| {
+        let view = BookingView::of(command.execute_locked(tx).await?)?;
+        Ok(Reply::created(view).at(format!("{deals}/{id}")))
+    };
     idempotency.run(&app.db, book).await
 }
 

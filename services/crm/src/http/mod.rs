@@ -38,6 +38,10 @@ pub const PUBLIC: Listener = Listener {
     routes: public,
 };
 
+/// The addresses of the deals, which `Location` extends.
+const ALL_DEALS: &str = "/api/platform-manager/crm/deals";
+const OWN_DEALS: &str = "/api/v1/crm/deals";
+
 /// The refusals of every read of a deal.
 const READ_REFUSALS: [Code; 3] = [FORBIDDEN, EMPTY_ID, DEAL_NOT_FOUND];
 

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use service::{Idempotency, Reply};
 use utoipa::ToSchema;
 
+use super::{ALL_DEALS, OWN_DEALS};
 use crate::app::App;
 use crate::domain::{CareForDeals, ChangeOwnDeals, DealId, FreeText, TimelineEntry, TimelineRow};
 use crate::error::Error;
@@ -27,7 +28,8 @@ pub struct AddNote {
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = AddNote, description = "At most 256 KiB."),
-    responses((status = 201, description = "The new row of the timeline", body = TimelineRow))
+    responses((status = 201, description = "The new row of the timeline", body = TimelineRow,
+            headers(("Location" = String, description = "The timeline"))))
 )]
 #[post("/api/platform-manager/crm/deals/{deal_id}/notes")]
 pub async fn add_note(
@@ -37,7 +39,8 @@ pub async fn add_note(
     idempotency: Idempotency,
     body: Json<AddNote>,
 ) -> Result<HttpResponse, Error> {
-    add(&app, permitted.into(), id.0, &idempotency, &TimelineEntry::ManualNote { text: body.0.text }).await
+    let note = TimelineEntry::ManualNote { text: body.0.text };
+    add(&app, permitted.into(), ALL_DEALS, id.0, &idempotency, &note).await
 }
 
 /// Add a note to a deal of the own company.
@@ -46,7 +49,8 @@ pub async fn add_note(
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = AddNote, description = "At most 256 KiB."),
-    responses((status = 201, description = "The new row of the timeline", body = TimelineRow))
+    responses((status = 201, description = "The new row of the timeline", body = TimelineRow,
+            headers(("Location" = String, description = "The timeline"))))
 )]
 #[post("/api/v1/crm/deals/{deal_id}/notes")]
 pub async fn add_own_note(
@@ -56,18 +60,22 @@ pub async fn add_own_note(
     idempotency: Idempotency,
     body: Json<AddNote>,
 ) -> Result<HttpResponse, Error> {
-    add(&app, permitted.into(), id.0, &idempotency, &TimelineEntry::CompanyNote { text: body.0.text }).await
+    let note = TimelineEntry::CompanyNote { text: body.0.text };
+    add(&app, permitted.into(), OWN_DEALS, id.0, &idempotency, &note).await
 }
 
 async fn add(
     app: &App,
     Manager { author, reach }: Manager,
+    deals: &str,
     id: DealId,
     idempotency: &Idempotency,
     note: &TimelineEntry,
 ) -> Result<HttpResponse, Error> {
     let now = clock::now();
-    let add =
-        async |tx: &mut _| Ok(Reply::created(ops::deal::add_note(tx, id, reach, note, author, now).await?));
+    let add = async |tx: &mut _| {
+        let row = ops::deal::add_note(tx, id, reach, note, author, now).await?;
+        Ok(Reply::created(row).at(format!("{deals}/{id}/timeline")))
+    };
     idempotency.run(&app.db, add).await
 }

@@ -368,9 +368,9 @@ async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
     losses::check(service(), TABLE, "", prepare).await;
 }
 
-/// RULE-ALL-081, RULE-ALL-082: each operation that creates accepts `Idempotency-Key`. A repeat
-/// returns the first response, and another body is refused.
+/// RULE-ALL-081, RULE-ALL-082, RULE-ALL-095: each operation that creates accepts `Idempotency-Key`.
+/// A repeat returns the first response, and another body is refused. Each response has `Location`.
 #[tokio::test]
 async fn every_creating_operation_returns_its_first_response_to_a_repeat() {
-    repeats::check(service(), TABLE, prepare).await;
+    assert_eq!(repeats::check(service(), TABLE, prepare).await, [""; 0], "operations without `Location`");
 }

@@ -64,6 +64,7 @@ fn public(routes: &mut Routes<'_>) {
             )
             .service(tenant::archive_tenant.refuses(TENANT_CHANGE_REFUSALS).refuses([OWN_TENANT]))
             .service(tenant_employee::list_tenant_employees.refuses([FORBIDDEN]))
+            .service(tenant_employee::get_tenant_employee.refuses([FORBIDDEN, USER_NOT_FOUND]))
             .service(tenant_employee::create_administrator.refuses([
                 FORBIDDEN,
                 BODY_TOO_LARGE,

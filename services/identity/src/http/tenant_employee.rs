@@ -1,5 +1,6 @@
 //! Employees of any tenant, for administrators of the platform.
 
+use ::db::PipelinedConn;
 use ::web::{Both, Json, Page, Paging, Query};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, web};
@@ -15,7 +16,7 @@ use crate::app::App;
 use crate::db;
 use crate::db::employee::EmployeeSort;
 use crate::domain::{Employee, ManageTenants, PersonName, ReadTenants, RoleId, WorkEmail};
-use crate::error::{Error, ROLE_ESCALATION_FORBIDDEN};
+use crate::error::{Error, ROLE_ESCALATION_FORBIDDEN, USER_NOT_FOUND};
 use crate::ops;
 use crate::ops::employee::PersonDetails;
 
@@ -37,6 +38,25 @@ pub async fn list_tenant_employees(
     Ok(web::Json(db::employee::list(&conn, *id, &query.into(), &paging).await?))
 }
 
+/// Read an employee of a tenant.
+///
+/// Returns 404 for an employee of another tenant.
+#[utoipa::path(
+    tag = "Tenants", params(("tenant_id" = CompanyId, Path), ("user_id" = UserId, Path)),
+    responses((status = 200, description = "The employee", body = Employee))
+)]
+#[get("/api/identity/admin/tenants/{tenant_id}/employees/{user_id}")]
+pub async fn get_tenant_employee(
+    _: PermittedNow<ReadTenants>,
+    ids: Path<(CompanyId, UserId)>,
+    lookups: Data<PipelinedConn>,
+) -> Result<impl Responder, Error> {
+    let (tenant, user) = ids.into_inner();
+    let found = lookups.run(async |conn| db::employee::look_up(conn, user).await).await?;
+    let employee = found.filter(|employee| employee.company_id == tenant);
+    Ok(web::Json(employee.ok_or(USER_NOT_FOUND)?))
+}
+
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreateAdministrator {
@@ -54,7 +74,8 @@ pub struct CreateAdministrator {
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
     request_body(content = CreateAdministrator, description = "At most 64 KiB."),
-    responses((status = 201, description = "Created", body = Employee))
+    responses((status = 201, description = "Created", body = Employee,
+            headers(("Location" = String, description = "The employee"))))
 )]
 #[post("/api/identity/admin/tenants/{tenant_id}/administrators")]
 pub async fn create_administrator(
@@ -69,7 +90,8 @@ pub async fn create_administrator(
     let person = PersonDetails { name, email };
     let create = async |tx: &mut _| {
         let created = ops::employee::create_administrator(tx, &context, *id, user_id, person).await?;
-        Ok(Reply::created(created))
+        let location = format!("/api/identity/admin/tenants/{id}/employees/{}", created.id);
+        Ok(Reply::created(created).at(location))
     };
     let response = idempotency.run(&app.db, create).await;
     if response.as_ref().is_err_and(|error| error.is(ROLE_ESCALATION_FORBIDDEN)) {

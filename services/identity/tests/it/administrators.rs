@@ -21,12 +21,31 @@ async fn administrator_gets_the_role_of_the_tenants_type() {
         let tenant = create_tenant(kind).await;
         let id = guid();
         let body = json!({"UserId": id, "Name": " Анна ", "Email": email()});
-        let admin = operator().post(&tenant.path("/administrators"), body).await.expect(201);
+        let created = operator().post(&tenant.path("/administrators"), body).await;
+        let location = created.header("location").to_owned();
+        let admin = created.expect(201);
+        assert_eq!(location, tenant.path(&format!("/employees/{id}")));
+        assert_eq!(operator().get(&location).await.expect(200), admin);
         assert_eq!((text(&admin["Id"]), text(&admin["Name"])), (&*id.to_string(), "Анна"));
         assert_eq!((text(&admin["Status"]), &admin["RoleCodes"]), ("Active", &json!([code])));
         let other = tenant.admin().await;
         assert_eq!(other.client.get(EMPLOYEES).await.expect(200)["TotalCount"], 2);
     }
+}
+
+/// RULE-IDN-058: an employee is found in the own tenant only, of any status, until the removal.
+#[tokio::test]
+async fn employee_is_read_in_their_own_tenant_only() {
+    let (tenant, other) = (create_tenant("Developer").await, create_tenant("Developer").await);
+    let user = tenant.employee().await;
+    let (path, missing) = (format!("/employees/{user}"), "IDENTITY_USER_NOT_FOUND");
+    let listed = operator().get(&tenant.path("/employees")).await.expect(200);
+    tenant.transition("archive").await;
+    assert_eq!(operator().get(&tenant.path(&path)).await.expect(200), listed["Items"][0]);
+    operator().get(&other.path(&path)).await.expect_problem(404, missing);
+    operator().get(&tenant.path(&format!("/employees/{}", guid()))).await.expect_problem(404, missing);
+    operator().delete(&tenant.path(&path)).await.expect(204);
+    operator().get(&tenant.path(&path)).await.expect_problem(404, missing);
 }
 
 /// RULE-IDN-007: `administrators` returns the refusals in the listed order.
