@@ -1,13 +1,15 @@
 //! Access of each caller to each operation.
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::access::{self, Case, losses, repeats};
+use testkit::client::send;
 use testkit::issuer::Claims;
 
 use crate::catalog_fill;
 use crate::{
-    MANAGE, MANAGE_ALL, administrator, company_event, create_developer, create_published_developer, guid,
-    objects, path, profile, publish_company, read_when, service, user_claims,
+    ADMIN, MANAGE, MANAGE_ALL, administrator, company_event, create_developer, create_published_developer,
+    guid, objects, path, profile, publish_company, read_when, service, user_claims, with,
 };
 
 /// The status of each operation for each caller.
@@ -137,6 +139,63 @@ async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;
 }
 
+/// The operations of a case that change an existing entity, with their path and method.
+async fn mutations() -> Vec<(String, Method, String)> {
+    let document = service().guest().get("/docs/chessboard/openapi.json").await.expect(200);
+    let mut found = Vec::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap_or_default();
+            let creates = operation.pointer("/responses/201").is_some();
+            // A creation of a developer may restore a deleted one.
+            if ["put", "post", "patch", "delete"].contains(&method.as_str())
+                && (!creates || id == "create_developer")
+            {
+                let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+                found.push((id.to_owned(), method, path.clone()));
+            }
+        }
+    }
+    found
+}
+
+/// RULE-CHS-059, RULE-ALL-031: each operation that changes an existing entity compares `Version`.
+/// An outdated one returns 409, and the same request with the present one succeeds.
+#[tokio::test]
+async fn every_change_compares_version() {
+    let mutations = mutations().await;
+    assert!(mutations.len() >= 20, "{mutations:?}");
+    for (operation, method, path) in mutations {
+        let Case { parameters, mut body, people } = prepare(&operation).await;
+        let of = |column: &str| &people.iter().find(|(name, _)| *name == column).unwrap().1[0];
+        let is_platform = path.starts_with(ADMIN);
+        let by = service().caller(of(if is_platform { "platform" } else { "manager" }));
+        let path =
+            parameters.iter().fold(path, |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
+        // A body that changes nothing compares no version.
+        for (member, value) in [("Name", json!("Иное имя")), ("Rooms", json!(3))] {
+            if body.get(member).is_some() {
+                body[member] = value;
+            }
+        }
+        let send_with = async |version: i64| {
+            if method == Method::DELETE {
+                return send(by.request(method.clone(), &format!("{path}?Version={version}"))).await;
+            }
+            let body = if body.is_null() { json!({}) } else { body.clone() };
+            send(by.request(method.clone(), &path).json(&with(body, "Version", version))).await
+        };
+        send_with(0).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
+        let mut answer = send_with(1).await;
+        for version in 2..6 {
+            if answer.status == 409 {
+                answer = send_with(version).await;
+            }
+        }
+        assert!([200, 201, 204].contains(&answer.status), "{operation}: {}", answer.text);
+    }
+}
+
 /// RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the response to a
 /// guest, and a fresh token has the remaining rights.
 #[tokio::test]
@@ -144,9 +203,9 @@ async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
     losses::check(service(), TABLE, "", prepare).await;
 }
 
-/// RULE-ALL-081, RULE-ALL-082: each operation that creates accepts `Idempotency-Key`. A repeat
-/// returns the first response, and another body is refused.
+/// RULE-ALL-081, RULE-ALL-082, RULE-ALL-095: each operation that creates accepts `Idempotency-Key`.
+/// A repeat returns the first response, and another body is refused. Each response has `Location`.
 #[tokio::test]
 async fn every_creating_operation_returns_its_first_response_to_a_repeat() {
-    repeats::check(service(), TABLE, prepare).await;
+    assert_eq!(repeats::check(service(), TABLE, prepare).await, [""; 0], "operations without `Location`");
 }

@@ -1,6 +1,7 @@
 //! Profiles: creation, updates, deletion and restoration.
 
 use serde_json::{Value, json};
+use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use crate::{
@@ -208,6 +209,26 @@ async fn deleted_profile_is_hidden_and_visible_to_administrator_only() {
     }
     let events = profile_events(id).await;
     assert_eq!((events.len(), &events[3].payload["Status"]), (4, &json!("Hidden")));
+}
+
+/// RULE-CHS-058: the database refuses the removal of a profile, live or deleted, also with its log.
+#[tokio::test]
+async fn database_refuses_removal_of_profile() {
+    let (live, deleted) = (create_published_developer().await, create_developer().await);
+    administrator().delete(&path(deleted, "")).await.expect(204);
+    let sql = service().sql().await;
+    for id in [live, deleted] {
+        let before = read_developer(id).await;
+        for removal in [
+            format!("delete from developer where id = '{id}'"),
+            format!("delete from developer_log where developer_id = '{id}'"),
+        ] {
+            let refused = sql.batch_execute(&removal).await.unwrap_err();
+            let code = refused.code().map(SqlState::code);
+            assert!(matches!(code, Some("23001" | "23503")), "{removal}: {refused:?}");
+        }
+        assert_eq!(read_developer(id).await, before);
+    }
 }
 
 /// RULE-CHS-003: a restored profile has its id, a higher version and the fields of the body. An

@@ -2,16 +2,21 @@
 
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
+use testkit::held::Held;
+use uuid::Uuid;
 
 use crate::dev_sync::wait_for_waiting_version;
 use crate::{
-    ADMIN, ME, administrator, company_event, count, create_developer, create_published_developer, eventually,
-    external_profile, guid, highlights, log_entries, manager, path, profile, profile_events,
-    profile_versions, publish_company, publish_external_profile, read_developer, read_when, service, with,
+    ADMIN, EXTERNAL_UPSERTED, ME, administrator, company_event, count, count_dead_letters, create_developer,
+    create_published_developer, dead_letter, eventually, external_profile, guid, highlights, log_entries,
+    manager, path, profile, profile_events, profile_versions, publish_company, publish_external_profile,
+    read_developer, read_when, service, with,
 };
 
 /// Number of rounds of a race with a random winner.
 const ROUNDS: usize = 8;
+
+const DUPLICATE: &str = "CHESSBOARD_DEVELOPER_TALENT_DUPLICATE";
 
 /// RULE-CHS-012: parallel creations for one company give one 201 and one event.
 #[tokio::test]
@@ -59,6 +64,95 @@ async fn only_one_parallel_creation_gets_external_id() {
         for ((_, id), answer) in companies.iter().zip(&answers) {
             assert_eq!(read_developer(*id).await["DeletedAt"].is_null(), answer.status == 201);
         }
+    }
+}
+
+/// The pattern of the statement that writes a developer.
+const UPDATE: &str = "update \"developer\"%";
+
+/// Locks the row of a developer, so that a change reads everything and then waits.
+async fn hold_developer(id: Uuid) -> Held {
+    Held::lock(service(), &format!("select from developer where id = '{id}' for update")).await
+}
+
+/// INV-DEV-2, RULE-CHS-012: a creation with an external id and a sync event give this id to two
+/// companies. Both find it free before either writes it. The first one gets it, and the other one
+/// is refused or becomes a dead letter.
+#[tokio::test]
+async fn creation_and_event_with_one_external_id_link_one_company() {
+    for creation_is_first in [true, false] {
+        let (created, synced, external_id) = (create_developer().await, create_developer().await, guid());
+        administrator().delete(&path(created, "")).await.expect(204);
+        let (of_created, of_synced) = (hold_developer(created).await, hold_developer(synced).await);
+        let administrator = administrator();
+        let body = json!({"CompanyId": created, "ExternalChessboardDeveloperId": external_id});
+        let create = administrator.post(ADMIN, body);
+        let link = async {
+            publish_external_profile(&external_profile(external_id, synced, 1)).await;
+            of_created.wait_for(1, UPDATE).await;
+            of_synced.wait_for(1, UPDATE).await;
+            if creation_is_first {
+                of_created.release().await;
+                read_when(created, "the creation", |found| found["DeletedAt"].is_null()).await;
+                of_synced.release().await;
+            } else {
+                of_synced.release().await;
+                read_when(synced, "the link", |found| found["ReplicaVersion"] == 1).await;
+                of_created.release().await;
+            }
+        };
+        let (answer, ()) = join(create, link).await;
+        if creation_is_first {
+            answer.expect(201);
+            assert!(dead_letter(external_id).await.contains(DUPLICATE));
+        } else {
+            answer.expect_problem(409, DUPLICATE);
+            assert_eq!(count_dead_letters(external_id).await, 0);
+        }
+        for (id, is_linked) in [(created, creation_is_first), (synced, !creation_is_first)] {
+            let found = read_developer(id).await;
+            let expected = if is_linked { json!(external_id) } else { Value::Null };
+            assert_eq!(found["ExternalChessboardDeveloperId"], expected);
+        }
+    }
+}
+
+/// INV-DEV-2, RULE-CHS-012: events with one external id for two companies may be in two partitions.
+/// Both find the id free before either writes it. The first company gets it, and the consumer goes
+/// on.
+#[tokio::test]
+async fn events_with_one_external_id_in_two_partitions_link_one_company() {
+    for first in [0, 1] {
+        let (companies, external_id) = ([create_developer().await, create_developer().await], guid());
+        let publish = async |key: Uuid, company: Uuid, version: i64| {
+            let payload = external_profile(external_id, company, version).to_string();
+            let headers = [("ce_id", guid().to_string()), ("ce_source", "/external".to_owned())];
+            let (bus, key) = (service().bus(), key.to_string());
+            bus.publish_raw(EXTERNAL_UPSERTED, key.as_bytes(), &headers, payload.as_bytes()).await;
+        };
+        let held = [hold_developer(companies[0]).await, hold_developer(companies[1]).await];
+        let key = guid();
+        publish(key, companies[0], 1).await;
+        held[0].wait_for(1, UPDATE).await;
+        // Of several keys, one is in another partition.
+        let other_keys = [(); 4].map(|()| guid());
+        for key in other_keys {
+            publish(key, companies[1], 2).await;
+        }
+        held[1].wait_for(1, UPDATE).await;
+        held[first].release().await;
+        let version = if first == 0 { 1 } else { 2 };
+        read_when(companies[first], "the link", |found| found["ReplicaVersion"] == version).await;
+        held[1 - first].release().await;
+        if first == 0 {
+            for key in other_keys {
+                assert!(dead_letter(key).await.contains(DUPLICATE));
+            }
+        }
+        publish(key, companies[first], 3).await;
+        read_when(companies[first], "the next event", |found| found["ReplicaVersion"] == 3).await;
+        let other = read_developer(companies[1 - first]).await;
+        assert_eq!(other["ExternalChessboardDeveloperId"], Value::Null);
     }
 }
 

@@ -126,6 +126,30 @@ async fn only_newer_external_version_is_applied() {
     assert_eq!(profile_versions(id).await, [1, 2, 4], "the year is part of the next event");
 }
 
+/// INV-DEV-4: an event of version 0 is applied if the profile has no `ReplicaVersion`. A link by an
+/// administrator sets 0, so the event is then skipped.
+#[tokio::test]
+async fn version_zero_is_applied_without_a_replica_version_only() {
+    let (taken_over, linked) = (create_developer().await, create_developer().await);
+    let (of_taken_over, of_linked) = (guid(), guid());
+    administrator().delete(&path(linked, "")).await.expect(204);
+    let body = json!({"CompanyId": linked, "ExternalChessboardDeveloperId": of_linked});
+    let before = administrator().post(ADMIN, body).await.expect(201);
+    assert_eq!((&before["ReplicaVersion"], &before["LastSyncedAt"]), (&json!(0), &Value::Null));
+    for (id, external_id, names) in
+        [(taken_over, of_taken_over, vec!["Нуль", "Один"]), (linked, of_linked, vec!["Один"])]
+    {
+        for (version, name) in [(0, "Нуль"), (0, "Снова нуль"), (1, "Один")] {
+            publish_external_profile(&with(external_profile(external_id, id, version), "Name", name)).await;
+        }
+        wait_for_replica_version(id, 1).await;
+        let events = profile_events(id).await;
+        let synced =
+            events.iter().map(|event| text(&event.payload["Name"])).filter(|name| *name != "Ромашка");
+        assert_eq!(synced.collect::<Vec<_>>(), names);
+    }
+}
+
 /// RULE-CHS-006: a change of bookkeeping causes no conflict, so an edit with the former version
 /// succeeds.
 #[tokio::test]

@@ -2,13 +2,15 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use testkit::access::losses;
 use testkit::client::send;
 use uuid::Uuid;
 
+use crate::objects::{PROJECTS, project};
 use crate::{
-    ADMIN, ME, administrator, company_event, create_developer, create_published_developer, each, guid,
-    manager, path, profile, profile_events, publish_company, publish_profile, publish_suspension,
-    read_developer, read_when, text, with,
+    ADMIN, ME, administrator, company_event, create_developer, create_published_developer, each, eventually,
+    guid, manager, path, profile, profile_events, publish_company, publish_profile, publish_suspension,
+    read_developer, read_when, service, text, with,
 };
 
 /// Requests a transition without a body.
@@ -117,6 +119,25 @@ async fn profile_of_inactive_company_is_not_published() {
         };
         crate::eventually("the company to be active", publish).await;
     }
+}
+
+/// RULE-CHS-019, RULE-CHS-035, RULE-ALL-075: a manager of an archived company publishes nothing with
+/// a token from before. The token ends with its revocation.
+#[tokio::test]
+async fn manager_of_archived_company_publishes_nothing() {
+    let id = create_published_developer().await;
+    let by = manager(id);
+    let created = by.post(PROJECTS, project()).await.expect(201);
+    publish_company(&company_event(id, "Archived", 2)).await;
+    read_when(id, "the cascade", |found| found["Status"] == "Hidden").await;
+    let publish = by.post(&format!("{ME}/publish"), json!({})).await;
+    publish.expect_problem(409, "CHESSBOARD_DEVELOPER_COMPANY_NOT_ACTIVE");
+    let publish = by.post(&format!("{PROJECTS}/{}/publish", text(&created["Id"])), json!({})).await;
+    publish.expect_problem(409, "CHESSBOARD_PROJECT_DEVELOPER_NOT_PUBLISHED");
+    losses::revoke(service(), "Company", id, runtime::clock::now()).await;
+    eventually("the end of the token", async || (by.get(ME).await.status == 401).then_some(())).await;
+    by.put(ME, profile()).await.expect_problem(401, "UNAUTHORIZED");
+    by.post(PROJECTS, project()).await.expect_problem(401, "UNAUTHORIZED");
 }
 
 /// RULE-CHS-005: suspension or archiving hides a Published profile, and reactivation publishes it
