@@ -138,14 +138,8 @@ diesel::table! {
     }
 }
 
-diesel::joinable!(booking -> deal (deal_id));
-diesel::joinable!(stage -> deal (deal_id));
-diesel::joinable!(timeline -> deal (deal_id));
 diesel::joinable!(deal -> property_object (property_object_id));
-diesel::joinable!(deal -> developer (tenant_id));
-diesel::joinable!(deal -> step (step_id));
 diesel::joinable!(stage -> step (step_id));
-diesel::joinable!(step -> developer (tenant_id));
 
 diesel::allow_tables_to_appear_in_same_query!(
     active_employee,

@@ -1,7 +1,8 @@
 //! Status overrides and their previews.
 
+use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::client::{Client, Response};
+use testkit::client::{Client, Response, send};
 use testkit::guid;
 use testkit::issuer::Claims;
 use uuid::Uuid;
@@ -218,6 +219,8 @@ async fn invalid_override_is_refused() {
         ("TargetStatus", json!("Contract"), "unknown_value"),
         ("TargetStatus", Value::Null, "invalid_type"),
         ("Comment", json!(" \u{3000}\n"), "too_short"),
+        ("Comment", json!("\u{200b}"), "too_short"),
+        ("Comment", json!("\u{feff} \u{2060}\t"), "too_short"),
         ("Comment", json!("ё".repeat(2001)), "too_long"),
         ("Comment", json!("\0"), "forbidden_character"),
         ("Comment", json!(["x"]), "invalid_type"),
@@ -237,7 +240,42 @@ async fn invalid_override_is_refused() {
     );
     let answer = platform().post(&deal.path("/override-status"), json!({})).await;
     answer.expect_refusal("VALIDATION_FAILED", "/Comment", "required");
+    let surrogate = platform().request(Method::POST, &deal.path("/override-status"));
+    let surrogate = surrogate.header("content-type", "application/json");
+    let broken = r#"{"TargetStatus": "Sale", "Comment": "\ud800"}"#;
+    send(surrogate.body(broken)).await.expect_refusal("VALIDATION_FAILED", "", "malformed");
     let long = format!(" {}\t", "ё".repeat(2000));
     let body = json!({"TargetStatus": "Booking", "Comment": long});
     platform().post(&deal.path("/override-status"), body).await.expect(200);
+    // Inner white space and invisible characters stay as they were sent.
+    let body = json!({"TargetStatus": "Application", "Comment": "\u{200b}а\tб\n\u{7}в"});
+    platform().post(&deal.path("/override-status"), body.clone()).await.expect(200);
+    let timeline = deal.timeline().await;
+    assert_eq!(timeline.last().unwrap()["Payload"], json!({"Text": body["Comment"]}));
+}
+
+/// RULE-CRM-074: if one row of an override cannot be written, nothing of it is written or
+/// published.
+#[tokio::test]
+async fn override_is_written_whole_or_not_at_all() {
+    let deal = create_deal().await;
+    let (before, rows) = (deal.read().await, deal.timeline().await);
+    let sql = service().sql().await;
+    let constraint = format!("refused_note_{}", deal.id.simple());
+    let id = deal.id;
+    let refuse = format!(
+        "alter table timeline add constraint {constraint} \
+             check (deal_id <> '{id}' or kind <> 'ManualNote') not valid"
+    );
+    for target in ["Booking", "Cancelled"] {
+        sql.batch_execute(&refuse).await.unwrap();
+        override_status(&deal, target, Value::Null).await.expect_problem(500, "INTERNAL_ERROR");
+        assert_eq!((deal.read().await, deal.timeline().await), (before.clone(), rows.clone()));
+        assert_eq!(topics(&deal.events().await), [CREATED]);
+        let accept = format!("alter table timeline drop constraint {constraint}");
+        sql.batch_execute(&accept).await.unwrap();
+    }
+    let card = override_status(&deal, "Cancelled", Value::Null).await.expect(200);
+    assert_eq!(card["RowVersion"], 2);
+    assert_eq!(topics(&deal.events().await), [CREATED, STAGE_CHANGED, CANCELLED]);
 }
