@@ -38,9 +38,7 @@ impl OperatorCommand for Bootstrap {
             name: Private::new(parse("--name", &self.name)?),
             email: Private::new(parse("--email", &self.email)?),
         };
-        let now = runtime::clock::now();
-        let created =
-            db.tx(async |tx| ops::bootstrap::bootstrap(tx, self.user, company, person, now).await).await;
+        let created = db.tx(async |tx| ops::bootstrap::bootstrap(tx, self.user, company, person).await).await;
         match created.context("failed to create the company")? {
             Some(tenant) => println!("{} administers {}", self.user, tenant.id),
             None => bail!("a company of the operator already has an administrator"),

@@ -3,7 +3,6 @@
 use ::db::Tx;
 use auth::UserId;
 use messaging::outbox;
-use time::OffsetDateTime;
 
 use super::employee::{PersonDetails, employ_administrator};
 use crate::db;
@@ -19,11 +18,12 @@ pub async fn bootstrap(
     user: UserId,
     company: TenantName,
     person: PersonDetails,
-    now: OffsetDateTime,
 ) -> Result<Option<Tenant>, Error> {
     if db::role::platform_has_admin(tx).await? {
         return Ok(None);
     }
+    // The time of every change in identity is that of the database.
+    let (now, _) = db::employment::find_standing(tx.conn(), user).await?;
     let by = AuditActor { user_id: user, company_id: None, trace_id: None };
     let tenant = Tenant::new(company, None, TenantType::Platform, None, now);
     db::tenant::insert(tx, &tenant).await?;

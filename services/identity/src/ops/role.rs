@@ -133,6 +133,8 @@ async fn record_refusal(
     subject: Uuid,
     role: &Role,
 ) -> Result<(), Error> {
+    // The times of a company's entries increase, because each writer holds this lock.
+    db::tenant::lock(tx, company).await?;
     let (now, _) = db::employment::find_standing(tx.conn(), context.actor.user_id).await?;
     let entry = AuditEntry::grant_refused(&context.audit_actor(), now, company, subject.into(), role);
     Ok(db::audit::append(tx, entry).await?)
