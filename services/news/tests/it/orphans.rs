@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use futures_util::future::join;
+use reqwest::Method;
+use serde_json::json;
+use testkit::database;
+use testkit::deployed::Deployed;
 use testkit::faults::{Fault, FaultProxy};
-use testkit::issuer::CLIENTS;
+use testkit::issuer::{CLIENTS, Claims};
 use testkit::service::Running;
 
 use crate::detach::{detach_path, make_due, wait_until_settled};
 use crate::{
-    author, author_at, embed, guid, path, proxy, read_snapshot, selections, service, start, take_path, text,
-    wait_until_detached,
+    Author, MANAGE_OWN, author, author_at, blocks_path, content, embed, guid, path, proxy, read_snapshot,
+    selections, service, start, take_path, text, wait_until_detached,
 };
 
 /// RULE-NWS-024: a claim precedes the call, is due after 40 seconds and ends with the save.
@@ -94,6 +98,42 @@ async fn snapshot_of_a_later_edit_is_kept() {
 
     wait_until_settled(service(), &post).await;
     assert_eq!(read_snapshot(text(&saved["EmbedSnapshotIds"][0])).await["Status"], "Active");
+}
+
+/// RULE-NWS-024: a process is killed between the call and the save. The edit is lost, and another
+/// process detaches its snapshot.
+#[tokio::test]
+async fn orphan_of_a_killed_process_is_detached_by_another() {
+    let proxy = FaultProxy::start(selections().internal_url());
+    let (database_url, selections_url) = (database::create().await.unwrap(), proxy.url());
+    let settings = [
+        ("DATABASE_URL", database_url.as_str()),
+        ("SELECTIONS_URL", &selections_url),
+        ("CLIENT_SECRET", CLIENTS[0].1),
+    ];
+    let mut first = Deployed::start(env!("CARGO_BIN_EXE_news"), &[], &settings).await;
+    let id = guid();
+    let claims = Claims::user(id).permission(MANAGE_OWN);
+    let author = Author { id, news: first.caller(&claims), selections: selections().caller(&claims) };
+    let (post, selection) = (author.create_post().await, author.create_selection().await);
+    let taken = proxy.hold_response(take_path(&selection));
+    let edit = author.news.request(Method::PUT, &blocks_path(&post)).json(&content([embed(&selection)]));
+    let kill = async {
+        taken.arrived().await;
+        first.process.kill().await.unwrap();
+    };
+    let (lost, ()) = join(edit.send(), kill).await;
+    assert!(lost.is_err(), "the process ended before its response");
+    taken.open();
+    let body = proxy.calls(take_path(&selection))[0].body.clone();
+    let take = format!("/api/v1{}", take_path(&selection));
+    let orphan = selections().machine("news").post(&take, body).await.expect(200);
+
+    let second = Running::start::<news::Service>(&settings);
+    assert_eq!(second.caller(&claims).get(&path(&post)).await.expect(200)["Blocks"], json!([]));
+    make_due(&second, &post).await;
+    assert_eq!(wait_until_detached(text(&orphan["SnapshotId"])).await, "BlockReplaced");
+    wait_until_settled(&second, &post).await;
 }
 
 /// RULE-NWS-024: another process continues claims and detachments.
