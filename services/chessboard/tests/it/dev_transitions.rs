@@ -121,8 +121,8 @@ async fn profile_of_inactive_company_is_not_published() {
     }
 }
 
-/// RULE-CHS-019, RULE-CHS-035, RULE-ALL-075: a manager of an archived company publishes nothing with
-/// a token from before. The token ends with its revocation.
+/// RULE-CHS-019, RULE-CHS-035, RULE-ALL-075: a manager of an archived company publishes nothing
+/// with a token from before. The token ends with its revocation.
 #[tokio::test]
 async fn manager_of_archived_company_publishes_nothing() {
     let id = create_published_developer().await;

@@ -19,8 +19,8 @@ async fn mark_all(owner: &Client, objects: &[Uuid]) {
     join_limited(objects.iter().map(async |object| mark(owner, *object).await)).await;
 }
 
-/// INV-DEV-6, RULE-SEL-013: favorites are listed in pages, the newest first by default. They show no
-/// data of objects.
+/// INV-DEV-6, RULE-SEL-013: favorites are listed in pages, the newest first by default. They show
+/// no data of objects.
 #[tokio::test]
 async fn favorites_are_listed_newest_first() {
     let (_, owner) = service().user();
