@@ -115,6 +115,13 @@ create table account (
     primary key (agent_user_id, currency)
 ) with (fillfactor = 70);
 
+-- The result of the last audit of the ledger, which every worker reports.
+create table ledger_audit (
+    only_one boolean primary key default true check (only_one),
+    mismatches bigint not null,
+    audited_at timestamptz not null default clock_timestamp()
+);
+
 -- Payout runs. The job pays account by account and stores the last one.
 create table payout_run (
     id uuid primary key,

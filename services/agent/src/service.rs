@@ -9,7 +9,6 @@ use ::web::Listener;
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use messaging::{PublishedEvent, Subscription};
-use prometheus_client::metrics::gauge::Gauge;
 use runtime::{Env, Process};
 use service::Role;
 
@@ -40,7 +39,7 @@ impl service::Service for Service {
     }
 
     fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
-        Ok(App { db, settings, ledger_mismatches: Gauge::default() })
+        Ok(App { db, settings })
     }
 
     fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
@@ -49,8 +48,7 @@ impl service::Service for Service {
 
     fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
         if role.works() {
-            jobs::register_mismatches_gauge(&app.ledger_mismatches, process);
-            jobs::spawn_held_deals_gauge(app, process);
+            jobs::spawn_gauges(app, process);
         }
         Ok(())
     }

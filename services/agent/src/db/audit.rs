@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ::db::Tx;
+use ::db::{Conn, Tx};
+use diesel::OptionalExtension;
 use diesel::sql_types::BigInt;
 use diesel_async::RunQueryDsl;
 
@@ -61,4 +62,21 @@ pub async fn count_mismatches(tx: &mut Tx) -> Result<i64, ::db::Error> {
     let accounts: Count = accounts.get_result(tx.conn()).await?;
     let payouts: Count = payouts.get_result(tx.conn()).await?;
     Ok(accounts.count + payouts.count)
+}
+
+/// Stores the result of an audit, which every worker reports.
+pub async fn save_mismatches(tx: &mut Tx, found: i64) -> Result<(), ::db::Error> {
+    let save = diesel::sql_query(
+        "insert into ledger_audit (mismatches) values ($1) on conflict (only_one) do update \
+         set mismatches = excluded.mismatches, audited_at = excluded.audited_at",
+    );
+    save.bind::<BigInt, _>(found).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// Returns the result of the last audit, 0 before the first one.
+pub async fn last_mismatches(conn: &mut Conn) -> Result<i64, ::db::Error> {
+    let last = diesel::sql_query("select mismatches as count from ledger_audit");
+    let last: Option<Count> = last.get_result(conn).await.optional()?;
+    Ok(last.map_or(0, |last| last.count))
 }

@@ -4,8 +4,6 @@
 use std::sync::Arc;
 
 use ::jobs::Jobs;
-use prometheus_client::metrics::gauge::Gauge;
-use runtime::Process;
 
 use crate::app::App;
 use crate::db;
@@ -18,15 +16,8 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
             if found > 0 {
                 tracing::error!(found, "found accounts or payouts that differ from their accruals");
             }
-            app.ledger_mismatches.set(found);
+            app.db.tx(async |tx| db::audit::save_mismatches(tx, found).await).await?;
             Ok(())
         }
     })
-}
-
-pub fn register_mismatches_gauge(mismatches: &Gauge, process: &Process) {
-    process.metrics().register(|registry| {
-        let help = "Accounts and payouts that differed from their accruals at this replica's last audit";
-        registry.register("agent_ledger_mismatches", help, mismatches.clone());
-    });
 }

@@ -1,6 +1,6 @@
 //! Background jobs, and metrics that a worker measures.
 
-mod held_deals;
+mod gauges;
 mod ledger_audit;
 mod payout_run;
 mod unrated_deals;
@@ -11,8 +11,7 @@ use ::jobs::Jobs;
 
 use crate::app::App;
 
-pub use held_deals::spawn_held_deals_gauge;
-pub use ledger_audit::register_mismatches_gauge;
+pub use gauges::spawn_gauges;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     let jobs = ledger_audit::add(app.clone(), payout_run::add(app.clone(), jobs));

@@ -106,6 +106,26 @@ async fn database_rejects_changes_of_payouts() {
     .await;
 }
 
+/// RULE-AGT-029: a replica reports the last audit, which another replica has run.
+#[tokio::test]
+async fn last_audit_of_another_replica_is_reported() {
+    let service = start(&[]);
+    let operator = service.operator();
+    let sql = service.sql().await;
+    // This replica's own audit is due in an hour.
+    eventually("its first audit", async || sql.query_opt("select from ledger_audit", &[]).await.unwrap())
+        .await;
+    for found in [3_i64, 0] {
+        sql.execute("update ledger_audit set mismatches = $1::bigint", &[&found]).await.unwrap();
+        let line = format!("agent_ledger_mismatches {found}");
+        eventually(&line, async || {
+            let metrics = operator.get("/metrics").await.text;
+            metrics.lines().any(|reported| reported == line).then_some(())
+        })
+        .await;
+    }
+}
+
 /// RULE-AGT-029: the audit counts accounts and payouts that differ from their accruals.
 /// It repairs nothing.
 #[tokio::test]
