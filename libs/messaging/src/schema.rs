@@ -65,6 +65,7 @@ diesel::table! {
         key -> Text,
         headers -> Json,
         payload -> Nullable<Binary>,
+        version -> Nullable<BigInt>,
         error -> Text,
         dead_at -> Timestamptz,
         superseded_by -> Nullable<BigInt>,

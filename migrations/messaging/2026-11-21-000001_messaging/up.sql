@@ -322,6 +322,7 @@ create table dead_letter (
     key text not null,
     headers json not null,
     payload bytea, -- null: a tombstone
+    version bigint, -- the member Version of the payload, if it is readable
     error text not null,
     dead_at timestamptz not null default clock_timestamp(),
     -- The offset of a later message whose state includes the change of this one. Null: none.

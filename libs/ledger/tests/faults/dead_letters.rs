@@ -83,6 +83,31 @@ async fn discarded_dead_letter_unblocks_its_key() {
     assert_eq!(rig.query_number(DEAD_LETTERS).await, 0);
 }
 
+/// RULE-EVT-036: a discard locks the keys before the dead letters, as a consumer does. Two orders
+/// would be a deadlock.
+#[tokio::test]
+async fn discard_locks_the_key_before_its_dead_letter() {
+    let rig = Rig::new().await;
+    let worker = rig.start_worker().await;
+    let poisoned = &rig.keys().await[0];
+    rig.poison(poisoned, "reject").await;
+    rig.step().await;
+    rig.wait_until_settled().await;
+    drop(worker);
+    let ids: Vec<String> = list_dead_letters(&rig).iter().map(|letter| letter["id"].to_string()).collect();
+    let consumer = rig.lock("remark").await;
+    consumer.execute(&format!("select from inbox where key = '{poisoned}' for update")).await;
+
+    let mut discard = rig.command();
+    let mut discard = discard.args(["dead-letters", "discard", &ids[0]]).spawn().unwrap();
+    rig.wait_until_blocked(1, "update %inbox%").await;
+    consumer.execute(&format!("select from dead_letter where id = {} for update nowait", ids[0])).await;
+    consumer.release().await;
+
+    assert!(discard.wait().unwrap().success());
+    assert_eq!(rig.query_number(DEAD_LETTERS).await, 0);
+}
+
 /// RULE-EVT-036: a message whose handler panics becomes a dead letter, and the process continues.
 #[tokio::test]
 async fn message_of_a_panicking_handler_is_dead_lettered() {

@@ -2,6 +2,7 @@
 //! is replayed, discarded or superseded.
 
 use db::Tx;
+use diesel::dsl::exists;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use serde::Deserialize;
@@ -37,6 +38,7 @@ pub(super) async fn store(
             dead_letter::key.eq(&message.key),
             dead_letter::headers.eq(serde_json::Value::Object(message.headers.clone())),
             dead_letter::payload.eq(&message.payload),
+            dead_letter::version.eq(version(message.payload.as_deref())),
             dead_letter::error.eq(&reason),
         ))
         .execute(tx.conn())
@@ -63,20 +65,18 @@ pub(super) async fn supersede(tx: &mut Tx, consumer: &str, message: &Message) ->
     let Message { topic, key, sequence, payload, position, .. } = message;
     let of_key = dead_letter::consumer.eq(consumer).and(dead_letter::topic.eq(topic));
     let of_key = of_key.and(dead_letter::key.eq(key)).and(dead_letter::superseded_by.is_null());
-    let mut newer = Vec::new();
-    if sequence.is_none() {
-        let letters = dead_letter::table.filter(of_key).select((dead_letter::id, dead_letter::payload));
-        let letters: Vec<(i64, Option<Vec<u8>>)> = letters.load(tx.conn()).await?;
-        let applied = version(payload.as_deref());
-        let is_newer = |payload: Option<Vec<u8>>| version(payload.as_deref()) > applied;
-        newer.extend(letters.into_iter().filter_map(|(id, payload)| is_newer(payload).then_some(id)));
-    }
-    let superseded = dead_letter::table.filter(of_key).filter(dead_letter::id.ne_all(&newer));
-    let superseded = diesel::update(superseded)
+    let of_key = dead_letter::table.filter(of_key);
+    let newest = match sequence {
+        Some(_) => i64::MAX,
+        None => version(payload.as_deref()).unwrap_or(i64::MIN),
+    };
+    let is_superseded = dead_letter::version.is_null().or(dead_letter::version.le(newest));
+    let superseded = diesel::update(of_key.filter(is_superseded))
         .set(dead_letter::superseded_by.eq(position.offset))
         .execute(tx.conn())
         .await?;
-    inbox::set_blocked(tx, consumer, topic, key, !newer.is_empty()).await?;
+    let is_blocked = diesel::select(exists(of_key)).get_result(tx.conn()).await?;
+    inbox::set_blocked(tx, consumer, topic, key, is_blocked).await?;
     Ok(superseded)
 }
 

@@ -4,7 +4,6 @@
 //! dead letters as well, and a replay applies the oldest one first. A dead letter that a later
 //! state has superseded is only listed.
 
-use db::Tx;
 use diesel::OptionalExtension;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -250,28 +249,25 @@ async fn discard(bus: &Bus, ids: &[i64]) -> anyhow::Result<()> {
     let discarded = bus
         .db
         .tx(async |tx| {
-            let keys = diesel::delete(dead_letter::table.filter(dead_letter::id.eq_any(ids)))
-                .returning((dead_letter::consumer, dead_letter::topic, dead_letter::key))
-                .load::<Key>(tx.conn())
-                .await?;
+            let letters = || dead_letter::table.filter(dead_letter::id.eq_any(ids));
+            let columns = (dead_letter::consumer, dead_letter::topic, dead_letter::key);
+            let keys = letters().select(columns).distinct().order(columns).load::<Key>(tx.conn()).await?;
+            // A consumer locks keys in this order, too, and each key before its dead letters.
             for key in &keys {
-                unblock_if_empty(tx, key).await?;
+                inbox::set_blocked(tx, &key.consumer, &key.topic, &key.key, true).await?;
             }
-            Ok::<_, db::Error>(keys.len())
+            let discarded = diesel::delete(letters()).execute(tx.conn()).await?;
+            for key in &keys {
+                let exists = diesel::dsl::exists(key.dead_letters());
+                let is_blocked: bool = diesel::select(exists).get_result(tx.conn()).await?;
+                inbox::set_blocked(tx, &key.consumer, &key.topic, &key.key, is_blocked).await?;
+            }
+            Ok::<_, db::Error>(discarded)
         })
         .await?;
     println!("{discarded} discarded");
     anyhow::ensure!(discarded == ids.len(), "{} of these ids are not dead letters", ids.len() - discarded);
     Ok(())
-}
-
-/// Unblocks a key unless it has more dead letters.
-async fn unblock_if_empty(tx: &mut Tx, key: &Key) -> Result<(), db::Error> {
-    // Lock the key first, so that no dead letter is added between the check and the update.
-    inbox::set_blocked(tx, &key.consumer, &key.topic, &key.key, true).await?;
-    let exists = diesel::dsl::exists(key.dead_letters());
-    let has_dead_letters: bool = diesel::select(exists).get_result(tx.conn()).await?;
-    inbox::set_blocked(tx, &key.consumer, &key.topic, &key.key, has_dead_letters).await
 }
 
 impl DeadLetter {
