@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::producer::{FutureProducer, FutureRecord};
+use serde_json::json;
 
 use crate::replica::Replica;
 use crate::rig::{COUNTED, LockedTable, Rig, eventually, stream_of};
+use crate::states::{send_state, wait_until_stored};
 
 /// The number of messages of the largest transaction of the consumer.
 const LARGEST: &str =
@@ -121,6 +123,56 @@ async fn batch_of_a_killed_process_is_applied_once() {
     let _worker = rig.start_worker().await;
     rig.expect_no_faults().await;
     assert!(rig.query_number(LARGEST).await > 1, "no transaction with several messages");
+}
+
+/// RULE-EVT-047: a batch that waits for its turn is not applied after the process was asked to stop.
+/// The next process applies it.
+#[tokio::test]
+async fn waiting_batch_of_a_stopping_process_is_not_applied() {
+    let rig = Rig::new().await;
+    let worker = rig.start("work", &[("DATABASE_STATEMENT_TIMEOUT_MS", "60000")]).await;
+    rig.step().await;
+    rig.wait_until_applied(8).await;
+    let key = &rig.keys().await[0];
+    // The first state takes one of the four turns, and the four partitions of counts the others.
+    let states = rig.lock("account_replica").await;
+    send_state(&rig, key, 1, 1).await;
+    rig.wait_until_blocked(1, "insert into account_replica%").await;
+    let counts = rig.lock("applied").await;
+    for partition in 0..4 {
+        send_count(&rig, partition).await;
+    }
+    rig.wait_until_blocked(3, "insert into applied%").await;
+    for n in [2, 3] {
+        send_state(&rig, key, n, n).await;
+    }
+    rig.wait_until_read().await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    states.release().await;
+    wait_until_stored(&rig, key, 1).await;
+    rig.wait_until_blocked(4, "insert into applied%").await;
+
+    let stopping = worker.terminate();
+    let release = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        counts.release().await;
+    };
+    let (status, ()) = tokio::join!(stopping, release);
+    assert!(status.success());
+    wait_until_stored(&rig, key, 1).await;
+
+    let _worker = rig.start_worker().await;
+    wait_until_stored(&rig, key, 3).await;
+}
+
+/// Sends the next count of an account that does not exist, with a key of its own, to a partition.
+async fn send_count(rig: &Rig, partition: i32) {
+    let producer: FutureProducer =
+        ClientConfig::new().set("bootstrap.servers", &rig.servers).create().unwrap();
+    let key = format!("00000000-0000-7000-8000-00000000000{partition}");
+    let count = json!({"Key": key, "N": 1}).to_string();
+    let record = FutureRecord::to(COUNTED).key(&key).payload(&count).partition(partition);
+    producer.send(record, Duration::from_secs(20)).await.unwrap();
 }
 
 /// Returns two keys whose events have the same partition. Four partitions have eight keys.

@@ -19,11 +19,12 @@ async fn send(rig: &Rig, key: &str, sequence: i64, payload: &str) {
     producer.send(record, Duration::from_secs(20)).await.unwrap();
 }
 
-async fn send_state(rig: &Rig, key: &str, sequence: i64, n: i64) {
+/// Sends a state of an account.
+pub async fn send_state(rig: &Rig, key: &str, sequence: i64, n: i64) {
     send(rig, key, sequence, &json!({"Key": key, "N": n}).to_string()).await;
 }
 
-async fn wait_until_stored(rig: &Rig, key: &str, n: i64) {
+pub async fn wait_until_stored(rig: &Rig, key: &str, n: i64) {
     let stored = format!("select count(*) from account_replica where key = '{key}' and n = {n}");
     eventually("the state", async || rig.query_number(&stored).await == 1).await;
 }
