@@ -114,12 +114,7 @@ impl Db {
     where
         E: From<Error>,
     {
-        let mut tx = Tx::begin(
-            self.conn().await?,
-            self.language.clone(),
-            self.shared.clone(),
-            self.has_generic_plans,
-        )?;
+        let mut tx = self.begin().await?;
         match work(&mut tx).await {
             Ok(value) => {
                 tx.commit(&self.signals).await?;
@@ -130,6 +125,26 @@ impl Db {
                 Err(error)
             }
         }
+    }
+
+    /// Runs `work` in one transaction and always rolls it back, for a command that only shows what it
+    /// would do.
+    ///
+    /// # Errors
+    /// The errors of `work`, and [`Error`] if the transaction cannot begin.
+    pub async fn rolled_back_tx<T, E>(&self, work: impl AsyncFnOnce(&mut Tx) -> Result<T, E>) -> Result<T, E>
+    where
+        E: From<Error>,
+    {
+        let mut tx = self.begin().await?;
+        let result = work(&mut tx).await;
+        tx.roll_back().await;
+        result
+    }
+
+    async fn begin(&self) -> Result<Tx, Error> {
+        let (language, shared) = (self.language.clone(), self.shared.clone());
+        Tx::begin(self.conn().await?, language, shared, self.has_generic_plans)
     }
 
     /// Returns a listener to commits in this process that [send](Tx::notify_on_commit) `signal`.

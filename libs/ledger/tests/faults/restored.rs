@@ -1,5 +1,7 @@
 //! The command `restored --since` aligns consumers with a database that went back.
 
+use std::process::Stdio;
+
 use serde_json::json;
 
 use crate::republish::{compacted, republish};
@@ -76,4 +78,31 @@ async fn interrupted_command_continues_with_the_keys_that_are_left() {
         Some(json!({"Key": keys[0], "N": 2})),
         "a new run reads the topics"
     );
+}
+
+/// RULE-EVT-048: a second run at the same time ends at once, and names the session of the first one.
+/// A dry run counts as a run.
+#[tokio::test]
+async fn second_run_ends_and_names_the_first_one() {
+    let rig = Rig::new().await;
+    // Without a broker, the first run waits with the lock.
+    let mut first = rig.command();
+    first.args(["restored", "--since", SINCE]).env("KAFKA_BROKERS", "127.0.0.1:1");
+    let mut first = first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let session = "select coalesce(max(pid), 0)::bigint from pg_locks where locktype = 'advisory' \
+        and database = (select oid from pg_database where datname = current_database())";
+    eventually("the lock", async || rig.query_number(session).await > 0).await;
+    let holder =
+        format!("another run of this command has the lock: session {} of ", rig.query_number(session).await);
+
+    for arguments in [&["restored"][..], &["restored", "--since", SINCE, "--dry-run"]] {
+        let second = rig.run_command(arguments);
+        let error = String::from_utf8_lossy(&second.stderr).into_owned();
+        assert!(!second.status.success() && error.contains(&holder), "{second:?}");
+        assert!(second.stdout.is_empty(), "{second:?}");
+    }
+
+    first.kill().unwrap();
+    first.wait().unwrap();
+    eventually("the release of the lock", async || rig.run_command(&["restored"]).status.success()).await;
 }

@@ -141,7 +141,8 @@ impl Rig {
         Deployment::migrate(url, &self.servers, format!("{}.second", self.group_suffix)).await
     }
 
-    fn command(&self) -> Command {
+    /// Returns a command of the service with the settings of this environment.
+    pub fn command(&self) -> Command {
         ledger(&self.process_url, &self.servers, &self.group_suffix)
     }
 

@@ -49,7 +49,7 @@ pub enum Operation {
         /// does no harm
         #[arg(long, value_parser = parse_time)]
         since: Option<OffsetDateTime>,
-        /// Print what would be published, and publish nothing
+        /// Print the outcome of each key, and write nothing
         #[arg(long, requires = "since")]
         dry_run: bool,
     },

@@ -5,8 +5,10 @@
 //! time, the command reads the service's own topics since then. It raises the version of each row
 //! above the published one and publishes the present state. It ends what no longer exists.
 
+mod lock;
 mod published;
 mod reader;
+mod steps;
 mod store;
 
 use std::fmt::Write;
@@ -17,7 +19,9 @@ use futures_util::future::BoxFuture;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
+use self::lock::RunLock;
 use self::reader::TopicReader;
+use self::steps::Steps;
 use self::store::{Batch, Versions};
 use crate::bus::Bus;
 use crate::contract::event::Aggregate;
@@ -30,6 +34,9 @@ pub use self::published::PublishedState;
 /// The longest time from the creation of an event to the commit of its transaction. An event that
 /// was created before the restored time may belong to a lost transaction.
 const COMMIT_DELAY: Duration = Duration::minutes(1);
+
+/// The timeout of each statement of a dry run, and of each pause in which it reads Kafka.
+const DRY_RUN_TIMEOUT: std::time::Duration = std::time::Duration::from_mins(10);
 
 /// The names under which a kind of aggregate has its version.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +120,7 @@ pub(super) async fn execute(
     since: Option<OffsetDateTime>,
     dry_run: bool,
 ) -> anyhow::Result<()> {
+    let _lock = RunLock::take(&bus.db).await?;
     if !dry_run {
         let renumbering = bus.db.tx(async |tx| {
             history::forget_positions(tx).await?;
@@ -125,19 +133,40 @@ pub(super) async fn execute(
         println!("{} publishes no state that consumers keep", bus.service);
         return Ok(());
     }
-    store::begin(bus, since).await?;
+    let not_ended = if dry_run {
+        let dry_run = bus.db.rolled_back_tx(async |tx| {
+            tx.extend_timeout(DRY_RUN_TIMEOUT).await?;
+            align_all(bus, restorers, since, &mut Steps::DryRun(tx)).await
+        });
+        let not_ended = dry_run.await?;
+        println!("dry run: nothing was written or published");
+        not_ended
+    } else {
+        align_all(bus, restorers, since, &mut Steps::Committed(&bus.db)).await?
+    };
+    anyhow::ensure!(not_ended == 0, "{not_ended} keys are not ended; repeat with an earlier time");
+    Ok(())
+}
+
+/// Reads the topics and aligns all keys. Returns the number of keys that could not be ended.
+async fn align_all(
+    bus: &Bus,
+    restorers: &[Restorer],
+    since: OffsetDateTime,
+    steps: &mut Steps<'_>,
+) -> anyhow::Result<usize> {
+    steps.run(async |tx| store::begin(tx, since).await).await?;
     for restorer in restorers {
         for topic in restorer.topics {
-            read_topic(bus, restorer, topic, since).await?;
+            read_topic(bus, restorer, topic, since, steps).await?;
         }
     }
-    let mut left_over = 0;
+    let mut not_ended = 0;
     for restorer in restorers {
-        left_over += align(bus, restorer, dry_run).await?;
+        not_ended += align(restorer, steps).await?;
     }
-    store::finish(bus).await?;
-    anyhow::ensure!(left_over == 0, "{left_over} keys are not ended; repeat with an earlier time");
-    Ok(())
+    steps.run(async |tx| store::finish(tx).await).await?;
+    Ok(not_ended)
 }
 
 /// Stores the newest event of each key of a topic.
@@ -146,30 +175,33 @@ async fn read_topic(
     restorer: &Restorer,
     topic: &'static str,
     since: OffsetDateTime,
+    steps: &mut Steps<'_>,
 ) -> anyhow::Result<()> {
-    if store::is_read(bus, topic).await? {
+    if steps.run(async |tx| store::is_read(tx, topic).await).await? {
         println!("{topic}: read before the interruption");
         return Ok(());
     }
-    let mut reader = TopicReader::start(bus, topic, since - COMMIT_DELAY, restorer.version)?;
+    let (name, version) = (restorer.aggregate.name, restorer.version);
+    let mut reader = TopicReader::start(bus, topic, since - COMMIT_DELAY, version)?;
     while let Some(events) = reader.next().await {
-        store::keep_newest(bus, restorer.aggregate.name, topic, events).await?;
+        let keep = steps.run(async |tx| store::keep_newest(tx, version.is_some(), name, topic, events).await);
+        keep.await?;
     }
     let offsets = reader.finish().await?;
-    store::mark_read(bus, topic).await?;
+    steps.run(async |tx| store::mark_read(tx, topic).await).await?;
     println!("{topic}: {offsets}");
     Ok(())
 }
 
 /// Raises or ends the keys of one kind, batch by batch. Returns the number of keys that could not
 /// be ended.
-async fn align(bus: &Bus, restorer: &Restorer, dry_run: bool) -> anyhow::Result<usize> {
+async fn align(restorer: &Restorer, steps: &mut Steps<'_>) -> anyhow::Result<usize> {
     let name = restorer.aggregate.name;
     let (mut counts, mut after) = (Counts::default(), None);
     loop {
-        let batch = bus.db.tx(async |tx| {
+        let batch = steps.run_with_locks(async |tx| {
             let Some(batch) = store::next_batch(tx, name, after).await? else { return Ok(None) };
-            align_batch(tx, restorer, batch, dry_run).await.map(Some)
+            align_batch(tx, restorer, batch).await.map(Some)
         });
         let Some(aligned) = batch.await? else { break };
         print!("{}", aligned.report);
@@ -179,8 +211,7 @@ async fn align(bus: &Bus, restorer: &Restorer, dry_run: bool) -> anyhow::Result<
         after = Some(aligned.last_key);
     }
     let Counts { raised, ended, not_ended } = counts;
-    let mode = if dry_run { " (dry run)" } else { "" };
-    println!("{name}: {raised} raised, {ended} ended, {not_ended} not ended{mode}");
+    println!("{name}: {raised} raised, {ended} ended, {not_ended} not ended");
     Ok(not_ended)
 }
 
@@ -191,12 +222,7 @@ struct AlignedBatch {
     report: String,
 }
 
-async fn align_batch(
-    tx: &mut Tx,
-    restorer: &Restorer,
-    batch: Batch,
-    dry_run: bool,
-) -> Result<AlignedBatch, db::Error> {
+async fn align_batch(tx: &mut Tx, restorer: &Restorer, batch: Batch) -> Result<AlignedBatch, db::Error> {
     let Restorer { aggregate, version, .. } = *restorer;
     let Batch { states, last_key } = batch;
     let keys: Vec<_> = states.iter().map(|state| state.key).collect();
@@ -208,15 +234,12 @@ async fn align_batch(
         // still know the lost state.
         state.version = state.version.max(stored.get(state.key).unwrap_or_default());
     }
-    let mut ended: Vec<_> = lost.iter().map(|state| state.key).collect();
-    if !dry_run {
-        if let Some(version) = version {
-            store::raise_versions(tx, aggregate, version, &raised).await?;
-        }
-        (restorer.publish_raised)(tx, &raised).await?;
-        ended = (restorer.end)(&mut RowlessOutbox::new(tx), &lost).await?;
-        store::forget(tx, aggregate.name, &keys).await?;
+    if let Some(version) = version {
+        store::raise_versions(tx, aggregate, version, &raised).await?;
     }
+    (restorer.publish_raised)(tx, &raised).await?;
+    let ended = (restorer.end)(&mut RowlessOutbox::new(tx), &lost).await?;
+    store::forget(tx, aggregate.name, &keys).await?;
     let mut report = String::new();
     for state in &raised {
         let from = stored.get(state.key).unwrap_or_default();

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use db::Tx;
-use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::reader::ReadEvent;
 use super::{PublishedState, VersionNames};
-use crate::bus::Bus;
 use crate::contract::event::Aggregate;
 
 /// The number of keys that one transaction raises or ends.
@@ -46,29 +45,21 @@ struct StoredEvent {
 }
 
 /// Keeps the progress of an interrupted command with the same time, and deletes any other.
-pub(super) async fn begin(bus: &Bus, since: OffsetDateTime) -> Result<(), db::Error> {
-    bus.db
-        .tx(async |tx| {
-            let begin = diesel::sql_query(
-                "insert into restored_run (since) values ($1) on conflict (only_one) do update \
-                 set since = excluded.since where restored_run.since <> excluded.since",
-            );
-            if begin.bind::<Timestamptz, _>(since).execute(tx.conn()).await? == 1 {
-                delete_events(tx).await?;
-            }
-            Ok(())
-        })
-        .await
+pub(super) async fn begin(tx: &mut Tx, since: OffsetDateTime) -> Result<(), db::Error> {
+    let begin = diesel::sql_query(
+        "insert into restored_run (since) values ($1) on conflict (only_one) do update \
+         set since = excluded.since where restored_run.since <> excluded.since",
+    );
+    if begin.bind::<Timestamptz, _>(since).execute(tx.conn()).await? == 1 {
+        delete_events(tx).await?;
+    }
+    Ok(())
 }
 
 /// Deletes the progress.
-pub(super) async fn finish(bus: &Bus) -> Result<(), db::Error> {
-    bus.db
-        .tx(async |tx| {
-            diesel::sql_query("delete from restored_run").execute(tx.conn()).await?;
-            delete_events(tx).await
-        })
-        .await
+pub(super) async fn finish(tx: &mut Tx) -> Result<(), db::Error> {
+    diesel::sql_query("delete from restored_run").execute(tx.conn()).await?;
+    delete_events(tx).await
 }
 
 async fn delete_events(tx: &mut Tx) -> Result<(), db::Error> {
@@ -77,21 +68,22 @@ async fn delete_events(tx: &mut Tx) -> Result<(), db::Error> {
 }
 
 /// Returns true if the command has read the topic before an interruption.
-pub(super) async fn is_read(bus: &Bus, topic: &str) -> Result<bool, db::Error> {
+pub(super) async fn is_read(tx: &mut Tx, topic: &str) -> Result<bool, db::Error> {
     let read = diesel::sql_query("select from restored_topic where topic = $1");
-    Ok(read.bind::<Text, _>(topic).execute(&mut bus.db.conn().await?).await? == 1)
+    Ok(read.bind::<Text, _>(topic).execute(tx.conn()).await? == 1)
 }
 
-pub(super) async fn mark_read(bus: &Bus, topic: &str) -> Result<(), db::Error> {
+pub(super) async fn mark_read(tx: &mut Tx, topic: &str) -> Result<(), db::Error> {
     let read = diesel::sql_query("insert into restored_topic (topic) values ($1) on conflict do nothing");
-    read.bind::<Text, _>(topic).execute(&mut bus.db.conn().await?).await?;
+    read.bind::<Text, _>(topic).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// Stores the event with the highest version of each key. Of equal versions, the later event is
-/// newer.
+/// Stores the event with the highest version of each key. Of equal versions, consumers have applied
+/// the first one and ignored the others. Without versions they have applied the last one.
 pub(super) async fn keep_newest(
-    bus: &Bus,
+    tx: &mut Tx,
+    has_versions: bool,
     aggregate: &str,
     topic: &str,
     events: Vec<ReadEvent>,
@@ -99,7 +91,8 @@ pub(super) async fn keep_newest(
     // The statement may name each key only once.
     let mut newest = BTreeMap::<_, ReadEvent>::new();
     for event in events {
-        if newest.get(&event.key).is_none_or(|known| known.version <= event.version) {
+        let is_newer = |known: &ReadEvent| !has_versions || known.version < event.version;
+        if newest.get(&event.key).is_none_or(is_newer) {
             newest.insert(event.key, event);
         }
     }
@@ -114,14 +107,15 @@ pub(super) async fn keep_newest(
          select $1, $2, key, version, payload from unnest($3, $4, $5) as newest (key, version, payload) \
          on conflict (aggregate, key, topic) do update \
          set version = excluded.version, payload = excluded.payload \
-         where restored_event.version <= excluded.version",
+         where not $6 or restored_event.version < excluded.version",
     )
     .bind::<Text, _>(aggregate)
     .bind::<Text, _>(topic)
     .bind::<Array<SqlUuid>, _>(keys)
     .bind::<Array<BigInt>, _>(versions)
-    .bind::<Array<Nullable<Binary>>, _>(payloads);
-    keep.execute(&mut bus.db.conn().await?).await?;
+    .bind::<Array<Nullable<Binary>>, _>(payloads)
+    .bind::<Bool, _>(has_versions);
+    keep.execute(tx.conn()).await?;
     Ok(())
 }
 

@@ -1,0 +1,56 @@
+//! The lock that admits one run of the command for each schema.
+
+use anyhow::bail;
+use db::{Conn, Db};
+use diesel::OptionalExtension;
+use diesel::sql_types::{Bool, Text};
+use diesel_async::{RunQueryDsl, SimpleAsyncConnection};
+
+/// Begins the transaction that has the lock. A lock of a session would stay behind on the connection
+/// of a pooler. Between its statements the transaction has no snapshot, so it delays no vacuum.
+const BEGIN: &str = "begin; set local idle_in_transaction_session_timeout = 0";
+
+/// Takes the lock unless another session has it. The first key is ASCII: "rest".
+const TRY_LOCK: &str = "select pg_try_advisory_xact_lock(1919251316, hashtext(current_schema())) as is_taken";
+
+/// The session that has the lock. It has been idle since it took the lock.
+const SELECT_HOLDER: &str = "\
+    select format('session %s of %s, which runs since %s', pid, coalesce(host(client_addr), 'a local socket'), \
+        date_trunc('second', xact_start)) as text \
+    from pg_locks join pg_stat_activity using (pid) \
+    where locktype = 'advisory' and granted and objsubid = 2 and classid = 1919251316::oid \
+        and objid = (hashtext(current_schema())::bigint & 4294967295)::oid \
+        and database = (select oid from pg_database where datname = current_database())";
+
+#[derive(diesel::QueryableByName)]
+struct Lock {
+    #[diesel(sql_type = Bool)]
+    is_taken: bool,
+}
+
+#[derive(diesel::QueryableByName)]
+struct Holder {
+    #[diesel(sql_type = Text)]
+    text: String,
+}
+
+/// The lock of a run. The server releases it when the connection closes.
+pub(super) struct RunLock {
+    _conn: Conn,
+}
+
+impl RunLock {
+    /// Takes the lock. Fails at once if another run has it.
+    pub(super) async fn take(db: &Db) -> anyhow::Result<Self> {
+        let mut conn = db.connect().await?;
+        conn.batch_execute(BEGIN).await?;
+        let lock: Lock = diesel::sql_query(TRY_LOCK).get_result(&mut conn).await?;
+        if !lock.is_taken {
+            let holder: Option<Holder> =
+                diesel::sql_query(SELECT_HOLDER).get_result(&mut conn).await.optional()?;
+            let holder = holder.map_or_else(|| "a session that has just ended".to_owned(), |row| row.text);
+            bail!("another run of this command has the lock: {holder}");
+        }
+        Ok(Self { _conn: conn })
+    }
+}
