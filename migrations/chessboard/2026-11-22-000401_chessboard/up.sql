@@ -56,6 +56,13 @@ create index developer_created on developer (created_at, id);
 create index developer_updated on developer (updated_at, id);
 create index developer_trigrams on developer using gin (trigrams(search_text)) with (fastupdate = off);
 
+-- The versions under which `restored` has hidden profiles that were lost. A profile that is created
+-- again continues above them, since consumers ignore lower ones.
+create table lost_developer (
+    id uuid primary key,
+    version bigint not null
+);
+
 -- INV-LOG-1: names of fields, never values.
 create table developer_log (
     id uuid primary key,

@@ -7,13 +7,14 @@ use diesel::dsl::{count_star, exists, sql};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Text};
+use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 use service::list;
 use strum::{EnumString, VariantNames};
 use uuid::Uuid;
 use values::Private;
 
-use super::schema::{developer, project};
+use super::schema::{developer, lost_developer, project};
 use crate::domain::{Developer, DeveloperStatus, ExternalDeveloperId, ProjectStatus, SyncSource};
 use crate::error::{CONFLICT, DEVELOPER_ALREADY_EXISTS, DEVELOPER_TALENT_DUPLICATE, Error};
 
@@ -39,12 +40,16 @@ pub struct DeveloperFilter {
     pub include_deleted: bool,
 }
 
-/// Inserts a new profile.
+/// Inserts a new profile. Its version follows that of a lost profile of the same company.
 ///
 /// # Errors
 /// - [`DEVELOPER_ALREADY_EXISTS`] if the company has a profile.
 /// - [`DEVELOPER_TALENT_DUPLICATE`] if another profile has the external id.
-pub async fn insert(tx: &mut Tx, new: &Developer) -> Result<(), Error> {
+pub async fn insert(tx: &mut Tx, new: &mut Developer) -> Result<(), Error> {
+    let lost = lost_developer::table.find(new.id).select(lost_developer::version);
+    if let Some(version) = lost.first::<i64>(tx.conn()).await.optional()? {
+        new.version = version + 1;
+    }
     let insert = diesel::insert_into(developer::table).values((
         (
             developer::id.eq(new.id),
@@ -180,6 +185,22 @@ pub async fn find_owner_of_external_id(
 pub async fn has_live_projects(tx: &mut Tx, id: CompanyId) -> Result<bool, ::db::Error> {
     let live = project::table.filter(project::tenant_id.eq(id)).filter(project::deleted_at.is_null());
     Ok(diesel::select(exists(live)).get_result(tx.conn()).await?)
+}
+
+/// Stores the versions under which lost profiles were published as Hidden.
+pub async fn insert_lost(tx: &mut Tx, lost: &[(CompanyId, i64)]) -> Result<(), ::db::Error> {
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = lost
+        .iter()
+        .map(|(id, version)| (lost_developer::id.eq(id), lost_developer::version.eq(version)))
+        .collect();
+    let insert = diesel::insert_into(lost_developer::table).values(rows);
+    let insert = insert.on_conflict(lost_developer::id).do_update();
+    let insert = insert.set(lost_developer::version.eq(excluded(lost_developer::version)));
+    insert.execute(tx.conn()).await?;
+    Ok(())
 }
 
 /// Recounts the live Published projects of a developer (INV-PRJ-2).

@@ -57,6 +57,13 @@ diesel::table! {
 }
 
 diesel::table! {
+    lost_developer (id) {
+        id -> Uuid,
+        version -> BigInt,
+    }
+}
+
+diesel::table! {
     developer_log (id) {
         id -> Uuid,
         developer_id -> Uuid,

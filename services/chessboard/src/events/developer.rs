@@ -58,7 +58,8 @@ impl Republish for Developers {
     }
 }
 
-/// A profile that no longer exists is published as Hidden, like a deleted one.
+/// A profile that no longer exists is published as Hidden, like a deleted one. The next profile of
+/// the company continues above this version.
 impl Restore for Developers {
     const VERSION: Option<VersionNames> = Some(VersionNames { column: "version", member: "Version" });
     const TOPICS: &'static [&'static str] = &[DeveloperUpserted::TOPIC];
@@ -70,6 +71,8 @@ impl Restore for Developers {
             Some(DeveloperUpserted { status: DeveloperStatus::Hidden, version, ..newest })
         };
         let hidden: Vec<_> = lost.iter().filter_map(hide).collect();
+        let versions: Vec<_> = hidden.iter().map(|event| (event.id, event.version)).collect();
+        db::developer::insert_lost(outbox.tx(), &versions).await?;
         outbox.append_all(&hidden).await?;
         Ok(hidden.iter().map(Event::key).collect())
     }

@@ -31,8 +31,8 @@ pub async fn apply_event(tx: &mut Tx, company: Company) -> Result<(), Error> {
         }
         let details = ProfileDetails::default();
         let profile = Profile { name: company.name, legal_name: company.legal_name, details };
-        let new = Developer::new(company.id, profile, Author::identity(), now);
-        return insert(tx, &new, Author::identity()).await;
+        let mut new = Developer::new(company.id, profile, Author::identity(), now);
+        return insert(tx, &mut new, Author::identity()).await;
     };
     if before.is_deleted() {
         return Ok(());

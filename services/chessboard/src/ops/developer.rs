@@ -86,7 +86,7 @@ pub async fn create_developer(
     }
     match deleted {
         Some(deleted) => save(tx, &deleted, &mut after, by, now).await?,
-        None => insert(tx, &after, by).await?,
+        None => insert(tx, &mut after, by).await?,
     }
     Ok(after)
 }

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::events::DeveloperUpserted;
 
 /// Inserts a new profile, logs and publishes it.
-pub async fn insert(tx: &mut Tx, new: &Developer, by: Author) -> Result<(), Error> {
+pub async fn insert(tx: &mut Tx, new: &mut Developer, by: Author) -> Result<(), Error> {
     db::developer::insert(tx, new).await?;
     log_and_publish(tx, None, new, by).await
 }

@@ -82,7 +82,7 @@ async fn apply(tx: &mut Tx, developer: Option<Developer>, external: ExternalProf
         let profile = Profile { name, legal_name: None, details: ProfileDetails::default() };
         let mut new = Developer::new(external.company_id, profile, Author::external_sync(), now);
         new.apply_external(external, now);
-        return insert(tx, &new, Author::external_sync()).await;
+        return insert(tx, &mut new, Author::external_sync()).await;
     };
     let mut after = before.clone();
     after.apply_external(external, now);

@@ -16,6 +16,15 @@ use crate::{
     COMPANY_UPSERTED, DEVELOPER_UPSERTED, MANAGE, ME, company_event, id_of, next_sequence, user_claims, with,
 };
 
+/// Runs `restored --since` with a time before every event.
+async fn restore(own: &DedicatedService) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chessboard"));
+    command.args(["restored", "--since", "2020-01-01T00:00:00Z"]).env("DATABASE_URL", &own.database_url);
+    command.env("KAFKA_BROKERS", own.broker().servers()).env("AUTH_ISSUER", issuer().url()).env("LOG", "off");
+    let output = command.stdin(Stdio::null()).output().await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
 /// RULE-EVT-048, RULE-CHS-029: an object whose version went back is published above the lost
 /// versions, and a lost object is published like a removed one. So is a profile.
 #[tokio::test]
@@ -47,11 +56,7 @@ async fn objects_and_developers_follow_a_restored_database() {
                 delete from property_object where id not in (select id from backup)";
     sql.batch_execute(back).await.unwrap();
 
-    let mut command = Command::new(env!("CARGO_BIN_EXE_chessboard"));
-    command.args(["restored", "--since", "2020-01-01T00:00:00Z"]).env("DATABASE_URL", &own.database_url);
-    command.env("KAFKA_BROKERS", own.broker().servers()).env("AUTH_ISSUER", issuer().url()).env("LOG", "off");
-    let output = command.stdin(Stdio::null()).output().await.unwrap();
-    assert!(output.status.success(), "{output:?}");
+    restore(&own).await;
 
     let raised = with(known_kept[0].clone(), "Version", known_kept[1]["Version"].as_i64().unwrap() + 1);
     assert_eq!(
@@ -64,4 +69,35 @@ async fn objects_and_developers_follow_a_restored_database() {
     assert_eq!(events(gone, OBJECT_UPSERTED).await.pop().unwrap(), removed);
     let profile = events(developer, DEVELOPER_UPSERTED).await.pop().unwrap();
     assert_eq!(profile["Version"], 2, "a profile whose version is the published one is raised, too");
+}
+
+/// RULE-EVT-048: a lost profile is published as Hidden. When the consumer creates it again, its
+/// version exceeds that of the Hidden one.
+#[tokio::test]
+async fn lost_developer_that_is_created_again_continues_above_its_end() {
+    let own = DedicatedService::start::<Service>(&[]);
+    let developer = guid();
+    let by = own.caller(&user_claims(Some(developer), &[MANAGE]));
+    let create = async || {
+        let event = company_event(developer, "Active", 1);
+        own.bus().publish(COMPANY_UPSERTED, developer, next_sequence(), &event).await;
+        eventually("the developer", async || (by.get(ME).await.status == 200).then_some(())).await;
+    };
+    let newest = async || payloads(own.published(developer).await, DEVELOPER_UPSERTED).pop().unwrap();
+    create().await;
+    let known = newest().await;
+    let lose = format!(
+        "set session_replication_role = replica; delete from developer_log where developer_id = '{developer}'; \
+         delete from developer where id = '{developer}'; delete from company where id = '{developer}'; \
+         delete from inbox where key = '{developer}'"
+    );
+    own.sql().await.batch_execute(&lose).await.unwrap();
+
+    restore(&own).await;
+    assert_eq!(newest().await, with(with(known, "Status", "Hidden"), "Version", 2));
+    create().await;
+
+    let again = newest().await;
+    assert_eq!((&again["Status"], &again["Version"]), (&json!("Draft"), &json!(3)));
+    assert_eq!(by.get(ME).await.expect(200)["Version"], 3);
 }
