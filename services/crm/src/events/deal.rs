@@ -49,7 +49,7 @@ impl DealCreated {
 }
 
 /// The step, status or agent of a deal has changed. Agent and amount are those after the change.
-#[derive(Debug, Serialize, ToSchema, Event)]
+#[derive(Clone, Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
 #[event(topic = "platform.crm.deal-stage-changed.v1", version = 1, aggregate = DEAL, key = deal_id)]
 pub struct DealStageChanged {
@@ -123,6 +123,12 @@ impl DealStageChanged {
             row_version: deal.row_version,
             previous_row_version,
         }
+    }
+
+    /// Returns true if the deal has the same step, agent and amount after another change.
+    pub fn has_same_result(&self, other: &Self) -> bool {
+        let result = |change: &Self| (change.to_step_id, change.agent_user_id, change.amount);
+        result(self) == result(other)
     }
 
     /// Returns the change that goes on from the end of another one, under this version.

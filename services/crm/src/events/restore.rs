@@ -15,6 +15,7 @@ use super::{
     BookingCreated, BookingExpired, DealCancelled, DealCompleted, DealCreated, DealStageChanged, Deals,
 };
 use crate::db;
+use crate::db::history::PastChange;
 use crate::domain::{
     Amount, BookingId, Deal, DealId, DealStatus, PropertyObjectId, Step, StepId, receiving_step,
 };
@@ -41,6 +42,8 @@ struct LostDeal {
 struct LostStage {
     to_step_id: StepId,
     to_status: DealStatus,
+    #[serde(with = "time::serde::rfc3339")]
+    changed_at: OffsetDateTime,
     row_version: i64,
 }
 
@@ -65,19 +68,15 @@ impl Restore for Deals {
         let keys: Vec<_> = raised.iter().map(|state| state.key).collect();
         let now = clock::now();
         let mut current = db::history::current_deals(tx.conn(), &keys).await?;
+        let past = db::history::past_changes(tx.conn(), &keys).await?;
         let tenants: Vec<_> = current.iter().map(|(deal, _)| deal.tenant_id).collect();
         let pipelines = db::step::live_by_tenant(tx, &tenants).await?;
         let (mut changed, mut booked, mut released) = (Vec::new(), Vec::new(), Vec::new());
         for (deal, booking) in &mut current {
             let Some(state) = raised.iter().find(|state| state.key == Uuid::from(deal.id)) else { continue };
-            let mut present = present_stage(deal, state, now);
             let pipeline = pipelines.get(&deal.tenant_id).map_or(&[][..], Vec::as_slice);
-            if let Some(end) = lost_sale_end(deal, state, &present, pipeline, now) {
-                deal.row_version += 1;
-                present = present.following(&end, deal.row_version);
-                changed.push(end);
-            }
-            changed.push(present);
+            let past: Vec<_> = past.iter().filter(|change| change.deal_id == deal.id).collect();
+            changed.extend(stage_changes(deal, state, &past, pipeline, now));
             match booking {
                 Some(booking) => booked.push(BookingCreated {
                     row_version: deal.row_version,
@@ -128,52 +127,81 @@ impl Restore for Deals {
     }
 }
 
-/// Returns the change from the stage that consumers know to the present one.
-fn present_stage(deal: &Deal, state: &PublishedState, now: OffsetDateTime) -> DealStageChanged {
-    let lost = state.newest::<LostStage>(DealStageChanged::TOPIC);
+/// Returns the changes from the stage that consumers know to the present one, and raises the version
+/// of the deal to that of the last change.
+///
+/// The commission of a sale has the agent, the amount and the time of its beginning. If consumers do
+/// not know the present sale, it begins again with these values. Another sale ends first.
+fn stage_changes(
+    deal: &mut Deal,
+    state: &PublishedState,
+    past: &[&PastChange],
+    pipeline: &[Step],
+    now: OffsetDateTime,
+) -> Vec<DealStageChanged> {
+    let known = state.newest::<LostStage>(DealStageChanged::TOPIC);
     let (from_step_id, from_status) =
-        lost.map_or((deal.step_id, deal.status), |stage| (stage.to_step_id, stage.to_status));
-    // A sale that begins again has the rate of its first moment.
-    let is_sold = matches!(deal.status, DealStatus::Sale | DealStatus::Completed);
-    let changed_at = if is_sold { deal.step_entered_at } else { now };
-    DealStageChanged {
+        known.map_or((deal.step_id, deal.status), |stage| (stage.to_step_id, stage.to_status));
+    let present = DealStageChanged {
         from_step_id,
         from_step_group: from_status.group(),
         from_status,
-        changed_at,
+        changed_at: if is_sold(deal.status) { deal.step_entered_at } else { now },
         ..DealStageChanged::present(deal, deal.stage_change_version)
-    }
-}
-
-/// Returns the end of a sale that consumers know and that may not be the present one: it was
-/// completed, or changed in the lost time. Its commission ends, and that of the present sale
-/// begins.
-fn lost_sale_end(
-    deal: &Deal,
-    state: &PublishedState,
-    present: &DealStageChanged,
-    pipeline: &[Step],
-    now: OffsetDateTime,
-) -> Option<DealStageChanged> {
-    let newest = state.newest::<LostStage>(DealStageChanged::TOPIC)?;
-    let has_other_sale = match newest.to_status {
-        DealStatus::Completed => true,
-        DealStatus::Sale => newest.row_version > deal.stage_change_version,
-        _ => false,
     };
-    if deal.status != DealStatus::Sale || !has_other_sale {
-        return None;
-    }
-    Some(DealStageChanged {
-        from_step_id: present.from_step_id,
-        from_step_group: present.from_step_group,
-        from_status: present.from_status,
+    let end = known.filter(|known| has_other_sale(deal, known, past)).map(|_| DealStageChanged {
         to_step_id: receiving_step_id(pipeline, DealStatus::Application),
         to_step_group: DealStatus::Application.group(),
         to_status: DealStatus::Application,
         changed_at: now,
-        ..DealStageChanged::present(deal, deal.stage_change_version)
-    })
+        ..present.clone()
+    });
+    let is_unknown = is_sold(deal.status) && (end.is_some() || !is_sold(from_status));
+    let beginning = sale_beginning(past).filter(|_| is_unknown).map(|beginning| DealStageChanged {
+        to_step_id: beginning.to_step_id,
+        to_step_group: beginning.to_status.group(),
+        to_status: beginning.to_status,
+        agent_user_id: beginning.agent_user_id,
+        amount: beginning.amount,
+        changed_at: beginning.at,
+        ..present.clone()
+    });
+    let is_complete = beginning.as_ref().is_some_and(|beginning| beginning.has_same_result(&present));
+    let mut changes = Vec::<DealStageChanged>::new();
+    for change in end.into_iter().chain(beginning).chain((!is_complete).then_some(present)) {
+        let change = match changes.last() {
+            None => change,
+            Some(previous) => {
+                deal.row_version += 1;
+                change.following(previous, deal.row_version)
+            }
+        };
+        changes.push(change);
+    }
+    changes
+}
+
+fn is_sold(status: DealStatus) -> bool {
+    matches!(status, DealStatus::Sale | DealStatus::Completed)
+}
+
+/// Returns true if consumers know a sale of the deal that may not be the present one.
+///
+/// It was completed or changed in the lost time. Or a lost change and one after a failover have the
+/// same version, and consumers have applied the lost one. A version that an earlier run has raised
+/// has no past change.
+fn has_other_sale(deal: &Deal, known: &LostStage, past: &[&PastChange]) -> bool {
+    let is_lost =
+        |change: &&PastChange| change.row_version == known.row_version && change.at != known.changed_at;
+    let is_other = known.row_version > deal.stage_change_version || past.iter().any(is_lost);
+    let is_completion_lost = known.to_status == DealStatus::Completed && deal.status == DealStatus::Sale;
+    is_sold(deal.status) && is_sold(known.to_status) && (is_other || is_completion_lost)
+}
+
+/// Returns the change with which the present sale began.
+fn sale_beginning<'c>(past: &[&'c PastChange]) -> Option<&'c PastChange> {
+    let begins = |change: &&PastChange| is_sold(change.to_status) && !change.from_status.is_some_and(is_sold);
+    past.iter().copied().rfind(begins)
 }
 
 /// Returns the step that receives deals of a status, or the nil id if the pipeline is lost, too.
@@ -211,19 +239,18 @@ fn cancellation(
     now: OffsetDateTime,
 ) -> DealStageChanged {
     let lost = state.newest::<LostStage>(DealStageChanged::TOPIC);
-    let from = lost.unwrap_or_else(|| LostStage {
-        to_step_id: receiving_step_id(pipeline, DealStatus::Application),
-        to_status: DealStatus::Application,
-        row_version: 0,
-    });
+    let (from_step_id, from_status) = lost.map_or_else(
+        || (receiving_step_id(pipeline, DealStatus::Application), DealStatus::Application),
+        |stage| (stage.to_step_id, stage.to_status),
+    );
     DealStageChanged {
         deal_id: DealId::from(state.key),
         tenant_id: deal.tenant_id,
-        from_step_id: from.to_step_id,
+        from_step_id,
         to_step_id: receiving_step_id(pipeline, DealStatus::Cancelled),
-        from_step_group: from.to_status.group(),
+        from_step_group: from_status.group(),
         to_step_group: DealStatus::Cancelled.group(),
-        from_status: from.to_status,
+        from_status,
         to_status: DealStatus::Cancelled,
         changed_by_user_id: deal.created_by_user_id,
         changed_at: now,

@@ -62,7 +62,7 @@ impl Platform {
     async fn sell(&self) -> Uuid {
         let deal = self.create().await;
         self.by.put(&format!("{PLATFORM}/deals/{deal}/contract"), contract()).await.expect(200);
-        self.post(deal, "/override-status", json!({"TargetStatus": "Sale", "Comment": "x"})).await;
+        self.override_status(deal, "Sale").await;
         deal
     }
 
@@ -107,6 +107,12 @@ impl Platform {
         command.env("KAFKA_BROKERS", self.crm.broker().servers()).env("AUTH_ISSUER", issuer().url());
         command.env("SELECTIONS_URL", "http://127.0.0.1:1").env("CLIENT_SECRET", "x");
         command.stdin(Stdio::null()).output().await.unwrap()
+    }
+
+    /// Sets another status.
+    async fn override_status(&self, deal: Uuid, status: &str) {
+        let body = json!({"TargetStatus": status, "Comment": "x"});
+        self.post(deal, "/override-status", body).await;
     }
 
     /// Runs `restored --since` and returns its report.
@@ -251,6 +257,113 @@ async fn sale_whose_change_was_lost_ends_and_begins_again() {
     assert_eq!(statuses, ["Application", "Sale"]);
     let sale = payloads(&known, STAGE_CHANGED)[0];
     assert_eq!(changes[1]["AgentUserId"], sale["AgentUserId"], "the agent before the lost change");
+}
+
+/// RULE-EVT-048, RULE-CRM-073: a sale that begins again has the agent, the amount and the time of
+/// its beginning, although its agent and its step have changed since. The present state follows.
+#[tokio::test]
+async fn sale_that_begins_again_has_the_values_of_its_beginning() {
+    let platform = Platform::start().await;
+    let deal = platform.sell().await;
+    platform.set_agent(deal).await;
+    platform.back_up().await;
+    let since = in_days(0);
+    platform.override_status(deal, "Application").await;
+    platform.go_back(&[deal]).await;
+    let known = platform.events(deal).await;
+
+    platform.restore(&since, &[]).await;
+
+    let raised = platform.events(deal).await.split_off(known.len());
+    let (known, changes) = (payloads(&known, STAGE_CHANGED), payloads(&raised, STAGE_CHANGED));
+    expect_changes(&changes, &[("Application", "Sale"), ("Sale", "Sale")]);
+    expect_sale(changes[0], known[0]);
+    assert_ne!(known[0]["AgentUserId"], known[1]["AgentUserId"]);
+    assert_eq!(changes[1]["AgentUserId"], known[1]["AgentUserId"], "the present agent");
+    assert_eq!(changes[0]["PreviousRowVersion"], known[1]["RowVersion"], "the last one that was not lost");
+}
+
+/// RULE-EVT-048, RULE-CRM-073: changes after a failover may have the versions of lost ones, which
+/// consumers have applied. A sale that consumers may have seen begin another time ends first.
+#[tokio::test]
+async fn sale_with_the_version_of_a_lost_change_ends_and_begins_again() {
+    let platform = Platform::start().await;
+    let deal = platform.sell().await;
+    platform.back_up().await;
+    let since = in_days(0);
+    platform.override_status(deal, "Application").await;
+    platform.override_status(deal, "Sale").await;
+    platform.go_back(&[deal]).await;
+    platform.set_agent(deal).await;
+    platform.set_agent(deal).await;
+    let known = platform.events(deal).await;
+    let stages = payloads(&known, STAGE_CHANGED);
+    let versions: Vec<_> = stages.iter().map(|change| change["RowVersion"].as_i64().unwrap()).collect();
+    assert_eq!(versions[1..3], versions[3..5], "two changes with each version");
+
+    platform.restore(&since, &[]).await;
+
+    let raised = platform.events(deal).await.split_off(known.len());
+    let changes = payloads(&raised, STAGE_CHANGED);
+    expect_changes(&changes, &[("Sale", "Application"), ("Application", "Sale"), ("Sale", "Sale")]);
+    expect_sale(changes[1], stages[0]);
+    assert_eq!(changes[2]["AgentUserId"], stages[4]["AgentUserId"], "the agent after the failover");
+    assert_eq!(changes[0]["RowVersion"], versions[4] + 1);
+}
+
+fn expect_changes(changes: &[&Value], expected: &[(&str, &str)]) {
+    let statuses = changes.iter().map(|change| (text(&change["FromStatus"]), text(&change["ToStatus"])));
+    assert!(statuses.eq(expected.iter().copied()), "{changes:?}");
+}
+
+/// Asserts that a change begins the same sale as another one.
+fn expect_sale(again: &Value, first: &Value) {
+    for member in ["AgentUserId", "Amount", "ChangedAt", "ToStatus"] {
+        assert_eq!(again[member], first[member], "{member}");
+    }
+}
+
+/// RULE-EVT-048: a dry run prints what would be raised, ended and not ended. It writes nothing.
+#[tokio::test]
+async fn dry_run_prints_the_outcomes_and_writes_nothing() {
+    let platform = Platform::start().await;
+    let kept = platform.create().await;
+    platform.back_up().await;
+    let since = in_days(0);
+    let lost = platform.create().await;
+    platform.go_back(&[kept, lost]).await;
+    let unknown = guid();
+    let event = json!({"DealId": unknown, "RowVersion": 2});
+    platform.crm.bus().publish(BOOKING_EXPIRED, unknown, next_number(), &event).await;
+    let sql = platform.crm.sql().await;
+    let tables = ["deal", "stage", "booking", "timeline", "restored_run", "restored_topic", "restored_event"];
+    let rows = async || {
+        let mut rows = Vec::new();
+        for table in tables {
+            let query =
+                format!("select coalesce(json_agg({table} order by {table}::text), '[]')::text from {table}");
+            rows.push(sql.query_one(&query, &[]).await.unwrap().get::<_, String>(0));
+        }
+        rows
+    };
+    let before = rows().await;
+    let known = [platform.events(kept).await.len(), platform.events(lost).await.len()];
+
+    let output = platform.run(&["restored", "--since", &since, "--dry-run"]).await;
+
+    let report = String::from_utf8(output.stdout).unwrap();
+    for line in [
+        format!("Deal {kept}: raised from 1 above 1"),
+        format!("Deal {lost}: ended"),
+        format!("Deal {unknown}: NOT ended: its first event is missing"),
+        "Deal: 1 raised, 1 ended, 1 not ended".to_owned(),
+        "dry run: nothing was written or published".to_owned(),
+    ] {
+        assert!(report.lines().any(|printed| printed == line), "{line}: {report}");
+    }
+    assert!(!output.status.success(), "a key would not be ended");
+    assert_eq!(rows().await, before);
+    assert_eq!([platform.events(kept).await.len(), platform.events(lost).await.len()], known);
 }
 
 /// RULE-EVT-048: events from before the time are left out, and a dry run publishes nothing.
