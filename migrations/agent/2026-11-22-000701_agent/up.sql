@@ -7,6 +7,13 @@ create table developer (
     version bigint not null
 );
 
+-- Identity's agencies.
+create table agency (
+    id uuid primary key,
+    is_active boolean not null,
+    version bigint not null
+);
+
 -- Rates and agencies.
 
 -- Agencies of agents. An agent without a row has no agency.
@@ -81,24 +88,68 @@ create table deal (
     completed_amount bigint,
     -- The active sale has an agent, and no rate was found for it.
     is_unrated boolean not null default false,
+    -- The platform named the agent of the active sale, because CRM named none.
+    is_agent_assigned boolean not null default false,
+    -- The agent for whom statistics count the deal: the one that CRM names, else the assigned one.
+    counted_agent_user_id uuid generated always as (
+        case when is_agent_assigned then coalesce(agent_user_id, sale_agent_user_id) else agent_user_id end
+    ) stored,
+    -- The agent of the commission: that of the active sale, else the agent of the deal.
+    commission_agent_user_id uuid generated always as (
+        case when sale_row_version is null then agent_user_id else sale_agent_user_id end
+    ) stored,
     check ((sale_row_version is null) = (sold_at is null)),
     check ((sale_row_version is null) = (sale_amount is null)),
     check ((sale_amount is null) = (sale_currency is null)),
     check (completed_at is null or sale_row_version is not null),
     check ((completed_at is null) = (completed_amount is null)),
     check (not is_unrated or sale_agent_user_id is not null and sale_row_version is not null),
+    check (not is_agent_assigned or sale_agent_user_id is not null and sale_row_version is not null),
     -- INV-AGT-8: a topic has sent a newer version than the ledger has applied.
     constraint deal_held_is_behind check (held_since is null or known_row_version > applied_row_version)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
-create index deal_created on deal (agent_user_id, created_at) include (status);
-create index deal_sold on deal (agent_user_id, sold_at)
+create index deal_created on deal (counted_agent_user_id, created_at) include (status);
+create index deal_sold on deal (counted_agent_user_id, sold_at)
     include (status, amount, currency, developer_company_id, cycle);
-create index deal_cancelled on deal (agent_user_id, cancelled_at) where cancelled_at is not null;
+create index deal_cancelled on deal (counted_agent_user_id, cancelled_at) where cancelled_at is not null;
+-- The same statistics for the agent of the commission.
+create index deal_created_commission on deal (commission_agent_user_id, created_at) include (status);
+create index deal_sold_commission on deal (commission_agent_user_id, sold_at)
+    include (status, amount, currency, developer_company_id, cycle);
+create index deal_cancelled_commission on deal (commission_agent_user_id, cancelled_at)
+    where cancelled_at is not null;
 create index deal_unrated on deal (sold_at, id) where is_unrated;
 create index deal_unrated_agent on deal (sale_agent_user_id, sold_at, id) where is_unrated;
 create index deal_unrated_developer on deal (developer_company_id, sold_at, id) where is_unrated;
+-- Unassigned sales: without an agent or without a rate.
+create index deal_unassigned on deal (sold_at, id)
+    where is_unrated or sold_at is not null and sale_agent_user_id is null;
+create index deal_unassigned_developer on deal (developer_company_id, sold_at, id)
+    where is_unrated or sold_at is not null and sale_agent_user_id is null;
 create index deal_held on deal (held_since, id) where held_since is not null;
-create index deal_held_agent on deal (agent_user_id, held_since, id) where held_since is not null;
+create index deal_held_agent on deal (counted_agent_user_id, held_since, id) where held_since is not null;
+create index deal_held_commission on deal (commission_agent_user_id, held_since, id) where held_since is not null;
+
+-- Sales that the platform has assigned to an agent. Rows are append-only.
+create table sale_assignment (
+    deal_id uuid not null references deal (id),
+    sale_row_version bigint not null,
+    agent_user_id uuid not null,
+    -- The agency of the agent at that time.
+    agency_company_id uuid not null,
+    rate_bps integer not null check (rate_bps between 0 and 10000),
+    comment text not null check (char_length(comment) between 1 and 2000),
+    assigned_by_user_id uuid not null,
+    assigned_at timestamptz not null,
+    primary key (deal_id, sale_row_version)
+);
+create function sale_assignment_is_append_only() returns trigger language plpgsql as $$
+begin
+    raise exception 'assignments of sales are append-only' using errcode = 'restrict_violation';
+end
+$$;
+create trigger sale_assignment_is_append_only before update or delete or truncate on sale_assignment
+    for each statement execute function sale_assignment_is_append_only();
 
 -- The ledger.
 
@@ -344,7 +395,7 @@ create table money_log (
     id uuid primary key,
     at timestamptz not null,
     action text collate "C" not null,
-    -- Accrual, adjustment request, rate card, agent, payout run or payout.
+    -- Accrual, adjustment request, rate card, agent, deal, payout run or payout.
     subject_id uuid not null,
     agent_user_id uuid,
     actor_user_id uuid, -- null: an event of CRM

@@ -20,12 +20,19 @@ pub const ADJUSTMENT_NOT_FOUND: Code = Code::new(404, "AGENT_ADJUSTMENT_NOT_FOUN
 /// A caller must not decide the caller's own request.
 pub const ADJUSTMENT_OWN: Code = Code::new(403, "AGENT_ADJUSTMENT_OWN");
 pub const ADJUSTMENT_ALREADY_DECIDED: Code = Code::new(409, "AGENT_ADJUSTMENT_ALREADY_DECIDED");
+/// The agent of an assigned sale has no active agency.
+pub const ASSIGNEE_INVALID: Code = Code::new(422, "AGENT_ASSIGNEE_INVALID");
+pub const DEAL_NOT_FOUND: Code = Code::new(404, "AGENT_DEAL_NOT_FOUND");
 pub const PAYOUT_NOT_FOUND: Code = Code::new(404, "AGENT_PAYOUT_NOT_FOUND");
 /// A caller must not move the caller's own payout.
 pub const PAYOUT_OWN: Code = Code::new(403, "AGENT_PAYOUT_OWN");
 pub const PAYOUT_INVALID_TRANSITION: Code = Code::new(409, "AGENT_PAYOUT_INVALID_TRANSITION");
 pub const PAYOUT_RUN_NOT_FOUND: Code = Code::new(404, "AGENT_PAYOUT_RUN_NOT_FOUND");
 pub const PAYOUT_RUN_KEY_REUSED: Code = Code::new(409, "AGENT_PAYOUT_RUN_KEY_REUSED");
+/// No card has a rate for the sale, and the request names none.
+pub const RATE_MISSING: Code = Code::new(422, "AGENT_RATE_MISSING");
+/// The sale is not active, has another agent, or has an accrual.
+pub const SALE_NOT_ASSIGNABLE: Code = Code::new(409, "AGENT_SALE_NOT_ASSIGNABLE");
 /// A caller must not set the caller's own rates or agency.
 pub const TERMS_OWN: Code = Code::new(403, "AGENT_TERMS_OWN");
 /// The request lost a race, or its version is not the current one.

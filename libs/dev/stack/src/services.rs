@@ -209,7 +209,7 @@ mod tests {
 
     /// The members of each topic's payload, with `?` if they may be null, and its readers.
     const EVENTS: &str = "
-        platform.identity.company-upserted.v1 | CompanyId Type Status Name LegalName? Version | chessboard crm messenger
+        platform.identity.company-upserted.v1 | CompanyId Type Status Name LegalName? Version | chessboard crm messenger agent
         platform.identity.company-suspended.v1 | CompanyId Type Status Name LegalName? Version SuspendedAt Reason? | chessboard
         platform.identity.employee-status-changed.v1 | UserId CompanyId From? To? ByUserId At | crm messenger
         platform.identity.employee-role-assigned.v1 | UserId CompanyId RoleId RoleCode ByUserId At |

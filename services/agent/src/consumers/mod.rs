@@ -2,12 +2,18 @@
 
 mod chessboard;
 mod deal;
+mod identity;
 
 use messaging::Subscription;
 use service::access_revocations;
 
 use chessboard::Developers;
 use deal::Deals;
+use identity::Companies;
 
-pub const ALL: &[Subscription] =
-    &[access_revocations("agent.access"), Subscription::of::<Deals>(), Subscription::of::<Developers>()];
+pub const ALL: &[Subscription] = &[
+    access_revocations("agent.access"),
+    Subscription::of::<Deals>(),
+    Subscription::of::<Developers>(),
+    Subscription::of::<Companies>(),
+];

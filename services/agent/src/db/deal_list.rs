@@ -30,7 +30,7 @@ pub struct UnratedDeal {
     sold_at: OffsetDateTime,
 }
 
-/// The sort key of unrated deals.
+/// The sort key of unrated deals and of unassigned sales.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
 pub enum UnratedSort {
     SoldAt,
@@ -105,7 +105,10 @@ fn filtered_unrated(filter: &UnratedFilter) -> WithName {
 #[serde(rename_all = "PascalCase")]
 pub struct HeldDeal {
     deal_id: DealId,
+    /// Agent of the deal.
     agent_user_id: Option<UserId>,
+    /// Agent of the active sale, who earns its commission.
+    commission_agent_user_id: Option<UserId>,
     /// Version that the ledger has applied; 0 for none.
     applied_row_version: i64,
     /// Highest version that any topic has sent.
@@ -135,7 +138,8 @@ pub async fn list_held(
     let sorted = filtered_held(agent)
         .select((
             deal::id,
-            deal::agent_user_id,
+            deal::counted_agent_user_id,
+            deal::commission_agent_user_id,
             deal::applied_row_version,
             deal::known_row_version,
             deal::held_since.assume_not_null(),
@@ -147,7 +151,10 @@ pub async fn list_held(
 fn filtered_held(agent: Option<UserId>) -> deal::BoxedQuery<'static, Pg> {
     let held = deal::table.filter(deal::held_since.is_not_null()).filter(list::custom_plan());
     match agent {
-        Some(agent) => held.filter(deal::agent_user_id.eq(agent)).into_boxed(),
+        Some(agent) => {
+            let is_counted = deal::counted_agent_user_id.eq(agent);
+            held.filter(is_counted.or(deal::commission_agent_user_id.eq(agent))).into_boxed()
+        }
         None => held.into_boxed(),
     }
 }

@@ -16,7 +16,7 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::Currency;
 
-use crate::domain::{CalendarMonth, CycleDays, Period, Sum, conversion_bps, mean_cycle_days};
+use crate::domain::{CalendarMonth, CountBy, CycleDays, Period, Sum, conversion_bps, mean_cycle_days};
 
 /// Deals that were created in the period, by their present status.
 #[derive(Debug, Default, Serialize, ToSchema)]
@@ -124,7 +124,7 @@ struct SalesRow {
     cycle: Option<String>,
 }
 
-/// Counts created deals by month and status.
+/// Counts created deals by month and status. `{agent}` is the column of the agent.
 ///
 /// Each month is a range of an index, which costs less than computing the month of each deal.
 const CREATED_SQL: &str = "\
@@ -132,7 +132,7 @@ const CREATED_SQL: &str = "\
     from unnest($2::timestamptz[], $3::timestamptz[]) with ordinality as month (since, until, number), \
     lateral ( \
         select status, count(*) as deals from deal \
-        where agent_user_id = $1 and created_at >= since and created_at < until group by status \
+        where {agent} = $1 and created_at >= since and created_at < until group by status \
     ) as created";
 
 const CANCELLED_SQL: &str = "\
@@ -140,7 +140,7 @@ const CANCELLED_SQL: &str = "\
     from unnest($2::timestamptz[], $3::timestamptz[]) with ordinality as month (since, until, number), \
     lateral ( \
         select count(*) as deals from deal \
-        where agent_user_id = $1 and cancelled_at >= since and cancelled_at < until \
+        where {agent} = $1 and cancelled_at >= since and cancelled_at < until \
     ) as cancelled";
 
 /// Sums sales by month and by developer.
@@ -153,7 +153,7 @@ const SALES_SQL: &str = "\
         lateral ( \
             select developer_company_id, currency, count(*) as deals, sum(amount) as volume, count(cycle) as cycles, \
                 sum(cycle) as cycle \
-            from deal where agent_user_id = $1 and sold_at >= since and sold_at < until and status in ('Sale', 'Completed') \
+            from deal where {agent} = $1 and sold_at >= since and sold_at < until and status in ('Sale', 'Completed') \
             group by developer_company_id, currency \
         ) as sale \
     ), sold as materialized ( \
@@ -171,12 +171,21 @@ const SALES_SQL: &str = "\
     from first join sold on sold.developer_company_id = first.developer_company_id and not is_of_month \
     left join developer on developer.id = first.developer_company_id";
 
-/// Reads the performance of an agent.
+/// Reads the performance of an agent, who is the agent of a deal according to `count_by`.
 ///
 /// The statements are not cached, because their plans depend on the agent and the period.
-pub async fn read(conn: &Conn, agent: UserId, period: &Period) -> QueryResult<Performance> {
+pub async fn read(
+    conn: &Conn,
+    agent: UserId,
+    count_by: CountBy,
+    period: &Period,
+) -> QueryResult<Performance> {
     let months = period.months();
-    let query = |sql: &str| query(sql, agent, period, &months);
+    let column = match count_by {
+        CountBy::DealAgent => "counted_agent_user_id",
+        CountBy::CommissionAgent => "commission_agent_user_id",
+    };
+    let query = |sql: &str| query(&sql.replace("{agent}", column), agent, period, &months);
     let (mut first, mut second, mut third) = (conn, conn, conn);
     let (created, sales, cancelled) = try_join3(
         query(CREATED_SQL).load::<CreatedRow>(&mut first),

@@ -9,6 +9,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    agency (id) {
+        id -> Uuid,
+        is_active -> Bool,
+        version -> BigInt,
+    }
+}
+
+diesel::table! {
     agent (user_id) {
         user_id -> Uuid,
         agency_company_id -> Nullable<Uuid>,
@@ -65,6 +73,23 @@ diesel::table! {
         completed_at -> Nullable<Timestamptz>,
         completed_amount -> Nullable<BigInt>,
         is_unrated -> Bool,
+        is_agent_assigned -> Bool,
+        // Generated columns.
+        counted_agent_user_id -> Nullable<Uuid>,
+        commission_agent_user_id -> Nullable<Uuid>,
+    }
+}
+
+diesel::table! {
+    sale_assignment (deal_id, sale_row_version) {
+        deal_id -> Uuid,
+        sale_row_version -> BigInt,
+        agent_user_id -> Uuid,
+        agency_company_id -> Uuid,
+        rate_bps -> Integer,
+        comment -> Text,
+        assigned_by_user_id -> Uuid,
+        assigned_at -> Timestamptz,
     }
 }
 
@@ -201,6 +226,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     account,
     accrual,
     adjustment_request,
+    agency,
     agent,
     deal,
     developer,
@@ -210,4 +236,5 @@ diesel::allow_tables_to_appear_in_same_query!(
     payout_run,
     rate,
     rate_card,
+    sale_assignment,
 );

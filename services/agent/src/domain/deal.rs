@@ -118,6 +118,8 @@ pub struct Deal {
     pub completed_at: Option<OffsetDateTime>,
     pub completed_amount: Option<i64>,
     pub is_unrated: bool,
+    /// The platform named the agent of the active sale.
+    pub is_agent_assigned: bool,
 }
 
 impl Deal {
@@ -147,6 +149,7 @@ impl Deal {
             completed_at: None,
             completed_amount: None,
             is_unrated: false,
+            is_agent_assigned: false,
         }
     }
 

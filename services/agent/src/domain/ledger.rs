@@ -1,11 +1,12 @@
 //! The effect of a stage change on the sale of a deal and on its accruals.
 
+use auth::UserId;
 use time::OffsetDateTime;
 use values::Money;
 
 use super::{
     AccountKey, Accrual, AccrualId, AccrualKind, AccrualStatus, ApprovalLimit, Deal, DealStatus, Entry,
-    Overflow, Sale, SaleRate, StageChange, Undo,
+    MissingTerm, Overflow, Sale, SaleRate, StageChange, Undo,
 };
 
 #[cfg(test)]
@@ -102,7 +103,23 @@ impl Deal {
         Ok(posting)
     }
 
-    /// Returns the entries of an unrated sale for which a rate was found.
+    /// Returns what the active sale lacks for an accrual, if it has none (RULE-AGT-068).
+    pub fn missing_term(&self) -> Option<MissingTerm> {
+        match self.sale_agent_user_id {
+            None => self.sale_row_version.map(|_| MissingTerm::Agent),
+            Some(_) => self.is_unrated.then_some(MissingTerm::Rate),
+        }
+    }
+
+    /// Assigns the active sale, which lacks an agent or a rate. [`accrue`](Self::accrue) returns its
+    /// entries.
+    pub fn assign(&mut self, agent: UserId) {
+        self.is_agent_assigned |= self.sale_agent_user_id.is_none();
+        self.sale_agent_user_id = Some(agent);
+        self.is_unrated = false;
+    }
+
+    /// Returns the entries of a sale without accruals for which a rate was found.
     pub fn accrue(
         &self,
         rate: SaleRate,
@@ -134,6 +151,7 @@ impl Deal {
         self.completed_at = None;
         self.completed_amount = None;
         self.is_unrated = false;
+        self.is_agent_assigned = false;
     }
 
     /// Creates the Base of the active sale, or returns `None` without an agent.

@@ -4,6 +4,7 @@ mod access;
 mod account;
 mod accrual;
 mod adjustment;
+mod assignment;
 mod deal;
 mod entry;
 mod ledger;
@@ -21,6 +22,7 @@ pub use accrual::{Accrual, AccrualKind, AccrualStatus, ApprovalLimit};
 pub use adjustment::{
     AdjustmentReason, AdjustmentRequest, AdjustmentRequestView, AdjustmentStatus, Comment, OptionalComment,
 };
+pub use assignment::{MissingTerm, SaleAssignment};
 pub use deal::{Deal, DealEvent, DealStatus, DealTopic, StageChange};
 pub use entry::Entry;
 pub use ledger::Step;
@@ -30,7 +32,7 @@ pub use payout_preview::{PayoutPreview, deviation_percent};
 pub use payout_run::{
     MAX_RUN_AGENTS, MAX_RUN_PERIOD, PayoutRun, PayoutRunStatus, PayoutRunView, RunKey, RunTotal, Sum,
 };
-pub use performance::{CalendarMonth, CycleDays, Period, Zone, conversion_bps, mean_cycle_days};
+pub use performance::{CalendarMonth, CountBy, CycleDays, Period, Zone, conversion_bps, mean_cycle_days};
 pub use rate::{Agent, AgentView, CardKey, MAX_BPS, MAX_CARD_RATES, Rate, RateCard, RateCardView, SaleRate};
 pub use sale::{Sale, Undo};
 

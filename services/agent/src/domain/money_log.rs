@@ -11,7 +11,7 @@ use values::{Currency, Money};
 
 use super::{
     Accrual, AccrualStatus, AdjustmentRequest, AdjustmentStatus, Agent, MoneyEntryId, Payout, PayoutRun,
-    PayoutStatus, Rate, RateCard, SubjectId,
+    PayoutStatus, Rate, RateCard, SaleAssignment, SubjectId,
 };
 use crate::db::schema::money_log;
 
@@ -29,6 +29,8 @@ values::text_enum! {
         AdjustmentRejected,
         RateCardReplaced,
         AgentReplaced,
+        /// A sale without an agent or without a rate was assigned.
+        SaleAssigned,
         PayoutRunStarted,
         PayoutScheduled,
         PayoutSent,
@@ -128,6 +130,14 @@ impl MoneyEntry {
         Self::new(MoneyAction::AgentReplaced, agent.user_id, by, agent.updated_at).about(agent.user_id, None)
     }
 
+    /// Records the assignment of a sale, with the amount of its Base.
+    pub fn of_assignment(assignment: &SaleAssignment, amount: Money) -> Self {
+        let by = Some(assignment.assigned_by_user_id);
+        let entry = Self::new(MoneyAction::SaleAssigned, assignment.deal_id, by, assignment.assigned_at);
+        let entry = entry.about(assignment.agent_user_id, Some(amount));
+        Self { rate_bps: Some(assignment.rate_bps), ..entry }
+    }
+
     pub fn of_run(run: &PayoutRun) -> Self {
         Self::new(MoneyAction::PayoutRunStarted, run.id, Some(run.created_by_user_id), run.created_at)
     }
@@ -155,7 +165,7 @@ pub struct MoneyEntryView {
     #[serde(with = "time::serde::rfc3339")]
     at: OffsetDateTime,
     action: MoneyAction,
-    /// Accrual, adjustment request, rate card, agent, payout run or payout.
+    /// Accrual, adjustment request, rate card, agent, deal, payout run or payout.
     subject_id: SubjectId,
     /// Null for a run, and for a card that names no agent.
     agent_user_id: Option<UserId>,

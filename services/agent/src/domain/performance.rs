@@ -21,6 +21,16 @@ const DAY_MICROS: i128 = 86_400_000_000;
 /// The mean time from creation to sale, in days.
 pub type CycleDays = Decimal<1, -40_000_000, 40_000_000>;
 
+values::text_enum! {
+    /// The agent for whom the statistics count a deal.
+    pub enum CountBy {
+        /// The agent whom the deal names now.
+        DealAgent,
+        /// The agent who earns the commission of the active sale, else the agent of the deal.
+        CommissionAgent,
+    }
+}
+
 /// A time zone of the IANA database, whose months the statistics count by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone(TimeZone);

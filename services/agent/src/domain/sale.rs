@@ -32,6 +32,11 @@ impl Sale {
         self.0.iter().find(|accrual| accrual.id == id)
     }
 
+    /// Returns the Base, if there is one.
+    pub fn base(&self) -> Option<&Accrual> {
+        self.0.iter().find(|accrual| accrual.kind == AccrualKind::Base)
+    }
+
     pub fn reversal_of(&self, id: AccrualId) -> Option<&Accrual> {
         self.0.iter().find(|accrual| accrual.reverses_accrual_id == Some(id))
     }

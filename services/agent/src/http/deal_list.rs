@@ -22,7 +22,7 @@ use crate::error::Error;
 pub struct DeveloperParam {
     /// Developer; all developers if absent.
     #[param(value_type = Option<CompanyId>)]
-    developer_company_id: Option<Reference<CompanyId>>,
+    pub developer_company_id: Option<Reference<CompanyId>>,
 }
 
 /// List unrated deals.

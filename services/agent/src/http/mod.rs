@@ -4,6 +4,7 @@ mod accrual;
 mod accrual_decision;
 mod adjustment;
 mod agent;
+mod assignment;
 mod deal_list;
 mod money_log;
 mod own;
@@ -23,9 +24,9 @@ use values::Code;
 use crate::error::{
     ACCRUAL_NOT_ADJUSTABLE, ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_RELEASABLE,
     ACCRUAL_NOT_REVERSIBLE, ACCRUAL_OWN, ADJUSTMENT_ALREADY_DECIDED, ADJUSTMENT_ALREADY_OPEN,
-    ADJUSTMENT_AMOUNT_INVALID, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_OWN, CONCURRENCY_CONFLICT, FORBIDDEN,
-    PAYOUT_INVALID_TRANSITION, PAYOUT_NOT_FOUND, PAYOUT_OWN, PAYOUT_RUN_KEY_REUSED, PAYOUT_RUN_NOT_FOUND,
-    TERMS_OWN,
+    ADJUSTMENT_AMOUNT_INVALID, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_OWN, ASSIGNEE_INVALID, CONCURRENCY_CONFLICT,
+    DEAL_NOT_FOUND, FORBIDDEN, PAYOUT_INVALID_TRANSITION, PAYOUT_NOT_FOUND, PAYOUT_OWN,
+    PAYOUT_RUN_KEY_REUSED, PAYOUT_RUN_NOT_FOUND, RATE_MISSING, SALE_NOT_ASSIGNABLE, TERMS_OWN,
 };
 
 /// The public API for agents and for employees of the platform.
@@ -81,7 +82,7 @@ fn cabinet(routes: &mut Routes<'_>) {
     );
 }
 
-/// Adds rates, agencies, and deals that wait for a rate or for the ledger.
+/// Adds rates, agencies, and deals that wait for an agent, a rate or the ledger.
 fn rates(routes: &mut Routes<'_>) {
     routes
         .service(rate_card::list_rate_cards.refuses([FORBIDDEN]))
@@ -89,7 +90,17 @@ fn rates(routes: &mut Routes<'_>) {
         .service(agent::get_agent.refuses([FORBIDDEN]))
         .service(agent::replace_agent.refuses([FORBIDDEN, TERMS_OWN, CONCURRENCY_CONFLICT]))
         .service(deal_list::list_unrated_deals.refuses([FORBIDDEN]))
-        .service(deal_list::list_held_deals.refuses([FORBIDDEN]));
+        .service(deal_list::list_held_deals.refuses([FORBIDDEN]))
+        .service(assignment::list_unassigned_sales.refuses([FORBIDDEN]))
+        .service(assignment::assign_sale.refuses([
+            FORBIDDEN,
+            DEAL_NOT_FOUND,
+            TERMS_OWN,
+            SALE_NOT_ASSIGNABLE,
+            ASSIGNEE_INVALID,
+            RATE_MISSING,
+            CONCURRENCY_CONFLICT,
+        ]));
 }
 
 /// Adds decisions of the platform about accruals.

@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::db;
 use crate::db::performance::Performance;
-use crate::domain::{Period, UseCabinet, Zone};
+use crate::domain::{CountBy, Period, UseCabinet, Zone};
 use crate::error::Error;
 
 /// The period of the statistics, at most 366 days.
@@ -31,12 +31,17 @@ pub struct PeriodQuery {
     to: Option<OffsetDateTime>,
     /// Name of the IANA time zone whose months count, as in `Europe/Moscow`. The default is UTC.
     time_zone: Option<String>,
+    /// The agent for whom a deal counts. The default is `DealAgent`.
+    #[param(inline)]
+    count_by: Option<CountBy>,
 }
 
 /// Read my performance.
 ///
 /// Returns the caller's deals and sales of a period by their present state, in all and by month.
 /// Months are those of `TimeZone`.
+/// By default a deal counts for its present agent. With `CountBy=CommissionAgent` a sale counts for
+/// the agent who earns its commission, so that the figures agree with the accruals.
 #[utoipa::path(
     tag = "Cabinet", params(PeriodQuery),
     responses((status = 200, description = "The statistics", body = Performance))
@@ -52,6 +57,7 @@ pub async fn get_performance(
     let period =
         zone.and_then(|zone| fields.check("/To", Period::parse(query.from, query.to, zone, clock::now())));
     let period = fields.finish(period)?;
+    let count_by = query.count_by.unwrap_or(CountBy::DealAgent);
     let conn = app.db.conn().await?;
-    Ok(web::Json(db::performance::read(&conn, permitted.actor.user_id, &period).await?))
+    Ok(web::Json(db::performance::read(&conn, permitted.actor.user_id, count_by, &period).await?))
 }

@@ -2,6 +2,7 @@
 
 pub mod accrual;
 pub mod adjustment;
+pub mod assignment;
 mod books;
 pub mod deal;
 pub mod payout;

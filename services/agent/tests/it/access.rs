@@ -6,7 +6,7 @@ use testkit::issuer::Claims;
 use testkit::service::issuer;
 use uuid::Uuid;
 
-use crate::rows::{insert, insert_accruals, insert_payout, request};
+use crate::rows::{LONG_AGO, insert, insert_accruals, insert_payout, request, sold};
 use crate::{CABINET, COMMISSIONS, MY, PAYOUTS, claims_of, guid, id_of, in_days, service, text, with};
 
 /// The status of each operation for each caller.
@@ -31,6 +31,8 @@ const TABLE: &str = "
     replace_agent            |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
     list_unrated_deals       |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
     list_held_deals          |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_unassigned_sales    |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    assign_sale              |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
     list_accruals            |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
     release_accrual          |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
     reject_accrual           |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -75,6 +77,11 @@ async fn parameters(operation: &str, agent: Uuid) -> Vec<(&'static str, String)>
             insert_accruals(agent, |_, row| row, 1).await;
             Vec::new()
         }
+        "assign_sale" => {
+            let sale = with(sold(agent, "Sale", LONG_AGO), "sale_agent_user_id", Value::Null);
+            insert("deal", std::slice::from_ref(&sale)).await;
+            vec![("deal_id", id(&sale))]
+        }
         "release_accrual" => {
             let waiting = |_, row| with(row, "awaits_release", true);
             vec![("accrual_id", id(&insert_accruals(agent, waiting, 1).await[0]))]
@@ -97,6 +104,18 @@ async fn parameters(operation: &str, agent: Uuid) -> Vec<(&'static str, String)>
         | "cancel_payout" => vec![("payout_id", id(&insert_payout(agent, |row| row).await.0))],
         _ => Vec::new(),
     }
+}
+
+/// Gives the agent an active agency, and returns the body of an assignment.
+async fn assignment(agent: Uuid) -> Value {
+    let agency = guid();
+    insert("agency", &[json!({"id": agency, "is_active": true, "version": 1})]).await;
+    let row = json!({
+        "user_id": agent, "agency_company_id": agency, "version": 1, "updated_at": LONG_AGO,
+        "updated_by_user_id": guid(),
+    });
+    insert("agent", &[row]).await;
+    json!({"AgentUserId": agent, "RateBps": 300, "Comment": "по договору"})
 }
 
 async fn prepare(operation: &str) -> Case {
@@ -139,7 +158,8 @@ async fn prepare(operation: &str) -> Case {
             ],
         ),
     ];
-    Case { parameters: parameters(operation, agent).await, body: body(operation), people }
+    let body = if operation == "assign_sale" { assignment(agent).await } else { body(operation) };
+    Case { parameters: parameters(operation, agent).await, body, people }
 }
 
 /// RULE-AGT-054, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: every

@@ -22,7 +22,7 @@ use crate::{Deal, PLATFORM, STAGE_CHANGED, deliver, id_of, in_days, list, rub, s
 const AMOUNT: i64 = 5_000_000_000;
 
 /// Returns the service of these tests. Its messages and runs wait for no other tests.
-fn service() -> &'static Running {
+pub fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| start(&[]))
 }

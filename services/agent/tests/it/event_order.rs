@@ -83,6 +83,24 @@ async fn deal_known_to_be_cancelled_is_not_paid() {
     assert_eq!(run_payouts(&[agent]).await["PayoutsCount"], 0);
 }
 
+/// RULE-AGT-072: the list of held deals finds a deal by its agent and by the agent of its commission.
+#[tokio::test]
+async fn held_deal_is_found_by_both_of_its_agents() {
+    let (developer, first, second) = (guid(), guid(), guid());
+    set_rate(developer, 1_000).await;
+    let mut deal = Deal::new(first, developer, rub(1_000));
+    deal.move_to("Sale", SOLD).await;
+    deal.agent = Some(second);
+    deal.move_to("Sale", LATER).await;
+    deal.stage_changed("Cancelled", LATER);
+    deliver(service(), CANCELLED, &deal.cancelled(LATER)).await;
+    for agent in [first, second] {
+        let [item] = &held(agent).await[..] else { panic!("one deal is held") };
+        let agents = (&item["AgentUserId"], &item["CommissionAgentUserId"]);
+        assert_eq!((&item["DealId"], agents), (&json!(deal.id), (&json!(second), &json!(first))));
+    }
+}
+
 /// RULE-AGT-003: a deal is held until the stage change of its completion arrives, and is paid then.
 #[tokio::test]
 async fn deal_is_paid_once_the_ledger_has_caught_up() {
@@ -215,7 +233,8 @@ async fn comparable_state(deal: &Deal, agents: &[Uuid; 2]) -> (Value, Vec<Value>
         agent.as_str().map(|agent| agents.iter().position(|known| known.to_string() == agent).unwrap())
     };
     let mut row = row(deal.id).await;
-    for member in ["agent_user_id", "sale_agent_user_id"] {
+    for member in ["agent_user_id", "sale_agent_user_id", "counted_agent_user_id", "commission_agent_user_id"]
+    {
         row[member] = json!(named(&row[member]));
     }
     for member in ["id", "developer_company_id", "property_object_id"] {

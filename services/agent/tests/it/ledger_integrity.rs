@@ -57,6 +57,27 @@ async fn database_rejects_changes_of_accruals() {
     }
 }
 
+/// RULE-AGT-069: the database rejects changes and deletions of assignments, and a second one of a
+/// sale.
+#[tokio::test]
+async fn database_rejects_changes_of_assignments() {
+    let (service, agent) = (service(), guid());
+    let deal = AccrualFixture::approved(agent, 100).write(service).await.deal;
+    let insert = "insert into sale_assignment (deal_id, sale_row_version, agent_user_id, agency_company_id, \
+         rate_bps, comment, assigned_by_user_id, assigned_at) \
+         values ($1::text::uuid, 1, gen_random_uuid(), gen_random_uuid(), 1, 'x', gen_random_uuid(), now())";
+    service.sql().await.execute(insert, &[&deal.to_string()]).await.unwrap();
+    expect_rejected(
+        &[
+            insert,
+            "update sale_assignment set rate_bps = 2 where deal_id = $1::text::uuid",
+            "delete from sale_assignment where deal_id = $1::text::uuid",
+        ],
+        deal,
+    )
+    .await;
+}
+
 /// INV-AGT-3: the database rejects a second Base of a sale, a second Reversal and a second open
 /// request.
 #[tokio::test]

@@ -6,6 +6,8 @@ mod access;
 mod adjustments;
 mod approval_limit;
 mod approval_races;
+mod assignment_races;
+mod assignments;
 mod dead_letters;
 mod deals;
 mod documents;
@@ -44,6 +46,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
+const COMPANY_UPSERTED: &str = "platform.identity.company-upserted.v1";
 const CREATED: &str = "platform.crm.deal-created.v1";
 const STAGE_CHANGED: &str = "platform.crm.deal-stage-changed.v1";
 const CANCELLED: &str = "platform.crm.deal-cancelled.v1";
@@ -206,7 +209,8 @@ async fn deliver(service: &Running, topic: &str, payload: &Value) {
 
 /// Returns the key of an event by its payload.
 fn key_of(payload: &Value) -> Uuid {
-    id_of(if payload["DealId"].is_null() { &payload["Id"] } else { &payload["DealId"] })
+    let keys = [&payload["DealId"], &payload["CompanyId"], &payload["Id"]];
+    id_of(keys.into_iter().find(|key| !key.is_null()).expect("a key"))
 }
 
 /// Waits until a service has applied an event.

@@ -173,6 +173,22 @@ impl ObservedService {
     }
 }
 
+/// Assigns a sale without an agent.
+async fn assign(observed: &ObservedService) {
+    let agency = guid();
+    let insert = "insert into agency (id, is_active, version) values ($1::text::uuid, true, 1)";
+    observed.sql.execute(insert, &[&agency.to_string()]).await.unwrap();
+    let path = format!("agents/{}", observed.agent);
+    let terms = json!({"AgencyCompanyId": agency});
+    observed.send(&observed.commissions, Method::PUT, &path, &terms, &[]).await.expect(200);
+    let mut deal = Deal::new(None, observed.developer, rub(AMOUNT));
+    observed.deliver(STAGE_CHANGED, &deal.stage_changed("Sale", &in_days(-8))).await;
+    observed.get(&observed.commissions, "unassigned-sales", &[]).await.expect(200);
+    let path = format!("unassigned-sales/{}/assign", deal.id);
+    let body = json!({"AgentUserId": observed.agent, "Comment": VERDICT});
+    observed.post(&observed.commissions, &path, body, &[]).await.expect(200);
+}
+
 /// Calls every operation successfully. Returns the ids of the entities.
 async fn call_operations(observed: &ObservedService) -> Vec<Uuid> {
     let ObservedService { own, commissions, payer, .. } = observed;
@@ -206,6 +222,7 @@ async fn call_operations(observed: &ObservedService) -> Vec<Uuid> {
     let path = format!("commission-accruals/{paid}/reverse");
     let reversal = observed.post(commissions, &path, verdict, &[]).await.expect(200);
 
+    assign(observed).await;
     let (mut cancelled, base) = observed.deal("Sale").await;
     observed.file_request(base).await;
     let change = cancelled.stage_changed("Cancelled", &in_days(-6));
@@ -242,6 +259,7 @@ async fn provoke_refusals(observed: &ObservedService, ids: &[Uuid]) {
         (own, format!("{MY}/commission-accruals/{paid}/adjustment-requests"), "Reason", COMMENT),
         (commissions, format!("commission-accruals/{paid}/reject"), "Comment", VERDICT),
         (commissions, format!("commission-accruals/{rejected}/reverse"), "Comment", VERDICT),
+        (commissions, format!("unassigned-sales/{}/assign", guid()), "Comment", VERDICT),
         (commissions, format!("adjustment-requests/{}/reject", guid()), "Comment", DECISION),
         (commissions, format!("adjustment-requests/{}/approve", guid()), "Comment", DECISION),
         (payer, format!("payouts/{payout}/send"), "Reference", REFERENCE),

@@ -139,6 +139,57 @@ async fn reassigned_sale_counts_for_its_new_agent_and_pays_its_first() {
     assert_eq!(each(&accruals, "AgentUserId"), [&json!(first)]);
 }
 
+/// RULE-AGT-071: with `CountBy=CommissionAgent` a sale counts for the agent of its commission, so
+/// the figures agree with the accruals also after a change of the deal's agent.
+#[tokio::test]
+async fn sale_counts_for_the_agent_of_its_commission_on_request() {
+    let (first, second, developer) = (guid(), guid(), guid());
+    set_rate(developer, 1_000).await;
+    let mut kept = Deal::new(first, developer, rub(100));
+    let mut taken_over = Deal::new(first, developer, rub(200));
+    let mut open = Deal::new(first, developer, rub(400));
+    let mut direct = Deal::new(None, developer, rub(800));
+    for deal in [&mut kept, &mut taken_over, &mut open, &mut direct] {
+        deliver(service(), CREATED, &deal.created("2026-01-01T00:00:00Z")).await;
+        let status = if deal.amount == rub(400) { "Booking" } else { "Sale" };
+        deal.move_to(status, "2026-01-02T00:00:00Z").await;
+    }
+    for deal in [&mut taken_over, &mut open, &mut direct] {
+        deal.agent = Some(second);
+        deal.move_to(deal.status, "2026-02-03T00:00:00Z").await;
+    }
+    let figures = async |agent: Uuid, count_by: &str| {
+        let found = performance(agent, &format!("{PERIOD}{count_by}")).await;
+        let months = each(list(&found["Monthly"]), "SalesCount").into_iter().cloned().collect::<Vec<_>>();
+        let members = ["DealsTotal", "SalesCount", "SalesVolume", "ConversionBps"];
+        let volume = found["Developers"][0]["SalesVolume"].clone();
+        (members.map(|member| found[member].clone()), json!(months), volume)
+    };
+    let of = |deals: i64, sales: i64, volume: i64, bps: i64| {
+        let volume = json!([rub(volume)]);
+        ([json!(deals), json!(sales), volume.clone(), json!(bps)], json!([sales, 0]), volume)
+    };
+    for default in ["", "&CountBy=DealAgent"] {
+        assert_eq!(figures(first, default).await, of(1, 1, 100, 10_000));
+        assert_eq!(figures(second, default).await, of(3, 2, 1_000, 6_667));
+    }
+    assert_eq!(figures(first, "&CountBy=CommissionAgent").await, of(2, 2, 300, 10_000));
+    // Without a sale the agent of the deal counts. The direct sale has no commission.
+    let found = performance(second, &format!("{PERIOD}&CountBy=CommissionAgent")).await;
+    assert_eq!((&found["DealsTotal"], &found["SalesCount"]), (&json!(1), &json!(0)));
+    for agent in [first, second] {
+        let found = performance(agent, &format!("{PERIOD}&CountBy=CommissionAgent")).await;
+        let accruals = cabinet(agent).get(&format!("{MY}/commission-accruals?Kind=Base")).await.expect(200);
+        assert_eq!(found["SalesCount"], accruals["TotalCount"]);
+    }
+    // After the end of the sale the agent of the deal counts again.
+    taken_over.move_to("Cancelled", "2026-02-04T00:00:00Z").await;
+    let found = performance(second, &format!("{PERIOD}&CountBy=CommissionAgent")).await;
+    assert_eq!(each(list(&found["Monthly"]), "DealsCancelled"), [0, 1]);
+    let path = format!("{MY}/agent-performance?{PERIOD}&CountBy=Anybody");
+    cabinet(first).get(&path).await.expect_refusal("VALIDATION_FAILED", "/CountBy", "unknown_value");
+}
+
 /// RULE-AGT-045: the volume of sales may exceed 64 bits.
 #[tokio::test]
 async fn sales_volume_may_exceed_64_bits() {

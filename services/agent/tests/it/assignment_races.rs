@@ -1,0 +1,111 @@
+//! Assignments beside later events of the sale and other assignments.
+//!
+//! A test locks the deal, so that the first of two changes waits for it and the second one for the
+//! first.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use testkit::guid;
+use testkit::held::Held;
+
+use crate::approval_races::service;
+use crate::assignments::{agent_of_agency, assign_path, assignment};
+use crate::fixtures::{balance, decider};
+use crate::{Deal, PLATFORM, STAGE_CHANGED, deliver, each, in_days, list, rub};
+
+async fn direct_sale() -> Deal {
+    let mut deal = Deal::new(None, guid(), rub(1_000));
+    let sale = deal.stage_changed("Sale", &in_days(-2));
+    deliver(service(), STAGE_CHANGED, &sale).await;
+    deal
+}
+
+async fn lock(deal: &Deal) -> Held {
+    Held::lock(service(), &format!("select from deal where id = '{}' for update", deal.id)).await
+}
+
+async fn accruals_of(deal: &Deal) -> Vec<Value> {
+    let path = format!("{PLATFORM}/commission-accruals?DealId={}", deal.id);
+    list(&decider(service()).get(&path).await.expect(200)["Items"]).to_vec()
+}
+
+/// RULE-AGT-073: an assignment before the end of its sale is undone by it, and one after it is
+/// refused.
+#[tokio::test]
+async fn assignment_beside_the_end_of_its_sale_leaves_no_money() {
+    for assignment_first in [true, false] {
+        let (agent, _) = agent_of_agency(service()).await;
+        let mut deal = direct_sale().await;
+        let cancelled = deal.stage_changed("Cancelled", &in_days(-1));
+        let (by, path) = (decider(service()), assign_path(&deal));
+        let held = lock(&deal).await;
+        let (end, assign) =
+            (deliver(service(), STAGE_CHANGED, &cancelled), by.post(&path, assignment(agent, 1_000)));
+        if assignment_first {
+            let (answer, ()) = held.queue(Held::ANY, assign, end).await;
+            assert_eq!(answer.expect(200)["Status"], "Pending");
+            assert_eq!(each(&accruals_of(&deal).await, "Status"), ["Reversed"]);
+            assert_eq!(balance(service(), agent, "RUB").await["Total"], 0);
+        } else {
+            let ((), answer) = held.queue(Held::ANY, end, assign).await;
+            answer.expect_problem(409, "AGENT_SALE_NOT_ASSIGNABLE");
+            assert_eq!(accruals_of(&deal).await, [] as [Value; 0]);
+        }
+    }
+}
+
+/// RULE-AGT-073: an assignment beside the completion of its sale ends in one ledger in both orders.
+#[tokio::test]
+async fn assignment_beside_a_completion_ends_in_one_ledger() {
+    for assignment_first in [true, false] {
+        let (agent, _) = agent_of_agency(service()).await;
+        let mut deal = direct_sale().await;
+        deal.amount = rub(1_500);
+        let completed = deal.stage_changed("Completed", &in_days(-1));
+        let (by, path) = (decider(service()), assign_path(&deal));
+        let held = lock(&deal).await;
+        let (end, assign) =
+            (deliver(service(), STAGE_CHANGED, &completed), by.post(&path, assignment(agent, 1_000)));
+        let answer = if assignment_first {
+            held.queue(Held::ANY, assign, end).await.0
+        } else {
+            held.queue(Held::ANY, end, assign).await.1
+        };
+        let status = if assignment_first { "Pending" } else { "Approved" };
+        assert_eq!(answer.expect(200)["Status"], status);
+        let accruals = accruals_of(&deal).await;
+        let mut lines: Vec<_> =
+            accruals.iter().map(|line| json!([line["Kind"], line["Status"], line["Amount"]])).collect();
+        lines.sort_by_key(Value::to_string);
+        let expected = [json!(["Base", "Approved", rub(100)]), json!(["Correction", "Approved", rub(50)])];
+        assert_eq!(lines, expected);
+        assert_eq!(balance(service(), agent, "RUB").await["Approved"], 150);
+    }
+}
+
+/// RULE-AGT-073: of parallel assignments one has the effect. The same ones all succeed, and others
+/// are refused.
+#[tokio::test]
+async fn parallel_assignments_have_one_effect() {
+    let (first, _) = agent_of_agency(service()).await;
+    let (second, _) = agent_of_agency(service()).await;
+    let deal = direct_sale().await;
+    let path = assign_path(&deal);
+    let callers: Vec<_> = std::iter::repeat_with(|| decider(service())).take(8).collect();
+    let agents = [first, second];
+    let requests = callers.iter().enumerate();
+    let requests = requests.map(|(at, caller)| caller.post(&path, assignment(agents[at % 2], 1_000)));
+    let answers = join_all(requests).await;
+    let accruals = accruals_of(&deal).await;
+    let [base] = &accruals[..] else { panic!("one accrual: {accruals:?}") };
+    for (at, answer) in answers.into_iter().enumerate() {
+        if base["AgentUserId"] == json!(agents[at % 2]) {
+            assert_eq!(answer.expect(200)["Id"], base["Id"]);
+        } else {
+            answer.expect_problem(409, "AGENT_SALE_NOT_ASSIGNABLE");
+        }
+    }
+    let log = format!("{PLATFORM}/money-log?SubjectId={}", deal.id);
+    let log = decider(service()).get(&log).await.expect(200);
+    assert_eq!(list(&log["Items"]).len(), 1, "{log}");
+}
