@@ -169,6 +169,9 @@ create table conference (
     ended_by_user_id uuid,
     -- A document, because participants are only read and written together with the conference.
     participants json not null,
+    -- Members without an invitation knock, and these are their knocks.
+    has_lobby boolean not null,
+    knocks json not null,
     -- Time since which no participant of an Active conference is Joined.
     empty_since timestamptz,
     version bigint not null check (version >= 1),
@@ -182,6 +185,26 @@ create table conference (
 -- INV-CNF-1: one live conference for each chat.
 create unique index conference_live on conference (chat_id) where status <> 'Ended';
 create index conference_chat on conference (chat_id, created_at, id);
+
+-- Decisions of hosts and moderators about who takes part, and changes of hosts.
+create table conference_log (
+    id bigint generated always as identity primary key,
+    conference_id uuid not null references conference (id),
+    kind text collate "C" not null check (kind in ('Admitted', 'Denied', 'HostChanged')),
+    -- The admitted or denied user, or the new host.
+    user_id uuid not null,
+    -- The host or the moderator, or the former host.
+    by_user_id uuid not null,
+    at timestamptz not null
+);
+
+create function conference_log_is_append_only() returns trigger language plpgsql as $$
+begin
+    raise exception 'the log of conferences is append-only' using errcode = 'restrict_violation';
+end
+$$;
+create trigger conference_log_is_append_only before update or delete or truncate on conference_log
+    for each statement execute function conference_log_is_append_only();
 
 -- Ids of LiveKit's webhooks, each of which counts once. The id is a SHA-256, because LiveKit's own
 -- id may be any text.

@@ -24,6 +24,10 @@ MESSENGER_CONFERENCE_FULL = The conference is full
     .detail = A conference has { $max } seats.
 MESSENGER_PARTICIPANT_REMOVED = The participant was removed from the conference
     .detail = Only the host can invite a removed participant again.
+MESSENGER_ADMISSION_REQUIRED = You need an admission to this conference
+    .detail = Knock, and wait until the host admits you.
+MESSENGER_ADMISSION_DENIED = The admission to this conference was denied
+    .detail = Only the host can still invite this user.
 MESSENGER_MEDIA_UNAVAILABLE = Audio and video are not available now
     .detail = Try again later.
 

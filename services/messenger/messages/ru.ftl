@@ -24,6 +24,10 @@ MESSENGER_CONFERENCE_FULL = В конференции нет мест
     .detail = Мест в конференции: { $max }.
 MESSENGER_PARTICIPANT_REMOVED = Участник удалён из конференции
     .detail = Снова пригласить его может только организатор.
+MESSENGER_ADMISSION_REQUIRED = На эту конференцию нужно разрешение на вход
+    .detail = Постучитесь и подождите, пока организатор вас впустит.
+MESSENGER_ADMISSION_DENIED = Во входе на эту конференцию отказано
+    .detail = Пригласить этого пользователя может только организатор.
 MESSENGER_MEDIA_UNAVAILABLE = Звук и видео сейчас недоступны
     .detail = Повторите попытку позже.
 

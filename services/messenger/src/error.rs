@@ -35,5 +35,9 @@ pub const CONFERENCE_ALREADY_ACTIVE: Code = Code::new(409, "MESSENGER_CONFERENCE
 pub const CONFERENCE_ENDED: Code = Code::new(409, "MESSENGER_CONFERENCE_ENDED");
 pub const CONFERENCE_FULL: Code =
     Code::new(409, "MESSENGER_CONFERENCE_FULL").with_arg("max", MAX_SEATS as u64);
+/// The conference has a lobby, and the user was neither invited nor admitted.
+pub const ADMISSION_REQUIRED: Code = Code::new(403, "MESSENGER_ADMISSION_REQUIRED");
+/// The host or a moderator denied the admission of the user.
+pub const ADMISSION_DENIED: Code = Code::new(403, "MESSENGER_ADMISSION_DENIED");
 pub const PARTICIPANT_REMOVED: Code = Code::new(403, "MESSENGER_PARTICIPANT_REMOVED");
 pub const MEDIA_UNAVAILABLE: Code = Code::new(503, "MESSENGER_MEDIA_UNAVAILABLE").retry_after(10);

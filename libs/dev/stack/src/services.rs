@@ -232,6 +232,7 @@ mod tests {
         platform.crm.booking-expired.v1 | BookingId DealId TenantId PropertyObjectId ExpiredAt RowVersion | chessboard
         platform.messenger.conference-started.v1 | ConferenceId ChatId DealId TenantId Media StartedByUserId InvitedUserIds CreatedAt |
         platform.messenger.conference-invited.v1 | ConferenceId ChatId DealId TenantId Media InvitedUserIds ByUserId At |
+        platform.messenger.conference-host-changed.v1 | ConferenceId ChatId DealId TenantId FromUserId ToUserId At |
         platform.messenger.conference-ended.v1 | ConferenceId ChatId DealId TenantId EndReason StartedAt? EndedAt ParticipantUserIds |
         platform.messenger.message-sent.v1 | ChatId DealId? MessageId Sequence SenderUserId RecipientUserIds At |
         platform.agent.accrual-changed.v1 | AccrualId AgentUserId DealId Kind From? To Amount Version ChangedByUserId? ChangedAt |

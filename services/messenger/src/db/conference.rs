@@ -44,6 +44,7 @@ pub async fn save(tx: &mut Tx, changed: &Conference) -> Result<(), ::db::Error> 
         conference::end_reason.eq(changed.end_reason),
         conference::ended_by_user_id.eq(changed.ended_by_user_id),
         conference::participants.eq(&changed.participants),
+        conference::knocks.eq(&changed.knocks),
         conference::empty_since.eq(changed.empty_since),
         conference::version.eq(changed.version),
     ));

@@ -3,6 +3,7 @@
 pub mod chat;
 pub mod chat_view;
 pub mod conference;
+pub mod conference_log;
 pub mod employment;
 pub mod member;
 pub mod message;

@@ -112,8 +112,21 @@ diesel::table! {
         end_reason -> Nullable<Text>,
         ended_by_user_id -> Nullable<Uuid>,
         participants -> Json,
+        has_lobby -> Bool,
+        knocks -> Json,
         empty_since -> Nullable<Timestamptz>,
         version -> BigInt,
+    }
+}
+
+diesel::table! {
+    conference_log (id) {
+        id -> BigInt,
+        conference_id -> Uuid,
+        kind -> Text,
+        user_id -> Uuid,
+        by_user_id -> Uuid,
+        at -> Timestamptz,
     }
 }
 

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use values::Code;
 
 use super::limits::MAX_INVITATIONS;
+use super::lobby::Knock;
 use super::participant::{Entry, Participant, ParticipantState};
 use super::{ChatId, ConferenceId, DealId};
 use crate::db::schema::conference;
@@ -56,6 +57,7 @@ pub struct Conference {
     pub tenant_id: CompanyId,
     pub status: ConferenceStatus,
     pub media: Media,
+    /// The first host.
     pub started_by_user_id: UserId,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
@@ -71,6 +73,13 @@ pub struct Conference {
     #[serde(serialize_with = "serialize_participants")]
     #[schema(value_type = Vec<Participant>)]
     pub participants: Json<Vec<Entry>>,
+    /// True if members without an invitation have to knock. Left out if false.
+    #[serde(rename = "Lobby", skip_serializing_if = "std::ops::Not::not")]
+    pub has_lobby: bool,
+    /// Members who knock, and those whose admission was denied. Left out if there are none.
+    #[serde(skip_serializing_if = "has_no_knocks")]
+    #[schema(value_type = Vec<Knock>)]
+    pub knocks: Json<Vec<Knock>>,
     /// Time since which no participant of an Active conference is Joined.
     #[serde(skip)]
     pub empty_since: Option<OffsetDateTime>,
@@ -83,6 +92,10 @@ fn serialize_participants<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(participants.0.iter().map(|entry| &entry.participant))
+}
+
+fn has_no_knocks(knocks: &Json<Vec<Knock>>) -> bool {
+    knocks.0.is_empty()
 }
 
 /// The timeouts of a conference.
@@ -128,6 +141,7 @@ impl Conference {
         media: Media,
         host: UserId,
         invitees: &[UserId],
+        has_lobby: bool,
         now: OffsetDateTime,
     ) -> Self {
         let invited = invitees.iter().map(|user| {
@@ -149,6 +163,8 @@ impl Conference {
             end_reason: None,
             ended_by_user_id: None,
             participants: Json([Entry::host(host, now)].into_iter().chain(invited).collect()),
+            has_lobby,
+            knocks: Json(Vec::new()),
             empty_since: None,
             version: 1,
         }
@@ -200,6 +216,11 @@ impl Conference {
 
     pub fn taken_seats(&self) -> usize {
         self.participants.0.iter().filter(|entry| entry.is_seated()).count()
+    }
+
+    /// Returns true for the present host.
+    pub fn is_host(&self, user: UserId) -> bool {
+        self.entry(user).is_some_and(Entry::is_host)
     }
 
     pub fn is_removed(&self, user: UserId) -> bool {

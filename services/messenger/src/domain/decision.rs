@@ -1,5 +1,7 @@
 //! Decisions about conferences, after actions of users, webhooks of LiveKit and timers.
 
+mod lobby;
+
 use std::time::Duration;
 
 use auth::UserId;
@@ -10,7 +12,8 @@ use super::conference::{Conference, ConferenceStatus, EndReason, Timing};
 use super::limits::MAX_SEATS;
 use super::participant::{ConnectedParticipant, ConnectionSid, Entry, ParticipantState};
 use crate::error::{
-    CONFERENCE_ENDED, CONFERENCE_FULL, FORBIDDEN, PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED,
+    ADMISSION_DENIED, CONFERENCE_ENDED, CONFERENCE_FULL, FORBIDDEN, PARTICIPANT_NOT_FOUND,
+    PARTICIPANT_REMOVED,
 };
 
 /// Seats of a conference (INV-CNF-2).
@@ -34,6 +37,21 @@ pub enum Action<'a> {
     Decline(UserId),
     Remove(UserId),
     End(UserId),
+    /// The user asks to be admitted.
+    Knock(UserId),
+    Admit {
+        user: UserId,
+        by: UserId,
+    },
+    Deny {
+        user: UserId,
+        by: UserId,
+    },
+    /// The host makes another participant the host.
+    HandOver {
+        from: UserId,
+        to: UserId,
+    },
     /// The user stopped being a member of the chat.
     LeaveChat {
         user: UserId,
@@ -94,8 +112,11 @@ impl Conference {
     ///
     /// # Errors
     /// - [`PARTICIPANT_REMOVED`]: the user, or an invited user, is Removed.
-    /// - [`CONFERENCE_ENDED`]: an invitation or a join to an Ended conference.
-    /// - [`PARTICIPANT_NOT_FOUND`]: an invited user is not a member, or the user has no entry.
+    /// - [`CONFERENCE_ENDED`]: the conference is Ended, and the action changes only a live one.
+    /// - [`ADMISSION_REQUIRED`](crate::error::ADMISSION_REQUIRED): the user needs an admission.
+    /// - [`PARTICIPANT_NOT_FOUND`]: an invited user is not a member, the user has no entry and does
+    ///   not wait, or the new host is not Joined.
+    /// - [`ADMISSION_DENIED`]: the admission of the user, or of an invited user, was denied.
     /// - [`CONFERENCE_FULL`]: no seat is free.
     /// - [`FORBIDDEN`]: removal of the host.
     pub fn decide(&self, action: Action<'_>, now: OffsetDateTime) -> Result<Decision, Code> {
@@ -118,10 +139,17 @@ impl Conference {
                 next.remove(user, now);
             }
             Action::End(by) => next.end(EndReason::EndedByHost, Some(by), now),
-            Action::LeaveChat { user, by } if user == self.started_by_user_id => {
+            Action::Knock(user) => next.knock(user, now)?,
+            Action::Admit { user, .. } => next.admit(user, now)?,
+            Action::Deny { user, .. } => next.deny(user)?,
+            Action::HandOver { to, .. } => next.hand_over(to)?,
+            Action::LeaveChat { user, by } if self.is_host(user) => {
                 next.end(EndReason::EndedByHost, by, now);
             }
-            Action::LeaveChat { user, .. } => next.remove(user, now),
+            Action::LeaveChat { user, .. } => {
+                next.remove(user, now);
+                next.conference.withdraw_knock(user);
+            }
             Action::Connect { user, sid, at } => match next.conference.overtaken_entry(user, at) {
                 Some(entry) => entry.record_replaced(sid),
                 None => next.connect(user, sid, at, now),
@@ -171,7 +199,9 @@ impl Conference {
         let participants = |conference: &Self| {
             conference.participants.0.iter().map(|entry| entry.participant.clone()).collect::<Vec<_>>()
         };
-        self.status != before.status || participants(self) != participants(before)
+        self.status != before.status
+            || self.knocks != before.knocks
+            || participants(self) != participants(before)
     }
 }
 
@@ -191,13 +221,20 @@ impl Decision {
         if !conference.is_live() {
             return Err(CONFERENCE_ENDED);
         }
+        conference.require_admission(by)?;
         if users.iter().any(|user| !members.contains(user)) {
             return Err(PARTICIPANT_NOT_FOUND);
         }
-        if by != conference.started_by_user_id && users.iter().any(|user| conference.is_removed(*user)) {
-            return Err(PARTICIPANT_REMOVED);
+        if !conference.is_host(by) {
+            if users.iter().any(|user| conference.is_removed(*user)) {
+                return Err(PARTICIPANT_REMOVED);
+            }
+            if users.iter().any(|user| conference.is_denied(*user)) {
+                return Err(ADMISSION_DENIED);
+            }
         }
         for user in users {
+            conference.delete_knock(*user);
             let entry = conference.entry_or_insert(*user);
             if !entry.is_host() && !entry.is_seated() {
                 entry.invite(now);
@@ -215,11 +252,15 @@ impl Decision {
         if !conference.is_live() {
             return Err(CONFERENCE_ENDED);
         }
+        conference.require_admission(user)?;
         conference.entry_or_insert(user).join(now);
         if conference.taken_seats() > SEATS { Err(CONFERENCE_FULL) } else { Ok(()) }
     }
 
     fn leave(&mut self, user: UserId, now: OffsetDateTime) -> Result<(), Code> {
+        if self.conference.withdraw_knock(user) {
+            return Ok(());
+        }
         let is_ringing = self.conference.status == ConferenceStatus::Ringing;
         let entry = self.conference.entry_mut(user).ok_or(PARTICIPANT_NOT_FOUND)?;
         if entry.is_host() && is_ringing {
@@ -331,6 +372,7 @@ impl Decision {
                 _ => {}
             }
         }
+        conference.withdraw_all_knocks();
         self.media_commands.push(MediaCommand::DeleteRoom);
     }
 

@@ -7,6 +7,7 @@ mod conference;
 mod decision;
 mod employment;
 pub mod limits;
+mod lobby;
 mod message;
 mod participant;
 mod report;
@@ -18,6 +19,7 @@ pub use chat::{AgentChange, Chat, ChatKind, DEAL_CONSUMER_GROUP, Deal, Member, R
 pub use conference::{Conference, ConferenceStatus, DealChatIds, EndReason, Media, Timing, select_invitees};
 pub use decision::{Action, MediaCommand};
 pub use employment::{EMPLOYMENT_CONSUMER_GROUP, Employments};
+pub use lobby::ConferenceChange;
 pub use message::{Message, MessageKind, PrivateText};
 pub use participant::{ConnectedParticipant, ConnectionSid, Entry, ParticipantState};
 pub use report::{Report, ReportComment, ReportReason, ReportStatus};

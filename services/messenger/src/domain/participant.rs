@@ -14,7 +14,7 @@ pub type ConnectionSid = Text<1, 128>;
 const MAX_REMEMBERED_CONNECTIONS: usize = 16;
 
 values::text_enum! {
-    /// The role of a participant. The host started the conference.
+    /// The role of a participant. The host started the conference, or a former host handed it over.
     pub enum ParticipantRole {
         Host,
         Member,

@@ -72,6 +72,35 @@ impl ConferenceInvited {
     }
 }
 
+/// The host of a conference made another participant the host.
+#[derive(Debug, Serialize, ToSchema, Event)]
+#[serde(rename_all = "PascalCase")]
+#[event(topic = "platform.messenger.conference-host-changed.v1", version = 1, aggregate = CONFERENCE, key = conference_id)]
+pub struct ConferenceHostChanged {
+    conference_id: ConferenceId,
+    chat_id: ChatId,
+    deal_id: DealId,
+    tenant_id: CompanyId,
+    from_user_id: UserId,
+    to_user_id: UserId,
+    #[serde(with = "time::serde::rfc3339")]
+    at: OffsetDateTime,
+}
+
+impl ConferenceHostChanged {
+    pub fn of(conference: &Conference, from: UserId, to: UserId, at: OffsetDateTime) -> Self {
+        Self {
+            conference_id: conference.id,
+            chat_id: conference.chat_id,
+            deal_id: conference.deal_id,
+            tenant_id: conference.tenant_id,
+            from_user_id: from,
+            to_user_id: to,
+            at,
+        }
+    }
+}
+
 /// A conference ended.
 #[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]

@@ -30,6 +30,8 @@ pub struct StartConference {
     /// Distinct users without the caller. Null invites all other members of the chat, the first
     /// twenty by `JoinedAt`.
     invite_user_ids: Option<Invitees>,
+    /// True if members without an invitation have to knock. The default is false.
+    lobby: Option<bool>,
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -37,6 +39,13 @@ pub struct StartConference {
 pub struct InviteToConference {
     /// Distinct users without the caller.
     user_ids: Invitees,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct HandOverConference {
+    /// The new host, who is Joined.
+    user_id: UserId,
 }
 
 /// Returns distinct users without the caller.
@@ -75,13 +84,14 @@ pub async fn start_conference(
     idempotency: Idempotency,
     Json(body): Json<StartConference>,
 ) -> Result<HttpResponse, Error> {
-    let StartConference { media, invite_user_ids } = body;
+    let StartConference { media, invite_user_ids, lobby } = body;
     let host = actor.user_id;
     let requested = invite_user_ids.map(|users| check_invitees("/InviteUserIds", users, host)).transpose()?;
-    let context = app.conference_context();
+    let (has_lobby, context) = (lobby.unwrap_or_default(), app.conference_context());
     let start = async |tx: &mut _| {
+        let invitees = requested.as_deref();
         let started =
-            ops::conference::start_conference(tx, *chat, host, media, requested.as_deref(), context).await?;
+            ops::conference::start_conference(tx, *chat, host, media, invitees, has_lobby, context).await?;
         let location = format!("/api/messenger/conferences/{}", started.id);
         Ok(Reply::created(started).at(location))
     };
@@ -155,7 +165,8 @@ pub async fn get_conference(
 /// Invite to a conference.
 ///
 /// Invites all users or none. Users who are Invited or Joined, and the host, keep their state.
-/// Only the host can invite a Removed participant.
+/// Only the host can invite a Removed participant, or a user whose admission was denied.
+/// In a conference with a lobby, the caller needs an invitation or an admission.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)), request_body = InviteToConference,
     responses((status = 200, description = "The conference after the request", body = Conference))
@@ -177,6 +188,7 @@ pub async fn invite_to_conference(
 /// Join a conference.
 ///
 /// The caller is Joined. A repeat returns a new token and changes nothing.
+/// In a conference with a lobby, a caller without an invitation knocks first.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
     responses((status = 200, description = "The access to the room", body = MediaAccess))
@@ -214,6 +226,7 @@ pub async fn refresh_media_token(
 /// Leave a conference.
 ///
 /// Only a Joined caller becomes Left. A Ringing conference ends when its host leaves.
+/// A caller who waits in the lobby waits no longer.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
     responses((status = 200, description = "The conference after the request", body = Conference))
@@ -276,7 +289,32 @@ pub async fn end_conference(
     apply_as_moderator(&app, *id, &actor, Action::End(actor.user_id)).await
 }
 
-async fn apply_as_member(
+/// Hand over a conference.
+///
+/// The caller is the host and makes a Joined participant the host. The caller stays a participant.
+#[utoipa::path(
+    tag = "Conferences", params(("conference_id" = ConferenceId, Path)), request_body = HandOverConference,
+    responses((status = 200, description = "The conference after the request", body = Conference))
+)]
+#[post("/api/messenger/conferences/{conference_id}/hand-over")]
+pub async fn hand_over_conference(
+    app: Data<App>,
+    actor: Actor,
+    id: Path<ConferenceId>,
+    Json(body): Json<HandOverConference>,
+) -> Result<impl Responder, Error> {
+    let mut fields = Fields::default();
+    if body.user_id == actor.user_id {
+        fields.check::<()>("/UserId", Err(Invalid::new("oneself")));
+    }
+    let to = fields.finish(Some(body.user_id))?;
+    let context = app.conference_context();
+    let hand_over =
+        async |tx: &mut _| ops::conference::hand_over_conference(tx, *id, &actor, to, context).await;
+    Ok(web::Json(app.db.tx(hand_over).await?))
+}
+
+pub(super) async fn apply_as_member(
     app: &App,
     id: ConferenceId,
     actor: &Actor,
@@ -287,7 +325,7 @@ async fn apply_as_member(
     Ok(web::Json(app.db.tx(apply).await?))
 }
 
-async fn apply_as_moderator(
+pub(super) async fn apply_as_moderator(
     app: &App,
     id: ConferenceId,
     actor: &Actor,

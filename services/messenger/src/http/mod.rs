@@ -3,6 +3,7 @@
 mod chat;
 mod conference;
 mod direct;
+mod lobby;
 mod member;
 mod message;
 mod report;
@@ -16,10 +17,11 @@ use utoipa_actix_web::scope;
 use values::Code;
 
 use crate::error::{
-    CHAT_BLOCKED, CHAT_CLOSED, CHAT_FULL, CHAT_LEFT, CHAT_NOT_DEAL, CHAT_NOT_DIRECT, CHAT_NOT_FOUND,
-    CONFERENCE_ALREADY_ACTIVE, CONFERENCE_ENDED, CONFERENCE_FULL, CONFERENCE_NOT_FOUND, EMPLOYMENT_ENDED,
-    FORBIDDEN, MEDIA_UNAVAILABLE, MEMBER_OF_DEAL, MESSAGE_DELETED, MESSAGE_LOCKED, MESSAGE_NOT_FOUND,
-    PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED, REPORT_DECIDED, REPORT_NOT_FOUND,
+    ADMISSION_DENIED, ADMISSION_REQUIRED, CHAT_BLOCKED, CHAT_CLOSED, CHAT_FULL, CHAT_LEFT, CHAT_NOT_DEAL,
+    CHAT_NOT_DIRECT, CHAT_NOT_FOUND, CONFERENCE_ALREADY_ACTIVE, CONFERENCE_ENDED, CONFERENCE_FULL,
+    CONFERENCE_NOT_FOUND, EMPLOYMENT_ENDED, FORBIDDEN, MEDIA_UNAVAILABLE, MEMBER_OF_DEAL, MESSAGE_DELETED,
+    MESSAGE_LOCKED, MESSAGE_NOT_FOUND, PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED, REPORT_DECIDED,
+    REPORT_NOT_FOUND,
 };
 
 /// The operations of members and the webhook of LiveKit.
@@ -108,12 +110,16 @@ fn public(routes: &mut Routes<'_>) {
             .service(conference::invite_to_conference.refuses(CONFERENCE_REFUSALS).refuses([
                 PARTICIPANT_REMOVED,
                 CONFERENCE_ENDED,
+                ADMISSION_REQUIRED,
+                ADMISSION_DENIED,
                 PARTICIPANT_NOT_FOUND,
                 CONFERENCE_FULL,
             ]))
             .service(conference::join_conference.refuses(CONFERENCE_REFUSALS).refuses([
                 PARTICIPANT_REMOVED,
                 CONFERENCE_ENDED,
+                ADMISSION_REQUIRED,
+                ADMISSION_DENIED,
                 CONFERENCE_FULL,
                 MEDIA_UNAVAILABLE,
             ]))
@@ -133,6 +139,26 @@ fn public(routes: &mut Routes<'_>) {
             .service(
                 conference::remove_participant.refuses(CONFERENCE_REFUSALS).refuses([PARTICIPANT_NOT_FOUND]),
             )
-            .service(conference::end_conference.refuses(CONFERENCE_REFUSALS)),
+            .service(conference::end_conference.refuses(CONFERENCE_REFUSALS))
+            .service(
+                conference::hand_over_conference
+                    .refuses(CONFERENCE_REFUSALS)
+                    .refuses([CONFERENCE_ENDED, PARTICIPANT_NOT_FOUND]),
+            )
+            .service(lobby::knock_at_conference.refuses(CONFERENCE_REFUSALS).refuses([
+                PARTICIPANT_REMOVED,
+                CONFERENCE_ENDED,
+                ADMISSION_DENIED,
+            ]))
+            .service(lobby::admit_participant.refuses(CONFERENCE_REFUSALS).refuses([
+                CONFERENCE_ENDED,
+                PARTICIPANT_NOT_FOUND,
+                CONFERENCE_FULL,
+            ]))
+            .service(
+                lobby::deny_participant
+                    .refuses(CONFERENCE_REFUSALS)
+                    .refuses([CONFERENCE_ENDED, PARTICIPANT_NOT_FOUND]),
+            ),
     );
 }

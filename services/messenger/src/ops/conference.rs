@@ -13,14 +13,14 @@ use super::stream::notify_members;
 use crate::clients::{LiveKit, MediaAccess};
 use crate::db;
 use crate::domain::{
-    Action, Card, Chat, ChatId, Conference, ConferenceCard, ConferenceId, DealChatIds, Media,
-    ParticipantState, StreamEvent, Timing, moderator_reach, select_invitees,
+    Action, Card, Chat, ChatId, Conference, ConferenceCard, ConferenceChange, ConferenceId, DealChatIds,
+    Media, ParticipantState, StreamEvent, Timing, moderator_reach, select_invitees,
 };
 use crate::error::{
     CHAT_NOT_DEAL, CHAT_NOT_FOUND, CONFERENCE_ALREADY_ACTIVE, CONFERENCE_NOT_FOUND, Error, FORBIDDEN,
     MEDIA_UNAVAILABLE,
 };
-use crate::events::{ConferenceEnded, ConferenceInvited, ConferenceStarted};
+use crate::events::{ConferenceEnded, ConferenceHostChanged, ConferenceInvited, ConferenceStarted};
 
 /// The job of a conference's next deadline. Its key is the conference's id.
 pub const CONFERENCE_DEADLINE_JOB: &str = "conference-deadline";
@@ -58,6 +58,7 @@ pub async fn start_conference(
     host: UserId,
     media: Media,
     requested: Option<&[UserId]>,
+    has_lobby: bool,
     context: ConferenceContext<'_>,
 ) -> Result<Conference, Error> {
     let chat = db::chat::lock(tx, chat).await?.filter(|chat| chat.member(host).is_some());
@@ -69,7 +70,7 @@ pub async fn start_conference(
     }
     context.livekit()?;
     let ids = DealChatIds { chat_id: chat.id, deal_id, tenant_id };
-    let conference = Conference::start(ids, media, host, &invitees, chat.now);
+    let conference = Conference::start(ids, media, host, &invitees, has_lobby, chat.now);
     db::conference::insert(tx, &conference).await?;
     outbox::append(tx, &ConferenceStarted::of(&conference)).await?;
     notify_members(tx, &chat, StreamEvent::Conference(conference.id)).await?;
@@ -170,10 +171,31 @@ pub async fn act_as_moderator(
         if !is_member {
             return Err(CONFERENCE_NOT_FOUND.into());
         }
-        if conference.started_by_user_id != actor.user_id {
+        if !conference.is_host(actor.user_id) {
             return Err(FORBIDDEN.into());
         }
     }
+    change(tx, &mut chat, &conference, action, context).await
+}
+
+/// Makes another participant the host in place of the actor.
+///
+/// # Errors
+/// - [`CONFERENCE_NOT_FOUND`]: the actor is neither member nor moderator.
+/// - [`FORBIDDEN`]: the actor is not the host.
+/// - The errors of [`Conference::decide`].
+pub async fn hand_over_conference(
+    tx: &mut Tx,
+    id: ConferenceId,
+    actor: &Actor,
+    to: UserId,
+    context: ConferenceContext<'_>,
+) -> Result<Conference, Error> {
+    let (mut chat, conference) = lock_for_member(tx, id, actor).await?;
+    if !conference.is_host(actor.user_id) {
+        return Err(FORBIDDEN.into());
+    }
+    let action = Action::HandOver { from: actor.user_id, to };
     change(tx, &mut chat, &conference, action, context).await
 }
 
@@ -257,11 +279,11 @@ async fn change(
     context: ConferenceContext<'_>,
 ) -> Result<Conference, Error> {
     let by = match action {
-        Action::Invite { by, .. } => Some(by),
+        Action::Invite { by, .. } | Action::Admit { by, .. } => Some(by),
         _ => None,
     };
     let (timing, now) = (context.timing, chat.now);
-    let decision = before.decide(action, now)?;
+    let decision = before.decide(action.clone(), now)?;
     let (is_visible, is_end) = (decision.is_visible_change(before), decision.is_end(before));
     let after = decision.conference;
     if after != *before {
@@ -269,6 +291,9 @@ async fn change(
     }
     if let Some(by) = by.filter(|_| !decision.invited.is_empty()) {
         outbox::append(tx, &ConferenceInvited::of(&after, decision.invited, by, now)).await?;
+    }
+    if is_visible {
+        record_change(tx, &after, &action, now).await?;
     }
     if let Some(ended) = ConferenceEnded::of(&after).filter(|_| is_end) {
         outbox::append(tx, &ended).await?;
@@ -289,6 +314,25 @@ async fn change(
         set_deadline(tx, &after, context, now).await?;
     }
     Ok(after)
+}
+
+/// Adds a decision about people to the log, and publishes a change of the host.
+async fn record_change(
+    tx: &mut Tx,
+    after: &Conference,
+    action: &Action<'_>,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
+    let (kind, user, by) = match *action {
+        Action::Admit { user, by } => (ConferenceChange::Admitted, user, by),
+        Action::Deny { user, by } => (ConferenceChange::Denied, user, by),
+        Action::HandOver { from, to } => (ConferenceChange::HostChanged, to, from),
+        _ => return Ok(()),
+    };
+    if kind == ConferenceChange::HostChanged {
+        outbox::append(tx, &ConferenceHostChanged::of(after, by, user, now)).await?;
+    }
+    Ok(db::conference_log::insert(tx, after.id, kind, user, by, now).await?)
 }
 
 /// Schedules or cancels the job of the next deadline.

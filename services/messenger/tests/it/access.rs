@@ -52,6 +52,10 @@ const TABLE: &str = "
     decline_conference     |  200   |    404     |   404    |    403    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
     remove_participant     |  200   |    404     |   404    |    200    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
     end_conference         |  200   |    404     |   404    |    200    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    hand_over_conference   |  200   |    404     |   404    |    403    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    knock_at_conference    |  200   |    404     |   404    |    403    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    admit_participant      |  200   |    404     |   404    |    200    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
+    deny_participant       |  200   |    404     |   404    |    200    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
 ";
 
 /// The statuses for a fresh token that differ from the default: employees who lost more than a role
@@ -77,6 +81,10 @@ const FRESH_TABLE: &str = "
     decline_conference     |    404    |   404   |    200    |        404
     remove_participant     |    404    |   404   |    200    |        404
     end_conference         |    404    |   404   |    200    |        404
+    hand_over_conference   |    404    |   404   |    200    |        404
+    knock_at_conference    |    404    |   404   |    200    |        404
+    admit_participant      |    404    |   404   |    200    |        404
+    deny_participant       |    404    |   404   |    200    |        404
 ";
 
 /// Returns a chat and a request about it by its client or agent.
@@ -107,6 +115,7 @@ async fn prepare_for(operation: &str, fixture: ConferenceFixture<'static>) -> Ca
         "invite_to_conference" => json!({"UserIds": [manager]}),
         "report_chat" => json!({"Reason": "Spam"}),
         "hand_over_chats" => json!({"ToUserId": guid()}),
+        "hand_over_conference" => json!({"UserId": agent}),
         _ => Value::Null,
     };
     match operation {
@@ -131,14 +140,23 @@ async fn prepare_for(operation: &str, fixture: ConferenceFixture<'static>) -> Ca
         "list_member_chats" | "hand_over_chats" => parameters[1].1 = manager.to_string(),
         "leave_conference" | "decline_conference" | "join_conference" => me = agent,
         "remove_participant" => parameters[1].1 = agent.to_string(),
+        "knock_at_conference" => me = manager,
+        "admit_participant" | "deny_participant" => parameters[1].1 = manager.to_string(),
         _ => {}
     }
-    if operation.contains("conference") && !["start_conference", "list_conferences"].contains(&operation)
+    if ["knock_at_conference", "admit_participant", "deny_participant"].contains(&operation) {
+        let id = fixture.ring_with_lobby(&[agent]).await;
+        parameters.push(("conference_id", id.to_string()));
+        if operation != "knock_at_conference" {
+            fixture.act(manager, id, "knock").await.expect(200);
+        }
+    } else if operation.contains("conference")
+        && !["start_conference", "list_conferences"].contains(&operation)
         || ["refresh_media_token", "remove_participant"].contains(&operation)
     {
         let id = fixture.ring(None).await;
         parameters.push(("conference_id", id.to_string()));
-        if operation == "leave_conference" {
+        if ["leave_conference", "hand_over_conference"].contains(&operation) {
             fixture.act(agent, id, "join").await.expect(200);
         }
     }

@@ -258,3 +258,36 @@ async fn supervisor_lists_only_supervised_chats() {
     let refused = supervisor.get(&format!("{CHATS}?Scope=Tenant&PageSize=0")).await;
     refused.expect_problem(400, "VALIDATION_FAILED");
 }
+
+/// RULE-MSG-094: a user who is added reads the whole history, as read, and so does one who was
+/// removed and returns. A deleted text stays deleted.
+#[tokio::test]
+async fn new_and_returning_members_read_the_whole_history() {
+    let (deal, id) = open_chat().await;
+    let user = guid();
+    let first = send_text(id, deal.client, "до вас").await;
+    let deleted = send_text(id, deal.client, "не для вас").await;
+    let target = path(id, &format!("/messages/{}", deleted["Id"].as_str().unwrap()));
+    as_user(deal.client).delete(&target).await.expect(204);
+    let assert_reads_all = async || {
+        let (own, all) = (messages(id, user).await, messages(id, deal.client).await);
+        assert_eq!(own, all, "the member reads what the first members read");
+        assert_eq!((&own[0], &own[1]["Text"]), (&first, &Value::Null));
+        let newest_first = as_user(user).get(&path(id, "/messages?PageSize=100")).await.expect(200);
+        assert!(list(&newest_first["Items"]).iter().eq(all.iter().rev()));
+        let chat = view(id, user).await;
+        assert_eq!((&chat["ReadSequence"], &chat["UnreadCount"]), (&chat["LastSequence"], &json!(0)));
+        assert_eq!(chat["LastMessage"], *all.last().unwrap());
+        let badge = as_user(user).get("/api/messenger/unread").await.expect(200);
+        assert_eq!(badge, json!({"ChatsCount": 0, "MessagesCount": 0}));
+    };
+    add(&deal, id, user).await.expect(204);
+    assert_reads_all().await;
+    remove(&deal, id, user).await.expect(204);
+    send_text(id, deal.client, "без вас").await;
+    as_user(user).get(&path(id, "/messages")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    add(&deal, id, user).await.expect(204);
+    assert_reads_all().await;
+    let texts: Vec<_> = messages(id, user).await.iter().map(|message| message["Text"].clone()).collect();
+    assert!(texts.contains(&json!("без вас")), "also what was sent in between: {texts:?}");
+}

@@ -7,7 +7,7 @@ use testkit::guid;
 use crate::fixture::{CONFERENCES, ConferenceFixture, MODERATE, act_as};
 use crate::{CHATS, claims_with, each, id_of, list};
 
-const MEMBER_ACTIONS: [&str; 4] = ["join", "media-token", "leave", "decline"];
+const MEMBER_ACTIONS: [&str; 5] = ["join", "media-token", "leave", "decline", "knock"];
 
 async fn invite(caller: &Client, id: uuid::Uuid) -> testkit::client::Response {
     caller.post(&format!("{CONFERENCES}/{id}/invite"), json!({"UserIds": [guid()]})).await
@@ -54,10 +54,10 @@ async fn conference_is_not_found_outside_its_chat() {
     assert_eq!(fixture.conference(id).await["Version"], 2, "no refused request changed the conference");
 }
 
-/// RULE-MSG-034, RULE-MSG-036: a moderator who is not a member reads, ends and removes, and nothing
-/// else.
+/// RULE-MSG-034, RULE-MSG-036: a moderator who is not a member reads, ends, removes, admits and
+/// denies, and nothing else.
 #[tokio::test]
-async fn moderator_only_reads_ends_and_removes() {
+async fn moderator_does_not_take_part() {
     let fixture = ConferenceFixture::new().await;
     let own = claims_with(guid(), Some(fixture.deal.tenant), &[MODERATE]);
     let platform = claims_with(guid(), None, &["messenger.conferences.moderate@platform"]);

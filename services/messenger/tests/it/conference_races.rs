@@ -7,7 +7,10 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::clocks::{make_deadline_due, shift_database_clock};
-use crate::fixture::{ConferenceFixture, ENDED, STARTED, participant, published_events, state, topics};
+use crate::fixture::{
+    ConferenceFixture, ENDED, HOST_CHANGED, INVITED, STARTED, knocks, participant, published_events, state,
+    topics,
+};
 use crate::media_service::{livekit, start};
 use crate::{count, id_of};
 
@@ -121,6 +124,151 @@ async fn removal_and_media_token_take_effect_in_their_order() {
         held.queue(Held::ANY, fixture.act(agent, id, "media-token"), fixture.remove(client, id, agent)).await;
     token.expect(200);
     assert_eq!(state(&removed.expect(200), agent), "Removed");
+}
+
+/// RULE-MSG-091: an admission before the end is 200, and the user is then Missed. One after it is
+/// `MESSENGER_CONFERENCE_ENDED`.
+#[tokio::test]
+async fn admission_and_end_take_effect_in_their_order() {
+    let fixture = ConferenceFixture::new().await;
+    let [client, agent, manager] = fixture.users();
+    let ring = async || {
+        let id = fixture.ring_with_lobby(&[agent]).await;
+        fixture.act(manager, id, "knock").await.expect(200);
+        (id, hold_chat(&fixture).await)
+    };
+    let (id, held) = ring().await;
+    let (admitted, ended) =
+        held.queue(Held::ANY, fixture.admit(client, id, manager), fixture.act(client, id, "end")).await;
+    assert_eq!(state(&admitted.expect(200), manager), "Invited");
+    let conference = fixture.conference(id).await;
+    assert_eq!(ended.expect(200), conference);
+    assert_eq!((state(&conference, manager), conference.get("Knocks")), ("Missed", None));
+    assert_eq!(topics(&published_events(fixture.service, id).await), [STARTED, INVITED, ENDED]);
+
+    let (id, held) = ring().await;
+    let (ended, admitted) =
+        held.queue(Held::ANY, fixture.act(client, id, "end"), fixture.admit(client, id, manager)).await;
+    admitted.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
+    let conference = fixture.conference(id).await;
+    assert_eq!(ended.expect(200), conference);
+    assert_eq!((crate::list(&conference["Participants"]).len(), conference.get("Knocks")), (2, None));
+    assert_ended_once(&fixture, id).await;
+    assert!(fixture.log(id).await.is_empty());
+}
+
+/// RULE-MSG-091: a user who withdraws before the admission is not admitted. One who withdraws after
+/// it is Invited.
+#[tokio::test]
+async fn admission_and_withdrawal_take_effect_in_their_order() {
+    let fixture = ConferenceFixture::new().await;
+    let [client, agent, manager] = fixture.users();
+    let id = fixture.ring_with_lobby(&[agent]).await;
+    fixture.act(manager, id, "knock").await.expect(200);
+    let held = hold_chat(&fixture).await;
+    let (left, admitted) =
+        held.queue(Held::ANY, fixture.act(manager, id, "leave"), fixture.admit(client, id, manager)).await;
+    assert!(left.expect(200).get("Knocks").is_none());
+    admitted.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+
+    fixture.act(manager, id, "knock").await.expect(200);
+    let held = hold_chat(&fixture).await;
+    let (admitted, left) =
+        held.queue(Held::ANY, fixture.admit(client, id, manager), fixture.act(manager, id, "leave")).await;
+    let admitted = admitted.expect(200);
+    assert_eq!(left.expect(200), admitted, "only a Joined participant becomes Left");
+    assert_eq!((state(&admitted, manager), admitted.get("Knocks")), ("Invited", None));
+    fixture.act(client, id, "end").await.expect(200);
+}
+
+/// RULE-MSG-091: a waiting user who loses the chat is not admitted, and one who was admitted before
+/// is Removed.
+#[tokio::test]
+async fn admission_and_removal_from_the_chat_take_effect_in_their_order() {
+    let fixture = ConferenceFixture::new().await;
+    let [client, agent, manager] = fixture.users();
+    let other = fixture.add(1).await[0];
+    let id = fixture.ring_with_lobby(&[agent]).await;
+    for user in [manager, other] {
+        fixture.act(user, id, "knock").await.expect(200);
+    }
+    let held = hold_chat(&fixture).await;
+    let ((), admitted) =
+        held.queue(Held::ANY, fixture.remove_member(manager), fixture.admit(client, id, manager)).await;
+    admitted.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    assert_eq!(knocks(&fixture.conference(id).await), [(other, "Waiting")]);
+
+    let held = hold_chat(&fixture).await;
+    let (admitted, ()) =
+        held.queue(Held::ANY, fixture.admit(client, id, other), fixture.remove_member(other)).await;
+    admitted.expect(200);
+    assert_eq!(state(&fixture.conference(id).await, other), "Removed");
+    fixture.act(client, id, "end").await.expect(200);
+}
+
+/// RULE-MSG-091: of an admission and a denial at the same time the first counts.
+#[tokio::test]
+async fn first_of_two_decisions_about_a_knock_counts() {
+    let fixture = ConferenceFixture::new().await;
+    let [client, agent, manager] = fixture.users();
+    let id = fixture.ring_with_lobby(&[agent]).await;
+    fixture.act(manager, id, "knock").await.expect(200);
+    let held = hold_chat(&fixture).await;
+    let (denied, admitted) =
+        held.queue(Held::ANY, fixture.deny(client, id, manager), fixture.admit(client, id, manager)).await;
+    assert_eq!(knocks(&denied.expect(200)), [(manager, "Denied")]);
+    admitted.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    fixture.act(client, id, "end").await.expect(200);
+
+    let id = fixture.ring_with_lobby(&[agent]).await;
+    fixture.act(manager, id, "knock").await.expect(200);
+    let held = hold_chat(&fixture).await;
+    let (admitted, denied) =
+        held.queue(Held::ANY, fixture.admit(client, id, manager), fixture.deny(client, id, manager)).await;
+    assert_eq!(admitted.expect(200), denied.expect(200));
+    assert_eq!(state(&fixture.conference(id).await, manager), "Invited");
+    fixture.act(client, id, "end").await.expect(200);
+}
+
+/// RULE-MSG-093: a participant who leaves before the hand-over does not become the host. One who
+/// leaves after it is an absent host.
+#[tokio::test]
+async fn hand_over_and_leave_take_effect_in_their_order() {
+    let fixture = ConferenceFixture::new().await;
+    let [client, agent, _] = fixture.users();
+    let id = fixture.ring_and_join().await;
+    let held = hold_chat(&fixture).await;
+    let (left, handed) =
+        held.queue(Held::ANY, fixture.act(agent, id, "leave"), fixture.hand_over(client, id, agent)).await;
+    left.expect(200);
+    handed.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+
+    fixture.act(agent, id, "join").await.expect(200);
+    let held = hold_chat(&fixture).await;
+    let (handed, left) =
+        held.queue(Held::ANY, fixture.hand_over(client, id, agent), fixture.act(agent, id, "leave")).await;
+    handed.expect(200);
+    let left = left.expect(200);
+    assert_eq!((&participant(&left, agent)["Role"], state(&left, agent)), (&json!("Host"), "Left"));
+    fixture.act(agent, id, "end").await.expect(200);
+    assert_eq!(topics(&published_events(fixture.service, id).await), [STARTED, HOST_CHANGED, ENDED]);
+}
+
+/// RULE-MSG-093: of two hand-overs at the same time the first counts, and the other caller is no
+/// longer the host.
+#[tokio::test]
+async fn first_of_two_hand_overs_counts() {
+    let fixture = ConferenceFixture::new().await;
+    let [client, agent, manager] = fixture.users();
+    let id = fixture.ring_and_join().await;
+    fixture.act(manager, id, "join").await.expect(200);
+    let held = hold_chat(&fixture).await;
+    let (first, second) = held
+        .queue(Held::ANY, fixture.hand_over(client, id, agent), fixture.hand_over(client, id, manager))
+        .await;
+    assert_eq!(participant(&first.expect(200), agent)["Role"], "Host");
+    second.expect_problem(403, "FORBIDDEN");
+    fixture.act(agent, id, "end").await.expect(200);
 }
 
 /// RULE-MSG-045: a join before the timer is 200 and keeps the conference. A join after it is

@@ -18,6 +18,7 @@ pub const MODERATE: &str = "messenger.conferences.moderate";
 
 pub const STARTED: &str = "platform.messenger.conference-started.v1";
 pub const INVITED: &str = "platform.messenger.conference-invited.v1";
+pub const HOST_CHANGED: &str = "platform.messenger.conference-host-changed.v1";
 pub const ENDED: &str = "platform.messenger.conference-ended.v1";
 
 /// A deal's chat in a service.
@@ -97,6 +98,12 @@ impl<'s> ConferenceFixture<'s> {
         id_of(&self.start(self.deal.client, body).await.expect(201)["Id"])
     }
 
+    /// Starts a conference of the client with a lobby that rings these users.
+    pub async fn ring_with_lobby(&self, users: &[Uuid]) -> Uuid {
+        let body = json!({"Media": "Video", "InviteUserIds": users, "Lobby": true});
+        id_of(&self.start(self.deal.client, body).await.expect(201)["Id"])
+    }
+
     /// Starts a conference of the client, which the agent joins.
     pub async fn ring_and_join(&self) -> Uuid {
         let id = self.ring(None).await;
@@ -104,13 +111,34 @@ impl<'s> ConferenceFixture<'s> {
         id
     }
 
-    /// Sends `join`, `leave`, `decline`, `end`, `media-token` or `participants/{userId}/remove`.
+    /// Sends an action without a body, such as `join` or `participants/{userId}/remove`.
     pub async fn act(&self, user: Uuid, id: Uuid, act: &str) -> Response {
         act_as(&self.as_user(user), id, act).await
     }
 
     pub async fn remove(&self, by: Uuid, id: Uuid, user: Uuid) -> Response {
         self.act(by, id, &format!("participants/{user}/remove")).await
+    }
+
+    pub async fn admit(&self, by: Uuid, id: Uuid, user: Uuid) -> Response {
+        self.act(by, id, &format!("participants/{user}/admit")).await
+    }
+
+    pub async fn deny(&self, by: Uuid, id: Uuid, user: Uuid) -> Response {
+        self.act(by, id, &format!("participants/{user}/deny")).await
+    }
+
+    pub async fn hand_over(&self, by: Uuid, id: Uuid, to: Uuid) -> Response {
+        self.as_user(by).post(&format!("{CONFERENCES}/{id}/hand-over"), json!({"UserId": to})).await
+    }
+
+    /// Returns the kind, the user and the author of each entry in the log of a conference.
+    pub async fn log(&self, id: Uuid) -> Vec<(String, Uuid, Uuid)> {
+        let entries = "select kind, user_id::text, by_user_id::text from conference_log \
+                       where conference_id = $1::text::uuid order by id";
+        let rows = self.service.sql().await.query(entries, &[&id.to_string()]).await.unwrap();
+        let parse = |id: String| id.parse().unwrap();
+        rows.iter().map(|row| (row.get(0), parse(row.get(1)), parse(row.get(2)))).collect()
     }
 
     pub async fn invite(&self, by: Uuid, id: Uuid, users: &[Uuid]) -> Response {
@@ -174,6 +202,12 @@ pub async fn published_events(service: &Running, id: Uuid) -> Vec<Published> {
 /// Returns the topics of these events.
 pub fn topics(events: &[Published]) -> Vec<&str> {
     events.iter().map(|event| event.topic.as_str()).collect()
+}
+
+/// Returns the state of each knock with its user.
+pub fn knocks(conference: &Value) -> Vec<(Uuid, &str)> {
+    let knocks = conference["Knocks"].as_array().into_iter().flatten();
+    knocks.map(|knock| (id_of(&knock["UserId"]), text(&knock["State"]))).collect()
 }
 
 /// Returns the state of a participant.

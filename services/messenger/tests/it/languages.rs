@@ -5,6 +5,7 @@ use serde_json::json;
 use testkit::guid;
 use testkit::languages::code_in_each_language;
 
+use crate::fixture::{CONFERENCES, ConferenceFixture};
 use crate::{CHATS, as_user, open_chat, path, service};
 
 /// RULE-ALL-010: problems are in the caller's language, with each invalid member.
@@ -16,7 +17,14 @@ async fn problem_is_in_the_callers_language() {
     let post = |path: &str, body| member.request(Method::POST, path).json(&body);
     let below = |below: &str| path(chat, below);
     let conference = format!("/api/messenger/conferences/{id}");
-    let requests: [(&dyn Fn() -> RequestBuilder, &str); 10] = [
+    let calls = ConferenceFixture::new().await;
+    let call = calls.ring_with_lobby(&[calls.deal.agent()]).await;
+    let uninvited = as_user(calls.deal.manager);
+    let act = |act: &str| uninvited.request(Method::POST, &format!("{CONFERENCES}/{call}/{act}"));
+    assert_eq!(code_in_each_language(|| act("join")).await, "MESSENGER_ADMISSION_REQUIRED");
+    act("knock").send().await.unwrap();
+    calls.deny(calls.deal.client, call, calls.deal.manager).await.expect(200);
+    let requests: [(&dyn Fn() -> RequestBuilder, &str); 11] = [
         (&|| guest.request(Method::GET, CHATS), "UNAUTHORIZED"),
         (&|| member.request(Method::GET, "/api/messenger/reports"), "FORBIDDEN"),
         (&|| guest.request(Method::GET, "/api/messenger/nowhere"), "NOT_FOUND"),
@@ -29,6 +37,7 @@ async fn problem_is_in_the_callers_language() {
             "MESSENGER_MESSAGE_NOT_FOUND",
         ),
         (&|| member.request(Method::GET, &conference), "MESSENGER_CONFERENCE_NOT_FOUND"),
+        (&|| act("knock"), "MESSENGER_ADMISSION_DENIED"),
         (&|| member.request(Method::PUT, &below("/block")), "MESSENGER_CHAT_NOT_DIRECT"),
     ];
     for (request, code) in requests {

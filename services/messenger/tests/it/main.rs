@@ -9,6 +9,8 @@ mod chat_members;
 mod chat_races;
 mod clocks;
 mod conference_access;
+mod conference_hosts;
+mod conference_lobby;
 mod conference_races;
 mod conference_start;
 mod conference_timers;

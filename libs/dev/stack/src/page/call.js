@@ -12,6 +12,7 @@ let conference = null;
 let room = null;
 const media = el("div", { class: "media" });
 
+const hostId = () => conference.Participants.find(({ Role }) => Role === "Host").UserId;
 const mine = () => conference?.Participants.find((participant) => participant.UserId === me());
 
 export async function call(chat, kind) {
@@ -39,12 +40,12 @@ function draw() {
   if (box.hidden) return;
   box.dataset.state = state;
   const change = async (command) => update(await api.post(`${CONFERENCE}/${command}`, { path: { conference_id: conference.Id } }));
-  const host = nameOf(conference.StartedByUserId);
+  const host = nameOf(hostId());
   const others = conference.Participants.map(({ UserId, State }) => el("span", { class: "pill", "data-person": nameOf(UserId), "data-state": State }, `${nameOf(UserId)}: ${t(`participant.${State}`)}`));
   const invited = [act("join", join, { class: "main" }), act("decline", () => change("decline"))];
   const joined = [
     act("leave", () => change("leave")),
-    conference.StartedByUserId === me() && act("end", () => change("end"), { class: "main" }),
+    hostId() === me() && act("end", () => change("end"), { class: "main" }),
   ];
   show(box, el("b", {}, t(state === "Invited" ? "call.rings" : "call.on", { who: host })), el("span", { class: "people" }, others),
     el("menu", {}, state === "Invited" ? invited : joined), media);

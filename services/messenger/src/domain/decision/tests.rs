@@ -10,8 +10,12 @@ use values::Text;
 use super::{Action, MediaCommand};
 use crate::domain::conference::{Conference, ConferenceStatus, DealChatIds, EndReason, Media, Timing};
 use crate::domain::limits::MAX_SEATS;
+use crate::domain::lobby::{Knock, KnockState};
 use crate::domain::participant::{ConnectedParticipant, Entry, ParticipantState};
 use crate::domain::{ChatId, DealId};
+use crate::error::{
+    ADMISSION_DENIED, ADMISSION_REQUIRED, CONFERENCE_ENDED, FORBIDDEN, PARTICIPANT_NOT_FOUND,
+};
 
 const TIMING: Timing = Timing {
     ring_timeout: Duration::from_mins(1),
@@ -32,13 +36,17 @@ fn at(seconds: i64) -> OffsetDateTime {
 
 /// A conference of user 0, who invited the users 1 to `invited`.
 fn ringing(invited: u128) -> Conference {
+    ringing_with(invited, false)
+}
+
+fn ringing_with(invited: u128, has_lobby: bool) -> Conference {
     let chat = DealChatIds {
         chat_id: ChatId::generate(),
         deal_id: DealId::generate(),
         tenant_id: CompanyId::generate(),
     };
     let invited: Vec<_> = (1..=invited).map(user).collect();
-    Conference::start(chat, Media::Audio, user(0), &invited, at(0))
+    Conference::start(chat, Media::Audio, user(0), &invited, has_lobby, at(0))
 }
 
 fn apply(conference: &Conference, action: Action<'_>, now: i64) -> Conference {
@@ -63,6 +71,10 @@ enum Step {
     Decline(u128),
     Remove(u128),
     End(u128),
+    Knock(u128),
+    Admit(u128),
+    Deny(u128),
+    HandOver(u128),
     LeaveChat(u128),
     Connect(u128, u8),
     Disconnect(u128, u8),
@@ -82,6 +94,10 @@ fn steps() -> impl Strategy<Value = Vec<(Step, i64)>> {
         3 => one().prop_map(Step::Decline),
         2 => (1..USERS).prop_map(Step::Remove),
         1 => one().prop_map(Step::End),
+        4 => one().prop_map(Step::Knock),
+        3 => one().prop_map(Step::Admit),
+        1 => one().prop_map(Step::Deny),
+        1 => one().prop_map(Step::HandOver),
         1 => (1..USERS).prop_map(Step::LeaveChat),
         3 => (one(), 0..4_u8).prop_map(|(number, sid)| Step::Connect(number, sid)),
         3 => (one(), 0..4_u8).prop_map(|(number, sid)| Step::Disconnect(number, sid)),
@@ -108,6 +124,10 @@ fn apply_step(conference: &Conference, step: &Step, now: OffsetDateTime) -> Opti
         Step::Decline(number) => Action::Decline(user(*number)),
         Step::Remove(number) => Action::Remove(user(*number)),
         Step::End(number) => Action::End(user(*number)),
+        Step::Knock(number) => Action::Knock(user(*number)),
+        Step::Admit(number) => Action::Admit { user: user(*number), by: user(0) },
+        Step::Deny(number) => Action::Deny { user: user(*number), by: user(0) },
+        Step::HandOver(number) => Action::HandOver { from: user(0), to: user(*number) },
         Step::LeaveChat(number) => Action::LeaveChat { user: user(*number), by: None },
         Step::Connect(number, connection) => {
             Action::Connect { user: user(*number), sid: sid(*connection), at: now }
@@ -141,7 +161,7 @@ fn assert_invariants(before: &Conference, after: &Conference) {
     assert_eq!(entries.iter().filter(|entry| entry.is_host()).count(), 1);
     assert!(entries.iter().filter(|entry| entry.is_seated()).count() <= MAX_SEATS as usize);
     let host = entries.first().unwrap();
-    assert!(host.is_host() && host.participant.user_id == after.started_by_user_id);
+    assert!(host.is_host());
     assert!(matches!(host.participant.state, ParticipantState::Joined | ParticipantState::Left));
     let keys =
         entries.iter().skip(1).map(|entry| entry.participant.invited_at.or(entry.participant.joined_at));
@@ -157,6 +177,7 @@ fn assert_invariants(before: &Conference, after: &Conference) {
         let returns = was.state == ParticipantState::Removed && is.state != was.state;
         assert!(!returns || is.state == ParticipantState::Invited, "{was:?} {is:?}");
     }
+    assert_lobby(before, after);
     for (was, is) in [(before.active_at, after.active_at), (before.ended_at, after.ended_at)] {
         assert!(was.is_none() || was == is, "a time is set once");
     }
@@ -180,11 +201,29 @@ fn assert_invariants(before: &Conference, after: &Conference) {
     assert_eq!(after.version, before.version + i64::from(!is_same), "only a change raises the version");
 }
 
+/// Asserts that only an invitation or an admission leads into a conference with a lobby.
+fn assert_lobby(before: &Conference, after: &Conference) {
+    let knocks = &after.knocks.0;
+    assert!(after.has_lobby || knocks.is_empty());
+    for (at, Knock { user_id, state, .. }) in knocks.iter().enumerate() {
+        assert!(after.entry(*user_id).is_none(), "a participant does not knock");
+        assert!(knocks[..at].iter().all(|other| other.user_id != *user_id), "each user knocks once");
+        assert!(after.is_live() || *state == KnockState::Denied, "nobody waits after the end");
+        assert!(!before.is_denied(*user_id) || *state == KnockState::Denied);
+    }
+    let is_new = |entry: &&Entry| before.entry(entry.participant.user_id).is_none();
+    for entry in after.participants.0.iter().filter(is_new) {
+        assert!(!after.has_lobby || entry.is(ParticipantState::Invited), "{entry:?}");
+    }
+}
+
 proptest! {
-    /// INV-CNF-2, INV-CNF-3, INV-CNF-4: every sequence of actions keeps the invariants.
+    /// INV-CNF-2, INV-CNF-3, INV-CNF-4, INV-CNF-5: every sequence of actions keeps the invariants.
     #[test]
-    fn conference_keeps_its_invariants_after_any_actions(invited in 1..=20_u128, steps in steps()) {
-        let mut conference = ringing(invited);
+    fn conference_keeps_its_invariants_after_any_actions(
+        invited in 1..=20_u128, has_lobby: bool, steps in steps()
+    ) {
+        let mut conference = ringing_with(invited, has_lobby);
         let mut now = at(0);
         for (step, pause) in &steps {
             now += time::Duration::seconds(*pause);
@@ -314,4 +353,69 @@ fn connections_are_distinguished_by_their_ids() {
     let replaced = apply(&late, disconnect("PA_1", 20), 23);
     assert_eq!(state(&replaced, 1), ParticipantState::Joined);
     assert_eq!(state(&apply(&replaced, disconnect("PA_2", 30), 31), 1), ParticipantState::Left);
+}
+
+/// RULE-MSG-086, RULE-MSG-089: only members whom somebody let in invite others, and only the host
+/// invites a denied user.
+#[test]
+fn lobby_holds_back_the_uninvited_and_the_denied() {
+    let members: Vec<_> = (0..5).map(user).collect();
+    let conference = apply(&ringing_with(1, true), Action::Join(user(1)), 10);
+    let invite = |conference: &Conference, by, whom: u128| {
+        let users = [user(whom)];
+        let action = Action::Invite { by: user(by), users: &users, members: &members };
+        conference.decide(action, at(20)).map(|decision| decision.conference)
+    };
+    assert_eq!(conference.decide(Action::Join(user(2)), at(20)).unwrap_err(), ADMISSION_REQUIRED);
+    assert_eq!(invite(&conference, 2, 3).unwrap_err(), ADMISSION_REQUIRED);
+    let waiting = apply(&conference, Action::Knock(user(2)), 20);
+    assert_eq!(invite(&waiting, 2, 3).unwrap_err(), ADMISSION_REQUIRED, "a knock admits nobody");
+    let invited = invite(&waiting, 1, 2).unwrap();
+    assert_eq!((state(&invited, 2), &invited.knocks.0[..]), (ParticipantState::Invited, &[][..]));
+
+    let denied = apply(&waiting, Action::Deny { user: user(2), by: user(0) }, 30);
+    for action in [Action::Knock(user(2)), Action::Join(user(2))] {
+        assert_eq!(denied.decide(action, at(40)).unwrap_err(), ADMISSION_DENIED);
+    }
+    assert_eq!(invite(&denied, 2, 3).unwrap_err(), ADMISSION_DENIED);
+    assert_eq!(invite(&denied, 1, 2).unwrap_err(), ADMISSION_DENIED);
+    let admit = Action::Admit { user: user(2), by: user(0) };
+    assert_eq!(denied.decide(admit, at(40)).unwrap_err(), PARTICIPANT_NOT_FOUND);
+    let forgiven = invite(&denied, 0, 2).unwrap();
+    assert_eq!(state(&apply(&forgiven, Action::Join(user(2)), 50), 2), ParticipantState::Joined);
+}
+
+/// RULE-MSG-092: the new host has the rights of the host, and the former one is a member.
+#[test]
+fn hand_over_moves_the_rights_of_the_host() {
+    let hand_over = |to| Action::HandOver { from: user(0), to: user(to) };
+    assert_eq!(active().decide(hand_over(2), at(20)).unwrap_err(), PARTICIPANT_NOT_FOUND);
+    assert_eq!(ringing(1).decide(hand_over(1), at(5)).unwrap_err(), PARTICIPANT_NOT_FOUND);
+    let handed = apply(&active(), hand_over(1), 20);
+    assert_eq!(handed.version, active().version + 1);
+    assert!(handed.is_host(user(1)) && !handed.is_host(user(0)));
+    assert_eq!(handed.started_by_user_id, user(0));
+    assert_eq!(handed.attendees(), [user(1), user(0)], "the host is first");
+    assert_eq!(handed.decide(Action::Remove(user(1)), at(30)).unwrap_err(), FORBIDDEN);
+    let removed = apply(&handed, Action::Remove(user(0)), 30);
+    assert_eq!(state(&removed, 0), ParticipantState::Removed);
+    let left = apply(&handed, Action::LeaveChat { user: user(0), by: None }, 30);
+    assert!(left.is_live(), "the former host leaves the chat");
+    let ended = apply(&handed, Action::LeaveChat { user: user(1), by: None }, 30);
+    assert_eq!(ended.end_reason, Some(EndReason::EndedByHost));
+    assert_eq!(ended.decide(hand_over(1), at(40)).unwrap_err(), CONFERENCE_ENDED);
+}
+
+/// RULE-MSG-090: a waiting user does not keep an empty conference, or one without invited users.
+#[test]
+fn waiting_user_keeps_no_conference() {
+    let ringing = apply(&ringing_with(1, true), Action::Knock(user(2)), 5);
+    assert_eq!(ringing.deadline(&TIMING), Some(at(60)));
+    let declined = apply(&ringing, Action::Decline(user(1)), 10);
+    assert_eq!((declined.end_reason, &declined.knocks.0[..]), (Some(EndReason::AllDeclined), &[][..]));
+    let active = apply(&ringing, Action::Join(user(1)), 10);
+    let empty = apply(&apply(&active, Action::Leave(user(0)), 20), Action::Leave(user(1)), 20);
+    assert_eq!(empty.knock_state(user(2)), Some(KnockState::Waiting));
+    let ended = apply(&empty, Action::Expire(&TIMING), 50);
+    assert_eq!((ended.end_reason, &ended.knocks.0[..]), (Some(EndReason::AllLeft), &[][..]));
 }

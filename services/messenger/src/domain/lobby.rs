@@ -1,0 +1,86 @@
+//! The lobby of a conference, in which members without an invitation wait.
+
+use auth::UserId;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+
+use super::conference::Conference;
+
+values::text_enum! {
+    /// The state of a knock.
+    pub enum KnockState {
+        Waiting,
+        /// The user may not knock again.
+        Denied,
+    }
+}
+
+values::text_enum! {
+    /// A decision about the people of a conference that the log records.
+    pub enum ConferenceChange {
+        Admitted,
+        Denied,
+        HostChanged,
+    }
+}
+
+/// A member who asked to be admitted to a conference with a lobby.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct Knock {
+    pub user_id: UserId,
+    pub state: KnockState,
+    #[serde(with = "time::serde::rfc3339")]
+    pub knocked_at: OffsetDateTime,
+}
+
+impl Conference {
+    /// Returns true for a user who may join without a knock.
+    /// Users with an entry were invited or admitted before.
+    pub fn is_admitted(&self, user: UserId) -> bool {
+        !self.has_lobby || self.entry(user).is_some()
+    }
+
+    /// Returns the state of the user's knock.
+    pub fn knock_state(&self, user: UserId) -> Option<KnockState> {
+        self.knocks.0.iter().find(|knock| knock.user_id == user).map(|knock| knock.state)
+    }
+
+    /// Returns true for a user whose admission was denied.
+    pub fn is_denied(&self, user: UserId) -> bool {
+        self.knock_state(user) == Some(KnockState::Denied)
+    }
+
+    /// Adds a knock of a user who has none.
+    pub fn add_knock(&mut self, user_id: UserId, now: OffsetDateTime) {
+        self.knocks.0.push(Knock { user_id, state: KnockState::Waiting, knocked_at: now });
+    }
+
+    /// Makes the knock of a waiting user Denied. Returns false if the user does not wait.
+    pub fn deny_knock(&mut self, user: UserId) -> bool {
+        let waiting = self.knocks.0.iter_mut().find(|knock| is_waiting(knock) && knock.user_id == user);
+        waiting.map(|knock| knock.state = KnockState::Denied).is_some()
+    }
+
+    /// Ends the waiting of a user. Returns false if the user does not wait.
+    pub fn withdraw_knock(&mut self, user: UserId) -> bool {
+        let before = self.knocks.0.len();
+        self.knocks.0.retain(|knock| knock.user_id != user || !is_waiting(knock));
+        self.knocks.0.len() < before
+    }
+
+    /// Deletes the knock of a user who gets an entry.
+    pub fn delete_knock(&mut self, user: UserId) {
+        self.knocks.0.retain(|knock| knock.user_id != user);
+    }
+
+    /// Ends the waiting of all users.
+    pub fn withdraw_all_knocks(&mut self) {
+        self.knocks.0.retain(|knock| !is_waiting(knock));
+    }
+}
+
+fn is_waiting(knock: &Knock) -> bool {
+    knock.state == KnockState::Waiting
+}
