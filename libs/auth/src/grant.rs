@@ -1,5 +1,7 @@
 //! The permissions of a token.
 
+use std::fmt;
+
 use serde::{Deserialize, Deserializer};
 
 /// The scope of a grant.
@@ -9,6 +11,15 @@ pub enum Scope {
     Organization,
     /// Every company.
     Platform,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Organization => "organization",
+            Self::Platform => "platform",
+        })
+    }
 }
 
 /// A permission with its scope.

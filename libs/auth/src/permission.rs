@@ -2,7 +2,7 @@
 
 use std::future::{Ready, ready};
 
-use ::web::Problem;
+use ::web::{Problem, Requirement};
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
 
@@ -67,6 +67,9 @@ pub trait Permission: 'static {
     /// The result of the check, such as a company or a [`Reach`]. `()` if there is none.
     type Granted;
 
+    /// The permissions, one of which the requirement needs. API documents show them.
+    const ANY_OF: &'static [(&'static str, Scope)];
+
     /// Returns `None` if the actor does not meet the requirement.
     fn granted(actor: &Actor) -> Option<Self::Granted>;
 }
@@ -75,6 +78,12 @@ pub trait Permission: 'static {
 pub struct Permitted<P: Permission> {
     pub actor: Actor,
     pub granted: P::Granted,
+}
+
+impl<P: Permission> Requirement for Permitted<P> {
+    fn any_of() -> Vec<String> {
+        P::ANY_OF.iter().map(|(name, scope)| format!("{name}@{scope}")).collect()
+    }
 }
 
 impl<P: Permission> FromRequest for Permitted<P> {

@@ -66,6 +66,7 @@ struct Service;
 
 impl service::Service for Service {
     const NAME: &'static str = "ledger";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!();
     const EVENTS: &'static [PublishedEvent] = &[
         PublishedEvent::of::<Counted>(),

@@ -25,7 +25,7 @@ use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 pub use bus::Bus;
 pub use config::Config;
 pub use consumer::entity::EntityGate;
-pub use contract::asyncapi::{AsyncApi, PublishedEvent};
+pub use contract::asyncapi::{AsyncApi, HttpStream, PublishedEvent};
 pub use contract::event::{Aggregate, Event};
 pub use contract::message::Message;
 pub use contract::topics;

@@ -2,15 +2,22 @@
 
 use serde_json::{Map, Value, json};
 
+/// Examples as people write them: the name of a member, and a value in JSON.
+const NAMED: &str = include_str!("examples.txt");
+
 /// Returns a valid value of `schema`: the example of the schema, or else a typical value.
 /// References point into `document`.
 pub fn example_of(schema: &Value, document: &Value) -> Value {
     example(schema, document, "Text")
 }
 
-/// Returns an example whose texts and ids are derived from `name`, the name of the member. So the
-/// ids of different members differ.
+/// Returns an example for the member `name`. Ids are derived from the name, so the ids of different
+/// members differ.
 fn example(schema: &Value, document: &Value, name: &str) -> Value {
+    let named = named(name);
+    if named == Some(Value::Null) && allows_null(schema) {
+        return Value::Null;
+    }
     if let Some(reference) = schema["$ref"].as_str() {
         let target = document.pointer(reference.trim_start_matches('#')).unwrap_or(&Value::Null);
         return example(target, document, name);
@@ -19,8 +26,9 @@ fn example(schema: &Value, document: &Value, name: &str) -> Value {
         &schema["examples"][0],
         &schema["example"],
         &schema["const"],
-        &schema["default"],
         &schema["enum"][0],
+        named.as_ref().filter(|named| fits(named, schema)).unwrap_or(&Value::Null),
+        &schema["default"],
     ];
     if let Some(example) = examples.into_iter().find(|example| !example.is_null()) {
         return example.clone();
@@ -36,8 +44,8 @@ fn example(schema: &Value, document: &Value, name: &str) -> Value {
     match kind(schema) {
         "object" => members(schema, document),
         "array" => json!([example(&schema["items"], document, name)]),
-        "integer" => json!(schema["minimum"].as_i64().unwrap_or(1)),
-        "number" => json!(schema["minimum"].as_f64().unwrap_or(1.0)),
+        "integer" => json!(schema["minimum"].as_i64().unwrap_or(1).max(1)),
+        "number" => json!(schema["minimum"].as_f64().unwrap_or(1.0).max(1.0)),
         "boolean" => json!(true),
         "string" => match schema["format"].as_str() {
             Some("uuid") => json!(uuid_of(name)),
@@ -47,6 +55,42 @@ fn example(schema: &Value, document: &Value, name: &str) -> Value {
         },
         _ => json!({}),
     }
+}
+
+/// Returns the example for the members of this name.
+fn named(name: &str) -> Option<Value> {
+    let mut lines = NAMED.lines().filter_map(|line| line.split_once(": "));
+    let (_, value) = lines.find(|(known, _)| *known == name)?;
+    serde_json::from_str(value).ok()
+}
+
+/// Returns true if a schema permits the value by its type and its limits.
+fn fits(value: &Value, schema: &Value) -> bool {
+    let is_of_kind = match kind(schema) {
+        "string" => value.is_string() && schema["format"] != "uuid",
+        "integer" => value.is_i64(),
+        "number" => value.is_number(),
+        _ => false,
+    };
+    let length = value.as_str().map(|text| text.chars().count() as f64);
+    let is_below = |size: Option<f64>, limit: &str| {
+        size.zip(schema[limit].as_f64()).is_none_or(|(size, limit)| size <= limit)
+    };
+    let is_above = |size: Option<f64>, limit: &str| {
+        size.zip(schema[limit].as_f64()).is_none_or(|(size, limit)| size >= limit)
+    };
+    is_of_kind
+        && is_below(length, "maxLength")
+        && is_above(length, "minLength")
+        && is_below(value.as_f64(), "maximum")
+        && is_above(value.as_f64(), "minimum")
+}
+
+/// Returns true if `null` is one of the types or choices of a schema.
+fn allows_null(schema: &Value) -> bool {
+    let choices = schema["oneOf"].as_array().into_iter().flatten().map(|choice| &choice["type"]);
+    let kinds = schema["type"].as_array().into_iter().flatten();
+    choices.chain(kinds).any(|kind| kind == "null")
 }
 
 /// Returns the type of `schema`, without `null`.

@@ -15,6 +15,7 @@ use runtime::{Phase, Process};
 use crate::access::{self, Updater};
 use crate::command::{self, RegisteredCommand};
 use crate::config::Config;
+use crate::http_stream;
 use crate::idempotency;
 use crate::service::{Role, Service};
 
@@ -61,7 +62,8 @@ pub async fn start<S: Service>(
 ) -> anyhow::Result<Endpoints> {
     let db = open_db(&config)?;
     db.register_checks(process);
-    let info = service_info::<S>(&config.web.default_language)?;
+    let mut info = service_info::<S>(&config.web.default_language)?;
+    info.issuer = config.auth.as_ref().map(|auth| auth.issuer().to_owned());
     let admission_db = db.clone();
     let server = Server::new(process, config.web.clone(), info.clone());
     let server = server.shed_while(move || admission_db.is_overloaded()).max_connections(S::MAX_CONNECTIONS);
@@ -157,11 +159,13 @@ pub fn topics<S: Service>() -> Vec<String> {
 /// If a document cannot be encoded.
 pub fn contracts<S: Service>() -> anyhow::Result<Contracts> {
     let api = ::web::describe(&service_info::<S>("en")?, S::LISTENERS);
-    Ok(Contracts { openapi: ::web::to_yaml(&api)?, asyncapi: AsyncApi::of(S::NAME, S::EVENTS).to_yaml()? })
+    let streams = http_stream::streams(&serde_json::to_value(&api)?);
+    let events = AsyncApi::of(S::NAME, S::VERSION, S::EVENTS).with_streams(streams);
+    Ok(Contracts { openapi: ::web::to_yaml(&api)?, asyncapi: events.to_yaml()? })
 }
 
 fn service_info<S: Service>(default_language: &str) -> anyhow::Result<ServiceInfo> {
-    ServiceInfo::new(S::NAME, S::CODE_PREFIX, S::MESSAGES, default_language)
+    ServiceInfo::new(S::NAME, S::CODE_PREFIX, S::VERSION, S::MESSAGES, default_language)
 }
 
 fn open_db<S: Service>(config: &Config<S>) -> anyhow::Result<Db> {

@@ -6,6 +6,7 @@ mod command;
 mod composition;
 mod config;
 mod error;
+mod http_stream;
 mod idempotency;
 pub mod list;
 mod process;

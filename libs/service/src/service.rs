@@ -19,6 +19,8 @@ use crate::command::RegisteredCommand;
 pub trait Service: 'static {
     /// The name of the service, its crate, its binary and its schema.
     const NAME: &'static str;
+    /// The version of the service's crate, which its documents have.
+    const VERSION: &'static str;
     /// The prefix of the common error codes, such as `SELECTIONS_`. Empty in most services.
     const CODE_PREFIX: &'static str = "";
     /// The service's own tables. The tables of the libraries are added.

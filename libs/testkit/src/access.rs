@@ -77,6 +77,7 @@ pub async fn check(service: &Running, table: &str, prepare: impl AsyncFn(&str) -
 /// - A refusal by the token (401, or 403 for a machine) precedes the body.
 /// - The other port does not have the operation.
 /// - An id that does not parse is 404, after 401 and 403.
+/// - A permission that the document names is needed and sufficient.
 ///
 /// # Panics
 /// If a response differs from the table, or the rows differ from the documented operations.
@@ -128,6 +129,7 @@ pub async fn check_with(
                     .extend(found.map(|fault| format!("{} as {name} after {column}: {fault}", operation.id)));
             }
         }
+        faults.extend(operation.check_permission(service, &prepare, authorized, success).await);
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
@@ -156,6 +158,8 @@ struct Operation {
     /// True for a `POST` of users with the response 201.
     creates: bool,
     takes_key: bool,
+    /// The permissions, one of which the document requires.
+    any_of: Vec<String>,
 }
 
 /// Reads the operations from the documents of both ports.
@@ -179,7 +183,9 @@ async fn operations(service: &Running) -> Vec<Operation> {
                     let mut parameters = operation["parameters"].as_array().into_iter().flatten();
                     let takes_key = parameters.any(|parameter| parameter["name"] == IDEMPOTENCY_KEY);
                     let path = path.clone();
-                    operations.push(Operation { id, method, path, internal, creates, takes_key });
+                    let any_of = operation["x-permission"].as_array().into_iter().flatten();
+                    let any_of = any_of.filter_map(Value::as_str).map(str::to_owned).collect();
+                    operations.push(Operation { id, method, path, internal, creates, takes_key, any_of });
                 }
             }
         }
@@ -236,6 +242,37 @@ impl Operation {
             found.push(found_there.map(|fault| format!("{fault} at the other port")));
         }
         found
+    }
+}
+
+impl Operation {
+    /// Sends the request of the authorized caller without the documented permission, and with no
+    /// other one. Returns each unexpected response.
+    ///
+    /// A real issuer has only the users of the table.
+    async fn check_permission(
+        &self,
+        service: &Running,
+        prepare: &impl AsyncFn(&str) -> Case,
+        authorized: &str,
+        success: u16,
+    ) -> Vec<String> {
+        if self.any_of.is_empty() || issuer().realm().is_some() {
+            return Vec::new();
+        }
+        let name_of = |permission: &str| permission.split('@').next().unwrap_or_default().to_owned();
+        let names: Vec<_> = self.any_of.iter().map(|permission| name_of(permission)).collect();
+        let mut faults = Vec::new();
+        for (is_listed, status) in [(false, 403), (true, success)] {
+            let case = prepare(&self.id).await;
+            let mut caller = claims(authorized, &case).swap_remove(0);
+            caller.permissions.retain(|permission| names.contains(&name_of(permission)) == is_listed);
+            let token = issuer().token(&caller).expect("a token");
+            let response = self.call(service, Some(&token), &case).await;
+            let fault = fault(&response, status);
+            faults.extend(fault.map(|fault| format!("{} with {:?}: {fault}", self.id, caller.permissions)));
+        }
+        faults
     }
 }
 

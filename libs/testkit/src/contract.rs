@@ -42,7 +42,9 @@ impl Documents {
         let openapi: Value = yaml_serde::from_str(&documents.openapi)?;
         let events = Contract::read(&documents.asyncapi)?;
         let channels = events.document["channels"].as_object().into_iter().flatten();
-        let topics = channels.filter_map(|(_, channel)| channel["address"].as_str()).map(str::to_owned);
+        let addresses = channels.filter_map(|(_, channel)| channel["address"].as_str());
+        // The address of a stream is a path.
+        let topics = addresses.filter(|address| !address.starts_with('/')).map(str::to_owned);
         let documents = Arc::new(Self {
             public: Arc::new(Contract::for_callers(openapi.clone(), "person")),
             internal: Arc::new(Contract::for_callers(openapi, "service")),
@@ -153,6 +155,14 @@ impl Contract {
             return Ok(());
         }
         self.check_value(&format!("{pointer}/requestBody/content/application~1json/schema"), body, false)
+    }
+
+    /// Checks an event of a stream against the schema `StreamEvent` of the document.
+    ///
+    /// # Errors
+    /// The first undocumented property of the event.
+    pub fn check_stream_event(&self, event: &Value) -> anyhow::Result<()> {
+        self.check_value("/components/schemas/StreamEvent", event, true)
     }
 
     /// Returns every example response of an operation with its status. A calling service must

@@ -9,8 +9,8 @@ use runtime::{Env, telemetry};
 use serde::Deserialize;
 use service::Service;
 
-use crate::breaking;
 use crate::service::Running;
+use crate::{breaking, described};
 
 /// The part of a chart's values that names variables.
 #[derive(Deserialize)]
@@ -58,7 +58,7 @@ struct ServiceValues {
 /// settings in its README, and the variables of its chart.
 ///
 /// # Panics
-/// If one of them differs.
+/// If one of them differs, or if a parameter or member of the API has no description.
 pub fn check<S: Service>() {
     let name = S::NAME;
     let present = service::contracts::<S>().expect("contracts");
@@ -69,6 +69,8 @@ pub fn check<S: Service>() {
         let released = read(&format!("contracts/released/{kind}/{name}.yaml"));
         assert_eq!(breaking::changes(&released, present), [""; 0], "{kind}");
     }
+    let openapi = yaml_serde::from_str(&present.openapi).expect("a document in YAML");
+    assert_eq!(described::faults(&openapi), [""; 0]);
     let mut env = Env::new(|_| None);
     telemetry::Config::read(&mut env);
     service::configure::<S>(&mut env);

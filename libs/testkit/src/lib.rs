@@ -16,6 +16,7 @@ pub mod contract;
 pub mod database;
 pub mod dedicated;
 pub mod deployed;
+mod described;
 pub mod documents;
 pub mod faults;
 pub mod forged;

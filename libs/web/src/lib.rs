@@ -17,7 +17,7 @@ pub use limits::rate_limit::RateLimit;
 pub use listener::{Callers, Listener, Routes, ServiceInfo};
 pub use messages::Messages;
 pub use openapi::document::{describe, to_yaml};
-pub use openapi::refuses::{Refuses, WithRefusals};
+pub use openapi::refuses::{Refuses, Requirement, WithPermission, WithRefusals};
 pub use request::body::RawBody;
 pub use request::cursor::{CursorPage, CursorPaging, unknown_cursor};
 pub use request::fields::Fields;

@@ -13,6 +13,10 @@ pub struct ServiceInfo {
     pub name: &'static str,
     /// The prefix of common error codes, such as `SELECTIONS_`. It is empty for most services.
     pub code_prefix: &'static str,
+    /// The version of the service, which its documents have.
+    pub version: &'static str,
+    /// The URL of the issuer of users' tokens, for documents. `None` outside a deployment.
+    pub issuer: Option<String>,
     pub messages: web::Data<Messages>,
 }
 
@@ -24,11 +28,12 @@ impl ServiceInfo {
     pub fn new(
         name: &'static str,
         code_prefix: &'static str,
+        version: &'static str,
         messages: &[(&str, &str)],
         default_language: &str,
     ) -> anyhow::Result<Self> {
         let messages = web::Data::new(Messages::new(messages, default_language)?);
-        Ok(Self { name, code_prefix, messages })
+        Ok(Self { name, code_prefix, version, issuer: None, messages })
     }
 
     /// Returns the error code that callers see: `id`, with the prefix if the code is common.

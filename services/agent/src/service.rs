@@ -22,6 +22,7 @@ pub struct Service;
 
 impl service::Service for Service {
     const NAME: &'static str = "agent";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/agent");
     const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];

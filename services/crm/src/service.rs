@@ -20,6 +20,7 @@ pub struct Service;
 
 impl service::Service for Service {
     const NAME: &'static str = "crm";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/crm");
     const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];

@@ -27,6 +27,7 @@ pub struct Service;
 
 impl ::service::Service for Service {
     const NAME: &'static str = "messenger";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/messenger");
     const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];

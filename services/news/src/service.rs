@@ -21,6 +21,7 @@ pub struct Service;
 
 impl ::service::Service for Service {
     const NAME: &'static str = "news";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/news");
     const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];

@@ -17,6 +17,7 @@ pub struct Service;
 
 impl ::service::Service for Service {
     const NAME: &'static str = "selections";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const CODE_PREFIX: &'static str = "SELECTIONS_";
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/selections");
     const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;

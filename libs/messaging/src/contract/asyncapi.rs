@@ -1,5 +1,7 @@
 //! The AsyncAPI 3.0 document of a service, generated from its event types.
 
+use std::collections::BTreeMap;
+
 use runtime::example_of;
 use serde_json::{Value, json};
 use utoipa::openapi::{RefOr, Schema};
@@ -9,9 +11,23 @@ use super::event::Event;
 /// A builder of the AsyncAPI document.
 pub struct AsyncApi {
     service: &'static str,
+    version: &'static str,
     channels: Vec<(String, Value)>,
     operations: Vec<(String, Value)>,
     schemas: Vec<(String, RefOr<Schema>)>,
+    streams: Vec<HttpStream>,
+}
+
+/// A stream of Server-Sent Events that the service sends over HTTP.
+pub struct HttpStream {
+    /// The id of its operation.
+    pub name: String,
+    pub path: String,
+    pub title: String,
+    pub description: String,
+    /// The names of the schemas of its events.
+    pub events: Vec<String>,
+    pub schemas: BTreeMap<String, Value>,
 }
 
 /// An [`Event`] type as a value.
@@ -30,9 +46,15 @@ impl PublishedEvent {
 
 impl AsyncApi {
     /// Describes the events that `service` publishes.
-    pub fn of(service: &'static str, events: &[PublishedEvent]) -> Self {
-        let mut document =
-            Self { service, channels: Vec::new(), operations: Vec::new(), schemas: Vec::new() };
+    pub fn of(service: &'static str, version: &'static str, events: &[PublishedEvent]) -> Self {
+        let mut document = Self {
+            service,
+            version,
+            channels: Vec::new(),
+            operations: Vec::new(),
+            schemas: Vec::new(),
+            streams: Vec::new(),
+        };
         for event in events {
             (event.describe)(&mut document);
         }
@@ -58,7 +80,7 @@ impl AsyncApi {
             "examples": [{"name": name, "payload": example_of(&payload, &document), "headers": example_of(&headers, &document)}],
         });
         self.channels
-            .push((name.clone(), json!({"address": E::TOPIC, "title": title, "messages": {&name: message}})));
+            .push((name.clone(), json!({"address": E::TOPIC, "title": title, "servers": [{"$ref": "#/servers/kafka"}], "messages": {&name: message}})));
         let operation = json!({
             "action": "send",
             "summary": title,
@@ -69,6 +91,59 @@ impl AsyncApi {
         self.operations.push((format!("publish{name}"), operation));
     }
 
+    /// Adds the streams of the service.
+    #[must_use]
+    pub fn with_streams(mut self, streams: Vec<HttpStream>) -> Self {
+        self.streams = streams;
+        self
+    }
+
+    /// Describes a stream as a channel on the HTTP server, with a message for each event.
+    fn describe_stream(document: &mut Value, stream: HttpStream) {
+        for (name, schema) in stream.schemas {
+            document["components"]["schemas"][name] = schema;
+        }
+        let channel = format!("#/channels/{}", stream.name);
+        let messages = stream.events.iter().map(|name| {
+            let payload = json!({"$ref": format!("#/components/schemas/{name}")});
+            let example = example_of(&payload, document);
+            let title = title(&document["components"]["schemas"][name], name);
+            let message = json!({
+                "name": name,
+                "title": title,
+                "contentType": "application/json",
+                "payload": payload,
+                "examples": [{"name": name, "payload": example}],
+            });
+            (name.clone(), message)
+        });
+        let messages = object(messages.collect::<Vec<_>>());
+        let references =
+            stream.events.iter().map(|name| json!({"$ref": format!("{channel}/messages/{name}")}));
+        let operation = json!({
+            "action": "send",
+            "summary": stream.title,
+            "description": stream.description,
+            "channel": {"$ref": channel},
+            "messages": references.collect::<Vec<_>>(),
+        });
+        document["channels"][&stream.name] = json!({
+            "address": stream.path,
+            "title": stream.title,
+            "description": "Server-Sent Events. A payload has the fields `id`, `event` and `data` of an event.",
+            "servers": [{"$ref": "#/servers/http"}],
+            "messages": messages,
+        });
+        document["operations"][format!("send_{}", stream.name)] = operation;
+        document["servers"]["http"] = json!({
+            "host": "{host}",
+            "protocol": "https",
+            "description": "The public host of the platform",
+            "variables": {"host": {"default": "127.0.0.1:8080", "description": "The host of the API"}},
+            "security": [{"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": "A user's access token."}],
+        });
+    }
+
     fn components(&self) -> Value {
         let schemas = self.schemas.iter().map(|(name, schema)| (name.clone(), json!(schema)));
         json!({"components": {"schemas": object(schemas)}})
@@ -76,14 +151,14 @@ impl AsyncApi {
 
     /// Returns the document as YAML.
     pub fn to_yaml(self) -> anyhow::Result<String> {
-        let service = self.service;
+        let (service, version) = (self.service, self.version);
         let description =
             format!("Events that {service} publishes, as CloudEvents 1.0 in Kafka's binary content mode.");
         let mut document = self.components();
         document["asyncapi"] = json!("3.0.0");
         document["info"] = json!({
             "title": format!("Platform: events of {service}"),
-            "version": "1.0.0",
+            "version": version,
             "description": description,
             "contact": {"name": format!("The maintainers of {service}")},
             "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
@@ -100,6 +175,9 @@ impl AsyncApi {
         document["defaultContentType"] = json!("application/json");
         document["channels"] = object(self.channels);
         document["operations"] = object(self.operations);
+        for stream in self.streams {
+            Self::describe_stream(&mut document, stream);
+        }
         Ok(yaml_serde::to_string(&document)?)
     }
 }

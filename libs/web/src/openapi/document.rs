@@ -16,15 +16,15 @@ use utoipa::{PartialSchema, ToSchema};
 use utoipa_actix_web::AppExt;
 
 use crate::listener::{Listener, ServiceInfo};
+use crate::openapi::descriptions::add_descriptions;
+use crate::openapi::enums::mark_open_enums;
 use crate::openapi::idempotency::add_idempotency_key;
+use crate::openapi::names::name_schemas;
 use crate::openapi::operations::operations;
 use crate::openapi::problem_responses::add_problem_responses;
-use crate::openapi::security::{add_security, add_token_scheme};
+use crate::openapi::security::{add_security, add_token_schemes, describe_permission};
 use crate::request::json::DEFAULT_LIMIT;
 use crate::response::render::ProblemBody;
-
-/// The version of every API. A breaking change gets a new path, `/api/v2/…`, and no new version.
-const API_VERSION: &str = "1.0.0";
 
 /// Describes the operations of `listeners`.
 pub fn describe(service: &ServiceInfo, listeners: &[Listener]) -> OpenApi {
@@ -36,18 +36,22 @@ pub fn describe(service: &ServiceInfo, listeners: &[Listener]) -> OpenApi {
     for listener in listeners {
         let (_, mut declared) = App::new().into_utoipa_app().configure(listener.routes).split_for_parts();
         components.schemas.extend(declared.components.unwrap_or_default().schemas);
-        add_token_scheme(&mut components, listener.callers);
+        add_token_schemes(&mut components, listener.callers, service);
         for (path, item) in &mut declared.paths.paths {
             for (method, operation) in operations(item) {
                 add_security(operation, listener.callers, &mut components);
+                describe_permission(operation);
                 add_idempotency_key(operation, &method, listener.callers);
                 add_problem_responses(operation, &method, path, listener.callers, service, &mut components);
             }
         }
         paths.merge(declared.paths);
     }
+    name_schemas(&mut paths, &mut components);
+    add_descriptions(&mut paths, &mut components);
     add_examples(&mut paths, &components);
     drop_unused(&paths, &mut components);
+    mark_open_enums(&mut paths, &mut components);
     let tags = listeners.iter().flat_map(|listener| listener.tags);
     let tags =
         tags.map(|(name, description)| TagBuilder::new().name(*name).description(Some(*description)).build());
@@ -69,21 +73,23 @@ pub fn to_yaml(api: &OpenApi) -> anyhow::Result<String> {
 fn info(service: &ServiceInfo) -> Info {
     let description = format!(
         "The HTTP API of {}. Errors are problems (RFC 9457) with a stable `code`. \
-         Their messages are localized by `Accept-Language`.",
+         Their messages are localized by `Accept-Language`. Responses may get further members, and \
+         enums of responses (`x-extensible-enum`) further values, so a client ignores members and \
+         accepts values that it does not know. A breaking change gets a new path.",
         service.name
     );
     let contact = ContactBuilder::new().name(Some(format!("The maintainers of {}", service.name)));
     let license = LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0"));
     InfoBuilder::new()
         .title(format!("Platform: {}", service.name))
-        .version(API_VERSION)
+        .version(service.version)
         .description(Some(description))
         .contact(Some(contact.build()))
         .license(Some(license.build()))
         .build()
 }
 
-/// Drops schemas without references, such as the schema of an item that its page has inline.
+/// Drops schemas without references, such as the content of a variant that its tag completes.
 fn drop_unused(paths: &Paths, components: &mut Components) {
     let mut before = usize::MAX;
     while components.schemas.len() < before {

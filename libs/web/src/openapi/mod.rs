@@ -1,9 +1,13 @@
 //! The OpenAPI document of a service and the page that shows it.
 
+mod descriptions;
 pub(crate) mod document;
+mod enums;
 mod idempotency;
+mod names;
 pub(crate) mod operations;
 pub(crate) mod page;
 mod problem_responses;
 pub(crate) mod refuses;
+mod schemas;
 mod security;

@@ -10,7 +10,7 @@ use utoipa::openapi::example::ExampleBuilder;
 use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::response::{Response, ResponseBuilder};
-use utoipa::openapi::schema::{AllOfBuilder, Components, ObjectBuilder, Type};
+use utoipa::openapi::schema::{AllOf, AllOfBuilder, Components, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr};
 use values::{FieldError, Invalid};
 
@@ -38,20 +38,29 @@ pub(super) fn add_problem_responses(
     components: &mut Components,
 ) {
     let mut by_status: BTreeMap<u16, Vec<Refusal>> = BTreeMap::new();
+    let code = |refusal: &Refusal| service.code(&refusal.id, refusal.is_common);
     let declared = take_refusals(&mut operation.extensions);
     for refusal in declared.into_iter().chain(implied_refusals(operation, method, callers)) {
         let same_status = by_status.entry(refusal.status).or_default();
-        let code = |refusal: &Refusal| service.code(&refusal.id, refusal.is_common);
         // A declared refusal is more precise than the implied one of the same code.
         if same_status.iter().all(|other| code(other) != code(&refusal)) {
             same_status.push(refusal);
         }
     }
     for (status, refusals) in by_status {
-        let describe = || problem_response(&refusals, path, service);
         // Operations share a response with a single code or common codes alone, because it is the
         // same for all.
         let is_shared = refusals.len() == 1 || refusals.iter().all(|refusal| refusal.is_common);
+        let problem = if is_shared || refusals.len() == 2 {
+            let ids: Vec<_> = refusals.iter().map(|refusal| pascal_case(&code(refusal))).collect();
+            ids.join("Or")
+        } else {
+            format!("{}{status}", pascal_case(operation.operation_id.as_deref().unwrap_or_default()))
+        };
+        let problem = format!("{problem}Problem");
+        let schema = || Schema::AllOf(problem_schema(&refusals, service)).into();
+        components.schemas.entry(problem.clone()).or_insert_with(schema);
+        let describe = || problem_response(&refusals, &problem, path, service);
         let response = if is_shared {
             let ids: Vec<_> = refusals.iter().map(|refusal| &*refusal.id).collect();
             let name = ids.join("-");
@@ -102,26 +111,32 @@ fn implied_refusals(operation: &Operation, method: &Method, callers: Callers) ->
     problems.iter().map(|problem| problem.details().into()).collect()
 }
 
-/// Describes the refusals of one status, with an example of each.
-fn problem_response(refusals: &[Refusal], path: &str, service: &ServiceInfo) -> Response {
-    let language = service.messages.english();
-    let path = example_path(path);
-    let mut content = ContentBuilder::new();
-    let (mut codes, mut titles) = (Vec::new(), Vec::new());
-    for refusal in refusals {
-        let body = ProblemBody::new(refusal, service, &language, &path, Some(EXAMPLE_TRACE_ID.to_owned()));
-        let value = serde_json::to_value(&body).ok();
-        let example = ExampleBuilder::new().summary(body.title.clone()).value(value);
-        content = content.examples_from_iter([(body.code.clone(), example)]);
-        codes.push(body.code);
-        titles.push(body.title);
-    }
+/// Describes a problem with the codes of the refusals.
+fn problem_schema(refusals: &[Refusal], service: &ServiceInfo) -> AllOf {
+    let codes: Vec<_> = refusals.iter().map(|refusal| service.code(&refusal.id, refusal.is_common)).collect();
     let code = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(codes));
+    let code = code.description(Some("The stable code of the error, for programs."));
     let members = refusals.iter().filter_map(|refusal| refusal.member.as_ref());
     let variant = members.fold(ObjectBuilder::new().property("code", code), |variant, (name, _)| {
         variant.property(name, ObjectBuilder::new().schema_type(Type::String))
     });
-    let schema = AllOfBuilder::new().item(Ref::from_schema_name(ProblemBody::name())).item(variant);
+    AllOfBuilder::new().item(Ref::from_schema_name(ProblemBody::name())).item(variant).build()
+}
+
+/// Describes the refusals of one status, with an example of each.
+fn problem_response(refusals: &[Refusal], problem: &str, path: &str, service: &ServiceInfo) -> Response {
+    let language = service.messages.english();
+    let path = example_path(path);
+    let mut content = ContentBuilder::new();
+    let mut titles = Vec::new();
+    for refusal in refusals {
+        let body = ProblemBody::new(refusal, service, &language, &path, Some(EXAMPLE_TRACE_ID.to_owned()));
+        let value = serde_json::to_value(&body).ok();
+        let example = ExampleBuilder::new().summary(body.title.clone()).value(value);
+        content = content.examples_from_iter([(body.code, example)]);
+        titles.push(body.title);
+    }
+    let schema = Ref::from_schema_name(problem);
     let mut response = ResponseBuilder::new()
         .description(titles.join(". "))
         .content(PROBLEM_MEDIA_TYPE, content.schema(Some(schema)).build());
@@ -135,6 +150,15 @@ fn problem_response(refusals: &[Refusal], path: &str, service: &ServiceInfo) -> 
         response = response.header("WWW-Authenticate", text_header("`Bearer`"));
     }
     response.build()
+}
+
+/// Returns a code or an operation id as the name of a type: `NOT_FOUND` as `NotFound`.
+fn pascal_case(id: &str) -> String {
+    let words = id.split('_').map(|word| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_ascii_uppercase() + &rest.to_ascii_lowercase()
+    });
+    words.collect()
 }
 
 fn text_header(description: &str) -> Header {

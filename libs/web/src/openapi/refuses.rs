@@ -1,5 +1,5 @@
-//! The refusals of an operation, declared at its route:
-//! `routes.service(update_selection.refuses([NOT_FOUND, CONFLICT]))`.
+//! The refusals and the permission of an operation, declared at its route:
+//! `routes.service(update_post.requires::<Permitted<EditPosts>>().refuses([NOT_FOUND, CONFLICT]))`.
 
 use actix_web::dev::{AppService, HttpServiceFactory};
 use utoipa::openapi::extensions::Extensions;
@@ -14,6 +14,9 @@ use crate::response::refusal::Refusal;
 
 /// The extension that carries refusals to the document. The document replaces it with responses.
 const REFUSALS_EXTENSION: &str = "x-refusals";
+
+/// The extension with the permissions, one of which an operation requires.
+pub(crate) const PERMISSION_EXTENSION: &str = "x-permission";
 
 /// Removes the refusals that a route declares from its extensions, and returns them.
 pub(crate) fn take_refusals(extensions: &mut Option<Extensions>) -> Vec<Refusal> {
@@ -31,8 +34,25 @@ pub struct WithRefusals<T> {
     refusals: Vec<Refusal>,
 }
 
-/// Declares refusals of an operation.
+/// A requirement on the permissions of a caller.
+pub trait Requirement {
+    /// Returns the permissions, one of which suffices, as tokens spell them.
+    fn any_of() -> Vec<String>;
+}
+
+/// An operation with the permissions that its route declares.
+pub struct WithPermission<T> {
+    operation: T,
+    any_of: Vec<String>,
+}
+
+/// Declares the permission and the refusals of an operation.
 pub trait Refuses: HttpServiceFactory + OpenApiFactory + Sized {
+    /// Declares the requirement of the handler, for the document.
+    fn requires<P: Requirement>(self) -> WithPermission<Self> {
+        WithPermission { operation: self, any_of: P::any_of() }
+    }
+
     /// Declares `codes`, each with its status and its messages.
     fn refuses(self, codes: impl IntoIterator<Item = Code>) -> WithRefusals<Self> {
         let refusals = codes.into_iter().map(|code| Refusal::from(Problem::from(code).details()));
@@ -56,6 +76,27 @@ impl<T: OpenApiFactory> OpenApiFactory for WithRefusals<T> {
             let refusals: Vec<_> = declared.iter().chain(&self.refusals).collect();
             let refusals = serde_json::to_value(refusals).unwrap_or_default();
             operation.extensions.get_or_insert_default().insert(REFUSALS_EXTENSION.to_owned(), refusals);
+        }
+        paths
+    }
+
+    fn schemas(&self, schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        self.operation.schemas(schemas);
+    }
+}
+
+impl<T: HttpServiceFactory> HttpServiceFactory for WithPermission<T> {
+    fn register(self, config: &mut AppService) {
+        self.operation.register(config);
+    }
+}
+
+impl<T: OpenApiFactory> OpenApiFactory for WithPermission<T> {
+    fn paths(&self) -> Paths {
+        let mut paths = self.operation.paths();
+        for (_, operation) in paths.paths.values_mut().flat_map(operations) {
+            let extensions = operation.extensions.get_or_insert_default();
+            extensions.insert(PERMISSION_EXTENSION.to_owned(), self.any_of.clone().into());
         }
         paths
     }

@@ -1,21 +1,33 @@
 //! The security schemes of operations.
 
+use serde_json::Value;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::Components;
 use utoipa::openapi::security::{
-    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, OpenIdConnect, SecurityRequirement, SecurityScheme,
 };
 
-use crate::listener::Callers;
+use crate::listener::{Callers, ServiceInfo};
+use crate::openapi::refuses::PERMISSION_EXTENSION;
 
 /// The scheme of operations whose callers sign the body instead of sending a token.
 ///
 /// Such an operation declares `security(("signature" = []))`.
 const SIGNATURE_SCHEME: &str = "signature";
 
-/// Adds the security scheme of a listener's callers.
-pub(super) fn add_token_scheme(components: &mut Components, callers: Callers) {
+/// The scheme by which programs find the issuer of users' tokens.
+const ISSUER_SCHEME: &str = "person_sign_in";
+
+/// The issuer in a document that belongs to no deployment.
+const EXAMPLE_ISSUER: &str = "https://issuer.example";
+
+/// Adds the security schemes of a listener's callers.
+pub(super) fn add_token_schemes(components: &mut Components, callers: Callers, service: &ServiceInfo) {
     components.add_security_scheme(scheme_name(callers), token_scheme(callers));
+    if callers == Callers::Users {
+        let issuer = service.issuer.as_deref().unwrap_or(EXAMPLE_ISSUER);
+        components.add_security_scheme(ISSUER_SCHEME, issuer_scheme(issuer));
+    }
 }
 
 /// Requires the callers' token, unless the operation requires a signature.
@@ -26,7 +38,23 @@ pub(super) fn add_security(operation: &mut Operation, callers: Callers, componen
         components.add_security_scheme(SIGNATURE_SCHEME, signature_scheme());
     } else {
         let token = SecurityRequirement::new(scheme_name(callers), [""; 0]);
-        operation.security.get_or_insert_default().push(token);
+        let requirements = operation.security.get_or_insert_default();
+        requirements.push(token);
+        if callers == Callers::Users {
+            requirements.push(SecurityRequirement::new(ISSUER_SCHEME, [""; 0]));
+        }
+    }
+}
+
+/// Adds the permission that the route declares to the description of the operation.
+pub(super) fn describe_permission(operation: &mut Operation) {
+    let extensions = operation.extensions.iter();
+    let any_of = extensions.filter_map(|extensions| extensions.get(PERMISSION_EXTENSION)?.as_array());
+    let any_of: Vec<_> = any_of.flatten().filter_map(Value::as_str).map(|name| format!("`{name}`")).collect();
+    if !any_of.is_empty() {
+        let description = operation.description.get_or_insert_default();
+        let separator = if description.is_empty() { "" } else { "\n\n" };
+        *description += &format!("{separator}Requires the permission {}.", any_of.join(" or "));
     }
 }
 
@@ -54,6 +82,13 @@ fn token_scheme(callers: Callers) -> SecurityScheme {
     };
     let http = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("JWT");
     SecurityScheme::Http(http.description(Some(description)).build())
+}
+
+fn issuer_scheme(issuer: &str) -> SecurityScheme {
+    let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+    let description =
+        "The issuer of users' tokens, which `AUTH_ISSUER` names. An ID token is no access token.";
+    SecurityScheme::OpenIdConnect(OpenIdConnect::with_description(&*url, description))
 }
 
 fn signature_scheme() -> SecurityScheme {

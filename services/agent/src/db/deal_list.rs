@@ -26,6 +26,7 @@ pub struct UnratedDeal {
     developer_name: Option<String>,
     /// Amount of the deal when the sale began.
     amount: Money,
+    /// Time at which the sale began, in UTC.
     #[serde(with = "time::serde::rfc3339")]
     sold_at: OffsetDateTime,
 }

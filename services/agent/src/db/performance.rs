@@ -22,10 +22,15 @@ use crate::domain::{CalendarMonth, CountBy, CycleDays, Period, Sum, conversion_b
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DealsByStatus {
+    /// Number of applications.
     application: i64,
+    /// Number of booked deals.
     booking: i64,
+    /// Number of sales that are not completed.
     sale: i64,
+    /// Number of completed deals.
     completed: i64,
+    /// Number of cancelled deals.
     cancelled: i64,
 }
 
@@ -33,8 +38,10 @@ pub struct DealsByStatus {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Month {
+    /// The month, such as `2026-05`.
     #[schema(pattern = r"^\d{4}-\d{2}$", examples("2026-05"))]
     month: String,
+    /// Number of deals that the agent created.
     deals_created: i64,
     sales_count: i64,
     /// Sums by currency.
@@ -60,6 +67,7 @@ pub struct DeveloperSales {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Performance {
+    /// Start of the period, which is included.
     #[serde(with = "time::serde::rfc3339")]
     from: OffsetDateTime,
     /// Exclusive.
@@ -67,6 +75,7 @@ pub struct Performance {
     to: OffsetDateTime,
     /// Deals that were created in the period.
     deals_total: i64,
+    /// Number of deals by their present status.
     deals_by_status: DealsByStatus,
     /// Share of these deals that are in Sale or Completed now, in basis points; null without deals.
     #[schema(minimum = 0, maximum = 10000)]

@@ -1,6 +1,6 @@
 //! The permissions of the service.
 
-use auth::{Actor, Permission};
+use auth::{Actor, Permission, Scope};
 
 const USE_CABINET: &str = "agent.cabinet.use";
 const MANAGE_COMMISSIONS: &str = "agent.commissions.manage";
@@ -11,6 +11,7 @@ pub enum UseCabinet {}
 
 impl Permission for UseCabinet {
     type Granted = ();
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(USE_CABINET, Scope::Organization)];
 
     fn granted(actor: &Actor) -> Option<()> {
         actor.holds_for_oneself(USE_CABINET).then_some(())
@@ -22,6 +23,7 @@ pub enum ManageCommissions {}
 
 impl Permission for ManageCommissions {
     type Granted = ();
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(MANAGE_COMMISSIONS, Scope::Platform)];
 
     fn granted(actor: &Actor) -> Option<()> {
         actor.holds_on_platform(MANAGE_COMMISSIONS).then_some(())
@@ -33,6 +35,8 @@ pub enum ReadMoneyLog {}
 
 impl Permission for ReadMoneyLog {
     type Granted = ();
+    const ANY_OF: &'static [(&'static str, Scope)] =
+        &[(MANAGE_COMMISSIONS, Scope::Platform), (MANAGE_PAYOUTS, Scope::Platform)];
 
     fn granted(actor: &Actor) -> Option<()> {
         ManageCommissions::granted(actor).or_else(|| ManagePayouts::granted(actor))
@@ -44,6 +48,7 @@ pub enum ManagePayouts {}
 
 impl Permission for ManagePayouts {
     type Granted = ();
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(MANAGE_PAYOUTS, Scope::Platform)];
 
     fn granted(actor: &Actor) -> Option<()> {
         actor.holds_on_platform(MANAGE_PAYOUTS).then_some(())

@@ -115,6 +115,7 @@ pub struct RunTotal {
 #[schema(as = PayoutRun)]
 pub struct PayoutRunView {
     id: PayoutRunId,
+    /// The key that the caller chose for the run.
     run_key: RunKey,
     #[serde(with = "time::serde::rfc3339")]
     period_from: OffsetDateTime,

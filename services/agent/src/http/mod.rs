@@ -18,9 +18,11 @@ mod summary;
 
 use ::web::{Callers, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
+use auth::Permitted;
 use utoipa_actix_web::scope;
 use values::Code;
 
+use crate::domain::{ManageCommissions, ManagePayouts, ReadMoneyLog, UseCabinet};
 use crate::error::{
     ACCRUAL_NOT_ADJUSTABLE, ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_RELEASABLE,
     ACCRUAL_NOT_REVERSIBLE, ACCRUAL_OWN, ADJUSTMENT_ALREADY_DECIDED, ADJUSTMENT_ALREADY_OPEN,
@@ -62,17 +64,17 @@ fn public(routes: &mut Routes<'_>) {
 
 fn statistics_and_lists(routes: &mut Routes<'_>) {
     routes
-        .service(performance::get_performance.refuses([FORBIDDEN]))
+        .service(performance::get_performance.requires::<Permitted<UseCabinet>>().refuses([FORBIDDEN]))
         .service(summary::get_summary.refuses([FORBIDDEN]))
         .service(accrual::list_own_accruals.refuses([FORBIDDEN]))
-        .service(accrual::list_accruals.refuses([FORBIDDEN]))
+        .service(accrual::list_accruals.requires::<Permitted<ManageCommissions>>().refuses([FORBIDDEN]))
         .service(payout_list::list_own_payouts.refuses([FORBIDDEN]))
-        .service(payout_list::list_payouts.refuses([FORBIDDEN]));
+        .service(payout_list::list_payouts.requires::<Permitted<ManagePayouts>>().refuses([FORBIDDEN]));
 }
 
 fn cabinet(routes: &mut Routes<'_>) {
     routes.service(statement::get_own_statement.refuses([FORBIDDEN, PAYOUT_NOT_FOUND])).service(
-        adjustment::ask_for_adjustment.refuses([
+        adjustment::ask_for_adjustment.requires::<Permitted<UseCabinet>>().refuses([
             FORBIDDEN,
             ACCRUAL_NOT_FOUND,
             ACCRUAL_NOT_ADJUSTABLE,
@@ -85,14 +87,26 @@ fn cabinet(routes: &mut Routes<'_>) {
 /// Adds rates, agencies, and deals that wait for an agent, a rate or the ledger.
 fn rates(routes: &mut Routes<'_>) {
     routes
-        .service(rate_card::list_rate_cards.refuses([FORBIDDEN]))
-        .service(rate_card::replace_rate_card.refuses([FORBIDDEN, TERMS_OWN, CONCURRENCY_CONFLICT]))
-        .service(agent::get_agent.refuses([FORBIDDEN]))
-        .service(agent::replace_agent.refuses([FORBIDDEN, TERMS_OWN, CONCURRENCY_CONFLICT]))
-        .service(deal_list::list_unrated_deals.refuses([FORBIDDEN]))
-        .service(deal_list::list_held_deals.refuses([FORBIDDEN]))
-        .service(assignment::list_unassigned_sales.refuses([FORBIDDEN]))
-        .service(assignment::assign_sale.refuses([
+        .service(rate_card::list_rate_cards.requires::<Permitted<ManageCommissions>>().refuses([FORBIDDEN]))
+        .service(rate_card::replace_rate_card.requires::<Permitted<ManageCommissions>>().refuses([
+            FORBIDDEN,
+            TERMS_OWN,
+            CONCURRENCY_CONFLICT,
+        ]))
+        .service(agent::get_agent.requires::<Permitted<ManageCommissions>>().refuses([FORBIDDEN]))
+        .service(agent::replace_agent.requires::<Permitted<ManageCommissions>>().refuses([
+            FORBIDDEN,
+            TERMS_OWN,
+            CONCURRENCY_CONFLICT,
+        ]))
+        .service(
+            deal_list::list_unrated_deals.requires::<Permitted<ManageCommissions>>().refuses([FORBIDDEN]),
+        )
+        .service(deal_list::list_held_deals.requires::<Permitted<ManageCommissions>>().refuses([FORBIDDEN]))
+        .service(
+            assignment::list_unassigned_sales.requires::<Permitted<ManageCommissions>>().refuses([FORBIDDEN]),
+        )
+        .service(assignment::assign_sale.requires::<Permitted<ManageCommissions>>().refuses([
             FORBIDDEN,
             DEAL_NOT_FOUND,
             TERMS_OWN,
@@ -106,45 +120,83 @@ fn rates(routes: &mut Routes<'_>) {
 /// Adds decisions of the platform about accruals.
 fn commissions(routes: &mut Routes<'_>) {
     routes
-        .service(accrual_decision::release_accrual.refuses([
+        .service(accrual_decision::release_accrual.requires::<Permitted<ManageCommissions>>().refuses([
             FORBIDDEN,
             ACCRUAL_NOT_FOUND,
             ACCRUAL_OWN,
             ACCRUAL_NOT_RELEASABLE,
             CONCURRENCY_CONFLICT,
         ]))
-        .service(accrual_decision::reject_accrual.refuses([
+        .service(accrual_decision::reject_accrual.requires::<Permitted<ManageCommissions>>().refuses([
             FORBIDDEN,
             ACCRUAL_NOT_FOUND,
             ACCRUAL_OWN,
             ACCRUAL_NOT_REJECTABLE,
             CONCURRENCY_CONFLICT,
         ]))
-        .service(accrual_decision::reverse_accrual.refuses([
+        .service(accrual_decision::reverse_accrual.requires::<Permitted<ManageCommissions>>().refuses([
             FORBIDDEN,
             ACCRUAL_NOT_FOUND,
             ACCRUAL_OWN,
             ACCRUAL_NOT_REVERSIBLE,
             CONCURRENCY_CONFLICT,
         ]))
-        .service(adjustment::list_adjustment_requests.refuses([FORBIDDEN]))
-        .service(adjustment::approve_adjustment.refuses(DECISION_REFUSALS).refuses([
-            ADJUSTMENT_OWN,
-            ADJUSTMENT_AMOUNT_INVALID,
-            CONCURRENCY_CONFLICT,
-        ]))
-        .service(adjustment::reject_adjustment.refuses(DECISION_REFUSALS).refuses([ADJUSTMENT_OWN]));
+        .service(
+            adjustment::list_adjustment_requests
+                .requires::<Permitted<ManageCommissions>>()
+                .refuses([FORBIDDEN]),
+        )
+        .service(
+            adjustment::approve_adjustment
+                .requires::<Permitted<ManageCommissions>>()
+                .refuses(DECISION_REFUSALS)
+                .refuses([ADJUSTMENT_OWN, ADJUSTMENT_AMOUNT_INVALID, CONCURRENCY_CONFLICT]),
+        )
+        .service(
+            adjustment::reject_adjustment
+                .requires::<Permitted<ManageCommissions>>()
+                .refuses(DECISION_REFUSALS)
+                .refuses([ADJUSTMENT_OWN]),
+        );
 }
 
 fn payouts(routes: &mut Routes<'_>) {
     routes
-        .service(payout_run::begin_payout_run.refuses([FORBIDDEN, PAYOUT_RUN_KEY_REUSED]))
-        .service(payout_run::preview_payout_run.refuses([FORBIDDEN]))
-        .service(money_log::list_money_log.refuses([FORBIDDEN]))
-        .service(payout_run::get_payout_run.refuses([FORBIDDEN, PAYOUT_RUN_NOT_FOUND]))
-        .service(payout_transition::send_payout.refuses(TRANSITION_REFUSALS))
-        .service(payout_transition::confirm_payout.refuses(TRANSITION_REFUSALS))
-        .service(payout_transition::fail_payout.refuses(TRANSITION_REFUSALS))
-        .service(payout_transition::cancel_payout.refuses(TRANSITION_REFUSALS))
-        .service(statement::get_statement.refuses([FORBIDDEN, PAYOUT_NOT_FOUND]));
+        .service(
+            payout_run::begin_payout_run
+                .requires::<Permitted<ManagePayouts>>()
+                .refuses([FORBIDDEN, PAYOUT_RUN_KEY_REUSED]),
+        )
+        .service(payout_run::preview_payout_run.requires::<Permitted<ManagePayouts>>().refuses([FORBIDDEN]))
+        .service(money_log::list_money_log.requires::<Permitted<ReadMoneyLog>>().refuses([FORBIDDEN]))
+        .service(
+            payout_run::get_payout_run
+                .requires::<Permitted<ManagePayouts>>()
+                .refuses([FORBIDDEN, PAYOUT_RUN_NOT_FOUND]),
+        )
+        .service(
+            payout_transition::send_payout
+                .requires::<Permitted<ManagePayouts>>()
+                .refuses(TRANSITION_REFUSALS),
+        )
+        .service(
+            payout_transition::confirm_payout
+                .requires::<Permitted<ManagePayouts>>()
+                .refuses(TRANSITION_REFUSALS),
+        )
+        .service(
+            payout_transition::fail_payout
+                .requires::<Permitted<ManagePayouts>>()
+                .refuses(TRANSITION_REFUSALS),
+        )
+        .service(
+            payout_transition::cancel_payout
+                .requires::<Permitted<ManagePayouts>>()
+                .refuses(TRANSITION_REFUSALS),
+        )
+        .service(
+            statement::get_statement
+                .requires::<Permitted<ManagePayouts>>()
+                .refuses([FORBIDDEN, PAYOUT_NOT_FOUND]),
+        );
 }

@@ -52,6 +52,7 @@ pub struct StatementLine {
     /// Name at that time; null if it was unknown.
     developer_name: Option<String>,
     kind: AccrualKind,
+    /// Amount of the deal when the sale began.
     base_amount: Money,
     #[schema(minimum = 0, maximum = 10000)]
     rate_bps: i32,
@@ -82,6 +83,7 @@ impl From<PayoutLine> for StatementLine {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Statement {
+    /// The payout of the statement.
     payout: PayoutView,
     /// Lines sorted by `EarnedAt`, then by id. They never change.
     lines: Vec<StatementLine>,

@@ -19,12 +19,15 @@ use crate::error::Error;
 pub struct Balance {
     #[schema(value_type = String, pattern = "^[A-Z]{3}$", examples("RUB"))]
     currency: Currency,
+    /// Amount of accruals that nobody has approved.
     pending: Money,
     /// Approved accruals without a payout; negative for a debt.
     approved: Money,
     /// Approved accruals in a payout.
     in_payout: Money,
+    /// Amount of paid accruals.
     paid: Money,
+    /// Sum of all amounts.
     total: Money,
     /// Unpaid part of the total.
     outstanding: Money,
@@ -36,6 +39,7 @@ pub struct Balance {
 pub struct Summary {
     /// Balances sorted by currency.
     balances: Vec<Balance>,
+    /// Number of adjustment requests without a decision.
     open_adjustment_requests_count: i64,
 }
 

@@ -162,8 +162,9 @@ async fn prepare(operation: &str) -> Case {
     Case { parameters: parameters(operation, agent).await, body, people }
 }
 
-/// RULE-AGT-054, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: every
-/// operation returns the statuses of `TABLE`, and refuses each kind of invalid token.
+/// RULE-AGT-054, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073,
+/// RULE-ALL-111: every operation returns the statuses of `TABLE`, and refuses each kind of invalid
+/// token.
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
     let empty_id = EmptyId::NotFoundIn(&["get_agent", "replace_agent"]);

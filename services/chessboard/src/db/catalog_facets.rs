@@ -28,6 +28,7 @@ pub struct Facets {
     /// Cities with the most projects.
     #[schema(max_items = 100)]
     pub cities: Vec<CityFacet>,
+    /// Classes of the matching projects.
     pub classes: Vec<ClassFacet>,
     pub rooms: Vec<RoomsFacet>,
 }

@@ -80,14 +80,19 @@ pub struct CatalogProject {
 #[derive(Clone, Copy, Debug, QueryableByName, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct FreeByKind {
+    /// Number of free flats.
     #[diesel(sql_type = BigInt)]
     pub flat: i64,
+    /// Number of free apartments.
     #[diesel(sql_type = BigInt)]
     pub apartment: i64,
+    /// Number of free parking spaces.
     #[diesel(sql_type = BigInt)]
     pub parking: i64,
+    /// Number of free storage rooms.
     #[diesel(sql_type = BigInt)]
     pub storage: i64,
+    /// Number of free commercial objects.
     #[diesel(sql_type = BigInt)]
     pub commercial: i64,
 }
@@ -98,7 +103,9 @@ pub struct FreeByKind {
 pub struct Offer {
     /// 0 for studios, and `null` for homes without a number of rooms.
     pub rooms: Option<i16>,
+    /// Number of free objects.
     pub free_count: i64,
+    /// Lowest price of a free object.
     pub price_from: Money,
 }
 

@@ -1,6 +1,6 @@
 //! The permissions of the service.
 
-use auth::{Actor, CompanyId, Permission};
+use auth::{Actor, CompanyId, Permission, Scope};
 
 const MANAGE: &str = "chessboard.developers.manage";
 
@@ -9,6 +9,7 @@ pub enum ManageOwnDeveloper {}
 
 impl Permission for ManageOwnDeveloper {
     type Granted = CompanyId;
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(MANAGE, Scope::Organization)];
 
     fn granted(actor: &Actor) -> Option<CompanyId> {
         actor.holds_for_company(MANAGE)
@@ -20,6 +21,7 @@ pub enum ManageDevelopers {}
 
 impl Permission for ManageDevelopers {
     type Granted = ();
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(MANAGE, Scope::Platform)];
 
     fn granted(actor: &Actor) -> Option<()> {
         actor.holds_on_platform(MANAGE).then_some(())

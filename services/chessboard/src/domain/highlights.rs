@@ -12,15 +12,18 @@ type AwardTitles = List<Text<0, 256>, 0, 20>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Highlights {
+    /// Version of these facts.
     pub contract_version: Whole<1, 1>,
+    /// Number of completed objects.
     pub objects_delivered_count: Option<Count>,
+    /// Number of objects under construction.
     pub objects_in_progress_count: Option<Count>,
     /// If null, clients derive it from `FoundedYear`.
     pub years_on_market: Option<Whole<0, 200>>,
     /// At most `ReliabilityMax`.
     pub reliability_value: Option<Decimal<1, 0, 10_000>>,
+    /// The top of the scale of `ReliabilityValue`. An absent member is 10.
     #[serde(default = "default_reliability_max")]
-    #[schema(default = 10)]
     pub reliability_max: Decimal<1, 1, 10_000>,
     /// Titles without personal data and secrets.
     pub award_titles: AwardTitles,

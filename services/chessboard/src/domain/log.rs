@@ -32,9 +32,11 @@ pub struct LogEntry {
     #[serde(skip)]
     pub developer_id: CompanyId,
     pub kind: LogKind,
+    /// Status before the event. Null if the event changed no status.
     #[serde(rename = "From")]
     #[diesel(column_name = from_status)]
     pub from: Option<DeveloperStatus>,
+    /// Status after the event. Null if the event changed no status.
     #[serde(rename = "To")]
     #[diesel(column_name = to_status)]
     pub to: Option<DeveloperStatus>,
@@ -42,6 +44,7 @@ pub struct LogEntry {
     pub changed_fields: Vec<DeveloperField>,
     /// The owner of the replica fields. Null unless `Kind` is `Created` or `Restored`.
     pub sync_source: Option<SyncSource>,
+    /// The kind of author: a user or a system.
     pub actor_kind: ActorKind,
     pub actor_user_id: UserId,
     /// The developer's version with this change.

@@ -62,9 +62,12 @@ pub struct ObjectFacts {
     pub floor: Floor,
     pub position_on_floor: Position,
     pub rooms: Option<Rooms>,
+    /// True for a home without a separate kitchen.
     pub is_studio: bool,
     pub area_total: Area,
+    /// Living area in square metres.
     pub area_living: Option<Area>,
+    /// Area of the kitchen in square metres.
     pub area_kitchen: Option<Area>,
     pub finishing: Finishing,
     #[diesel(embed)]

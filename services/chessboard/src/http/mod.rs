@@ -13,10 +13,12 @@ mod property_object;
 
 use ::web::{Callers, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
+use auth::Permitted;
 use utoipa_actix_web::scope;
 use values::Code;
 
 use self::property_object::MAX_GRID_BYTES;
+use crate::domain::{ManageDevelopers, ManageOwnDeveloper};
 use crate::error::{
     BUILDING_NOT_FOUND, BUILDINGS_LIMIT_EXCEEDED, CONFLICT, DEVELOPER_ALREADY_EXISTS,
     DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_COMPANY_NOT_FOUND, DEVELOPER_FIELD_SYNC_MANAGED,
@@ -71,82 +73,175 @@ fn public(routes: &mut Routes<'_>) {
             .service(catalog_object::search_catalog_objects)
             .service(catalog_object::get_catalog_object.refuses([PROPERTY_OBJECT_NOT_FOUND]))
             .service(catalog_object::get_catalog_price_history.refuses([PROPERTY_OBJECT_NOT_FOUND]))
-            .service(developer::get_my_developer.refuses(READ_ERRORS))
             .service(
-                developer::update_my_developer.refuses(CHANGE_ERRORS).refuses([DEVELOPER_FIELD_SYNC_MANAGED]),
+                developer::get_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(READ_ERRORS),
             )
-            .service(developer::publish_my_developer.refuses(CHANGE_ERRORS).refuses(publish_errors))
-            .service(developer::hide_my_developer.refuses(HIDE_ERRORS))
-            .service(developer::withdraw_my_developer.refuses(HIDE_ERRORS))
-            .service(developer::list_my_developer_events.refuses(READ_ERRORS))
-            .service(admin_developer::list_developers.refuses([FORBIDDEN]))
-            .service(admin_developer::create_developer.refuses([
+            .service(
+                developer::update_my_developer
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses(CHANGE_ERRORS)
+                    .refuses([DEVELOPER_FIELD_SYNC_MANAGED]),
+            )
+            .service(
+                developer::publish_my_developer
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses(CHANGE_ERRORS)
+                    .refuses(publish_errors),
+            )
+            .service(
+                developer::hide_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(HIDE_ERRORS),
+            )
+            .service(
+                developer::withdraw_my_developer
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses(HIDE_ERRORS),
+            )
+            .service(
+                developer::list_my_developer_events
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses(READ_ERRORS),
+            )
+            .service(
+                admin_developer::list_developers
+                    .requires::<Permitted<ManageDevelopers>>()
+                    .refuses([FORBIDDEN]),
+            )
+            .service(admin_developer::create_developer.requires::<Permitted<ManageDevelopers>>().refuses([
                 FORBIDDEN,
                 DEVELOPER_COMPANY_NOT_FOUND,
                 DEVELOPER_ALREADY_EXISTS,
                 DEVELOPER_TALENT_DUPLICATE,
                 CONFLICT,
             ]))
-            .service(admin_developer::get_developer.refuses(READ_ERRORS))
+            .service(
+                admin_developer::get_developer.requires::<Permitted<ManageDevelopers>>().refuses(READ_ERRORS),
+            )
             .service(
                 admin_developer::update_developer
+                    .requires::<Permitted<ManageDevelopers>>()
                     .refuses(CHANGE_ERRORS)
                     .refuses([DEVELOPER_FIELD_SYNC_MANAGED]),
             )
             .service(
                 admin_developer::delete_developer
+                    .requires::<Permitted<ManageDevelopers>>()
                     .refuses(CHANGE_ERRORS)
                     .refuses([DEVELOPER_HAS_LIVE_PROJECTS]),
             )
-            .service(admin_developer::publish_developer.refuses(CHANGE_ERRORS).refuses(publish_errors))
-            .service(admin_developer::hide_developer.refuses(HIDE_ERRORS))
-            .service(admin_developer::withdraw_developer.refuses(HIDE_ERRORS))
-            .service(admin_developer::release_developer.refuses(CHANGE_ERRORS))
-            .service(admin_developer::list_developer_events.refuses(READ_ERRORS))
-            .service(project::list_projects.refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]))
-            .service(project::create_project.refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]))
-            .service(project::get_project.refuses(PROJECT_ERRORS))
-            .service(project::update_project.refuses(PROJECT_ERRORS).refuses([CONFLICT]))
-            .service(project::publish_project.refuses(PROJECT_ERRORS).refuses([
-                CONFLICT,
-                PROJECT_INVALID_TRANSITION,
-                PROJECT_DEVELOPER_NOT_PUBLISHED,
-            ]))
             .service(
-                project::hide_project.refuses(PROJECT_ERRORS).refuses([CONFLICT, PROJECT_INVALID_TRANSITION]),
+                admin_developer::publish_developer
+                    .requires::<Permitted<ManageDevelopers>>()
+                    .refuses(CHANGE_ERRORS)
+                    .refuses(publish_errors),
             )
             .service(
-                project::delete_project.refuses(PROJECT_ERRORS).refuses([CONFLICT, PROPERTY_OBJECT_HELD]),
+                admin_developer::hide_developer
+                    .requires::<Permitted<ManageDevelopers>>()
+                    .refuses(HIDE_ERRORS),
             )
-            .service(project::delete_developers_project.refuses(PROJECT_ERRORS).refuses([
-                DEVELOPER_NOT_FOUND,
-                CONFLICT,
-                PROPERTY_OBJECT_HELD,
-            ]))
-            .service(building::create_building.refuses(PROJECT_ERRORS).refuses([BUILDINGS_LIMIT_EXCEEDED]))
-            .service(building::get_building.refuses(BUILDING_ERRORS))
-            .service(building::update_building.refuses(BUILDING_ERRORS).refuses([CONFLICT]))
             .service(
-                building::delete_building.refuses(BUILDING_ERRORS).refuses([CONFLICT, PROPERTY_OBJECT_HELD]),
+                admin_developer::withdraw_developer
+                    .requires::<Permitted<ManageDevelopers>>()
+                    .refuses(HIDE_ERRORS),
+            )
+            .service(
+                admin_developer::release_developer
+                    .requires::<Permitted<ManageDevelopers>>()
+                    .refuses(CHANGE_ERRORS),
+            )
+            .service(
+                admin_developer::list_developer_events
+                    .requires::<Permitted<ManageDevelopers>>()
+                    .refuses(READ_ERRORS),
+            )
+            .service(
+                project::list_projects
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]),
+            )
+            .service(
+                project::create_project
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]),
+            )
+            .service(project::get_project.requires::<Permitted<ManageOwnDeveloper>>().refuses(PROJECT_ERRORS))
+            .service(
+                project::update_project
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses(PROJECT_ERRORS)
+                    .refuses([CONFLICT]),
+            )
+            .service(
+                project::publish_project
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses(PROJECT_ERRORS)
+                    .refuses([CONFLICT, PROJECT_INVALID_TRANSITION, PROJECT_DEVELOPER_NOT_PUBLISHED]),
+            )
+            .service(
+                project::hide_project
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses(PROJECT_ERRORS)
+                    .refuses([CONFLICT, PROJECT_INVALID_TRANSITION]),
+            )
+            .service(
+                project::delete_project
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses(PROJECT_ERRORS)
+                    .refuses([CONFLICT, PROPERTY_OBJECT_HELD]),
+            )
+            .service(
+                project::delete_developers_project
+                    .requires::<Permitted<ManageDevelopers>>()
+                    .refuses(PROJECT_ERRORS)
+                    .refuses([DEVELOPER_NOT_FOUND, CONFLICT, PROPERTY_OBJECT_HELD]),
+            )
+            .service(
+                building::create_building
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses(PROJECT_ERRORS)
+                    .refuses([BUILDINGS_LIMIT_EXCEEDED]),
+            )
+            .service(
+                building::get_building.requires::<Permitted<ManageOwnDeveloper>>().refuses(BUILDING_ERRORS),
+            )
+            .service(
+                building::update_building
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses(BUILDING_ERRORS)
+                    .refuses([CONFLICT]),
+            )
+            .service(
+                building::delete_building
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses(BUILDING_ERRORS)
+                    .refuses([CONFLICT, PROPERTY_OBJECT_HELD]),
             )
             .service(
                 property_object::replace_property_objects
+                    .requires::<Permitted<ManageOwnDeveloper>>()
                     .refuses(BUILDING_ERRORS)
                     .refuses([CONFLICT, GRID_TOO_LARGE]),
             )
-            .service(property_object::update_property_object.refuses(BUILDING_ERRORS).refuses([
-                PROPERTY_OBJECT_NOT_FOUND,
-                CONFLICT,
-                PROPERTY_OBJECT_HELD,
-                PROPERTY_OBJECT_NUMBER_TAKEN,
-            ]))
+            .service(
+                property_object::update_property_object
+                    .requires::<Permitted<ManageOwnDeveloper>>()
+                    .refuses(BUILDING_ERRORS)
+                    .refuses([
+                        PROPERTY_OBJECT_NOT_FOUND,
+                        CONFLICT,
+                        PROPERTY_OBJECT_HELD,
+                        PROPERTY_OBJECT_NUMBER_TAKEN,
+                    ]),
+            )
             .service(
                 property_object::list_property_object_events
+                    .requires::<Permitted<ManageOwnDeveloper>>()
                     .refuses(BUILDING_ERRORS)
                     .refuses([PROPERTY_OBJECT_NOT_FOUND]),
             )
             .service(
                 property_object::list_developers_property_object_events
+                    .requires::<Permitted<ManageDevelopers>>()
                     .refuses(READ_ERRORS)
                     .refuses([PROPERTY_OBJECT_NOT_FOUND]),
             ),

@@ -122,7 +122,9 @@ pub struct GridReplaced {
     version: i64,
     /// Number of new and returned objects.
     created: usize,
+    /// Number of changed objects.
     updated: usize,
+    /// Number of objects that stayed as they were.
     unchanged: usize,
     /// Number of objects that the grid does not list.
     removed: usize,

@@ -132,8 +132,8 @@ async fn prepare(operation: &str) -> Case {
     }
 }
 
-/// RULE-CHS-010, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: the table
-/// above covers each operation and each flaw of a token.
+/// RULE-CHS-010, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073,
+/// RULE-ALL-111: the table above covers each operation and each flaw of a token.
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;

@@ -56,6 +56,7 @@ pub struct Column {
     group: StepGroup,
     sort_order: i16,
     is_default: bool,
+    /// Time at which the step left the pipeline, in UTC. Null for a present step.
     #[serde(with = "time::serde::rfc3339::option")]
     archived_at: Option<OffsetDateTime>,
     /// Exact number of deals in the whole column under the filters.
@@ -73,6 +74,7 @@ pub struct Column {
 #[serde(rename_all = "PascalCase")]
 pub struct Board {
     pub tenant_id: CompanyId,
+    /// Version of the pipeline, which grows by 1 with each change.
     pub pipeline_version: i64,
     /// The live steps in order. Archived steps that still hold a deal are last in their group.
     pub columns: Vec<Column>,

@@ -75,11 +75,14 @@ pub struct DealView {
     developer_name: Option<PublishedName>,
     #[diesel(sql_type = Text)]
     step_name: StepName,
+    /// Id of the selection that led to the deal. Null without one.
     selection_id: Option<SelectionId>,
     contract_type: Option<ContractType>,
     payment_method: Option<PaymentMethod>,
+    /// Time of the cancellation, in UTC. Null unless cancelled.
     #[serde(with = "time::serde::rfc3339::option")]
     cancelled_at: Option<OffsetDateTime>,
+    /// Reason for the cancellation. Null unless cancelled.
     cancel_reason: Option<FreeText>,
     #[serde(with = "time::serde::rfc3339::option")]
     completed_at: Option<OffsetDateTime>,

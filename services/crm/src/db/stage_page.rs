@@ -44,6 +44,7 @@ pub struct Stage {
     step_name: StepName,
     step_group: StepGroup,
     status: DealStatus,
+    /// Time at which the deal entered the step, in UTC.
     #[serde(with = "time::serde::rfc3339")]
     entered_at: OffsetDateTime,
     /// `null` for the current step.

@@ -1,6 +1,6 @@
 //! Permissions of callers. The timeline records the first role that applies to an actor.
 
-use auth::{Actor, CompanyId, Permission};
+use auth::{Actor, CompanyId, Permission, Scope};
 
 const MANAGE: &str = "crm.deals.manage";
 const CARE: &str = "crm.deals.care";
@@ -31,6 +31,7 @@ pub enum ManageDeals {}
 
 impl Permission for ManageDeals {
     type Granted = ();
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(MANAGE, Scope::Platform)];
 
     fn granted(actor: &Actor) -> Option<()> {
         actor.holds_on_platform(MANAGE).then_some(())
@@ -42,6 +43,7 @@ pub enum ReadDeals {}
 
 impl Permission for ReadDeals {
     type Granted = ();
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(MANAGE, Scope::Platform), (CARE, Scope::Platform)];
 
     fn granted(actor: &Actor) -> Option<()> {
         CareForDeals::granted(actor).map(drop)
@@ -53,6 +55,7 @@ pub enum CareForDeals {}
 
 impl Permission for CareForDeals {
     type Granted = Role;
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(MANAGE, Scope::Platform), (CARE, Scope::Platform)];
 
     fn granted(actor: &Actor) -> Option<Role> {
         let roles = [(MANAGE, Role::PlatformManager), (CARE, Role::CareService)];
@@ -65,6 +68,8 @@ pub enum ReadOwnDeals {}
 
 impl Permission for ReadOwnDeals {
     type Granted = CompanyId;
+    const ANY_OF: &'static [(&'static str, Scope)] =
+        &[(READ_OWN, Scope::Organization), (MANAGE_OWN, Scope::Organization)];
 
     fn granted(actor: &Actor) -> Option<CompanyId> {
         actor.holds_for_company(READ_OWN).or_else(|| ChangeOwnDeals::granted(actor))
@@ -76,6 +81,7 @@ pub enum ChangeOwnDeals {}
 
 impl Permission for ChangeOwnDeals {
     type Granted = CompanyId;
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(MANAGE_OWN, Scope::Organization)];
 
     fn granted(actor: &Actor) -> Option<CompanyId> {
         actor.holds_for_company(MANAGE_OWN)
@@ -87,6 +93,11 @@ pub enum ReadOwnPipeline {}
 
 impl Permission for ReadOwnPipeline {
     type Granted = CompanyId;
+    const ANY_OF: &'static [(&'static str, Scope)] = &[
+        (READ_OWN, Scope::Organization),
+        (MANAGE_OWN, Scope::Organization),
+        (MANAGE_OWN_PIPELINE, Scope::Organization),
+    ];
 
     fn granted(actor: &Actor) -> Option<CompanyId> {
         ReadOwnDeals::granted(actor).or_else(|| ManageOwnPipeline::granted(actor))
@@ -98,6 +109,7 @@ pub enum ManageOwnPipeline {}
 
 impl Permission for ManageOwnPipeline {
     type Granted = CompanyId;
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(MANAGE_OWN_PIPELINE, Scope::Organization)];
 
     fn granted(actor: &Actor) -> Option<CompanyId> {
         actor.holds_for_company(MANAGE_OWN_PIPELINE)

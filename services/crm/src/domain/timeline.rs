@@ -52,6 +52,7 @@ pub struct TimelineRow {
     pub id: TimelineRowId,
     pub deal_id: DealId,
     pub kind: TimelineKind,
+    /// Data of the event, which depend on its kind.
     #[schema(value_type = Object)]
     pub payload: Private<Json<Box<RawValue>>>,
     /// `null` for a job.

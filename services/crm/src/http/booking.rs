@@ -34,6 +34,7 @@ pub struct BookingView {
     created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339::option")]
     ended_at: Option<OffsetDateTime>,
+    /// The deal of the booking.
     deal: DealCard,
 }
 

@@ -13,9 +13,13 @@ mod status_override;
 
 use ::web::{Callers, EMPTY_ID, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
+use auth::Permitted;
 use utoipa_actix_web::scope;
 use values::Code;
 
+use crate::domain::{
+    CareForDeals, ChangeOwnDeals, ManageDeals, ManageOwnPipeline, ReadDeals, ReadOwnDeals, ReadOwnPipeline,
+};
 use crate::error::{
     AGENT_IS_ACTOR, AGENT_IS_CLIENT, AGENT_NOT_ACTIVE, AMOUNT_OUT_OF_TOLERANCE, CLIENT_IS_ACTOR,
     DEAL_ALREADY_TERMINAL, DEAL_BOOKING_ALREADY_ACTIVE, DEAL_BOOKING_REQUIRED, DEAL_CONFLICT,
@@ -99,64 +103,177 @@ fn reads(routes: &mut Routes<'_>) {
     let replace_refusals =
         [FORBIDDEN, DEVELOPER_NOT_FOUND, DEAL_STEP_NOT_FOUND, PIPELINE_STEP_GROUP_FIXED, PIPELINE_CONFLICT];
     routes
-        .service(deal_read::list_deals.refuses([FORBIDDEN]))
-        .service(deal_read::list_own_deals.refuses([FORBIDDEN]))
-        .service(deal_read::get_deal.refuses(READ_REFUSALS))
-        .service(deal_read::get_own_deal.refuses(READ_REFUSALS))
-        .service(deal_read::list_deal_timeline.refuses(READ_REFUSALS))
-        .service(deal_read::list_own_deal_timeline.refuses(READ_REFUSALS))
-        .service(deal_read::list_deal_stages.refuses(READ_REFUSALS))
-        .service(deal_read::list_own_deal_stages.refuses(READ_REFUSALS))
-        .service(board::get_board.refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]))
-        .service(board::get_own_board.refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]))
-        .service(board::get_board_column.refuses([FORBIDDEN, STEP_NOT_FOUND]))
-        .service(board::get_own_board_column.refuses([FORBIDDEN, STEP_NOT_FOUND]))
-        .service(pipeline::get_pipeline.refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]))
-        .service(pipeline::replace_pipeline.refuses(replace_refusals))
-        .service(pipeline::get_own_pipeline.refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]))
-        .service(pipeline::replace_own_pipeline.refuses(replace_refusals))
-        .service(selection::get_deal_selection.refuses(READ_REFUSALS).refuses([SELECTION_NOT_FOUND]))
-        .service(selection::get_own_deal_selection.refuses(READ_REFUSALS).refuses([SELECTION_NOT_FOUND]))
-        .service(selection::list_client_selections.refuses(READ_REFUSALS));
+        .service(deal_read::list_deals.requires::<Permitted<ReadDeals>>().refuses([FORBIDDEN]))
+        .service(deal_read::list_own_deals.requires::<Permitted<ReadOwnDeals>>().refuses([FORBIDDEN]))
+        .service(deal_read::get_deal.requires::<Permitted<ReadDeals>>().refuses(READ_REFUSALS))
+        .service(deal_read::get_own_deal.requires::<Permitted<ReadOwnDeals>>().refuses(READ_REFUSALS))
+        .service(deal_read::list_deal_timeline.requires::<Permitted<ReadDeals>>().refuses(READ_REFUSALS))
+        .service(
+            deal_read::list_own_deal_timeline.requires::<Permitted<ReadOwnDeals>>().refuses(READ_REFUSALS),
+        )
+        .service(deal_read::list_deal_stages.requires::<Permitted<ReadDeals>>().refuses(READ_REFUSALS))
+        .service(deal_read::list_own_deal_stages.requires::<Permitted<ReadOwnDeals>>().refuses(READ_REFUSALS))
+        .service(
+            board::get_board.requires::<Permitted<ReadDeals>>().refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]),
+        )
+        .service(
+            board::get_own_board
+                .requires::<Permitted<ReadOwnDeals>>()
+                .refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]),
+        )
+        .service(
+            board::get_board_column.requires::<Permitted<ReadDeals>>().refuses([FORBIDDEN, STEP_NOT_FOUND]),
+        )
+        .service(
+            board::get_own_board_column
+                .requires::<Permitted<ReadOwnDeals>>()
+                .refuses([FORBIDDEN, STEP_NOT_FOUND]),
+        )
+        .service(
+            pipeline::get_pipeline
+                .requires::<Permitted<ReadDeals>>()
+                .refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]),
+        )
+        .service(pipeline::replace_pipeline.requires::<Permitted<ManageDeals>>().refuses(replace_refusals))
+        .service(
+            pipeline::get_own_pipeline
+                .requires::<Permitted<ReadOwnPipeline>>()
+                .refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]),
+        )
+        .service(
+            pipeline::replace_own_pipeline
+                .requires::<Permitted<ManageOwnPipeline>>()
+                .refuses(replace_refusals),
+        )
+        .service(
+            selection::get_deal_selection
+                .requires::<Permitted<ReadDeals>>()
+                .refuses(READ_REFUSALS)
+                .refuses([SELECTION_NOT_FOUND]),
+        )
+        .service(
+            selection::get_own_deal_selection
+                .requires::<Permitted<ReadOwnDeals>>()
+                .refuses(READ_REFUSALS)
+                .refuses([SELECTION_NOT_FOUND]),
+        )
+        .service(
+            selection::list_client_selections.requires::<Permitted<ManageDeals>>().refuses(READ_REFUSALS),
+        );
 }
 
 /// Adds the commands on deals.
 fn commands(routes: &mut Routes<'_>) {
     routes
-        .service(deal::create_deal.refuses(CREATE_REFUSALS))
+        .service(deal::create_deal.requires::<Permitted<ManageDeals>>().refuses(CREATE_REFUSALS))
         .service(
             deal::create_own_deal
+                .requires::<Permitted<ChangeOwnDeals>>()
                 .refuses(CREATE_REFUSALS)
                 .refuses([AGENT_NOT_ACTIVE, AMOUNT_OUT_OF_TOLERANCE]),
         )
-        .service(deal::move_deal.refuses(CHANGE_REFUSALS).refuses(MOVE_REFUSALS))
-        .service(deal::move_own_deal.refuses(CHANGE_REFUSALS).refuses(MOVE_REFUSALS))
-        .service(deal::set_deal_agent.refuses(CHANGE_REFUSALS).refuses(AGENT_REFUSALS))
+        .service(
+            deal::move_deal
+                .requires::<Permitted<ManageDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses(MOVE_REFUSALS),
+        )
+        .service(
+            deal::move_own_deal
+                .requires::<Permitted<ChangeOwnDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses(MOVE_REFUSALS),
+        )
+        .service(
+            deal::set_deal_agent
+                .requires::<Permitted<ManageDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses(AGENT_REFUSALS),
+        )
         .service(
             deal::set_own_deal_agent
+                .requires::<Permitted<ChangeOwnDeals>>()
                 .refuses(CHANGE_REFUSALS)
                 .refuses(AGENT_REFUSALS)
                 .refuses([AGENT_NOT_ACTIVE]),
         )
-        .service(deal::cancel_deal.refuses(CHANGE_REFUSALS).refuses([DEAL_STEP_NOT_FOUND]))
-        .service(deal::cancel_own_deal.refuses(CHANGE_REFUSALS).refuses([DEAL_STEP_NOT_FOUND]))
-        .service(deal::complete_deal.refuses(CHANGE_REFUSALS).refuses(COMPLETE_REFUSALS))
-        .service(deal::complete_own_deal.refuses(CHANGE_REFUSALS).refuses(COMPLETE_REFUSALS))
-        .service(contract::get_deal_contract.refuses(READ_REFUSALS))
-        .service(contract::get_own_deal_contract.refuses(READ_REFUSALS))
-        .service(contract::update_deal_contract.refuses(CHANGE_REFUSALS).refuses(CONTRACT_REFUSALS))
+        .service(
+            deal::cancel_deal
+                .requires::<Permitted<ManageDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses([DEAL_STEP_NOT_FOUND]),
+        )
+        .service(
+            deal::cancel_own_deal
+                .requires::<Permitted<ChangeOwnDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses([DEAL_STEP_NOT_FOUND]),
+        )
+        .service(
+            deal::complete_deal
+                .requires::<Permitted<ManageDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses(COMPLETE_REFUSALS),
+        )
+        .service(
+            deal::complete_own_deal
+                .requires::<Permitted<ChangeOwnDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses(COMPLETE_REFUSALS),
+        )
+        .service(contract::get_deal_contract.requires::<Permitted<ManageDeals>>().refuses(READ_REFUSALS))
+        .service(
+            contract::get_own_deal_contract.requires::<Permitted<ChangeOwnDeals>>().refuses(READ_REFUSALS),
+        )
+        .service(
+            contract::update_deal_contract
+                .requires::<Permitted<ManageDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses(CONTRACT_REFUSALS),
+        )
         .service(
             contract::update_own_deal_contract
+                .requires::<Permitted<ChangeOwnDeals>>()
                 .refuses(CHANGE_REFUSALS)
                 .refuses(CONTRACT_REFUSALS)
                 .refuses([AMOUNT_OUT_OF_TOLERANCE]),
         )
-        .service(booking::book_deal.refuses(CHANGE_REFUSALS).refuses(BOOK_REFUSALS))
-        .service(booking::book_own_deal.refuses(CHANGE_REFUSALS).refuses(BOOK_REFUSALS))
-        .service(booking::prolong_booking.refuses(CHANGE_REFUSALS).refuses([DEAL_BOOKING_REQUIRED]))
-        .service(booking::prolong_own_booking.refuses(CHANGE_REFUSALS).refuses([DEAL_BOOKING_REQUIRED]))
-        .service(note::add_note.refuses(NOTE_REFUSALS))
-        .service(note::add_own_note.refuses(NOTE_REFUSALS))
-        .service(status_override::override_deal_status.refuses(CHANGE_REFUSALS).refuses(OVERRIDE_REFUSALS))
-        .service(status_override::preview_deal_override.refuses(CHANGE_REFUSALS).refuses(OVERRIDE_REFUSALS));
+        .service(
+            booking::book_deal
+                .requires::<Permitted<ManageDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses(BOOK_REFUSALS),
+        )
+        .service(
+            booking::book_own_deal
+                .requires::<Permitted<ChangeOwnDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses(BOOK_REFUSALS),
+        )
+        .service(
+            booking::prolong_booking
+                .requires::<Permitted<ManageDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses([DEAL_BOOKING_REQUIRED]),
+        )
+        .service(
+            booking::prolong_own_booking
+                .requires::<Permitted<ChangeOwnDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses([DEAL_BOOKING_REQUIRED]),
+        )
+        .service(note::add_note.requires::<Permitted<CareForDeals>>().refuses(NOTE_REFUSALS))
+        .service(note::add_own_note.requires::<Permitted<ChangeOwnDeals>>().refuses(NOTE_REFUSALS))
+        .service(
+            status_override::override_deal_status
+                .requires::<Permitted<ManageDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses(OVERRIDE_REFUSALS),
+        )
+        .service(
+            status_override::preview_deal_override
+                .requires::<Permitted<ManageDeals>>()
+                .refuses(CHANGE_REFUSALS)
+                .refuses(OVERRIDE_REFUSALS),
+        );
 }

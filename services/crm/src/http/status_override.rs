@@ -45,8 +45,11 @@ pub struct PreviewOverride {
 pub struct OverridePreview {
     /// True if the deal already has the target status.
     no_op: bool,
+    /// The deal before the change.
     from: DealCard,
+    /// The deal after the change.
     to: OverrideTarget,
+    /// True if the change cancels the active booking.
     cancels_booking: bool,
     /// Types of the events, in the order of publication.
     events: Vec<DealEventType>,

@@ -211,8 +211,9 @@ async fn prepare(operation: &str) -> Case {
     }
 }
 
-/// RULE-CRM-032, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: every
-/// operation returns the statuses of `TABLE`, and refuses each kind of invalid token.
+/// RULE-CRM-032, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073,
+/// RULE-ALL-111: every operation returns the statuses of `TABLE`, and refuses each kind of invalid
+/// token.
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
     access::check_with(service(), TABLE, EmptyId::Refused, prepare).await;

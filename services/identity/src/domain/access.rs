@@ -19,6 +19,8 @@ pub enum ReadTenants {}
 
 impl Permission for ReadTenants {
     type Granted = ();
+    const ANY_OF: &'static [(&'static str, Scope)] =
+        &[(READ_TENANTS, Scope::Platform), (MANAGE_TENANTS, Scope::Platform)];
 
     fn granted(actor: &Actor) -> Option<()> {
         [READ_TENANTS, MANAGE_TENANTS].iter().any(|name| actor.holds_on_platform(name)).then_some(())
@@ -30,6 +32,7 @@ pub enum ManageTenants {}
 
 impl Permission for ManageTenants {
     type Granted = ();
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(MANAGE_TENANTS, Scope::Platform)];
 
     fn granted(actor: &Actor) -> Option<()> {
         actor.holds_on_platform(MANAGE_TENANTS).then_some(())
@@ -41,6 +44,7 @@ pub enum ManageEmployees {}
 
 impl Permission for ManageEmployees {
     type Granted = CompanyId;
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(MANAGE_EMPLOYEE_ROLES, Scope::Organization)];
 
     fn granted(actor: &Actor) -> Option<CompanyId> {
         actor.holds_for_company(MANAGE_EMPLOYEE_ROLES)
@@ -59,6 +63,11 @@ pub enum ReadableRoles {
 
 impl Permission for ReadRoles {
     type Granted = ReadableRoles;
+    const ANY_OF: &'static [(&'static str, Scope)] = &[
+        (READ_TENANTS, Scope::Platform),
+        (MANAGE_TENANTS, Scope::Platform),
+        (MANAGE_EMPLOYEE_ROLES, Scope::Organization),
+    ];
 
     fn granted(actor: &Actor) -> Option<ReadableRoles> {
         match ReadTenants::granted(actor) {

@@ -53,8 +53,11 @@ pub struct AuditEntry {
     /// Tenant or user that the action changed.
     pub subject_id: SubjectId,
     pub actor_user_id: UserId,
+    /// Id of the actor's company at that time. Null without one.
     pub actor_company_id: Option<CompanyId>,
+    /// Id of the role. Null unless the action concerns a role.
     pub role_id: Option<RoleId>,
+    /// Code of the role. Null unless the action concerns a role.
     pub role_code: Option<String>,
     /// Status before the change, if there was one.
     #[serde(rename = "From")]

@@ -21,7 +21,9 @@ pub struct Me {
     name: Option<PersonName>,
     email: Option<WorkEmail>,
     status: Option<EmployeeStatus>,
+    /// The company that employs the caller. Null without an employment.
     company: Option<TenantReference>,
+    /// The roles of the caller.
     roles: Vec<RoleView>,
     /// Permissions of the present claims, as a new token would have them.
     permissions: Vec<String>,

@@ -57,8 +57,10 @@ pub struct Roles {
 pub struct RoleAssignmentView {
     #[serde(flatten)]
     role: RoleView,
+    /// Time of the assignment, in UTC.
     #[serde(with = "time::serde::rfc3339")]
     assigned_at: OffsetDateTime,
+    /// Id of the user who assigned the role.
     assigned_by_user_id: UserId,
 }
 

@@ -170,6 +170,7 @@ pub struct CreateTenant {
     legal_name: Option<LegalName>,
     #[serde(rename = "Type")]
     kind: TenantType,
+    /// Tax number of the company, digits alone.
     tax_number: Option<TaxNumber>,
 }
 

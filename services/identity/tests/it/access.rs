@@ -122,8 +122,8 @@ fn without_tenants(mut claims: Claims) -> Claims {
     claims
 }
 
-/// RULE-IDN-017, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: each caller
-/// gets the status of the table, with every flaw of a token.
+/// RULE-IDN-017, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073,
+/// RULE-ALL-111: each caller gets the status of the table, with every flaw of a token.
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;

@@ -80,6 +80,7 @@ pub struct MediaAccess {
     /// The address of LiveKit for clients.
     #[schema(examples("wss://media.example.org"))]
     url: String,
+    /// Name of the room at the media server.
     room: ConferenceId,
     #[serde(with = "time::serde::rfc3339")]
     expires_at: OffsetDateTime,

@@ -1,6 +1,6 @@
 //! Permissions of supervisors and moderators, who need no membership.
 
-use auth::{Actor, CompanyId, Permission, Reach, UserId};
+use auth::{Actor, CompanyId, Permission, Reach, Scope, UserId};
 
 const MANAGE_CHATS: &str = "messenger.chats.manage";
 const MODERATE: &str = "messenger.conferences.moderate";
@@ -16,6 +16,7 @@ pub enum SuperviseChats {}
 
 impl Permission for SuperviseChats {
     type Granted = Reach;
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(MANAGE_CHATS, Scope::Organization)];
 
     fn granted(actor: &Actor) -> Option<Reach> {
         actor.reach_of(MANAGE_CHATS)
@@ -27,6 +28,7 @@ pub enum ModerateDirectChats {}
 
 impl Permission for ModerateDirectChats {
     type Granted = ();
+    const ANY_OF: &'static [(&'static str, Scope)] = &[(MODERATE_DIRECT, Scope::Platform)];
 
     fn granted(actor: &Actor) -> Option<()> {
         actor.holds_on_platform(MODERATE_DIRECT).then_some(())

@@ -27,8 +27,11 @@ pub enum Card {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct StatusCard {
+    /// Status before the change.
     pub from_status: DealStatus,
+    /// Status after the change.
     pub to_status: DealStatus,
+    /// Id of the user who changed the status.
     pub changed_by_user_id: UserId,
     #[serde(with = "time::serde::rfc3339")]
     pub changed_at: OffsetDateTime,
@@ -47,6 +50,7 @@ pub struct MemberCard {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ConferenceCard {
+    /// Id of the conference.
     pub conference_id: ConferenceId,
     pub media: Media,
     pub end_reason: EndReason,

@@ -56,6 +56,7 @@ pub struct Member {
     /// Null for an agent who then leaves the chat.
     #[serde(skip)]
     pub fallback_role: Option<Role>,
+    /// Time at which the user joined the chat, in UTC.
     #[serde(with = "time::serde::rfc3339")]
     pub joined_at: OffsetDateTime,
     /// Sequence of the newest message that the member has read.

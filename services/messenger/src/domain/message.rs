@@ -63,7 +63,9 @@ pub struct Message {
     #[schema(minimum = 1)]
     pub sequence: i64,
     pub kind: MessageKind,
+    /// Id of the sender. Null for a System message.
     pub sender_user_id: Option<UserId>,
+    /// Id that the sender chose. A repeat with the same id creates nothing.
     pub client_message_id: Option<ClientMessageId>,
     /// The text. `null` for a System message and after the deletion.
     pub text: Option<PrivateText>,
@@ -72,6 +74,7 @@ pub struct Message {
     pub card: Option<Json<Card>>,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
+    /// Time of the latest edit, in UTC. Null without one.
     #[serde(with = "time::serde::rfc3339::option")]
     pub edited_at: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339::option")]

@@ -182,8 +182,10 @@ pub struct ReadChat {
 #[serde(rename_all = "PascalCase")]
 pub struct ReadMarker {
     chat_id: ChatId,
+    /// `Sequence` of the last message that the user has read.
     #[schema(minimum = 0)]
     read_sequence: i64,
+    /// Number of messages after the marker.
     #[schema(minimum = 0)]
     unread_count: i64,
 }

@@ -13,9 +13,11 @@ mod webhook;
 
 use ::web::{Callers, EMPTY_ID, Listener, OUTCOME_UNKNOWN, Refuses, Routes};
 use actix_web::middleware::from_fn;
+use auth::Permitted;
 use utoipa_actix_web::scope;
 use values::Code;
 
+use crate::domain::{ModerateDirectChats, SuperviseChats};
 use crate::error::{
     ADMISSION_DENIED, ADMISSION_REQUIRED, CHAT_BLOCKED, CHAT_CLOSED, CHAT_FULL, CHAT_LEFT, CHAT_NOT_DEAL,
     CHAT_NOT_DIRECT, CHAT_NOT_FOUND, CONFERENCE_ALREADY_ACTIVE, CONFERENCE_ENDED, CONFERENCE_FULL,
@@ -73,13 +75,30 @@ fn public(routes: &mut Routes<'_>) {
             .service(direct::block_chat.refuses(DIRECT_REFUSALS))
             .service(direct::unblock_chat.refuses(DIRECT_REFUSALS))
             .service(direct::report_chat.refuses(DIRECT_REFUSALS))
-            .service(report::list_reports.refuses([FORBIDDEN]))
+            .service(report::list_reports.requires::<Permitted<ModerateDirectChats>>().refuses([FORBIDDEN]))
             // The service records the reading.
-            .service(report::list_reported_messages.refuses(REPORT_REFUSALS).refuses([OUTCOME_UNKNOWN]))
-            .service(report::close_reported_chat.refuses(REPORT_REFUSALS))
-            .service(report::dismiss_report.refuses(REPORT_REFUSALS))
-            .service(supervision::list_member_chats.refuses([FORBIDDEN]))
-            .service(supervision::hand_over_chats.refuses([FORBIDDEN, EMPLOYMENT_ENDED]))
+            .service(
+                report::list_reported_messages
+                    .requires::<Permitted<ModerateDirectChats>>()
+                    .refuses(REPORT_REFUSALS)
+                    .refuses([OUTCOME_UNKNOWN]),
+            )
+            .service(
+                report::close_reported_chat
+                    .requires::<Permitted<ModerateDirectChats>>()
+                    .refuses(REPORT_REFUSALS),
+            )
+            .service(
+                report::dismiss_report.requires::<Permitted<ModerateDirectChats>>().refuses(REPORT_REFUSALS),
+            )
+            .service(
+                supervision::list_member_chats.requires::<Permitted<SuperviseChats>>().refuses([FORBIDDEN]),
+            )
+            .service(
+                supervision::hand_over_chats
+                    .requires::<Permitted<SuperviseChats>>()
+                    .refuses([FORBIDDEN, EMPLOYMENT_ENDED]),
+            )
             .service(
                 member::add_member.refuses(MEMBER_CHANGE_REFUSALS).refuses([EMPLOYMENT_ENDED, CHAT_FULL]),
             )

@@ -11,14 +11,13 @@ use actix_web::{HttpRequest, HttpResponse, get};
 use auth::{Actor, Revocations};
 use futures_util::stream;
 use runtime::clock;
-use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, Interval, MissedTickBehavior, Sleep, interval_at, sleep};
 
 use crate::app::App;
 use crate::db;
 use crate::error::Error;
-use crate::stream::{Frame, load_batches};
+use crate::stream::{EventStream, Frame, READY, RESET, Ready, Reset, load_batches};
 
 const LAST_EVENT_ID: &str = "last-event-id";
 /// Missed events that one query reads for a stream.
@@ -29,15 +28,24 @@ const REVOCATION_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Follow the stream.
 ///
 /// Sends Server-Sent Events of all own chats.
-/// The first event is `ready` or `reset`. The events `chat`, `chat-removed`, `message`, `read` and
-/// `conference` follow.
-/// Each event has one line of JSON.
-/// `Last-Event-ID` resumes after that event. After `reset` the client reads the lists again.
-/// The stream ends when the token expires or is revoked.
+///
+/// Token: the stream needs `Authorization: Bearer` like every operation. The `EventSource` of
+/// browsers cannot send a header, so a page reads the stream with `fetch`.
+///
+/// Events: the first event is `ready` or `reset`. The events `chat`, `chat-removed`, `message`,
+/// `read` and `conference` follow. Each has one line of JSON, which `StreamEvent` describes. A
+/// client skips events that it does not know. A line that begins with `:` is no event.
+///
+/// Resume: a client that connects again sends the `id` of the last event in `Last-Event-ID`, and
+/// receives the events after it. `reset` means that they are no longer stored: the client reads its
+/// lists again, and later events follow.
+///
+/// End: the stream ends when the token expires or is revoked, when its reader is too slow, after a
+/// limited time and at a shutdown. The client then connects again, with a new token if needed.
 #[utoipa::path(
     tag = "Stream",
     params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last event received")),
-    responses((status = 200, description = "Events until the stream ends", body = String, content_type = "text/event-stream"))
+    responses((status = 200, description = "Events until the stream ends", body = EventStream, content_type = "text/event-stream"))
 )]
 #[get("/api/messenger/stream")]
 pub async fn open_stream(
@@ -57,9 +65,9 @@ pub async fn open_stream(
     let resumed = requested.filter(|requested| *requested <= found.last_event && found.is_resumable);
     let position = resumed.unwrap_or(found.last_event);
     let first = if header.is_some() && resumed.is_none() {
-        Frame::new(position, "reset", &json!({}))
+        Frame::new(position, RESET, &Reset {})
     } else {
-        Frame::new(position, "ready", &json!({"Resumed": resumed.is_some()}))
+        Frame::new(position, READY, &Ready { resumed: resumed.is_some() })
     };
 
     let (number, receiver) = app.streams.open(user);

@@ -8,12 +8,12 @@ use auth::UserId;
 use diesel::QueryResult;
 use futures_util::future::try_join3;
 use serde::Serialize;
-use serde_json::json;
 use uuid::Uuid;
 
 use crate::db;
 use crate::db::stream::EventReference;
 use crate::domain::{ChatId, ConferenceId, MessageId, StreamEventKind};
+use crate::stream::event::{RaisedReadMarker, RemovedChat};
 
 /// One event of a stream.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ impl EventContents {
     fn data(&self, reference: &EventReference) -> Option<Bytes> {
         let chat_id = reference.chat_id;
         if reference.kind == StreamEventKind::ChatRemoved {
-            return serialize(&json!({"ChatId": chat_id}));
+            return serialize(&RemovedChat { chat_id });
         }
         self.read_markers.get(&(reference.user_id, chat_id))?;
         let subject: Uuid = reference.subject_id.unwrap_or_default();
@@ -145,7 +145,7 @@ impl EventContents {
             StreamEventKind::Conference => self.conferences.get(&subject.into()).cloned(),
             StreamEventKind::Read => {
                 let read = self.read_markers.get(&(subject.into(), chat_id))?;
-                serialize(&json!({"ChatId": chat_id, "UserId": subject, "ReadSequence": read}))
+                serialize(&RaisedReadMarker { chat_id, read_sequence: *read, user_id: subject.into() })
             }
             StreamEventKind::ChatRemoved => None,
         }

@@ -1,10 +1,12 @@
 //! The open streams of this replica.
 
+mod event;
 mod frame;
 mod hub;
 mod poll;
 mod wake;
 
+pub use event::{EventStream, READY, RESET, Ready, Reset};
 pub use frame::{Frame, load_batches};
 pub use hub::Hub;
 pub use poll::run;

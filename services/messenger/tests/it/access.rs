@@ -178,8 +178,9 @@ async fn prepare_for(operation: &str, fixture: ConferenceFixture<'static>) -> Ca
     Case { parameters, body, people }
 }
 
-/// RULE-MSG-008, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: each caller
-/// gets the status of the table, for every operation and every flaw of a token.
+/// RULE-MSG-008, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073,
+/// RULE-ALL-111: each caller gets the status of the table, for every operation and every flaw of a
+/// token.
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
     let empty_id = EmptyId::RefusedIn(&["add_member", "remove_member"]);

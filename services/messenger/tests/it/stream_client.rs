@@ -1,10 +1,13 @@
 //! A client of streams for tests, which reads Server-Sent Events.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use messenger::Service;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use testkit::client::Client;
+use testkit::contract::Contract;
 use testkit::issuer::Claims;
 use testkit::service::Running;
 use uuid::Uuid;
@@ -22,6 +25,17 @@ pub struct Event {
     pub id: i64,
     pub name: String,
     pub data: Value,
+}
+
+/// Checks that the document describes an event.
+fn check_event(event: &Value) {
+    static CONTRACT: LazyLock<Contract> = LazyLock::new(|| {
+        let documents = ::service::contracts::<Service>().expect("documents");
+        Contract::read(&documents.openapi).expect("a document")
+    });
+    if let Err(error) = CONTRACT.check_stream_event(event) {
+        panic!("{event}: {error:#}");
+    }
 }
 
 /// An open stream of a user.
@@ -113,11 +127,10 @@ impl Stream {
                 let lines: Vec<_> = block.lines().collect();
                 let [id, name, data] = lines[..] else { panic!("not an event: {block:?}") };
                 let field = |line: &str, name: &str| line.strip_prefix(name).expect("a field").to_owned();
-                return Some(Event {
-                    id: field(id, "id: ").parse().expect("a whole number"),
-                    name: field(name, "event: "),
-                    data: serde_json::from_str(&field(data, "data: ")).expect("JSON"),
-                });
+                let (id, name) = (field(id, "id: "), field(name, "event: "));
+                let data: Value = serde_json::from_str(&field(data, "data: ")).expect("JSON");
+                check_event(&json!({"id": id, "event": name, "data": data}));
+                return Some(Event { id: id.parse().expect("a whole number"), name, data });
             }
             let chunk = self.response.chunk().await.ok()??;
             self.buffer.extend(chunk);

@@ -30,6 +30,7 @@ pub struct PostSummary {
     pub id: PostId,
     #[diesel(column_name = author_company_id)]
     pub tenant_id: Option<CompanyId>,
+    /// The author for readers. The id is stable and does not reveal the user.
     pub author_id: AuthorId,
     /// `null` except in the list of the caller's own posts.
     #[diesel(select_expression = post::author_user_id.nullable())]

@@ -1,6 +1,6 @@
 //! Access to posts (INV-NWS-007).
 
-use auth::{Actor, CompanyId, Permission, Reach};
+use auth::{Actor, CompanyId, Permission, Reach, Scope};
 
 use super::{Post, PostStatus};
 
@@ -17,6 +17,8 @@ pub enum CreatePosts {}
 
 impl Permission for CreatePosts {
     type Granted = ();
+    const ANY_OF: &'static [(&'static str, Scope)] =
+        &[(CREATE_COMPANY, Scope::Organization), (MANAGE_OWN, Scope::Organization)];
 
     fn granted(actor: &Actor) -> Option<()> {
         let for_company = actor.holds_for_company(CREATE_COMPANY).is_some();

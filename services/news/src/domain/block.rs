@@ -71,7 +71,9 @@ pub struct Gallery {
 #[serde(rename_all = "PascalCase")]
 pub struct GalleryImage {
     pub file_id: FileId,
+    /// Text below the image.
     pub caption: Option<Caption>,
+    /// Description of the image for readers who do not see it.
     pub alt: Option<Alt>,
 }
 

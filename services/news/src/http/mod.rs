@@ -7,9 +7,11 @@ mod post;
 
 use ::web::{Callers, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
+use auth::Permitted;
 use utoipa_actix_web::scope;
 use values::Code;
 
+use crate::domain::CreatePosts;
 use crate::error::{
     CONFLICT, FORBIDDEN, POST_ARCHIVED, POST_INVALID_TRANSITION, POST_NOT_FOUND, POST_PUBLISH_INCOMPLETE,
     SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY, SELECTIONS_UNAVAILABLE, SNAPSHOT_INVALID,
@@ -32,7 +34,7 @@ fn public(routes: &mut Routes<'_>) {
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
             .service(feed::list_posts.refuses([UNAUTHORIZED]))
-            .service(post::create_post.refuses([FORBIDDEN]))
+            .service(post::create_post.requires::<Permitted<CreatePosts>>().refuses([FORBIDDEN]))
             .service(post::get_post.refuses([UNAUTHORIZED, POST_NOT_FOUND]))
             .service(log::list_post_log.refuses([POST_NOT_FOUND, FORBIDDEN]))
             .service(post::update_post.refuses(CHANGE_REFUSALS))

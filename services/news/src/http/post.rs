@@ -46,6 +46,7 @@ pub struct PostView {
     #[schema(max_items = 20)]
     tags: Vec<Tag>,
     status: PostStatus,
+    /// The blocks, by `SortOrder`.
     blocks: Vec<BlockView>,
     #[serde(with = "time::serde::rfc3339::option")]
     published_at: Option<OffsetDateTime>,

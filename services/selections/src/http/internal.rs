@@ -66,7 +66,9 @@ pub struct SnapshotView {
     status: SnapshotStatus,
     #[serde(with = "time::serde::rfc3339")]
     created_at: OffsetDateTime,
+    /// Reason why the post gave up the snapshot. Null while it is attached.
     detach_reason: Option<DetachReason>,
+    /// Time at which the post gave up the snapshot, in UTC. Null while it is attached.
     #[serde(with = "time::serde::rfc3339::option")]
     detached_at: Option<OffsetDateTime>,
 }

@@ -1,0 +1,40 @@
+//! Descriptions of members and parameters that several schemas share.
+
+use utoipa::openapi::RefOr;
+use utoipa::openapi::path::Paths;
+use utoipa::openapi::schema::{Components, Schema};
+
+use crate::openapi::names::{describe, is_described};
+use crate::openapi::operations::operations;
+use crate::openapi::schemas::for_each_schema;
+
+/// The descriptions, a name and its text on each line.
+const DESCRIPTIONS: &str = include_str!("descriptions.txt");
+
+/// Describes each member and parameter that has no description of its own and is in the list.
+pub(super) fn add_descriptions(paths: &mut Paths, components: &mut Components) {
+    for (_, operation) in paths.paths.values_mut().flat_map(operations) {
+        for parameter in operation.parameters.iter_mut().flatten() {
+            if let RefOr::T(parameter) = parameter
+                && parameter.description.is_none()
+            {
+                parameter.description = find(&parameter.name).map(str::to_owned);
+            }
+        }
+    }
+    for_each_schema(paths, components, &mut |schema| {
+        let RefOr::T(Schema::Object(object)) = schema else { return };
+        for (name, member) in &mut object.properties {
+            if !is_described(member)
+                && let Some(description) = find(name)
+            {
+                describe(member, description.to_owned());
+            }
+        }
+    });
+}
+
+fn find(name: &str) -> Option<&'static str> {
+    let mut lines = DESCRIPTIONS.lines().filter_map(|line| line.split_once(": "));
+    lines.find(|(known, _)| *known == name).map(|(_, description)| description)
+}

@@ -1,0 +1,52 @@
+//! Enums of responses, which may get further values.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use utoipa::openapi::path::Paths;
+use utoipa::openapi::schema::{Components, Object, Schema};
+use utoipa::openapi::{Ref, RefOr};
+
+use crate::openapi::operations::operations;
+use crate::openapi::schemas::visit;
+
+/// The extension that lists the present values of an enum that may get further ones.
+const OPEN_ENUM_EXTENSION: &str = "x-extensible-enum";
+
+/// Marks each enum that responses have. An enum of requests alone accepts only its values.
+pub(super) fn mark_open_enums(paths: &mut Paths, components: &mut Components) {
+    for name in in_responses(paths, components) {
+        if let Some(schema) = components.schemas.get_mut(&name) {
+            visit(schema, &mut |schema| {
+                if let RefOr::T(Schema::Object(object)) = schema {
+                    mark(object);
+                }
+            });
+        }
+    }
+}
+
+/// Marks an enum. The tag of a variant has only one value and stays as it is.
+fn mark(object: &mut Object) {
+    if let Some(values) = object.enum_values.as_ref().filter(|values| values.len() > 1) {
+        let values = Value::from(values.clone());
+        object.extensions.get_or_insert_default().insert(OPEN_ENUM_EXTENSION.to_owned(), values);
+    }
+}
+
+/// Returns the components that responses refer to, also through other components.
+fn in_responses(paths: &mut Paths, components: &Components) -> BTreeSet<String> {
+    let responses = paths.paths.values_mut().flat_map(operations);
+    let responses: Vec<_> = responses.map(|(_, operation)| json!(operation.responses)).collect();
+    let mut unread = vec![json!([responses, components.responses])];
+    let mut found = BTreeSet::new();
+    while let Some(text) = unread.pop().map(|part| part.to_string()) {
+        for (name, schema) in &components.schemas {
+            let reference = Ref::from_schema_name(name).ref_location;
+            if text.contains(&format!("\"{reference}\"")) && found.insert(name.clone()) {
+                unread.push(json!(schema));
+            }
+        }
+    }
+    found
+}

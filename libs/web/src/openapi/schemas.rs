@@ -1,0 +1,92 @@
+//! Walks over the schemas of a document.
+
+use utoipa::openapi::path::{Operation, Paths};
+use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, Components, Schema};
+use utoipa::openapi::{Content, RefOr, Response};
+
+use crate::openapi::operations::operations;
+
+/// Calls `change` for each schema of the document: first for a schema, then for the schemas inside.
+pub(super) fn for_each_schema(
+    paths: &mut Paths,
+    components: &mut Components,
+    change: &mut impl FnMut(&mut RefOr<Schema>),
+) {
+    for (_, operation) in paths.paths.values_mut().flat_map(operations) {
+        in_operation(operation, change);
+    }
+    components.responses.values_mut().for_each(|response| in_response(response, change));
+    components.schemas.values_mut().for_each(|schema| visit(schema, change));
+}
+
+fn in_operation(operation: &mut Operation, change: &mut impl FnMut(&mut RefOr<Schema>)) {
+    for parameter in operation.parameters.iter_mut().flatten() {
+        if let RefOr::T(parameter) = parameter
+            && let Some(schema) = &mut parameter.schema
+        {
+            visit(schema, change);
+        }
+    }
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        body.content.values_mut().for_each(|content| in_content(content, change));
+    }
+    operation.responses.responses.values_mut().for_each(|response| in_response(response, change));
+}
+
+fn in_response(response: &mut RefOr<Response>, change: &mut impl FnMut(&mut RefOr<Schema>)) {
+    if let RefOr::T(response) = response {
+        response.content.values_mut().for_each(|content| in_content(content, change));
+    }
+}
+
+fn in_content(content: &mut RefOr<Content>, change: &mut impl FnMut(&mut RefOr<Schema>)) {
+    if let RefOr::T(content) = content
+        && let Some(schema) = &mut content.schema
+    {
+        visit(schema, change);
+    }
+}
+
+/// Calls `change` for `schema` and for each schema inside.
+pub(super) fn visit(schema: &mut RefOr<Schema>, change: &mut impl FnMut(&mut RefOr<Schema>)) {
+    change(schema);
+    let RefOr::T(schema) = schema else { return };
+    for_each_inner(schema, &mut |inner| visit(inner, change));
+}
+
+/// Calls `change` for each schema directly inside `schema`.
+pub(super) fn for_each_inner(schema: &mut Schema, change: &mut impl FnMut(&mut RefOr<Schema>)) {
+    match schema {
+        Schema::Object(object) => {
+            object.properties.values_mut().for_each(&mut *change);
+            if let Some(AdditionalProperties::RefOr(values)) = object.additional_properties.as_deref_mut() {
+                change(values);
+            }
+            if let Some(content) = &mut object.content_schema {
+                change(content);
+            }
+        }
+        Schema::Array(array) => {
+            if let ArrayItems::RefOrSchema(items) = &mut array.items {
+                change(items);
+            }
+        }
+        Schema::OneOf(choice) => choice.items.iter_mut().for_each(change),
+        Schema::AllOf(whole) => whole.items.iter_mut().for_each(change),
+        Schema::AnyOf(choice) => choice.items.iter_mut().for_each(change),
+        _ => {}
+    }
+}
+
+/// Returns the name of the component that `schema` refers to.
+pub(super) fn referenced(schema: &RefOr<Schema>) -> Option<&str> {
+    match schema {
+        RefOr::Ref(reference) => reference.ref_location.strip_prefix("#/components/schemas/"),
+        RefOr::T(_) => None,
+    }
+}
+
+/// Returns true for the schema of `null`.
+pub(super) fn is_null(schema: &RefOr<Schema>) -> bool {
+    serde_json::json!(schema)["type"] == "null"
+}
