@@ -130,7 +130,7 @@ fn decode(message: &Message) -> Result<DealEvent, Failure> {
 impl Handler for Deals {
     const GROUP: &'static str = "agent.crm";
     const TOPICS: &'static [&'static str] = &[CREATED, STAGE_CHANGED, CANCELLED, COMPLETED];
-    // Deals of an agent lock one account.
+    // Messages of different deals lock the same account, so two batches could deadlock.
     const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {

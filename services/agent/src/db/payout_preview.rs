@@ -69,8 +69,9 @@ impl PreviewRow {
 
 /// Returns one page of the payouts that a run would create now, by agent and currency.
 ///
-/// The accruals and their order are those of [`super::payout::list_payable`].
-/// `fits` ends a payout where [`crate::domain::Payout::create`] does.
+/// The accruals and their order are those of [`super::payout::list_payable`]. `fits` leaves out the
+/// accruals from the first one at which the sum exceeds 64 bits, as
+/// [`crate::domain::Payout::create`] does.
 pub async fn list(
     mut conn: &Conn,
     filter: &PreviewFilter,

@@ -12,7 +12,8 @@ use crate::db::schema::deal;
 values::text_enum! {
     /// The status of a deal in CRM.
     ///
-    /// At one `RowVersion` the later status of this order decides.
+    /// If events of one `RowVersion` have different statuses, the later one in this order is
+    /// stored.
     pub enum DealStatus {
         Application,
         Booking,
@@ -67,7 +68,8 @@ pub struct StageChange {
 }
 
 impl DealEvent {
-    /// Returns true if the ledger has applied the previous stage change. No money moves over a gap.
+    /// Returns true if the ledger has applied the previous stage change. Otherwise a stage change
+    /// is missing, and the ledger does not apply this one.
     pub fn follows(&self, deal: &Deal) -> bool {
         self.previous_row_version <= deal.applied_row_version
     }

@@ -221,7 +221,8 @@ impl Sale {
             let whole = whole.ok_or(Overflow)?.amount_minor;
             let difference = whole.checked_sub(base.amount).ok_or(Overflow)?;
             if difference != 0 {
-                // The whole counts too, so that Base and Correction together do not pass the limit.
+                // The whole is compared too. Otherwise a Base and a Correction, each within the
+                // limit, could exceed it together without a release.
                 let awaits_release =
                     base_awaits_release || limit.is_below(difference) || limit.is_below(whole);
                 let correction = base.new_adjustment(AccrualKind::Correction, difference, now);

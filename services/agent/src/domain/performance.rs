@@ -49,7 +49,8 @@ impl Zone {
     fn month_of(&self, moment: OffsetDateTime) -> Date {
         let nearest = if moment < EARLIEST { Timestamp::MIN } else { Timestamp::MAX };
         let moment = Timestamp::from_second(moment.unix_timestamp()).unwrap_or(nearest);
-        // The last hours of the greatest year exist in no `Timestamp`, and are in the same month.
+        // `Timestamp::MAX` is a few hours before the end of the greatest year. These hours are in
+        // the same month, so the result is right for them.
         moment.to_zoned(self.0.clone()).date().first_of_month()
     }
 

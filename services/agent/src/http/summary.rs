@@ -44,7 +44,8 @@ pub struct Summary {
 }
 
 impl Balance {
-    /// Shows an account. Without what was paid, all sums cover what is still owed.
+    /// Shows an account. If `extent` leaves out paid amounts, all sums cover only what is still
+    /// owed.
     fn of(account: &Account, extent: Extent) -> Self {
         let paid = if extent == Extent::All { account.paid } else { 0 };
         let account = Account { paid, ..account.clone() };

@@ -42,7 +42,7 @@ pub async fn handle(
     }
     let mut deal = known.clone();
     deal.update(event);
-    // A change over a gap waits: the owner of the topic republishes the missing one and this one.
+    // If the previous change is missing, this one is not applied. CRM has to republish both.
     let applied = match event.stage_change().filter(|_| event.follows(&known)) {
         Some(change) => {
             // The deal is inserted first, since accruals have a foreign key to it.

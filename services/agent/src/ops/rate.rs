@@ -71,7 +71,7 @@ pub async fn replace_card(
     Ok(RateCardView::of(&card, rates))
 }
 
-/// Refuses a card by which the caller alone, or the caller's agency, is paid.
+/// Refuses a card that sets the rate of only the caller, or of only the caller's agency.
 ///
 /// A card of a developer alone covers every agent, so every holder of the permission may set it.
 async fn refuse_own_card(tx: &mut Tx, key: CardKey, by: UserId) -> Result<(), Error> {

@@ -203,7 +203,7 @@ const AFTER_LOSS: &str = "
 /// INV-AGT-11, RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the
 /// response to a guest, and a fresh token has the remaining rights.
 #[tokio::test]
-async fn every_operation_ends_with_the_rights_of_its_caller() {
+async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
     losses::check(service(), TABLE, AFTER_LOSS, prepare).await;
 }
 

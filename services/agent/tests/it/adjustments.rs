@@ -179,7 +179,7 @@ async fn disputed_paid_accrual_is_corrected_by_a_correction() {
     }
 }
 
-/// RULE-AGT-067: `DisputePaid` opens neither an undone nor a rejected accrual.
+/// RULE-AGT-067: `DisputePaid` permits no request about an undone or a rejected accrual.
 #[tokio::test]
 async fn disputed_ineffective_accrual_accepts_no_request() {
     let (service, agent) = (service(), guid());

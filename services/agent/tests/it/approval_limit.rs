@@ -81,7 +81,8 @@ async fn accrual_at_the_limit_is_approved() {
     answer.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
 }
 
-/// INV-AGT-9, RULE-AGT-058: a Correction awaits its release with its Base, and by its own amount.
+/// INV-AGT-9, RULE-AGT-058: a Correction awaits a release if its Base does, or if it
+/// exceeds the limit alone or with its Base.
 #[tokio::test]
 async fn correction_awaits_its_release() {
     for (amount, completed, expected) in [

@@ -14,7 +14,7 @@ fn former(agent: Uuid) -> Client {
     service().caller(&Claims::user(agent))
 }
 
-/// INV-AGT-11, RULE-AGT-062: a former agent reads unpaid accruals and unfinished payouts alone.
+/// INV-AGT-11, RULE-AGT-062: a former agent reads only unpaid accruals and unfinished payouts.
 #[tokio::test]
 async fn former_agent_reads_what_is_still_owed() {
     let (service, agent) = (service(), guid());
@@ -65,7 +65,7 @@ async fn former_agent_does_nothing_else() {
     former.get(&path).await.expect_problem(404, "AGENT_PAYOUT_NOT_FOUND");
 }
 
-/// INV-AGT-11, RULE-AGT-062: a user without the permission who is owed nothing gets 403 first.
+/// INV-AGT-11, RULE-AGT-062: a user without the permission who is owed nothing gets 403.
 #[tokio::test]
 async fn user_who_is_owed_nothing_is_refused() {
     let service = service();

@@ -21,8 +21,9 @@ use self::driver::{Driver, MAX_LINES, start_driver};
 use self::invariants::InvariantChecker;
 use crate::start;
 
-/// Each thread checks as many histories. They mostly wait for the service.
+/// Threads of a round. They mostly wait for the service.
 const THREADS: u32 = 4;
+/// Histories that each thread checks in a round.
 const HISTORIES: u32 = 4;
 
 /// The pairs of kind and status, and the refusals, that histories have covered.

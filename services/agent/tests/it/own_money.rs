@@ -88,9 +88,8 @@ async fn own_terms_are_not_set() {
     }
 }
 
-/// RULE-AGT-061: the former way to one's own money is closed.
-///
-/// A caller with the permissions for commissions and payouts gets no rate, and no payment.
+/// RULE-AGT-061: a caller with the permissions for commissions and for payouts can neither set
+/// their own rate nor confirm their own payout.
 #[tokio::test]
 async fn caller_with_all_permissions_cannot_pay_themselves() {
     let (service, agent) = (service(), guid());

@@ -66,7 +66,7 @@ async fn preview_shows_first_payments_and_deviations() {
     };
     for (amount, is_first, deviation, operation) in [
         (100, true, Value::Null, "fail"),
-        // The failed payout of 100 is paid along.
+        // The accrual of the failed payout is paid with this one.
         (0, true, Value::Null, "confirm"),
         (75, false, json!(-25), "confirm"),
         (175, false, json!(100), "cancel"),

@@ -237,7 +237,8 @@ async fn grant(agent: Uuid, base: StoredAccrual, whole: i64) -> Uuid {
     id_of(&decided["ResultAccrualId"])
 }
 
-/// INV-AGT-4: an adjustment stays if the rest of the sale would exceed its amount.
+/// INV-AGT-4: an adjustment is neither rejected nor reversed if the other accruals of the sale
+/// would then exceed its amount.
 ///
 /// The Base can be reversed with all adjustments.
 #[tokio::test]
