@@ -70,7 +70,7 @@ impl From<DealStageChanged> for DealChange {
 impl Handler for Deals {
     const GROUP: &'static str = DEAL_CONSUMER_GROUP;
     const TOPICS: &'static [&'static str] = &[DEAL_CREATED, DEAL_STAGE_CHANGED];
-    // Deals of a user lock the stream of that user.
+    // Messages of different deals lock the stream of the same user, so two batches could deadlock.
     const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {

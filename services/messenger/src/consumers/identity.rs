@@ -42,7 +42,7 @@ impl Handler for Identity {
     const GROUP: &'static str = EMPLOYMENT_CONSUMER_GROUP;
     const TOPICS: &'static [&'static str] = &[COMPANY_UPSERTED, EMPLOYEE_STATUS_CHANGED];
     const STATE_TOPICS: &'static [&'static str] = &[COMPANY_UPSERTED];
-    // A company and its employees lock the same jobs.
+    // Messages about a company and its employees lock the same jobs, so two batches could deadlock.
     const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {

@@ -12,7 +12,8 @@ use time::{Duration, OffsetDateTime};
 use super::schema::{chat, company, departure, employment, member};
 use crate::domain::{ChatId, EMPLOYMENT_CONSUMER_GROUP, Employments, Role};
 
-/// Difference between the clocks of two services that orders of their times tolerate.
+/// The greatest difference between the clocks of two services that a comparison of their times
+/// tolerates.
 const CLOCK_TOLERANCE: Duration = Duration::minutes(2);
 
 /// Locks the employments of a user until the end of the transaction.
@@ -178,7 +179,8 @@ pub async fn delete_departure(tx: &mut Tx, chat: ChatId, user: UserId) -> Result
 
 /// Records that a deal named a user who did not enter its chat because of an ended employment.
 ///
-/// A user whom the deal named as the Manager before remains one, also as its agent.
+/// The first role is kept, so a user whom the deal named as the Manager, and later as the agent,
+/// can still enter as the Manager.
 pub async fn insert_bar(tx: &mut Tx, chat: ChatId, user: UserId, role: Role) -> Result<(), ::db::Error> {
     let insert = diesel::sql_query(
         "insert into departure (user_id, chat_id, barred_role, barred_at) \

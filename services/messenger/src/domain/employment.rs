@@ -34,9 +34,12 @@ impl Employments {
     /// Returns true if a membership in a company's deal chat, which began at `joined_at`, has to
     /// end.
     ///
-    /// A user who works for the company stays. Any other user leaves if an employment ended since
-    /// its beginning. A former employee of the company is no member for it.
-    /// The Client takes part as a person. Guests without an employment stay.
+    /// - The Client stays, since that membership depends on no employment.
+    /// - A user who works for the company stays.
+    /// - Any other user leaves if an employment ended at `joined_at` or later.
+    /// - A former employee of the company also leaves if the employment ended earlier, unless the
+    ///   user is the Agent.
+    /// - A user without a known employment stays.
     pub fn has_lost_membership(&self, tenant: CompanyId, role: Role, joined_at: OffsetDateTime) -> bool {
         let (mut has_ended_since, mut is_former) = (false, false);
         for employment in &self.0 {

@@ -1,5 +1,5 @@
-//! The job `employment-end` removes a user from deal chats after the end of an employment, and adds
-//! the user to those whose deal overtook the beginning of an employment.
+//! The job `employment-end` removes a user from deal chats after the end of an employment. It also
+//! adds the user to chats whose deal named the user before this service knew the employment.
 
 use std::sync::Arc;
 

@@ -126,8 +126,8 @@ pub async fn enter_chats(db: &Db, job: &Job) -> anyhow::Result<()> {
     }
 }
 
-/// Adds the user in the role that the deal gave, unless another user has taken over or the user
-/// works nowhere again.
+/// Adds the user in the role that the deal gave, unless another user has taken over or the
+/// user's employment has ended again.
 async fn enter_chat(tx: &mut Tx, chat: ChatId, user: UserId) -> Result<(), Error> {
     let Some(mut chat) = db::chat::lock(tx, chat).await? else { return Ok(()) };
     let Some(tenant) = chat.tenant_id else { return Ok(()) };

@@ -216,7 +216,7 @@ async fn end_employments(losses: &[(Loss, Claims)]) {
 /// gets the response to a guest, and a fresh token has the remaining rights. It opens no deal chat
 /// of a suspended or former employee.
 #[tokio::test]
-async fn every_operation_ends_with_the_rights_of_its_caller() {
+async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
     losses::check_with(service(), TABLE, FRESH_TABLE, prepare_for_employee, end_employments).await;
 }
 

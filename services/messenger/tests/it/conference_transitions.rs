@@ -167,8 +167,8 @@ async fn invitation_makes_absent_users_invited() {
     assert_eq!(*payload, expected);
 }
 
-/// RULE-MSG-034, RULE-MSG-042, RULE-MSG-062, RULE-MSG-064: only an invitation by the host leads out
-/// of Removed.
+/// RULE-MSG-034, RULE-MSG-042, RULE-MSG-062, RULE-MSG-064: only the host can invite a
+/// participant who is Removed.
 #[tokio::test]
 async fn only_the_host_invites_a_removed_participant() {
     let fixture = ConferenceFixture::new().await;

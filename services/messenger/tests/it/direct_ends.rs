@@ -198,7 +198,7 @@ async fn user_who_left_blocks_and_unblocks() {
     assert_eq!(open(one, other).await.expect(200)["IsBlocked"], true);
 }
 
-/// RULE-MSG-072, RULE-MSG-073: texts take turns with a block and a leave, and none follows them.
+/// RULE-MSG-072, RULE-MSG-073: no text follows a block or a leave that is sent concurrently.
 #[tokio::test]
 async fn no_text_follows_a_block_or_a_leave() {
     let (deal, _) = open_chat().await;

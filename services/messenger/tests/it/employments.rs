@@ -341,7 +341,7 @@ async fn late_events_of_a_company_change_nothing() {
 /// RULE-MSG-067: the participation of a leaving employee in a live call ends, and an old media
 /// token gives no lasting access.
 #[tokio::test]
-async fn end_of_an_employment_ends_the_part_in_a_live_call() {
+async fn end_of_an_employment_ends_the_participation_in_a_live_call() {
     let fixture = ConferenceFixture::new().await;
     let [_, agent, manager] = fixture.users();
     let id = fixture.ring_and_join().await;
@@ -514,10 +514,10 @@ async fn wait_until_role(deal: &Deal, chat: Uuid, user: Uuid, expected: &str) {
     view_when(chat, deal.client, "the role", has_role).await;
 }
 
-/// RULE-MSG-082: a late event counts from the time of the change, so that memberships from after
-/// this time stay.
+/// RULE-MSG-082: an end of an employment removes the user as of the time of the change. Memberships
+/// that began after this time stay, however late the event arrives.
 #[tokio::test]
-async fn late_end_keeps_parts_that_began_after_it() {
+async fn late_end_keeps_memberships_that_began_after_it() {
     for has_end_event in [true, false] {
         let (deal, id) = open_chat().await;
         let (user, former, agency) = (guid(), guid(), guid());
@@ -548,9 +548,9 @@ async fn late_end_keeps_parts_that_began_after_it() {
     }
 }
 
-/// RULE-MSG-082: an end from the future counts from its receipt.
+/// RULE-MSG-082: an end with a time in the future counts from its receipt.
 #[tokio::test]
-async fn end_from_the_future_keeps_later_parts() {
+async fn end_with_a_future_time_keeps_later_memberships() {
     let (deal, id) = open_chat().await;
     let (user, company) = (guid(), guid());
     apply_old(-60, user, company, false).await;
@@ -562,8 +562,8 @@ async fn end_from_the_future_keeps_later_parts() {
     wait_until_known(user, company, false).await;
 }
 
-/// RULE-MSG-083: a user whom a deal names before the service knows the employment enters with the
-/// event of the employment, unless another user has taken over.
+/// RULE-MSG-083: a deal may name a user before the service knows the employment of the user. The
+/// event of the employment then adds the user, unless another user has taken over.
 #[tokio::test]
 async fn user_of_a_deal_enters_with_the_late_event_of_the_employment() {
     let (manager, agent, tenant, agency) = (guid(), guid(), guid(), guid());

@@ -90,8 +90,8 @@ async fn concurrent_reports_make_one() {
     assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 201]);
 }
 
-/// RULE-MSG-076: a moderator reads the messages of a reported chat, and every reading is logged for
-/// good.
+/// RULE-MSG-076: a moderator reads the messages of a reported chat, and every reading is logged.
+/// The log is append-only.
 #[tokio::test]
 async fn every_reading_of_a_moderator_is_logged() {
     let (deal, chat, id) = open_reported().await;
