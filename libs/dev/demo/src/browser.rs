@@ -1,4 +1,4 @@
-//! `cargo dev browser`: a test that clicks through the first page and the API pages in a real
+//! `cargo dev browser`: a test that clicks through the start page and the API pages in a real
 //! browser.
 
 mod api_pages;
@@ -22,7 +22,7 @@ use devstack::up::Up;
 /// A message with markup, which must arrive as text.
 const MESSAGE: &str = "When can I see it? <b>Today</b>?";
 
-/// Click through the first page in Chromium: against the running stack, or one that it starts and
+/// Click through the start page in Chromium: against the running stack, or one that it starts and
 /// stops
 ///
 /// Two windows act as two people of the demo. One books and frees a flat, and the other shows it.
@@ -89,30 +89,30 @@ impl Browser {
 
     async fn story(&self, pilot: &Pilot, stack: &Stack) -> anyhow::Result<()> {
         let url = format!("{}/", stack.base_url);
-        let (seller, buyer) = (pilot.window().await?, pilot.another().await?);
-        pilot.to(&buyer).await?;
+        let (seller, buyer) = (pilot.current_window().await?, pilot.open_window().await?);
+        pilot.switch_to(&buyer).await?;
         sign_in(pilot, &url, "anna").await?;
-        pilot.to(&seller).await?;
+        pilot.switch_to(&seller).await?;
         sign_in(pilot, &url, "dmitri").await?;
         done("two windows are signed in as two people");
 
         let number = book(pilot).await?;
         let cell = |status: &str| format!(".cell[data-number='{number}'][data-status='{status}']");
         pilot.see(&cell("Booked")).await?;
-        pilot.to(&buyer).await?;
+        pilot.switch_to(&buyer).await?;
         pilot.see(&cell("Booked")).await?;
         pilot.see("#feed [data-topic='platform.crm.booking-created.v1']").await?;
         done(&format!("flat {number} is booked in both windows, and the event is shown"));
 
-        pilot.to(&buyer).await?;
+        pilot.switch_to(&buyer).await?;
         send_message(pilot, &seller, &buyer).await?;
         call(pilot, &seller, &buyer, self.media).await?;
 
-        pilot.to(&seller).await?;
+        pilot.switch_to(&seller).await?;
         sign_in(pilot, &url, "pavel").await?;
         arbitrate(pilot, &number).await?;
         let cancelled = Instant::now();
-        pilot.to(&buyer).await?;
+        pilot.switch_to(&buyer).await?;
         pilot.see(&cell("Available")).await?;
         let took = cancelled.elapsed().as_millis();
         done(&format!(
@@ -132,7 +132,7 @@ impl Browser {
         pilot.see("html[lang='en'] body[data-ready]").await?;
         done("the page speaks Russian");
 
-        ensure!(pilot.stayed_here().await?, "the page loads resources of another origin");
+        ensure!(pilot.loaded_only_own_resources().await?, "the page loads resources of another origin");
         done("all resources are of this origin");
 
         api_pages::try_out(pilot, &stack.base_url).await?;
@@ -174,12 +174,12 @@ async fn send_message(pilot: &Pilot, seller: &pilot::Window, buyer: &pilot::Wind
     pilot.write("#chat input", MESSAGE).await?;
     pilot.click("[data-action='send-message']").await?;
     pilot.see(".log .own p").await?;
-    pilot.to(seller).await?;
+    pilot.switch_to(seller).await?;
     pilot.click(&chat).await?;
     pilot.see(".log .other p").await?;
     ensure!(pilot.text(".log .other:last-child p").await? == MESSAGE, "the message changed on its way");
     done("dmitri reads anna's message, with its markup as text");
-    pilot.to(buyer).await
+    pilot.switch_to(buyer).await
 }
 
 /// Anna calls, Dmitri answers, and Anna hangs up.
@@ -191,21 +191,21 @@ async fn call(
 ) -> anyhow::Result<()> {
     pilot.click("[data-action='call-Audio']").await?;
     pilot.see("#call[data-state='Joined']").await?;
-    pilot.to(seller).await?;
+    pilot.switch_to(seller).await?;
     pilot.see("#call[data-state='Invited']").await?;
     pilot.click("#call [data-action='join']").await?;
     pilot.see("#call[data-state='Joined']").await?;
     if media {
         for window in [seller, buyer] {
-            pilot.to(window).await?;
+            pilot.switch_to(window).await?;
             pilot.see("#call[data-media='connected'][data-tracks='1']").await?;
         }
     }
-    pilot.to(buyer).await?;
+    pilot.switch_to(buyer).await?;
     pilot.see("#call [data-person='dmitri'][data-state='Joined']").await?;
     pilot.click("#call [data-action='end']").await?;
     pilot.see(".log [data-card='ConferenceEnded']").await?;
-    pilot.to(seller).await?;
+    pilot.switch_to(seller).await?;
     pilot.see("#call[hidden]").await?;
     done(if media { "anna calls, and both receive the other" } else { "anna calls, and dmitri answers" });
     Ok(())

@@ -79,7 +79,7 @@ pub(super) async fn try_out(pilot: &Pilot, base_url: &str) -> anyhow::Result<()>
     for trial in all() {
         super::sign_in(pilot, &format!("{base_url}/"), trial.person).await?;
         // Drops the errors of earlier pages.
-        pilot.complaints().await?;
+        pilot.take_console_errors().await?;
         try_page(pilot, base_url, &trial)
             .await
             .with_context(|| format!("the API page of {}", trial.service))?;
@@ -105,9 +105,9 @@ async fn try_page(pilot: &Pilot, base_url: &str, trial: &Trial) -> anyhow::Resul
         ensure!(!answered.contains("Undocumented"), "the document of {name} does not have {answered}");
         ensure!(shown.contains(shows), "{name} answers without {shows}: {shown}");
     }
-    let complaints = pilot.complaints().await?;
-    ensure!(complaints.is_empty(), "the browser reports errors: {complaints:?}");
-    ensure!(pilot.stayed_here().await?, "the page loads resources of another origin");
+    let errors = pilot.take_console_errors().await?;
+    ensure!(errors.is_empty(), "the browser reports errors: {errors:?}");
+    ensure!(pilot.loaded_only_own_resources().await?, "the page loads resources of another origin");
     Ok(())
 }
 

@@ -89,16 +89,16 @@ impl Pilot {
         Ok(closed?)
     }
 
-    pub(super) async fn window(&self) -> anyhow::Result<Window> {
+    pub(super) async fn current_window(&self) -> anyhow::Result<Window> {
         Ok(self.browser.window().await?)
     }
 
-    pub(super) async fn another(&self) -> anyhow::Result<Window> {
+    pub(super) async fn open_window(&self) -> anyhow::Result<Window> {
         Ok(self.browser.new_window(false).await?.handle)
     }
 
     /// Switches to a window.
-    pub(super) async fn to(&self, window: &Window) -> anyhow::Result<()> {
+    pub(super) async fn switch_to(&self, window: &Window) -> anyhow::Result<()> {
         Ok(self.browser.switch_to_window(window.clone()).await?)
     }
 
@@ -138,7 +138,7 @@ impl Pilot {
     }
 
     /// Returns true if the page has loaded resources of its own origin only.
-    pub(super) async fn stayed_here(&self) -> anyhow::Result<bool> {
+    pub(super) async fn loaded_only_own_resources(&self) -> anyhow::Result<bool> {
         let script = "return performance.getEntriesByType('resource').every(({name}) => name.startsWith(location.origin) \
                       || name.startsWith('data:'))";
         Ok(self.run(script).await? == json!(true))
@@ -149,7 +149,7 @@ impl Pilot {
     }
 
     /// Returns the new errors of the browser's console.
-    pub(super) async fn complaints(&self) -> anyhow::Result<Vec<String>> {
+    pub(super) async fn take_console_errors(&self) -> anyhow::Result<Vec<String>> {
         let log = self.http.post(format!("{}/se/log", self.url)).json(&json!({"type": "browser"}));
         let log: Value = log.send().await?.error_for_status()?.json().await?;
         let entries = log["value"].as_array().context("the driver keeps no log")?;

@@ -96,7 +96,7 @@ async fn hire(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> 
     let (vera, employees) = (scene.sign_in(&VERA).await?, scene.identity("employees"));
     let body = json!({"Name": "Sonya Belova", "Email": "sonya@example.com"});
     let made = story.post(&employees, Some(&vera), &body, promise(201)).await?;
-    scene.made(&employees, &made, &vera)
+    scene.record_created(&employees, &made, &vera)
 }
 
 /// Creates a flat in an unpublished project as this employee of a developer. The flat stays when

@@ -216,5 +216,5 @@ async fn suspend(story: &mut Story, scene: &Scene<'_>, subject: &Subject, page: 
 }
 
 fn id(made: &Value) -> anyhow::Result<Uuid> {
-    Ok(made["Id"].as_str().context("what was made has no Id")?.parse()?)
+    Ok(made["Id"].as_str().context("the created resource has no Id")?.parse()?)
 }

@@ -105,7 +105,7 @@ async fn give(
     let made = story.post(&posts, Some(&after), &post, promise(201)).await?;
     // The suspension of the company revokes his token.
     let olga = scene.sign_in(&OLGA).await?;
-    scene.made(&posts, &made, &olga)?;
+    scene.record_created(&posts, &made, &olga)?;
     Ok(())
 }
 
@@ -199,5 +199,5 @@ async fn says(
 }
 
 fn id(made: &Value) -> anyhow::Result<Uuid> {
-    Ok(made["Id"].as_str().context("what was made has no Id")?.parse()?)
+    Ok(made["Id"].as_str().context("the created resource has no Id")?.parse()?)
 }

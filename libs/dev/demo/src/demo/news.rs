@@ -43,13 +43,13 @@ async fn write(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Post>
         let items = json!(flats.map(|number| json!({ "PropertyObjectId": scene.flats.id(number) })));
         let body = json!({ "Title": title, "Items": items });
         let made = story.post(&selections, Some(&anna), &body, promise(201)).await?;
-        *source = scene.made(&selections, &made, &anna)?;
+        *source = scene.record_created(&selections, &made, &anna)?;
     }
 
     story.step("She begins a post.");
     let body = json!({ "Title": "Living by the river", "Summary": "What is free now", "Tags": ["river"] });
     let made = story.post(&posts, Some(&anna), &body, promise(201)).await?;
-    let id = scene.made(&posts, &made, &anna)?;
+    let id = scene.record_created(&posts, &made, &anna)?;
     story.check(made["Status"] == "Draft", "it is a draft");
     Ok(Post { page: format!("{posts}/{id}"), anna, id, sources })
 }

@@ -196,5 +196,5 @@ async fn suspend(story: &mut Story, scene: &mut Scene<'_>, company: &Company) ->
 }
 
 fn id(made: &Value) -> anyhow::Result<Uuid> {
-    Ok(made["Id"].as_str().context("what was made has no Id")?.parse()?)
+    Ok(made["Id"].as_str().context("the created resource has no Id")?.parse()?)
 }

@@ -89,8 +89,13 @@ impl<'a> Scene<'a> {
     }
 
     /// Records a created resource for deletion by its creator, and returns its id.
-    pub(super) fn made(&mut self, resources: &str, answer: &Value, by: &str) -> anyhow::Result<Uuid> {
-        let id: Uuid = answer["Id"].as_str().context("what was made has no Id")?.parse()?;
+    pub(super) fn record_created(
+        &mut self,
+        resources: &str,
+        answer: &Value,
+        by: &str,
+    ) -> anyhow::Result<Uuid> {
+        let id: Uuid = answer["Id"].as_str().context("the created resource has no Id")?.parse()?;
         self.undo(Method::DELETE, format!("{resources}/{id}"), by);
         Ok(id)
     }

@@ -40,7 +40,7 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
     let code = made["PublicCode"].as_str().unwrap_or_default().to_owned();
     let base62 = code.len() == 12 && code.chars().all(|c| c.is_ascii_alphanumeric());
     story.check(base62, &format!("its public code {code} has 12 characters of base62"));
-    let id = scene.made(&own, &made, &anna)?;
+    let id = scene.record_created(&own, &made, &anna)?;
 
     story.step("A guest opens it by its code: no account, and nothing about the owner.");
     let by_code = format!("{own}/{code}");
