@@ -27,7 +27,7 @@ use self::environment::Environment;
 use self::fault::Fault;
 use self::images::{Images, Release};
 use self::kube::Kube;
-use self::policies::Ways;
+use self::policies::PolicyOutcome;
 use self::report::Report;
 use ::demo::demo;
 use chaos::chaos::InjectedFaults;
@@ -177,15 +177,15 @@ impl Cluster {
             let release = if self.before.is_some() { Release::Before } else { Release::This };
             deployment.install(environment, release, settings, &policies::ingress()).await?;
             step.done(format!("{} services in namespace {}", deployment.services.len(), self.namespace));
-            let ways = policies::try_all(deployment, environment).await?;
+            let policy_outcome = policies::try_all(deployment, environment).await?;
             deployment.install(environment, release, settings, &Deployment::open_ingress()).await?;
-            anyhow::Ok((ways, Edge::open(deployment, environment).await?))
+            anyhow::Ok((policy_outcome, Edge::open(deployment, environment).await?))
         };
-        let (ways, edge) = tokio::select! {
+        let (policy_outcome, edge) = tokio::select! {
             installed = installed => installed?,
             () = signals.stop() => bail!("interrupted"),
         };
-        let result = self.use_it(deployment, environment, &edge, &ways, signals).await;
+        let result = self.use_it(deployment, environment, &edge, &policy_outcome, signals).await;
         edge.close().await.and(result)
     }
 
@@ -194,14 +194,14 @@ impl Cluster {
         deployment: &Deployment<'_>,
         environment: &mut Environment,
         edge: &Edge,
-        ways: &Ways,
+        policy_outcome: &PolicyOutcome,
         signals: &mut Signals,
     ) -> anyhow::Result<()> {
         let stack = &edge.stack;
         let mut judged = Ok(());
         if !self.story_only {
             let report = tokio::select! {
-                report = self.inject_faults(deployment, environment, stack, ways) => report?,
+                report = self.inject_faults(deployment, environment, stack, policy_outcome) => report?,
                 () = signals.stop() => bail!("interrupted"),
             };
             devkit::say(&report.to_string());
@@ -264,7 +264,7 @@ impl Cluster {
         deployment: &Deployment<'_>,
         environment: &mut Environment,
         stack: &Stack,
-        ways: &Ways,
+        policy_outcome: &PolicyOutcome,
     ) -> anyhow::Result<Report> {
         let Deployment { kube, services, .. } = deployment;
         // No service commits the messages of the external system, so they are not checked.
@@ -291,7 +291,7 @@ impl Cluster {
                 })?;
             }
         }
-        let mut report = Report::of(&kube.about, ways);
+        let mut report = Report::of(&kube.about, policy_outcome);
         // Gives the users time to create their data.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let (mut requests, mut ended) = (answers.take().requests, 0);

@@ -49,23 +49,23 @@ pub(super) fn ingress() -> Value {
 }
 
 /// The result of the test.
-pub(super) enum Ways {
+pub(super) enum PolicyOutcome {
     /// The declared routes are open and the others closed, in these numbers.
-    Hold { open: usize, closed: usize },
+    Enforced { open: usize, closed: usize },
     /// All routes are open, since the cluster does not enforce policies.
-    Open,
+    NotEnforced,
 }
 
-impl fmt::Display for Ways {
+impl fmt::Display for PolicyOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hold { open, closed } => {
+            Self::Enforced { open, closed } => {
                 write!(
                     f,
                     "Network policies hold: {open} declared routes are open, {closed} others are closed."
                 )
             }
-            Self::Open => write!(f, "This cluster does not enforce network policies."),
+            Self::NotEnforced => write!(f, "This cluster does not enforce network policies."),
         }
     }
 }
@@ -102,17 +102,17 @@ impl Source<'_> {
         }
     }
 
-    async fn reach<'a>(&'a self, targets: &'a [Target<'a>]) -> anyhow::Result<Vec<Way<'a>>> {
+    async fn reach<'a>(&'a self, targets: &'a [Target<'a>]) -> anyhow::Result<Vec<Route<'a>>> {
         let targets: Vec<_> = targets.iter().filter(|target| !self.is_own(target.to)).collect();
         let addresses = targets.iter().map(|target| target.address).collect();
         let reached = connected(self.process, addresses).await?;
-        let ways = targets.into_iter().zip(reached).map(|(target, is_open)| Way {
+        let routes = targets.into_iter().zip(reached).map(|(target, is_open)| Route {
             from: &self.name,
             to: &target.name,
             is_declared: is_declared(self.from, target.to),
             is_open,
         });
-        Ok(ways.collect())
+        Ok(routes.collect())
     }
 }
 
@@ -122,14 +122,14 @@ struct Target<'a> {
     address: SocketAddr,
 }
 
-struct Way<'a> {
+struct Route<'a> {
     from: &'a str,
     to: &'a str,
     is_declared: bool,
     is_open: bool,
 }
 
-impl fmt::Display for Way<'_> {
+impl fmt::Display for Route<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { from, to, is_open, .. } = self;
         write!(f, "{from} to {to} is {}", if *is_open { "open" } else { "closed" })
@@ -152,7 +152,10 @@ fn is_declared(from: Origin<'_>, to: Destination<'_>) -> bool {
 ///
 /// # Errors
 /// A route whose state differs from its declaration, unless all routes are open.
-pub(super) async fn try_all(deployment: &Deployment<'_>, environment: &Environment) -> anyhow::Result<Ways> {
+pub(super) async fn try_all(
+    deployment: &Deployment<'_>,
+    environment: &Environment,
+) -> anyhow::Result<PolicyOutcome> {
     let step = Step::start("policies");
     let kube = deployment.kube;
     step.note("pods outside the services");
@@ -162,7 +165,8 @@ pub(super) async fn try_all(deployment: &Deployment<'_>, environment: &Environme
     let name = format!("--selector=app.kubernetes.io/name={OUTSIDER}");
     kube.run(&["wait", "--for=condition=Ready", "pod", &name, "--timeout=60s"]).await?;
     let elsewhere = TcpListener::bind((environment.address, 0)).await?;
-    let (sources, targets) = places(kube, deployment.services, environment, elsewhere.local_addr()?).await?;
+    let (sources, targets) =
+        find_ends(kube, deployment.services, environment, elsewhere.local_addr()?).await?;
     // Without `accept`, connections would be refused after a while.
     let mut accepting = JoinSet::<()>::new();
     accepting.spawn(async move {
@@ -172,26 +176,26 @@ pub(super) async fn try_all(deployment: &Deployment<'_>, environment: &Environme
     });
     step.note(format!("{} routes", sources.len() * targets.len()));
     let deadline = Instant::now() + POLICY_TIMEOUT;
-    let ways = loop {
+    let outcome = loop {
         let mut tried = Vec::new();
         for source in &sources {
             tried.extend(source.reach(&targets).await?);
         }
-        let wrong: Vec<_> = tried.iter().filter(|way| way.is_open != way.is_declared).collect();
-        let open = tried.iter().filter(|way| way.is_open).count();
+        let wrong: Vec<_> = tried.iter().filter(|route| route.is_open != route.is_declared).collect();
+        let open = tried.iter().filter(|route| route.is_open).count();
         if wrong.is_empty() {
-            break Ways::Hold { open, closed: tried.len() - open };
+            break PolicyOutcome::Enforced { open, closed: tried.len() - open };
         }
         if Instant::now() > deadline {
-            let wrong: Vec<_> = wrong.into_iter().map(Way::to_string).collect();
+            let wrong: Vec<_> = wrong.into_iter().map(Route::to_string).collect();
             ensure!(open == tried.len(), "not as declared: {}", wrong.join("; "));
-            break Ways::Open;
+            break PolicyOutcome::NotEnforced;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     };
     kube.run(&["delete", "pod", &name]).await?;
-    step.done(&ways);
-    Ok(ways)
+    step.done(&outcome);
+    Ok(outcome)
 }
 
 fn outsider(component: &str, image: &str) -> Value {
@@ -225,7 +229,7 @@ fn outsider(component: &str, image: &str) -> Value {
 }
 
 /// Returns a pod of each role of each service and the other pods as sources, and all destinations.
-async fn places<'a>(
+async fn find_ends<'a>(
     kube: &Kube,
     services: &'a [ServiceEntry],
     environment: &Environment,

@@ -8,7 +8,7 @@ use anyhow::ensure;
 use testkit::history;
 
 use super::fault::Fault;
-use super::policies::Ways;
+use super::policies::PolicyOutcome;
 use chaos::chaos::report::Outcome;
 use chaos::chaos::writers::Score;
 use devkit::docs;
@@ -25,7 +25,7 @@ struct Row {
 
 pub(super) struct Report {
     cluster: String,
-    ways: String,
+    policy_outcome: String,
     rows: Vec<Row>,
     committed: usize,
     delivered: usize,
@@ -34,9 +34,17 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn of(cluster: &str, ways: &Ways) -> Self {
-        let (cluster, ways) = (cluster.to_owned(), ways.to_string());
-        Self { cluster, ways, rows: Vec::new(), committed: 0, delivered: 0, lost: 0, is_sound: false }
+    pub(super) fn of(cluster: &str, policy_outcome: &PolicyOutcome) -> Self {
+        let (cluster, policy_outcome) = (cluster.to_owned(), policy_outcome.to_string());
+        Self {
+            cluster,
+            policy_outcome,
+            rows: Vec::new(),
+            committed: 0,
+            delivered: 0,
+            lost: 0,
+            is_sound: false,
+        }
     }
 
     pub(super) fn add(&mut self, fault: Fault, score: &Score, took: Duration) {
@@ -86,7 +94,7 @@ impl fmt::Display for Report {
             let (name, took, longest) = (fault.name(), took.as_secs(), longest.as_millis());
             writeln!(f, "| {name} | {took} s | {requests} | {failed} | {failed_retries} | {longest} ms |")?;
         }
-        let Self { committed, delivered, lost, ways, .. } = self;
-        writeln!(f, "\n{committed} events committed, {delivered} delivered, {lost} lost.\n\n{ways}")
+        let Self { committed, delivered, lost, policy_outcome, .. } = self;
+        writeln!(f, "\n{committed} events committed, {delivered} delivered, {lost} lost.\n\n{policy_outcome}")
     }
 }
