@@ -114,7 +114,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     deals::fill(&bench.connection.client, SEEDED, &step).await?;
     step.note("summing totals");
     let worker = platform.start("crm", "work", &[]).await?;
-    bench.rest().await?;
+    bench.wait_for_jobs().await?;
     worker.stop().await?;
     for size in [20, 100] {
         step.note(format!("the board, {size} cards a column"));
@@ -129,7 +129,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
 
 impl Bench<'_> {
     /// Waits until the jobs are done.
-    async fn rest(&self) -> anyhow::Result<()> {
+    async fn wait_for_jobs(&self) -> anyhow::Result<()> {
         let left = "select exists (select from step_total_change) or exists (select from outbox)";
         while self.connection.client.query_one(left, &[]).await?.get(0) {
             tokio::time::sleep(Duration::from_millis(200)).await;

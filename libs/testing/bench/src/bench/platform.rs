@@ -91,16 +91,16 @@ impl Platform {
 impl Service {
     /// Returns the memory of the process in MiB.
     pub(super) fn memory(&self) -> anyhow::Result<f64> {
-        let kibibytes = self.look(sysinfo::Process::memory)? / 1024;
+        let kibibytes = self.process_figure(sysinfo::Process::memory)? / 1024;
         Ok(f64::from(u32::try_from(kibibytes)?) / 1024.0)
     }
 
     /// Returns the CPU time of all threads of the process.
     pub(super) fn cpu_time(&self) -> anyhow::Result<Duration> {
-        Ok(Duration::from_millis(self.look(sysinfo::Process::accumulated_cpu_time)?))
+        Ok(Duration::from_millis(self.process_figure(sysinfo::Process::accumulated_cpu_time)?))
     }
 
-    fn look(&self, figure: impl FnOnce(&sysinfo::Process) -> u64) -> anyhow::Result<u64> {
+    fn process_figure(&self, figure: impl FnOnce(&sysinfo::Process) -> u64) -> anyhow::Result<u64> {
         let id = Pid::from_u32(self.child.id().context("it has ended")?);
         let mut system = System::new()?;
         let what = ProcessRefreshKind::nothing().with_memory().with_cpu().without_tasks();

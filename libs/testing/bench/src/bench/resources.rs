@@ -56,7 +56,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
             for round in 1..=effort.rounds() {
                 step.note(format!("{} {role}, round {round}", entry.name));
                 let service = platform.start(entry.name, role, &[]).await?;
-                seen.look(&service, entry.name, &connection, effort).await?;
+                seen.measure(&service, entry.name, &connection, effort).await?;
                 if let Some((script, argument)) = &load {
                     let arguments = [argument.clone()];
                     let seconds = effort.choose(3, 2);
@@ -75,7 +75,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
 }
 
 impl Seen {
-    async fn look(
+    async fn measure(
         &mut self,
         service: &Service,
         name: &str,

@@ -163,7 +163,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
         send(&producer, first, last).await?;
         client.batch_execute("vacuum analyze").await?;
         client.batch_execute("checkpoint").await?;
-        let rate = take(bench, first, last, &format!("round {round}"), step).await?;
+        let rate = measure_intake(bench, first, last, &format!("round {round}"), step).await?;
         if round > 0 {
             rates.push(rate);
         }
@@ -218,7 +218,13 @@ fn headers(event: &DealEvent, key: &str) -> OwnedHeaders {
 }
 
 /// Returns the messages a second, from the first applied ones to the last.
-async fn take(bench: &Bench<'_>, first: u64, last: u64, round: &str, step: &Step) -> anyhow::Result<f64> {
+async fn measure_intake(
+    bench: &Bench<'_>,
+    first: u64,
+    last: u64,
+    round: &str,
+    step: &Step,
+) -> anyhow::Result<f64> {
     let (from, to) = (id(DEAL, first).to_string(), id(DEAL, last).to_string());
     let deals = last - first + 1;
     let all = i64::try_from(deals * EVENTS)?;

@@ -44,7 +44,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
         step.note(format!("round {round}: PostgreSQL alone"));
         events::clear(&connection.client).await?;
         events::fill(&connection.client, rows).await?;
-        read.push(take(&connection.client, &other.client, rows).await?);
+        read.push(measure_statements(&connection.client, &other.client, rows).await?);
     }
     step.done(format!("{rows} events, {} rounds", effort.rounds()));
     let of_producer = Rounds::ratios(&relayed, &sent);
@@ -111,7 +111,7 @@ async fn acknowledged(batch: Vec<rdkafka::producer::DeliveryFuture>) -> anyhow::
 
 /// Returns the rows a second that the relay's statements read and delete. One batch is read while
 /// another is deleted.
-async fn take(reader: &Client, deleter: &Client, rows: u32) -> anyhow::Result<f64> {
+async fn measure_statements(reader: &Client, deleter: &Client, rows: u32) -> anyhow::Result<f64> {
     let read = reader
         .prepare(
             "select id, event_id, topic, key, type, payload, headers, created_at \
