@@ -32,9 +32,9 @@ test("items_reads_all_pages", async (context) => {
 test("pages_ends_at_10000_items", async (context) => {
   const { baseUrl, seen } = await serve(context, paged(50_000));
   let count = 0;
-  const pages = createClient({ baseUrl }).pages("/api/v1/favorites", { query: { PageSize: 99 } });
+  const pages = createClient({ baseUrl }).pages("/api/v1/favorites", { query: { PageSize: 4_000 } });
   for await (const page of pages) count += page.Items.length;
-  assert.deepEqual([count, seen.length], [9_999, 101]);
+  assert.deepEqual([count, seen.length], [8_000, 2]);
 });
 
 test("loop_that_ends_reads_no_further_page", async (context) => {
