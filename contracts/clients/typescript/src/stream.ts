@@ -39,6 +39,8 @@ export interface StreamOptions {
 const SILENCE_MS = 45_000;
 const RECONNECT_MS = 500;
 const MAX_RECONNECT_MS = 30_000;
+/** A connection that ends sooner is a failure, for example because the user has too many streams. */
+const STABLE_MS = 10_000;
 
 /** Yields the events of the stream over successive connections. */
 export async function* stream(
@@ -51,14 +53,14 @@ export async function* stream(
     isLive = live;
   };
   for (let failures = 0; !signal?.aborted; failures += 1) {
+    const opened = Date.now();
     let least = 0;
     try {
       const resume = position === undefined ? {} : { "Last-Event-ID": position };
       const sent = { ...headers, ...resume, Accept: "text/event-stream" };
       for await (const event of connection(send, sent, signal)) {
         become(true);
-        failures = 0;
-        position = event.id;
+        position = event.id || position;
         if (isKnown(event)) yield event;
       }
     } catch (error) {
@@ -68,6 +70,7 @@ export async function* stream(
     } finally {
       become(false);
     }
+    if (Date.now() - opened > STABLE_MS) failures = 0;
     await sleep(Math.max(least, backoff(failures, RECONNECT_MS, MAX_RECONNECT_MS)), signal).catch(() => {});
   }
 }

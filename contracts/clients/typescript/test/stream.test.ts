@@ -59,6 +59,17 @@ test("lost_connection_is_opened_again", async (context) => {
   assert.equal(seen.length, 2);
 });
 
+test("short_connections_are_opened_less_and_less_often", async (context) => {
+  const times: number[] = [];
+  const { baseUrl } = await serve(context, (response, _, number) => {
+    times.push(Date.now());
+    open(response).end(block("ready", number, {}));
+  });
+  await take(createClient({ baseUrl }).stream(), 4);
+  const waits = times.slice(1).map((time, index) => time - (times[index] ?? 0));
+  assert.ok((waits[2] ?? 0) >= 1_000, `${waits}`);
+});
+
 test("refused_stream_ends_with_the_problem", async (context) => {
   const { baseUrl, seen } = await serve(context, (response) => refuse(response, 401, "UNAUTHORIZED"));
   await assert.rejects(take(createClient({ baseUrl }).stream(), 1), (error) => problem(error, "UNAUTHORIZED"));

@@ -201,6 +201,7 @@ var TYPES = /* @__PURE__ */ new Set(
 var SILENCE_MS = 45e3;
 var RECONNECT_MS = 500;
 var MAX_RECONNECT_MS = 3e4;
+var STABLE_MS = 1e4;
 async function* stream(send, headers, { signal, lastEventId, onState }) {
   let position = lastEventId;
   let isLive = false;
@@ -209,14 +210,14 @@ async function* stream(send, headers, { signal, lastEventId, onState }) {
     isLive = live;
   };
   for (let failures = 0; !signal?.aborted; failures += 1) {
+    const opened = Date.now();
     let least = 0;
     try {
       const resume = position === void 0 ? {} : { "Last-Event-ID": position };
       const sent = { ...headers, ...resume, Accept: "text/event-stream" };
       for await (const event of connection(send, sent, signal)) {
         become(true);
-        failures = 0;
-        position = event.id;
+        position = event.id || position;
         if (isKnown(event)) yield event;
       }
     } catch (error) {
@@ -226,6 +227,7 @@ async function* stream(send, headers, { signal, lastEventId, onState }) {
     } finally {
       become(false);
     }
+    if (Date.now() - opened > STABLE_MS) failures = 0;
     await sleep(Math.max(least, backoff(failures, RECONNECT_MS, MAX_RECONNECT_MS)), signal).catch(() => {
     });
   }
