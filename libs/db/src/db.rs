@@ -127,8 +127,8 @@ impl Db {
         }
     }
 
-    /// Runs `work` in one transaction and always rolls it back, for a command that only shows what it
-    /// would do.
+    /// Runs `work` in one transaction and always rolls it back, for a command that only shows what
+    /// it would do.
     ///
     /// # Errors
     /// The errors of `work`, and [`Error`] if the transaction cannot begin.

@@ -125,8 +125,8 @@ async fn batch_of_a_killed_process_is_applied_once() {
     assert!(rig.query_number(LARGEST).await > 1, "no transaction with several messages");
 }
 
-/// RULE-EVT-047: a batch that waits for its turn is not applied after the process was asked to stop.
-/// The next process applies it.
+/// RULE-EVT-047: a batch that waits for its turn is not applied after the process was asked to
+/// stop. The next process applies it.
 #[tokio::test]
 async fn waiting_batch_of_a_stopping_process_is_not_applied() {
     let rig = Rig::new().await;
@@ -157,8 +157,8 @@ async fn waiting_batch_of_a_stopping_process_is_not_applied() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         counts.release().await;
     };
-    let (status, ()) = tokio::join!(stopping, release);
-    assert!(status.success());
+    let (exit, ()) = tokio::join!(stopping, release);
+    assert!(exit.success());
     wait_until_stored(&rig, key, 1).await;
 
     let _worker = rig.start_worker().await;

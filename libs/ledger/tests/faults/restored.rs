@@ -80,8 +80,8 @@ async fn interrupted_command_continues_with_the_keys_that_are_left() {
     );
 }
 
-/// RULE-EVT-048: a second run at the same time ends at once, and names the session of the first one.
-/// A dry run counts as a run.
+/// RULE-EVT-048: a second run at the same time ends at once, and names the session of the first
+/// one. A dry run counts as a run.
 #[tokio::test]
 async fn second_run_ends_and_names_the_first_one() {
     let rig = Rig::new().await;

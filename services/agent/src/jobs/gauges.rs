@@ -1,5 +1,5 @@
-//! The metrics `agent_held_deals` and `agent_ledger_mismatches`. Every worker reports the state of the
-//! database, so the replicas agree.
+//! The metrics `agent_held_deals` and `agent_ledger_mismatches`. Every worker reports the state of
+//! the database, so the replicas agree.
 
 use std::time::Duration;
 

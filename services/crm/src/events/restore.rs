@@ -127,11 +127,11 @@ impl Restore for Deals {
     }
 }
 
-/// Returns the changes from the stage that consumers know to the present one, and raises the version
-/// of the deal to that of the last change.
+/// Returns the changes from the stage that consumers know to the present one, and raises the
+/// version of the deal to that of the last change.
 ///
-/// The commission of a sale has the agent, the amount and the time of its beginning. If consumers do
-/// not know the present sale, it begins again with these values. Another sale ends first.
+/// The commission of a sale has the agent, the amount and the time of its beginning. If consumers
+/// do not know the present sale, it begins again with these values. Another sale ends first.
 fn stage_changes(
     deal: &mut Deal,
     state: &PublishedState,
