@@ -387,6 +387,35 @@ create index adjustment_request_agent on adjustment_request (agent_user_id, crea
 create index adjustment_request_status on adjustment_request (status, created_at, id);
 create index adjustment_request_open_agent on adjustment_request (agent_user_id) where status = 'Open';
 
+-- Bonuses that one employee proposes and another one decides.
+create table bonus_proposal (
+    id uuid primary key,
+    accrual_id uuid not null references accrual (id), -- the Base
+    agent_user_id uuid not null,
+    amount bigint not null check (amount > 0), -- in the accrual's currency
+    reason text not null check (char_length(reason) between 1 and 2000),
+    status text collate "C" not null check (status in ('Open', 'Approved', 'Rejected')),
+    decision_comment text check (char_length(decision_comment) between 1 and 2000),
+    result_accrual_id uuid references accrual (id),
+    created_at timestamptz not null,
+    proposed_by_user_id uuid not null,
+    decided_at timestamptz,
+    decided_by_user_id uuid,
+    version bigint not null check (version >= 1),
+    check ((status = 'Open') = (decided_at is null)),
+    check ((status = 'Approved') = (result_accrual_id is not null)),
+    -- INV-AGT-12: two employees grant a bonus, and neither is its agent.
+    constraint bonus_proposal_has_two_authors check (
+        proposed_by_user_id <> agent_user_id
+        and (status <> 'Approved' or decided_by_user_id is not null
+            and decided_by_user_id not in (proposed_by_user_id, agent_user_id))
+    )
+);
+create index bonus_proposal_accrual on bonus_proposal (accrual_id, created_at, id);
+create index bonus_proposal_created on bonus_proposal (created_at, id);
+create index bonus_proposal_agent on bonus_proposal (agent_user_id, created_at, id);
+create index bonus_proposal_status on bonus_proposal (status, created_at, id);
+
 -- Money log
 
 -- Who moved or decided money. Entries are append-only (INV-AGT-10).
@@ -395,7 +424,7 @@ create table money_log (
     id uuid primary key,
     at timestamptz not null,
     action text collate "C" not null,
-    -- Accrual, adjustment request, rate card, agent, deal, payout run or payout.
+    -- Accrual, adjustment request, bonus proposal, rate card, agent, deal, payout run or payout.
     subject_id uuid not null,
     agent_user_id uuid,
     actor_user_id uuid, -- null: an event of CRM

@@ -23,6 +23,15 @@ pub const ADJUSTMENT_ALREADY_DECIDED: Code = Code::new(409, "AGENT_ADJUSTMENT_AL
 /// The agent of an assigned sale has no active agency.
 pub const ASSIGNEE_INVALID: Code = Code::new(422, "AGENT_ASSIGNEE_INVALID");
 pub const DEAL_NOT_FOUND: Code = Code::new(404, "AGENT_DEAL_NOT_FOUND");
+pub const BONUS_NOT_FOUND: Code = Code::new(404, "AGENT_BONUS_NOT_FOUND");
+/// The accrual is not the Base of a completed sale that stands.
+pub const BONUS_NOT_ALLOWED: Code = Code::new(409, "AGENT_BONUS_NOT_ALLOWED");
+pub const BONUS_AMOUNT_INVALID: Code = Code::new(422, "AGENT_BONUS_AMOUNT_INVALID");
+/// A caller must not propose or decide the caller's own bonus.
+pub const BONUS_OWN: Code = Code::new(403, "AGENT_BONUS_OWN");
+/// The caller proposed the bonus, so another employee has to decide it.
+pub const BONUS_SECOND_PERSON: Code = Code::new(403, "AGENT_BONUS_SECOND_PERSON");
+pub const BONUS_ALREADY_DECIDED: Code = Code::new(409, "AGENT_BONUS_ALREADY_DECIDED");
 pub const PAYOUT_NOT_FOUND: Code = Code::new(404, "AGENT_PAYOUT_NOT_FOUND");
 /// A caller must not move the caller's own payout.
 pub const PAYOUT_OWN: Code = Code::new(403, "AGENT_PAYOUT_OWN");

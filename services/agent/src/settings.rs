@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use runtime::Env;
 
-use crate::domain::ApprovalLimit;
+use crate::domain::{ApprovalLimit, BonusLimit};
 
 pub struct Settings {
     pub payout_run_poll_interval: Duration,
@@ -13,6 +13,8 @@ pub struct Settings {
     pub ledger_audit_interval: Duration,
     /// The greatest amount that a completion approves without a release.
     pub approval_limit: ApprovalLimit,
+    /// The greatest bonus that employees may grant.
+    pub bonus_limit: BonusLimit,
     /// The greatest number of accruals in one payout.
     pub payout_max_lines: NonZeroU32,
 }
@@ -39,6 +41,11 @@ impl Settings {
             1_000_000_000,
             "greatest accrual that a completed deal approves; a larger one needs a release; in minor units of any currency",
         );
+        let bonus_limit = env.or(
+            "AGENT_BONUS_LIMIT",
+            100_000_000,
+            "greatest bonus that two employees may grant; in minor units of any currency",
+        );
         let payout_max_lines = env.or(
             "AGENT_PAYOUT_MAX_LINES",
             const { NonZeroU32::new(5_000).unwrap() },
@@ -49,6 +56,7 @@ impl Settings {
             unrated_poll_interval: Duration::from_secs(unrated_poll_interval?.get().into()),
             ledger_audit_interval: Duration::from_secs(ledger_audit_interval?.get().into()),
             approval_limit: ApprovalLimit(approval_limit?),
+            bonus_limit: BonusLimit(bonus_limit?),
             payout_max_lines: payout_max_lines?,
         })
     }

@@ -84,7 +84,7 @@ pub async fn count_open(mut conn: &Conn, agent: UserId) -> QueryResult<i64> {
     open.count().get_result(&mut conn).await
 }
 
-/// The sort keys of a list.
+/// The sort keys of a list of requests or of bonus proposals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
 pub enum AdjustmentSort {
     CreatedAt,

@@ -8,6 +8,7 @@ pub mod agency;
 pub mod agent;
 pub mod assignment;
 pub mod audit;
+pub mod bonus;
 pub mod deal;
 pub mod deal_list;
 pub mod developer;

@@ -206,6 +206,24 @@ diesel::table! {
 }
 
 diesel::table! {
+    bonus_proposal (id) {
+        id -> Uuid,
+        accrual_id -> Uuid,
+        agent_user_id -> Uuid,
+        amount -> BigInt,
+        reason -> Text,
+        status -> Text,
+        decision_comment -> Nullable<Text>,
+        result_accrual_id -> Nullable<Uuid>,
+        created_at -> Timestamptz,
+        proposed_by_user_id -> Uuid,
+        decided_at -> Nullable<Timestamptz>,
+        decided_by_user_id -> Nullable<Uuid>,
+        version -> BigInt,
+    }
+}
+
+diesel::table! {
     money_log (id) {
         id -> Uuid,
         at -> Timestamptz,
@@ -222,12 +240,14 @@ diesel::table! {
 
 diesel::joinable!(rate -> rate_card (card_id));
 diesel::joinable!(adjustment_request -> accrual (accrual_id));
+diesel::joinable!(bonus_proposal -> accrual (accrual_id));
 diesel::allow_tables_to_appear_in_same_query!(
     account,
     accrual,
     adjustment_request,
     agency,
     agent,
+    bonus_proposal,
     deal,
     developer,
     money_log,

@@ -23,7 +23,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// The status of an adjustment request. Approved and Rejected are final.
+    /// The status of an adjustment request or a bonus proposal. Approved and Rejected are final.
     pub enum AdjustmentStatus {
         Open,
         Approved,

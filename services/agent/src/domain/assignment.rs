@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use super::{Comment, DealId};
 
 values::text_enum! {
-    /// What a sale lacks for an accrual.
+    /// A term that a sale lacks for an accrual.
     pub enum MissingTerm {
         /// The sale began without an agent.
         Agent,

@@ -111,8 +111,9 @@ impl Deal {
         }
     }
 
-    /// Assigns the active sale, which lacks an agent or a rate. [`accrue`](Self::accrue) returns its
-    /// entries.
+    /// Assigns the active sale, which lacks an agent or a rate.
+    ///
+    /// [`accrue`](Self::accrue) returns its entries.
     pub fn assign(&mut self, agent: UserId) {
         self.is_agent_assigned |= self.sale_agent_user_id.is_none();
         self.sale_agent_user_id = Some(agent);

@@ -5,6 +5,7 @@ mod account;
 mod accrual;
 mod adjustment;
 mod assignment;
+mod bonus;
 mod deal;
 mod entry;
 mod ledger;
@@ -23,6 +24,7 @@ pub use adjustment::{
     AdjustmentReason, AdjustmentRequest, AdjustmentRequestView, AdjustmentStatus, Comment, OptionalComment,
 };
 pub use assignment::{MissingTerm, SaleAssignment};
+pub use bonus::{BonusLimit, BonusProposal, BonusProposalView};
 pub use deal::{Deal, DealEvent, DealStatus, DealTopic, StageChange};
 pub use entry::Entry;
 pub use ledger::Step;
@@ -43,6 +45,10 @@ ids::typed_id!(
 ids::typed_id!(
     /// The id of an adjustment request.
     AdjustmentRequestId
+);
+ids::typed_id!(
+    /// The id of a bonus proposal.
+    BonusProposalId
 );
 ids::typed_id!(
     /// The id of an entry of the money log.

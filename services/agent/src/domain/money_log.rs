@@ -10,8 +10,8 @@ use uuid::Uuid;
 use values::{Currency, Money};
 
 use super::{
-    Accrual, AccrualStatus, AdjustmentRequest, AdjustmentStatus, Agent, MoneyEntryId, Payout, PayoutRun,
-    PayoutStatus, Rate, RateCard, SaleAssignment, SubjectId,
+    Accrual, AccrualStatus, AdjustmentRequest, AdjustmentStatus, Agent, BonusProposal, MoneyEntryId, Payout,
+    PayoutRun, PayoutStatus, Rate, RateCard, SaleAssignment, SubjectId,
 };
 use crate::db::schema::money_log;
 
@@ -27,6 +27,9 @@ values::text_enum! {
         AccrualReversed,
         AdjustmentApproved,
         AdjustmentRejected,
+        BonusProposed,
+        BonusApproved,
+        BonusRejected,
         RateCardReplaced,
         AgentReplaced,
         /// A sale without an agent or without a rate was assigned.
@@ -130,6 +133,17 @@ impl MoneyEntry {
         Self::new(MoneyAction::AgentReplaced, agent.user_id, by, agent.updated_at).about(agent.user_id, None)
     }
 
+    /// Records the proposal of a bonus, or the decision about it.
+    pub fn of_bonus(proposal: &BonusProposal, currency: Currency) -> Self {
+        let (action, by) = match proposal.status {
+            AdjustmentStatus::Open => (MoneyAction::BonusProposed, Some(proposal.proposed_by_user_id)),
+            AdjustmentStatus::Approved => (MoneyAction::BonusApproved, proposal.decided_by_user_id),
+            AdjustmentStatus::Rejected => (MoneyAction::BonusRejected, proposal.decided_by_user_id),
+        };
+        let entry = Self::new(action, proposal.id, by, proposal.decided_at.unwrap_or(proposal.created_at));
+        entry.about(proposal.agent_user_id, Some(Money { amount_minor: proposal.amount, currency }))
+    }
+
     /// Records the assignment of a sale, with the amount of its Base.
     pub fn of_assignment(assignment: &SaleAssignment, amount: Money) -> Self {
         let by = Some(assignment.assigned_by_user_id);
@@ -165,7 +179,7 @@ pub struct MoneyEntryView {
     #[serde(with = "time::serde::rfc3339")]
     at: OffsetDateTime,
     action: MoneyAction,
-    /// Accrual, adjustment request, rate card, agent, deal, payout run or payout.
+    /// Accrual, adjustment request, bonus proposal, rate card, agent, deal, payout run or payout.
     subject_id: SubjectId,
     /// Null for a run, and for a card that names no agent.
     agent_user_id: Option<UserId>,

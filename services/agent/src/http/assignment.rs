@@ -26,7 +26,7 @@ use crate::{db, ops};
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct MissingParam {
-    /// What the sales lack; either if absent.
+    /// Term that the sales lack; either if absent.
     #[param(inline)]
     missing: Option<MissingTerm>,
 }

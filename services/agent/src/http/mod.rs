@@ -5,6 +5,7 @@ mod accrual_decision;
 mod adjustment;
 mod agent;
 mod assignment;
+mod bonus;
 mod deal_list;
 mod money_log;
 mod own;
@@ -26,8 +27,9 @@ use crate::domain::{ManageCommissions, ManagePayouts, ReadMoneyLog, UseCabinet};
 use crate::error::{
     ACCRUAL_NOT_ADJUSTABLE, ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_RELEASABLE,
     ACCRUAL_NOT_REVERSIBLE, ACCRUAL_OWN, ADJUSTMENT_ALREADY_DECIDED, ADJUSTMENT_ALREADY_OPEN,
-    ADJUSTMENT_AMOUNT_INVALID, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_OWN, ASSIGNEE_INVALID, CONCURRENCY_CONFLICT,
-    DEAL_NOT_FOUND, FORBIDDEN, PAYOUT_INVALID_TRANSITION, PAYOUT_NOT_FOUND, PAYOUT_OWN,
+    ADJUSTMENT_AMOUNT_INVALID, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_OWN, ASSIGNEE_INVALID, BONUS_ALREADY_DECIDED,
+    BONUS_AMOUNT_INVALID, BONUS_NOT_ALLOWED, BONUS_NOT_FOUND, BONUS_OWN, BONUS_SECOND_PERSON,
+    CONCURRENCY_CONFLICT, DEAL_NOT_FOUND, FORBIDDEN, PAYOUT_INVALID_TRANSITION, PAYOUT_NOT_FOUND, PAYOUT_OWN,
     PAYOUT_RUN_KEY_REUSED, PAYOUT_RUN_NOT_FOUND, RATE_MISSING, SALE_NOT_ASSIGNABLE, TERMS_OWN,
 };
 
@@ -46,6 +48,10 @@ pub const PUBLIC: Listener = Listener {
 /// The refusals of every decision about a request.
 const DECISION_REFUSALS: [Code; 3] = [FORBIDDEN, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_ALREADY_DECIDED];
 
+/// The refusals of every decision about a bonus proposal.
+const BONUS_REFUSALS: [Code; 5] =
+    [FORBIDDEN, BONUS_NOT_FOUND, BONUS_OWN, BONUS_SECOND_PERSON, BONUS_ALREADY_DECIDED];
+
 /// The refusals of every transition of a payout.
 const TRANSITION_REFUSALS: [Code; 5] =
     [FORBIDDEN, PAYOUT_NOT_FOUND, PAYOUT_OWN, PAYOUT_INVALID_TRANSITION, CONCURRENCY_CONFLICT];
@@ -58,6 +64,7 @@ fn public(routes: &mut Routes<'_>) {
             .configure(cabinet)
             .configure(rates)
             .configure(commissions)
+            .configure(bonuses)
             .configure(payouts),
     );
 }
@@ -158,6 +165,24 @@ fn commissions(routes: &mut Routes<'_>) {
                 .refuses(DECISION_REFUSALS)
                 .refuses([ADJUSTMENT_OWN]),
         );
+}
+
+fn bonuses(routes: &mut Routes<'_>) {
+    routes
+        .service(bonus::propose_bonus.refuses([
+            FORBIDDEN,
+            ACCRUAL_NOT_FOUND,
+            BONUS_OWN,
+            BONUS_NOT_ALLOWED,
+            BONUS_AMOUNT_INVALID,
+        ]))
+        .service(bonus::list_bonus_proposals.refuses([FORBIDDEN]))
+        .service(bonus::approve_bonus.refuses(BONUS_REFUSALS).refuses([
+            BONUS_NOT_ALLOWED,
+            BONUS_AMOUNT_INVALID,
+            CONCURRENCY_CONFLICT,
+        ]))
+        .service(bonus::reject_bonus.refuses(BONUS_REFUSALS));
 }
 
 fn payouts(routes: &mut Routes<'_>) {

@@ -8,6 +8,7 @@ use messaging::Failure;
 use time::OffsetDateTime;
 
 use super::Books;
+use super::accrual::close_open;
 use crate::db;
 use crate::db::rate::UnratedSale;
 use crate::domain::{
@@ -62,7 +63,7 @@ pub async fn handle(
     let Some((books, ended)) = applied else { return Ok(save(tx).await?) };
     books.close_with(tx, save).await?;
     if !ended.is_empty() {
-        db::adjustment::close(tx, &ended, None, now).await?;
+        close_open(tx, &ended, None, now).await?;
     }
     Ok(())
 }

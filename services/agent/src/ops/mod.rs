@@ -3,6 +3,7 @@
 pub mod accrual;
 pub mod adjustment;
 pub mod assignment;
+pub mod bonus;
 mod books;
 pub mod deal;
 pub mod payout;

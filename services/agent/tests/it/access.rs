@@ -7,7 +7,7 @@ use testkit::service::issuer;
 use uuid::Uuid;
 
 use crate::rows::{LONG_AGO, insert, insert_accruals, insert_payout, request, sold};
-use crate::{CABINET, COMMISSIONS, MY, PAYOUTS, claims_of, guid, id_of, in_days, service, text, with};
+use crate::{CABINET, COMMISSIONS, MY, PAYOUTS, claims_of, guid, id_of, in_days, rub, service, text, with};
 
 /// The status of each operation for each caller.
 ///
@@ -40,6 +40,10 @@ const TABLE: &str = "
     list_adjustment_requests |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
     approve_adjustment       |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
     reject_adjustment        |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    propose_bonus            |  403  |   403    |   403    |     201     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_bonus_proposals     |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    approve_bonus            |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    reject_bonus             |  403  |   403    |   403    |     200     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
     begin_payout_run         |  403  |   403    |   403    |     403     |  201  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
     preview_payout_run       |  403  |   403    |   403    |     403     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
     list_money_log           |  403  |   403    |   403    |     200     |  200  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -57,13 +61,18 @@ fn body(operation: &str) -> Value {
         "ask_for_adjustment" => json!({"Reason": "Other", "Comment": "мало"}),
         "replace_rate_card" => json!({"AgentUserId": guid(), "Rates": []}),
         "replace_agent" => json!({"AgencyCompanyId": guid()}),
-        "reject_accrual" | "reverse_accrual" | "reject_adjustment" => json!({"Comment": "нет"}),
+        "propose_bonus" => json!({"Amount": rub(1), "Reason": "сложная продажа"}),
+        "reject_accrual" | "reverse_accrual" | "reject_adjustment" | "reject_bonus" => {
+            json!({"Comment": "нет"})
+        }
         "preview_payout_run" => json!({"PeriodFrom": in_days(-2), "PeriodTo": in_days(-1)}),
         "begin_payout_run" => json!({
             "RunKey": guid().to_string(), "PeriodFrom": in_days(-2), "PeriodTo": in_days(-1), "AgentUserIds": [guid()],
         }),
         "fail_payout" => json!({"Reason": "счёт закрыт"}),
-        "approve_adjustment" | "send_payout" | "confirm_payout" | "cancel_payout" => json!({}),
+        "approve_adjustment" | "approve_bonus" | "send_payout" | "confirm_payout" | "cancel_payout" => {
+            json!({})
+        }
         _ => Value::Null,
     }
 }
@@ -95,6 +104,16 @@ async fn parameters(operation: &str, agent: Uuid) -> Vec<(&'static str, String)>
             let request = request(agent, id_of(&accrual["id"]));
             insert("adjustment_request", std::slice::from_ref(&request)).await;
             vec![("request_id", id(&request))]
+        }
+        "propose_bonus" | "approve_bonus" | "reject_bonus" => {
+            let approved = |_, row| with(with(row, "status", "Approved"), "approved_at", LONG_AGO);
+            let accrual = insert_accruals(agent, approved, 1).await.remove(0);
+            let proposal = json!({
+                "id": guid(), "accrual_id": accrual["id"], "agent_user_id": agent, "amount": 1, "reason": "да",
+                "status": "Open", "created_at": LONG_AGO, "proposed_by_user_id": guid(), "version": 1,
+            });
+            insert("bonus_proposal", std::slice::from_ref(&proposal)).await;
+            vec![("accrual_id", id(&accrual)), ("proposal_id", id(&proposal))]
         }
         "get_payout_run" => {
             let (payout, _) = insert_payout(agent, |row| row).await;

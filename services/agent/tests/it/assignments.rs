@@ -179,8 +179,8 @@ async fn completed_sale_is_assigned_with_its_correction() {
     assert_eq!((&pending["Pending"], &pending["Approved"]), (&json!(10_000_000_000_i64), &json!(12_000)));
 }
 
-/// RULE-AGT-069: without `RateBps` the agent's card decides, and a sale that lacks a rate only keeps
-/// its agent.
+/// RULE-AGT-069: without `RateBps` the agent's card decides, and a sale that lacks only a rate
+/// keeps its agent.
 #[tokio::test]
 async fn assignment_takes_the_rate_of_the_request_or_of_a_card() {
     let (agent, _) = agent_of_agency(service()).await;

@@ -83,7 +83,8 @@ async fn deal_known_to_be_cancelled_is_not_paid() {
     assert_eq!(run_payouts(&[agent]).await["PayoutsCount"], 0);
 }
 
-/// RULE-AGT-072: the list of held deals finds a deal by its agent and by the agent of its commission.
+/// RULE-AGT-072: the list of held deals finds a deal by its agent and by the agent of its
+/// commission.
 #[tokio::test]
 async fn held_deal_is_found_by_both_of_its_agents() {
     let (developer, first, second) = (guid(), guid(), guid());

@@ -78,6 +78,26 @@ async fn database_rejects_changes_of_assignments() {
     .await;
 }
 
+/// INV-AGT-12: the database rejects a bonus with one author, or by its agent.
+#[tokio::test]
+async fn database_rejects_bonus_with_one_author() {
+    let (service, agent) = (service(), guid());
+    let stored = AccrualFixture::approved(agent, 100).write(service).await;
+    let insert = |proposer: &str, decider: &str| {
+        format!(
+            "insert into bonus_proposal (id, accrual_id, agent_user_id, amount, reason, status, result_accrual_id, \
+             created_at, proposed_by_user_id, decided_at, decided_by_user_id, version) \
+             select gen_random_uuid(), id, agent_user_id, 1, 'x', 'Approved', id, now(), {proposer}, now(), {decider}, 1 \
+             from accrual where id = $1::text::uuid"
+        )
+    };
+    for (proposer, decider) in
+        [("id", "id"), ("id", "agent_user_id"), ("agent_user_id", "id"), ("id", "null")]
+    {
+        expect_rejected(&[&insert(proposer, decider)], stored.id).await;
+    }
+}
+
 /// INV-AGT-3: the database rejects a second Base of a sale, a second Reversal and a second open
 /// request.
 #[tokio::test]

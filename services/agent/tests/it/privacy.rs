@@ -38,8 +38,9 @@ struct ObservedService {
     own: Client,
     commissions: Client,
     payer: Client,
+    proposer: Client,
     /// The employees who decide and pay.
-    deciders: [Uuid; 2],
+    deciders: [Uuid; 3],
     developer: Uuid,
     trace: String,
     count: Mutex<usize>,
@@ -65,11 +66,12 @@ impl ObservedService {
         let service = Deployed::start(env!("CARGO_BIN_EXE_agent"), &[], &settings).await;
         let sql = database::connect(&url).await.unwrap();
         sql.batch_execute("set search_path = agent").await.unwrap();
-        let (agent, deciders) = (guid(), [guid(), guid()]);
+        let (agent, deciders) = (guid(), [guid(), guid(), guid()]);
         let observed = Self {
             own: service.caller(&claims_of(agent, &[CABINET])),
             commissions: service.caller(&claims_of(deciders[0], &[COMMISSIONS])),
             payer: service.caller(&claims_of(deciders[1], &[PAYOUTS])),
+            proposer: service.caller(&claims_of(deciders[2], &[COMMISSIONS])),
             service,
             sql,
             agent,
@@ -189,6 +191,17 @@ async fn assign(observed: &ObservedService) {
     observed.post(&observed.commissions, &path, body, &[]).await.expect(200);
 }
 
+/// Proposes and approves a bonus.
+async fn grant_bonus(observed: &ObservedService) {
+    let (_, rewarded) = observed.deal("Completed").await;
+    let bonus = json!({"Amount": rub(1), "Reason": DECISION});
+    let path = format!("commission-accruals/{rewarded}/bonus-proposals");
+    let proposal = observed.post(&observed.proposer, &path, bonus, &[DECISION]).await.expect(201);
+    let path = format!("bonus-proposals/{}/approve", text(&proposal["Id"]));
+    let verdict = json!({"Comment": VERDICT});
+    observed.post(&observed.commissions, &path, verdict, &[DECISION, VERDICT]).await.expect(200);
+}
+
 /// Calls every operation successfully. Returns the ids of the entities.
 async fn call_operations(observed: &ObservedService) -> Vec<Uuid> {
     let ObservedService { own, commissions, payer, .. } = observed;
@@ -223,6 +236,7 @@ async fn call_operations(observed: &ObservedService) -> Vec<Uuid> {
     let reversal = observed.post(commissions, &path, verdict, &[]).await.expect(200);
 
     assign(observed).await;
+    grant_bonus(observed).await;
     let (mut cancelled, base) = observed.deal("Sale").await;
     observed.file_request(base).await;
     let change = cancelled.stage_changed("Cancelled", &in_days(-6));
@@ -239,6 +253,7 @@ async fn call_operations(observed: &ObservedService) -> Vec<Uuid> {
         (own, format!("{MY}/commission-summary"), &[]),
         (commissions, "commission-accruals".to_owned(), decided),
         (commissions, "adjustment-requests".to_owned(), decided),
+        (commissions, "bonus-proposals".to_owned(), &[DECISION, VERDICT]),
         (commissions, "unrated-deals".to_owned(), &[]),
         (commissions, "commission-rates".to_owned(), &[]),
         (commissions, format!("agents/{}", observed.agent), &[]),
@@ -260,6 +275,8 @@ async fn provoke_refusals(observed: &ObservedService, ids: &[Uuid]) {
         (commissions, format!("commission-accruals/{paid}/reject"), "Comment", VERDICT),
         (commissions, format!("commission-accruals/{rejected}/reverse"), "Comment", VERDICT),
         (commissions, format!("unassigned-sales/{}/assign", guid()), "Comment", VERDICT),
+        (commissions, format!("commission-accruals/{paid}/bonus-proposals"), "Reason", DECISION),
+        (commissions, format!("bonus-proposals/{}/reject", guid()), "Comment", VERDICT),
         (commissions, format!("adjustment-requests/{}/reject", guid()), "Comment", DECISION),
         (commissions, format!("adjustment-requests/{}/approve", guid()), "Comment", DECISION),
         (payer, format!("payouts/{payout}/send"), "Reference", REFERENCE),

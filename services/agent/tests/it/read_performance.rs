@@ -186,7 +186,7 @@ async fn sale_counts_for_the_agent_of_its_commission_on_request() {
     taken_over.move_to("Cancelled", "2026-02-04T00:00:00Z").await;
     let found = performance(second, &format!("{PERIOD}&CountBy=CommissionAgent")).await;
     assert_eq!(each(list(&found["Monthly"]), "DealsCancelled"), [0, 1]);
-    let path = format!("{MY}/agent-performance?{PERIOD}&CountBy=Anybody");
+    let path = format!("{MY}/agent-performance?{PERIOD}&CountBy=Client");
     cabinet(first).get(&path).await.expect_refusal("VALIDATION_FAILED", "/CountBy", "unknown_value");
 }
 
