@@ -113,8 +113,8 @@ async fn bonus_moves_money_after_its_approval() {
     assert_eq!(of_bonus, expected);
 }
 
-/// RULE-AGT-075, INV-AGT-12: nobody proposes or decides a bonus of their own, and nobody decides
-/// a bonus that they proposed.
+/// RULE-AGT-075, INV-AGT-12: no caller proposes or decides the caller's own bonus, and no caller
+/// decides a bonus that the caller proposed.
 #[tokio::test]
 async fn bonus_needs_two_employees_beside_its_agent() {
     let case = Case::start().await;
