@@ -73,11 +73,10 @@ pub struct Conference {
     #[serde(serialize_with = "serialize_participants")]
     #[schema(value_type = Vec<Participant>)]
     pub participants: Json<Vec<Entry>>,
-    /// True if members without an invitation have to knock. Left out if false.
-    #[serde(rename = "Lobby", skip_serializing_if = "std::ops::Not::not")]
+    /// True if members without an invitation have to knock.
+    #[serde(rename = "Lobby")]
     pub has_lobby: bool,
-    /// Members who knock, and those whose admission was denied. Left out if there are none.
-    #[serde(skip_serializing_if = "has_no_knocks")]
+    /// Members who wait for an admission, and those whose admission was denied, by `KnockedAt`.
     #[schema(value_type = Vec<Knock>)]
     pub knocks: Json<Vec<Knock>>,
     /// Time since which no participant of an Active conference is Joined.
@@ -92,10 +91,6 @@ fn serialize_participants<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(participants.0.iter().map(|entry| &entry.participant))
-}
-
-fn has_no_knocks(knocks: &Json<Vec<Knock>>) -> bool {
-    knocks.0.is_empty()
 }
 
 /// The timeouts of a conference.

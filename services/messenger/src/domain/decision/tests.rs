@@ -208,7 +208,7 @@ fn assert_lobby(before: &Conference, after: &Conference) {
     for (at, Knock { user_id, state, .. }) in knocks.iter().enumerate() {
         assert!(after.entry(*user_id).is_none(), "a participant does not knock");
         assert!(knocks[..at].iter().all(|other| other.user_id != *user_id), "each user knocks once");
-        assert!(after.is_live() || *state == KnockState::Denied, "nobody waits after the end");
+        assert!(after.is_live() || *state == KnockState::Denied, "no user waits after the end");
         assert!(!before.is_denied(*user_id) || *state == KnockState::Denied);
     }
     let is_new = |entry: &&Entry| before.entry(entry.participant.user_id).is_none();
@@ -355,7 +355,7 @@ fn connections_are_distinguished_by_their_ids() {
     assert_eq!(state(&apply(&replaced, disconnect("PA_2", 30), 31), 1), ParticipantState::Left);
 }
 
-/// RULE-MSG-086, RULE-MSG-089: only members whom somebody let in invite others, and only the host
+/// RULE-MSG-086, RULE-MSG-089: only members with an entry invite others, and only the host
 /// invites a denied user.
 #[test]
 fn lobby_holds_back_the_uninvited_and_the_denied() {
@@ -369,7 +369,7 @@ fn lobby_holds_back_the_uninvited_and_the_denied() {
     assert_eq!(conference.decide(Action::Join(user(2)), at(20)).unwrap_err(), ADMISSION_REQUIRED);
     assert_eq!(invite(&conference, 2, 3).unwrap_err(), ADMISSION_REQUIRED);
     let waiting = apply(&conference, Action::Knock(user(2)), 20);
-    assert_eq!(invite(&waiting, 2, 3).unwrap_err(), ADMISSION_REQUIRED, "a knock admits nobody");
+    assert_eq!(invite(&waiting, 2, 3).unwrap_err(), ADMISSION_REQUIRED, "a knock is no admission");
     let invited = invite(&waiting, 1, 2).unwrap();
     assert_eq!((state(&invited, 2), &invited.knocks.0[..]), (ParticipantState::Invited, &[][..]));
 
