@@ -3,7 +3,9 @@
 -- The ids of authors for readers. They are stable and do not reveal the users.
 create table author (
     user_id uuid primary key,
-    id uuid not null unique
+    id uuid not null unique,
+    -- The size of the blocks of all posts of the author, deleted ones too, since they stay stored.
+    content_bytes bigint not null default 0
 );
 
 create table post (
@@ -33,6 +35,19 @@ create table post (
     version bigint not null check (version >= 1)
 );
 create index post_author on post (author_user_id, created_at desc, id) where deleted_at is null;
+-- The count of an author's drafts.
+create index post_draft on post (author_user_id) where status = 'Draft' and deleted_at is null;
+
+-- A new post has no blocks, so only edits change the size. An edit of the same size does not lock
+-- the author.
+create function count_content() returns trigger language plpgsql set search_path from current as $$
+begin
+    update author set content_bytes = content_bytes + new.blocks_bytes - old.blocks_bytes where id = new.author_id;
+    return null;
+end
+$$;
+create trigger count_content after update of blocks on post
+    for each row when (new.blocks_bytes <> old.blocks_bytes) execute function count_content();
 
 -- The log of a post. It has the domain event of each change of the content.
 create table post_log (

@@ -6,6 +6,7 @@ use ::db::Db;
 use ::web::RateLimit;
 
 use crate::clients::Selections;
+use crate::domain::Quotas;
 
 /// The database, the client of selections and the limits of readers.
 pub struct App {
@@ -13,4 +14,5 @@ pub struct App {
     pub selections: Selections,
     pub guest_reads: RateLimit,
     pub embeds_wait: Duration,
+    pub quotas: Quotas,
 }

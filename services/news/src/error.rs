@@ -5,7 +5,7 @@ use std::fmt::Display;
 use values::Code;
 use web::Problem;
 
-use crate::domain::MAX_BLOCKS;
+use crate::domain::{DEFAULT_MAX_CONTENT_MIB, DEFAULT_MAX_DRAFTS, MAX_BLOCKS};
 
 pub use ::service::Error;
 pub use web::{FORBIDDEN, UNAUTHORIZED};
@@ -16,6 +16,12 @@ pub const POST_ARCHIVED: Code = Code::new(409, "NEWS_POST_ARCHIVED");
 pub const POST_INVALID_TRANSITION: Code = Code::new(409, "NEWS_POST_INVALID_TRANSITION");
 /// Rejects the publication of a post without a block.
 pub const POST_PUBLISH_INCOMPLETE: Code = Code::new(409, "NEWS_POST_PUBLISH_INCOMPLETE");
+/// Rejects a new draft of an author who has the maximum number of them.
+pub const DRAFTS_LIMIT_EXCEEDED: Code =
+    Code::new(409, "NEWS_DRAFTS_LIMIT_EXCEEDED").with_arg("max", DEFAULT_MAX_DRAFTS as u64);
+/// Rejects longer blocks of an author whose posts have the maximum size.
+pub const CONTENT_LIMIT_EXCEEDED: Code =
+    Code::new(409, "NEWS_CONTENT_LIMIT_EXCEEDED").with_arg("max", DEFAULT_MAX_CONTENT_MIB as u64);
 pub const TOO_MANY_BLOCKS: Code =
     Code::new(400, "NEWS_TOO_MANY_BLOCKS").with_arg("max", MAX_BLOCKS as u64).at("/Blocks", "too_many");
 /// Rejects a snapshot that is missing, detached or of another post.

@@ -41,6 +41,7 @@ impl ::service::Service for Service {
             selections: Selections::new(&settings.selections, settings.embeds_max_age)?,
             guest_reads: RateLimit::per_minute(settings.guest_reads_per_minute),
             embeds_wait: settings.embeds_wait,
+            quotas: settings.quotas,
         })
     }
 

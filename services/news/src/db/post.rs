@@ -8,7 +8,7 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-use super::schema::post;
+use super::schema::{author, post};
 use crate::domain::{
     AuthorId, Block, FileId, GalleryImage, Post, PostId, PostStatus, Summary, Tag, Title, search_text,
 };
@@ -98,6 +98,15 @@ pub async fn insert(tx: &mut Tx, new: &Post) -> Result<(), ::db::Error> {
     Ok(())
 }
 
+/// Counts the drafts of an author.
+pub async fn count_drafts(mut conn: &Conn, author: UserId) -> Result<i64, ::db::Error> {
+    let drafts = post::table
+        .filter(post::author_user_id.eq(author))
+        .filter(post::status.eq(PostStatus::Draft))
+        .filter(post::deleted_at.is_null());
+    Ok(Prepared(drafts.count()).get_result(&mut conn).await?)
+}
+
 /// Reads the post outside a transaction, unless it is deleted.
 pub async fn read(db: &Db, id: PostId) -> Result<Option<Post>, ::db::Error> {
     let mut conn = db.conn().await?;
@@ -144,12 +153,26 @@ pub async fn look_up(mut conn: &Conn, id: PostId) -> QueryResult<Option<FoundPos
     }))
 }
 
-/// Looks up the post with only its embeds, which suffice to replace its blocks, and the size of its
-/// stored blocks in bytes.
-pub async fn find_embeds(mut conn: &Conn, id: PostId) -> QueryResult<Option<(Post, usize)>> {
-    let rows = not_deleted(id).select((columns_with_embeds(), post::blocks_bytes)).load(&mut conn).await?;
-    let found = rows.into_iter().next();
-    Ok(found.map(|(row, size): (PostRow, i32)| (row.into(), usize::try_from(size).unwrap_or(0))))
+/// A post as the blocks edit needs it.
+pub struct PostToEdit {
+    /// The post with only its embeds.
+    pub post: Post,
+    /// Size of the stored blocks, in bytes.
+    pub stored_bytes: usize,
+    /// Size of the stored blocks of all posts of the author, in bytes.
+    pub author_bytes: usize,
+}
+
+/// Looks up the post for an edit of its blocks, unless it is deleted.
+pub async fn look_up_for_edit(mut conn: &Conn, id: PostId) -> QueryResult<Option<PostToEdit>> {
+    let of_author = author::table.filter(author::id.eq(post::author_id)).select(author::content_bytes);
+    let columns = (columns_with_embeds(), post::blocks_bytes, of_author.single_value());
+    let found = not_deleted(id).select(columns).load(&mut conn).await?.into_iter().next();
+    Ok(found.map(|(row, stored, of_author): (PostRow, i32, Option<i64>)| PostToEdit {
+        post: row.into(),
+        stored_bytes: usize::try_from(stored).unwrap_or(0),
+        author_bytes: of_author.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0),
+    }))
 }
 
 /// Locks the row of the post until `tx` ends, and returns the post with only its embeds.

@@ -4,6 +4,7 @@ diesel::table! {
     author (user_id) {
         user_id -> Uuid,
         id -> Uuid,
+        content_bytes -> BigInt,
     }
 }
 
@@ -78,3 +79,5 @@ diesel::table! {
         detached_at -> Nullable<Timestamptz>,
     }
 }
+
+diesel::allow_tables_to_appear_in_same_query!(author, post);

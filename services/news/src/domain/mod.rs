@@ -4,6 +4,7 @@ mod access;
 mod block;
 mod html;
 mod post;
+mod quotas;
 mod search;
 
 pub use access::{CreatePosts, EditablePosts, may_create, may_edit, may_see};
@@ -13,6 +14,7 @@ pub use block::{
 };
 pub use html::{Rendered, escape_lines, inner_text, render_markdown, sanitize};
 pub use post::{FirstPublication, Post, PostLogKind, PostStatus, Summary, Tag, Tags, Title, distinct_tags};
+pub use quotas::{DEFAULT_MAX_CONTENT_MIB, DEFAULT_MAX_DRAFTS, Quotas};
 pub use search::{search_query, search_words};
 
 ids::typed_id!(

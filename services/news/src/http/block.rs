@@ -21,6 +21,7 @@ use crate::domain::{
 };
 use crate::error::{Error, TOO_MANY_BLOCKS};
 use crate::ops;
+use crate::ops::block::EditContext;
 use crate::ops::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, block_pointer};
 
 /// Maximum size of the body, in bytes. The largest legal body has 200 texts of 20,000 four-byte
@@ -249,8 +250,9 @@ pub async fn set_post_blocks(
     };
     let now = runtime::clock::now();
     let edit = BlocksEdit { version, blocks };
-    let post =
-        ops::block::set_post_blocks(&lookups, &app.db, &app.selections, &actor, now, *id, edit).await?;
+    let context =
+        EditContext { lookups: &lookups, db: &app.db, selections: &app.selections, quotas: app.quotas };
+    let post = ops::block::set_post_blocks(context, &actor, now, *id, edit).await?;
     Ok(web::Json(SetPostBlocksResult {
         post_id: post.id,
         blocks_count: post.blocks.len(),

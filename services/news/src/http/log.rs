@@ -27,7 +27,7 @@ pub async fn list_post_log(
     paging: CursorPaging<LogKey>,
 ) -> Result<impl Responder, Error> {
     let conn = app.db.conn().await?;
-    let (post, _) = db::post::find_embeds(&conn, *id).await?.ok_or(POST_NOT_FOUND)?;
+    let post = db::post::look_up_for_edit(&conn, *id).await?.ok_or(POST_NOT_FOUND)?.post;
     if !may_see(Some(&actor), &post) {
         return Err(POST_NOT_FOUND.into());
     }

@@ -13,9 +13,9 @@ use values::Code;
 
 use crate::domain::CreatePosts;
 use crate::error::{
-    CONFLICT, FORBIDDEN, POST_ARCHIVED, POST_INVALID_TRANSITION, POST_NOT_FOUND, POST_PUBLISH_INCOMPLETE,
-    SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY, SELECTIONS_UNAVAILABLE, SNAPSHOT_INVALID,
-    TOO_MANY_BLOCKS, UNAUTHORIZED,
+    CONFLICT, CONTENT_LIMIT_EXCEEDED, DRAFTS_LIMIT_EXCEEDED, FORBIDDEN, POST_ARCHIVED,
+    POST_INVALID_TRANSITION, POST_NOT_FOUND, POST_PUBLISH_INCOMPLETE, SELECTION_SOURCE_DELETED,
+    SELECTION_SOURCE_EMPTY, SELECTIONS_UNAVAILABLE, SNAPSHOT_INVALID, TOO_MANY_BLOCKS, UNAUTHORIZED,
 };
 
 /// The port of users and guests.
@@ -34,7 +34,7 @@ fn public(routes: &mut Routes<'_>) {
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
             .service(feed::list_posts.refuses([UNAUTHORIZED]))
-            .service(post::create_post.requires::<Permitted<CreatePosts>>().refuses([FORBIDDEN]))
+            .service(post::create_post.requires::<Permitted<CreatePosts>>().refuses([FORBIDDEN, DRAFTS_LIMIT_EXCEEDED]))
             .service(post::get_post.refuses([UNAUTHORIZED, POST_NOT_FOUND]))
             .service(log::list_post_log.refuses([POST_NOT_FOUND, FORBIDDEN]))
             .service(post::update_post.refuses(CHANGE_REFUSALS))
@@ -48,6 +48,7 @@ fn public(routes: &mut Routes<'_>) {
             .service(post::archive_post.refuses(CHANGE_REFUSALS).refuses([POST_INVALID_TRANSITION]))
             .service(block::set_post_blocks.refuses(CHANGE_REFUSALS).refuses([
                 TOO_MANY_BLOCKS,
+                CONTENT_LIMIT_EXCEEDED,
                 SNAPSHOT_INVALID,
                 SELECTION_SOURCE_DELETED,
                 SELECTION_SOURCE_EMPTY,

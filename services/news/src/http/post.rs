@@ -292,7 +292,7 @@ pub async fn create_post(
     let now = runtime::clock::now();
     let actor = permitted.actor;
     let create = async |tx: &mut _| {
-        let post = ops::post::create_post(tx, &actor, now, author_company_id, metadata).await?;
+        let post = ops::post::create_post(tx, &actor, now, app.quotas, author_company_id, metadata).await?;
         // A new post has no embeds, so the view needs no call.
         let location = format!("/api/v1/posts/{}", post.id);
         Ok(Reply::created(to_view(&app, post, Audience::Author).await).at(location))

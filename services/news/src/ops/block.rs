@@ -12,12 +12,15 @@ use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 use tokio::time::{Instant, timeout_at};
+use web::Problem;
 
 use super::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, block_pointer, embeds};
 use crate::clients::{Selections, SnapshotCard, TakeSnapshot};
 use crate::db;
+use crate::db::post::PostToEdit;
 use crate::domain::{
-    Block, EditId, Embed, Post, PostId, PostStatus, SelectionId, SnapshotId, embed_snapshot_ids, may_edit,
+    Block, EditId, Embed, Post, PostId, PostStatus, Quotas, SelectionId, SnapshotId, embed_snapshot_ids,
+    may_edit,
 };
 use crate::error::{CONFLICT, Error, FORBIDDEN, POST_NOT_FOUND, SNAPSHOT_INVALID, selections_unavailable};
 
@@ -37,10 +40,18 @@ struct ResolvedEmbed {
     card: SnapshotCard,
 }
 
+/// The dependencies and the limits of an edit.
+pub struct EditContext<'e> {
+    pub lookups: &'e PipelinedConn,
+    pub db: &'e Db,
+    pub selections: &'e Selections,
+    pub quotas: Quotas,
+}
+
 /// A round of an edit, with the post as it was read.
 struct Round<'r> {
     id: EditId,
-    post: &'r Post,
+    read: &'r PostToEdit,
     blocks: &'r [NewBlock],
     /// The snapshots that new ones of their sources replace.
     replaced: &'r HashMap<SelectionId, SnapshotId>,
@@ -58,11 +69,10 @@ struct Round<'r> {
 /// - [`CONFLICT`] if the caller's version is outdated;
 /// - [`SNAPSHOT_INVALID`] (rule 6);
 /// - `SELECTION_SOURCE_DELETED`, `SELECTION_SOURCE_EMPTY`, `SELECTIONS_UNAVAILABLE` (rule 7);
+/// - `CONTENT_LIMIT_EXCEEDED` if the content of the author would be too large;
 /// - [`CONFLICT`] (rule 8).
 pub async fn set_post_blocks(
-    lookups: &PipelinedConn,
-    db: &Db,
-    selections: &Selections,
+    context: EditContext<'_>,
     actor: &Actor,
     now: OffsetDateTime,
     id: PostId,
@@ -70,11 +80,12 @@ pub async fn set_post_blocks(
 ) -> Result<Post, Error> {
     let started = Instant::now();
     edit.blocks.sort_by_key(NewBlock::sort_order);
-    let (post, stored_bytes) = find_for_edit(lookups, actor, id, &mut edit).await?;
-    let mut replaced = edit.refresh_sources(&post);
+    let read = find_for_edit(context.lookups, actor, id, &mut edit).await?;
+    let post = &read.post;
+    let mut replaced = edit.refresh_sources(post);
     let BlocksEdit { version, blocks } = edit;
     if replaced.is_empty()
-        && let Some(unchanged) = find_unchanged(db, &post, stored_bytes, &blocks).await?
+        && let Some(unchanged) = find_unchanged(context.db, &read, &blocks).await?
     {
         return Ok(unchanged);
     }
@@ -83,12 +94,12 @@ pub async fn set_post_blocks(
     }
     for _ in 0..MAX_ROUNDS {
         let now = now + started.elapsed();
-        let round = Round { id: EditId::generate(), post: &post, blocks: &blocks, replaced: &replaced };
-        let calls = resolve_embeds(db, selections, actor, now, &round);
+        let round = Round { id: EditId::generate(), read: &read, blocks: &blocks, replaced: &replaced };
+        let calls = resolve_embeds(&context, actor, now, &round);
         let resolved = timeout_at(started + CALLS_TIMEOUT, calls)
             .await
             .map_err(|_| selections_unavailable(&"calls of one edit timed out"))??;
-        match save(db, actor, now, &round, &resolved).await {
+        match save(&context, actor, now, &round, &resolved).await {
             // The next round takes new snapshots in place of these.
             Err(SaveError::Detaching(snapshots)) => {
                 for id in snapshots {
@@ -107,17 +118,15 @@ pub async fn set_post_blocks(
 }
 
 /// Checks rules 3 and 4, and the part of rule 2 that needs the stored content.
-///
-/// Returns the post with its embeds, and the size of its stored blocks.
 async fn find_for_edit(
     lookups: &PipelinedConn,
     actor: &Actor,
     id: PostId,
     edit: &mut BlocksEdit,
-) -> Result<(Post, usize), Error> {
-    let found = lookups.run(async |conn| db::post::find_embeds(conn, id).await).await?;
-    let as_read = edit.accept_read_blocks(found.as_ref().map(|(post, _)| post));
-    if let (Err(invalid), Some((post, _))) = (&as_read, &found) {
+) -> Result<PostToEdit, Error> {
+    let found = lookups.run(async |conn| db::post::look_up_for_edit(conn, id).await).await?;
+    let as_read = edit.accept_read_blocks(found.as_ref().map(|found| &found.post));
+    if let (Err(invalid), Some(PostToEdit { post, .. })) = (&as_read, &found) {
         // The caller has read another version, which may have had the block.
         let is_outdated = edit.version.is_some_and(|version| version != post.version);
         return Err(if is_outdated && may_edit(actor, post) {
@@ -127,9 +136,9 @@ async fn find_for_edit(
         });
     }
     as_read?;
-    let (post, stored_bytes) = found.ok_or(POST_NOT_FOUND)?;
-    post.check_editable()?;
-    if may_edit(actor, &post) { Ok((post, stored_bytes)) } else { Err(FORBIDDEN.into()) }
+    let found = found.ok_or(POST_NOT_FOUND)?;
+    found.post.check_editable()?;
+    if may_edit(actor, &found.post) { Ok(found) } else { Err(FORBIDDEN.into()) }
 }
 
 /// Returns the stored post if it has this content already. A block without `BlockId` equals the
@@ -138,8 +147,7 @@ async fn find_for_edit(
 /// The stored texts are read only if their size is that of the request.
 async fn find_unchanged(
     db: &Db,
-    post: &Post,
-    stored_bytes: usize,
+    PostToEdit { post, stored_bytes, .. }: &PostToEdit,
     blocks: &[NewBlock],
 ) -> Result<Option<Post>, Error> {
     let current = current_embeds(post);
@@ -147,7 +155,7 @@ async fn find_unchanged(
         blocks.iter().map(|block| block.to_block(&current)).collect();
     // A block that needs a snapshot is a change.
     let Ok(same) = same else { return Ok(None) };
-    if !has_json_length(&same, stored_bytes) {
+    if json_length(&same)? != *stored_bytes {
         return Ok(None);
     }
     let stored = db::post::read(db, post.id).await?.filter(|stored| stored.version == post.version);
@@ -160,14 +168,14 @@ async fn find_unchanged(
     }))
 }
 
-/// Returns true if the JSON of `value` has this length in bytes. Ids have one length, so a length
-/// does not depend on them.
-fn has_json_length(value: &impl Serialize, length: usize) -> bool {
-    struct Remaining(usize);
+/// Returns the length of the JSON of `value`, in bytes. Ids have one length, so the length does not
+/// depend on them.
+fn json_length(value: &impl Serialize) -> Result<usize, Error> {
+    struct Length(usize);
 
-    impl Write for Remaining {
+    impl Write for Length {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::WriteZero)?;
+            self.0 += bytes.len();
             Ok(bytes.len())
         }
 
@@ -176,8 +184,9 @@ fn has_json_length(value: &impl Serialize, length: usize) -> bool {
         }
     }
 
-    let mut remaining = Remaining(length);
-    serde_json::to_writer(&mut remaining, value).is_ok() && remaining.0 == 0
+    let mut length = Length(0);
+    serde_json::to_writer(&mut length, value).map_err(|error| Problem::internal(&error))?;
+    Ok(length.0)
 }
 
 /// Returns the embeds of the stored content, by their snapshots and by their sources.
@@ -194,11 +203,10 @@ fn current_embeds(post: &Post) -> HashMap<EmbedTarget, ResolvedEmbed> {
 
 /// Resolves the embeds by rules 6 and 7. All checks of rule 6 precede the calls of rule 7.
 async fn resolve_embeds(
-    db: &Db,
-    selections: &Selections,
+    &EditContext { db, selections, .. }: &EditContext<'_>,
     actor: &Actor,
     now: OffsetDateTime,
-    Round { id: edit, post, blocks, replaced }: &Round<'_>,
+    Round { id: edit, read: PostToEdit { post, .. }, blocks, replaced }: &Round<'_>,
 ) -> Result<HashMap<EmbedTarget, ResolvedEmbed>, Error> {
     let mut resolved = current_embeds(post);
     let unknown =
@@ -281,17 +289,21 @@ impl<E: Into<Error>> From<E> for SaveError {
 }
 
 /// Saves content, search text and projection together, and schedules detachments (rules 8 and 9).
+///
+/// The size of the author's content is that before the edit, so concurrent edits can exceed the
+/// limit by their own sizes.
 async fn save(
-    db: &Db,
+    &EditContext { db, quotas, .. }: &EditContext<'_>,
     actor: &Actor,
     now: OffsetDateTime,
-    Round { id: edit, post, blocks, .. }: &Round<'_>,
+    Round { id: edit, read, blocks, .. }: &Round<'_>,
     resolved: &HashMap<EmbedTarget, ResolvedEmbed>,
 ) -> Result<Post, SaveError> {
-    let mut post = Post::clone(post);
+    let mut post = read.post.clone();
     let before = embed_snapshot_ids(&post.blocks);
     let new = blocks.iter().map(|block| block.to_block(resolved).map(Cow::into_owned));
     post.blocks = new.collect::<Result<_, _>>()?;
+    quotas.check_content(read.author_bytes, read.stored_bytes, json_length(&post.blocks)?)?;
     post.touch(actor.user_id, now);
     let after = embed_snapshot_ids(&post.blocks);
     let is_single_write = before.is_empty() && after.is_empty() && post.status != PostStatus::Published;

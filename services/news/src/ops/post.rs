@@ -2,12 +2,13 @@
 
 use ::db::Tx;
 use auth::{Actor, CompanyId};
+use futures_util::future::try_join;
 use messaging::outbox;
 use time::OffsetDateTime;
 
 use crate::db;
 use crate::domain::{
-    FileId, Post, PostId, PostStatus, Summary, Tag, Title, embed_snapshot_ids, may_create, may_edit,
+    FileId, Post, PostId, PostStatus, Quotas, Summary, Tag, Title, embed_snapshot_ids, may_create, may_edit,
 };
 use crate::error::{CONFLICT, Error, FORBIDDEN, POST_NOT_FOUND};
 use crate::events::PostPublished;
@@ -32,20 +33,28 @@ pub struct MetadataEdit {
 /// Creates a draft.
 ///
 /// # Errors
-/// [`FORBIDDEN`] if the actor may not create such a post.
+/// - [`FORBIDDEN`] if the actor may not create such a post.
+/// - `DRAFTS_LIMIT_EXCEEDED` if the actor has the maximum number of drafts.
 pub async fn create_post(
     tx: &mut Tx,
     actor: &Actor,
     now: OffsetDateTime,
+    quotas: Quotas,
     author_company_id: Option<CompanyId>,
     metadata: Metadata,
 ) -> Result<Post, Error> {
     if !may_create(actor, author_company_id) {
         return Err(FORBIDDEN.into());
     }
+    let conn = &*tx.conn();
+    // The lock of the author precedes the count, so that concurrent requests cannot exceed the
+    // limit.
+    let author = db::author::lock_or_insert(conn, actor.user_id);
+    let (author_id, drafts) = try_join(author, db::post::count_drafts(conn, actor.user_id)).await?;
+    quotas.check_drafts(drafts)?;
     let post = Post {
         id: PostId::generate(),
-        author_id: db::author::find_or_insert(tx, actor.user_id).await?,
+        author_id,
         author_user_id: actor.user_id,
         author_company_id,
         title: metadata.title,

@@ -18,6 +18,7 @@ mod log;
 mod order;
 mod orphans;
 mod post;
+mod quotas;
 mod races;
 mod selections_down;
 mod snapshot_cache;
