@@ -113,6 +113,14 @@ create table message (
     check ((kind = 'Text' and deleted_at is null) = (text is not null))
 ) with (fillfactor = 90);
 
+-- The messages of each sender in an hour, for the limit of an hour. An hour begins with the first
+-- message after the previous hour.
+create table sender (
+    user_id uuid primary key,
+    hour_began_at timestamptz not null,
+    messages integer not null
+) with (fillfactor = 80);
+
 -- Reports of Direct chats.
 
 create table report (

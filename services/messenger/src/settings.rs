@@ -7,6 +7,7 @@ use runtime::Env;
 
 use crate::clients::livekit;
 use crate::domain::Timing;
+use crate::domain::limits::DEFAULT_MAX_MESSAGES_PER_HOUR;
 
 pub struct Settings {
     pub timing: Timing,
@@ -16,6 +17,8 @@ pub struct Settings {
     pub media_probe_interval: Option<Duration>,
     /// Time for editing and deleting a message.
     pub edit_window: Duration,
+    /// Maximum number of messages of a user in an hour, or `None` for no limit.
+    pub max_messages_per_hour: Option<NonZeroU32>,
     pub stream: StreamSettings,
 }
 
@@ -57,6 +60,11 @@ impl Settings {
             const { NonZeroU32::new(1_000).unwrap() },
             "interval at which a replica reads new events for its streams if it receives no wake-up, in milliseconds",
         );
+        let max_messages_per_hour = env.or(
+            "MESSENGER_MAX_MESSAGES_PER_PERSON_PER_HOUR",
+            DEFAULT_MAX_MESSAGES_PER_HOUR,
+            "maximum number of messages that a user sends in an hour; 0 for no limit",
+        );
         let stream = StreamSettings {
             heartbeat_interval: heartbeat_interval?,
             poll_interval: Duration::from_millis(poll_interval?.get().into()),
@@ -80,6 +88,7 @@ impl Settings {
             livekit: livekit?,
             media_probe_interval: media_probe_seconds.map(Duration::from_secs),
             edit_window: edit_window?,
+            max_messages_per_hour: NonZeroU32::new(max_messages_per_hour?),
             stream,
         })
     }

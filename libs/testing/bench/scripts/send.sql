@@ -4,6 +4,9 @@ select id, kind, deal_id, tenant_id, property_object_id, agent_user_id, row_vers
 from chat where id = ('5eed0042-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid for no key update;
 select chat_id, user_id, role, fallback_role, joined_at, read_sequence from member
 where chat_id = ('5eed0042-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid order by joined_at, user_id;
+insert into sender (user_id, hour_began_at, messages)
+values (('5eed0043-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid, clock_timestamp(), 1)
+on conflict (user_id) do update set messages = sender.messages + 1;
 with said as (
 insert into message (id, chat_id, sequence, kind, sender_user_id, text, created_at, version)
 select gen_random_uuid(), id, last_sequence + 1, 'Text', ('5eed0043-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid,

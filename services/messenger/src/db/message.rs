@@ -23,7 +23,7 @@ pub enum MessageRange {
 ///
 /// The message counts as read for its sender, and for those `readers` who have read all earlier
 /// ones.
-pub async fn insert(tx: &mut Tx, new: &Message, readers: &[UserId]) -> Result<(), ::db::Error> {
+pub async fn insert(mut conn: &Conn, new: &Message, readers: &[UserId]) -> Result<(), ::db::Error> {
     let text = new.text.as_ref().map(|text| text.expose().as_str());
     let insert = diesel::sql_query(
         "with inserted as (\
@@ -46,7 +46,7 @@ pub async fn insert(tx: &mut Tx, new: &Message, readers: &[UserId]) -> Result<()
     .bind::<Nullable<SqlJson>, _>(new.card.as_ref())
     .bind::<Timestamptz, _>(new.created_at)
     .bind::<Array<SqlUuid>, _>(readers);
-    Prepared(insert).execute(tx.conn()).await?;
+    Prepared(insert).execute(&mut conn).await?;
     Ok(())
 }
 

@@ -9,5 +9,6 @@ pub mod member;
 pub mod message;
 pub mod report;
 pub mod schema;
+pub mod sender;
 pub mod stream;
 pub mod webhook;

@@ -134,8 +134,10 @@ pub async fn send_message(
     Json(SendMessage { text, client_message_id }): Json<SendMessage>,
 ) -> Result<HttpResponse, Error> {
     let (sender, client_id) = (actor.user_id, client_message_id.map(|id| id.0));
+    let max_per_hour = app.settings.max_messages_per_hour;
     let send = async |tx: &mut _| {
-        let (message, is_new) = ops::message::send_message(tx, sender, *id, text, client_id).await?;
+        let (message, is_new) =
+            ops::message::send_message(tx, sender, *id, text, client_id, max_per_hour).await?;
         Ok(if is_new { Reply::created(message) } else { Reply::existing(message) })
     };
     idempotency.run(&app.db, send).await

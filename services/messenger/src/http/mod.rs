@@ -22,8 +22,8 @@ use crate::error::{
     ADMISSION_DENIED, ADMISSION_REQUIRED, CHAT_BLOCKED, CHAT_CLOSED, CHAT_FULL, CHAT_LEFT, CHAT_NOT_DEAL,
     CHAT_NOT_DIRECT, CHAT_NOT_FOUND, CONFERENCE_ALREADY_ACTIVE, CONFERENCE_ENDED, CONFERENCE_FULL,
     CONFERENCE_NOT_FOUND, EMPLOYMENT_ENDED, FORBIDDEN, MEDIA_UNAVAILABLE, MEMBER_OF_DEAL, MESSAGE_DELETED,
-    MESSAGE_LOCKED, MESSAGE_NOT_FOUND, PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED, REPORT_DECIDED,
-    REPORT_NOT_FOUND,
+    MESSAGE_LOCKED, MESSAGE_NOT_FOUND, MESSAGES_LIMIT_EXCEEDED, PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED,
+    REPORT_DECIDED, REPORT_NOT_FOUND,
 };
 
 /// The operations of members and the webhook of LiveKit.
@@ -108,7 +108,11 @@ fn public(routes: &mut Routes<'_>) {
                     .refuses([PARTICIPANT_NOT_FOUND, MEMBER_OF_DEAL]),
             )
             .service(message::list_messages.refuses([CHAT_NOT_FOUND]))
-            .service(message::send_message.refuses([CHAT_NOT_FOUND]).refuses(TEXT_REFUSALS))
+            .service(
+                message::send_message
+                    .refuses([CHAT_NOT_FOUND, MESSAGES_LIMIT_EXCEEDED])
+                    .refuses(TEXT_REFUSALS),
+            )
             .service(
                 message::edit_message
                     .refuses(MESSAGE_CHANGE_REFUSALS)

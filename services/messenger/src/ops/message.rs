@@ -1,17 +1,22 @@
 //! Messages and cards of a chat.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ::db::{Json, Tx};
 use auth::UserId;
+use futures_util::future::try_join;
 use messaging::outbox;
+use time::OffsetDateTime;
+use values::Code;
 
 use super::stream::notify_members;
 use crate::db;
+use crate::db::sender::SentInHour;
 use crate::domain::{
     Card, Chat, ChatId, ClientMessageId, Message, MessageId, MessageKind, PrivateText, StreamEvent,
 };
-use crate::error::{CHAT_NOT_FOUND, Error, MESSAGE_NOT_FOUND};
+use crate::error::{CHAT_NOT_FOUND, Error, MESSAGE_NOT_FOUND, MESSAGES_LIMIT_EXCEEDED};
 use crate::events::MessageSent;
 
 /// Sends a message. Returns false with the stored message if the client id was used before.
@@ -19,12 +24,14 @@ use crate::events::MessageSent;
 /// # Errors
 /// - [`CHAT_NOT_FOUND`]: the sender is not a member.
 /// - The errors of [`Chat::check_accepts_text`].
+/// - [`MESSAGES_LIMIT_EXCEEDED`]: the sender has sent the maximum number of messages in this hour.
 pub async fn send_message(
     tx: &mut Tx,
     sender: UserId,
     chat: ChatId,
     text: PrivateText,
     client_message_id: Option<ClientMessageId>,
+    max_per_hour: Option<NonZeroU32>,
 ) -> Result<(Message, bool), Error> {
     let mut chat = lock_as_member(tx, chat, sender).await?;
     if let Some(id) = client_message_id
@@ -38,7 +45,16 @@ pub async fn send_message(
     message.sender_user_id = Some(sender);
     message.client_message_id = client_message_id;
     message.text = Some(text);
-    db::message::insert(tx, &message, &[]).await?;
+    let conn = &*tx.conn();
+    let insert = db::message::insert(conn, &message, &[]);
+    if let Some(max) = max_per_hour {
+        // A refusal rolls the message back.
+        let count = db::sender::count_message(conn, sender, chat.now);
+        let (sent, ()) = try_join(count, insert).await?;
+        check_hour(sent, max, chat.now)?;
+    } else {
+        insert.await?;
+    }
     let sent = MessageSent {
         chat_id: chat.id,
         deal_id: chat.deal_id,
@@ -51,6 +67,16 @@ pub async fn send_message(
     outbox::append(tx, &sent).await?;
     notify_members(tx, &chat, StreamEvent::Message(message.id)).await?;
     Ok((message, true))
+}
+
+/// Checks the messages of an hour, this one included.
+fn check_hour(sent: SentInHour, max: NonZeroU32, now: OffsetDateTime) -> Result<(), Code> {
+    if u32::try_from(sent.messages).is_ok_and(|messages| messages <= max.get()) {
+        return Ok(());
+    }
+    let wait = (sent.hour_began_at + time::Duration::HOUR - now).whole_seconds() + 1;
+    let wait = u16::try_from(wait).unwrap_or(1).max(1);
+    Err(MESSAGES_LIMIT_EXCEEDED.with_arg("max", max.get().into()).retry_after(wait))
 }
 
 /// Edits a message. The same text changes nothing.
@@ -102,7 +128,7 @@ pub async fn delete_message(
 pub async fn post_card(tx: &mut Tx, chat: &mut Chat, card: Card, readers: &[UserId]) -> Result<(), Error> {
     let mut message = next_message(chat);
     message.card = Some(Json(card));
-    db::message::insert(tx, &message, readers).await?;
+    db::message::insert(tx.conn(), &message, readers).await?;
     notify_members(tx, chat, StreamEvent::Message(message.id)).await?;
     Ok(())
 }

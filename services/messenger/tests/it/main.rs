@@ -31,6 +31,7 @@ mod media_service;
 mod media_tokens;
 mod message_changes;
 mod message_events;
+mod message_limit;
 mod message_pages;
 mod message_texts;
 mod read_markers;
