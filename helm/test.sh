@@ -177,7 +177,8 @@ for service in "${services[@]}"; do
   check "$service: a database of a known version with resources" has "$everything" Cluster 'imageName: registry.example.com/postgresql:17' \
     'shared_buffers: "256MB"' 'topologyKey: topology.kubernetes.io/zone' 'memory: 1Gi'
   check "$service: trusts the authority of its database" has "$everything" Deployment 'name: DATABASE_CA_FILE' 'key: ca.crt'
-  check "$service: limits the requests of each user" has "$everything" Deployment 'name: ACTOR_REQUESTS_PER_MINUTE'
+  check "$service: limits the requests of each user" has "$everything" Deployment 'name: ACTOR_REQUESTS_PER_MINUTE' \
+    'name: ACTOR_EXPENSIVE_REQUESTS_PER_MINUTE'
   check "$service: metrics of the database" has "$everything" PodMonitor "cnpg.io/cluster: $service-db"
   check "$service: an alert on the age of the last backup" has "$everything" PrometheusRule 'alert: BackupOld' '> 108000'
   render "$service" default --set app.cnpg.enabled=true --set app.cnpg.objectStore=backups --set app.cnpg.imageCatalog=postgresql >"$work/database.yaml"

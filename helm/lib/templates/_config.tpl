@@ -23,8 +23,8 @@
 {{- $shared := (.Values.global).config | default dict -}}
 {{- include "lib.config.known" (dict "names" (concat $app.variables.common $app.variables.own $app.variables.standard) "config" $app.config "of" "app.config") -}}
 {{- include "lib.config.known" (dict "names" (concat $app.variables.common $app.variables.standard) "config" $shared "of" "global.config") -}}
-{{- /* The time until every proxy has removed the pod, and a limit that no person reaches. */}}
-{{- $config := dict "HTTP_DRAIN_SECONDS" "5" "ACTOR_REQUESTS_PER_MINUTE" "600" -}}
+{{- /* The time until every proxy has removed the pod, and limits that no person reaches. */}}
+{{- $config := dict "HTTP_DRAIN_SECONDS" "5" "ACTOR_REQUESTS_PER_MINUTE" "600" "ACTOR_EXPENSIVE_REQUESTS_PER_MINUTE" "120" -}}
 {{- if $app.strimzi.enabled }}{{ $_ := set $config "KAFKA_TOPICS" "elsewhere" }}{{ end -}}
 {{- if or $app.trustedCA.configMap $app.trustedCA.secret }}{{ $_ := set $config "SSL_CERT_DIR" "/run/trusted-ca" }}{{ end -}}
 {{- $callees := list -}}

@@ -61,6 +61,26 @@ pub async fn authenticate<B: MessageBody>(
     next.call(request).await
 }
 
+/// Wraps a route that costs much more than others, such as a search or an export, as in
+/// `#[get("…", wrap = "from_fn(auth::expensive)")]`.
+///
+/// A user has a rate limit for such requests beside the limit of all requests. Guests are limited
+/// by their address.
+pub async fn expensive<B: MessageBody>(
+    verifier: web::Data<Verifier>,
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<B>, Error> {
+    let limited = match request.extensions().get::<Authentication>() {
+        Some(Authentication::Verified(claims)) => verifier.check_expensive_limit(claims).err(),
+        Some(Authentication::Invalid | Authentication::Failed(_)) | None => None,
+    };
+    if let Some(limited) = limited {
+        request.extensions_mut().insert(Authentication::Failed(limited));
+    }
+    next.call(request).await
+}
+
 /// Returns the bearer token of a request.
 fn bearer(request: &HttpRequest) -> Option<&str> {
     let (scheme, token) = request.headers().get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;

@@ -33,6 +33,7 @@ const REVOCATION_MARGIN: Duration = Duration::from_mins(10);
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) actor_requests_per_minute: u32,
+    pub(crate) actor_expensive_requests_per_minute: u32,
     issuer: Issuer,
     jwks_url: Option<String>,
     /// In seconds.
@@ -51,6 +52,11 @@ impl Config {
             0,
             "requests per minute of each signed-in user; 0 for no limit",
         );
+        let actor_expensive_requests_per_minute = env.or(
+            "ACTOR_EXPENSIVE_REQUESTS_PER_MINUTE",
+            0,
+            "searches, boards and exports per minute of each signed-in user; 0 for no limit",
+        );
         let token_max_lifetime = env.or(
             "AUTH_TOKEN_MAX_LIFETIME_SECONDS",
             3600,
@@ -64,6 +70,7 @@ impl Config {
         }
         Some(Self {
             actor_requests_per_minute: actor_requests_per_minute?,
+            actor_expensive_requests_per_minute: actor_expensive_requests_per_minute?,
             issuer,
             jwks_url,
             token_max_lifetime: token_max_lifetime?,

@@ -85,7 +85,8 @@ pub struct Verifier {
     revocations: Revocations,
     /// The verified tokens by their hash, so that no valid token stays in memory.
     cache: Cache<TokenHash, CachedToken>,
-    limit: RateLimit<String>,
+    requests: RateLimit<String>,
+    expensive_requests: RateLimit<String>,
 }
 
 /// The SHA-256 hash of a token.
@@ -102,9 +103,11 @@ impl Verifier {
     pub fn new(keys: Keys, audience: &'static str, revocations: Revocations) -> Self {
         // Only users are rate limited, other services are not.
         let is_for_users = audience == USER_AUDIENCE;
-        let limit =
-            RateLimit::per_minute(if is_for_users { keys.config().actor_requests_per_minute } else { 0 });
-        Self { keys, audience, revocations, cache: Cache::new(CACHE_CAPACITY), limit }
+        let limit = |requests| RateLimit::per_minute(if is_for_users { requests } else { 0 });
+        let requests = limit(keys.config().actor_requests_per_minute);
+        let expensive_requests = limit(keys.config().actor_expensive_requests_per_minute);
+        let cache = Cache::new(CACHE_CAPACITY);
+        Self { keys, audience, revocations, cache, requests, expensive_requests }
     }
 
     /// Counts a request against the caller's rate limit.
@@ -112,7 +115,15 @@ impl Verifier {
     /// # Errors
     /// `429` if the limit is exceeded.
     pub(crate) fn check_limit(&self, claims: &Claims) -> Result<(), Problem> {
-        self.limit.check(claims.sub.clone())
+        self.requests.check(claims.sub.clone())
+    }
+
+    /// Counts a request against the caller's rate limit of expensive requests.
+    ///
+    /// # Errors
+    /// `429` if the limit is exceeded.
+    pub(crate) fn check_expensive_limit(&self, claims: &Claims) -> Result<(), Problem> {
+        self.expensive_requests.check(claims.sub.clone())
     }
 
     /// Verifies a token and returns its claims. A revoked token is invalid.

@@ -18,6 +18,7 @@ pub mod dedicated;
 pub mod deployed;
 mod described;
 pub mod documents;
+pub mod expensive;
 pub mod faults;
 pub mod forged;
 pub mod held;

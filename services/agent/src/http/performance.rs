@@ -1,6 +1,7 @@
 //! The performance of an agent.
 
 use ::web::{Fields, Query};
+use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::Permitted;
@@ -46,7 +47,7 @@ pub struct PeriodQuery {
     tag = "Cabinet", params(PeriodQuery),
     responses((status = 200, description = "The statistics", body = Performance))
 )]
-#[get("/api/v1/my/agent-performance")]
+#[get("/api/v1/my/agent-performance", wrap = "from_fn(auth::expensive)")]
 pub async fn get_performance(
     app: Data<App>,
     permitted: Permitted<UseCabinet>,

@@ -3,6 +3,7 @@
 use ::db::PipelinedConn;
 use ::web::{Problem, Query, reserve};
 use actix_web::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, get};
 use auth::{CompanyId, Permitted};
@@ -177,7 +178,7 @@ async fn respond(
         (Statement = "application/json"), (String = "text/csv")
     )))
 )]
-#[get("/api/v1/my/payouts/{payout_id}/statement")]
+#[get("/api/v1/my/payouts/{payout_id}/statement", wrap = "from_fn(auth::expensive)")]
 pub async fn get_own_statement(
     app: Data<App>,
     own: Own<(Path<PayoutId>, Query<StatementQuery>)>,
@@ -199,7 +200,7 @@ pub async fn get_own_statement(
         (Statement = "application/json"), (String = "text/csv")
     )))
 )]
-#[get("/api/platform-manager/agent/payouts/{payout_id}/statement")]
+#[get("/api/platform-manager/agent/payouts/{payout_id}/statement", wrap = "from_fn(auth::expensive)")]
 pub async fn get_statement(
     app: Data<App>,
     _: Permitted<ManagePayouts>,

@@ -13,6 +13,7 @@ mod dead_letters;
 mod deals;
 mod documents;
 mod event_order;
+mod expensive;
 mod fixtures;
 mod former_agents;
 mod languages;

@@ -35,7 +35,7 @@ pub struct ListCatalogDevelopers {
         (status = 304, description = "The caller has the current response already (`If-None-Match`)")
     )
 )]
-#[get("/api/v1/public/developers", wrap = "from_fn(::web::cacheable)")]
+#[get("/api/v1/public/developers", wrap = "from_fn(auth::expensive)", wrap = "from_fn(::web::cacheable)")]
 pub async fn list_catalog_developers(
     app: Data<App>,
     guest: Guest,

@@ -112,7 +112,11 @@ type SearchParameters = Both<Both<CheckedQuery<SearchObjects>, Sorting<CatalogOb
         (status = 304, description = "The caller has the current response already (`If-None-Match`)")
     )
 )]
-#[get("/api/v1/public/property-objects", wrap = "from_fn(::web::cacheable)")]
+#[get(
+    "/api/v1/public/property-objects",
+    wrap = "from_fn(auth::expensive)",
+    wrap = "from_fn(::web::cacheable)"
+)]
 pub async fn search_catalog_objects(
     app: Data<App>,
     guest: Guest,

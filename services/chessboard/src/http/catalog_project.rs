@@ -98,7 +98,7 @@ impl From<SearchProjects> for ProjectFilter {
         (status = 304, description = "The caller has the current response already (`If-None-Match`)")
     )
 )]
-#[get("/api/v1/public/projects", wrap = "from_fn(::web::cacheable)")]
+#[get("/api/v1/public/projects", wrap = "from_fn(auth::expensive)", wrap = "from_fn(::web::cacheable)")]
 pub async fn list_catalog_projects(
     app: Data<App>,
     guest: Guest,
@@ -122,7 +122,11 @@ pub async fn list_catalog_projects(
         (status = 304, description = "The caller has the current response already (`If-None-Match`)")
     )
 )]
-#[get("/api/v1/public/projects/facets", wrap = "from_fn(::web::cacheable)")]
+#[get(
+    "/api/v1/public/projects/facets",
+    wrap = "from_fn(auth::expensive)",
+    wrap = "from_fn(::web::cacheable)"
+)]
 pub async fn get_catalog_facets(
     app: Data<App>,
     guest: Guest,

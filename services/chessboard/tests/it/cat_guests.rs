@@ -108,6 +108,38 @@ async fn guest_above_limit_gets_429() {
     }
 }
 
+/// RULE-ALL-105: a user has one limit of searches and facets over all addresses, and none of other
+/// reads.
+#[tokio::test]
+async fn user_above_limit_of_searches_gets_429() {
+    let limited = DedicatedService::start::<Service>(&[("ACTOR_EXPENSIVE_REQUESTS_PER_MINUTE", "4")]);
+    let ((_, user), (_, another)) = (limited.user(), limited.user());
+    let searches = [
+        DEVELOPERS.to_owned(),
+        PROJECTS.to_owned(),
+        format!("{PROJECTS}/facets"),
+        format!("{OBJECTS}?ProjectId={}", guid()),
+    ];
+    for path in &searches {
+        user.get(path).await.expect(200);
+    }
+    for path in &searches {
+        let refused = user.get(path).await;
+        assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
+        refused.expect_problem(429, "RATE_LIMITED");
+        another.get(path).await.expect(200);
+        limited.guest().get(path).await.expect(200);
+        assert_eq!(user.get(&format!("{PROJECTS}/{}", guid())).await.status, 404, "not expensive");
+    }
+    let metrics = limited.operator().get("/metrics").await;
+    let counted = metrics.text.lines().any(|line| {
+        line.starts_with("http_server_request_duration_seconds_count")
+            && line.contains("facets")
+            && line.contains("429")
+    });
+    assert!(counted, "{}", metrics.text);
+}
+
 /// RULE-CHS-054: the catalog returns 405 for every method that writes.
 #[tokio::test]
 async fn catalog_rejects_writing_methods() {

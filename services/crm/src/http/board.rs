@@ -2,6 +2,7 @@
 
 use ::db::PipelinedConn;
 use ::web::{Both, CheckedQuery, CommaSeparated, CursorPaging, PathReference, Query, unknown_cursor};
+use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::{CompanyId, Permitted, Reach};
@@ -72,7 +73,7 @@ async fn read_board(
     tag = "Board", params(DeveloperParam, BoardParams, DealFilterParams),
     responses((status = 200, description = "The board", body = Board))
 )]
-#[get("/api/platform-manager/crm/board")]
+#[get("/api/platform-manager/crm/board", wrap = "from_fn(auth::expensive)")]
 pub async fn get_board(
     app: Data<App>,
     _: Permitted<ReadDeals>,
@@ -89,7 +90,7 @@ pub async fn get_board(
     tag = "Board", params(BoardParams, DealFilterParams),
     responses((status = 200, description = "The board", body = Board))
 )]
-#[get("/api/v1/crm/board")]
+#[get("/api/v1/crm/board", wrap = "from_fn(auth::expensive)")]
 pub async fn get_own_board(
     app: Data<App>,
     permitted: Permitted<ReadOwnDeals>,
@@ -125,7 +126,7 @@ async fn read_column(
     tag = "Board", params(("step_id" = StepId, Path), DealFilterParams, CursorPaging<ColumnKey>),
     responses((status = 200, description = "The column", body = Column))
 )]
-#[get("/api/platform-manager/crm/board/columns/{step_id}")]
+#[get("/api/platform-manager/crm/board/columns/{step_id}", wrap = "from_fn(auth::expensive)")]
 pub async fn get_board_column(
     app: Data<App>,
     _: Permitted<ReadDeals>,
@@ -143,7 +144,7 @@ pub async fn get_board_column(
     tag = "Board", params(("step_id" = StepId, Path), DealFilterParams, CursorPaging<ColumnKey>),
     responses((status = 200, description = "The column", body = Column))
 )]
-#[get("/api/v1/crm/board/columns/{step_id}")]
+#[get("/api/v1/crm/board/columns/{step_id}", wrap = "from_fn(auth::expensive)")]
 pub async fn get_own_board_column(
     app: Data<App>,
     permitted: Permitted<ReadOwnDeals>,

@@ -5,6 +5,7 @@ use ::web::{
     Both, Check, CheckedQuery, CommaSeparated, CursorPage, CursorPaging, Fields, Page, Paging, PathReference,
     Query, unknown_cursor,
 };
+use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::{CompanyId, Permitted, Reach, UserId};
@@ -107,7 +108,7 @@ async fn list(
     tag = "Deals", params(TenantParam, StateParams, DealFilterParams, Paging<DealSort>),
     responses((status = 200, description = "One page", body = Page<DealSummary>))
 )]
-#[get("/api/platform-manager/crm/deals")]
+#[get("/api/platform-manager/crm/deals", wrap = "from_fn(auth::expensive)")]
 pub async fn list_deals(
     app: Data<App>,
     _: Permitted<ReadDeals>,
@@ -123,7 +124,7 @@ pub async fn list_deals(
     tag = "Own deals", params(StateParams, DealFilterParams, Paging<DealSort>),
     responses((status = 200, description = "One page", body = Page<DealSummary>))
 )]
-#[get("/api/v1/crm/deals")]
+#[get("/api/v1/crm/deals", wrap = "from_fn(auth::expensive)")]
 pub async fn list_own_deals(
     app: Data<App>,
     permitted: Permitted<ReadOwnDeals>,

@@ -13,6 +13,7 @@ mod deal_override;
 mod deal_selections;
 mod deal_terms;
 mod documents;
+mod expensive;
 mod expiries;
 mod languages;
 mod model;

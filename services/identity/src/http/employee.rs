@@ -2,6 +2,7 @@
 
 use ::db::PipelinedConn;
 use ::web::{Both, CommaSeparated, Json, OptionalJson, Page, Paging, Query};
+use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
 use auth::{Permitted, UserId};
@@ -52,7 +53,7 @@ impl From<ListEmployees> for EmployeeFilter {
     tag = "Employees", params(ListEmployees, Paging<EmployeeSort>),
     responses((status = 200, description = "One page", body = Page<Employee>))
 )]
-#[get("/api/identity/employees")]
+#[get("/api/identity/employees", wrap = "from_fn(auth::expensive)")]
 pub async fn list_employees(
     app: Data<App>,
     permitted: PermittedNow<ManageEmployees>,

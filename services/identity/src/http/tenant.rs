@@ -4,6 +4,7 @@ use ::db::PipelinedConn;
 use ::web::{
     Both, Check, CheckedQuery, CommaSeparated, Fields, Json, Limit, OptionalJson, Page, Paging, Query,
 };
+use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, put, web};
 use auth::{CompanyId, Permitted};
@@ -61,7 +62,7 @@ impl Check for SearchTenants {
     tag = "Tenants", params(SearchTenants, Paging<TenantSort>),
     responses((status = 200, description = "One page", body = Page<Tenant>))
 )]
-#[get("/api/identity/admin/tenants/search")]
+#[get("/api/identity/admin/tenants/search", wrap = "from_fn(auth::expensive)")]
 pub async fn search_tenants(
     app: Data<App>,
     _: PermittedNow<ReadTenants>,
@@ -111,7 +112,7 @@ pub struct FoundTenants {
     tag = "Tenants", params(LookupTenants),
     responses((status = 200, description = "The first matches", body = FoundTenants))
 )]
-#[get("/api/identity/admin/tenants/lookup")]
+#[get("/api/identity/admin/tenants/lookup", wrap = "from_fn(auth::expensive)")]
 pub async fn lookup_tenants(
     app: Data<App>,
     _: PermittedNow<ReadTenants>,

@@ -2,6 +2,7 @@
 
 use ::db::PipelinedConn;
 use ::web::{Both, Json, Page, Paging, Query};
+use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, web};
 use auth::{CompanyId, Permitted, UserId};
@@ -27,7 +28,7 @@ use crate::ops::employee::PersonDetails;
     tag = "Tenants", params(("tenant_id" = CompanyId, Path), ListEmployees, Paging<EmployeeSort>),
     responses((status = 200, description = "One page", body = Page<Employee>))
 )]
-#[get("/api/identity/admin/tenants/{tenant_id}/employees")]
+#[get("/api/identity/admin/tenants/{tenant_id}/employees", wrap = "from_fn(auth::expensive)")]
 pub async fn list_tenant_employees(
     app: Data<App>,
     _: PermittedNow<ReadTenants>,

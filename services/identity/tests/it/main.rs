@@ -13,6 +13,7 @@ mod documents;
 mod employees;
 mod employment;
 mod events;
+mod expensive;
 mod hostile;
 mod me;
 mod privacy;

@@ -40,7 +40,7 @@ pub struct ListPosts {
         (status = 304, description = "The guest has the current version (`If-None-Match`)")
     )
 )]
-#[get("/api/v1/posts", wrap = "from_fn(::web::cacheable)")]
+#[get("/api/v1/posts", wrap = "from_fn(auth::expensive)", wrap = "from_fn(::web::cacheable)")]
 pub async fn list_posts(
     app: Data<App>,
     guest: Guest,

@@ -3,8 +3,10 @@
 use std::fmt::Write;
 
 use futures_util::future::{join_all, join3};
+use news::Service;
 use serde_json::{Value, json};
 use testkit::client::Client;
+use testkit::expensive;
 use testkit::issuer::{CLIENTS, Claims, Issuer};
 use testkit::service::Running;
 
@@ -430,6 +432,14 @@ async fn guest_with_too_many_reads_is_rate_limited() {
     assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
     answer.expect_problem(429, "RATE_LIMITED");
     another.get("/api/v1/posts?PageSize=1").await.expect(200);
+}
+
+/// RULE-ALL-105: a user has a limit of reads of the feed, and none of reads of posts.
+#[tokio::test]
+async fn user_above_limit_of_expensive_requests_gets_429() {
+    let calls = [("SELECTIONS_URL", "http://127.0.0.1:1"), ("CLIENT_SECRET", CLIENTS[0].1)];
+    let limited = Running::start::<Service>(&[calls.as_slice(), &expensive::SETTINGS].concat());
+    expensive::check(&limited, &[POSTS, "/api/v1/posts?Query=x"], &path(&guid().to_string())).await;
 }
 
 /// RULE-NWS-035: the stored count is exact after concurrent changes, and the total is at most

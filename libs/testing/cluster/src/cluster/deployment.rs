@@ -175,6 +175,7 @@ impl<'a> Deployment<'a> {
                     "TRUSTED_PROXIES": format!("{}/32,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16", environment.address),
                     // One user sends the load.
                     "ACTOR_REQUESTS_PER_MINUTE": "0",
+                    "ACTOR_EXPENSIVE_REQUESTS_PER_MINUTE": "0",
                     // All pods share one small PostgreSQL, which has no certificate.
                     "DATABASE_TLS": "disable",
                     "DATABASE_POOL_SIZE": "5",

@@ -1,0 +1,21 @@
+//! The limit of expensive requests.
+
+use testkit::expensive;
+
+use crate::{guid, start};
+
+/// RULE-ALL-105: boards, columns and lists of deals share one limit of a user.
+#[tokio::test]
+async fn user_above_limit_of_expensive_requests_gets_429() {
+    let limited = start(&expensive::SETTINGS);
+    let id = guid();
+    let paths = [
+        "/api/v1/crm/board",
+        &format!("/api/v1/crm/board/columns/{id}"),
+        "/api/v1/crm/deals",
+        &format!("/api/platform-manager/crm/board?DeveloperId={id}"),
+        &format!("/api/platform-manager/crm/board/columns/{id}"),
+        "/api/platform-manager/crm/deals",
+    ];
+    expensive::check(&limited, &paths, "/api/v1/crm/pipeline-steps").await;
+}
