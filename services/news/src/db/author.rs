@@ -1,6 +1,6 @@
 //! The public ids of authors.
 
-use ::db::{Conn, Prepared};
+use ::db::{Prepared, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -10,7 +10,7 @@ use crate::domain::AuthorId;
 
 /// Returns the public id of a user, which the first call generates, and locks it until the
 /// transaction ends.
-pub async fn lock_or_insert(mut conn: &Conn, user: UserId) -> Result<AuthorId, ::db::Error> {
+pub async fn lock_or_insert(tx: &mut Tx, user: UserId) -> Result<AuthorId, ::db::Error> {
     // The update changes nothing, but returns the stored row.
     let insert = diesel::insert_into(author::table)
         .values((author::user_id.eq(user), author::id.eq(AuthorId::generate())))
@@ -18,5 +18,5 @@ pub async fn lock_or_insert(mut conn: &Conn, user: UserId) -> Result<AuthorId, :
         .do_update()
         .set(author::user_id.eq(user))
         .returning(author::id);
-    Ok(Prepared(insert).get_result(&mut conn).await?)
+    Ok(Prepared(insert).get_result(tx.conn()).await?)
 }

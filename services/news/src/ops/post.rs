@@ -2,7 +2,6 @@
 
 use ::db::Tx;
 use auth::{Actor, CompanyId};
-use futures_util::future::try_join;
 use messaging::outbox;
 use time::OffsetDateTime;
 
@@ -46,12 +45,10 @@ pub async fn create_post(
     if !may_create(actor, author_company_id) {
         return Err(FORBIDDEN.into());
     }
-    let conn = &*tx.conn();
     // The lock of the author precedes the count, so that concurrent requests cannot exceed the
     // limit.
-    let author = db::author::lock_or_insert(conn, actor.user_id);
-    let (author_id, drafts) = try_join(author, db::post::count_drafts(conn, actor.user_id)).await?;
-    quotas.check_drafts(drafts)?;
+    let author_id = db::author::lock_or_insert(tx, actor.user_id).await?;
+    quotas.check_drafts(db::post::count_drafts(tx, actor.user_id).await?)?;
     let post = Post {
         id: PostId::generate(),
         author_id,
