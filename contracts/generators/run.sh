@@ -64,7 +64,7 @@ golang() {
 python() {
   local folder=$work/clients/$1
   mkdir -p "$work/clients" &&
-    "$work/python/bin/openapi-python-client" generate --path "$documents/$1.yaml" --meta none \
+    PATH=$work/python/bin:$PATH openapi-python-client generate --path "$documents/$1.yaml" --meta none \
       --output-path "$folder" --custom-template-path "$here/python-templates" --overwrite --fail-on-warning &&
     "$work/python/bin/python" -m compileall -q "$folder" &&
     PYTHONPATH=$work/clients "$work/python/bin/python" "$here/unknown_values.py" "$1"

@@ -1,9 +1,17 @@
 //! Examples for API documents, generated from their schemas.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// Examples as people write them: the name of a member, and a value in JSON.
-const NAMED: &str = include_str!("examples.txt");
+static NAMED: LazyLock<HashMap<&str, Value>> = LazyLock::new(|| {
+    let lines = include_str!("examples.txt").lines().filter_map(|line| line.split_once(": "));
+    lines.filter_map(|(name, value)| Some((name, serde_json::from_str(value).ok()?))).collect()
+});
 
 /// Returns a valid value of `schema`: the example of the schema, or else a typical value.
 /// References point into `document`.
@@ -14,8 +22,8 @@ pub fn example_of(schema: &Value, document: &Value) -> Value {
 /// Returns an example for the member `name`. Ids are derived from the name, so the ids of different
 /// members differ.
 fn example(schema: &Value, document: &Value, name: &str) -> Value {
-    let named = named(name);
-    if named == Some(Value::Null) && allows_null(schema) {
+    let named = NAMED.get(name);
+    if named.is_some_and(Value::is_null) && allows_null(schema) {
         return Value::Null;
     }
     if let Some(reference) = schema["$ref"].as_str() {
@@ -27,7 +35,7 @@ fn example(schema: &Value, document: &Value, name: &str) -> Value {
         &schema["example"],
         &schema["const"],
         &schema["enum"][0],
-        named.as_ref().filter(|named| fits(named, schema)).unwrap_or(&Value::Null),
+        named.filter(|named| fits(named, schema)).unwrap_or(&Value::Null),
         &schema["default"],
     ];
     if let Some(example) = examples.into_iter().find(|example| !example.is_null()) {
@@ -57,17 +65,10 @@ fn example(schema: &Value, document: &Value, name: &str) -> Value {
     }
 }
 
-/// Returns the example for the members of this name.
-fn named(name: &str) -> Option<Value> {
-    let mut lines = NAMED.lines().filter_map(|line| line.split_once(": "));
-    let (_, value) = lines.find(|(known, _)| *known == name)?;
-    serde_json::from_str(value).ok()
-}
-
 /// Returns true if a schema permits the value by its type and its limits.
 fn fits(value: &Value, schema: &Value) -> bool {
     let is_of_kind = match kind(schema) {
-        "string" => value.is_string() && schema["format"] != "uuid",
+        "string" => value.as_str().is_some_and(|text| has_format(text, &schema["format"])),
         "integer" => value.is_i64(),
         "number" => value.is_number(),
         _ => false,
@@ -84,6 +85,12 @@ fn fits(value: &Value, schema: &Value) -> bool {
         && is_above(length, "minLength")
         && is_below(value.as_f64(), "maximum")
         && is_above(value.as_f64(), "minimum")
+}
+
+/// Returns true if a text has the format: a time, or none.
+fn has_format(text: &str, format: &Value) -> bool {
+    let is_time = OffsetDateTime::parse(text, &Rfc3339).is_ok();
+    format.is_null() && !is_time || format == "date-time" && is_time
 }
 
 /// Returns true if `null` is one of the types or choices of a schema.

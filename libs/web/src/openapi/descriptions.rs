@@ -1,6 +1,9 @@
 //! Descriptions of members and parameters that several schemas share.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
 use utoipa::openapi::RefOr;
+
 use utoipa::openapi::path::Paths;
 use utoipa::openapi::schema::{Components, Schema};
 
@@ -8,8 +11,10 @@ use crate::openapi::names::{describe, is_described};
 use crate::openapi::operations::operations;
 use crate::openapi::schemas::for_each_schema;
 
-/// The descriptions, a name and its text on each line.
-const DESCRIPTIONS: &str = include_str!("descriptions.txt");
+/// The descriptions by name, which the file has on a line each.
+static DESCRIPTIONS: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
+    include_str!("descriptions.txt").lines().filter_map(|line| line.split_once(": ")).collect()
+});
 
 /// Describes each member and parameter that has no description of its own and is in the list.
 pub(super) fn add_descriptions(paths: &mut Paths, components: &mut Components) {
@@ -18,7 +23,7 @@ pub(super) fn add_descriptions(paths: &mut Paths, components: &mut Components) {
             if let RefOr::T(parameter) = parameter
                 && parameter.description.is_none()
             {
-                parameter.description = find(&parameter.name).map(str::to_owned);
+                parameter.description = DESCRIPTIONS.get(&*parameter.name).map(|text| (*text).to_owned());
             }
         }
     }
@@ -26,15 +31,10 @@ pub(super) fn add_descriptions(paths: &mut Paths, components: &mut Components) {
         let RefOr::T(Schema::Object(object)) = schema else { return };
         for (name, member) in &mut object.properties {
             if !is_described(member)
-                && let Some(description) = find(name)
+                && let Some(description) = DESCRIPTIONS.get(&**name)
             {
-                describe(member, description.to_owned());
+                describe(member, (*description).to_owned());
             }
         }
     });
-}
-
-fn find(name: &str) -> Option<&'static str> {
-    let mut lines = DESCRIPTIONS.lines().filter_map(|line| line.split_once(": "));
-    lines.find(|(known, _)| *known == name).map(|(_, description)| description)
 }

@@ -210,3 +210,69 @@ pub(super) fn is_described(schema: &RefOr<Schema>) -> bool {
         RefOr::T(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+    use serde_json::{Value, json};
+    use utoipa::ToSchema;
+    use utoipa::openapi::path::Paths;
+    use utoipa::openapi::schema::Components;
+    use values::Text;
+
+    use super::name_schemas;
+    use crate::request::paging::Page;
+
+    #[derive(Serialize, ToSchema)]
+    struct Book {
+        title: Text<1, 20>,
+        subtitle: Option<Text<1, 20>>,
+    }
+
+    #[derive(Serialize, ToSchema)]
+    #[serde(tag = "kind", rename_all = "kebab-case")]
+    enum Item {
+        OldBook(Book),
+        Gap,
+    }
+
+    /// Returns the schemas of the components after the pass.
+    fn named<T: ToSchema>() -> Value {
+        let mut schemas = vec![(T::name().into_owned(), T::schema())];
+        T::schemas(&mut schemas);
+        let mut components = Components::new();
+        components.schemas.extend(schemas);
+        name_schemas(&mut Paths::new(), &mut components);
+        json!(components.schemas)
+    }
+
+    /// RULE-ALL-112: a page refers to its items.
+    #[test]
+    fn page_refers_to_the_schema_of_its_items() {
+        let items = &named::<Page<Book>>()["Page_Book"]["properties"]["Items"]["items"];
+        assert_eq!(*items, json!({"$ref": "#/components/schemas/Book"}));
+    }
+
+    /// RULE-ALL-112: the type of a limit is inlined, also beside `null`.
+    #[test]
+    fn limit_is_inlined() {
+        let schemas = named::<Book>();
+        let members = &schemas["Book"]["properties"];
+        assert_eq!(members["title"], json!({"type": "string", "minLength": 1, "maxLength": 20}));
+        assert_eq!(members["subtitle"]["type"], json!(["string", "null"]));
+        assert!(schemas["Text_1_20"].is_null());
+    }
+
+    /// RULE-ALL-112: each variant of a union is a schema with its tag.
+    #[test]
+    fn variant_has_a_name_and_its_tag() {
+        let schemas = named::<Item>();
+        let discriminator = &schemas["Item"]["discriminator"];
+        assert_eq!(discriminator["propertyName"], "kind");
+        assert_eq!(discriminator["mapping"]["old-book"], "#/components/schemas/OldBookItem");
+        let book = &schemas["OldBookItem"];
+        assert_eq!(book["required"], json!(["kind", "title"]));
+        assert_eq!(book["properties"]["kind"]["enum"], json!(["old-book"]));
+        assert_eq!(schemas["GapItem"]["properties"]["kind"]["enum"], json!(["gap"]));
+    }
+}

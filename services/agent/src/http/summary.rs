@@ -19,7 +19,7 @@ use crate::error::Error;
 pub struct Balance {
     #[schema(value_type = String, pattern = "^[A-Z]{3}$", examples("RUB"))]
     currency: Currency,
-    /// Amount of accruals that nobody has approved.
+    /// Amount of accruals without an approval.
     pending: Money,
     /// Approved accruals without a payout; negative for a debt.
     approved: Money,

@@ -74,7 +74,7 @@ pub struct Column {
 #[serde(rename_all = "PascalCase")]
 pub struct Board {
     pub tenant_id: CompanyId,
-    /// Version of the pipeline, which grows by 1 with each change.
+    /// Version of the pipeline, which grows with each change.
     pub pipeline_version: i64,
     /// The live steps in order. Archived steps that still hold a deal are last in their group.
     pub columns: Vec<Column>,
