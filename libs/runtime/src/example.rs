@@ -73,7 +73,7 @@ fn fits(value: &Value, schema: &Value) -> bool {
         "number" => value.is_number(),
         _ => false,
     };
-    let length = value.as_str().map(|text| text.chars().count() as f64);
+    let length = value.as_str().and_then(|text| u32::try_from(text.chars().count()).ok()).map(f64::from);
     let is_below = |size: Option<f64>, limit: &str| {
         size.zip(schema[limit].as_f64()).is_none_or(|(size, limit)| size <= limit)
     };

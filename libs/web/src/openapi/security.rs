@@ -53,8 +53,12 @@ pub(super) fn describe_permission(operation: &mut Operation) {
     let any_of: Vec<_> = any_of.flatten().filter_map(Value::as_str).map(|name| format!("`{name}`")).collect();
     if !any_of.is_empty() {
         let description = operation.description.get_or_insert_default();
-        let separator = if description.is_empty() { "" } else { "\n\n" };
-        *description += &format!("{separator}Requires the permission {}.", any_of.join(" or "));
+        if !description.is_empty() {
+            description.push_str("\n\n");
+        }
+        description.push_str("Requires the permission ");
+        description.push_str(&any_of.join(" or "));
+        description.push('.');
     }
 }
 
