@@ -23,7 +23,7 @@ async fn send(chat: &ConferenceFixture<'_>, sender: Uuid, body: Value) -> Respon
     chat.as_user(sender).post(&chat.path("/messages"), body).await
 }
 
-/// RULE-MSG-090, RULE-ALL-026: a message above the limit is 429 with `Retry-After`. The limit
+/// RULE-MSG-095, RULE-ALL-026: a message above the limit is 429 with `Retry-After`. The limit
 /// counts no repeat, and no other person.
 #[tokio::test]
 async fn sender_at_the_limit_sends_no_message() {
@@ -47,7 +47,7 @@ async fn sender_at_the_limit_sends_no_message() {
     assert_eq!(page["LastSequence"], 4, "a refused message leaves no gap");
 }
 
-/// RULE-MSG-090: after an hour a sender has the whole limit again.
+/// RULE-MSG-095: after an hour a sender has the whole limit again.
 #[tokio::test]
 async fn next_hour_has_the_whole_limit() {
     let chat = ConferenceFixture::of(limited()).await;
@@ -71,7 +71,7 @@ async fn next_hour_has_the_whole_limit() {
         .expect_problem(429, "MESSENGER_MESSAGES_LIMIT_EXCEEDED");
 }
 
-/// RULE-MSG-090: concurrent messages of a person do not exceed the limit.
+/// RULE-MSG-095: concurrent messages of a person do not exceed the limit.
 #[tokio::test]
 async fn concurrent_messages_do_not_exceed_the_limit() {
     let chat = ConferenceFixture::of(limited()).await;
