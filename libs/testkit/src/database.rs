@@ -27,6 +27,19 @@ pub async fn connect(url: &str) -> anyhow::Result<Client> {
 /// # Errors
 /// If `DATABASE_URL` is not set, or the server rejects a statement.
 pub async fn create() -> anyhow::Result<String> {
+    create_from("template1").await
+}
+
+/// Creates a copy of the database at this URL, which no connection may use, and returns its URL.
+///
+/// # Errors
+/// If a connection uses the database, or as [`create`].
+pub async fn copy(url: &str) -> anyhow::Result<String> {
+    let path = url.split('?').next().and_then(|url| url.rsplit('/').next());
+    create_from(path.context("a name of a database")?).await
+}
+
+async fn create_from(template: &str) -> anyhow::Result<String> {
     let server = crate::required("DATABASE_URL")?;
     let (client, connection) = tokio_postgres::connect(&server, NoTls).await.context("DATABASE_URL")?;
     let driver = tokio::task::spawn(connection);
@@ -45,7 +58,7 @@ pub async fn create() -> anyhow::Result<String> {
     }
     let name = format!("test_{}_{number}", std::process::id());
     client.batch_execute(&format!("drop database if exists {name}")).await?;
-    client.batch_execute(&format!("create database {name}")).await?;
+    client.batch_execute(&format!("create database {name} template {template}")).await?;
     drop(client);
     driver.await??;
     let (base, query) =

@@ -1,13 +1,14 @@
 //! A running service with its own database and ports. Broker and issuer are shared.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use runtime::{Env, Process, telemetry};
 use service::{Endpoints, Role, Service};
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use crate::bus::{Bus, Published, skip_to_end};
@@ -217,11 +218,43 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
         url.clone()
     } else {
         skip_to_end::<S>(settings.get("KAFKA_GROUP_SUFFIX").unwrap_or(&group_suffix)).await?;
-        database::create().await?
+        migrated_database::<S>(&settings).await?
     };
+    settings.insert("DATABASE_URL".to_owned(), database_url.clone());
+    let config = configure::<S>(settings, group_suffix)?;
+    service::migrate(&config).await.context("migrate")?;
+    let process = Process::new();
+    let endpoints = service::start(config, Role::Both, &process).await?;
+    contract::register::<S>(&endpoints)?;
+    Ok(Running { name: S::NAME, database_url, process, endpoints, topics: service::topics::<S>() })
+}
+
+/// Returns a new database with the tables of the service.
+///
+/// The first call of a process migrates a template. The others copy it, which is faster than the
+/// migrations.
+async fn migrated_database<S: Service>(settings: &HashMap<String, String>) -> anyhow::Result<String> {
+    static TEMPLATES: Mutex<BTreeMap<&str, String>> = Mutex::const_new(BTreeMap::new());
+    let mut templates = TEMPLATES.lock().await;
+    if let Some(template) = templates.get(S::NAME) {
+        return database::copy(template).await;
+    }
+    let template = database::create().await?;
+    let mut settings = settings.clone();
+    settings.insert("DATABASE_URL".to_owned(), template.clone());
+    service::migrate(&configure::<S>(settings, String::new())?).await.context("migrate")?;
+    let copy = database::copy(&template).await;
+    templates.insert(S::NAME, template);
+    copy
+}
+
+/// Reads a configuration in which these settings override the defaults of tests.
+fn configure<S: Service>(
+    mut settings: HashMap<String, String>,
+    group_suffix: String,
+) -> anyhow::Result<service::Config<S>> {
     let loopback = "127.0.0.1:0".to_owned();
     for (name, value) in [
-        ("DATABASE_URL", database_url.clone()),
         // Long timeouts, since a busy test machine may stall for seconds.
         ("DATABASE_WAIT_MS", "20000".to_owned()),
         ("DATABASE_STATEMENT_TIMEOUT_MS", "30000".to_owned()),
@@ -240,10 +273,5 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
     }
     let mut env = Env::new(move |name| settings.get(name).cloned());
     let config = service::configure::<S>(&mut env);
-    let config = env.finish(config)?;
-    service::migrate(&config).await.context("migrate")?;
-    let process = Process::new();
-    let endpoints = service::start(config, Role::Both, &process).await?;
-    contract::register::<S>(&endpoints)?;
-    Ok(Running { name: S::NAME, database_url, process, endpoints, topics: service::topics::<S>() })
+    env.finish(config)
 }
