@@ -231,6 +231,7 @@ mod tests {
 
     #[derive(Serialize, ToSchema)]
     #[serde(tag = "kind", rename_all = "kebab-case")]
+    #[expect(dead_code, reason = "only its schema is read")]
     enum Item {
         OldBook(Book),
         Gap,
