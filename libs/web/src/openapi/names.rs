@@ -215,13 +215,12 @@ pub(super) fn is_described(schema: &RefOr<Schema>) -> bool {
 mod tests {
     use serde::Serialize;
     use serde_json::{Value, json};
-    use utoipa::ToSchema;
     use utoipa::openapi::path::Paths;
-    use utoipa::openapi::schema::Components;
+    use utoipa::openapi::schema::{Components, ObjectBuilder, Schema};
+    use utoipa::{PartialSchema, ToSchema};
     use values::Text;
 
     use super::name_schemas;
-    use crate::request::paging::Page;
 
     #[derive(Serialize, ToSchema)]
     struct Book {
@@ -247,11 +246,16 @@ mod tests {
         json!(components.schemas)
     }
 
-    /// RULE-ALL-112: a page refers to its items.
+    /// RULE-ALL-112: an object inside another schema refers to its component.
     #[test]
-    fn page_refers_to_the_schema_of_its_items() {
-        let items = &named::<Page<Book>>()["Page_Book"]["properties"]["Items"]["items"];
-        assert_eq!(*items, json!({"$ref": "#/components/schemas/Book"}));
+    fn inner_object_refers_to_its_component() {
+        let shelf = Schema::Object(ObjectBuilder::new().property("Book", Book::schema()).build());
+        let mut components = Components::new();
+        components.schemas.insert("Book".to_owned(), Book::schema());
+        components.schemas.insert("Shelf".to_owned(), shelf.into());
+        name_schemas(&mut Paths::new(), &mut components);
+        let shelf = json!(components.schemas["Shelf"]);
+        assert_eq!(shelf["properties"]["Book"], json!({"$ref": "#/components/schemas/Book"}));
     }
 
     /// RULE-ALL-112: the type of a limit is inlined, also beside `null`.
