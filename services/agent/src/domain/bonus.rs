@@ -86,8 +86,8 @@ impl Sale {
     /// # Errors
     /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.
     /// - [`BONUS_NOT_ALLOWED`] if it is no effective Base that is Approved or Paid.
-    /// - [`BONUS_AMOUNT_INVALID`] if the currency differs, the amount is above `limit`, or the sum of
-    ///   the sale would be too high (INV-AGT-4).
+    /// - [`BONUS_AMOUNT_INVALID`] if the currency differs, the amount is above `limit`, or the sum
+    ///   of the sale would be too high (INV-AGT-4).
     pub fn check_bonus(
         &self,
         id: AccrualId,

@@ -39,7 +39,7 @@ pub async fn propose(
     if key.agent_user_id == new.by {
         return Err(BONUS_OWN.into());
     }
-    // The end of the sale takes the same locks, so it closes this proposal or makes it inadmissible.
+    // The end of the sale takes the same locks, so it closes the proposal or precedes it.
     let (_, sale, completed) = open_sale(tx, key, new.by).await?;
     sale.check_bonus(new.accrual_id, new.amount, completed, limit)?;
     let proposal = BonusProposal {

@@ -207,8 +207,8 @@ async fn bonus_needs_the_base_of_a_completed_sale() {
     assert_eq!(case.total().await, 0);
 }
 
-/// RULE-AGT-077: the end of a sale undoes its bonus and closes its open proposals, in both orders of
-/// a race with the approval.
+/// RULE-AGT-077: the end of a sale undoes its bonus and closes its open proposals, in both orders
+/// of a race with the approval.
 #[tokio::test]
 async fn end_of_a_sale_undoes_its_bonus() {
     let service = approval_races::service();
