@@ -108,14 +108,13 @@ async fn prepare_for(operation: &str, fixture: ConferenceFixture<'static>) -> Ca
     let mut parameters = vec![("chat_id", fixture.chat.to_string()), ("user_id", user.to_string())];
     let (mut me, mut permissions) = (host, Vec::new());
     let body = match operation {
-        "open_chat" => json!({"UserId": agent}),
+        "open_chat" | "hand_over_conference" => json!({"UserId": agent}),
         "read_chat" => json!({"Sequence": 0}),
         "send_message" | "edit_message" => json!({"Text": "привет"}),
         "start_conference" => json!({"Media": "Audio"}),
         "invite_to_conference" => json!({"UserIds": [manager]}),
         "report_chat" => json!({"Reason": "Spam"}),
         "hand_over_chats" => json!({"ToUserId": guid()}),
-        "hand_over_conference" => json!({"UserId": agent}),
         _ => Value::Null,
     };
     match operation {
@@ -137,11 +136,12 @@ async fn prepare_for(operation: &str, fixture: ConferenceFixture<'static>) -> Ca
             let report = as_user(host).post(&path(direct, "/reports"), body).await.expect(201);
             parameters.push(("report_id", report["Id"].as_str().unwrap().to_owned()));
         }
-        "list_member_chats" | "hand_over_chats" => parameters[1].1 = manager.to_string(),
+        "list_member_chats" | "hand_over_chats" | "admit_participant" | "deny_participant" => {
+            parameters[1].1 = manager.to_string();
+        }
         "leave_conference" | "decline_conference" | "join_conference" => me = agent,
         "remove_participant" => parameters[1].1 = agent.to_string(),
         "knock_at_conference" => me = manager,
-        "admit_participant" | "deny_participant" => parameters[1].1 = manager.to_string(),
         _ => {}
     }
     if ["knock_at_conference", "admit_participant", "deny_participant"].contains(&operation) {
