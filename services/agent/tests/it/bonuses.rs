@@ -59,7 +59,7 @@ impl Case {
 /// which the statement shows in both formats.
 #[tokio::test]
 async fn bonus_moves_money_after_its_approval() {
-    let (case, approver) = (Case::start().await, guid());
+    let (case, decider) = (Case::start().await, guid());
     let proposed = case.propose(70).await;
     let expected = json!({
         "AccrualId": case.base.id, "AgentUserId": case.agent, "Amount": rub(70), "Reason": "сложная продажа",
@@ -67,12 +67,12 @@ async fn bonus_moves_money_after_its_approval() {
     });
     assert_eq!(without(without(proposed.clone(), "Id"), "CreatedAt"), expected);
     assert_eq!(case.total().await, 100);
-    assert_eq!(case.listed().await, [proposed.clone()]);
-    let caller = service().caller(&claims_of(approver, &[COMMISSIONS]));
+    assert_eq!(case.listed().await, std::slice::from_ref(&proposed));
+    let caller = service().caller(&claims_of(decider, &[COMMISSIONS]));
     let path = decision_path(&proposed, "approve");
     let approved = caller.post(&path, json!({"Comment": "  "})).await.expect(200);
     assert_eq!((&approved["Status"], &approved["DecisionComment"]), (&json!("Approved"), &Value::Null));
-    assert_eq!(case.listed().await, [approved.clone()]);
+    assert_eq!(case.listed().await, std::slice::from_ref(&approved));
     let id = id_of(&approved["ResultAccrualId"]);
     let shown = accrual(service(), case.agent, id).await;
     assert_eq!(
@@ -101,13 +101,13 @@ async fn bonus_moves_money_after_its_approval() {
         (&event["From"], &event["To"], &event["Kind"]),
         (&Value::Null, &json!("Approved"), &json!("Bonus"))
     );
-    assert_eq!(event["ChangedByUserId"], json!(approver));
+    assert_eq!(event["ChangedByUserId"], json!(decider));
     let log =
         payer(service()).get(&format!("{PLATFORM}/money-log?AgentUserId={}", case.agent)).await.expect(200);
     let of_bonus = list(&log["Items"]).iter().filter(|entry| entry["SubjectId"] == proposed["Id"]);
     let of_bonus: Vec<_> =
         of_bonus.map(|entry| (&entry["Action"], &entry["ActorUserId"], &entry["Amount"])).collect();
-    let expected = [("BonusApproved", approver), ("BonusProposed", case.proposer)];
+    let expected = [("BonusApproved", decider), ("BonusProposed", case.proposer)];
     let expected = expected.map(|(action, user)| (json!(action), json!(user)));
     let expected: Vec<_> = expected.iter().map(|(action, user)| (action, user, &shown["Amount"])).collect();
     assert_eq!(of_bonus, expected);

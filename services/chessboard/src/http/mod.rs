@@ -47,6 +47,10 @@ const READ_ERRORS: [Code; 2] = [FORBIDDEN, DEVELOPER_NOT_FOUND];
 /// The errors of changing a developer.
 const CHANGE_ERRORS: [Code; 3] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT];
 
+/// The errors of publishing a developer, beside those of a change.
+const PUBLISH_ERRORS: [Code; 3] =
+    [DEVELOPER_INVALID_TRANSITION, DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_PUBLISH_INCOMPLETE];
+
 /// The errors of hiding or withdrawing a developer.
 const HIDE_ERRORS: [Code; 4] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT, DEVELOPER_INVALID_TRANSITION];
 
@@ -59,191 +63,205 @@ const PROJECT_ERRORS: [Code; 2] = [FORBIDDEN, PROJECT_NOT_FOUND];
 const BUILDING_ERRORS: [Code; 3] = [FORBIDDEN, PROJECT_NOT_FOUND, BUILDING_NOT_FOUND];
 
 fn public(routes: &mut Routes<'_>) {
-    let publish_errors =
-        [DEVELOPER_INVALID_TRANSITION, DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_PUBLISH_INCOMPLETE];
     routes.service(
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
-            .service(catalog_developer::list_catalog_developers)
-            .service(catalog_developer::get_catalog_developer.refuses([DEVELOPER_NOT_FOUND]))
-            .service(catalog_project::list_catalog_projects)
-            .service(catalog_project::get_catalog_facets)
-            .service(catalog_project::get_catalog_project.refuses([PROJECT_NOT_FOUND]))
-            .service(catalog_building::get_catalog_building.refuses([BUILDING_NOT_FOUND]))
-            .service(catalog_object::search_catalog_objects)
-            .service(catalog_object::get_catalog_object.refuses([PROPERTY_OBJECT_NOT_FOUND]))
-            .service(catalog_object::get_catalog_price_history.refuses([PROPERTY_OBJECT_NOT_FOUND]))
-            .service(
-                developer::get_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(READ_ERRORS),
-            )
-            .service(
-                developer::update_my_developer
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(CHANGE_ERRORS)
-                    .refuses([DEVELOPER_FIELD_SYNC_MANAGED]),
-            )
-            .service(
-                developer::publish_my_developer
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(CHANGE_ERRORS)
-                    .refuses(publish_errors),
-            )
-            .service(
-                developer::hide_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(HIDE_ERRORS),
-            )
-            .service(
-                developer::withdraw_my_developer
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(HIDE_ERRORS),
-            )
-            .service(
-                developer::list_my_developer_events
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(READ_ERRORS),
-            )
-            .service(
-                admin_developer::list_developers
-                    .requires::<Permitted<ManageDevelopers>>()
-                    .refuses([FORBIDDEN]),
-            )
-            .service(admin_developer::create_developer.requires::<Permitted<ManageDevelopers>>().refuses([
-                FORBIDDEN,
-                DEVELOPER_COMPANY_NOT_FOUND,
-                DEVELOPER_ALREADY_EXISTS,
-                DEVELOPER_TALENT_DUPLICATE,
-                CONFLICT,
-            ]))
-            .service(
-                admin_developer::get_developer.requires::<Permitted<ManageDevelopers>>().refuses(READ_ERRORS),
-            )
-            .service(
-                admin_developer::update_developer
-                    .requires::<Permitted<ManageDevelopers>>()
-                    .refuses(CHANGE_ERRORS)
-                    .refuses([DEVELOPER_FIELD_SYNC_MANAGED]),
-            )
-            .service(
-                admin_developer::delete_developer
-                    .requires::<Permitted<ManageDevelopers>>()
-                    .refuses(CHANGE_ERRORS)
-                    .refuses([DEVELOPER_HAS_LIVE_PROJECTS]),
-            )
-            .service(
-                admin_developer::publish_developer
-                    .requires::<Permitted<ManageDevelopers>>()
-                    .refuses(CHANGE_ERRORS)
-                    .refuses(publish_errors),
-            )
-            .service(
-                admin_developer::hide_developer
-                    .requires::<Permitted<ManageDevelopers>>()
-                    .refuses(HIDE_ERRORS),
-            )
-            .service(
-                admin_developer::withdraw_developer
-                    .requires::<Permitted<ManageDevelopers>>()
-                    .refuses(HIDE_ERRORS),
-            )
-            .service(
-                admin_developer::release_developer
-                    .requires::<Permitted<ManageDevelopers>>()
-                    .refuses(CHANGE_ERRORS),
-            )
-            .service(
-                admin_developer::list_developer_events
-                    .requires::<Permitted<ManageDevelopers>>()
-                    .refuses(READ_ERRORS),
-            )
-            .service(
-                project::list_projects
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]),
-            )
-            .service(
-                project::create_project
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]),
-            )
-            .service(project::get_project.requires::<Permitted<ManageOwnDeveloper>>().refuses(PROJECT_ERRORS))
-            .service(
-                project::update_project
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(PROJECT_ERRORS)
-                    .refuses([CONFLICT]),
-            )
-            .service(
-                project::publish_project
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(PROJECT_ERRORS)
-                    .refuses([CONFLICT, PROJECT_INVALID_TRANSITION, PROJECT_DEVELOPER_NOT_PUBLISHED]),
-            )
-            .service(
-                project::hide_project
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(PROJECT_ERRORS)
-                    .refuses([CONFLICT, PROJECT_INVALID_TRANSITION]),
-            )
-            .service(
-                project::delete_project
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(PROJECT_ERRORS)
-                    .refuses([CONFLICT, PROPERTY_OBJECT_HELD]),
-            )
-            .service(
-                project::delete_developers_project
-                    .requires::<Permitted<ManageDevelopers>>()
-                    .refuses(PROJECT_ERRORS)
-                    .refuses([DEVELOPER_NOT_FOUND, CONFLICT, PROPERTY_OBJECT_HELD]),
-            )
-            .service(
-                building::create_building
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(PROJECT_ERRORS)
-                    .refuses([BUILDINGS_LIMIT_EXCEEDED]),
-            )
-            .service(
-                building::get_building.requires::<Permitted<ManageOwnDeveloper>>().refuses(BUILDING_ERRORS),
-            )
-            .service(
-                building::update_building
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(BUILDING_ERRORS)
-                    .refuses([CONFLICT]),
-            )
-            .service(
-                building::delete_building
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(BUILDING_ERRORS)
-                    .refuses([CONFLICT, PROPERTY_OBJECT_HELD]),
-            )
-            .service(
-                property_object::replace_property_objects
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(BUILDING_ERRORS)
-                    .refuses([CONFLICT, GRID_TOO_LARGE]),
-            )
-            .service(
-                property_object::update_property_object
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(BUILDING_ERRORS)
-                    .refuses([
-                        PROPERTY_OBJECT_NOT_FOUND,
-                        CONFLICT,
-                        PROPERTY_OBJECT_HELD,
-                        PROPERTY_OBJECT_NUMBER_TAKEN,
-                    ]),
-            )
-            .service(
-                property_object::list_property_object_events
-                    .requires::<Permitted<ManageOwnDeveloper>>()
-                    .refuses(BUILDING_ERRORS)
-                    .refuses([PROPERTY_OBJECT_NOT_FOUND]),
-            )
-            .service(
-                property_object::list_developers_property_object_events
-                    .requires::<Permitted<ManageDevelopers>>()
-                    .refuses(READ_ERRORS)
-                    .refuses([PROPERTY_OBJECT_NOT_FOUND]),
-            ),
+            .configure(catalog)
+            .configure(own_developer)
+            .configure(developers)
+            .configure(projects)
+            .configure(buildings),
     );
+}
+
+fn catalog(routes: &mut Routes<'_>) {
+    routes
+        .service(catalog_developer::list_catalog_developers)
+        .service(catalog_developer::get_catalog_developer.refuses([DEVELOPER_NOT_FOUND]))
+        .service(catalog_project::list_catalog_projects)
+        .service(catalog_project::get_catalog_facets)
+        .service(catalog_project::get_catalog_project.refuses([PROJECT_NOT_FOUND]))
+        .service(catalog_building::get_catalog_building.refuses([BUILDING_NOT_FOUND]))
+        .service(catalog_object::search_catalog_objects)
+        .service(catalog_object::get_catalog_object.refuses([PROPERTY_OBJECT_NOT_FOUND]))
+        .service(catalog_object::get_catalog_price_history.refuses([PROPERTY_OBJECT_NOT_FOUND]));
+}
+
+fn own_developer(routes: &mut Routes<'_>) {
+    routes
+        .service(developer::get_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(READ_ERRORS))
+        .service(
+            developer::update_my_developer
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(CHANGE_ERRORS)
+                .refuses([DEVELOPER_FIELD_SYNC_MANAGED]),
+        )
+        .service(
+            developer::publish_my_developer
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(CHANGE_ERRORS)
+                .refuses(PUBLISH_ERRORS),
+        )
+        .service(
+            developer::hide_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(HIDE_ERRORS),
+        )
+        .service(
+            developer::withdraw_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(HIDE_ERRORS),
+        )
+        .service(
+            developer::list_my_developer_events
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(READ_ERRORS),
+        );
+}
+
+fn developers(routes: &mut Routes<'_>) {
+    routes
+        .service(
+            admin_developer::list_developers.requires::<Permitted<ManageDevelopers>>().refuses([FORBIDDEN]),
+        )
+        .service(admin_developer::create_developer.requires::<Permitted<ManageDevelopers>>().refuses([
+            FORBIDDEN,
+            DEVELOPER_COMPANY_NOT_FOUND,
+            DEVELOPER_ALREADY_EXISTS,
+            DEVELOPER_TALENT_DUPLICATE,
+            CONFLICT,
+        ]))
+        .service(
+            admin_developer::get_developer.requires::<Permitted<ManageDevelopers>>().refuses(READ_ERRORS),
+        )
+        .service(
+            admin_developer::update_developer
+                .requires::<Permitted<ManageDevelopers>>()
+                .refuses(CHANGE_ERRORS)
+                .refuses([DEVELOPER_FIELD_SYNC_MANAGED]),
+        )
+        .service(
+            admin_developer::delete_developer
+                .requires::<Permitted<ManageDevelopers>>()
+                .refuses(CHANGE_ERRORS)
+                .refuses([DEVELOPER_HAS_LIVE_PROJECTS]),
+        )
+        .service(
+            admin_developer::publish_developer
+                .requires::<Permitted<ManageDevelopers>>()
+                .refuses(CHANGE_ERRORS)
+                .refuses(PUBLISH_ERRORS),
+        )
+        .service(
+            admin_developer::hide_developer.requires::<Permitted<ManageDevelopers>>().refuses(HIDE_ERRORS),
+        )
+        .service(
+            admin_developer::withdraw_developer
+                .requires::<Permitted<ManageDevelopers>>()
+                .refuses(HIDE_ERRORS),
+        )
+        .service(
+            admin_developer::release_developer
+                .requires::<Permitted<ManageDevelopers>>()
+                .refuses(CHANGE_ERRORS),
+        )
+        .service(
+            admin_developer::list_developer_events
+                .requires::<Permitted<ManageDevelopers>>()
+                .refuses(READ_ERRORS),
+        );
+}
+
+fn projects(routes: &mut Routes<'_>) {
+    routes
+        .service(
+            project::list_projects
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]),
+        )
+        .service(
+            project::create_project
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]),
+        )
+        .service(project::get_project.requires::<Permitted<ManageOwnDeveloper>>().refuses(PROJECT_ERRORS))
+        .service(
+            project::update_project
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(PROJECT_ERRORS)
+                .refuses([CONFLICT]),
+        )
+        .service(
+            project::publish_project
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(PROJECT_ERRORS)
+                .refuses([CONFLICT, PROJECT_INVALID_TRANSITION, PROJECT_DEVELOPER_NOT_PUBLISHED]),
+        )
+        .service(
+            project::hide_project
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(PROJECT_ERRORS)
+                .refuses([CONFLICT, PROJECT_INVALID_TRANSITION]),
+        )
+        .service(
+            project::delete_project
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(PROJECT_ERRORS)
+                .refuses([CONFLICT, PROPERTY_OBJECT_HELD]),
+        )
+        .service(
+            project::delete_developers_project
+                .requires::<Permitted<ManageDevelopers>>()
+                .refuses(PROJECT_ERRORS)
+                .refuses([DEVELOPER_NOT_FOUND, CONFLICT, PROPERTY_OBJECT_HELD]),
+        );
+}
+
+/// Adds buildings and their objects.
+fn buildings(routes: &mut Routes<'_>) {
+    routes
+        .service(
+            building::create_building
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(PROJECT_ERRORS)
+                .refuses([BUILDINGS_LIMIT_EXCEEDED]),
+        )
+        .service(building::get_building.requires::<Permitted<ManageOwnDeveloper>>().refuses(BUILDING_ERRORS))
+        .service(
+            building::update_building
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(BUILDING_ERRORS)
+                .refuses([CONFLICT]),
+        )
+        .service(
+            building::delete_building
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(BUILDING_ERRORS)
+                .refuses([CONFLICT, PROPERTY_OBJECT_HELD]),
+        )
+        .service(
+            property_object::replace_property_objects
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(BUILDING_ERRORS)
+                .refuses([CONFLICT, GRID_TOO_LARGE]),
+        )
+        .service(
+            property_object::update_property_object
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(BUILDING_ERRORS)
+                .refuses([
+                    PROPERTY_OBJECT_NOT_FOUND,
+                    CONFLICT,
+                    PROPERTY_OBJECT_HELD,
+                    PROPERTY_OBJECT_NUMBER_TAKEN,
+                ]),
+        )
+        .service(
+            property_object::list_property_object_events
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(BUILDING_ERRORS)
+                .refuses([PROPERTY_OBJECT_NOT_FOUND]),
+        )
+        .service(
+            property_object::list_developers_property_object_events
+                .requires::<Permitted<ManageDevelopers>>()
+                .refuses(READ_ERRORS)
+                .refuses([PROPERTY_OBJECT_NOT_FOUND]),
+        );
 }

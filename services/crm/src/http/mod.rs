@@ -95,7 +95,14 @@ const OVERRIDE_REFUSALS: [Code; 3] =
     [DEAL_STATUS_OVERRIDE_FORBIDDEN, DEAL_STEP_NOT_FOUND, DEAL_CONTRACT_TYPE_REQUIRED];
 
 fn public(routes: &mut Routes<'_>) {
-    routes.service(scope::scope("").wrap(from_fn(auth::authenticate)).configure(reads).configure(commands));
+    routes.service(
+        scope::scope("")
+            .wrap(from_fn(auth::authenticate))
+            .configure(reads)
+            .configure(deals)
+            .configure(contracts_and_bookings)
+            .configure(notes_and_overrides),
+    );
 }
 
 /// Adds the reads, and the replacement of pipelines.
@@ -162,8 +169,8 @@ fn reads(routes: &mut Routes<'_>) {
         );
 }
 
-/// Adds the commands on deals.
-fn commands(routes: &mut Routes<'_>) {
+/// Adds the creation of deals, and what changes their status or agent.
+fn deals(routes: &mut Routes<'_>) {
     routes
         .service(deal::create_deal.requires::<Permitted<ManageDeals>>().refuses(CREATE_REFUSALS))
         .service(
@@ -220,7 +227,11 @@ fn commands(routes: &mut Routes<'_>) {
                 .requires::<Permitted<ChangeOwnDeals>>()
                 .refuses(CHANGE_REFUSALS)
                 .refuses(COMPLETE_REFUSALS),
-        )
+        );
+}
+
+fn contracts_and_bookings(routes: &mut Routes<'_>) {
+    routes
         .service(contract::get_deal_contract.requires::<Permitted<ManageDeals>>().refuses(READ_REFUSALS))
         .service(
             contract::get_own_deal_contract.requires::<Permitted<ChangeOwnDeals>>().refuses(READ_REFUSALS),
@@ -261,7 +272,11 @@ fn commands(routes: &mut Routes<'_>) {
                 .requires::<Permitted<ChangeOwnDeals>>()
                 .refuses(CHANGE_REFUSALS)
                 .refuses([DEAL_BOOKING_REQUIRED]),
-        )
+        );
+}
+
+fn notes_and_overrides(routes: &mut Routes<'_>) {
+    routes
         .service(note::add_note.requires::<Permitted<CareForDeals>>().refuses(NOTE_REFUSALS))
         .service(note::add_own_note.requires::<Permitted<ChangeOwnDeals>>().refuses(NOTE_REFUSALS))
         .service(

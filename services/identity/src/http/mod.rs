@@ -50,139 +50,162 @@ fn public(routes: &mut Routes<'_>) {
     routes.service(
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
-            .service(tenant::search_tenants.requires::<Permitted<ReadTenants>>().refuses([FORBIDDEN]))
-            .service(tenant::lookup_tenants.requires::<Permitted<ReadTenants>>().refuses([FORBIDDEN]))
-            .service(
-                tenant::look_up_tenant
-                    .requires::<Permitted<ReadTenants>>()
-                    .refuses([FORBIDDEN, TENANT_NOT_FOUND]),
-            )
-            .service(
-                tenant::get_tenant
-                    .requires::<Permitted<ReadTenants>>()
-                    .refuses([FORBIDDEN, TENANT_NOT_FOUND]),
-            )
-            .service(tenant::create_tenant.requires::<Permitted<ManageTenants>>().refuses([
-                FORBIDDEN,
-                BODY_TOO_LARGE,
-                TAX_NUMBER_TAKEN,
-            ]))
-            .service(
-                tenant::update_tenant
-                    .requires::<Permitted<ManageTenants>>()
-                    .refuses(TENANT_CHANGE_REFUSALS)
-                    .refuses([TAX_NUMBER_TAKEN]),
-            )
-            .service(
-                tenant::suspend_tenant
-                    .requires::<Permitted<ManageTenants>>()
-                    .refuses(TENANT_CHANGE_REFUSALS)
-                    .refuses([OWN_TENANT, TENANT_INVALID_TRANSITION]),
-            )
-            .service(
-                tenant::activate_tenant
-                    .requires::<Permitted<ManageTenants>>()
-                    .refuses(TENANT_CHANGE_REFUSALS)
-                    .refuses([TENANT_INVALID_TRANSITION]),
-            )
-            .service(
-                tenant::archive_tenant
-                    .requires::<Permitted<ManageTenants>>()
-                    .refuses(TENANT_CHANGE_REFUSALS)
-                    .refuses([OWN_TENANT]),
-            )
-            .service(
-                tenant_employee::list_tenant_employees
-                    .requires::<Permitted<ReadTenants>>()
-                    .refuses([FORBIDDEN]),
-            )
-            .service(
-                tenant_employee::get_tenant_employee
-                    .requires::<Permitted<ReadTenants>>()
-                    .refuses([FORBIDDEN, USER_NOT_FOUND]),
-            )
-            .service(tenant_employee::create_administrator.requires::<Permitted<ManageTenants>>().refuses([
-                FORBIDDEN,
-                BODY_TOO_LARGE,
-                TENANT_NOT_FOUND,
-                TENANT_NOT_ACTIVE,
-                ROLE_ESCALATION_FORBIDDEN,
-                USER_ALREADY_EMPLOYED,
-                EMAIL_TAKEN,
-            ]))
-            .service(
-                tenant_employee::remove_tenant_employee.requires::<Permitted<ManageTenants>>().refuses([
-                    FORBIDDEN,
-                    USER_NOT_FOUND,
-                    LAST_ADMIN,
-                ]),
-            )
-            .service(
-                tenant_employee::remove_tenant_employee_role.requires::<Permitted<ManageTenants>>().refuses(
-                    [FORBIDDEN, USER_NOT_FOUND, ROLE_NOT_FOUND, ROLE_ASSIGNMENT_NOT_FOUND, LAST_ADMIN],
-                ),
-            )
-            .service(employee::list_employees.requires::<Permitted<ManageEmployees>>().refuses([FORBIDDEN]))
-            .service(employee::create_employee.requires::<Permitted<ManageEmployees>>().refuses([
-                FORBIDDEN,
-                BODY_TOO_LARGE,
-                TENANT_NOT_FOUND,
-                USER_NOT_FOUND,
-                TENANT_NOT_ACTIVE,
-                USER_ALREADY_EMPLOYED,
-                EMAIL_TAKEN,
-            ]))
-            .service(
-                employee::get_employee
-                    .requires::<Permitted<ManageEmployees>>()
-                    .refuses([FORBIDDEN, USER_NOT_FOUND]),
-            )
-            .service(
-                employee::update_employee
-                    .requires::<Permitted<ManageEmployees>>()
-                    .refuses(EMPLOYEE_CHANGE_REFUSALS)
-                    .refuses([EMAIL_TAKEN]),
-            )
-            .service(
-                employee::suspend_employee
-                    .requires::<Permitted<ManageEmployees>>()
-                    .refuses(EMPLOYEE_CHANGE_REFUSALS)
-                    .refuses([EMPLOYEE_INVALID_TRANSITION, LAST_ADMIN]),
-            )
-            .service(
-                employee::activate_employee
-                    .requires::<Permitted<ManageEmployees>>()
-                    .refuses(EMPLOYEE_CHANGE_REFUSALS)
-                    .refuses([EMPLOYEE_INVALID_TRANSITION]),
-            )
-            .service(employee::remove_employee.requires::<Permitted<ManageEmployees>>().refuses([
-                FORBIDDEN,
-                USER_NOT_FOUND,
-                TENANT_NOT_ACTIVE,
-                LAST_ADMIN,
-            ]))
-            .service(role::list_roles.requires::<Permitted<ReadRoles>>().refuses([FORBIDDEN]))
-            .service(role::list_employee_roles.refuses([FORBIDDEN, USER_NOT_FOUND]))
-            .service(role::add_role_to_employee.requires::<Permitted<ManageEmployees>>().refuses([
-                FORBIDDEN,
-                USER_NOT_FOUND,
-                ROLE_NOT_FOUND,
-                TENANT_NOT_ACTIVE,
-                ROLE_ESCALATION_FORBIDDEN,
-                ROLE_NOT_ASSIGNABLE,
-            ]))
-            .service(role::remove_role_from_employee.requires::<Permitted<ManageEmployees>>().refuses([
+            .configure(tenants)
+            .configure(tenant_employees)
+            .configure(employees)
+            .configure(roles)
+            .configure(audit_and_caller),
+    );
+}
+
+fn tenants(routes: &mut Routes<'_>) {
+    routes
+        .service(tenant::search_tenants.requires::<Permitted<ReadTenants>>().refuses([FORBIDDEN]))
+        .service(tenant::lookup_tenants.requires::<Permitted<ReadTenants>>().refuses([FORBIDDEN]))
+        .service(
+            tenant::look_up_tenant
+                .requires::<Permitted<ReadTenants>>()
+                .refuses([FORBIDDEN, TENANT_NOT_FOUND]),
+        )
+        .service(
+            tenant::get_tenant.requires::<Permitted<ReadTenants>>().refuses([FORBIDDEN, TENANT_NOT_FOUND]),
+        )
+        .service(tenant::create_tenant.requires::<Permitted<ManageTenants>>().refuses([
+            FORBIDDEN,
+            BODY_TOO_LARGE,
+            TAX_NUMBER_TAKEN,
+        ]))
+        .service(
+            tenant::update_tenant
+                .requires::<Permitted<ManageTenants>>()
+                .refuses(TENANT_CHANGE_REFUSALS)
+                .refuses([TAX_NUMBER_TAKEN]),
+        )
+        .service(
+            tenant::suspend_tenant
+                .requires::<Permitted<ManageTenants>>()
+                .refuses(TENANT_CHANGE_REFUSALS)
+                .refuses([OWN_TENANT, TENANT_INVALID_TRANSITION]),
+        )
+        .service(
+            tenant::activate_tenant
+                .requires::<Permitted<ManageTenants>>()
+                .refuses(TENANT_CHANGE_REFUSALS)
+                .refuses([TENANT_INVALID_TRANSITION]),
+        )
+        .service(
+            tenant::archive_tenant
+                .requires::<Permitted<ManageTenants>>()
+                .refuses(TENANT_CHANGE_REFUSALS)
+                .refuses([OWN_TENANT]),
+        );
+}
+
+fn tenant_employees(routes: &mut Routes<'_>) {
+    routes
+        .service(
+            tenant_employee::list_tenant_employees.requires::<Permitted<ReadTenants>>().refuses([FORBIDDEN]),
+        )
+        .service(
+            tenant_employee::get_tenant_employee
+                .requires::<Permitted<ReadTenants>>()
+                .refuses([FORBIDDEN, USER_NOT_FOUND]),
+        )
+        .service(tenant_employee::create_administrator.requires::<Permitted<ManageTenants>>().refuses([
+            FORBIDDEN,
+            BODY_TOO_LARGE,
+            TENANT_NOT_FOUND,
+            TENANT_NOT_ACTIVE,
+            ROLE_ESCALATION_FORBIDDEN,
+            USER_ALREADY_EMPLOYED,
+            EMAIL_TAKEN,
+        ]))
+        .service(tenant_employee::remove_tenant_employee.requires::<Permitted<ManageTenants>>().refuses([
+            FORBIDDEN,
+            USER_NOT_FOUND,
+            LAST_ADMIN,
+        ]))
+        .service(
+            tenant_employee::remove_tenant_employee_role.requires::<Permitted<ManageTenants>>().refuses([
                 FORBIDDEN,
                 USER_NOT_FOUND,
                 ROLE_NOT_FOUND,
                 ROLE_ASSIGNMENT_NOT_FOUND,
-                TENANT_NOT_ACTIVE,
                 LAST_ADMIN,
-            ]))
-            .service(audit::list_audit.requires::<Permitted<ReadTenants>>().refuses([FORBIDDEN]))
-            .service(audit::list_company_audit.requires::<Permitted<ManageEmployees>>().refuses([FORBIDDEN]))
-            .service(me::get_me),
-    );
+            ]),
+        );
+}
+
+fn employees(routes: &mut Routes<'_>) {
+    routes
+        .service(employee::list_employees.requires::<Permitted<ManageEmployees>>().refuses([FORBIDDEN]))
+        .service(employee::create_employee.requires::<Permitted<ManageEmployees>>().refuses([
+            FORBIDDEN,
+            BODY_TOO_LARGE,
+            TENANT_NOT_FOUND,
+            USER_NOT_FOUND,
+            TENANT_NOT_ACTIVE,
+            USER_ALREADY_EMPLOYED,
+            EMAIL_TAKEN,
+        ]))
+        .service(
+            employee::get_employee
+                .requires::<Permitted<ManageEmployees>>()
+                .refuses([FORBIDDEN, USER_NOT_FOUND]),
+        )
+        .service(
+            employee::update_employee
+                .requires::<Permitted<ManageEmployees>>()
+                .refuses(EMPLOYEE_CHANGE_REFUSALS)
+                .refuses([EMAIL_TAKEN]),
+        )
+        .service(
+            employee::suspend_employee
+                .requires::<Permitted<ManageEmployees>>()
+                .refuses(EMPLOYEE_CHANGE_REFUSALS)
+                .refuses([EMPLOYEE_INVALID_TRANSITION, LAST_ADMIN]),
+        )
+        .service(
+            employee::activate_employee
+                .requires::<Permitted<ManageEmployees>>()
+                .refuses(EMPLOYEE_CHANGE_REFUSALS)
+                .refuses([EMPLOYEE_INVALID_TRANSITION]),
+        )
+        .service(employee::remove_employee.requires::<Permitted<ManageEmployees>>().refuses([
+            FORBIDDEN,
+            USER_NOT_FOUND,
+            TENANT_NOT_ACTIVE,
+            LAST_ADMIN,
+        ]));
+}
+
+fn roles(routes: &mut Routes<'_>) {
+    routes
+        .service(role::list_roles.requires::<Permitted<ReadRoles>>().refuses([FORBIDDEN]))
+        .service(role::list_employee_roles.refuses([FORBIDDEN, USER_NOT_FOUND]))
+        .service(role::add_role_to_employee.requires::<Permitted<ManageEmployees>>().refuses([
+            FORBIDDEN,
+            USER_NOT_FOUND,
+            ROLE_NOT_FOUND,
+            TENANT_NOT_ACTIVE,
+            ROLE_ESCALATION_FORBIDDEN,
+            ROLE_NOT_ASSIGNABLE,
+        ]))
+        .service(role::remove_role_from_employee.requires::<Permitted<ManageEmployees>>().refuses([
+            FORBIDDEN,
+            USER_NOT_FOUND,
+            ROLE_NOT_FOUND,
+            ROLE_ASSIGNMENT_NOT_FOUND,
+            TENANT_NOT_ACTIVE,
+            LAST_ADMIN,
+        ]));
+}
+
+fn audit_and_caller(routes: &mut Routes<'_>) {
+    routes
+        .service(audit::list_audit.requires::<Permitted<ReadTenants>>().refuses([FORBIDDEN]))
+        .service(audit::list_company_audit.requires::<Permitted<ManageEmployees>>().refuses([FORBIDDEN]))
+        .service(me::get_me);
 }
 
 fn internal(routes: &mut Routes<'_>) {

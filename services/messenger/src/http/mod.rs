@@ -66,122 +66,132 @@ fn public(routes: &mut Routes<'_>) {
     routes.service(
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
-            .service(chat::list_chats.refuses([FORBIDDEN]))
-            .service(chat::count_unread)
-            .service(chat::open_chat.refuses([PARTICIPANT_NOT_FOUND, CHAT_CLOSED, CHAT_BLOCKED]))
-            .service(chat::get_chat.refuses([CHAT_NOT_FOUND]))
-            .service(chat::read_chat.refuses([CHAT_NOT_FOUND]))
-            .service(direct::leave_chat.refuses(DIRECT_REFUSALS))
-            .service(direct::block_chat.refuses(DIRECT_REFUSALS))
-            .service(direct::unblock_chat.refuses(DIRECT_REFUSALS))
-            .service(direct::report_chat.refuses(DIRECT_REFUSALS))
-            .service(report::list_reports.requires::<Permitted<ModerateDirectChats>>().refuses([FORBIDDEN]))
-            // The service records the reading.
-            .service(
-                report::list_reported_messages
-                    .requires::<Permitted<ModerateDirectChats>>()
-                    .refuses(REPORT_REFUSALS)
-                    .refuses([OUTCOME_UNKNOWN]),
-            )
-            .service(
-                report::close_reported_chat
-                    .requires::<Permitted<ModerateDirectChats>>()
-                    .refuses(REPORT_REFUSALS),
-            )
-            .service(
-                report::dismiss_report.requires::<Permitted<ModerateDirectChats>>().refuses(REPORT_REFUSALS),
-            )
-            .service(
-                supervision::list_member_chats.requires::<Permitted<SuperviseChats>>().refuses([FORBIDDEN]),
-            )
-            .service(
-                supervision::hand_over_chats
-                    .requires::<Permitted<SuperviseChats>>()
-                    .refuses([FORBIDDEN, EMPLOYMENT_ENDED]),
-            )
-            .service(
-                member::add_member.refuses(MEMBER_CHANGE_REFUSALS).refuses([EMPLOYMENT_ENDED, CHAT_FULL]),
-            )
-            .service(
-                member::remove_member
-                    .refuses(MEMBER_CHANGE_REFUSALS)
-                    .refuses([PARTICIPANT_NOT_FOUND, MEMBER_OF_DEAL]),
-            )
-            .service(message::list_messages.refuses([CHAT_NOT_FOUND]))
-            .service(
-                message::send_message
-                    .refuses([CHAT_NOT_FOUND, MESSAGES_LIMIT_EXCEEDED])
-                    .refuses(TEXT_REFUSALS),
-            )
-            .service(
-                message::edit_message
-                    .refuses(MESSAGE_CHANGE_REFUSALS)
-                    .refuses([MESSAGE_DELETED])
-                    .refuses(TEXT_REFUSALS),
-            )
-            .service(message::delete_message.refuses(MESSAGE_CHANGE_REFUSALS))
-            .service(stream::open_stream)
-            .service(conference::start_conference.refuses([
-                CHAT_NOT_FOUND,
-                CHAT_NOT_DEAL,
-                PARTICIPANT_NOT_FOUND,
-                CONFERENCE_ALREADY_ACTIVE,
-                MEDIA_UNAVAILABLE,
-            ]))
-            .service(conference::list_conferences.refuses([CHAT_NOT_FOUND]))
-            .service(conference::get_conference.refuses([CONFERENCE_NOT_FOUND]))
-            .service(conference::invite_to_conference.refuses(CONFERENCE_REFUSALS).refuses([
-                PARTICIPANT_REMOVED,
-                CONFERENCE_ENDED,
-                ADMISSION_REQUIRED,
-                ADMISSION_DENIED,
-                PARTICIPANT_NOT_FOUND,
-                CONFERENCE_FULL,
-            ]))
-            .service(conference::join_conference.refuses(CONFERENCE_REFUSALS).refuses([
-                PARTICIPANT_REMOVED,
-                CONFERENCE_ENDED,
-                ADMISSION_REQUIRED,
-                ADMISSION_DENIED,
-                CONFERENCE_FULL,
-                MEDIA_UNAVAILABLE,
-            ]))
-            .service(conference::refresh_media_token.refuses(CONFERENCE_REFUSALS).refuses([
-                PARTICIPANT_REMOVED,
-                CONFERENCE_ENDED,
-                PARTICIPANT_NOT_FOUND,
-                CONFERENCE_FULL,
-                MEDIA_UNAVAILABLE,
-            ]))
-            .service(
-                conference::leave_conference.refuses(CONFERENCE_REFUSALS).refuses([PARTICIPANT_NOT_FOUND]),
-            )
-            .service(
-                conference::decline_conference.refuses(CONFERENCE_REFUSALS).refuses([PARTICIPANT_NOT_FOUND]),
-            )
-            .service(
-                conference::remove_participant.refuses(CONFERENCE_REFUSALS).refuses([PARTICIPANT_NOT_FOUND]),
-            )
-            .service(conference::end_conference.refuses(CONFERENCE_REFUSALS))
-            .service(
-                conference::hand_over_conference
-                    .refuses(CONFERENCE_REFUSALS)
-                    .refuses([CONFERENCE_ENDED, PARTICIPANT_NOT_FOUND]),
-            )
-            .service(lobby::knock_at_conference.refuses(CONFERENCE_REFUSALS).refuses([
-                PARTICIPANT_REMOVED,
-                CONFERENCE_ENDED,
-                ADMISSION_DENIED,
-            ]))
-            .service(lobby::admit_participant.refuses(CONFERENCE_REFUSALS).refuses([
-                CONFERENCE_ENDED,
-                PARTICIPANT_NOT_FOUND,
-                CONFERENCE_FULL,
-            ]))
-            .service(
-                lobby::deny_participant
-                    .refuses(CONFERENCE_REFUSALS)
-                    .refuses([CONFERENCE_ENDED, PARTICIPANT_NOT_FOUND]),
-            ),
+            .configure(chats)
+            .configure(supervised_chats)
+            .configure(members_and_messages)
+            .configure(conferences)
+            .configure(lobbies),
     );
+}
+
+fn chats(routes: &mut Routes<'_>) {
+    routes
+        .service(chat::list_chats.refuses([FORBIDDEN]))
+        .service(chat::count_unread)
+        .service(chat::open_chat.refuses([PARTICIPANT_NOT_FOUND, CHAT_CLOSED, CHAT_BLOCKED]))
+        .service(chat::get_chat.refuses([CHAT_NOT_FOUND]))
+        .service(chat::read_chat.refuses([CHAT_NOT_FOUND]))
+        .service(direct::leave_chat.refuses(DIRECT_REFUSALS))
+        .service(direct::block_chat.refuses(DIRECT_REFUSALS))
+        .service(direct::unblock_chat.refuses(DIRECT_REFUSALS))
+        .service(direct::report_chat.refuses(DIRECT_REFUSALS));
+}
+
+/// Adds reports about direct chats, and chats of employees.
+fn supervised_chats(routes: &mut Routes<'_>) {
+    routes
+        .service(report::list_reports.requires::<Permitted<ModerateDirectChats>>().refuses([FORBIDDEN]))
+        // The service records the reading.
+        .service(
+            report::list_reported_messages
+                .requires::<Permitted<ModerateDirectChats>>()
+                .refuses(REPORT_REFUSALS)
+                .refuses([OUTCOME_UNKNOWN]),
+        )
+        .service(
+            report::close_reported_chat.requires::<Permitted<ModerateDirectChats>>().refuses(REPORT_REFUSALS),
+        )
+        .service(report::dismiss_report.requires::<Permitted<ModerateDirectChats>>().refuses(REPORT_REFUSALS))
+        .service(supervision::list_member_chats.requires::<Permitted<SuperviseChats>>().refuses([FORBIDDEN]))
+        .service(
+            supervision::hand_over_chats
+                .requires::<Permitted<SuperviseChats>>()
+                .refuses([FORBIDDEN, EMPLOYMENT_ENDED]),
+        );
+}
+
+fn members_and_messages(routes: &mut Routes<'_>) {
+    routes
+        .service(member::add_member.refuses(MEMBER_CHANGE_REFUSALS).refuses([EMPLOYMENT_ENDED, CHAT_FULL]))
+        .service(
+            member::remove_member
+                .refuses(MEMBER_CHANGE_REFUSALS)
+                .refuses([PARTICIPANT_NOT_FOUND, MEMBER_OF_DEAL]),
+        )
+        .service(message::list_messages.refuses([CHAT_NOT_FOUND]))
+        .service(
+            message::send_message.refuses([CHAT_NOT_FOUND, MESSAGES_LIMIT_EXCEEDED]).refuses(TEXT_REFUSALS),
+        )
+        .service(
+            message::edit_message
+                .refuses(MESSAGE_CHANGE_REFUSALS)
+                .refuses([MESSAGE_DELETED])
+                .refuses(TEXT_REFUSALS),
+        )
+        .service(message::delete_message.refuses(MESSAGE_CHANGE_REFUSALS))
+        .service(stream::open_stream);
+}
+
+fn conferences(routes: &mut Routes<'_>) {
+    routes
+        .service(conference::start_conference.refuses([
+            CHAT_NOT_FOUND,
+            CHAT_NOT_DEAL,
+            PARTICIPANT_NOT_FOUND,
+            CONFERENCE_ALREADY_ACTIVE,
+            MEDIA_UNAVAILABLE,
+        ]))
+        .service(conference::list_conferences.refuses([CHAT_NOT_FOUND]))
+        .service(conference::get_conference.refuses([CONFERENCE_NOT_FOUND]))
+        .service(conference::invite_to_conference.refuses(CONFERENCE_REFUSALS).refuses([
+            PARTICIPANT_REMOVED,
+            CONFERENCE_ENDED,
+            ADMISSION_REQUIRED,
+            ADMISSION_DENIED,
+            PARTICIPANT_NOT_FOUND,
+            CONFERENCE_FULL,
+        ]))
+        .service(conference::join_conference.refuses(CONFERENCE_REFUSALS).refuses([
+            PARTICIPANT_REMOVED,
+            CONFERENCE_ENDED,
+            ADMISSION_REQUIRED,
+            ADMISSION_DENIED,
+            CONFERENCE_FULL,
+            MEDIA_UNAVAILABLE,
+        ]))
+        .service(conference::refresh_media_token.refuses(CONFERENCE_REFUSALS).refuses([
+            PARTICIPANT_REMOVED,
+            CONFERENCE_ENDED,
+            PARTICIPANT_NOT_FOUND,
+            CONFERENCE_FULL,
+            MEDIA_UNAVAILABLE,
+        ]))
+        .service(conference::leave_conference.refuses(CONFERENCE_REFUSALS).refuses([PARTICIPANT_NOT_FOUND]))
+        .service(conference::decline_conference.refuses(CONFERENCE_REFUSALS).refuses([PARTICIPANT_NOT_FOUND]))
+        .service(conference::remove_participant.refuses(CONFERENCE_REFUSALS).refuses([PARTICIPANT_NOT_FOUND]))
+        .service(conference::end_conference.refuses(CONFERENCE_REFUSALS))
+        .service(
+            conference::hand_over_conference
+                .refuses(CONFERENCE_REFUSALS)
+                .refuses([CONFERENCE_ENDED, PARTICIPANT_NOT_FOUND]),
+        );
+}
+
+fn lobbies(routes: &mut Routes<'_>) {
+    routes
+        .service(lobby::knock_at_conference.refuses(CONFERENCE_REFUSALS).refuses([
+            PARTICIPANT_REMOVED,
+            CONFERENCE_ENDED,
+            ADMISSION_DENIED,
+        ]))
+        .service(lobby::admit_participant.refuses(CONFERENCE_REFUSALS).refuses([
+            CONFERENCE_ENDED,
+            PARTICIPANT_NOT_FOUND,
+            CONFERENCE_FULL,
+        ]))
+        .service(
+            lobby::deny_participant
+                .refuses(CONFERENCE_REFUSALS)
+                .refuses([CONFERENCE_ENDED, PARTICIPANT_NOT_FOUND]),
+        );
 }
