@@ -139,15 +139,15 @@ async fn prepare_for(operation: &str, fixture: ConferenceFixture<'static>) -> Ca
         "list_member_chats" | "hand_over_chats" | "admit_participant" | "deny_participant" => {
             parameters[1].1 = manager.to_string();
         }
-        "leave_conference" | "decline_conference" | "join_conference" => me = agent,
+        "leave_conference" | "decline_conference" | "join_conference" | "knock_at_conference" => me = agent,
         "remove_participant" => parameters[1].1 = agent.to_string(),
-        "knock_at_conference" => me = manager,
         _ => {}
     }
     if ["knock_at_conference", "admit_participant", "deny_participant"].contains(&operation) {
-        let id = fixture.ring_with_lobby(&[agent]).await;
+        let knocks = operation == "knock_at_conference";
+        let id = fixture.ring_with_lobby(&[if knocks { manager } else { agent }]).await;
         parameters.push(("conference_id", id.to_string()));
-        if operation != "knock_at_conference" {
+        if !knocks {
             fixture.act(manager, id, "knock").await.expect(200);
         }
     } else if operation.contains("conference")
