@@ -269,7 +269,7 @@ impl Operation {
             caller.permissions.retain(|permission| names.contains(&name_of(permission)) == is_listed);
             let token = issuer().token(&caller).expect("a token");
             let response = self.call(service, Some(&token), &case).await;
-            // An operation that grants permissions also needs them, and refuses by a code of its own.
+            // An operation that grants permissions needs them too, and refuses by its own code.
             let is_other_rule = is_listed && response.status == 403 && response.body["code"] != "FORBIDDEN";
             let fault = fault(&response, status).filter(|_| !is_other_rule);
             faults.extend(fault.map(|fault| format!("{} with {:?}: {fault}", self.id, caller.permissions)));
