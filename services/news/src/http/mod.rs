@@ -34,7 +34,11 @@ fn public(routes: &mut Routes<'_>) {
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
             .service(feed::list_posts.refuses([UNAUTHORIZED]))
-            .service(post::create_post.requires::<Permitted<CreatePosts>>().refuses([FORBIDDEN, DRAFTS_LIMIT_EXCEEDED]))
+            .service(
+                post::create_post
+                    .requires::<Permitted<CreatePosts>>()
+                    .refuses([FORBIDDEN, DRAFTS_LIMIT_EXCEEDED]),
+            )
             .service(post::get_post.refuses([UNAUTHORIZED, POST_NOT_FOUND]))
             .service(log::list_post_log.refuses([POST_NOT_FOUND, FORBIDDEN]))
             .service(post::update_post.refuses(CHANGE_REFUSALS))

@@ -9,6 +9,7 @@ var REPEATABLE = /* @__PURE__ */ new Set([
   "/api/messenger/chats/{chat_id}/conferences",
   "/api/messenger/chats/{chat_id}/messages",
   "/api/messenger/chats/{chat_id}/reports",
+  "/api/platform-manager/agent/commission-accruals/{accrual_id}/bonus-proposals",
   "/api/platform-manager/agent/payouts",
   "/api/platform-manager/crm/deals",
   "/api/platform-manager/crm/deals/{deal_id}/booking",
