@@ -6,37 +6,17 @@ use db::{Config, Db, Error};
 use diesel::dsl::sql;
 use diesel::sql_types::Bool;
 use diesel_async::RunQueryDsl;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use runtime::Env;
 use testkit::database;
 use testkit::postgres::Postgres;
+use testkit::tls::Authority;
 
-/// An authority that issues the certificates of servers.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    /// Returns the certificate in PEM format, as in `DATABASE_CA`.
-    fn pem(&self) -> String {
-        self.0.pem()
-    }
-
-    /// Starts a server with a certificate for this host that is valid until the end of the year.
-    async fn start_server(&self, host: &str, last_year: i32) -> Postgres {
-        let mut params = CertificateParams::new([host.to_owned()]).unwrap();
-        params.not_after = date_time_ymd(last_year, 12, 31);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        let mut server = Postgres::start().await.unwrap();
-        server.serve_tls(&certificate.pem(), &key.serialize_pem()).await.unwrap();
-        server
-    }
+/// Starts a server with a certificate for this host that is valid until the end of the year.
+async fn start_server(authority: &Authority, host: &str, last_year: i32) -> Postgres {
+    let certificate = authority.issue(host, last_year);
+    let mut server = Postgres::start().await.unwrap();
+    server.serve_tls(&certificate.pem(), &certificate.key_pem()).await.unwrap();
+    server
 }
 
 /// Reads the settings of a service that requires TLS.
@@ -64,7 +44,7 @@ async fn refusal(config: &Config) -> String {
 #[tokio::test]
 async fn every_connection_uses_tls() {
     let authority = Authority::new("ours");
-    let server = authority.start_server("127.0.0.1", 4000).await;
+    let server = start_server(&authority, "127.0.0.1", 4000).await;
     let config = config(server.url(), authority.pem());
     db::migrate(&config, []).await.unwrap();
     let db = Db::new(&config).unwrap();
@@ -79,7 +59,7 @@ async fn every_connection_uses_tls() {
 #[tokio::test]
 async fn server_that_requires_tls_is_migrated() {
     let authority = Authority::new("ours");
-    let server = authority.start_server("127.0.0.1", 4000).await;
+    let server = start_server(&authority, "127.0.0.1", 4000).await;
     let client = database::connect(&server.url()).await.unwrap();
     let hba: String = client.query_one("show hba_file", &[]).await.unwrap().get(0);
     std::fs::write(hba, "hostssl all all all scram-sha-256\n").unwrap();
@@ -90,7 +70,7 @@ async fn server_that_requires_tls_is_migrated() {
 /// RULE-ALL-098: a certificate of an authority that is not trusted is refused.
 #[tokio::test]
 async fn certificate_of_unknown_authority_is_refused() {
-    let server = Authority::new("another").start_server("127.0.0.1", 4000).await;
+    let server = start_server(&Authority::new("another"), "127.0.0.1", 4000).await;
     let reason = refusal(&config(server.url(), Authority::new("ours").pem())).await;
     assert!(reason.contains("invalid peer certificate: UnknownIssuer"), "{reason}");
 }
@@ -99,7 +79,7 @@ async fn certificate_of_unknown_authority_is_refused() {
 #[tokio::test]
 async fn certificate_for_another_host_is_refused() {
     let authority = Authority::new("ours");
-    let server = authority.start_server("db.example.org", 4000).await;
+    let server = start_server(&authority, "db.example.org", 4000).await;
     let reason = refusal(&config(server.url(), authority.pem())).await;
     assert!(reason.contains("certificate not valid for name \"127.0.0.1\""), "{reason}");
 }
@@ -108,7 +88,7 @@ async fn certificate_for_another_host_is_refused() {
 #[tokio::test]
 async fn expired_certificate_is_refused() {
     let authority = Authority::new("ours");
-    let server = authority.start_server("127.0.0.1", 2020).await;
+    let server = start_server(&authority, "127.0.0.1", 2020).await;
     let reason = refusal(&config(server.url(), authority.pem())).await;
     assert!(reason.contains("certificate expired"), "{reason}");
 }

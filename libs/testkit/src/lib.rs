@@ -37,6 +37,7 @@ pub mod service;
 pub mod signals;
 pub mod statements;
 mod sunset;
+pub mod tls;
 
 use std::sync::LazyLock;
 use std::time::Duration;

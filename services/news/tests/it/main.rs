@@ -23,6 +23,7 @@ mod races;
 mod selections_down;
 mod snapshot_cache;
 mod texts;
+mod tls;
 mod trace;
 
 use std::sync::OnceLock;
