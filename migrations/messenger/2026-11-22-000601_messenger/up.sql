@@ -194,17 +194,18 @@ create table conference (
 create unique index conference_live on conference (chat_id) where status <> 'Ended';
 create index conference_chat on conference (chat_id, created_at, id);
 
--- Decisions of hosts and moderators about who takes part, and changes of hosts.
+-- Decisions of hosts about who takes part, and changes of hosts.
 create table conference_log (
     id bigint generated always as identity primary key,
     conference_id uuid not null references conference (id),
     kind text collate "C" not null check (kind in ('Admitted', 'Denied', 'HostChanged')),
     -- The admitted or denied user, or the new host.
     user_id uuid not null,
-    -- The host or the moderator, or the former host.
+    -- The host, or the former one.
     by_user_id uuid not null,
     at timestamptz not null
 );
+create index conference_log_conference on conference_log (conference_id, id);
 
 create function conference_log_is_append_only() returns trigger language plpgsql as $$
 begin

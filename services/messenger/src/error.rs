@@ -2,7 +2,7 @@
 
 use values::Code;
 
-use crate::domain::limits::{DEFAULT_MAX_MESSAGES_PER_HOUR, MAX_MEMBERS, MAX_SEATS};
+use crate::domain::limits::{CHART_MAX_MESSAGES_PER_HOUR, MAX_MEMBERS, MAX_SEATS};
 
 pub use service::Error;
 pub use web::FORBIDDEN;
@@ -26,7 +26,7 @@ pub const MESSAGE_DELETED: Code = Code::new(409, "MESSENGER_MESSAGE_DELETED");
 pub const MESSAGE_LOCKED: Code = Code::new(409, "MESSENGER_MESSAGE_LOCKED");
 /// The sender has sent the maximum number of messages in this hour. `Retry-After` is its rest.
 pub const MESSAGES_LIMIT_EXCEEDED: Code = Code::new(429, "MESSENGER_MESSAGES_LIMIT_EXCEEDED")
-    .with_arg("max", DEFAULT_MAX_MESSAGES_PER_HOUR as u64)
+    .with_arg("max", CHART_MAX_MESSAGES_PER_HOUR as u64)
     .retry_after(3_600);
 pub const REPORT_NOT_FOUND: Code = Code::new(404, "MESSENGER_REPORT_NOT_FOUND");
 /// The report has another outcome already, or is no longer open.

@@ -7,7 +7,6 @@ use runtime::Env;
 
 use crate::clients::livekit;
 use crate::domain::Timing;
-use crate::domain::limits::DEFAULT_MAX_MESSAGES_PER_HOUR;
 
 pub struct Settings {
     pub timing: Timing,
@@ -62,7 +61,7 @@ impl Settings {
         );
         let max_messages_per_hour = env.or(
             "MESSENGER_MAX_MESSAGES_PER_PERSON_PER_HOUR",
-            DEFAULT_MAX_MESSAGES_PER_HOUR,
+            0,
             "maximum number of messages that a user sends in an hour; 0 for no limit",
         );
         let stream = StreamSettings {

@@ -9,5 +9,5 @@ pub const MAX_SEATS: u32 = 21;
 /// Maximum number of users in one invitation. The host has the remaining seat.
 pub const MAX_INVITATIONS: usize = MAX_SEATS as usize - 1;
 
-/// The default of `MESSENGER_MAX_MESSAGES_PER_PERSON_PER_HOUR`, one message a second.
-pub const DEFAULT_MAX_MESSAGES_PER_HOUR: u32 = 3_600;
+/// `MESSENGER_MAX_MESSAGES_PER_PERSON_PER_HOUR` in the charts, one message a second.
+pub const CHART_MAX_MESSAGES_PER_HOUR: u32 = 3_600;

@@ -31,6 +31,7 @@ values::text_enum! {
 pub struct Knock {
     pub user_id: UserId,
     pub state: KnockState,
+    /// Time of the knock, in UTC.
     #[serde(with = "time::serde::rfc3339")]
     pub knocked_at: OffsetDateTime,
 }

@@ -308,10 +308,7 @@ pub async fn hand_over_conference(
         fields.check::<()>("/UserId", Err(Invalid::new("oneself")));
     }
     let to = fields.finish(Some(body.user_id))?;
-    let context = app.conference_context();
-    let hand_over =
-        async |tx: &mut _| ops::conference::hand_over_conference(tx, *id, &actor, to, context).await;
-    Ok(web::Json(app.db.tx(hand_over).await?))
+    apply_as_host(&app, *id, &actor, Action::HandOver { from: actor.user_id, to }).await
 }
 
 pub(super) async fn apply_as_member(
@@ -325,7 +322,7 @@ pub(super) async fn apply_as_member(
     Ok(web::Json(app.db.tx(apply).await?))
 }
 
-pub(super) async fn apply_as_moderator(
+async fn apply_as_moderator(
     app: &App,
     id: ConferenceId,
     actor: &Actor,
@@ -333,6 +330,17 @@ pub(super) async fn apply_as_moderator(
 ) -> Result<web::Json<Conference>, Error> {
     let context = app.conference_context();
     let apply = async |tx: &mut _| ops::conference::act_as_moderator(tx, id, actor, action, context).await;
+    Ok(web::Json(app.db.tx(apply).await?))
+}
+
+pub(super) async fn apply_as_host(
+    app: &App,
+    id: ConferenceId,
+    actor: &Actor,
+    action: Action<'_>,
+) -> Result<web::Json<Conference>, Error> {
+    let context = app.conference_context();
+    let apply = async |tx: &mut _| ops::conference::act_as_host(tx, id, actor, action, context).await;
     Ok(web::Json(app.db.tx(apply).await?))
 }
 

@@ -4,15 +4,15 @@ use actix_web::web::{Data, Path};
 use actix_web::{Responder, post};
 use auth::{Actor, UserId};
 
-use super::conference::{apply_as_member, apply_as_moderator};
+use super::conference::{apply_as_host, apply_as_member};
 use crate::app::App;
 use crate::domain::{Action, Conference, ConferenceId};
 use crate::error::Error;
 
 /// Knock at a conference.
 ///
-/// The caller waits until the host or a moderator decides. `Knocks` of the conference shows the
-/// knock. It changes nothing for a caller who may join, or who waits already.
+/// The caller waits until the host decides. `Knocks` of the conference shows the knock. It changes
+/// nothing for a caller who may join, or who waits already.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
     responses((status = 200, description = "The conference after the request", body = Conference))
@@ -28,8 +28,7 @@ pub async fn knock_at_conference(
 
 /// Admit a waiting user.
 ///
-/// The host and moderators can admit. The user is Invited and can join. A participant does not
-/// change.
+/// The caller is the host. The user is Invited and can join. A participant does not change.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path), ("user_id" = UserId, Path)),
     responses((status = 200, description = "The conference after the request", body = Conference))
@@ -41,13 +40,13 @@ pub async fn admit_participant(
     path: Path<(ConferenceId, UserId)>,
 ) -> Result<impl Responder, Error> {
     let (id, user) = path.into_inner();
-    apply_as_moderator(&app, id, &actor, Action::Admit { user, by: actor.user_id }).await
+    apply_as_host(&app, id, &actor, Action::Admit { user, by: actor.user_id }).await
 }
 
 /// Deny the admission of a waiting user.
 ///
-/// The host and moderators can deny. The user can neither knock nor join until the host invites
-/// them. A participant does not change.
+/// The caller is the host. The user can neither knock nor join until the host invites them. A
+/// participant does not change.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path), ("user_id" = UserId, Path)),
     responses((status = 200, description = "The conference after the request", body = Conference))
@@ -59,5 +58,5 @@ pub async fn deny_participant(
     path: Path<(ConferenceId, UserId)>,
 ) -> Result<impl Responder, Error> {
     let (id, user) = path.into_inner();
-    apply_as_moderator(&app, id, &actor, Action::Deny { user, by: actor.user_id }).await
+    apply_as_host(&app, id, &actor, Action::Deny { user, by: actor.user_id }).await
 }

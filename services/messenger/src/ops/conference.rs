@@ -178,24 +178,23 @@ pub async fn act_as_moderator(
     change(tx, &mut chat, &conference, action, context).await
 }
 
-/// Makes another participant the host in place of the actor.
+/// Applies an action of the host alone.
 ///
 /// # Errors
 /// - [`CONFERENCE_NOT_FOUND`]: the actor is neither member nor moderator.
 /// - [`FORBIDDEN`]: the actor is not the host.
 /// - The errors of [`Conference::decide`].
-pub async fn hand_over_conference(
+pub async fn act_as_host(
     tx: &mut Tx,
     id: ConferenceId,
     actor: &Actor,
-    to: UserId,
+    action: Action<'_>,
     context: ConferenceContext<'_>,
 ) -> Result<Conference, Error> {
     let (mut chat, conference) = lock_for_member(tx, id, actor).await?;
     if !conference.is_host(actor.user_id) {
         return Err(FORBIDDEN.into());
     }
-    let action = Action::HandOver { from: actor.user_id, to };
     change(tx, &mut chat, &conference, action, context).await
 }
 
@@ -293,7 +292,7 @@ async fn change(
         outbox::append(tx, &ConferenceInvited::of(&after, decision.invited, by, now)).await?;
     }
     if is_visible {
-        record_change(tx, &after, &action, now).await?;
+        record_change(tx, before, &after, &action, now).await?;
     }
     if let Some(ended) = ConferenceEnded::of(&after).filter(|_| is_end) {
         outbox::append(tx, &ended).await?;
@@ -319,20 +318,31 @@ async fn change(
 /// Adds a decision about people to the log, and publishes a change of the host.
 async fn record_change(
     tx: &mut Tx,
+    before: &Conference,
     after: &Conference,
     action: &Action<'_>,
     now: OffsetDateTime,
 ) -> Result<(), Error> {
-    let (kind, user, by) = match *action {
-        Action::Admit { user, by } => (ConferenceChange::Admitted, user, by),
-        Action::Deny { user, by } => (ConferenceChange::Denied, user, by),
-        Action::HandOver { from, to } => (ConferenceChange::HostChanged, to, from),
-        _ => return Ok(()),
-    };
-    if kind == ConferenceChange::HostChanged {
-        outbox::append(tx, &ConferenceHostChanged::of(after, by, user, now)).await?;
+    match *action {
+        Action::Admit { user, by } => {
+            db::conference_log::insert(tx, after.id, ConferenceChange::Admitted, user, by, now).await?;
+        }
+        // The invitation of a user who knocked is an admission.
+        Action::Invite { users, by, .. } => {
+            for &user in users.iter().filter(|user| before.knock_state(**user).is_some()) {
+                db::conference_log::insert(tx, after.id, ConferenceChange::Admitted, user, by, now).await?;
+            }
+        }
+        Action::Deny { user, by } => {
+            db::conference_log::insert(tx, after.id, ConferenceChange::Denied, user, by, now).await?;
+        }
+        Action::HandOver { from, to } => {
+            outbox::append(tx, &ConferenceHostChanged::of(after, from, to, now)).await?;
+            db::conference_log::insert(tx, after.id, ConferenceChange::HostChanged, to, from, now).await?;
+        }
+        _ => {}
     }
-    Ok(db::conference_log::insert(tx, after.id, kind, user, by, now).await?)
+    Ok(())
 }
 
 /// Schedules or cancels the job of the next deadline.

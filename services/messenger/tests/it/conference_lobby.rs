@@ -1,4 +1,4 @@
-//! Lobbies: members without an invitation knock, and the host or a moderator decides.
+//! Lobbies: members without an invitation knock, and the host decides.
 
 use serde_json::{Value, json};
 use testkit::guid;
@@ -77,7 +77,7 @@ async fn uninvited_member_waits_without_a_token() {
     fixture.act(client, id, "end").await.expect(200);
 }
 
-/// RULE-MSG-088: the host and moderators admit. An admitted user is Invited, joins, and the
+/// RULE-MSG-088: only the host admits. An admitted user is Invited, joins, and the
 /// invitation is published and logged.
 #[tokio::test]
 async fn admitted_member_joins() {
@@ -104,7 +104,11 @@ async fn admitted_member_joins() {
     fixture.act(manager, id, "join").await.expect(200);
 
     let moderator = fixture.moderator();
-    let admitted = act_as(&moderator, id, &format!("participants/{other}/admit")).await.expect(200);
+    for decision in ["admit", "deny"] {
+        let path = format!("participants/{other}/{decision}");
+        act_as(&moderator, id, &path).await.expect_problem(403, "FORBIDDEN");
+    }
+    let admitted = fixture.admit(client, id, other).await.expect(200);
     assert_eq!((state(&admitted, other), &admitted["Knocks"]), ("Invited", &json!([])));
     fixture.act(other, id, "join").await.expect(200);
     fixture.act(other, id, "leave").await.expect(200);
@@ -149,10 +153,11 @@ async fn denied_member_stays_outside_until_the_host_invites() {
     fixture.remove_member(manager).await;
     put(&fixture.supervisor(), &fixture.path(&format!("/members/{manager}"))).await.expect(204);
     fixture.act(manager, id, "knock").await.expect_problem(403, "MESSENGER_ADMISSION_DENIED");
-    assert_eq!(fixture.log(id).await, [("Denied".to_owned(), manager, client)]);
 
     let invited = fixture.invite(client, id, &[manager]).await.expect(200);
     assert_eq!((state(&invited, manager), &invited["Knocks"]), ("Invited", &json!([])));
+    let log = [("Denied".to_owned(), manager, client), ("Admitted".to_owned(), manager, client)];
+    assert_eq!(fixture.log(id).await, log);
     fixture.act(manager, id, "join").await.expect(200);
     fixture.act(client, id, "end").await.expect(200);
 
