@@ -67,9 +67,9 @@ struct Round<'r> {
 /// - `VALIDATION_FAILED` for an embed with two targets (rule 2);
 /// - [`POST_NOT_FOUND`], `POST_ARCHIVED`, [`FORBIDDEN`] (rules 3 and 4);
 /// - [`CONFLICT`] if the caller's version is outdated;
+/// - `CONTENT_LIMIT_EXCEEDED` if the content of the author would be too large;
 /// - [`SNAPSHOT_INVALID`] (rule 6);
 /// - `SELECTION_SOURCE_DELETED`, `SELECTION_SOURCE_EMPTY`, `SELECTIONS_UNAVAILABLE` (rule 7);
-/// - `CONTENT_LIMIT_EXCEEDED` if the content of the author would be too large;
 /// - [`CONFLICT`] (rule 8).
 pub async fn set_post_blocks(
     context: EditContext<'_>,
@@ -92,6 +92,7 @@ pub async fn set_post_blocks(
     if version.is_some_and(|version| version != post.version) {
         return Err(CONFLICT.into());
     }
+    check_content(context.quotas, &read, &blocks)?;
     for _ in 0..MAX_ROUNDS {
         let now = now + started.elapsed();
         let round = Round { id: EditId::generate(), read: &read, blocks: &blocks, replaced: &replaced };
@@ -166,6 +167,23 @@ async fn find_unchanged(
         stored.blocks.len() == blocks.len()
             && stored.blocks.iter().zip(blocks.iter().zip(&same)).all(|(stored, new)| is_equal(stored, new))
     }))
+}
+
+/// Checks that the content of the author may grow to these blocks.
+///
+/// The check precedes the calls, so a refused edit takes and replaces no snapshot. A new embed
+/// counts nothing, because its card is not known yet. The size of the author's content is that
+/// before concurrent edits. An author can exceed the limit by these sizes.
+fn check_content(quotas: Quotas, read: &PostToEdit, blocks: &[NewBlock]) -> Result<(), Error> {
+    if quotas.content_mib.is_none() {
+        return Ok(());
+    }
+    let known = current_embeds(&read.post);
+    let mut size = 0;
+    for block in blocks.iter().filter_map(|block| block.to_block(&known).ok()) {
+        size += json_length(&block)?;
+    }
+    Ok(quotas.check_content(read.author_bytes, read.stored_bytes, size)?)
 }
 
 /// Returns the length of the JSON of `value`, in bytes. Ids have one length, so the length does not
@@ -289,11 +307,8 @@ impl<E: Into<Error>> From<E> for SaveError {
 }
 
 /// Saves content, search text and projection together, and schedules detachments (rules 8 and 9).
-///
-/// The size of the author's content is that before the edit, so concurrent edits can exceed the
-/// limit by their own sizes.
 async fn save(
-    &EditContext { db, quotas, .. }: &EditContext<'_>,
+    &EditContext { db, .. }: &EditContext<'_>,
     actor: &Actor,
     now: OffsetDateTime,
     Round { id: edit, read, blocks, .. }: &Round<'_>,
@@ -303,7 +318,6 @@ async fn save(
     let before = embed_snapshot_ids(&post.blocks);
     let new = blocks.iter().map(|block| block.to_block(resolved).map(Cow::into_owned));
     post.blocks = new.collect::<Result<_, _>>()?;
-    quotas.check_content(read.author_bytes, read.stored_bytes, json_length(&post.blocks)?)?;
     post.touch(actor.user_id, now);
     let after = embed_snapshot_ids(&post.blocks);
     let is_single_write = before.is_empty() && after.is_empty() && post.status != PostStatus::Published;

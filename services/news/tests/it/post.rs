@@ -303,8 +303,11 @@ async fn every_documented_problem_is_in_the_callers_language() {
         ("CLIENT_SECRET", CLIENTS[0].1),
         ("GUEST_READS_PER_MINUTE", "1"),
         ("DATABASE_STATEMENT_TIMEOUT_MS", "2000"),
+        ("NEWS_MAX_DRAFTS_PER_AUTHOR", "2"),
     ]);
     let (author, guest) = (author_at(&news), news.guest());
+    let author_at_limits = author_at(&news);
+    let drafts = [author_at_limits.create_post().await, author_at_limits.create_post().await];
     let (draft, archived) = (author.create_post().await, author.create_post().await);
     author.change_status(&archived, "archive").await.expect(200);
     let (missing, unavailable) = (guid().to_string(), guid().to_string());
@@ -314,9 +317,10 @@ async fn every_documented_problem_is_in_the_callers_language() {
 
     let sql = news.sql().await;
     // The commit of a post "Lost" fails with the error of a PgBouncer that lost its server.
-    let id = author.id;
+    let (id, id_at_limits) = (author.id, author_at_limits.id);
     let prepare = format!(
-        "insert into idempotent_response (actor, key, fingerprint, status, body)
+        "update author set content_bytes = 1 << 30 where user_id = '{id_at_limits}';
+         insert into idempotent_response (actor, key, fingerprint, status, body)
              select '{id}', 'used-' || n, decode(repeat('00', 16), 'hex'), 201, '{{}}' from generate_series(1, 3) n;
          select pg_advisory_lock(hashtextextended('news {id} locked', 0));
          create function crash() returns trigger language plpgsql as $$
@@ -335,7 +339,8 @@ async fn every_documented_problem_is_in_the_callers_language() {
     let rename = |post: &str, body: Value| request(Method::PUT, &path(post)).json(&body);
     let stalled = || Body::wrap_stream(stream::pending::<Result<Vec<u8>, std::io::Error>>());
     let nested = "<div>".repeat(300);
-    let requests: [&dyn Fn() -> RequestBuilder; 23] = [
+    let at_limits = |method: Method, path: &str| author_at_limits.news.request(method, path);
+    let requests: [&dyn Fn() -> RequestBuilder; 25] = [
         &|| guest.request(Method::POST, POSTS),
         &|| guest.request(Method::GET, &path(&missing)),
         &|| news.user().1.request(Method::PUT, &path(&draft)).json(&json!({"Title": "x"})),
@@ -359,6 +364,8 @@ async fn every_documented_problem_is_in_the_callers_language() {
         &|| create("Lost"),
         &|| create("x").header("Idempotency-Key", used_key()),
         &|| create("x").header("Idempotency-Key", "locked"),
+        &|| at_limits(Method::POST, POSTS).json(&json!({"Title": "x"})),
+        &|| at_limits(Method::PUT, &blocks_path(&drafts[0])).json(&content([text_block("x")])),
     ];
     let mut codes: BTreeSet<_> = join_all(requests.map(code_in_each_language)).await.into_iter().collect();
     sql.batch_execute("alter table post_search rename to lost").await.unwrap();

@@ -3,10 +3,14 @@
 use futures_util::future::join_all;
 use news::Service;
 use serde_json::{Value, json};
+use testkit::faults::FaultProxy;
 use testkit::issuer::CLIENTS;
 use testkit::service::Running;
 
-use crate::{Author, CREATE_COMPANY, POSTS, author_at, author_of, guid, path, text, text_block};
+use crate::{
+    Author, CREATE_COMPANY, POSTS, author_at, author_of, embed, guid, path, selections, take_path, text,
+    text_block,
+};
 
 /// Starts an instance of news with one more setting.
 fn start_with_limit(name: &str, limit: &str) -> Running {
@@ -104,6 +108,30 @@ async fn author_above_the_limit_may_shorten_posts() {
     assert_eq!(write(&author, &post, 900).await, 200, "the same content");
     assert_eq!(write(&author, &post, 920).await, 409);
     assert_eq!(write(&author, &post, 800).await, 200);
+}
+
+/// RULE-NWS-066: an edit above the limit takes and replaces no snapshot.
+#[tokio::test]
+async fn refused_edit_calls_selections_for_no_embed() {
+    let proxy = FaultProxy::start(selections().internal_url());
+    let settings = [
+        ("SELECTIONS_URL", proxy.url()),
+        ("CLIENT_SECRET", CLIENTS[0].1.to_owned()),
+        ("NEWS_MAX_CONTENT_MIB_PER_AUTHOR", "1".to_owned()),
+    ];
+    let news = Running::start::<Service>(&settings.each_ref().map(|(name, value)| (*name, value.as_str())));
+    let author = author_at(&news);
+    let (shown, new) = (author.create_selection().await, author.create_selection().await);
+    let (post, _) = author.embed(&shown).await;
+    let before = author.read(&post).await;
+
+    let mut refreshed = embed(&shown);
+    refreshed["Refresh"] = json!(true);
+    let blocks = blocks_of(1100).into_iter().chain([refreshed, embed(&new)]);
+    author.set_blocks(&post, blocks).await.expect_problem(409, "NEWS_CONTENT_LIMIT_EXCEEDED");
+
+    assert_eq!(author.read(&post).await, before);
+    assert_eq!((proxy.calls(take_path(&shown)).len(), proxy.calls(take_path(&new)).len()), (1, 0));
 }
 
 /// RULE-NWS-065, RULE-NWS-066: 0 turns a limit off.
