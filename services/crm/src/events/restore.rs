@@ -153,7 +153,7 @@ fn stage_changes(
         to_step_id: receiving_step_id(pipeline, DealStatus::Application),
         to_step_group: DealStatus::Application.group(),
         to_status: DealStatus::Application,
-        changed_at: now,
+        // The reversal is then not later than what follows, so one payout run has both.
         ..present.clone()
     });
     let is_unknown = is_sold(deal.status) && (end.is_some() || !is_sold(from_status));
