@@ -255,6 +255,10 @@ mod tests {
         for document in asyncapis() {
             for (name, channel) in document["channels"].as_object().unwrap() {
                 let topic = channel["address"].as_str().unwrap().to_owned();
+                // A stream over HTTP is no topic.
+                if topic.starts_with('/') {
+                    continue;
+                }
                 documented.insert(topic, members(&document, &channel["messages"][name]["payload"]));
             }
         }

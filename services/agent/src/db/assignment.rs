@@ -51,6 +51,7 @@ pub struct UnassignedSale {
     developer_name: Option<String>,
     /// Amount of the deal when the sale began.
     amount: Money,
+    /// Time at which the sale began, in UTC.
     #[serde(with = "time::serde::rfc3339")]
     sold_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339::option")]

@@ -26,6 +26,7 @@ use crate::{db, ops};
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct BonusAmount {
+    #[schema(example = 5_000_000)]
     amount_minor: Whole<1, { i64::MAX }>,
     #[schema(value_type = String, pattern = "^[A-Z]{3}$", examples("RUB"))]
     currency: Currency,

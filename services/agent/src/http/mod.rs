@@ -169,20 +169,21 @@ fn commissions(routes: &mut Routes<'_>) {
 
 fn bonuses(routes: &mut Routes<'_>) {
     routes
-        .service(bonus::propose_bonus.refuses([
+        .service(bonus::propose_bonus.requires::<Permitted<ManageCommissions>>().refuses([
             FORBIDDEN,
             ACCRUAL_NOT_FOUND,
             BONUS_OWN,
             BONUS_NOT_ALLOWED,
             BONUS_AMOUNT_INVALID,
         ]))
-        .service(bonus::list_bonus_proposals.refuses([FORBIDDEN]))
-        .service(bonus::approve_bonus.refuses(BONUS_REFUSALS).refuses([
-            BONUS_NOT_ALLOWED,
-            BONUS_AMOUNT_INVALID,
-            CONCURRENCY_CONFLICT,
-        ]))
-        .service(bonus::reject_bonus.refuses(BONUS_REFUSALS));
+        .service(bonus::list_bonus_proposals.requires::<Permitted<ManageCommissions>>().refuses([FORBIDDEN]))
+        .service(
+            bonus::approve_bonus
+                .requires::<Permitted<ManageCommissions>>()
+                .refuses(BONUS_REFUSALS)
+                .refuses([BONUS_NOT_ALLOWED, BONUS_AMOUNT_INVALID, CONCURRENCY_CONFLICT]),
+        )
+        .service(bonus::reject_bonus.requires::<Permitted<ManageCommissions>>().refuses(BONUS_REFUSALS));
 }
 
 fn payouts(routes: &mut Routes<'_>) {

@@ -42,7 +42,8 @@ pub struct PeriodQuery {
 /// Returns the caller's deals and sales of a period by their present state, in all and by month.
 /// Months are those of `TimeZone`.
 /// By default a deal counts for its present agent. With `CountBy=CommissionAgent` a sale counts for
-/// the agent who earns its commission, so that the figures agree with the accruals.
+/// the agent who earns its commission. `SalesVolume` has the newest amounts of the deals, and sales
+/// without a rate count, too.
 #[utoipa::path(
     tag = "Cabinet", params(PeriodQuery),
     responses((status = 200, description = "The statistics", body = Performance))

@@ -4,6 +4,7 @@ use ::db::PipelinedConn;
 use ::web::{
     Both, CommaSeparated, CursorPage, CursorPaging, Json, OptionalJson, Page, Paging, Problem, Query,
 };
+use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
 use auth::{CompanyId, Permitted};
@@ -54,7 +55,7 @@ pub struct ListDevelopers {
     tag = "Administration", params(ListDevelopers, Paging<DeveloperSort>),
     responses((status = 200, description = "One page of developers", body = Page<Developer>))
 )]
-#[get("/api/v1/admin/developers")]
+#[get("/api/v1/admin/developers", wrap = "from_fn(auth::expensive)")]
 pub async fn list_developers(
     app: Data<App>,
     _: Permitted<ManageDevelopers>,
