@@ -116,7 +116,8 @@ async function* connection(
 function parse(block: string): Event<string, unknown> | undefined {
   const fields = { event: "", id: "", data: "" };
   for (const line of block.split("\n")) {
-    const [, name, value = ""] = /^(event|id|data)(?:: ?(.*))?$/.exec(line) ?? [];
+    // A text may have U+2028 and U+2029, which `.` leaves out without the flag.
+    const [, name, value = ""] = /^(event|id|data)(?:: ?(.*))?$/s.exec(line) ?? [];
     if (name === "event" || name === "id") fields[name] = value;
     else if (name === "data") fields.data += fields.data ? `\n${value}` : value;
   }

@@ -109,3 +109,10 @@ test("end_of_the_loop_closes_the_connection", async (context) => {
   await take(createClient({ baseUrl }).stream(), 1);
   await closed;
 });
+
+test("separators_of_lines_are_part_of_a_text", async (context) => {
+  const Text = "a\u2028b\u2029c";
+  const { baseUrl } = await serve(context, (response) => open(response).write(block("message", 1, { Text })));
+  const [event] = await take(createClient({ baseUrl }).stream(), 1);
+  assert.equal(event?.type === "message" && event.data.Text, Text);
+});

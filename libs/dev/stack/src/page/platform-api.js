@@ -266,7 +266,7 @@ async function* connection(send, headers, signal) {
 function parse(block) {
   const fields = { event: "", id: "", data: "" };
   for (const line of block.split("\n")) {
-    const [, name, value = ""] = /^(event|id|data)(?:: ?(.*))?$/.exec(line) ?? [];
+    const [, name, value = ""] = /^(event|id|data)(?:: ?(.*))?$/s.exec(line) ?? [];
     if (name === "event" || name === "id") fields[name] = value;
     else if (name === "data") fields.data += fields.data ? `
 ${value}` : value;
