@@ -42,15 +42,21 @@ export function createClient(options: ClientOptions = {}): Client {
   const language: Record<string, string> = options.language ? { "Accept-Language": options.language } : {};
 
   async function request(method: Method, path: string, parts: Parts = {}) {
-    const headers: Record<string, string> = { ...language, ...parts.headers };
+    // The names of the caller's headers may have other capitals.
+    const headers = new Headers(parts.headers);
+    if (options.language && !headers.has("Accept-Language")) headers.set("Accept-Language", options.language);
     const { signal } = parts;
     const outgoing: Outgoing = { method: method.toUpperCase(), path: address(path, parts), headers, signal };
     if (parts.body !== undefined) {
-      headers["Content-Type"] = "application/json";
+      headers.set("Content-Type", "application/json");
       outgoing.body = JSON.stringify(parts.body);
     }
-    const key = parts.idempotencyKey ?? (method === "post" && REPEATABLE.has(path) ? newKey() : undefined);
-    if (key !== undefined) headers["Idempotency-Key"] = key;
+    // Another operation ignores the key, and a repeat would change something again.
+    if (method === "post" && REPEATABLE.has(path)) {
+      const key = parts.idempotencyKey ?? newKey();
+      if (key !== undefined && !headers.has("Idempotency-Key")) headers.set("Idempotency-Key", key);
+      outgoing.hasKey = headers.has("Idempotency-Key");
+    }
     const reply = await send(outgoing);
     return { data: decode(reply), response: reply.response };
   }

@@ -57,7 +57,7 @@ export async function* stream(
     let least = 0;
     try {
       const resume = position === undefined ? {} : { "Last-Event-ID": position };
-      const sent = { ...headers, ...resume, Accept: "text/event-stream" };
+      const sent = new Headers({ ...headers, ...resume, Accept: "text/event-stream" });
       for await (const event of connection(send, sent, signal)) {
         become(true);
         position = event.id || position;
@@ -85,7 +85,7 @@ const isTemporary = (error: unknown): boolean => {
 
 /** Yields the events of one connection, which ends with the generator. */
 async function* connection(
-  send: Send, headers: Record<string, string>, signal: AbortSignal | undefined,
+  send: Send, headers: Headers, signal: AbortSignal | undefined,
 ): AsyncGenerator<Event<string, unknown>, void> {
   const own = new AbortController();
   const signals = AbortSignal.any(signal ? [signal, own.signal] : [own.signal]);

@@ -31,9 +31,11 @@ type Token = string | null | undefined;
 export interface Outgoing {
   method: string;
   path: string;
-  headers: Record<string, string>;
+  headers: Headers;
   body?: string | undefined;
   signal?: AbortSignal | undefined;
+  /** The operation takes effect once for its `Idempotency-Key`. */
+  hasKey?: boolean;
   /** The body is read by the caller, without a timeout. */
   streams?: boolean;
 }
@@ -59,7 +61,8 @@ export function transport(options: ClientOptions): Send {
   async function attempt(request: Outgoing, token: Token): Promise<Reply> {
     const { method, path, body, signal, streams } = request;
     const limits = [signal, streams ? undefined : AbortSignal.timeout(timeoutMs)];
-    const headers = { ...request.headers, ...(token && { Authorization: `Bearer ${token}` }) };
+    const headers = new Headers(request.headers);
+    if (token) headers.set("Authorization", `Bearer ${token}`);
     const response = await (options.fetch ?? fetch)(base + path, {
       method, headers, ...(body !== undefined && { body }),
       signal: AbortSignal.any(limits.filter((limit) => limit !== undefined)),
@@ -129,8 +132,8 @@ export const isNetworkError = (error: unknown): boolean =>
   error instanceof TypeError || (error instanceof DOMException && error.name === "TimeoutError");
 
 /** Returns whether the effect of a request is the same if it is sent twice. */
-const isRepeatable = ({ method, headers }: Outgoing): boolean =>
-  REPEATABLE_METHODS.includes(method) || "Idempotency-Key" in headers;
+const isRepeatable = ({ method, hasKey = false }: Outgoing): boolean =>
+  hasKey || REPEATABLE_METHODS.includes(method);
 
 /** Returns the milliseconds until a refused request is repeated, or nothing if it must not be. */
 function waitAfter({ response, text }: Reply, request: Outgoing, repeats: number): number | undefined {

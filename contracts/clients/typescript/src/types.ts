@@ -52,13 +52,17 @@ export interface RequestOptions {
   headers?: Record<string, string>;
 }
 
-interface PostOptions {
+interface KeyOptions {
   /**
    * The `Idempotency-Key` of this creation. Without one the client chooses a key, which protects
    * its own retries. A key that you store protects a repeat after a reload, too.
    */
   idempotencyKey?: string;
 }
+
+type AcceptsKey<O> = O extends { parameters: { header?: { "Idempotency-Key"?: string } } }
+  ? O extends { parameters: { header?: never } } ? false : true
+  : false;
 
 // A member that is required, optional or not allowed, as the document says.
 type Member<N extends string, T> = [NonNullable<T>] extends [never]
@@ -73,7 +77,7 @@ type BodyOf<O> = O extends { requestBody: { content: infer C } }
 
 /** The path, query and body of a request. */
 export type Init<M extends Method, P extends PathOf<M>> = RequestOptions
-  & (M extends "post" ? PostOptions : unknown)
+  & (AcceptsKey<Paths[P][M]> extends true ? KeyOptions : { idempotencyKey?: never })
   & Member<"path", Field<ParametersOf<Paths[P][M]>, "path">>
   & Member<"query", Sparse<Field<ParametersOf<Paths[P][M]>, "query">>>
   & Member<"body", BodyOf<Paths[P][M]>>;

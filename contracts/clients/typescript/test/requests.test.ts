@@ -173,3 +173,29 @@ test("signal_ends_a_request_and_its_repeats", async (context) => {
   await assert.rejects(createClient({ baseUrl }).get("/api/messenger/unread", { signal: stop.signal }), /stopped/);
   assert.equal(seen.length, 1);
 });
+
+test("key_is_sent_only_where_it_is_accepted", async (context) => {
+  const { baseUrl, seen } = await serve(context, hangUp);
+  const api = createClient({ baseUrl });
+  const path = { post_id: chat_id };
+  await assert.rejects(api.post("/api/v1/posts/{post_id}/publish", { path, idempotencyKey: "mine" } as never));
+  assert.deepEqual(seen.map(({ headers }) => headers["idempotency-key"]), [undefined]);
+  await assert.rejects(api.post("/api/v1/posts/{post_id}/publish", { path, headers: { "Idempotency-Key": "mine" } }));
+  assert.equal(seen.length, 2);
+});
+
+for (const name of ["Idempotency-Key", "idempotency-key"]) {
+  test(`own_header_${name}_is_kept_and_repeated`, async (context) => {
+    const { baseUrl, seen } = await serve(context, (response, _, number) => {
+      if (number === 0) return hangUp(response);
+      return json(response, 201, {});
+    });
+    const headers = { [name]: "mine", "accept-language": "en", authorization: "Basic x" };
+    const api = createClient({ baseUrl, language: "ru", token: () => "abc" });
+    await api.post("/api/v1/selections", { body: { Title: "x" }, headers });
+    assert.deepEqual(seen.map((request) => request.headers["idempotency-key"]), ["mine", "mine"]);
+    assert.equal(seen[0]?.headers["accept-language"], "en");
+    assert.equal(seen[0]?.headers["content-type"], "application/json");
+    assert.equal(seen[0]?.headers.authorization, "Bearer abc");
+  });
+}

@@ -35,6 +35,9 @@ export async function requests(api: Client) {
   await api.get("/api/v1/posts", { body: {} });
   // @ts-expect-error Only a POST has a key.
   await api.get("/api/v1/posts", { idempotencyKey: "k" });
+  const path = { post_id: "x" };
+  // @ts-expect-error This POST creates nothing, and accepts no key.
+  await api.post("/api/v1/posts/{post_id}/publish", { path, idempotencyKey: "k" });
   // @ts-expect-error Services call the internal operations, and no client does.
   await api.get("/api/v1/internal/users/{user_id}/claims", { path: { user_id: "x" } });
   // @ts-expect-error The stream has a function of its own.

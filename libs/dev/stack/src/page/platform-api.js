@@ -109,7 +109,8 @@ function transport(options) {
   async function attempt(request, token) {
     const { method, path, body, signal, streams } = request;
     const limits = [signal, streams ? void 0 : AbortSignal.timeout(timeoutMs)];
-    const headers = { ...request.headers, ...token && { Authorization: `Bearer ${token}` } };
+    const headers = new Headers(request.headers);
+    if (token) headers.set("Authorization", `Bearer ${token}`);
     const response = await (options.fetch ?? fetch)(base + path, {
       method,
       headers,
@@ -170,7 +171,7 @@ function refresher({ token, refresh }) {
   };
 }
 var isNetworkError = (error) => error instanceof TypeError || error instanceof DOMException && error.name === "TimeoutError";
-var isRepeatable = ({ method, headers }) => REPEATABLE_METHODS.includes(method) || "Idempotency-Key" in headers;
+var isRepeatable = ({ method, hasKey = false }) => hasKey || REPEATABLE_METHODS.includes(method);
 function waitAfter({ response, text }, request, repeats) {
   const { status } = response;
   const seconds = retryAfter(response);
@@ -215,7 +216,7 @@ async function* stream(send, headers, { signal, lastEventId, onState }) {
     let least = 0;
     try {
       const resume = position === void 0 ? {} : { "Last-Event-ID": position };
-      const sent = { ...headers, ...resume, Accept: "text/event-stream" };
+      const sent = new Headers({ ...headers, ...resume, Accept: "text/event-stream" });
       for await (const event of connection(send, sent, signal)) {
         become(true);
         position = event.id || position;
@@ -280,15 +281,19 @@ function createClient(options = {}) {
   const send = transport(options);
   const language = options.language ? { "Accept-Language": options.language } : {};
   async function request(method, path, parts = {}) {
-    const headers = { ...language, ...parts.headers };
+    const headers = new Headers(parts.headers);
+    if (options.language && !headers.has("Accept-Language")) headers.set("Accept-Language", options.language);
     const { signal } = parts;
     const outgoing = { method: method.toUpperCase(), path: address(path, parts), headers, signal };
     if (parts.body !== void 0) {
-      headers["Content-Type"] = "application/json";
+      headers.set("Content-Type", "application/json");
       outgoing.body = JSON.stringify(parts.body);
     }
-    const key = parts.idempotencyKey ?? (method === "post" && REPEATABLE.has(path) ? newKey() : void 0);
-    if (key !== void 0) headers["Idempotency-Key"] = key;
+    if (method === "post" && REPEATABLE.has(path)) {
+      const key = parts.idempotencyKey ?? newKey();
+      if (key !== void 0 && !headers.has("Idempotency-Key")) headers.set("Idempotency-Key", key);
+      outgoing.hasKey = headers.has("Idempotency-Key");
+    }
     const reply = await send(outgoing);
     return { data: decode(reply), response: reply.response };
   }
