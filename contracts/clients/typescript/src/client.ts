@@ -88,12 +88,15 @@ const newKey = (): string | undefined => globalThis.crypto?.randomUUID?.();
 function address(template: string, { path = {}, query = {} }: Parts): string {
   const filled = template.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = path[name];
-    if (value === undefined || value === null || value === "") throw new TypeError(`${template} needs \`${name}\``);
-    return encodeURIComponent(String(value));
+    const text = String(value ?? "");
+    // A URL drops the segments of dots, and then names another operation.
+    if (["", ".", ".."].includes(text)) throw new TypeError(`${template} needs \`${name}\``);
+    return encodeURIComponent(text);
   });
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== null) search.set(name, String(value));
+    const isEmpty = Array.isArray(value) && value.length === 0;
+    if (value !== undefined && value !== null && !isEmpty) search.set(name, String(value));
   }
   return search.size > 0 ? `${filled}?${search}` : filled;
 }

@@ -36,7 +36,9 @@ test("request_has_path_query_body_and_language", async (context) => {
 test("missing_path_parameter_is_rejected_before_sending", async (context) => {
   const { baseUrl, seen } = await serve(context, (response) => json(response, 200, {}));
   const api = createClient({ baseUrl });
-  await assert.rejects(api.get("/api/v1/posts/{post_id}", { path: { post_id: "" } }), TypeError);
+  for (const post_id of ["", ".", ".."]) {
+    await assert.rejects(api.get("/api/v1/posts/{post_id}", { path: { post_id } }), /^TypeError: .* needs `post_id`$/);
+  }
   assert.equal(seen.length, 0);
 });
 
@@ -199,3 +201,9 @@ for (const name of ["Idempotency-Key", "idempotency-key"]) {
     assert.equal(seen[0]?.headers.authorization, "Bearer abc");
   });
 }
+
+test("empty_list_is_left_out_of_the_query", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response) => json(response, 200, { Items: [] }));
+  await createClient({ baseUrl }).get("/api/v1/public/property-objects", { query: { Rooms: [], PriceFrom: 5 } });
+  assert.equal(seen[0]?.url, "/api/v1/public/property-objects?PriceFrom=5");
+});

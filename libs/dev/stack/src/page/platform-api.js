@@ -321,12 +321,14 @@ var newKey = () => globalThis.crypto?.randomUUID?.();
 function address(template, { path = {}, query = {} }) {
   const filled = template.replace(/\{(\w+)\}/g, (_, name) => {
     const value = path[name];
-    if (value === void 0 || value === null || value === "") throw new TypeError(`${template} needs \`${name}\``);
-    return encodeURIComponent(String(value));
+    const text = String(value ?? "");
+    if (["", ".", ".."].includes(text)) throw new TypeError(`${template} needs \`${name}\``);
+    return encodeURIComponent(text);
   });
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
-    if (value !== void 0 && value !== null) search.set(name, String(value));
+    const isEmpty = Array.isArray(value) && value.length === 0;
+    if (value !== void 0 && value !== null && !isEmpty) search.set(name, String(value));
   }
   return search.size > 0 ? `${filled}?${search}` : filled;
 }
