@@ -139,12 +139,13 @@ const isRepeatable = ({ method, hasKey = false }: Outgoing): boolean =>
 function waitAfter({ response, text }: Reply, request: Outgoing, repeats: number): number | undefined {
   const { status } = response;
   const seconds = retryAfter(response);
-  // The service has changed nothing.
-  if ((status === 503 || status === 429) && seconds !== undefined) return seconds * 1_000;
+  const wait = seconds === undefined ? backoff(repeats) : seconds * 1_000;
+  // The service has changed nothing. A proxy cannot know that.
+  if (isProblem(response) && (status === 503 || status === 429) && seconds !== undefined) return wait;
   if (status === 409) return /IDEMPOTENCY_KEY_IN_USE/.test(text) ? backoff(repeats) : undefined;
   // Without a response of the service, and after `OUTCOME_UNKNOWN`, the change is made or not.
-  const isUnknown = isProblem(response) ? status === 503 : [502, 503, 504].includes(status);
-  return isUnknown && isRepeatable(request) ? backoff(repeats) : undefined;
+  const isUnknown = isProblem(response) ? status === 503 : [429, 502, 503, 504].includes(status);
+  return isUnknown && isRepeatable(request) ? wait : undefined;
 }
 
 /** Returns a time that doubles with each failure, with a random half. */

@@ -113,6 +113,9 @@ for (const [name, fail] of [
   ["lost_connection", hangUp],
   ["unknown_outcome", (response) => refuse(response, 503, "OUTCOME_UNKNOWN")],
   ["error_of_a_proxy", (response) => response.writeHead(504).end()],
+  ["busy_proxy", (response) => response.writeHead(503, { "Retry-After": "0" }).end()],
+  ["limit_of_a_proxy", (response) => response.writeHead(429, { "Retry-After": "0" }).end()],
+  ["limit_of_a_proxy_without_a_time", (response) => response.writeHead(429).end()],
 ] as [string, typeof hangUp][]) {
   test(`${name}_repeats_only_what_is_repeatable`, async (context) => {
     const { baseUrl, seen } = await serve(context, (response, _, number) => {
@@ -206,4 +209,11 @@ test("empty_list_is_left_out_of_the_query", async (context) => {
   const { baseUrl, seen } = await serve(context, (response) => json(response, 200, { Items: [] }));
   await createClient({ baseUrl }).get("/api/v1/public/property-objects", { query: { Rooms: [], PriceFrom: 5 } });
   assert.equal(seen[0]?.url, "/api/v1/public/property-objects?PriceFrom=5");
+});
+
+test("wait_that_a_proxy_asks_for_is_kept", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response) => response.writeHead(502, { "Retry-After": "12" }).end());
+  const error = await errorOf(createClient({ baseUrl }).get("/api/messenger/unread"));
+  assert.ok(error instanceof ProblemError);
+  assert.deepEqual([error.code, error.retryAfter, seen.length], ["HTTP_502", 12, 1]);
 });

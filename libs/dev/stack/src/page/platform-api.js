@@ -175,10 +175,11 @@ var isRepeatable = ({ method, hasKey = false }) => hasKey || REPEATABLE_METHODS.
 function waitAfter({ response, text }, request, repeats) {
   const { status } = response;
   const seconds = retryAfter(response);
-  if ((status === 503 || status === 429) && seconds !== void 0) return seconds * 1e3;
+  const wait = seconds === void 0 ? backoff(repeats) : seconds * 1e3;
+  if (isProblem(response) && (status === 503 || status === 429) && seconds !== void 0) return wait;
   if (status === 409) return /IDEMPOTENCY_KEY_IN_USE/.test(text) ? backoff(repeats) : void 0;
-  const isUnknown = isProblem(response) ? status === 503 : [502, 503, 504].includes(status);
-  return isUnknown && isRepeatable(request) ? backoff(repeats) : void 0;
+  const isUnknown = isProblem(response) ? status === 503 : [429, 502, 503, 504].includes(status);
+  return isUnknown && isRepeatable(request) ? wait : void 0;
 }
 var backoff = (failures, first = BACKOFF_MS, most = Infinity) => Math.min(first * 2 ** failures, most) * (0.5 + Math.random() / 2);
 function sleep(ms, signal) {
