@@ -1,7 +1,7 @@
 import { REPEATABLE } from "./generated/repeatable.js";
 import { pages } from "./lists.js";
 import { stream, type StreamEvent, type StreamOptions } from "./stream.js";
-import { transport, type ClientOptions, type Outgoing, type Reply } from "./transport.js";
+import { Failure, transport, type ClientOptions, type Outgoing, type Reply } from "./transport.js";
 import type { Arguments, Data, Item, ListPath, Method, PathOf } from "./types.js";
 
 /** The items of a page while a whole list is read. */
@@ -57,7 +57,7 @@ export function createClient(options: ClientOptions = {}): Client {
       if (key !== undefined && !headers.has("Idempotency-Key")) headers.set("Idempotency-Key", key);
       outgoing.hasKey = headers.has("Idempotency-Key");
     }
-    const reply = await send(outgoing);
+    const reply = await send(outgoing).catch(unwrap);
     return { data: decode(reply), response: reply.response };
   }
 
@@ -83,6 +83,10 @@ export function createClient(options: ClientOptions = {}): Client {
 
 // Pages without TLS on another host than localhost have no `randomUUID`.
 const newKey = (): string | undefined => globalThis.crypto?.randomUUID?.();
+
+function unwrap(failure: unknown): never {
+  throw failure instanceof Failure ? failure.error : failure;
+}
 
 /** Returns the path with its parameters and its query. */
 function address(template: string, { path = {}, query = {} }: Parts): string {

@@ -1,5 +1,5 @@
 import { ProblemError } from "./problem.js";
-import { backoff, isNetworkError, sleep, type Send } from "./transport.js";
+import { backoff, exchange, Failure, sleep, type Send } from "./transport.js";
 import type { Data, Item } from "./types.js";
 
 interface Event<T extends string, D> {
@@ -37,6 +37,7 @@ export interface StreamOptions {
 
 /** The platform sends a comment every 15 s. A connection without data for this time is dead. */
 const SILENCE_MS = 45_000;
+const SILENT = new Failure(new Error("The connection is silent"));
 const RECONNECT_MS = 500;
 const MAX_RECONNECT_MS = 30_000;
 /** A connection that ends sooner is a failure, for example because the user has too many streams. */
@@ -65,8 +66,8 @@ export async function* stream(
       }
     } catch (error) {
       if (signal?.aborted) break;
-      if (!isTemporary(error)) throw error;
-      if (error instanceof ProblemError) least = (error.retryAfter ?? 0) * 1_000;
+      if (!(error instanceof Failure)) throw error;
+      if (error.error instanceof ProblemError) least = delayAfter(error.error);
     } finally {
       become(false);
     }
@@ -78,10 +79,11 @@ export async function* stream(
 // An event of a newer platform moves the position only.
 const isKnown = (event: Event<string, unknown>): event is StreamEvent => TYPES.has(event.type);
 
-const isTemporary = (error: unknown): boolean => {
-  if (error instanceof ProblemError) return error.status >= 500 || error.status === 429;
-  return isNetworkError(error) || (error instanceof DOMException && error.name === "AbortError");
-};
+/** Returns the least delay after a refusal, or throws the refusal if a repeat does not help. */
+function delayAfter(error: ProblemError): number {
+  if (error.status < 500 && error.status !== 429) throw error;
+  return (error.retryAfter ?? 0) * 1_000;
+}
 
 /** Yields the events of one connection, which ends with the generator. */
 async function* connection(
@@ -89,16 +91,17 @@ async function* connection(
 ): AsyncGenerator<Event<string, unknown>, void> {
   const own = new AbortController();
   const signals = AbortSignal.any(signal ? [signal, own.signal] : [own.signal]);
-  let silence = setTimeout(() => own.abort(), SILENCE_MS);
+  let silence = setTimeout(() => own.abort(SILENT), SILENCE_MS);
   try {
     const path = "/api/messenger/stream";
     const { response } = await send({ method: "GET", path, headers, signal: signals, streams: true });
     if (!response.body) return;
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
-    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const next = () => exchange(() => reader.read());
+    for (let part = await next(); !part.done; part = await next()) {
       clearTimeout(silence);
-      silence = setTimeout(() => own.abort(), SILENCE_MS);
+      silence = setTimeout(() => own.abort(SILENT), SILENCE_MS);
       // A line break of two characters may arrive in two parts.
       const blocks = (text + part.value).replace(/\r\n/g, "\n").split("\n\n");
       text = blocks.pop() ?? "";

@@ -46,6 +46,24 @@ export interface Reply {
   text: string;
 }
 
+/**
+ * A lost connection or a refusal. Other errors come from the functions of the application or from
+ * its options, and are thrown without a repeat.
+ */
+export class Failure {
+  constructor(readonly error: unknown) {}
+}
+
+/** Calls `fetch` or reads a body, which fails when the network is lost. */
+export async function exchange<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw new Failure(error);
+  }
+}
+
+/** Sends a request, and throws a `Failure` after the last attempt. */
 export type Send = (request: Outgoing) => Promise<Reply>;
 
 const BACKOFF_MS = 200;
@@ -58,17 +76,27 @@ export function transport(options: ClientOptions): Send {
   const base = baseUrl.replace(/\/+$/, "");
   const renew = refresher(options);
 
+  // `fetch` would report an invalid URL as a lost connection.
+  function validate(url: string) {
+    // `localhost:8080` is a URL with the scheme `localhost`.
+    if (/^(?!https?:)[\w+.-]+:/i.test(base)) throw new TypeError(`${base} is no URL of HTTP`);
+    // Another `fetch` may know the origin of a path.
+    if (base || !options.fetch) new Request(url);
+  }
+
   async function attempt(request: Outgoing, token: Token): Promise<Reply> {
     const { method, path, body, signal, streams } = request;
     const limits = [signal, streams ? undefined : AbortSignal.timeout(timeoutMs)];
     const headers = new Headers(request.headers);
     if (token) headers.set("Authorization", `Bearer ${token}`);
-    const response = await (options.fetch ?? fetch)(base + path, {
+    validate(base + path);
+    const init = {
       method, headers, ...(body !== undefined && { body }),
       signal: AbortSignal.any(limits.filter((limit) => limit !== undefined)),
-    });
+    };
+    const response = await exchange(() => (options.fetch ?? fetch)(base + path, init));
     options.onResponse?.(response);
-    return { response, text: streams && response.ok ? "" : await response.text() };
+    return { response, text: streams && response.ok ? "" : await exchange(() => response.text()) };
   }
 
   // One attempt, and one more with a new token.
@@ -84,16 +112,17 @@ export function transport(options: ClientOptions): Send {
     for (let repeats = 0; ; repeats += 1) {
       request.signal?.throwIfAborted();
       let wait: number | undefined;
-      let failure: unknown;
+      let failure: Failure;
       try {
         const reply = await authorized(request);
         if (reply.response.ok) return reply;
-        failure = refusal(reply.response, reply.text);
+        failure = new Failure(refusal(reply.response, reply.text));
         wait = waitAfter(reply, request, repeats);
       } catch (error) {
         request.signal?.throwIfAborted();
+        if (!(error instanceof Failure)) throw error;
         failure = error;
-        wait = isNetworkError(error) && isRepeatable(request) ? backoff(repeats) : undefined;
+        wait = isRepeatable(request) ? backoff(repeats) : undefined;
       }
       if (wait === undefined || wait > maxWaitMs || repeats >= retries) throw failure;
       await sleep(wait, request.signal);
@@ -126,10 +155,6 @@ function refresher({ token, refresh }: ClientOptions): (rejected: string) => Pro
     return renewed;
   };
 }
-
-// `fetch` reports a lost connection as a `TypeError`, and the own timeout as a `TimeoutError`.
-export const isNetworkError = (error: unknown): boolean =>
-  error instanceof TypeError || (error instanceof DOMException && error.name === "TimeoutError");
 
 /** Returns whether the effect of a request is the same if it is sent twice. */
 const isRepeatable = ({ method, hasKey = false }: Outgoing): boolean =>

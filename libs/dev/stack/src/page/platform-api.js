@@ -100,25 +100,44 @@ function retryAfter(response) {
 }
 
 // src/transport.ts
+var Failure = class {
+  constructor(error) {
+    this.error = error;
+  }
+  error;
+};
+async function exchange(work) {
+  try {
+    return await work();
+  } catch (error) {
+    throw new Failure(error);
+  }
+}
 var BACKOFF_MS = 200;
 var REPEATABLE_METHODS = ["GET", "PUT"];
 function transport(options) {
   const { baseUrl = "", retries = 2, maxWaitMs = 5e3, timeoutMs = 3e4 } = options;
   const base = baseUrl.replace(/\/+$/, "");
   const renew = refresher(options);
+  function validate(url) {
+    if (/^(?!https?:)[\w+.-]+:/i.test(base)) throw new TypeError(`${base} is no URL of HTTP`);
+    if (base || !options.fetch) new Request(url);
+  }
   async function attempt(request, token) {
     const { method, path, body, signal, streams } = request;
     const limits = [signal, streams ? void 0 : AbortSignal.timeout(timeoutMs)];
     const headers = new Headers(request.headers);
     if (token) headers.set("Authorization", `Bearer ${token}`);
-    const response = await (options.fetch ?? fetch)(base + path, {
+    validate(base + path);
+    const init = {
       method,
       headers,
       ...body !== void 0 && { body },
       signal: AbortSignal.any(limits.filter((limit) => limit !== void 0))
-    });
+    };
+    const response = await exchange(() => (options.fetch ?? fetch)(base + path, init));
     options.onResponse?.(response);
-    return { response, text: streams && response.ok ? "" : await response.text() };
+    return { response, text: streams && response.ok ? "" : await exchange(() => response.text()) };
   }
   async function authorized(request) {
     const token = await options.token?.();
@@ -135,12 +154,13 @@ function transport(options) {
       try {
         const reply = await authorized(request);
         if (reply.response.ok) return reply;
-        failure = refusal(reply.response, reply.text);
+        failure = new Failure(refusal(reply.response, reply.text));
         wait = waitAfter(reply, request, repeats);
       } catch (error) {
         request.signal?.throwIfAborted();
+        if (!(error instanceof Failure)) throw error;
         failure = error;
-        wait = isNetworkError(error) && isRepeatable(request) ? backoff(repeats) : void 0;
+        wait = isRepeatable(request) ? backoff(repeats) : void 0;
       }
       if (wait === void 0 || wait > maxWaitMs || repeats >= retries) throw failure;
       await sleep(wait, request.signal);
@@ -170,7 +190,6 @@ function refresher({ token, refresh }) {
     return renewed;
   };
 }
-var isNetworkError = (error) => error instanceof TypeError || error instanceof DOMException && error.name === "TimeoutError";
 var isRepeatable = ({ method, hasKey = false }) => hasKey || REPEATABLE_METHODS.includes(method);
 function waitAfter({ response, text }, request, repeats) {
   const { status } = response;
@@ -202,6 +221,7 @@ var TYPES = /* @__PURE__ */ new Set(
   ["ready", "reset", "chat", "chat-removed", "message", "read", "conference"]
 );
 var SILENCE_MS = 45e3;
+var SILENT = new Failure(new Error("The connection is silent"));
 var RECONNECT_MS = 500;
 var MAX_RECONNECT_MS = 3e4;
 var STABLE_MS = 1e4;
@@ -225,8 +245,8 @@ async function* stream(send, headers, { signal, lastEventId, onState }) {
       }
     } catch (error) {
       if (signal?.aborted) break;
-      if (!isTemporary(error)) throw error;
-      if (error instanceof ProblemError) least = (error.retryAfter ?? 0) * 1e3;
+      if (!(error instanceof Failure)) throw error;
+      if (error.error instanceof ProblemError) least = delayAfter(error.error);
     } finally {
       become(false);
     }
@@ -236,23 +256,24 @@ async function* stream(send, headers, { signal, lastEventId, onState }) {
   }
 }
 var isKnown = (event) => TYPES.has(event.type);
-var isTemporary = (error) => {
-  if (error instanceof ProblemError) return error.status >= 500 || error.status === 429;
-  return isNetworkError(error) || error instanceof DOMException && error.name === "AbortError";
-};
+function delayAfter(error) {
+  if (error.status < 500 && error.status !== 429) throw error;
+  return (error.retryAfter ?? 0) * 1e3;
+}
 async function* connection(send, headers, signal) {
   const own = new AbortController();
   const signals = AbortSignal.any(signal ? [signal, own.signal] : [own.signal]);
-  let silence = setTimeout(() => own.abort(), SILENCE_MS);
+  let silence = setTimeout(() => own.abort(SILENT), SILENCE_MS);
   try {
     const path = "/api/messenger/stream";
     const { response } = await send({ method: "GET", path, headers, signal: signals, streams: true });
     if (!response.body) return;
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
-    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const next2 = () => exchange(() => reader.read());
+    for (let part = await next2(); !part.done; part = await next2()) {
       clearTimeout(silence);
-      silence = setTimeout(() => own.abort(), SILENCE_MS);
+      silence = setTimeout(() => own.abort(SILENT), SILENCE_MS);
       const blocks = (text + part.value).replace(/\r\n/g, "\n").split("\n\n");
       text = blocks.pop() ?? "";
       for (const block of blocks) {
@@ -295,7 +316,7 @@ function createClient(options = {}) {
       if (key !== void 0 && !headers.has("Idempotency-Key")) headers.set("Idempotency-Key", key);
       outgoing.hasKey = headers.has("Idempotency-Key");
     }
-    const reply = await send(outgoing);
+    const reply = await send(outgoing).catch(unwrap);
     return { data: decode(reply), response: reply.response };
   }
   const call = (method) => async (path, parts) => (await request(method, path, parts)).data;
@@ -319,6 +340,9 @@ function createClient(options = {}) {
   return client;
 }
 var newKey = () => globalThis.crypto?.randomUUID?.();
+function unwrap(failure) {
+  throw failure instanceof Failure ? failure.error : failure;
+}
 function address(template, { path = {}, query = {} }) {
   const filled = template.replace(/\{(\w+)\}/g, (_, name) => {
     const value = path[name];
