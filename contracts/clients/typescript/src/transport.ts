@@ -17,7 +17,7 @@ export interface ClientOptions {
   retries?: number;
   /** The longest `Retry-After` that the client waits for, 5 s by default. */
   maxWaitMs?: number;
-  /** The timeout of one attempt, 30 s by default. */
+  /** The timeout of one attempt with its wait for `token` or `refresh`, 30 s by default. */
   timeoutMs?: number;
   /** Receives every response, for example to log the header `Deprecation`. */
   onResponse?: (response: Response) => void;
@@ -84,28 +84,31 @@ export function transport(options: ClientOptions): Send {
     if (base || !options.fetch) new Request(url);
   }
 
-  async function attempt(request: Outgoing, token: Token): Promise<Reply> {
-    const { method, path, body, signal, streams } = request;
-    const limits = [signal, streams ? undefined : AbortSignal.timeout(timeoutMs)];
+  async function attempt(request: Outgoing, signal: AbortSignal, token: Token): Promise<Reply> {
+    const { method, path, body, streams } = request;
     const headers = new Headers(request.headers);
     if (token) headers.set("Authorization", `Bearer ${token}`);
     validate(base + path);
-    const init = {
-      method, headers, ...(body !== undefined && { body }),
-      signal: AbortSignal.any(limits.filter((limit) => limit !== undefined)),
-    };
+    const init = { method, headers, signal, ...(body !== undefined && { body }) };
     const response = await exchange(() => (options.fetch ?? fetch)(base + path, init));
     options.onResponse?.(response);
     return { response, text: streams && response.ok ? "" : await exchange(() => response.text()) };
   }
 
+  // The end of one attempt, with its wait for the token.
+  const limit = ({ signal, streams }: Outgoing): AbortSignal => AbortSignal.any([
+    ...(signal ? [signal] : []), ...(streams ? [] : [AbortSignal.timeout(timeoutMs)]),
+  ]);
+
   // One attempt, and one more with a new token.
   async function authorized(request: Outgoing): Promise<Reply> {
-    const token = await options.token?.();
-    const reply = await attempt(request, token);
+    const first = limit(request);
+    const token = await until(first, () => options.token?.());
+    const reply = await attempt(request, first, token);
     if (reply.response.status !== 401 || !token) return reply;
-    const renewed = await renew(token);
-    return renewed && renewed !== token ? attempt(request, renewed) : reply;
+    const second = limit(request);
+    const renewed = await until(second, () => renew(token));
+    return renewed && renewed !== token ? attempt(request, second, renewed) : reply;
   }
 
   return async function send(request) {
@@ -176,6 +179,16 @@ function waitAfter({ response, text }: Reply, request: Outgoing, repeats: number
 /** Returns a time that doubles with each failure, with a random half. */
 export const backoff = (failures: number, first = BACKOFF_MS, most = Infinity): number =>
   Math.min(first * 2 ** failures, most) * (0.5 + Math.random() / 2);
+
+/** Returns the result of `work`, or throws the reason of the signal while the work goes on. */
+function until<T>(signal: AbortSignal, work: () => T | Promise<T>): Promise<T> {
+  return new Promise((done, failed) => {
+    const abort = () => failed(signal.reason);
+    signal.addEventListener("abort", abort, { once: true });
+    Promise.resolve().then(work).then(done, failed).finally(() => signal.removeEventListener("abort", abort));
+    if (signal.aborted) abort();
+  });
+}
 
 /** Waits, or throws when the signal is aborted. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {

@@ -82,3 +82,41 @@ test("guest_is_not_renewed", async (context) => {
   await assert.rejects(api.get("/api/messenger/unread"), (error) => problem(error, "UNAUTHORIZED"));
   assert.equal(seen[0]?.headers.authorization, undefined);
 });
+
+for (const name of ["token", "refresh"] as const) {
+  const never = () => new Promise<never>(() => {});
+
+  test(`signal_ends_the_wait_for_${name}`, { timeout: 5_000 }, async (context) => {
+    const { baseUrl } = await serve(context, accepts("new"));
+    const stop = new AbortController();
+    const api = createClient({ baseUrl, token: () => "old", [name]: never });
+    setTimeout(() => stop.abort(new Error("stopped")), 50);
+    await assert.rejects(api.get("/api/messenger/unread", { signal: stop.signal }), /stopped/);
+  });
+
+  test(`timeout_ends_the_wait_for_${name}`, { timeout: 5_000 }, async (context) => {
+    const { baseUrl, seen } = await serve(context, accepts("new"));
+    const api = createClient({ baseUrl, timeoutMs: 100, token: () => "old", [name]: never });
+    await assert.rejects(api.get("/api/messenger/unread"), { name: "TimeoutError" });
+    assert.equal(seen.length, name === "token" ? 0 : 1);
+  });
+}
+
+test("renewal_goes_on_after_a_request_has_left", { timeout: 5_000 }, async (context) => {
+  const { baseUrl } = await serve(context, accepts("new"));
+  let token = "old";
+  let renewals = 0;
+  const refresh = async () => {
+    renewals += 1;
+    await new Promise((done) => setTimeout(done, 300));
+    token = "new";
+  };
+  const api = createClient({ baseUrl, token: () => token, refresh });
+  const stop = new AbortController();
+  const left = api.get("/api/messenger/unread", { signal: stop.signal });
+  const stays = api.get("/api/v1/favorites");
+  setTimeout(() => stop.abort(new Error("stopped")), 100);
+  await assert.rejects(left, /stopped/);
+  await stays;
+  assert.equal(renewals, 1);
+});

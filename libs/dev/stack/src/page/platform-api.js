@@ -123,28 +123,28 @@ function transport(options) {
     if (/^(?!https?:)[\w+.-]+:/i.test(base)) throw new TypeError(`${base} is no URL of HTTP`);
     if (base || !options.fetch) new Request(url);
   }
-  async function attempt(request, token) {
-    const { method, path, body, signal, streams } = request;
-    const limits = [signal, streams ? void 0 : AbortSignal.timeout(timeoutMs)];
+  async function attempt(request, signal, token) {
+    const { method, path, body, streams } = request;
     const headers = new Headers(request.headers);
     if (token) headers.set("Authorization", `Bearer ${token}`);
     validate(base + path);
-    const init = {
-      method,
-      headers,
-      ...body !== void 0 && { body },
-      signal: AbortSignal.any(limits.filter((limit) => limit !== void 0))
-    };
+    const init = { method, headers, signal, ...body !== void 0 && { body } };
     const response = await exchange(() => (options.fetch ?? fetch)(base + path, init));
     options.onResponse?.(response);
     return { response, text: streams && response.ok ? "" : await exchange(() => response.text()) };
   }
+  const limit = ({ signal, streams }) => AbortSignal.any([
+    ...signal ? [signal] : [],
+    ...streams ? [] : [AbortSignal.timeout(timeoutMs)]
+  ]);
   async function authorized(request) {
-    const token = await options.token?.();
-    const reply = await attempt(request, token);
+    const first = limit(request);
+    const token = await until(first, () => options.token?.());
+    const reply = await attempt(request, first, token);
     if (reply.response.status !== 401 || !token) return reply;
-    const renewed = await renew(token);
-    return renewed && renewed !== token ? attempt(request, renewed) : reply;
+    const second = limit(request);
+    const renewed = await until(second, () => renew(token));
+    return renewed && renewed !== token ? attempt(request, second, renewed) : reply;
   }
   return async function send(request) {
     for (let repeats = 0; ; repeats += 1) {
@@ -201,6 +201,14 @@ function waitAfter({ response, text }, request, repeats) {
   return isUnknown && isRepeatable(request) ? wait : void 0;
 }
 var backoff = (failures, first = BACKOFF_MS, most = Infinity) => Math.min(first * 2 ** failures, most) * (0.5 + Math.random() / 2);
+function until(signal, work) {
+  return new Promise((done, failed) => {
+    const abort = () => failed(signal.reason);
+    signal.addEventListener("abort", abort, { once: true });
+    Promise.resolve().then(work).then(done, failed).finally(() => signal.removeEventListener("abort", abort));
+    if (signal.aborted) abort();
+  });
+}
 function sleep(ms, signal) {
   return new Promise((done, failed) => {
     signal?.throwIfAborted();
