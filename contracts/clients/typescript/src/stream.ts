@@ -40,7 +40,7 @@ const SILENCE_MS = 45_000;
 const SILENT = new Failure(new Error("The connection is silent"));
 const RECONNECT_MS = 500;
 const MAX_RECONNECT_MS = 30_000;
-/** A connection that ends sooner is a failure, for example because the user has too many streams. */
+/** A connection that ends sooner after its first data is a failure, such as a stream too many. */
 const STABLE_MS = 10_000;
 
 /** Yields the events of the stream over successive connections. */
@@ -54,12 +54,12 @@ export async function* stream(
     isLive = live;
   };
   for (let failures = 0; !signal?.aborted; failures += 1) {
-    const opened = Date.now();
+    let opened: number | undefined;
     let least = 0;
     try {
       const resume = position === undefined ? {} : { "Last-Event-ID": position };
       const sent = new Headers({ ...headers, ...resume, Accept: "text/event-stream" });
-      for await (const event of connection(send, sent, signal)) {
+      for await (const event of connection(send, sent, signal, () => (opened ??= Date.now()))) {
         become(true);
         position = event.id || position;
         if (isKnown(event)) yield event;
@@ -71,7 +71,7 @@ export async function* stream(
     } finally {
       become(false);
     }
-    if (Date.now() - opened > STABLE_MS) failures = 0;
+    if (opened !== undefined && Date.now() - opened > STABLE_MS) failures = 0;
     await sleep(Math.max(least, backoff(failures, RECONNECT_MS, MAX_RECONNECT_MS)), signal).catch(() => {});
   }
 }
@@ -85,9 +85,9 @@ function delayAfter(error: ProblemError): number {
   return (error.retryAfter ?? 0) * 1_000;
 }
 
-/** Yields the events of one connection, which ends with the generator. */
+/** Yields the events of one connection, which ends with the generator, and reports its data. */
 async function* connection(
-  send: Send, headers: Headers, signal: AbortSignal | undefined,
+  send: Send, headers: Headers, signal: AbortSignal | undefined, onData: () => void,
 ): AsyncGenerator<Event<string, unknown>, void> {
   const own = new AbortController();
   const signals = AbortSignal.any(signal ? [signal, own.signal] : [own.signal]);
@@ -102,6 +102,7 @@ async function* connection(
     for (let part = await next(); !part.done; part = await next()) {
       clearTimeout(silence);
       silence = setTimeout(() => own.abort(SILENT), SILENCE_MS);
+      onData();
       // A line break of two characters may arrive in two parts.
       const blocks = (text + part.value).replace(/\r\n/g, "\n").split("\n\n");
       text = blocks.pop() ?? "";

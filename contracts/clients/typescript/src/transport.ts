@@ -67,6 +67,8 @@ export async function exchange<T>(work: () => Promise<T>): Promise<T> {
 export type Send = (request: Outgoing) => Promise<Reply>;
 
 const BACKOFF_MS = 200;
+/** A timer with more than 2^31 ms ends at once. */
+const MAX_SLEEP_MS = 3_600_000;
 /** A repeated `PUT` changes nothing. A repeated `DELETE` returns 404, as if nothing had been deleted. */
 const REPEATABLE_METHODS = ["GET", "PUT"];
 
@@ -190,7 +192,7 @@ function until<T>(signal: AbortSignal, work: () => T | Promise<T>): Promise<T> {
   });
 }
 
-/** Waits, or throws when the signal is aborted. */
+/** Waits, for an hour at most, or throws when the signal is aborted. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((done, failed) => {
     signal?.throwIfAborted();
@@ -201,7 +203,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
     const timer = setTimeout(() => {
       signal?.removeEventListener("abort", abort);
       done();
-    }, ms);
+    }, Math.min(ms, MAX_SLEEP_MS));
     signal?.addEventListener("abort", abort, { once: true });
   });
 }

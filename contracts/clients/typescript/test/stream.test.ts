@@ -116,3 +116,29 @@ test("separators_of_lines_are_part_of_a_text", async (context) => {
   const [event] = await take(createClient({ baseUrl }).stream(), 1);
   assert.equal(event?.type === "message" && event.data.Text, Text);
 });
+
+test("slow_failures_are_repeated_less_and_less_often", async (context) => {
+  let late = 0;
+  const { now } = Date;
+  context.mock.method(Date, "now", () => now() + late);
+  const times: number[] = [];
+  const stop = new AbortController();
+  const fetch = async () => {
+    times.push(performance.now());
+    late += 20_000;
+    if (times.length === 4) stop.abort();
+    throw new TypeError("no connection");
+  };
+  const api = createClient({ baseUrl: "http://x", retries: 0, fetch });
+  await take(api.stream({ signal: stop.signal }), 1);
+  const waits = times.slice(1).map((time, index) => time - (times[index] ?? 0));
+  assert.ok((waits[2] ?? 0) >= 1_000, `${waits}`);
+});
+
+test("long_wait_does_not_overflow", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response) => {
+    refuse(response, 503, "SERVICE_UNAVAILABLE", { "Retry-After": "9999999" });
+  });
+  await take(createClient({ baseUrl }).stream({ signal: AbortSignal.timeout(500) }), 1);
+  assert.equal(seen.length, 1);
+});

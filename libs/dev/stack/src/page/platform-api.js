@@ -114,6 +114,7 @@ async function exchange(work) {
   }
 }
 var BACKOFF_MS = 200;
+var MAX_SLEEP_MS = 36e5;
 var REPEATABLE_METHODS = ["GET", "PUT"];
 function transport(options) {
   const { baseUrl = "", retries = 2, maxWaitMs = 5e3, timeoutMs = 3e4 } = options;
@@ -219,7 +220,7 @@ function sleep(ms, signal) {
     const timer = setTimeout(() => {
       signal?.removeEventListener("abort", abort);
       done();
-    }, ms);
+    }, Math.min(ms, MAX_SLEEP_MS));
     signal?.addEventListener("abort", abort, { once: true });
   });
 }
@@ -241,12 +242,12 @@ async function* stream(send, headers, { signal, lastEventId, onState }) {
     isLive = live;
   };
   for (let failures = 0; !signal?.aborted; failures += 1) {
-    const opened = Date.now();
+    let opened;
     let least = 0;
     try {
       const resume = position === void 0 ? {} : { "Last-Event-ID": position };
       const sent = new Headers({ ...headers, ...resume, Accept: "text/event-stream" });
-      for await (const event of connection(send, sent, signal)) {
+      for await (const event of connection(send, sent, signal, () => opened ??= Date.now())) {
         become(true);
         position = event.id || position;
         if (isKnown(event)) yield event;
@@ -258,7 +259,7 @@ async function* stream(send, headers, { signal, lastEventId, onState }) {
     } finally {
       become(false);
     }
-    if (Date.now() - opened > STABLE_MS) failures = 0;
+    if (opened !== void 0 && Date.now() - opened > STABLE_MS) failures = 0;
     await sleep(Math.max(least, backoff(failures, RECONNECT_MS, MAX_RECONNECT_MS)), signal).catch(() => {
     });
   }
@@ -268,7 +269,7 @@ function delayAfter(error) {
   if (error.status < 500 && error.status !== 429) throw error;
   return (error.retryAfter ?? 0) * 1e3;
 }
-async function* connection(send, headers, signal) {
+async function* connection(send, headers, signal, onData) {
   const own = new AbortController();
   const signals = AbortSignal.any(signal ? [signal, own.signal] : [own.signal]);
   let silence = setTimeout(() => own.abort(SILENT), SILENCE_MS);
@@ -282,6 +283,7 @@ async function* connection(send, headers, signal) {
     for (let part = await next2(); !part.done; part = await next2()) {
       clearTimeout(silence);
       silence = setTimeout(() => own.abort(SILENT), SILENCE_MS);
+      onData();
       const blocks = (text + part.value).replace(/\r\n/g, "\n").split("\n\n");
       text = blocks.pop() ?? "";
       for (const block of blocks) {
