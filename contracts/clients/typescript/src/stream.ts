@@ -91,17 +91,19 @@ async function* connection(
 ): AsyncGenerator<Event<string, unknown>, void> {
   const own = new AbortController();
   const signals = AbortSignal.any(signal ? [signal, own.signal] : [own.signal]);
-  let silence = setTimeout(() => own.abort(SILENT), SILENCE_MS);
+  // The time that the caller takes for an event is no silence.
+  const heard = async <T>(work: Promise<T>): Promise<T> => {
+    const silence = setTimeout(() => own.abort(SILENT), SILENCE_MS);
+    return work.finally(() => clearTimeout(silence));
+  };
   try {
     const path = "/api/messenger/stream";
-    const { response } = await send({ method: "GET", path, headers, signal: signals, streams: true });
+    const { response } = await heard(send({ method: "GET", path, headers, signal: signals, streams: true }));
     if (!response.body) return;
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
-    const next = () => exchange(() => reader.read());
+    const next = () => heard(exchange(() => reader.read()));
     for (let part = await next(); !part.done; part = await next()) {
-      clearTimeout(silence);
-      silence = setTimeout(() => own.abort(SILENT), SILENCE_MS);
       onData();
       // A line break of two characters may arrive in two parts.
       const blocks = (text + part.value).replace(/\r\n/g, "\n").split("\n\n");
@@ -112,7 +114,6 @@ async function* connection(
       }
     }
   } finally {
-    clearTimeout(silence);
     own.abort();
   }
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
-import test from "node:test";
+import test, { type TestContext } from "node:test";
 import { createClient, problem, type StreamEvent } from "@platform/api";
 import { refuse, serve } from "./server.js";
 
@@ -141,4 +141,36 @@ test("long_wait_does_not_overflow", async (context) => {
   });
   await take(createClient({ baseUrl }).stream({ signal: AbortSignal.timeout(500) }), 1);
   assert.equal(seen.length, 1);
+});
+
+/** Makes the timers of the client a hundred times as fast: a connection is dead after 450 ms. */
+function hurry(context: TestContext) {
+  const { setTimeout } = globalThis;
+  const fast = (work: () => void, ms: number) => setTimeout(work, ms / 100);
+  context.mock.method(globalThis, "setTimeout", fast as never);
+  return (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
+}
+
+test("silent_connection_is_opened_again", { timeout: 10_000 }, async (context) => {
+  hurry(context);
+  const { baseUrl, seen } = await serve(context, (response, _, number) => {
+    open(response).write(block("ready", number, {}));
+  });
+  await take(createClient({ baseUrl }).stream(), 2);
+  assert.equal(seen.length, 2);
+});
+
+test("slow_caller_does_not_lose_the_connection", { timeout: 10_000 }, async (context) => {
+  const wait = hurry(context);
+  const { baseUrl, seen } = await serve(context, (response, _, number) => {
+    open(response).write(block("ready", number, {}));
+    return wait(1_000).then(() => response.write(block("read", 7, {})));
+  });
+  const types = [];
+  for await (const { type } of createClient({ baseUrl }).stream()) {
+    types.push(type);
+    if (types.length === 2) break;
+    await wait(900);
+  }
+  assert.deepEqual([types, seen.length], [["ready", "read"], 1]);
 });

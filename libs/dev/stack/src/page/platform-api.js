@@ -272,17 +272,18 @@ function delayAfter(error) {
 async function* connection(send, headers, signal, onData) {
   const own = new AbortController();
   const signals = AbortSignal.any(signal ? [signal, own.signal] : [own.signal]);
-  let silence = setTimeout(() => own.abort(SILENT), SILENCE_MS);
+  const heard = async (work) => {
+    const silence = setTimeout(() => own.abort(SILENT), SILENCE_MS);
+    return work.finally(() => clearTimeout(silence));
+  };
   try {
     const path = "/api/messenger/stream";
-    const { response } = await send({ method: "GET", path, headers, signal: signals, streams: true });
+    const { response } = await heard(send({ method: "GET", path, headers, signal: signals, streams: true }));
     if (!response.body) return;
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
-    const next2 = () => exchange(() => reader.read());
+    const next2 = () => heard(exchange(() => reader.read()));
     for (let part = await next2(); !part.done; part = await next2()) {
-      clearTimeout(silence);
-      silence = setTimeout(() => own.abort(SILENT), SILENCE_MS);
       onData();
       const blocks = (text + part.value).replace(/\r\n/g, "\n").split("\n\n");
       text = blocks.pop() ?? "";
@@ -292,7 +293,6 @@ async function* connection(send, headers, signal, onData) {
       }
     }
   } finally {
-    clearTimeout(silence);
     own.abort();
   }
 }
