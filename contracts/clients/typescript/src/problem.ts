@@ -24,9 +24,12 @@ const fault = ({ field, message }: { field: string; message: string }) => `${fie
 
 /**
  * Returns whether an error is a refusal with one of these codes, or any refusal without codes.
+ * A response without a problem has a code such as `HTTP_502`.
  * The error is then narrowed to the codes.
  */
-export function problem<C extends ProblemCode>(error: unknown, ...codes: C[]): error is ProblemError<C> {
+export function problem<C extends ProblemCode | `HTTP_${number}`>(
+  error: unknown, ...codes: C[]
+): error is ProblemError<C> {
   return error instanceof ProblemError && (codes.length === 0 || codes.some((code) => code === error.code));
 }
 

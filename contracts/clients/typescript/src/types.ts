@@ -126,5 +126,8 @@ interface ProblemBody<C extends string> {
 type Additions<C extends string, R = AnyRefusal> =
   R extends { code: infer K } ? [K & C] extends [never] ? never : Omit<R, keyof ProblemBody<C>> : never;
 
+// A response without a problem has no such member.
+type Known<A> = [A] extends [never] ? unknown : A;
+
 /** The body of a refusal (RFC 9457). */
-export type Problem<C extends string = string> = ProblemBody<C> & (string extends C ? unknown : Additions<C>);
+export type Problem<C extends string = string> = ProblemBody<C> & (string extends C ? unknown : Known<Additions<C>>);

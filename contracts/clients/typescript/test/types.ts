@@ -56,6 +56,11 @@ export function problems(error: unknown) {
     yes<Equal<typeof error.code, "MESSENGER_CHAT_CLOSED" | "MESSENGER_CHAT_LEFT">>();
     return error.problem.errors[0]?.field;
   }
+  if (problem(error, "HTTP_502", "MESSENGER_CHAT_FULL")) {
+    yes<Equal<typeof error.code, "HTTP_502" | "MESSENGER_CHAT_FULL">>();
+    return error.problem.title;
+  }
+  if (problem(error, "HTTP_503")) return error.problem.title;
   // @ts-expect-error There is no such code.
   return problem(error, "MESSENGER_CHAT_CLOSE");
 }
