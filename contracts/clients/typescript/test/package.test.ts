@@ -17,3 +17,8 @@ test("tools_have_permissive_licenses", async () => {
     assert.ok(LICENSES.includes(license ?? ""), `${name}: ${license}`);
   }
 });
+
+// `AbortSignal.any` has been in Node since this version.
+test("oldest_node_has_what_the_client_calls", async () => {
+  assert.equal((await read("package.json")).engines.node, ">=20.3");
+});
