@@ -7,8 +7,9 @@ export interface ClientOptions {
   /** Returns the token of the signed-in user, or nothing for a guest. */
   token?: () => Token | Promise<Token>;
   /**
-   * Renews the token that `token` returns. The client calls it after a 401, once for all requests
-   * that had the same token, and repeats each of them once.
+   * Renews the token that `token` returns. The client calls it after a 401 of a request with a
+   * token, once for all requests that had the same one, and repeats each of them once. It does not
+   * call it after a 401 of a request without a token.
    */
   refresh?: () => unknown;
   /** The language of titles and details, such as `ru`. */
