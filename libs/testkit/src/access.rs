@@ -285,7 +285,7 @@ impl Operation {
     /// Sends the request with a malformed id and with the empty id. Returns each unexpected
     /// response.
     ///
-    /// A malformed id is 404, unless an unknown id is 401 or 403.
+    /// A malformed id is 404, but 401 if an unknown id is 401, and 404 or 403 if that is 403.
     async fn call_with_other_ids(
         &self,
         service: &Running,
@@ -305,9 +305,16 @@ impl Operation {
                 self.call(service, token, &case).await
             };
             let unknown = call_with(Uuid::from_u128(rand::random()).to_string()).await;
-            let refused = if matches!(unknown.status, 401 | 403) { unknown.status } else { 404 };
-            let malformed = fault(&call_with(MALFORMED_ID.to_owned()).await, refused);
-            found.push(malformed.map(|fault| format!("{fault} with {MALFORMED_ID} for {name}")));
+            let malformed = call_with(MALFORMED_ID.to_owned()).await;
+            let expected = match (unknown.status, malformed.status) {
+                (401, _) => 401,
+                // A permission is checked before the id is parsed, a rule about data after it.
+                (403, status) if status != 404 => 403,
+                _ => 404,
+            };
+            found.push(
+                fault(&malformed, expected).map(|fault| format!("{fault} with {MALFORMED_ID} for {name}")),
+            );
             let empty = call_with(Uuid::nil().to_string()).await;
             let as_unknown = (unknown.status, unknown.body["code"].as_str().unwrap_or_default());
             let may_differ = !matches!(unknown.status, 401 | 403);
