@@ -24,9 +24,9 @@ const EXAMPLE_ISSUER: &str = "https://issuer.example";
 /// Adds the security schemes of a listener's callers.
 pub(super) fn add_token_schemes(components: &mut Components, callers: Callers, service: &ServiceInfo) {
     components.add_security_scheme(scheme_name(callers), token_scheme(callers));
-    if callers == Callers::Users {
-        let issuer = service.issuer.as_deref().unwrap_or(EXAMPLE_ISSUER);
-        components.add_security_scheme(ISSUER_SCHEME, issuer_scheme(issuer));
+    // A running API page would fetch the issuer's document, which its policy forbids.
+    if callers == Callers::Users && service.issuer.is_none() {
+        components.add_security_scheme(ISSUER_SCHEME, issuer_scheme(EXAMPLE_ISSUER));
     }
 }
 
@@ -40,7 +40,7 @@ pub(super) fn add_security(operation: &mut Operation, callers: Callers, componen
         let token = SecurityRequirement::new(scheme_name(callers), [""; 0]);
         let requirements = operation.security.get_or_insert_default();
         requirements.push(token);
-        if callers == Callers::Users {
+        if components.security_schemes.contains_key(ISSUER_SCHEME) {
             requirements.push(SecurityRequirement::new(ISSUER_SCHEME, [""; 0]));
         }
     }
@@ -89,7 +89,7 @@ fn token_scheme(callers: Callers) -> SecurityScheme {
 }
 
 fn issuer_scheme(issuer: &str) -> SecurityScheme {
-    let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+    let url = format!("{issuer}/.well-known/openid-configuration");
     let description =
         "The issuer of users' tokens, which `AUTH_ISSUER` names. An ID token is no access token.";
     SecurityScheme::OpenIdConnect(OpenIdConnect::with_description(&*url, description))

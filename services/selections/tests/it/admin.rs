@@ -78,9 +78,9 @@ async fn public_port_serves_its_openapi_document() {
     let create = &paths["/api/v1/selections"]["post"];
     assert_eq!(create["operationId"], "create_selection");
     assert!(create["responses"]["201"].is_object());
-    assert_eq!(create["security"], json!([{"person": []}, {"person_sign_in": []}]));
+    assert_eq!(create["security"], json!([{"person": []}]));
     let open = &paths["/api/v1/selections/{selection}"]["get"];
-    assert_eq!(open["security"], json!([{}, {"person": []}, {"person_sign_in": []}]), "guests may open");
+    assert_eq!(open["security"], json!([{}, {"person": []}]), "guests may open");
     assert!(
         paths.keys().all(|path| !path.contains("internal")),
         "the public document has only public routes"
