@@ -77,11 +77,6 @@ impl Config {
         })
     }
 
-    /// Returns the URL of the issuer.
-    pub fn issuer(&self) -> &str {
-        self.issuer.url()
-    }
-
     /// Returns the time for which keys are trusted while the issuer does not respond.
     ///
     /// This time is the maximum lifetime of a token. Later every token from before the last fetch
@@ -136,7 +131,7 @@ impl Keys {
     }
 
     pub(crate) fn issuer(&self) -> &str {
-        self.0.config.issuer()
+        self.0.config.issuer.url()
     }
 
     /// Fetches the keys repeatedly until `stopping`.

@@ -62,8 +62,7 @@ pub async fn start<S: Service>(
 ) -> anyhow::Result<Endpoints> {
     let db = open_db(&config)?;
     db.register_checks(process);
-    let mut info = service_info::<S>(&config.web.default_language)?;
-    info.issuer = config.auth.as_ref().map(|auth| auth.issuer().to_owned());
+    let info = service_info::<S>(&config.web.default_language)?;
     let admission_db = db.clone();
     let server = Server::new(process, config.web.clone(), info.clone());
     let server = server.shed_while(move || admission_db.is_overloaded()).max_connections(S::MAX_CONNECTIONS);
@@ -158,7 +157,8 @@ pub fn topics<S: Service>() -> Vec<String> {
 /// # Errors
 /// If a document cannot be encoded.
 pub fn contracts<S: Service>() -> anyhow::Result<Contracts> {
-    let api = ::web::describe(&service_info::<S>("en")?, S::LISTENERS);
+    let mut api = ::web::describe(&service_info::<S>("en")?, S::LISTENERS);
+    ::web::add_sign_in(&mut api);
     let streams = http_stream::streams(&serde_json::to_value(&api)?);
     let events = AsyncApi::of(S::NAME, S::VERSION, S::EVENTS).with_streams(streams);
     Ok(Contracts { openapi: ::web::to_yaml(&api)?, asyncapi: events.to_yaml()? })

@@ -18,6 +18,7 @@ pub use listener::{Callers, Listener, Routes, ServiceInfo};
 pub use messages::Messages;
 pub use openapi::document::{describe, to_yaml};
 pub use openapi::refuses::{Refuses, Requirement, WithPermission, WithRefusals};
+pub use openapi::security::add_sign_in;
 pub use request::body::RawBody;
 pub use request::cursor::{CursorPage, CursorPaging, unknown_cursor};
 pub use request::fields::Fields;

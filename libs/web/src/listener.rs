@@ -15,8 +15,6 @@ pub struct ServiceInfo {
     pub code_prefix: &'static str,
     /// The version of the service, which its documents have.
     pub version: &'static str,
-    /// The URL of the issuer of users' tokens, for documents. `None` outside a deployment.
-    pub issuer: Option<String>,
     pub messages: web::Data<Messages>,
 }
 
@@ -33,7 +31,7 @@ impl ServiceInfo {
         default_language: &str,
     ) -> anyhow::Result<Self> {
         let messages = web::Data::new(Messages::new(messages, default_language)?);
-        Ok(Self { name, code_prefix, version, issuer: None, messages })
+        Ok(Self { name, code_prefix, version, messages })
     }
 
     /// Returns the error code that callers see: `id`, with the prefix if the code is common.

@@ -22,7 +22,7 @@ use crate::openapi::idempotency::add_idempotency_key;
 use crate::openapi::names::name_schemas;
 use crate::openapi::operations::operations;
 use crate::openapi::problem_responses::add_problem_responses;
-use crate::openapi::security::{add_security, add_token_schemes, describe_permission};
+use crate::openapi::security::{add_security, add_token_scheme, describe_permission};
 use crate::request::json::DEFAULT_LIMIT;
 use crate::response::render::ProblemBody;
 
@@ -36,7 +36,7 @@ pub fn describe(service: &ServiceInfo, listeners: &[Listener]) -> OpenApi {
     for listener in listeners {
         let (_, mut declared) = App::new().into_utoipa_app().configure(listener.routes).split_for_parts();
         components.schemas.extend(declared.components.unwrap_or_default().schemas);
-        add_token_schemes(&mut components, listener.callers, service);
+        add_token_scheme(&mut components, listener.callers);
         for (path, item) in &mut declared.paths.paths {
             for (method, operation) in operations(item) {
                 add_security(operation, listener.callers, &mut components);

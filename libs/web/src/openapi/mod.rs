@@ -10,4 +10,4 @@ pub(crate) mod page;
 mod problem_responses;
 pub(crate) mod refuses;
 mod schemas;
-mod security;
+pub(crate) mod security;

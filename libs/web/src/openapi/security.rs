@@ -1,13 +1,15 @@
 //! The security schemes of operations.
 
 use serde_json::Value;
+use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::Components;
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, OpenIdConnect, SecurityRequirement, SecurityScheme,
 };
 
-use crate::listener::{Callers, ServiceInfo};
+use crate::listener::Callers;
+use crate::openapi::operations::operations;
 use crate::openapi::refuses::PERMISSION_EXTENSION;
 
 /// The scheme of operations whose callers sign the body instead of sending a token.
@@ -18,16 +20,23 @@ const SIGNATURE_SCHEME: &str = "signature";
 /// The scheme by which programs find the issuer of users' tokens.
 const ISSUER_SCHEME: &str = "person_sign_in";
 
-/// The issuer in a document that belongs to no deployment.
-const EXAMPLE_ISSUER: &str = "https://issuer.example";
-
-/// Adds the security schemes of a listener's callers.
-pub(super) fn add_token_schemes(components: &mut Components, callers: Callers, service: &ServiceInfo) {
+/// Adds the security scheme of a listener's callers.
+pub(super) fn add_token_scheme(components: &mut Components, callers: Callers) {
     components.add_security_scheme(scheme_name(callers), token_scheme(callers));
-    // A running API page would fetch the issuer's document, which its policy forbids.
-    if callers == Callers::Users && service.issuer.is_none() {
-        components.add_security_scheme(ISSUER_SCHEME, issuer_scheme(EXAMPLE_ISSUER));
+}
+
+/// Adds the scheme by which programs find the issuer, to the operations that need a user's token.
+///
+/// A running service serves its document without this scheme. Its API page would fetch the document
+/// of the issuer, which the policy of the page forbids.
+pub fn add_sign_in(api: &mut OpenApi) {
+    let token = SecurityRequirement::new(scheme_name(Callers::Users), [""; 0]);
+    for (_, operation) in api.paths.paths.values_mut().flat_map(operations) {
+        if let Some(requirements) = operation.security.as_mut().filter(|any| any.contains(&token)) {
+            requirements.push(SecurityRequirement::new(ISSUER_SCHEME, [""; 0]));
+        }
     }
+    api.components.get_or_insert_default().add_security_scheme(ISSUER_SCHEME, issuer_scheme());
 }
 
 /// Requires the callers' token, unless the operation requires a signature.
@@ -40,9 +49,6 @@ pub(super) fn add_security(operation: &mut Operation, callers: Callers, componen
         let token = SecurityRequirement::new(scheme_name(callers), [""; 0]);
         let requirements = operation.security.get_or_insert_default();
         requirements.push(token);
-        if components.security_schemes.contains_key(ISSUER_SCHEME) {
-            requirements.push(SecurityRequirement::new(ISSUER_SCHEME, [""; 0]));
-        }
     }
 }
 
@@ -88,11 +94,11 @@ fn token_scheme(callers: Callers) -> SecurityScheme {
     SecurityScheme::Http(http.description(Some(description)).build())
 }
 
-fn issuer_scheme(issuer: &str) -> SecurityScheme {
-    let url = format!("{issuer}/.well-known/openid-configuration");
+fn issuer_scheme() -> SecurityScheme {
+    let url = "https://issuer.example/.well-known/openid-configuration";
     let description =
         "The issuer of users' tokens, which `AUTH_ISSUER` names. An ID token is no access token.";
-    SecurityScheme::OpenIdConnect(OpenIdConnect::with_description(&*url, description))
+    SecurityScheme::OpenIdConnect(OpenIdConnect::with_description(url, description))
 }
 
 fn signature_scheme() -> SecurityScheme {

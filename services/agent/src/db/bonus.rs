@@ -10,7 +10,7 @@ use service::list;
 use time::OffsetDateTime;
 use values::{Currency, Private};
 
-use super::adjustment::AdjustmentSort;
+use super::adjustment::{AdjustmentFilter, AdjustmentSort};
 use super::schema::{accrual, bonus_proposal};
 use crate::domain::{AccrualId, AdjustmentStatus, BonusProposal, BonusProposalId, BonusProposalView};
 
@@ -72,18 +72,10 @@ pub async fn close(
     Ok(())
 }
 
-/// The filter of a list.
-#[derive(Debug, Default)]
-pub struct BonusFilter {
-    pub statuses: Option<Vec<AdjustmentStatus>>,
-    pub agent_user_id: Option<UserId>,
-    pub accrual_id: Option<AccrualId>,
-}
-
 /// Returns one page.
 pub async fn list(
     conn: &Conn,
-    filter: &BonusFilter,
+    filter: &AdjustmentFilter,
     paging: &Paging<AdjustmentSort>,
 ) -> QueryResult<Page<BonusProposalView>> {
     let AdjustmentSort::CreatedAt = paging.sort;
@@ -100,7 +92,7 @@ pub async fn list(
 type Filtered =
     diesel::dsl::IntoBoxed<'static, diesel::dsl::InnerJoin<bonus_proposal::table, accrual::table>, Pg>;
 
-fn filtered(filter: &BonusFilter) -> Filtered {
+fn filtered(filter: &AdjustmentFilter) -> Filtered {
     let mut query = bonus_proposal::table.inner_join(accrual::table).into_boxed();
     if let Some(statuses) = &filter.statuses {
         query = query.filter(bonus_proposal::status.eq_any(statuses.clone()));

@@ -39,6 +39,11 @@ pub type Comment = Private<Prose<1, MAX_COMMENT_LENGTH>>;
 /// The comment of an approval. An empty one counts as absent.
 pub type OptionalComment = Private<Prose<0, MAX_COMMENT_LENGTH>>;
 
+/// Returns the comment of an approval, unless it is empty.
+pub fn present(comment: Option<OptionalComment>) -> Option<Comment> {
+    Prose::parse(comment?.expose().as_str()).ok().map(Private::new)
+}
+
 /// An adjustment request as it is stored, with amounts in the currency of its accrual.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable)]
 #[diesel(table_name = adjustment_request, check_for_backend(Pg))]

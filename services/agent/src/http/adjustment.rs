@@ -9,13 +9,13 @@ use runtime::clock;
 use serde::Deserialize;
 use service::{Idempotency, Reply};
 use utoipa::{IntoParams, ToSchema};
-use values::{Currency, Money, Private, Prose, Whole};
+use values::{Currency, Money, Whole};
 
 use crate::app::App;
 use crate::db::adjustment::{AdjustmentFilter, AdjustmentSort};
 use crate::domain::{
     AccrualId, AdjustmentReason, AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestView,
-    AdjustmentStatus, Comment, ManageCommissions, OptionalComment, UseCabinet,
+    AdjustmentStatus, Comment, ManageCommissions, OptionalComment, UseCabinet, present,
 };
 use crate::error::Error;
 use crate::{db, ops};
@@ -89,7 +89,7 @@ pub async fn ask_for_adjustment(
     idempotency.run(&app.db, file).await
 }
 
-/// The filter of a list of requests. A request has to match every parameter.
+/// The filter of a list of requests or of bonus proposals. An item has to match every parameter.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
@@ -101,6 +101,16 @@ pub struct AdjustmentQuery {
     agent_user_id: Option<Reference<UserId>>,
     #[param(value_type = Option<AccrualId>)]
     accrual_id: Option<Reference<AccrualId>>,
+}
+
+impl AdjustmentQuery {
+    pub(super) fn filter(self) -> AdjustmentFilter {
+        AdjustmentFilter {
+            statuses: self.status.map(|statuses| statuses.0),
+            agent_user_id: self.agent_user_id.map(|id| id.0),
+            accrual_id: self.accrual_id.map(|id| id.0),
+        }
+    }
 }
 
 /// List adjustment requests.
@@ -116,13 +126,8 @@ pub async fn list_adjustment_requests(
     _: Permitted<ManageCommissions>,
     Both(Query(query), paging): Both<Query<AdjustmentQuery>, Paging<AdjustmentSort>>,
 ) -> Result<impl Responder, Error> {
-    let filter = AdjustmentFilter {
-        statuses: query.status.map(|statuses| statuses.0),
-        agent_user_id: query.agent_user_id.map(|id| id.0),
-        accrual_id: query.accrual_id.map(|id| id.0),
-    };
     let conn = app.db.conn().await?;
-    Ok(web::Json(db::adjustment::list(&conn, &filter, &paging).await?))
+    Ok(web::Json(db::adjustment::list(&conn, &query.filter(), &paging).await?))
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -151,8 +156,7 @@ pub async fn approve_adjustment(
     body: OptionalJson<ApproveAdjustment>,
 ) -> Result<impl Responder, Error> {
     let ApproveAdjustment { amount, comment } = body.0;
-    let comment = comment.and_then(|comment| Prose::parse(comment.expose().as_str()).ok());
-    let (amount, comment) = (amount.map(Money::from), comment.map(Private::new));
+    let (amount, comment) = (amount.map(Money::from), present(comment));
     let (by, now) = (permitted.actor.user_id, clock::now());
     let approve = async |tx: &mut _| ops::adjustment::approve(tx, *id, by, amount, comment, now).await;
     Ok(web::Json(app.db.tx(approve).await?))

@@ -1,22 +1,20 @@
 //! Bonus proposals.
 
-use ::web::{Both, CommaSeparated, Json, OptionalJson, Page, Paging, Query};
+use ::web::{Both, Json, OptionalJson, Page, Paging, Query};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, web};
-use auth::{Permitted, UserId};
-use ids::Reference;
+use auth::Permitted;
 use runtime::clock;
 use serde::Deserialize;
 use service::{Idempotency, Reply};
-use utoipa::{IntoParams, ToSchema};
-use values::{Currency, Money, Private, Prose, Whole};
+use utoipa::ToSchema;
+use values::{Currency, Money, Whole};
 
+use super::adjustment::AdjustmentQuery;
 use crate::app::App;
 use crate::db::adjustment::AdjustmentSort;
-use crate::db::bonus::BonusFilter;
 use crate::domain::{
-    AccrualId, AdjustmentStatus, BonusProposalId, BonusProposalView, Comment, ManageCommissions,
-    OptionalComment,
+    AccrualId, BonusProposalId, BonusProposalView, Comment, ManageCommissions, OptionalComment, present,
 };
 use crate::error::Error;
 use crate::ops::bonus::NewBonus;
@@ -65,40 +63,21 @@ pub async fn propose_bonus(
     idempotency.run(&app.db, propose).await
 }
 
-/// The filter of a list of proposals. A proposal has to match every parameter.
-#[derive(Deserialize, IntoParams)]
-#[serde(rename_all = "PascalCase")]
-#[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct BonusQuery {
-    /// One or several values, separated by commas.
-    #[param(value_type = Option<Vec<AdjustmentStatus>>, inline, min_items = 1, style = Form, explode = false)]
-    status: Option<CommaSeparated<AdjustmentStatus>>,
-    #[param(value_type = Option<UserId>)]
-    agent_user_id: Option<Reference<UserId>>,
-    #[param(value_type = Option<AccrualId>)]
-    accrual_id: Option<Reference<AccrualId>>,
-}
-
 /// List bonus proposals.
 ///
 /// Returns a page of proposals, by default the oldest first.
 #[utoipa::path(
-    tag = "Commissions", params(BonusQuery, Paging<AdjustmentSort>),
+    tag = "Commissions", params(AdjustmentQuery, Paging<AdjustmentSort>),
     responses((status = 200, description = "One page", body = Page<BonusProposalView>))
 )]
 #[get("/api/platform-manager/agent/bonus-proposals")]
 pub async fn list_bonus_proposals(
     app: Data<App>,
     _: Permitted<ManageCommissions>,
-    Both(Query(query), paging): Both<Query<BonusQuery>, Paging<AdjustmentSort>>,
+    Both(Query(query), paging): Both<Query<AdjustmentQuery>, Paging<AdjustmentSort>>,
 ) -> Result<impl Responder, Error> {
-    let filter = BonusFilter {
-        statuses: query.status.map(|statuses| statuses.0),
-        agent_user_id: query.agent_user_id.map(|id| id.0),
-        accrual_id: query.accrual_id.map(|id| id.0),
-    };
     let conn = app.db.conn().await?;
-    Ok(web::Json(db::bonus::list(&conn, &filter, &paging).await?))
+    Ok(web::Json(db::bonus::list(&conn, &query.filter(), &paging).await?))
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -124,8 +103,7 @@ pub async fn approve_bonus(
     id: Path<BonusProposalId>,
     body: OptionalJson<ApproveBonus>,
 ) -> Result<impl Responder, Error> {
-    let comment = body.0.comment.and_then(|comment| Prose::parse(comment.expose().as_str()).ok());
-    let comment = comment.map(Private::new);
+    let comment = present(body.0.comment);
     let (by, limit, now) = (permitted.actor.user_id, app.settings.bonus_limit, clock::now());
     let approve = async |tx: &mut _| ops::bonus::approve(tx, *id, by, comment, limit, now).await;
     Ok(web::Json(app.db.tx(approve).await?))

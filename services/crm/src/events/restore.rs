@@ -187,9 +187,9 @@ fn is_sold(status: DealStatus) -> bool {
 
 /// Returns true if consumers know a sale of the deal that may not be the present one.
 ///
-/// It was completed or changed in the lost time. Or a lost change and one after a failover have the
-/// same version, and consumers have applied the lost one. A version that an earlier run has raised
-/// has no past change.
+/// A completion or a change in the lost time made another sale. Or a lost change and one after a
+/// failover have the same version, and consumers have applied the lost one. A version that an
+/// earlier run has raised has no past change.
 fn has_other_sale(deal: &Deal, known: &LostStage, past: &[&PastChange]) -> bool {
     let is_lost =
         |change: &&PastChange| change.row_version == known.row_version && change.at != known.changed_at;
