@@ -4,6 +4,7 @@ mod block;
 mod feed;
 mod log;
 mod post;
+mod post_view;
 
 use ::web::{Callers, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
