@@ -1,4 +1,4 @@
-//! Extractors. A handler declares with their types who may call it.
+//! Extractors. The types of a handler's arguments declare who may call the handler.
 
 use std::future::{Ready, ready};
 use std::marker::PhantomData;
@@ -28,7 +28,7 @@ enum Authentication {
     Invalid,
     /// The request is rejected even by operations for guests, for one of two reasons.
     ///
-    /// - The user has exceeded the rate limit, and must not use a guest's limit in addition.
+    /// - The user has exceeded the rate limit. The request must not count as a guest's instead.
     /// - The token cannot be verified now, and its user must not get a guest's response.
     Failed(Problem),
 }
@@ -135,8 +135,8 @@ impl Actor {
 }
 
 impl Revocations {
-    /// Returns true if the user's token has been revoked since its verification. A response that
-    /// lasts longer than a request, such as a stream, ends then.
+    /// Returns true if the user's token has been revoked since its verification. An open stream
+    /// then ends.
     pub fn revokes(&self, actor: &Actor) -> bool {
         self.check(actor.user_id, actor.company_id, actor.issued_at()).is_err()
     }

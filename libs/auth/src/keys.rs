@@ -79,13 +79,13 @@ impl Config {
 
     /// Returns the time for which keys are trusted while the issuer does not respond.
     ///
-    /// This time is the maximum lifetime of a token. Later every token from before the last fetch
-    /// has expired, and the issuer may have withdrawn the key of a newer one.
+    /// This time is the maximum lifetime of a token. After this time, every token that was issued
+    /// before the last fetch has expired. The key of a newer token may be withdrawn.
     fn max_key_age(&self) -> Duration {
         Duration::from_secs(self.token_max_lifetime.into())
     }
 
-    /// Returns the time after which a revocation ends no valid token any more.
+    /// Returns the time after which every token from before a revocation has expired.
     pub fn revocation_window(&self) -> Duration {
         Duration::from_secs(self.token_max_lifetime.into()) + REVOCATION_MARGIN
     }

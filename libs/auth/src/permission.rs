@@ -47,8 +47,8 @@ impl Actor {
         self.holds(permission, Scope::Organization)
     }
 
-    /// Checks a permission for data of companies. Platform scope covers all companies, organization
-    /// scope the token's.
+    /// Checks a permission for data of companies. The platform scope covers all companies. The
+    /// organization scope covers the company of the token.
     pub fn reach_of(&self, permission: &str) -> Option<Reach> {
         if self.holds_on_platform(permission) {
             Some(Reach::Platform)
@@ -67,7 +67,7 @@ pub trait Permission: 'static {
     /// The result of the check, such as a company or a [`Reach`]. `()` if there is none.
     type Granted;
 
-    /// The permissions, one of which the requirement needs. API documents show them.
+    /// The permissions that meet the requirement. One of them is enough. API documents list them.
     const ANY_OF: &'static [(&'static str, Scope)];
 
     /// Returns `None` if the actor does not meet the requirement.

@@ -9,10 +9,11 @@ use uuid::Uuid;
 use crate::id::{CompanyId, UserId};
 use crate::verifier::VerificationError;
 
-/// The revocations in force: for each user or company, the time up to which issued tokens are
-/// invalid. A revocation of a company concerns all tokens that name it.
+/// The revocations in force, as a time for each user or company. Tokens that were issued up to that
+/// time are invalid. A revocation of a company applies to all tokens that name it.
 ///
-/// An id denotes one user or one company, so the kind is not kept. Clones share the revocations.
+/// A user and a company never have the same id, so the kind of the id is not stored. Clones share
+/// the revocations.
 #[derive(Clone)]
 pub struct Revocations(Arc<RwLock<Option<HashMap<Uuid, OffsetDateTime>>>>);
 
@@ -33,7 +34,7 @@ impl Revocations {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(revoked);
     }
 
-    /// Checks a token of the user and the company, issued at this second since 1970.
+    /// Checks a token of the user and the company. `issued_at` is in seconds since 1970.
     ///
     /// # Errors
     /// If the token is revoked, or no revocations have been read.
@@ -48,9 +49,9 @@ impl Revocations {
             return Err(VerificationError::Unavailable("no revocations have been read".to_owned()));
         };
         let subjects = [Some(user.into()), company.map(Uuid::from)];
-        let mut ends = subjects.iter().flatten().filter_map(|subject| revoked.get(subject));
+        let mut not_before = subjects.iter().flatten().filter_map(|subject| revoked.get(subject));
         // `iat` has whole seconds, so a token of the same second may be older.
-        if ends.any(|not_before| issued_at <= not_before.unix_timestamp()) {
+        if not_before.any(|time| issued_at <= time.unix_timestamp()) {
             return Err(VerificationError::Invalid);
         }
         Ok(())

@@ -50,7 +50,7 @@ pub(crate) struct Claims {
 
 /// Reads a time, which may have a fraction (RFC 7519, section 2), in whole seconds.
 ///
-/// The fraction is cut off. A token therefore ends up to a second early and never late.
+/// The fraction is dropped, so a token expires up to one second early and never late.
 fn numeric_date<'de, D: Deserializer<'de>>(date: D) -> Result<i64, D::Error> {
     /// Every whole number up to this one is exact as a float.
     const LAST: f64 = 9_007_199_254_740_992.0;
@@ -64,7 +64,7 @@ fn numeric_date<'de, D: Deserializer<'de>>(date: D) -> Result<i64, D::Error> {
 }
 
 /// Returns true if the header requires an extension of JWS (RFC 7515, section 4.1.11; RFC 7797).
-/// This verifier has none.
+/// This verifier supports none.
 fn has_extension(header: &Header) -> bool {
     header.crit.is_some() || header.extras.inner().contains_key("b64")
 }
@@ -129,7 +129,7 @@ impl Verifier {
     /// Verifies a token and returns its claims. A revoked token is invalid.
     pub(crate) async fn verify(&self, token: &str) -> Result<Arc<Claims>, VerificationError> {
         let claims = self.verify_signed(token).await?;
-        // Machines have no user id. They lose no rights.
+        // A machine token has no user id, and no revocation applies to it.
         if let Ok(user) = claims.sub.parse() {
             self.revocations.check(user, claims.company_id, claims.iat)?;
         }
@@ -171,7 +171,7 @@ impl Verifier {
         let claims = jsonwebtoken::decode::<Claims>(token, &key, &validation)
             .map_err(|_| VerificationError::Invalid)?
             .claims;
-        // A lifetime that begins in the future would not limit `exp`.
+        // With an `iat` in the future, the maximum lifetime would not limit `exp`.
         let lifetime = claims.exp.saturating_sub(claims.iat);
         if claims.iat > now + i64::from(CLOCK_SKEW_SECONDS)
             || lifetime > self.keys.config().token_max_lifetime.into()

@@ -95,7 +95,7 @@ async fn read_whole(mut response: Response) -> Result<Response> {
 }
 
 /// Retries calls without a complete response, and responses with status 429, 502, 503 or 504. A
-/// gateway responds with 502 or 504 for a replica that is gone.
+/// gateway responds with 502 or 504 if a replica has stopped.
 pub(crate) struct RetryTransientFailures;
 
 impl RetryableStrategy for RetryTransientFailures {

@@ -23,8 +23,8 @@ use crate::token::MachineToken;
 
 /// The maximum number of calls to the service in flight. Further calls wait.
 const MAX_CONCURRENT_CALLS: usize = 64;
-/// The maximum wait of a further call. Without this limit the wait could last 15 s: the three
-/// attempts of a stalled call.
+/// The maximum wait of a call above [`MAX_CONCURRENT_CALLS`]. A stalled call makes three attempts,
+/// so the wait could otherwise last 15 s.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The address of the other service, and the credentials of this one.

@@ -48,7 +48,8 @@ impl Issuer {
     /// Checks that no host between this service and the issuer can change keys or read a secret.
     ///
     /// # Errors
-    /// If the address begins neither with `https://` nor with `http://` and a host of loopback.
+    /// If the scheme is not https. `http` is permitted for loopback hosts, and with
+    /// `AUTH_ALLOW_HTTP`.
     pub fn check_address(&self, address: &str) -> anyhow::Result<()> {
         let url = Url::parse(address).context("it is not a URL")?;
         let is_loopback = match url.host() {
@@ -60,8 +61,8 @@ impl Issuer {
         let is_safe = url.scheme() == "https" || url.scheme() == "http" && (is_loopback || self.allows_http);
         ensure!(
             is_safe,
-            "it must begin with https://, since keys and secrets of an http address are not safe \
-             outside loopback. AUTH_ALLOW_HTTP=true permits http in a trusted network"
+            "it must begin with https://, since http does not protect keys and secrets outside \
+             loopback. AUTH_ALLOW_HTTP=true permits http in a trusted network"
         );
         Ok(())
     }

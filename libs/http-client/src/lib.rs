@@ -1,5 +1,6 @@
-//! Calls to other services: a timeout of 5 s per attempt, two retries with jitter, trace context, a
-//! machine token, a limit of concurrent calls and a circuit breaker.
+//! Calls to other services. A call has a timeout of 5 s per attempt, two retries with jitter, the
+//! trace context and a machine token. Calls to one service share a limit of concurrency and a
+//! circuit breaker.
 
 mod attempt;
 mod breaker;

@@ -76,7 +76,7 @@ impl MachineToken {
         cached.take_if(|cached| cached.token == rejected);
     }
 
-    /// Returns the cached token before the moment that `until` selects.
+    /// Returns the cached token, unless the moment that `until` selects has passed.
     fn cached_until(&self, until: impl Fn(&CachedToken) -> Instant) -> Option<String> {
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         cached.as_ref().filter(|cached| Instant::now() < until(cached)).map(|cached| cached.token.clone())

@@ -1,4 +1,4 @@
-//! Typed ids, so that a `PostId` cannot be passed for a `SelectionId`.
+//! Typed ids. The compiler rejects a `PostId` where a `SelectionId` is required.
 
 #[doc(hidden)]
 pub use {diesel, serde, utoipa, uuid, values};

@@ -1,4 +1,4 @@
-//! The tokens that a revocation ends.
+//! The tokens that a revocation invalidates.
 
 use std::sync::Arc;
 

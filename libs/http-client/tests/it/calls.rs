@@ -12,7 +12,7 @@ use crate::Setup;
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
-/// Sends a call of which every attempt meets `fault`. Returns the number of attempts.
+/// Sends a call that gets `fault` at every attempt. Returns the number of attempts.
 async fn count_attempts(fault: Fault) -> usize {
     let setup = Setup::new();
     setup.called.on("/", fault);
@@ -51,11 +51,11 @@ async fn call_with_any_other_response_has_one_attempt() {
     }
 }
 
-/// RULE-ALL-040: the timeout of an attempt covers the request for the token too.
+/// RULE-ALL-040: the timeout of an attempt includes the request for the token.
 #[tokio::test]
 async fn timeout_of_an_attempt_covers_the_token() {
     let setup = Setup::new();
-    // Each response is in time alone, and both together are not.
+    // Each response alone is within the timeout. Both together exceed it.
     for path in [DISCOVERY, "/token"] {
         setup.issuer.next(1, path, Fault::Delay(Duration::from_secs(3)));
     }

@@ -22,7 +22,7 @@ struct Setup {
     client: ServiceClient,
     called: FaultProxy,
     issuer: FaultProxy,
-    _served: RunningIssuer,
+    _running_issuer: RunningIssuer,
 }
 
 impl Setup {
@@ -40,7 +40,7 @@ impl Setup {
         });
         let config = Config::read(&mut env, "CALLED_URL", CLIENTS[0].0);
         let client = ServiceClient::new(&env.finish(config).unwrap()).unwrap();
-        Self { client, called, issuer, _served: served }
+        Self { client, called, issuer, _running_issuer: served }
     }
 
     /// Makes a call. Returns the token that it carried.
