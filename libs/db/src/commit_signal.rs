@@ -37,14 +37,15 @@ impl CommitSignals {
     }
 }
 
-/// A listener to the commits of this process that send one signal.
+/// Receives one signal from the commits of this process.
 pub struct CommitListener {
     receiver: watch::Receiver<HashSet<Uuid>>,
     sender: watch::Sender<HashSet<Uuid>>,
 }
 
 impl CommitListener {
-    /// Resolves at the next commit, or immediately if there was one since the last call.
+    /// Resolves at the next commit that sends the signal, or immediately if there was one since the
+    /// last call.
     pub async fn wait(&mut self) {
         if self.receiver.changed().await.is_err() {
             // The database handle is dropped, so no commit can follow.
@@ -52,8 +53,8 @@ impl CommitListener {
         }
     }
 
-    /// [Waits](Self::wait) and returns the keys of the commits, which only one listener of a signal
-    /// receives.
+    /// [Waits](Self::wait) and takes the keys of the commits. Each key reaches only one listener of
+    /// the signal.
     pub async fn keys(&mut self) -> HashSet<Uuid> {
         self.wait().await;
         let mut keys = HashSet::new();

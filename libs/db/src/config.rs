@@ -8,15 +8,15 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::tls::{self, Authorities, TlsMode};
 
-/// The time beyond the statement timeout that the client waits for a response. Within it PostgreSQL
-/// reports a cancelled statement.
+/// The time beyond the statement timeout that the client waits for a response. PostgreSQL reports a
+/// cancelled statement within this time.
 pub(crate) const CANCELLATION_MARGIN: Duration = Duration::from_secs(2);
 
 /// The address of the database, and the limits of a replica.
 #[derive(Clone)]
 pub struct Config {
     server: tokio_postgres::Config,
-    /// The connector of TLS. `None` for plain connections.
+    /// `None` for plain connections.
     pub(crate) tls: Option<MakeRustlsConnect>,
     pub(crate) schema: &'static str,
     pub(crate) pool_size: usize,
@@ -84,7 +84,8 @@ impl Config {
         server
     }
 
-    /// Returns the settings of PostgreSQL for each connection. A pooler has to ignore their names.
+    /// Returns the settings of PostgreSQL that each connection sends. A pooler must be configured
+    /// to ignore them.
     ///
     /// - `lock_timeout`: shorter than the timeout of a statement, so that a wait for a lock and a
     ///   slow statement have different errors.
@@ -111,7 +112,7 @@ impl Config {
     }
 }
 
-/// Returns the connector of TLS, or `Some(None)` for plain connections.
+/// Returns the TLS connector, or `Some(None)` for plain connections.
 #[expect(clippy::option_option, reason = "the form of all optional settings")]
 fn read_tls(
     env: &mut Env,
@@ -159,8 +160,8 @@ mod tests {
         read(variables).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
-    /// RULE-ALL-034: the page on PgBouncer names every setting that a connection sends, and gives
-    /// the role those that are the same for all connections.
+    /// RULE-ALL-034: the page on PgBouncer names every setting that a connection sends. Settings
+    /// that are equal for all connections are also settings of the role.
     #[test]
     fn page_on_pgbouncer_names_every_setting_of_a_connection() {
         let config = read(&[("DATABASE_URL", "postgres://localhost/database")]).unwrap();

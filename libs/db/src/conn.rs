@@ -157,19 +157,22 @@ impl AsyncConnectionCore for Conn {
     }
 }
 
-/// Connects to the server. The error names every cause, such as that of a refused certificate.
+/// Connects to the server. The error includes every cause, for example why a certificate was
+/// rejected.
 pub(crate) async fn connect(config: &Config) -> ConnectionResult<AsyncPgConnection> {
     let server = config.server();
     let Some(tls) = &config.tls else {
-        let (client, connection) = server.connect(NoTls).await.map_err(|error| refused("", error))?;
+        let (client, connection) =
+            server.connect(NoTls).await.map_err(|error| connection_error("", error))?;
         return AsyncPgConnection::try_from_client_and_connection(client, connection).await;
     };
     let connected = server.connect(tls.clone()).await;
-    let (client, connection) = connected.map_err(|error| refused("DATABASE_TLS=verify-full: ", error))?;
+    let (client, connection) =
+        connected.map_err(|error| connection_error("DATABASE_TLS=verify-full: ", error))?;
     AsyncPgConnection::try_from_client_and_connection(client, connection).await
 }
 
-fn refused(mode: &str, error: tokio_postgres::Error) -> ConnectionError {
+fn connection_error(mode: &str, error: tokio_postgres::Error) -> ConnectionError {
     ConnectionError::BadConnection(format!("{mode}{:#}", anyhow::Error::new(error)))
 }
 

@@ -48,8 +48,8 @@ impl Db {
         let wait = Some(config.wait_timeout);
         let pool = Pool::builder(Connector(config.clone()))
             .max_size(config.pool_size)
-            // The backend that served last has its plans in the processor's caches. With the oldest
-            // first, no connection would ever be idle long enough to be closed.
+            // The connection that was used last has its plans in the processor's caches. If the
+            // oldest connection came first, none would ever be idle long enough to be closed.
             .queue_mode(QueueMode::Lifo)
             .runtime(deadpool::Runtime::Tokio1)
             .timeouts(Timeouts { wait, create: Some(CONNECT_TIMEOUT), recycle: wait })
@@ -97,7 +97,7 @@ impl Db {
         conn.map_err(|error| Error::Unavailable(error.to_string()))
     }
 
-    /// Returns true if too many tasks wait for a connection to admit new requests.
+    /// Returns true if the pool has too many waiters to admit a new request.
     ///
     /// Admitted requests, readiness checks and background work still wait for a connection.
     pub fn is_overloaded(&self) -> bool {
@@ -202,8 +202,8 @@ impl Db {
 
 /// The connection of the readiness check.
 ///
-/// The pool does not own it. If slow statements use all connections of the pool, the replica can
-/// still serve lookups, and its removal would add to the load of the others.
+/// The connection is not part of the pool. A replica whose pool is exhausted by slow statements
+/// still serves lookups. If it became unready, the other replicas would get its load.
 struct ReadinessProbe {
     db: Db,
     conn: Mutex<Option<Conn>>,

@@ -28,8 +28,8 @@ const SHORT_LOCK_TIMEOUT: &str = "set lock_timeout = '200ms'";
 /// waited for `deadlock_timeout`, which is 1 s.
 const LAST_LOCK_TIMEOUT: &str = "set lock_timeout = '1200ms'";
 
-/// Limits a wait of a concurrent index build for old transactions. No session queues behind such
-/// a wait, and a build that fails has to start again.
+/// Limits the wait of a concurrent index build for old transactions. The limit is long, because no
+/// session queues behind the build, and a failed build has to start again.
 const BUILD_LOCK_TIMEOUT: &str = "set lock_timeout = '1h'";
 
 /// The message of PostgreSQL for a wait that exceeded `lock_timeout`.
@@ -169,7 +169,7 @@ fn pause() -> Duration {
     Duration::from_millis(rand::random_range(PAUSE_MS))
 }
 
-/// Applies a migration. A migration in a transaction is repeated while it waits for a lock.
+/// Applies a migration. Repeats a migration in a transaction that cannot get a lock.
 fn apply(
     conn: &mut BlockingConn,
     config: &Config,
@@ -213,7 +213,8 @@ fn apply_or_name_blockers(
     if !error.to_string().contains(LOCK_TIMEOUT) {
         return Err(error);
     }
-    // The watcher has seen the blocking sessions during the attempt, or never will.
+    // The attempt is over, so a watcher that has not found the blocking sessions yet will not find
+    // them.
     let found = handle.block_on(async {
         tokio::time::timeout(Duration::from_millis(100), watcher.join_next()).await.ok().flatten()
     });
@@ -238,14 +239,14 @@ async fn find_blockers(config: Config, pid: i32) -> anyhow::Result<String> {
     }
 }
 
-/// Drops what interrupted index builds have left, so that the migration can build it again.
+/// Drops the invalid indexes of interrupted builds, so that the migration can build them again.
 fn drop_invalid_indexes(conn: &mut BlockingConn) -> anyhow::Result<()> {
     use diesel::RunQueryDsl;
 
     let indexes: Vec<Line> = diesel::sql_query(SELECT_INVALID_INDEXES).load(conn)?;
     for Line { text: index } in indexes {
-        tracing::warn!(index, "dropping the index of an interrupted build");
         conn.batch_execute(&format!("drop index concurrently if exists {index}"))?;
+        tracing::warn!(index, "index of an interrupted build dropped");
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ const MAX_STALL: Duration = Duration::from_millis(50);
 pub struct PipelinedConn {
     config: Config,
     shared: Mutex<Option<Arc<Conn>>>,
-    /// Lookups go to its pool while the shared connection is congested.
+    /// Runs lookups while the shared connection is congested.
     overflow: Db,
     load: SyncMutex<Load>,
 }

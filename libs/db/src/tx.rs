@@ -98,8 +98,8 @@ impl Tx {
     /// Returns the connection, for concurrent statements that do not wait for each other's
     /// responses.
     ///
-    /// No statement may depend on another one, because their order is not fixed: a statement that
-    /// the connection has not prepared yet runs after those that it has.
+    /// No statement may depend on another one, because their order is not fixed. A statement that
+    /// is not prepared yet runs after prepared ones.
     pub fn pipeline(&self) -> &Conn {
         &self.conn
     }
@@ -144,7 +144,7 @@ impl Tx {
         self.signals.entry(signal).or_default();
     }
 
-    /// Sends `signal` with the keys of what has changed after this transaction has committed.
+    /// Sends `signal` with the keys of the changed entities after this transaction has committed.
     pub fn notify_keys_on_commit(&mut self, signal: CommitSignal, keys: impl IntoIterator<Item = Uuid>) {
         self.signals.entry(signal).or_default().extend(keys);
     }

@@ -67,7 +67,7 @@ async fn commit_of_failed_transaction_is_an_error() {
     assert_eq!(count(&url).await, 5);
 }
 
-/// Other transactions use the connection afterwards, without generic plans.
+/// The next transaction on the connection has no generic plans.
 #[tokio::test]
 async fn generic_plans_end_with_their_transaction() {
     let (_, db, _) = setup(5_000).await;
@@ -161,8 +161,8 @@ async fn connection_with_pending_response_is_closed() {
     tokio::time::timeout(Duration::from_secs(10), closed).await.unwrap();
 }
 
-/// RULE-ALL-033: a statement that the server does not end is given up. Simulates a pooler that
-/// ignores the timeout or has no free server connection.
+/// RULE-ALL-033: the client abandons a statement that the server does not end. Simulates a pooler
+/// that ignores the timeout or has no free server connection.
 #[tokio::test]
 async fn statement_that_the_server_does_not_cancel_times_out() {
     let (_, db, url) = setup(100).await;

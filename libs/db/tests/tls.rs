@@ -11,7 +11,7 @@ use testkit::database;
 use testkit::postgres::Postgres;
 use testkit::tls::Authority;
 
-/// Starts a server with a certificate for this host that is valid until the end of the year.
+/// Starts a server with a certificate for `host` that is valid until the end of `last_year`.
 async fn start_server(authority: &Authority, host: &str, last_year: i32) -> Postgres {
     let certificate = authority.issue(host, last_year);
     let mut server = Postgres::start().await.unwrap();
@@ -31,7 +31,7 @@ fn config(url: String, authority: String) -> Config {
     env.finish(config).unwrap()
 }
 
-/// Returns the error of a connection.
+/// Returns the error of a failed connection.
 async fn refusal(config: &Config) -> String {
     match Db::new(config).unwrap().conn().await {
         Ok(_) => "connected".to_owned(),

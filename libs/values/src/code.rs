@@ -10,7 +10,8 @@ pub struct Code {
     pub status: u16,
     /// The code, which is also the id of the message.
     pub id: &'static str,
-    /// True for a code that all services have. A service with a code prefix adds the prefix.
+    /// True for a code that all services have. Its wire form begins with the code prefix of the
+    /// service.
     pub is_common: bool,
     /// A numeric argument of the message.
     pub arg: Option<(&'static str, u64)>,

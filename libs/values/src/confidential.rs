@@ -8,7 +8,7 @@ use regex::{Regex, RegexSet};
 use crate::checked::Email;
 use crate::invalid::Invalid;
 use crate::pattern::pattern;
-use crate::phone::{PhoneRegion, has_number};
+use crate::phone::{PhoneRegion, has_phone_number};
 use crate::visible::is_invisible;
 
 /// Rejects a public text that contains personal data or a secret.
@@ -22,7 +22,7 @@ pub fn check_public(text: &str, region: PhoneRegion) -> Result<(), Invalid> {
     if has_secret(&visible) {
         return Err(Invalid::new("secret"));
     }
-    if has_email_address(&visible) || has_number(&AMOUNT.replace_all(&visible, "$1;"), region) {
+    if has_email_address(&visible) || has_phone_number(&AMOUNT.replace_all(&visible, "$1;"), region) {
         return Err(Invalid::new("personal_data"));
     }
     Ok(())
@@ -76,7 +76,7 @@ fn is_address_at(text: &str, at: usize) -> bool {
     text[..at].ends_with(is_local_char) && ends.any(is_domain)
 }
 
-/// The forms of secrets that scanners of repositories search for.
+/// The forms of secrets that secret scanners for repositories search for.
 const SECRETS: [&str; 14] = [
     // Private keys in PEM.
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY",

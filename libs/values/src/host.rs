@@ -11,8 +11,8 @@ const MAX_NAME: usize = 253;
 
 /// Returns the ASCII form of a host name with a dot, such as `xn--e1afmkfd.xn--p1ai`.
 ///
-/// Returns `None` for an IP address in any notation, for a name without a dot or with an empty
-/// label, and for a name with invisible or percent-encoded characters.
+/// Returns `None` for an IP address in any notation, and for a name without a dot or with an empty
+/// label. A name with invisible or percent-encoded characters is `None`, too.
 pub fn ascii_name(host: &str) -> Option<String> {
     if host.contains(|c: char| c == '%' || is_invisible(c)) {
         return None;

@@ -138,7 +138,8 @@ mod tests {
     }
 
     proptest! {
-        /// RULE-ALL-007: rounded once, half to even. The error is at most half a minor unit.
+        /// RULE-ALL-007: a share is rounded once, half to even. The error is at most half a minor
+        /// unit.
         #[test]
         fn share_is_the_nearest_integer_amount(amount: i64, share in 0_u32..=10_000) {
             let exact = i128::from(amount) * i128::from(share);

@@ -63,7 +63,7 @@ impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Whole<MIN, MAX> {
     }
 }
 
-/// Parses the form of query parameters.
+/// Parses a query parameter.
 impl<const MIN: i64, const MAX: i64> FromStr for Whole<MIN, MAX> {
     type Err = Invalid;
 
@@ -193,7 +193,7 @@ impl<'de, const PLACES: u32, const MIN: i32, const MAX: i32> Deserialize<'de> fo
     }
 }
 
-/// Parses the form of query parameters.
+/// Parses a query parameter.
 impl<const PLACES: u32, const MIN: i32, const MAX: i32> FromStr for Decimal<PLACES, MIN, MAX> {
     type Err = Invalid;
 

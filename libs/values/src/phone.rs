@@ -87,8 +87,8 @@ impl<const MAX: usize> Rule for DialledNumber<MAX> {
     }
 }
 
-/// Returns a number without invisible characters and with simple spaces only, as the library reads
-/// it.
+/// Returns a number without invisible characters and with simple spaces only, as libphonenumber
+/// expects it.
 ///
 /// Address books write direction marks around numbers. Keycap emoji consist of a digit and the
 /// frame U+20E3.
@@ -98,14 +98,14 @@ fn clean(raw: &str) -> String {
     spaced.trim().to_owned()
 }
 
-/// A year by itself.
+/// A year as a separate word.
 static YEAR: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:19|20)\d\d\b"));
 
-/// Returns true if a text contains a valid number of the region or with a country code.
+/// Returns true if a text contains a valid phone number of the region or with a country code.
 ///
 /// The finder of libphonenumber reads `+ 2012-2013-2014` as a number of Egypt, and does not find a
 /// number beside a year. The search therefore ignores lists of years, and repeats without years.
-pub fn has_number(text: &str, region: PhoneRegion) -> bool {
+pub fn has_phone_number(text: &str, region: PhoneRegion) -> bool {
     let has_number = |text: &str| {
         let finder = text.phone_number_matcher_builder().leniency(Leniency::Valid);
         finder

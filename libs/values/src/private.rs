@@ -30,13 +30,13 @@ impl<T> Private<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Private<T> {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
         // A missing member of a newtype has serde's own error, which names the member and no value.
-        value.deserialize_newtype_struct("Private", Reader(PhantomData))
+        value.deserialize_newtype_struct("Private", PrivateVisitor(PhantomData))
     }
 }
 
-struct Reader<T>(PhantomData<T>);
+struct PrivateVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for PrivateVisitor<T> {
     type Value = Private<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -70,7 +70,8 @@ pub fn read_member<T, E>(name: &impl ToString, read: impl FnOnce() -> Result<T, 
 /// value whose error is collected.
 ///
 /// # Errors
-/// The error of `parsed`, outside [`collect_errors`] and for the last error that it collects.
+/// The error of `parsed`, if no [`collect_errors`] is running or the maximum number of errors is
+/// reached.
 pub fn read<T, E: Error>(parsed: Result<T, Invalid>, placeholder: impl FnOnce() -> T) -> Result<T, E> {
     parsed.or_else(|invalid| {
         let code = invalid.code;

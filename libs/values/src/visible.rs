@@ -15,8 +15,8 @@ pub fn is_blank(text: &str) -> bool {
 
 /// Removes the invisible characters from a text for readers.
 ///
-/// A joiner or selector that forms a letter or a picture with the character before it remains, for
-/// example in Persian words and in pictures of families.
+/// A joiner or selector remains if it forms a letter or a picture with the character before it.
+/// Persian words and pictures of families are examples.
 pub fn remove_invisible(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     for c in text.chars() {
