@@ -28,11 +28,11 @@ const IS_THIS_RUN: &str = "kind = $1 and key = $2 and run = $3";
 
 /// Schedules a job for each of `keys` at `due_at`, or immediately if that time has passed.
 ///
-/// A job that is already scheduled moves to the new time. A job that is running runs again, and its
-/// current run cannot be [completed](Job::complete).
+/// An already scheduled job gets the new time. A running job runs again, and its current run cannot
+/// be [completed](Job::complete).
 ///
 /// A job that is due at once runs in the trace of the change that schedules it. A later job has a
-/// trace of its own, because a trace of days is of no use.
+/// trace of its own, since a trace that spans days is hard to read.
 ///
 /// Call it after the change has taken its locks. [`Job::complete`] also locks the job last, so the
 /// two never deadlock.
@@ -66,7 +66,7 @@ pub async fn schedule<K: Display>(
     Ok(())
 }
 
-/// Returns the current trace and span as `traceparent` has them.
+/// Returns the current trace and span in the format of `traceparent`.
 fn current_traceparent() -> Option<String> {
     let mut trace = HashMap::new();
     let current = Context::current();
@@ -74,7 +74,7 @@ fn current_traceparent() -> Option<String> {
     trace.remove(TRACEPARENT)
 }
 
-/// Cancels a job, if there is one. A current run of it cannot be [completed](Job::complete).
+/// Cancels a job, if it exists. Its current run cannot be [completed](Job::complete).
 pub async fn cancel(tx: &mut Tx, kind: &str, key: impl Display) -> Result<(), Error> {
     let delete = diesel::sql_query("delete from job where kind = $1 and key = $2");
     let delete = delete.bind::<Text, _>(kind).bind::<Text, _>(key.to_string());
@@ -99,7 +99,7 @@ pub struct Job {
     ending: CancellationToken,
 }
 
-/// The process ends before the job has done its work.
+/// The process ends before the job has finished.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the process ends")]
 pub struct Interrupted;
@@ -119,8 +119,8 @@ struct ClaimedRow {
 }
 
 impl Job {
-    /// Returns an error if the process ends. A run of several steps calls this between two steps
-    /// and returns the error, and another replica continues the job at once.
+    /// Returns an error if the process ends. A job with several steps calls this method between
+    /// them and returns the error. Another replica then continues the job at once.
     ///
     /// # Errors
     /// [`Interrupted`] if the process ends.

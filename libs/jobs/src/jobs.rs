@@ -25,9 +25,9 @@ impl Jobs {
     /// Runs `run` for each job of `kind` within a second after it is due, in up to eight tasks per
     /// replica. Do not rename a kind, since rows are stored under it.
     ///
-    /// A job that returns an error or panics is retried after 1, 2, 4, 8, 16 and then every 30 s,
-    /// without a limit of attempts. Each pause varies at random by up to a quarter. The job also
-    /// runs again if its process is killed. Only the writes of the transaction that calls
+    /// A job that returns an error or panics is retried without a limit of attempts: after 1, 2, 4,
+    /// 8, 16 and then every 30 s. Each pause varies at random by up to a quarter. The job also runs
+    /// again if its process is killed. Only the writes of the transaction that calls
     /// [`Job::complete`] happen once. Calls to other services belong between two transactions.
     #[must_use]
     pub fn due<F>(self, kind: &'static str, run: impl Fn(Job) -> F + Send + Sync + 'static) -> Self
@@ -37,8 +37,8 @@ impl Jobs {
         self.with_worker(kind, None, POLL_INTERVAL, run)
     }
 
-    /// Declares jobs like [`due`](Self::due), but polls for jobs of other replicas every
-    /// `poll_interval` instead of every second.
+    /// Declares jobs like [`due`](Self::due). Jobs that other replicas scheduled start within
+    /// `poll_interval` instead of a second.
     #[must_use]
     pub fn due_with_poll_interval<F>(
         self,

@@ -1,9 +1,9 @@
-//! Background work of a service: *due* jobs, each at its time, and *periodic* jobs.
+//! Background work of a service: *due* jobs, which run at a given time, and *periodic* jobs.
 //!
 //! [`schedule`] writes a due job as a row, in the transaction of the change that needs it, so a job
-//! survives a restart. There is one row for each kind and key. All replicas claim rows, by the
-//! clock of the database, and each job runs in one replica at a time. [`Jobs`] declares the code of
-//! each kind.
+//! survives a restart. There is one row for each kind and key. All replicas claim rows by the clock
+//! of the database. Each job runs in one replica at a time. [`Jobs`] declares the code of each
+//! kind.
 
 mod job;
 mod jobs;

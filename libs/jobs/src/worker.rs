@@ -20,7 +20,7 @@ const CONCURRENCY: usize = 8;
 /// The interval at which a run renews its lease.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
-/// The maximum random change of a retry delay, as a fraction of the delay.
+/// The maximum random deviation of a retry delay, as a fraction of the delay.
 const RETRY_JITTER: f64 = 0.25;
 
 /// An error that the service has logged once for all affected jobs. Displays the wrapped error.

@@ -87,7 +87,8 @@ fn fits(value: &Value, schema: &Value) -> bool {
         && is_above(value.as_f64(), "minimum")
 }
 
-/// Returns true if a text has the format: a time, or none.
+/// Returns true if a text is a time for the format `date-time`, or no time for a schema without a
+/// format.
 fn has_format(text: &str, format: &Value) -> bool {
     let is_time = OffsetDateTime::parse(text, &Rfc3339).is_ok();
     format.is_null() && !is_time || format == "date-time" && is_time

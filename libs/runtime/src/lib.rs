@@ -1,5 +1,5 @@
-//! The life of a process: typed configuration, logs, traces, metrics, tracked tasks, readiness and
-//! an orderly stop.
+//! The lifecycle of a process: typed configuration, logs, traces, metrics, tracked tasks, readiness
+//! and a graceful shutdown.
 
 pub mod clock;
 mod env;

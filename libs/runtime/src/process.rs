@@ -26,7 +26,7 @@ pub enum Phase {
 impl Phase {
     const ALL: [Self; 3] = [Self::Work, Self::Delivery, Self::Monitoring];
 
-    /// Returns the time that the parts of the phase have to end.
+    /// Returns the time limit within which the parts of the phase must end.
     ///
     /// Kubernetes grants 45 s, of which 5 s pass before the first phase (see [`Process::drain`]).
     fn timeout(self) -> Duration {
@@ -46,7 +46,7 @@ struct PhaseParts {
     tasks: TaskTracker,
 }
 
-/// A condition of readiness. `Err` names what is missing, in a few words.
+/// A condition of readiness. `Err` has a short reason why it is not met.
 pub type ReadinessCheck =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 

@@ -112,8 +112,8 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     Ok(Telemetry(provider))
 }
 
-/// Enables the events that `targets` select, and all spans. So a service that logs only errors
-/// still has traces.
+/// Enables the events that `targets` select, and all spans. A service that logs only errors
+/// therefore still has traces.
 ///
 /// One filter for all layers is evaluated once for each call site. A filter of a single layer would
 /// be evaluated whenever a span is entered, left or changed.
@@ -132,8 +132,8 @@ fn filter(targets: Targets, has_spans: bool) -> FilterFn<impl Fn(&Metadata<'_>) 
 
 /// Passes events to a layer, but no spans.
 ///
-/// Log lines contain no fields of spans. A log layer would format all fields of a span again after
-/// each added one.
+/// Log lines contain no fields of spans. A log layer that receives spans would format all fields of
+/// a span again whenever a field is added.
 struct EventsOnly<L>(L);
 
 impl<S: Subscriber, L: Layer<S>> Layer<S> for EventsOnly<L> {
@@ -181,8 +181,8 @@ impl ShouldSample for IndependentSampler {
         links: &[Link],
     ) -> SamplingResult {
         if parent.is_some_and(|parent| parent.get::<SampleIndependently>().is_some()) {
-            // A ratio sampler decides by the trace id, which the caller chooses. So the sampler
-            // gets a random id.
+            // A ratio sampler decides by the trace id, which the caller chooses. The sampler
+            // therefore gets a random id.
             let trace_id = RandomIdGenerator::default().new_trace_id();
             return self.0.should_sample(None, trace_id, name, kind, attributes, links);
         }

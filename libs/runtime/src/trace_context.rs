@@ -10,9 +10,8 @@ const TRACESTATE: &str = "tracestate";
 
 /// The propagator of OpenTelemetry behind a check of the received headers.
 ///
-/// OpenTelemetry's propagator accepts numbers with any number of digits and reads only the first of
-/// several headers. Here such a caller's trace is ignored, so a new trace begins, as the standard
-/// requires.
+/// OpenTelemetry's propagator accepts fields of any length, and reads only the first of several
+/// headers. This propagator ignores such headers, so a new trace begins, as the standard requires.
 #[derive(Debug, Default)]
 pub(crate) struct StrictPropagator(TraceContextPropagator);
 
@@ -26,7 +25,7 @@ impl TextMapPropagator for StrictPropagator {
             Some([traceparent]) if is_traceparent(traceparent) => {
                 // A list may be divided into several headers.
                 let tracestate = received.get_all(TRACESTATE).map(|values| values.join(","));
-                self.0.extract_with_context(context, &Checked { traceparent, tracestate })
+                self.0.extract_with_context(context, &CheckedHeaders { traceparent, tracestate })
             }
             _ => context.clone(),
         }
@@ -38,12 +37,12 @@ impl TextMapPropagator for StrictPropagator {
 }
 
 /// The headers after the check.
-struct Checked<'a> {
+struct CheckedHeaders<'a> {
     traceparent: &'a str,
     tracestate: Option<String>,
 }
 
-impl Extractor for Checked<'_> {
+impl Extractor for CheckedHeaders<'_> {
     fn get(&self, name: &str) -> Option<&str> {
         match name {
             TRACEPARENT => Some(self.traceparent),
@@ -57,7 +56,8 @@ impl Extractor for Checked<'_> {
     }
 }
 
-/// Returns true for a version of two digits, a trace id of 32, a parent id of 16 and flags of two.
+/// Returns true for a version of 2 digits, a trace id of 32 digits, a parent id of 16 digits and
+/// flags of 2 digits.
 ///
 /// The digits are lower-case and hexadecimal. Only a version after `00` may have more fields, and
 /// `ff` is no version.

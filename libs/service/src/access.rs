@@ -100,7 +100,7 @@ struct Row {
 pub(crate) struct Updater {
     db: Db,
     revocations: Revocations,
-    /// The age above which a revocation has no effect, since all tokens issued before it have
+    /// The age above which a revocation has no effect, since all tokens from before it have
     /// expired.
     window: Duration,
     last_read: Instant,

@@ -41,8 +41,8 @@ pub fn configure<S: Service>(env: &mut Env) -> Option<Config<S>> {
     })
 }
 
-/// Swaps the two levels of an `Option`. In the result the outer `None` is an error, and the inner
-/// `None` a setting that the service does not read, as in [`Env::optional`].
+/// Swaps the two levels of an `Option`. In the result, the outer `None` is an error, as in
+/// [`Env::optional`]. The inner `None` is a setting that the service does not read.
 #[expect(clippy::option_option, reason = "the form of all optional settings")]
 fn swap<T>(setting: Option<Option<T>>) -> Option<Option<T>> {
     match setting {

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Returns the streams of an OpenAPI document. The schema of the body refers to a union of events.
+/// Returns the streams of an OpenAPI document. The body of such a response has a schema that refers
+/// to a union of events.
 pub(crate) fn streams(api: &Value) -> Vec<HttpStream> {
     let paths = api["paths"].as_object().into_iter().flatten();
     let operations =
@@ -59,7 +60,7 @@ fn references(schema: &Value, names: &mut Vec<String>) {
     }
 }
 
-/// Replaces each discriminator by its property, as AsyncAPI has it.
+/// Replaces each discriminator by the name of its property, as AsyncAPI requires.
 fn for_asyncapi(mut schema: Value) -> Value {
     if let Some(property) = schema.pointer("/discriminator/propertyName").cloned() {
         schema["discriminator"] = json!(property);

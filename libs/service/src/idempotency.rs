@@ -38,8 +38,8 @@ diesel::table! {
     }
 }
 
-/// The `Idempotency-Key` of a request, if it has one. Each `POST` of users that creates an entity
-/// takes this extractor, after the extractors of the caller and the path.
+/// The `Idempotency-Key` of a request, if it has one. Each `POST` with which users create an entity
+/// has this extractor, after the extractors of the caller and the path.
 ///
 /// # Errors
 /// `400 VALIDATION_FAILED` at `/Idempotency-Key` if the key is invalid.
@@ -62,12 +62,12 @@ pub struct Reply<V> {
 }
 
 impl<V: Serialize> Reply<V> {
-    /// A response 201 with the new entity.
+    /// Returns a response 201 with the new entity.
     pub fn created(body: V) -> Self {
         Self { status: StatusCode::CREATED, location: None, body }
     }
 
-    /// A response 200 with an entity that exists already.
+    /// Returns a response 200 with an existing entity.
     pub fn existing(body: V) -> Self {
         Self { status: StatusCode::OK, ..Self::created(body) }
     }
@@ -80,7 +80,7 @@ impl<V: Serialize> Reply<V> {
 
     fn encode(self) -> Result<StoredResponse, Error> {
         let body = serde_json::to_string(&self.body).map_err(|error| Problem::internal(&error))?;
-        // A status has three digits.
+        // Never fails, since a status has three digits.
         let status = i16::try_from(self.status.as_u16()).unwrap_or_default();
         Ok(StoredResponse { status, location: self.location, body })
     }
@@ -148,8 +148,8 @@ impl Idempotency {
 
     /// Finds the response to an earlier request with this key.
     ///
-    /// Call it before checks that precede the transaction and whose result may change between two
-    /// requests. [`run`](Self::run) repeats the search.
+    /// Call it before any check outside the transaction whose result may differ between the first
+    /// request and its repeat. [`run`](Self::run) searches again within the transaction.
     ///
     /// # Errors
     /// [`IDEMPOTENCY_KEY_REUSED`] after another request.
@@ -167,7 +167,8 @@ struct Lock {
 
 /// Locks the key until the end of the transaction.
 ///
-/// [`find`] is another statement, because the snapshot of a statement is older than its lock.
+/// [`find`] must be a later statement. A statement takes its snapshot before the lock, so it could
+/// miss the response of the previous holder.
 async fn lock(tx: &mut Tx, request: &KeyedRequest) -> Result<(), Error> {
     let lock = diesel::sql_query(
         "select pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', current_schema(), $1, $2), 0)) \

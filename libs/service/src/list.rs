@@ -31,7 +31,8 @@ where
     if paging.descending { Box::new(column.desc()) } else { Box::new(column.asc()) }
 }
 
-/// Returns the expression `true`, whose raw SQL makes diesel plan the query again at each use.
+/// Returns the expression `true` as raw SQL. Diesel does not reuse a prepared statement with raw
+/// SQL, so PostgreSQL plans the query for its parameters.
 ///
 /// Filter a query with it if the best index depends on the parameters, since its generic plan would
 /// be slow.

@@ -19,7 +19,7 @@ use crate::command::RegisteredCommand;
 pub trait Service: 'static {
     /// The name of the service, its crate, its binary and its schema.
     const NAME: &'static str;
-    /// The version of the service's crate, which its documents have.
+    /// The version of the service's crate, as its API documents show it.
     const VERSION: &'static str;
     /// The prefix of the common error codes, such as `SELECTIONS_`. Empty in most services.
     const CODE_PREFIX: &'static str = "";

@@ -6,7 +6,7 @@ use db::Error;
 use jobs::Jobs;
 use runtime::Process;
 
-use crate::{RING, Shop, now, record, run_once, start_gated_replica, start_replica};
+use crate::{KIND, Shop, now, record, run_once, start_gated_replica, start_replica};
 
 /// RULE-ALL-035: a job runs once over all replicas.
 #[tokio::test]
@@ -38,20 +38,20 @@ async fn job_runs_at_its_due_time() {
 }
 
 /// RULE-ALL-035: a commit wakes the worker of its job. Each of sixty jobs schedules the next one.
-/// Without wake-ups each would wait a second for the poll.
+/// Without the wake-up, each job would wait up to a second for the next poll.
 #[tokio::test]
 async fn commit_wakes_the_worker_of_its_job() {
     let shop = Shop::new().await;
     let (db, process) = (shop.db(), Process::new());
     let job_db = db.clone();
-    let jobs = Jobs::new(db.clone()).due(RING, move |job| {
+    let jobs = Jobs::new(db.clone()).due(KIND, move |job| {
         let db = job_db.clone();
         async move {
             let next = job.key.parse::<i32>()? + 1;
             let result: Result<(), Error> = db
                 .tx(async |tx| {
                     record(tx, &job).await?;
-                    jobs::schedule(tx, RING, (next <= 60).then_some(next), now()).await?;
+                    jobs::schedule(tx, KIND, (next <= 60).then_some(next), now()).await?;
                     job.complete(tx).await
                 })
                 .await;
@@ -60,29 +60,29 @@ async fn commit_wakes_the_worker_of_its_job() {
     });
     jobs.start(&process);
     let started_at = tokio::time::Instant::now();
-    db.tx(async |tx| jobs::schedule(tx, RING, [1], now()).await).await.unwrap();
+    db.tx(async |tx| jobs::schedule(tx, KIND, [1], now()).await).await.unwrap();
     shop.wait_for_number("select count(*) from done", 60).await;
     assert!(started_at.elapsed() < Duration::from_secs(30), "{:?}", started_at.elapsed());
 }
 
-/// RULE-ALL-035: jobs of other replicas wait for the poll interval. A commit of this replica wakes
-/// the worker.
+/// RULE-ALL-035: a job that another replica scheduled waits for the poll interval. A commit of this
+/// replica wakes the worker.
 #[tokio::test]
 async fn job_of_another_replica_waits_for_the_poll_interval() {
     let shop = Shop::new().await;
     let (db, process) = (shop.db(), Process::new());
     let job_db = db.clone();
-    let jobs = Jobs::new(db.clone()).due_with_poll_interval(RING, Duration::from_hours(1), move |job| {
+    let jobs = Jobs::new(db.clone()).due_with_poll_interval(KIND, Duration::from_hours(1), move |job| {
         let db = job_db.clone();
         async move { run_once(&db, &job).await }
     });
     jobs.start(&process);
-    db.tx(async |tx| jobs::schedule(tx, RING, ["own"], now()).await).await.unwrap();
+    db.tx(async |tx| jobs::schedule(tx, KIND, ["own"], now()).await).await.unwrap();
     shop.wait_for_number("select count(*) from done", 1).await;
     shop.schedule(&["other"], now()).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(shop.query_number("select count(*) from done").await, 1, "an hour has not passed");
-    db.tx(async |tx| jobs::schedule(tx, RING, ["own"], now()).await).await.unwrap();
+    db.tx(async |tx| jobs::schedule(tx, KIND, ["own"], now()).await).await.unwrap();
     shop.wait_for_number("select count(*) from done", 3).await;
 }
 
@@ -93,7 +93,7 @@ async fn scheduled_job_is_rolled_back_with_its_transaction() {
     let db = shop.db();
     let result: Result<(), Error> = db
         .tx(async |tx| {
-            jobs::schedule(tx, RING, ["a"], now()).await?;
+            jobs::schedule(tx, KIND, ["a"], now()).await?;
             Err(Error::Unavailable("rolled back".to_owned()))
         })
         .await;
@@ -109,7 +109,7 @@ async fn scheduled_job_can_be_rescheduled_or_cancelled() {
     shop.schedule(&["sooner", "never", "later"], now() + Duration::from_hours(1)).await;
     shop.schedule(&["later", "never"], now() + Duration::from_secs(2)).await;
     shop.schedule(&["sooner", "sooner"], now()).await;
-    db.tx(async |tx| jobs::cancel(tx, RING, "never").await).await.unwrap();
+    db.tx(async |tx| jobs::cancel(tx, KIND, "never").await).await.unwrap();
     assert_eq!(shop.query_number("select count(*) from job").await, 2);
     let _replica = start_replica(&shop);
     shop.wait_for_number("select count(*) from done where job = 'later'", 1).await;
@@ -128,7 +128,7 @@ async fn rescheduled_or_cancelled_job_rolls_back_its_current_run() {
     gate.notify_one();
     shop.schedule(&["cancelled"], now()).await;
     started.notified().await;
-    shop.db().tx(async |tx| jobs::cancel(tx, RING, "cancelled").await).await.unwrap();
+    shop.db().tx(async |tx| jobs::cancel(tx, KIND, "cancelled").await).await.unwrap();
     gate.notify_one();
     // The last job runs after both and completes.
     shop.schedule(&["last"], now()).await;

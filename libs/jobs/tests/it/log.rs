@@ -8,7 +8,7 @@ use jobs::{AlreadyLogged, Jobs};
 use runtime::Process;
 use tracing_subscriber::fmt;
 
-use crate::{RING, Shop, now, run_once};
+use crate::{KIND, Shop, now, run_once};
 
 /// The log of a test, with the fields of spans.
 #[derive(Clone, Default)]
@@ -41,7 +41,7 @@ async fn log_has_a_hash_instead_of_the_key() {
     let _guard = tracing::subscriber::set_default(subscriber.with_writer(move || writer.clone()).finish());
     let shop = Shop::new().await;
     let (db, process) = (shop.db(), Process::new());
-    let jobs = Jobs::new(db.clone()).due(RING, move |job| {
+    let jobs = Jobs::new(db.clone()).due(KIND, move |job| {
         let db = db.clone();
         async move {
             match job.attempts {

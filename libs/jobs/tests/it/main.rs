@@ -22,7 +22,7 @@ mod retries;
 mod stop;
 
 /// The kind of due jobs in these tests.
-const RING: &str = "ring";
+const KIND: &str = "ring";
 /// The time limit of a wait, long enough for the slowest machine.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -82,7 +82,7 @@ impl Shop {
 
     async fn schedule(&self, keys: &[&str], due_at: OffsetDateTime) {
         let db = self.db();
-        let scheduled = db.tx(async |tx| jobs::schedule(tx, RING, keys, due_at).await).await;
+        let scheduled = db.tx(async |tx| jobs::schedule(tx, KIND, keys, due_at).await).await;
         scheduled.unwrap();
     }
 }
@@ -108,10 +108,10 @@ async fn run_once(db: &Db, job: &Job) -> anyhow::Result<()> {
     Ok(result?)
 }
 
-/// Starts a replica that runs the jobs of `RING`.
+/// Starts a replica that runs the jobs of `KIND`.
 fn start_replica(shop: &Shop) -> Process {
     let (db, process) = (shop.db(), Process::new());
-    let jobs = Jobs::new(db.clone()).due(RING, move |job| {
+    let jobs = Jobs::new(db.clone()).due(KIND, move |job| {
         let db = db.clone();
         async move { run_once(&db, &job).await }
     });
@@ -124,7 +124,7 @@ fn start_gated_replica(shop: &Shop) -> (Process, Arc<Notify>, Arc<Notify>) {
     let (db, process) = (shop.db(), Process::new());
     let (started, gate) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let handles = (started.clone(), gate.clone());
-    let jobs = Jobs::new(db.clone()).due(RING, move |job| {
+    let jobs = Jobs::new(db.clone()).due(KIND, move |job| {
         let (db, (started, gate)) = (db.clone(), handles.clone());
         async move {
             started.notify_one();

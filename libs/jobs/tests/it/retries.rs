@@ -7,14 +7,14 @@ use jobs::Jobs;
 use runtime::Process;
 use tokio::sync::Notify;
 
-use crate::{RING, Shop, TIMEOUT, now, run_once};
+use crate::{KIND, Shop, TIMEOUT, now, run_once};
 
 /// RULE-ALL-036: a failed job is retried later and delays no other.
 #[tokio::test]
 async fn failed_or_panicked_job_is_retried_and_delays_no_other() {
     let shop = Shop::new().await;
     let (db, process) = (shop.db(), Process::new());
-    let jobs = Jobs::new(db.clone()).due(RING, move |job| {
+    let jobs = Jobs::new(db.clone()).due(KIND, move |job| {
         let db = db.clone();
         async move {
             assert!(job.key != "panics" || job.attempts > 1, "panic of the test");
@@ -33,20 +33,20 @@ async fn failed_or_panicked_job_is_retried_and_delays_no_other() {
     assert!(metrics.contains("jobs_failed_total{kind=\"ring\"} 3"), "{metrics}");
 }
 
-/// RULE-ALL-036: a job that always fails, and a job that no worker starts, are visible in metrics.
+/// RULE-ALL-036: metrics show a job that always fails and a job that no worker starts.
 #[tokio::test]
 async fn waiting_and_failing_jobs_are_metrics() {
-    const UNKNOWN: &str =
+    const LATE_JOB: &str =
         "insert into job (kind, key, due_at) values ('ring', 'late', now() - interval '1 hour')";
     let shop = Shop::new().await;
-    shop.sql.batch_execute(UNKNOWN).await.unwrap();
+    shop.sql.batch_execute(LATE_JOB).await.unwrap();
     shop.sql.batch_execute("update job set attempts = 11").await.unwrap();
-    // A replica whose eight places are taken does not run the late job.
+    // A replica that already runs eight jobs does not start the late job.
     let gate = Arc::new(Notify::new());
     let process = Process::new();
     let held = gate.clone();
     shop.schedule(&["1", "2", "3", "4", "5", "6", "7", "8"], now() - Duration::from_hours(2)).await;
-    let jobs = Jobs::new(shop.db()).due(RING, move |_| {
+    let jobs = Jobs::new(shop.db()).due(KIND, move |_| {
         let gate = held.clone();
         async move {
             gate.notified().await;

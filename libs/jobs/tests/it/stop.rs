@@ -7,7 +7,7 @@ use jobs::Jobs;
 use runtime::Process;
 use tokio::sync::Notify;
 
-use crate::{RING, Shop, now, start_gated_replica, start_replica};
+use crate::{KIND, Shop, now, start_gated_replica, start_replica};
 
 /// RULE-ALL-036: a job of several steps ends with its process, and another replica continues it at
 /// once.
@@ -16,7 +16,7 @@ async fn interrupted_job_is_continued_by_another_replica() {
     let shop = Shop::new().await;
     let (process, started) = (Process::new(), Arc::new(Notify::new()));
     let handle = started.clone();
-    let jobs = Jobs::new(shop.db()).due(RING, move |job| {
+    let jobs = Jobs::new(shop.db()).due(KIND, move |job| {
         let started = handle.clone();
         async move {
             loop {
