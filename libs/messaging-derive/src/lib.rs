@@ -36,8 +36,8 @@ impl EventInput {
 
 /// Implements `messaging::Event` for a struct.
 ///
-/// `#[event(topic = "…", version = 1, aggregate = DEAL, key = deal_id)]` names the topic, the
-/// contract version, the aggregate and the field with the aggregate's id.
+/// The attribute is `#[event(topic = "…", version = 1, aggregate = DEAL, key = deal_id)]`. It names
+/// the topic, the contract version, the aggregate and the field with the aggregate's id.
 #[proc_macro_derive(Event, attributes(event))]
 pub fn derive_event(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

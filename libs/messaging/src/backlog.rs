@@ -18,8 +18,8 @@ use crate::config::Config;
 use crate::lanes;
 
 const UPDATE_INTERVAL: Duration = Duration::from_secs(10);
-/// The largest value of a gauge. Counting more rows would cost seconds and would not change what an
-/// operator does.
+/// The largest value of a gauge. Counting more rows would take seconds and would not help an
+/// operator.
 const MAX_COUNTED: i64 = 100_001;
 /// The number of rows that one statement deletes.
 const PURGE_BATCH: usize = 10_000;
@@ -84,7 +84,7 @@ impl Backlog {
         }
     }
 
-    /// Updates each metric and deletes expired rows. A statement that fails prevents no other.
+    /// Updates each metric and deletes expired rows. The other statements run even if one fails.
     async fn update(&self) {
         let results = [
             ("outbox_pending", self.count_pending().await),

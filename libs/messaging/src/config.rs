@@ -174,8 +174,8 @@ impl Config {
 
     /// Creates those of `names` that `service` owns and that are missing.
     ///
-    /// A topic that cannot be created is logged and is no error, since the migration of the schema
-    /// has succeeded and the topic may be created by other means.
+    /// A topic that cannot be created is logged and is no error. The schema has been migrated, and
+    /// an administrator may create the topic.
     ///
     /// # Errors
     /// The built-in declaration of topics cannot be read.

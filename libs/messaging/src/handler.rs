@@ -13,17 +13,18 @@ pub(crate) const DEFAULT_MAX_BATCH: usize = 64;
 
 /// Applies messages of some topics.
 ///
-/// A handler has no state. It can reach only the transaction that it is given, so its writes and
-/// the receipt in the inbox are committed together or not at all. [`Tx::shared`] has its settings.
+/// A handler has no state. It can reach only the transaction in its argument. Its writes and the
+/// receipt in the inbox are therefore committed together or not at all. [`Tx::shared`] has its
+/// settings.
 pub trait Handler {
     /// The consumer group, `<service>.<producer>`. It never changes, since inbox rows carry it.
     const GROUP: &'static str;
     const TOPICS: &'static [&'static str];
     /// The topics among [`TOPICS`](Self::TOPICS) whose messages carry the whole state of their key
-    /// under a version. The handler keeps the newest version.
+    /// and a version. The handler keeps the newest version.
     ///
-    /// A message of such a topic is applied although an earlier one of its key is a dead letter,
-    /// because it repairs what the earlier one has left undone.
+    /// A message of such a topic is applied even if an earlier one of its key is a dead letter. It
+    /// contains the change of the earlier message, too.
     const STATE_TOPICS: &'static [&'static str] = &[];
     /// The maximum number of messages of a partition that share a transaction.
     ///

@@ -38,24 +38,26 @@ struct Lease {
 pub(crate) struct Renumbering {
     /// The number of events that have a new id.
     pub events: usize,
-    /// The next event has a higher id.
+    /// The last assigned id. The next event gets a higher one.
     pub last_id: i64,
     pub known: String,
     pub present: String,
 }
 
-/// Advances the ids of events to the clock, and gives new ids to the pending events that were
-/// appended since the history has changed. Their order stays, and the lease keeps the new history.
+/// Advances the ids of events to the clock. Gives new ids, in the same order, to the pending events
+/// that were appended since the history changed. Stores the new history in the lease.
 ///
-/// Events that were appended before keep their ids. They may be published already, and consumers
-/// then drop them as duplicates. No later event of their keys can be published.
+/// Events from before the change keep their ids, since they may be published already. If they are
+/// sent again, consumers drop them as duplicates. They are the newest published events of their
+/// keys.
 pub(crate) async fn renumber_events(tx: &mut Tx) -> Result<Renumbering, db::Error> {
     let lease = diesel::sql_query(
         "select history as known, database_history() as present from outbox_lease for update",
     );
     let Lease { known, present } = lease.get_result(tx.conn()).await?;
-    // Waits for the transactions that have taken an id, and keeps others from taking one. The
-    // timeout is still short, since all who append wait behind the lock.
+    // Waits for the transactions that have taken an id, and prevents others from taking one. The
+    // lock has the default timeout, which is short, since all appending transactions wait behind
+    // it.
     diesel::sql_query("lock table outbox in share row exclusive mode").execute(tx.conn()).await?;
     tx.extend_timeout(RENUMBERING_TIMEOUT).await?;
     let last_id = outbox::advance_ids_to_clock(tx.conn()).await?;
@@ -66,7 +68,8 @@ pub(crate) async fn renumber_events(tx: &mut Tx) -> Result<Renumbering, db::Erro
          where outbox.topic = renumbered.topic and outbox.id = renumbered.id",
     );
     let events = events.bind::<Text, _>(&known).bind::<Text, _>(&present).execute(tx.conn()).await?;
-    // The next change of the history finds no event of an earlier one.
+    // After this, no event has an earlier history, so the next change renumbers only events that
+    // follow it.
     for table in ["outbox", "outbox_lease"] {
         let keep = diesel::sql_query(format!("update {table} set history = $1 where history <> $1"));
         keep.bind::<Text, _>(&present).execute(tx.conn()).await?;
@@ -74,7 +77,7 @@ pub(crate) async fn renumber_events(tx: &mut Tx) -> Result<Renumbering, db::Erro
     Ok(Renumbering { events, last_id, known, present })
 }
 
-/// Makes every consumer compare its positions with its receipts when it starts next.
+/// Makes every consumer compare its positions with its receipts at its next start.
 pub(crate) async fn forget_positions(tx: &mut Tx) -> Result<(), db::Error> {
     diesel::sql_query("update inbox_partition set history = 'unknown'").execute(tx.conn()).await?;
     Ok(())

@@ -23,11 +23,11 @@ struct Writer {
 }
 
 impl Horizon {
-    /// Returns the present horizon.
+    /// Reads the current horizon.
     ///
     /// A transaction locks the outbox before it takes an id, and unlocks it after its rows are
     /// visible. The id is therefore read before the locks.
-    pub async fn look(conn: &mut Conn) -> Result<Self, db::Error> {
+    pub async fn read(conn: &mut Conn) -> Result<Self, db::Error> {
         let last_id = diesel::select(sql::<BigInt>(
             "(select case when is_called then last_value else 0 end from outbox_id_seq)",
         ))
@@ -75,8 +75,8 @@ impl Horizon {
 
 /// Makes PostgreSQL read the outbox in the order of its index until `tx` ends.
 ///
-/// Statistics cannot follow the size of the outbox. PostgreSQL would otherwise read all rows of a
-/// topic for the first one.
+/// The statistics of the planner cannot follow the size of the outbox. PostgreSQL would otherwise
+/// read all rows of a topic to find the first one.
 async fn read_in_index_order(tx: &mut Tx) -> Result<(), db::Error> {
     Ok(tx.conn().batch_execute("set local enable_bitmapscan = off; set local enable_seqscan = off").await?)
 }
@@ -116,7 +116,7 @@ struct Count {
 
 /// Returns the number of pending rows, counted up to `limit`.
 pub(crate) async fn count_pending(tx: &mut Tx, limit: i64) -> Result<i64, db::Error> {
-    // The relay may not run, and a topic without a lane counts, too.
+    // If no relay is running, new topics have no lanes yet.
     discover(tx.conn()).await?;
     read_in_index_order(tx).await?;
     let count = diesel::sql_query(
@@ -144,7 +144,7 @@ pub(crate) async fn oldest_seconds(tx: &mut Tx) -> Result<f64, db::Error> {
     Ok(oldest.get_result::<Age>(tx.conn()).await?.seconds)
 }
 
-/// Lowers floors above the last id, as after a restore by hand that has reset the ids.
+/// Resets each floor above the last id. A manual restore that resets the ids leaves such floors.
 pub(crate) async fn lower_floors_above_ids(conn: &mut Conn) -> Result<(), db::Error> {
     diesel::sql_query(
         "update outbox_lane set floor = 0 where floor > (select last_value from outbox_id_seq)",

@@ -79,8 +79,8 @@ pub async fn append_tombstones<E: Event>(tx: &mut Tx, keys: Vec<Uuid>) -> Result
 
 /// Appends events of aggregates that have no row, since a restore of the database has removed it.
 ///
-/// Only the command `restored` has one. Any other event has a row, whose lock orders the events of
-/// its key.
+/// Only the command `restored` creates one. All other events have a row, whose lock orders the
+/// events of its key.
 pub struct RowlessOutbox<'t> {
     tx: &'t mut Tx,
 }
@@ -216,8 +216,8 @@ pub(crate) async fn append_dead_letter(
     Ok(())
 }
 
-/// Returns the headers that the relay cannot derive from the row: the aggregate's type, the version
-/// of the contract, the media type and the current trace.
+/// Returns the headers that the relay cannot derive from the row. They are the aggregate's type,
+/// the contract version, the media type and the current trace.
 fn context<E: Event>() -> Value {
     let mut trace = std::collections::HashMap::new();
     let current = Context::current();
@@ -238,8 +238,8 @@ struct LastId {
     last_id: i64,
 }
 
-/// Advances the ids of events to the current time in microseconds, and returns the id before the
-/// next one. An id is the event's `ce_sequence`.
+/// Advances the ids of events to the current time in microseconds. Returns the last id; the next
+/// event gets a higher one. An id is the event's `ce_sequence`.
 ///
 /// The result exceeds every id that was assigned before, since no service appends a million events
 /// a second.

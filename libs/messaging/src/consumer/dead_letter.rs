@@ -48,7 +48,7 @@ pub(super) async fn store(
     outbox::append_dead_letter(tx, consumer, message, &copy_topic, &reason).await
 }
 
-/// The member by which messages from outside are ordered.
+/// The member that orders messages of other systems.
 #[derive(Deserialize)]
 struct Versioned {
     #[serde(rename = "Version")]
@@ -58,9 +58,9 @@ struct Versioned {
 /// Marks the dead letters whose changes the applied state `message` includes, and unblocks the key
 /// if no other is left. Returns the number of superseded dead letters.
 ///
-/// A message with a sequence is newer than all that its key had before, since the inbox drops older
-/// ones. Without a sequence the version of the payload decides. A dead letter without a readable
-/// version is older than any message.
+/// A message with a sequence is newer than all earlier messages of its key, since the inbox drops
+/// older ones. Without a sequence the version of the payload decides. A dead letter without a
+/// readable version is older than any message.
 pub(super) async fn supersede(tx: &mut Tx, consumer: &str, message: &Message) -> Result<usize, db::Error> {
     let Message { topic, key, sequence, payload, position, .. } = message;
     let of_key = dead_letter::consumer.eq(consumer).and(dead_letter::topic.eq(topic));

@@ -23,7 +23,7 @@ const MAX_RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// The number of attempts after which a message is dead-lettered because a statement failed or was
 /// too slow. A retry succeeds if the cause was a concurrent write.
 const MAX_QUERY_ATTEMPTS: u32 = 3;
-/// The time after which a batch is given up, since its transaction keeps the locks of all its
+/// The time after which a batch is rolled back, since its transaction holds the locks of all its
 /// messages. A statement that is running then ends by its own timeout.
 const MAX_BATCH_TIME: Duration = Duration::from_secs(1);
 
@@ -44,7 +44,7 @@ impl Consumer {
     /// the partition was revoked or the service stopped first.
     ///
     /// If a message of a batch fails, the batch is rolled back and each message is processed alone.
-    /// Retries, dead letters and outages are therefore those of single messages.
+    /// Retries, dead letters and outages therefore always concern single messages.
     pub(super) async fn process(&self, session: &Session, delivery: Delivery) -> (Delivery, bool) {
         let Delivery { messages, cancellation, .. } = &delivery;
         let spans: Vec<Span> = messages.iter().map(|message| self.span(message)).collect();
@@ -230,7 +230,7 @@ impl Consumer {
             Outcome::Applied { went_back, superseded } => {
                 self.outage.record_success();
                 self.metrics.applied.inc();
-                // The publisher has given the sequence before.
+                // The publisher has used the sequence twice.
                 if went_back {
                     tracing::error!(group, topic, sequence, "sequence of a key went back; message applied");
                     self.metrics.went_back.inc();

@@ -19,7 +19,7 @@ pub(crate) enum Receipt {
         /// True if an earlier message of its key is a dead letter.
         is_blocked: bool,
         /// True if the sequence of the message is not above the last one of its key. Its time is
-        /// later, so the publisher has given a number twice.
+        /// later, so the publisher has used a sequence twice.
         went_back: bool,
     },
     /// The message was applied earlier and is to be dropped.
@@ -69,7 +69,7 @@ pub(crate) async fn receive(
         .bind::<Array<Nullable<Timestamptz>>, _>(times)
         .bind::<Array<Text>, _>(ids)
         .bind::<Array<BigInt>, _>(offsets);
-    // Messages without a row are duplicates. A receipt that is still there is right in any history.
+    // Messages without a row are duplicates. An existing receipt is valid in any history.
     for row in Prepared(received).load::<Received>(tx.conn()).await? {
         let Received { place, is_blocked, has_gone_back: went_back, is_history_known } = row;
         let receipt = usize::try_from(place - 1).ok().and_then(|place| receipts.get_mut(place));

@@ -36,8 +36,8 @@ use crate::failure::Failure;
 use crate::history;
 use crate::subscription::Subscription;
 
-/// The interval at which an idle consumer compares the history of the database. A message compares
-/// it as well.
+/// The interval at which an idle consumer compares the history of the database. Each transaction of
+/// messages compares the history, too.
 const HISTORY_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The pause after a session that ended for another reason than the end of the process.
 const SESSION_RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -138,8 +138,8 @@ impl Consumer {
                 received = client.recv() => match received {
                     Ok(message) => {
                         let message = Message::from_kafka(&message);
-                        // This call may have assigned the partition.
-                        if !self.can_consume(&session, &client).await {
+                        // `recv` may have assigned the partition.
+                        if !self.check_new_positions(&session, &client).await {
                             break;
                         }
                         let partition = (message.topic.clone(), message.position.partition);
@@ -158,7 +158,7 @@ impl Consumer {
                     (next, control, delivery.partition)
                 }
                 () = partitions.assigned() => {
-                    if self.can_consume(&session, &client).await {
+                    if self.check_new_positions(&session, &client).await {
                         continue;
                     }
                     break;
@@ -191,9 +191,10 @@ impl Consumer {
         }
     }
 
-    /// Compares the positions of newly assigned partitions with their receipts. Returns false if
-    /// the session has to end, because positions have moved or could not be compared.
-    async fn can_consume(&self, session: &Session, client: &Arc<StreamConsumer<Partitions>>) -> bool {
+    /// Compares the positions of newly assigned partitions with their receipts, and moves them back
+    /// if receipts are missing. Returns false if the session has to end, because positions were
+    /// moved or could not be compared.
+    async fn check_new_positions(&self, session: &Session, client: &Arc<StreamConsumer<Partitions>>) -> bool {
         let assigned = client.client().context().take_assigned();
         if assigned.is_empty() {
             return true;

@@ -34,8 +34,8 @@ pub(super) struct SlowAttempts {
 }
 
 impl SlowAttempts {
-    /// Counts an attempt, and returns the count. An attempt counts if another message was applied
-    /// since the last one. Otherwise the database may be slow for every message.
+    /// Counts an attempt, and returns the count. An attempt counts only if another message was
+    /// applied since the previous attempt. Otherwise the database may be slow for every message.
     pub fn record(&mut self, outage: &OutageDetector) -> u32 {
         let applied = outage.applied.load(Ordering::Relaxed);
         if self.count == 0 || applied > self.applied {

@@ -17,7 +17,8 @@ use super::positions::PartitionId;
 use crate::config::QuietContext;
 use crate::contract::message::Message;
 
-/// The largest share of a partition. Fetching pauses when the buffer reaches the share.
+/// The maximum share of a partition in the budget. Fetching pauses when the buffer of the partition
+/// reaches its share.
 const MAX_PARTITION_BYTES: usize = 4 << 20;
 /// The divisor of the share: fetching resumes when the buffer has shrunk to a quarter of its share.
 /// Each pause is expensive, since librdkafka drops its prefetched messages and fetches them again.
@@ -88,7 +89,7 @@ pub(super) enum FetchControl {
 /// client's context.
 pub(super) struct Partitions {
     table: Mutex<PartitionTable>,
-    is_assigned: Notify,
+    assignment: Notify,
     stopping: CancellationToken,
     budget: Arc<BufferBudget>,
     /// The maximum number of messages of a delivery.
@@ -102,7 +103,7 @@ struct PartitionTable {
     partitions: HashMap<PartitionId, Partition>,
     last_generation: u64,
     /// The partitions that were assigned since [`Partitions::take_assigned`].
-    new: Vec<PartitionId>,
+    newly_assigned: Vec<PartitionId>,
     /// The number of assigned partitions, including those without a message so far.
     assigned: usize,
 }
@@ -114,8 +115,8 @@ impl Partitions {
         max_batch: usize,
         metrics: BufferMetrics,
     ) -> Self {
-        let is_assigned = Notify::new();
-        Self { table: Mutex::default(), is_assigned, stopping, budget, max_batch, metrics }
+        let assignment = Notify::new();
+        Self { table: Mutex::default(), assignment, stopping, budget, max_batch, metrics }
     }
 
     fn table(&self) -> MutexGuard<'_, PartitionTable> {
@@ -124,13 +125,13 @@ impl Partitions {
 
     /// Waits for an assignment.
     pub async fn assigned(&self) {
-        self.is_assigned.notified().await;
+        self.assignment.notified().await;
     }
 
     /// Returns the partitions that were assigned since the last call. Their messages arrive later
     /// than their assignment.
     pub fn take_assigned(&self) -> Vec<PartitionId> {
-        std::mem::take(&mut self.table().new)
+        std::mem::take(&mut self.table().newly_assigned)
     }
 
     /// Queues a message. Returns a delivery if its partition was idle.
@@ -184,8 +185,8 @@ impl Partitions {
         self.set_assigned(list.count());
         let elements = list.elements();
         let ids = elements.iter().map(|element| (element.topic().to_owned(), element.partition()));
-        self.table().new.extend(ids);
-        self.is_assigned.notify_one();
+        self.table().newly_assigned.extend(ids);
+        self.assignment.notify_one();
     }
 
     /// Sets the number of assigned partitions, which determines the shares of the budget.
@@ -201,7 +202,7 @@ impl Partitions {
         let mut paused = TopicPartitionList::new();
         for element in list.elements() {
             let id = (element.topic().to_owned(), element.partition());
-            table.new.retain(|new| *new != id);
+            table.newly_assigned.retain(|assigned| *assigned != id);
             let removed = table.partitions.remove(&id);
             let Some(partition) = removed else { continue };
             self.metrics.bytes.dec_by(gauge_value(partition.bytes));

@@ -28,7 +28,8 @@ struct Unchecked {
     #[diesel(sql_type = Integer)]
     partition: i32,
     /// True if the tables were created in an earlier history, so that receipts may be lost. In the
-    /// first history a partition without a receipt has an offset that an operator has committed.
+    /// first history, only an operator can have committed an offset of a partition without a
+    /// receipt.
     #[diesel(sql_type = Bool)]
     is_later_history: bool,
 }
@@ -44,11 +45,11 @@ struct Received {
 }
 
 /// Moves back the committed offsets of `assigned` partitions whose receipts may be missing, and
-/// returns the number of these partitions. The client has to join the group again to read from
-/// there.
+/// returns the number of these partitions. The client has to join the group again to read from the
+/// new offsets.
 ///
-/// A second call in the same `history` moves nothing. After a failure in between, the next call
-/// repeats the move.
+/// A second call with the same `history` moves nothing. If a call fails after the move, the next
+/// call repeats it.
 pub(super) async fn rewind<C: ConsumerContext + 'static>(
     db: &Db,
     client: &Arc<StreamConsumer<C>>,
@@ -72,7 +73,7 @@ pub(super) async fn rewind<C: ConsumerContext + 'static>(
     Ok(moved)
 }
 
-/// Returns those of `assigned` whose position is not known to be right in `history`.
+/// Returns those of `assigned` whose position was not checked in `history`.
 async fn find_unchecked(
     db: &Db,
     group: &str,
@@ -100,7 +101,8 @@ async fn find_unchecked(
 /// The messages of a partition are applied one after the other. The receipts of all earlier
 /// messages are therefore present, too.
 async fn next_offsets(tx: &mut Tx, group: &str) -> Result<HashMap<PartitionId, i64>, db::Error> {
-    // No index has the offset, since each message would then change the index.
+    // No index contains the offset, since every message would have to update it. The query is
+    // therefore slow.
     tx.extend_timeout(READ_TIMEOUT).await?;
     let received = diesel::sql_query(
         "select topic, partition, max(\"offset\") + 1 as next from inbox where consumer = $1 \

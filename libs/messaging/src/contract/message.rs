@@ -128,7 +128,8 @@ impl Message {
 
 /// Returns headers by name. The last of several headers counts.
 ///
-/// Trace context is a list, as in HTTP. Several values of `traceparent` are therefore no trace.
+/// Several trace context headers become one comma-separated value, as in HTTP. A `traceparent` with
+/// several values is therefore invalid.
 fn unique(headers: impl Iterator<Item = (String, String)>) -> Map<String, Value> {
     let mut unique = Map::new();
     for (name, value) in headers {
@@ -205,7 +206,8 @@ mod tests {
         assert_eq!(message("a", "", &json!({})).id, "[\"a\",1,7,null]", "the position identifies it");
     }
 
-    /// RULE-ALL-043: several trace contexts of a message are a list, which is no trace.
+    /// RULE-ALL-043: several trace contexts of a message become one list, which is not a valid
+    /// trace.
     #[test]
     fn repeated_trace_context_is_a_list() {
         let headers = [("ce_id", "1"), ("traceparent", "a"), ("ce_id", "2"), ("traceparent", "b")];

@@ -1,8 +1,8 @@
 //! The commands for dead letters.
 //!
-//! The messages of a key keep their order. Behind a dead letter, later messages of its key become
-//! dead letters as well, and a replay applies the oldest one first. A dead letter that a later
-//! state has superseded is only listed.
+//! The messages of a key keep their order. Later messages of a key with a dead letter become dead
+//! letters as well, and a replay applies the oldest one first. A dead letter that a later state has
+//! superseded is only listed.
 
 use diesel::OptionalExtension;
 use diesel::prelude::*;

@@ -34,19 +34,19 @@ pub enum Operation {
     Republish {
         /// The kind, as events name it in `aggregatetype`
         kind: String,
-        /// The number of aggregates in a second. Live events of the same partitions wait behind the
-        /// republished ones, so consumers should be able to apply as many
+        /// The maximum number of aggregates per second. Live events of the same partitions wait
+        /// behind the republished ones, so choose a rate that consumers can apply
         #[arg(long, default_value = "500")]
         per_second: NonZeroU32,
     },
-    /// Number new events above all events that were ever sent, and let the consumers compare their
+    /// Number new events above all events that were ever sent, and make the consumers compare their
     /// positions with their receipts. Run this before any write if the restore kept the timeline of
     /// the database. After a restore with a new timeline the service does both by itself
     Restored {
         /// The time to which the database was restored, as in 2026-05-01T12:00:00Z. The command
-        /// reads the service's own topics since then. It publishes the present state with a version
-        /// above the lost one, and the end of each entity that no longer exists. An earlier time
-        /// does no harm
+        /// reads the service's own topics since then. It publishes the current state with a version
+        /// above the lost one, and the end of each entity that no longer exists. A time that is too
+        /// early is safe
         #[arg(long, value_parser = parse_time)]
         since: Option<OffsetDateTime>,
         /// Print the outcome of each key, and write nothing

@@ -29,7 +29,7 @@ pub enum ConsumerCommand {
     /// Consume again the messages that were published since a time, except those in the inbox. This
     /// moves all groups, after a restore of the database
     Rewind {
-        /// The time, as in 2026-05-01T12:00:00Z. An earlier time than needed does no harm
+        /// The time, as in 2026-05-01T12:00:00Z. A time that is too early is safe
         #[arg(long, value_parser = parse_time)]
         to: OffsetDateTime,
     },

@@ -125,9 +125,9 @@ async fn release_all(bus: &Bus, topic: Option<&str>) -> anyhow::Result<usize> {
     }
 }
 
-/// Moves events back to the outbox. Each keeps its id, which is its position in the order of its
-/// key, and the floor of its lane moves below it. The history is that of the lease, since an event
-/// that was appended in it keeps its id when the history changes.
+/// Moves events back to the outbox. Each event keeps its id, which is its position among the events
+/// of its key. The floor of each lane moves below the released ids. The rows get the history of the
+/// lease, so that a later change of the history does not renumber them.
 async fn release(tx: &mut Tx, ids: &[i64]) -> Result<usize, db::Error> {
     diesel::sql_query("select from outbox_lane order by topic for no key update").execute(tx.conn()).await?;
     let released = diesel::sql_query(

@@ -30,8 +30,8 @@ const PENDING_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub trait Republish {
     const AGGREGATE: Aggregate;
 
-    /// Appends the events with the current state of the aggregates `keys`, under their stored
-    /// versions. Consumers that know these versions change nothing.
+    /// Appends the events with the current state and the stored versions of the aggregates `keys`.
+    /// Consumers that have applied these versions change nothing.
     ///
     /// The caller has locked the rows of the aggregates, so no other transaction publishes their
     /// events at the same time.

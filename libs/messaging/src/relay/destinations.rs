@@ -1,9 +1,9 @@
 //! The topics to which a relay may send.
 //!
 //! A topic that is missing, or to which the service may not write, delays only its own events.
-//! librdkafka would accept an event of a missing topic and fail it half a minute later, and the
-//! batch would be sent again without end. A missing right is no fault of the events: parking them
-//! would need an operator for each key.
+//! librdkafka would accept an event of a missing topic and report the failure half a minute later.
+//! The relay would then send the batch again and again. Events of a forbidden topic are not parked,
+//! since an operator would have to release each key.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

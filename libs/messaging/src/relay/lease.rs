@@ -4,8 +4,8 @@
 //! transactions. All times come from the database's clock. The lease has its own connection, since
 //! a burst of requests may use all connections of the pool.
 //!
-//! Each session has a new owner id. A database whose history has gone back may give an epoch again,
-//! and the owner id then still fences the previous session.
+//! Each session has a new owner id. A database whose history has gone back may assign an epoch
+//! twice. The owner id then still fences the previous session.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use crate::outbox::EventId;
 
 /// The time after which a relay loses its lease unless it renews, for example because it is frozen.
 const TTL: &str = "interval '3 seconds'";
-/// The interval of renewals, which is also their timeout. An interval, a timeout and the closing of
-/// the producer fit into [`TTL`].
+/// The interval of renewals, which is also their timeout. [`TTL`] is longer than an interval, a
+/// timeout and the closing of the producer together.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The result of an attempt to acquire the lease.

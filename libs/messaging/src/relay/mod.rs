@@ -128,7 +128,7 @@ impl Relay {
                 result.map_err(SessionError::from).and(Err(SessionError::Fenced))
             }
             () = drain_timeout(ending) => {
-                tracing::warn!("relay ran into its shutdown timeout; pending events left to the next relay");
+                tracing::warn!("relay stopped at its shutdown timeout; the next relay sends the pending events");
                 Ok(())
             }
         };

@@ -27,8 +27,8 @@ use crate::config::QuietContext;
 
 /// The number of batches in flight during a backlog. Three are enough to keep the broker busy.
 const MAX_BATCHES_IN_FLIGHT: usize = 3;
-/// The longest time for which a batch delays the next one. Rows without an acknowledgement are late
-/// after it, for example because their partition has no leader.
+/// The maximum time for which a batch delays the next one. After this time, rows without an
+/// acknowledgement are late, for example because their partition has no leader.
 const DELIVERY_ACK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Replaces [`DELIVERY_ACK_TIMEOUT`] while there are late rows.
 const SHORT_DELIVERY_ACK_TIMEOUT: Duration = Duration::from_millis(50);
@@ -224,7 +224,7 @@ impl RelaySession<'_> {
     async fn reject(&self, row: PendingRow, error: KafkaError) -> Result<PendingRow, SessionError> {
         let is_last_attempt =
             self.repeated_rejection.is_some_and(|repeated| repeated.is_last_attempt_of(row.id));
-        // The client causes a fatal error, not the event.
+        // A fatal error of the client is not caused by the event.
         let is_exhausted = is_last_attempt && self.producer.client().fatal_error().is_none();
         if !is_exhausted && !is_permanent(&error) {
             return Err(SessionError::Rejected { id: row.id, error });
@@ -322,7 +322,7 @@ fn headers(row: &PendingRow, source: &str) -> OwnedHeaders {
         .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
 }
 
-/// Returns true if the service may not write to the topic, which is no fault of the event.
+/// Returns true if the service may not write to the topic. The event itself may be valid.
 fn is_forbidden(error: &KafkaError) -> bool {
     error.rdkafka_error_code() == Some(RDKafkaErrorCode::TopicAuthorizationFailed)
 }

@@ -18,7 +18,7 @@ const FLOOR_STEP: usize = 2_000;
 /// Finds new lanes, and raises the floors of busy ones.
 pub(super) struct LaneUpkeep {
     due_at: Instant,
-    /// The number of deleted rows of each topic since its floor was last to rise.
+    /// The number of deleted rows of each topic since its floor was last scheduled to rise.
     deleted: HashMap<String, usize>,
     /// Floors that rise as soon as the horizon is settled.
     rising: Option<(Horizon, Vec<String>)>,
@@ -66,7 +66,7 @@ impl LaneUpkeep {
                 self.rising = None;
             }
         } else if self.deleted.values().any(|&count| count >= FLOOR_STEP) {
-            let horizon = Horizon::look(&mut conn).await?;
+            let horizon = Horizon::read(&mut conn).await?;
             let topics = self.deleted.extract_if(|_, count| *count >= FLOOR_STEP).map(|(topic, _)| topic);
             self.rising = Some((horizon, topics.collect()));
         }

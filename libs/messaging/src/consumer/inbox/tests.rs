@@ -1,4 +1,4 @@
-//! Tests of the order of messages that one key has.
+//! Tests of the order of the messages of one key.
 
 use db::Db;
 use runtime::Env;
@@ -44,8 +44,8 @@ async fn received(db: &Db, message: &Message, history: &str) -> Receipt {
     received.await.unwrap_or(Receipt::HistoryChanged)
 }
 
-/// RULE-EVT-044: a sequence that is not above the last one under a later time is a new event. All
-/// other repeated sequences are duplicates.
+/// RULE-EVT-044: a message with a sequence that is not above the last one is a new event if its
+/// time is later. Otherwise it is a duplicate.
 #[tokio::test]
 async fn repeated_sequence_is_new_only_under_a_later_time() {
     let db = database().await;
@@ -73,7 +73,7 @@ async fn repeated_sequence_is_new_only_under_a_later_time() {
     }
 }
 
-/// RULE-EVT-044: an event that its producer sends again is a duplicate, whatever its time.
+/// RULE-EVT-044: an event that its producer sends again is a duplicate, even with a later time.
 #[tokio::test]
 async fn last_event_is_a_duplicate_under_a_later_time() {
     let db = database().await;
@@ -93,12 +93,13 @@ async fn new_message_is_not_applied_in_another_history() {
     for message in [message(1, Some(1)), unsequenced] {
         assert_eq!(received(&db, &message, "another").await, Receipt::HistoryChanged);
         assert_eq!(received(&db, &message, &history).await, NEW);
-        // The receipt is there, so the message is a duplicate in any history.
+        // The receipt exists, so the message is a duplicate in any history.
         assert_eq!(received(&db, &message, "another").await, Receipt::Duplicate);
     }
 }
 
-/// RULE-EVT-047: receipts of a batch are those of its messages one by one, also of one key.
+/// RULE-EVT-047: a batch gets the same receipts as its messages one by one, even if some have one
+/// key.
 #[tokio::test]
 async fn receipts_of_a_batch_are_those_of_single_messages() {
     let db = database().await;

@@ -6,9 +6,8 @@ use diesel::OptionalExtension;
 use diesel::sql_types::{Bool, Text};
 use diesel_async::{RunQueryDsl, SimpleAsyncConnection};
 
-/// Begins the transaction that has the lock. A lock of a session would stay behind on the
-/// connection of a pooler. Between its statements the transaction has no snapshot, so it delays no
-/// vacuum.
+/// Begins the transaction that has the lock. Behind a pooler, a session lock could outlive this
+/// command on a server connection. The idle transaction has no snapshot, so it delays no vacuum.
 const BEGIN: &str = "begin; set local idle_in_transaction_session_timeout = 0";
 
 /// Takes the lock unless another session has it. The first key is ASCII: "rest".

@@ -3,7 +3,8 @@
 //!
 //! Kafka still has the events of the lost changes, and other services have applied them. With a
 //! time, the command reads the service's own topics since then. It raises the version of each row
-//! above the published one and publishes the present state. It ends what no longer exists.
+//! above the published one and publishes the current state. It also publishes the end of each
+//! entity that no longer exists.
 
 mod lock;
 mod published;
@@ -31,7 +32,7 @@ use crate::outbox::RowlessOutbox;
 
 pub use self::published::PublishedState;
 
-/// The longest time from the creation of an event to the commit of its transaction. An event that
+/// The maximum time from the creation of an event to the commit of its transaction. An event that
 /// was created before the restored time may belong to a lost transaction.
 const COMMIT_DELAY: Duration = Duration::minutes(1);
 
@@ -68,7 +69,7 @@ pub trait Restore: Republish {
     }
 
     /// Appends the end of aggregates that no longer exist, under [`PublishedState::next_version`].
-    /// Returns the keys that were ended. The others have too few events since the restored time.
+    /// Returns the keys that were ended. Other keys have too few events since the restored time.
     fn end(
         outbox: &mut RowlessOutbox<'_>,
         lost: &[PublishedState],

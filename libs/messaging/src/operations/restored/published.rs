@@ -9,7 +9,8 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub struct PublishedState {
     pub key: Uuid,
-    /// The highest version, published or of the row; 0 if the events have none.
+    /// The higher one of the published version and the version of the row. 0 if the events have no
+    /// version.
     pub version: i64,
     /// The payload of the newest event of each topic since the restored time.
     pub(super) payloads: HashMap<String, Option<Vec<u8>>>,

@@ -79,8 +79,8 @@ pub(super) async fn mark_read(tx: &mut Tx, topic: &str) -> Result<(), db::Error>
     Ok(())
 }
 
-/// Stores the event with the highest version of each key. Of equal versions, consumers have applied
-/// the first one and ignored the others. Without versions they have applied the last one.
+/// Stores the event with the highest version of each key. Consumers have applied the first of
+/// several events with one version, and the last of several events without versions.
 pub(super) async fn keep_newest(
     tx: &mut Tx,
     has_versions: bool,
