@@ -13,7 +13,7 @@ pub struct ServiceInfo {
     pub name: &'static str,
     /// The prefix of common error codes, such as `SELECTIONS_`. It is empty for most services.
     pub code_prefix: &'static str,
-    /// The version of the service, which its documents have.
+    /// The version of the service, as its API documents show it.
     pub version: &'static str,
     pub messages: web::Data<Messages>,
 }

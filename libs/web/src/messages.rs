@@ -23,7 +23,8 @@ impl Messages {
         let mut languages = Vec::with_capacity(COMMON_FILES.len());
         for (language, common) in COMMON_FILES {
             let mut bundle = FluentBundle::new_concurrent(vec![language.parse()?]);
-            // Isolation marks help only in text that mixes directions. Clients would show boxes.
+            // Only text that mixes writing directions needs isolation marks. Many clients show them
+            // as boxes.
             bundle.set_use_isolating(false);
             let service_files =
                 files.iter().filter(|(file_language, _)| *file_language == language).map(|(_, text)| *text);

@@ -118,7 +118,8 @@ impl opentelemetry::propagation::Extractor for Carrier<'_> {
         self.0.keys().map(header::HeaderName::as_str).collect()
     }
 
-    /// Returns an empty text for a value that is no text, so that the number of values is right.
+    /// Returns an empty text for a value that is not text, so that the number of values stays
+    /// correct.
     fn get_all(&self, name: &str) -> Option<Vec<&str>> {
         let values: Vec<_> = self.0.get_all(name).map(|value| value.to_str().unwrap_or_default()).collect();
         (!values.is_empty()).then_some(values)

@@ -11,7 +11,7 @@ use crate::openapi::names::{describe, is_described};
 use crate::openapi::operations::operations;
 use crate::openapi::schemas::for_each_schema;
 
-/// The descriptions by name, which the file has on a line each.
+/// The descriptions by name. Each line of the file has one.
 static DESCRIPTIONS: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
     include_str!("descriptions.txt").lines().filter_map(|line| line.split_once(": ")).collect()
 });

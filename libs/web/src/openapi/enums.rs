@@ -10,7 +10,7 @@ use utoipa::openapi::{Ref, RefOr};
 use crate::openapi::operations::operations;
 use crate::openapi::schemas::visit;
 
-/// The extension that lists the present values of an enum that may get further ones.
+/// The extension that lists the known values of an enum that may get further ones.
 const OPEN_ENUM_EXTENSION: &str = "x-extensible-enum";
 
 /// Marks each enum that responses have. An enum of requests alone accepts only its values.

@@ -11,8 +11,8 @@ const DESCRIPTION: &str = "A key that the caller chooses for this request, such 
                            ASCII characters, plain or as a quoted string. A repeat with the same key within \
                            24 hours returns the first response and creates nothing.";
 
-/// Adds the header to each `POST` of users that creates an entity, which is each with a response
-/// 201.
+/// Adds the header to each `POST` of a listener for users that has a response 201, which means that
+/// it creates an entity.
 ///
 /// The rule needs no declaration at the operation, so no operation can lack it. A test of each
 /// service checks that the operations repeat their responses.

@@ -48,8 +48,8 @@ pub(super) fn add_problem_responses(
         }
     }
     for (status, refusals) in by_status {
-        // Operations share a response with a single code or common codes alone, because it is the
-        // same for all.
+        // Operations share a response that has a single code or only common codes, because it is
+        // the same for all of them.
         let is_shared = refusals.len() == 1 || refusals.iter().all(|refusal| refusal.is_common);
         let problem = if is_shared || refusals.len() == 2 {
             let ids: Vec<_> = refusals.iter().map(|refusal| pascal_case(&code(refusal))).collect();

@@ -15,7 +15,7 @@ use crate::response::refusal::Refusal;
 /// The extension that carries refusals to the document. The document replaces it with responses.
 const REFUSALS_EXTENSION: &str = "x-refusals";
 
-/// The extension with the permissions, one of which an operation requires.
+/// The extension with the permissions of an operation. One of them is enough.
 pub(crate) const PERMISSION_EXTENSION: &str = "x-permission";
 
 /// Removes the refusals that a route declares from its extensions, and returns them.
@@ -36,7 +36,7 @@ pub struct WithRefusals<T> {
 
 /// A requirement on the permissions of a caller.
 pub trait Requirement {
-    /// Returns the permissions, one of which suffices, as tokens spell them.
+    /// Returns the permissions in the notation of tokens. One of them is enough.
     fn any_of() -> Vec<String>;
 }
 

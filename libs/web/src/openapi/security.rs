@@ -41,7 +41,7 @@ pub fn add_sign_in(api: &mut OpenApi) {
 
 /// Requires the callers' token, unless the operation requires a signature.
 ///
-/// An operation that admits guests already has an empty requirement, and then has both.
+/// An operation that admits guests has an empty requirement in addition.
 pub(super) fn add_security(operation: &mut Operation, callers: Callers, components: &mut Components) {
     if is_signed(operation) {
         components.add_security_scheme(SIGNATURE_SCHEME, signature_scheme());

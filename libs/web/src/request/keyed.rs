@@ -21,7 +21,7 @@ struct BodyHash(u128);
 
 /// A request of a user that has a key.
 pub struct KeyedRequest {
-    /// The id of the user. Each user has keys of its own.
+    /// The id of the user. Two users may use the same key.
     pub actor: String,
     pub key: String,
     request: HttpRequest,
@@ -80,7 +80,8 @@ fn parse(value: &HeaderValue) -> Result<String, Invalid> {
     }
 }
 
-/// Returns a text before its closing quote, which must be the last character, without its escapes.
+/// Removes the closing quote and the escapes of a quoted text. Returns `None` unless the only plain
+/// quote is the last character.
 fn unquote(quoted: &str) -> Option<String> {
     let mut characters = quoted.strip_suffix('"')?.chars();
     let mut text = String::new();

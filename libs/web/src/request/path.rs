@@ -60,8 +60,7 @@ mod tests {
         read.map(|id| id.0).map_err(|problem| (problem.code().status, first_field(&problem)))
     }
 
-    /// RULE-ALL-073: a malformed id is 404, and the empty id is refused where the operation says
-    /// so.
+    /// RULE-ALL-073: a malformed id is 404, and the nil UUID is 400 with the pointer of its member.
     #[test]
     fn nil_id_is_refused_and_malformed_id_is_not_found() {
         let id = "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3";

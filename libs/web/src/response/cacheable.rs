@@ -17,7 +17,7 @@ use twox_hash::XxHash3_128;
 
 use crate::limits::byte_budget::response::ensure_reservation;
 
-/// The smallest body that is compressed. A smaller one fits into one packet anyway.
+/// The smallest body that is compressed. A smaller body fits into one packet.
 const MIN_COMPRESSED_BYTES: usize = 1024;
 /// The largest body that is compressed on the listener's thread, where it delays other requests.
 const MAX_INLINE_COMPRESSION_BYTES: usize = 16 * 1024;

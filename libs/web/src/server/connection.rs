@@ -21,8 +21,8 @@ use tokio::time::{Instant, Sleep};
 
 use crate::limits::caller::{ClientAddress, TrustedProxies};
 
-/// The time in which a request head must arrive. After it, the first request of a connection gets
-/// 408, and a kept connection is closed without a response.
+/// The time in which a request head must arrive. If the first head of a connection is late, the
+/// caller gets 408. If a later head is late, the connection is closed without a response.
 ///
 /// The time of a first head starts when the kernel accepts the connection.
 /// A shorter time would reject callers because of the delay of a busy process.
@@ -106,7 +106,7 @@ pub(super) async fn count_in_flight<B: MessageBody>(
 pub(super) struct Connection {
     stream: TcpStream,
     in_flight: InFlight,
-    /// The deadline of the present wait for a request. It does not apply while a request is in
+    /// The deadline of the current wait for a request. It does not apply while a request is in
     /// flight.
     deadline: Pin<Box<Sleep>>,
     state: State,
@@ -149,7 +149,7 @@ impl Connection {
         self.in_flight.clone()
     }
 
-    /// Returns ready at the deadline of the present wait.
+    /// Returns ready at the deadline of the current wait.
     fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if !self.in_flight.is_empty() {
             self.state = State::Response;
@@ -184,8 +184,8 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Reports the end of the input, on which actix-http closes a connection without a request.
-        // A stream continues.
+        // Reports the end of the input. actix-http then closes a connection that has no request. A
+        // stream continues.
         if self.poll_deadline(context).is_ready() {
             return Poll::Ready(Ok(()));
         }

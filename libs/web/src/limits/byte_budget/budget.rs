@@ -20,12 +20,12 @@ pub(crate) const MAX_UNQUEUED_BYTES: usize = MIB;
 
 /// The budget of request bodies.
 ///
-/// A large body counts as a whole caller's share, whatever its length.
-/// Until the response, it takes that much memory to read, parse and write the body.
+/// A body above 1 MiB counts as the whole share of its caller. Reading, parsing and writing the
+/// body takes that much memory until the response.
 pub(crate) static REQUEST_BODIES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(64 * MIB, 24));
 /// The budget of responses to `GET` requests of users and guests.
 pub(crate) static READ_RESPONSES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(96 * MIB, 63));
-/// The budget of responses to changes and to services, which readers therefore cannot block.
+/// The budget of responses to changes and to services. Readers cannot exhaust it.
 pub(crate) static OTHER_RESPONSES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(96 * MIB, 63));
 
 /// The longest wait for bytes of a budget.
@@ -64,7 +64,7 @@ impl ByteBudget {
         self.size / 8
     }
 
-    /// Reserves `bytes`, or the whole budget if it is smaller. Waits for up to
+    /// Reserves `bytes`, or the whole budget if the budget is smaller. Waits for up to
     /// [`RESERVE_TIMEOUT`], in the order of the calls.
     ///
     /// A `caller` of `None` is not limited to a share and may reserve the whole budget.
@@ -154,7 +154,8 @@ impl<'b> ByteReservation<'b> {
         self.usage.add(bytes, budget.max_bytes_per_caller())
     }
 
-    /// Changes the reservation to the actual size `bytes`, upwards as far as the budget allows.
+    /// Changes the reservation to the actual size `bytes`. A reservation grows only as far as the
+    /// budget allows.
     pub(crate) fn resize(&mut self, bytes: usize) {
         let budget: &'b ByteBudget = self.usage.budget;
         let held = self.permit.num_permits();
