@@ -61,8 +61,8 @@ impl Handler for Ledger {
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let Counted { key, n } = message.decode()?;
-        // Before the failures below, so that a row of a failed transaction would be visible in
-        // `applied`.
+        // Inserts before the failures below, so that a row of a failed transaction would be visible
+        // in `applied`.
         diesel::sql_query("insert into applied (key, n) values ($1, $2)")
             .bind::<SqlUuid, _>(key)
             .bind::<BigInt, _>(n)

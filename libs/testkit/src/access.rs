@@ -70,14 +70,16 @@ pub async fn check(service: &Running, table: &str, prepare: impl AsyncFn(&str) -
 /// - A name in [`CLIENTS`]: that machine.
 /// - `other machines`: machine tokens whose client id is similar, unknown, empty or missing.
 ///
-/// The authorized caller is that of the first column with a success. After each refusal this caller
-/// sends the same request and must succeed: the refusal depended on the caller and changed nothing.
+/// The authorized caller is the caller of the first column with a success. After each refusal this
+/// caller sends the same request and must succeed: the refusal depended on the caller and changed
+/// nothing.
 ///
-/// The walk also checks these rules:
+/// The function also checks these rules:
 /// - A refusal by the token (401, or 403 for a machine) precedes the body.
 /// - The other port does not have the operation.
 /// - An id that does not parse is 404, after 401 and 403.
-/// - A permission that the document names is needed. No other is needed to avoid `FORBIDDEN`.
+/// - The permission that the document names is required. No other permission is required to avoid
+///   `FORBIDDEN`.
 ///
 /// # Panics
 /// If a response differs from the table, or the rows differ from the documented operations.
@@ -216,8 +218,8 @@ impl Operation {
         send(if case.body.is_null() { request } else { request.json(&case.body) }).await
     }
 
-    /// Sends malformed variants of the request, and the request to the other port. Returns each
-    /// unexpected response.
+    /// Sends malformed variants of the request, and sends the request to the other port. Returns
+    /// each unexpected response.
     async fn call_malformed(
         &self,
         service: &Running,
@@ -246,10 +248,10 @@ impl Operation {
 }
 
 impl Operation {
-    /// Sends the request of the authorized caller without the documented permission, and with no
-    /// other one. Returns each unexpected response.
+    /// Sends the request twice as the authorized caller: without the documented permission, and
+    /// with this permission only. Returns each unexpected response.
     ///
-    /// A real issuer has only the users of the table.
+    /// Does nothing with a real issuer, which has only the users of the table.
     async fn check_permission(
         &self,
         service: &Running,
@@ -285,7 +287,8 @@ impl Operation {
     /// Sends the request with a malformed id and with the empty id. Returns each unexpected
     /// response.
     ///
-    /// A malformed id is 404, but 401 if an unknown id is 401, and 404 or 403 if that is 403.
+    /// The expected status for a malformed id is 404. If an unknown id gets 401, it is 401. If an
+    /// unknown id gets 403, it is 403 or 404.
     async fn call_with_other_ids(
         &self,
         service: &Running,
@@ -308,7 +311,8 @@ impl Operation {
             let malformed = call_with(MALFORMED_ID.to_owned()).await;
             let expected = match (unknown.status, malformed.status) {
                 (401, _) => 401,
-                // A permission is checked before the id is parsed, a rule about data after it.
+                // A permission is checked before the id is parsed. A rule about the data is checked
+                // afterwards.
                 (403, status) if status != 404 => 403,
                 _ => 404,
             };

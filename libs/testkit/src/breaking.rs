@@ -251,7 +251,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Returns the reference of a schema, also if the schema permits `null` beside it.
+/// Returns the reference of a schema, even if the schema also permits `null`.
 fn reference(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str().or_else(|| choices(schema).find_map(|choice| choice["$ref"].as_str()))
 }

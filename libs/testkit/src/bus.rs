@@ -19,8 +19,8 @@ use uuid::Uuid;
 pub use crate::published::{Published, payloads};
 use crate::{TIMEOUT, contract};
 
-/// Delay between partitions, which are fetched separately. After it the events of a key on other
-/// topics have arrived, too.
+/// The maximum delay between partitions, which are fetched separately. After this delay, the events
+/// of a key have arrived on all topics.
 const PARTITION_SKEW: Duration = Duration::from_millis(200);
 
 /// The next offset of each partition.

@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 
 use crate::signals::{self, Signal};
 
-/// Timeout of a regular end. After it the server is killed.
+/// Timeout of a graceful shutdown. A server that is still running is then killed.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the path of a new temporary folder in `parent`.

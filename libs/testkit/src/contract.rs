@@ -247,7 +247,8 @@ impl Contract {
 
     /// Checks a value against the schema at `pointer`.
     ///
-    /// With `is_whole` the value must have every described member, since services write nulls.
+    /// With `is_whole` the value must have every described member, since services write `null` for
+    /// absent values.
     fn check_value(&self, pointer: &str, value: &Value, is_whole: bool) -> anyhow::Result<()> {
         let validator = self.validator(pointer, is_whole)?;
         let errors: Vec<_> =

@@ -89,7 +89,7 @@ impl Deployed {
         lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    /// Returns the memory of the process in bytes: `VmRSS` for now, `VmHWM` for the peak.
+    /// Returns the memory of the process in bytes: `VmRSS` is the current size, `VmHWM` the peak.
     ///
     /// # Panics
     /// If the process has ended.
@@ -101,7 +101,7 @@ impl Deployed {
         kib.expect("a size in KiB") * 1024
     }
 
-    /// Resets `VmHWM` to the present memory (proc(5)).
+    /// Resets `VmHWM` to the current memory (proc(5)).
     ///
     /// # Panics
     /// If the process has ended.

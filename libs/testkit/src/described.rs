@@ -1,5 +1,5 @@
-//! Finds parameters and members of an OpenAPI document without a description, and examples that say
-//! nothing.
+//! Finds parameters and members of an OpenAPI document without a description, and examples that
+//! only repeat a name.
 
 use serde_json::Value;
 
@@ -23,7 +23,8 @@ pub(crate) fn faults(document: &Value) -> Vec<String> {
     faults
 }
 
-/// Adds each property without a description, of its own or of the component that it refers to.
+/// Adds each property that has no description, neither its own nor that of the component that it
+/// refers to.
 fn undescribed_members(document: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
     for (key, inner) in members(value).filter(|(key, _)| !key.starts_with("example")) {
         let at = format!("{at}/{key}");

@@ -115,8 +115,8 @@ pub async fn check_metrics(service: &Running) {
     assert!(unknown.is_empty(), "{}: {unknown:?} do not exist among {existing:?}", service.name);
 }
 
-/// Returns the metric names before `{OF` in templates of `PromQL`, without those that a value of
-/// the service names.
+/// Returns the metric names before `{OF` in templates of `PromQL`. Skips names that the template
+/// takes from the values of a chart.
 fn named_metrics(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("{OF").filter_map(|(end, _)| {
         let before =

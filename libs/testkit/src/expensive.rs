@@ -9,7 +9,7 @@ pub const SETTINGS: [(&str, &str); 1] = [("ACTOR_EXPENSIVE_REQUESTS_PER_MINUTE",
 /// [`SETTINGS`], and that requests to `other` do not count.
 ///
 /// # Panics
-/// If a request counts that must not, or the other way round.
+/// If a request to `paths` does not count, or a request to `other` does.
 pub async fn check(service: &Running, paths: &[&str], other: &str) {
     let first = paths.first().expect("a path");
     for path in paths {

@@ -1,4 +1,4 @@
-//! A proxy before a real service that records calls, forwards them, and injects faults.
+//! A proxy in front of a real service that records calls, forwards them, and injects faults.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -123,7 +123,7 @@ pub struct FaultProxy {
 }
 
 impl FaultProxy {
-    /// Starts a proxy before the service at `target`, on a separate thread.
+    /// Starts a proxy in front of the service at `target`, on a separate thread.
     ///
     /// # Panics
     /// If the proxy does not start.

@@ -39,7 +39,8 @@ pub enum Fault {
     Ghost,
     /// Delivered for the first time after a later event.
     Overtaken,
-    /// Repeated after a later event that was not repeated in turn: sent by a stale relay.
+    /// Delivered again after a later event that was not delivered again itself. A stale relay sent
+    /// the event.
     Stale,
     /// Committed, but not received by a consumer of the topic.
     Skipped,
@@ -112,8 +113,8 @@ impl History {
 
 /// Returns the overtaken and the stale sequences of a stream.
 ///
-/// A relay that takes over begins with the oldest pending event. After a step back in the log, all
-/// later events are therefore repeated in order. A stale relay stops before it has repeated all.
+/// A relay that takes over begins with the oldest pending event, so after a step back it repeats
+/// all later events in order. A stale relay stops before it has repeated all of them.
 fn disorder(delivered: &[i64]) -> (Vec<i64>, Vec<i64>) {
     let (mut overtaken, mut stale) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();

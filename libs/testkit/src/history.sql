@@ -14,7 +14,7 @@ create table {schema}.history_received (
 );
 
 -- `security definer`: the role of the service needs no access to the history tables.
--- `on conflict do nothing`: a released event is inserted into the outbox again, and the copy of a dead
+-- `on conflict do nothing`: a released event is inserted into the outbox again. The copy of a dead
 -- letter has the sequence of its original.
 create function {schema}.history_append() returns trigger language plpgsql security definer as $$ begin
     insert into {schema}.history_appended values (coalesce((new.headers ->> 'ce_sequence')::bigint, new.id), new.topic, new.key) on conflict do nothing;

@@ -115,7 +115,8 @@ impl Issuer {
                     .shutdown_timeout(1)
                     .listen(listener)?
                     .run();
-                // The send fails only if the caller is gone, and then nothing needs to be served.
+                // The send fails only if the caller has stopped waiting. Nothing needs to be served
+                // then.
                 let _ = sender.send(server.handle());
                 server.await
             };

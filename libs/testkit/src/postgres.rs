@@ -132,7 +132,7 @@ impl Postgres {
         self.restart().await
     }
 
-    /// Copies the server's present state to a standby, which receives nothing later.
+    /// Copies the server's current state to a standby, which receives no later changes.
     ///
     /// # Errors
     /// If the server is not running, or rejects the copy.

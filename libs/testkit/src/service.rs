@@ -141,7 +141,7 @@ impl Running {
         client
     }
 
-    /// Returns the connection of [`Self::sql`] that the present thread keeps for its next use.
+    /// Returns the connection of [`Self::sql`] that the current thread keeps for its next use.
     ///
     /// # Panics
     /// If the database cannot be reached.

@@ -1,4 +1,4 @@
-//! A proxy before PostgreSQL that counts the statements of a service and loses responses.
+//! A proxy in front of PostgreSQL that counts the statements of a service and drops responses.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,12 +19,12 @@ pub struct StatementCounter {
 struct Counters {
     executed: AtomicUsize,
     prepared: AtomicUsize,
-    /// The connection that sends this text loses the response to its next `COMMIT`.
+    /// The proxy drops the response to the next `COMMIT` of the connection that sends this text.
     losing: Mutex<Option<String>>,
 }
 
 impl Counters {
-    /// Returns true if `message` has the text of the connection to lose a response.
+    /// Returns true if `message` contains the text that selects the connection.
     fn selects(&self, message: &[u8]) -> bool {
         let mut losing = self.losing.lock().expect("no test panics here");
         let has_text = losing.as_ref().is_some_and(|text| contains(message, text.as_bytes()));
@@ -33,7 +33,7 @@ impl Counters {
 }
 
 impl StatementCounter {
-    /// Starts a proxy before the database at `url`.
+    /// Starts a proxy in front of the database at `url`.
     ///
     /// # Panics
     /// If the proxy does not start, or the URL has no host and port.
@@ -62,7 +62,7 @@ impl StatementCounter {
         &self.url
     }
 
-    /// Loses the response to the commit of the transaction that sends `text`. PostgreSQL commits,
+    /// Drops the response to the commit of the transaction that sends `text`. PostgreSQL commits,
     /// and the service loses the connection.
     ///
     /// # Panics

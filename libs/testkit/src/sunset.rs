@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::response::Response;
 
-/// Least time between the deprecation and the removal of an operation.
+/// Minimum time between the deprecation and the removal of an operation.
 const NOTICE_PERIOD: Duration = Duration::days(180);
 
 /// Checks that responses of a deprecated operation have both headers, and all others have none.

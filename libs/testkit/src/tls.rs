@@ -1,4 +1,4 @@
-//! Certificates of an authority of the test, and TLS before a plain server.
+//! Certificates of an authority of the test, and a TLS proxy in front of a plain server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// Issues a certificate for a host that is valid until the end of this year.
+    /// Issues a certificate for `host` that is valid until the end of `last_year`.
     ///
     /// # Panics
     /// If the host is neither a name nor an address.

@@ -57,7 +57,7 @@ fn asyncapi() -> Value {
     })
 }
 
-/// Returns the document with another value at the pointer. `null` removes the present value.
+/// Returns the document with another value at the pointer. `null` removes the value.
 fn with(mut document: Value, pointer: &str, value: Value) -> Value {
     let (parent, key) = pointer.rsplit_once('/').unwrap();
     let key = key.replace("~1", "/").replace("~0", "~");

@@ -93,7 +93,7 @@ fn sources(folder: &Path) -> String {
     all
 }
 
-/// Returns the part of the arguments of each `call` that has this position between quotes.
+/// Splits the arguments of each `call` at their quotes, and returns the part at `position`.
 fn literals<'s>(sources: &'s str, call: &'s str, position: usize) -> impl Iterator<Item = &'s str> {
     let arguments = sources.split(call).skip(1).map(|rest| rest.split(')').next().unwrap());
     arguments.filter_map(move |arguments| arguments.split('"').nth(position))

@@ -24,8 +24,8 @@ create table account_replica (
     n bigint not null
 );
 
--- Keys whose events fail, with the kind of failure: 'reject', 'panic', 'later', 'slow' for a slow
--- statement, 'locked' for a wait for the row, or 'nul' for a reason with a NUL.
+-- Keys whose events fail, with the kind of failure. The kinds are 'reject', 'panic', 'later',
+-- 'slow' (a slow statement), 'locked' (a wait for the row) and 'nul' (a reason with a NUL).
 create table poison (
     key uuid primary key,
     kind text not null

@@ -74,8 +74,8 @@ async fn poisoned_message_of_a_batch_is_dead_lettered_alone() {
     assert!(worker.metric("consumer_split_batches_total").await >= 1.0, "no message failed within a batch");
 }
 
-/// RULE-EVT-047: a message that is retried delays later messages of its batch, and the earlier ones
-/// are applied before.
+/// RULE-EVT-047: a message that is retried delays the later messages of its batch. The earlier ones
+/// are applied at once.
 #[tokio::test]
 async fn retried_message_of_a_batch_delays_only_later_ones() {
     let rig = Rig::new().await;
@@ -125,8 +125,8 @@ async fn batch_of_a_killed_process_is_applied_once() {
     assert!(rig.query_number(LARGEST).await > 1, "no transaction with several messages");
 }
 
-/// RULE-EVT-047: a batch that waits for its turn is not applied after the process was asked to
-/// stop. The next process applies it.
+/// RULE-EVT-047: a batch that waits for a free transaction slot is not applied after the process
+/// has received the stop signal. The next process applies it.
 #[tokio::test]
 async fn waiting_batch_of_a_stopping_process_is_not_applied() {
     let rig = Rig::new().await;
@@ -134,7 +134,8 @@ async fn waiting_batch_of_a_stopping_process_is_not_applied() {
     rig.step().await;
     rig.wait_until_applied(8).await;
     let key = &rig.keys().await[0];
-    // The first state takes one of the four turns, and the four partitions of counts the others.
+    // The first state takes one of the four transaction slots. Three of the four partitions of
+    // counts take the others.
     let states = rig.lock("account_replica").await;
     send_state(&rig, key, 1, 1).await;
     rig.wait_until_blocked(1, "insert into account_replica%").await;

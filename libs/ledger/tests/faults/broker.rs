@@ -6,8 +6,8 @@ use crate::rig::{COUNTED, Rig, eventually, stream_of};
 
 /// Runs a service under load, injects a fault, and expects no violation.
 ///
-/// The load is light, since the embedded broker, unlike Kafka, accepts a second request of a
-/// partition after it has rejected the first.
+/// The load is light. Unlike Kafka, the embedded broker accepts a second request of a partition
+/// after it has rejected the first one.
 pub async fn run_with_fault(nodes: u16, inject: impl AsyncFnOnce(&Rig)) {
     let rig = Rig::with_nodes(nodes).await;
     let service = rig.start("both", &[("LEDGER_WRITERS", "2"), ("LEDGER_PAUSE_MS", "20")]).await;

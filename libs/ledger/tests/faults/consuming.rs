@@ -135,7 +135,8 @@ async fn consumers_of_a_process_share_four_slots_and_a_byte_budget() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     let concurrent = "select count(*) from pg_stat_activity where datname = current_database() \
         and wait_event_type = 'Lock' and query ilike 'select % from inbox_receive(%'";
-    // A statement whose wait for the lock was too long may be about to run again.
+    // A consumer that timed out while it waited for the lock may not have started its statement
+    // again.
     assert!(rig.query_number(concurrent).await <= 4);
     // Each partition may exceed its part by one message.
     let buffered = buffered().await;

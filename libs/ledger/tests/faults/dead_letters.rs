@@ -161,8 +161,8 @@ async fn send(rig: &Rig, key: &str, headers: &[(&str, &[u8])], payload: Option<&
     producer.send(record, Duration::from_secs(20)).await.unwrap();
 }
 
-/// RULE-EVT-036: every message can become a dead letter, whatever its key, headers, payload and
-/// reason.
+/// RULE-EVT-036: every message can become a dead letter. Its key, headers, payload and reason may
+/// have any content.
 #[tokio::test]
 async fn any_message_can_become_a_dead_letter() {
     let rig = Rig::new().await;

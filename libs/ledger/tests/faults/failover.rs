@@ -14,7 +14,7 @@ const LOST_STEPS: usize = 9;
 /// Longer than the interval in which a consumer commits its offsets.
 const OFFSET_COMMIT_TIME: Duration = Duration::from_secs(3);
 
-/// Leaves the sequence and the lease as in a promoted standby: those of an earlier history.
+/// Sets the sequence and the history of the lease back, as in a promoted standby.
 const BACK: &str = "select setval(pg_get_serial_sequence('outbox', 'id'), 1); \
     update outbox_lease set history = 'another'";
 /// Counts the accounts whose events were not applied once and in order.

@@ -10,7 +10,7 @@ const SKIPPED: i64 = 20_000;
 /// Events that are sent one after the other behind these rows.
 const SENT: i64 = 100;
 
-/// Ends a worker. Its connections then have reported their statistics.
+/// Ends a worker and its connections. PostgreSQL has then recorded their statistics.
 async fn end(rig: &Rig, worker: Replica) {
     assert!(worker.terminate().await.success());
     eventually("the end of the connections", async || rig.terminate_connections().await == 0).await;

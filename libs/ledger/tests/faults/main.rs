@@ -1,7 +1,8 @@
 //! Fault tests of messaging with real processes of the service `ledger`.
 //!
-//! Each test has its own database and its own broker: embedded, or in the lane with a real Kafka a
-//! cluster that no other test uses at that time. It ends with the verdict on the whole history.
+//! Each test has its own database and its own broker. The broker is embedded. In the lane with a
+//! real Kafka it is a cluster that no other test uses at that time. A test ends with the verdict on
+//! the whole history.
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails ends its test")]
 

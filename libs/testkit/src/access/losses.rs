@@ -1,4 +1,5 @@
-//! Access after a loss of rights: every operation with the token from before, and with a fresh one.
+//! Access after a loss of rights. Calls every operation with a token from before the loss, and with
+//! a fresh token.
 
 use std::collections::{HashMap, HashSet};
 
@@ -130,7 +131,7 @@ pub async fn check_with(
 
 /// Calls every operation of users after each [`Loss`], in the service that keeps the rights.
 ///
-/// `lose` carries out the loss. Both tokens get the response to the present claims. The old token
+/// `lose` carries out the loss. Both tokens get the response to the current claims. The old token
 /// has an `iat` that is `age` seconds ago.
 ///
 /// # Panics

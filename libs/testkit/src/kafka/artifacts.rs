@@ -1,7 +1,7 @@
 //! Apache Kafka's jars, which Maven downloads once to `.dev/kafka`.
 //!
-//! A class-data archive of a node's classes lies beside them. It shortens a start from four seconds
-//! to one.
+//! A class-data archive of a node's classes is stored beside the jars. It shortens a start from
+//! four seconds to one.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tokio::process::Command;
 
 use super::Cluster;
 
-/// The least Java version for this Kafka.
+/// The minimum Java version for this Kafka.
 const MIN_JAVA_VERSION: u32 = 17;
 
 const POM: &str = "<project>

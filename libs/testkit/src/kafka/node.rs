@@ -16,8 +16,8 @@ use crate::signals::Signal;
 
 /// The id of all clusters: 16 bytes in base64.
 const CLUSTER_ID: &str = "bG9jYWwtZGV2LXN0YWNrMA";
-/// Timeout of a regular end. When all nodes stop together, the last ones have no quorum and do not
-/// end.
+/// Timeout of a graceful shutdown. When all nodes stop together, the last ones have no quorum and
+/// do not end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The addresses of a node.
@@ -152,9 +152,9 @@ impl Node {
 
 /// Returns the settings of a node.
 ///
-/// Durability is as in production: no automatic topics, and with three nodes three replicas, of
-/// which two must have a message. Timeouts are short: groups do not wait for further members, and
-/// dead members are detected soon.
+/// Durability is as in production. No topic is created automatically. With three nodes, a message
+/// has three replicas, and two of them must have it before the acknowledgement. Timeouts are short:
+/// groups do not wait for further members, and dead members are detected soon.
 fn settings(folder: &Path, address: Address, all: &[Address]) -> String {
     let voters: Vec<_> = all.iter().copied().map(Address::voter).collect();
     let replicas = all.len().min(3);

@@ -16,7 +16,7 @@ pub const ADMINISTRATOR: (&str, &str) = ("admin", "admin");
 
 const REALM: &str = "platform";
 const PASSWORD: &str = "password";
-/// Time of use of an administrator's token, which expires after one minute.
+/// Time for which an administrator's token is used again. The token expires after one minute.
 const ADMIN_TOKEN_REUSE: Duration = Duration::from_secs(40);
 /// Delay before a rotation. After an unknown key id, services request no keys for five seconds.
 const ROTATION_DELAY: Duration = Duration::from_secs(6);
@@ -25,7 +25,7 @@ const ROTATION_DELAY: Duration = Duration::from_secs(6);
 pub struct Realm {
     keycloak: String,
     admin_token: Mutex<Option<(String, Instant)>>,
-    /// Tokens under the present key, by their claims.
+    /// Tokens under the current key, by their claims.
     issued: Mutex<HashMap<String, String>>,
     /// Existing clients for user tokens, by the token lifetime in seconds.
     clients: Mutex<HashSet<i64>>,
@@ -80,8 +80,8 @@ impl Realm {
         Ok(token)
     }
 
-    /// Returns false for machine tokens that Keycloak cannot issue: those without a client id, and
-    /// those with an id that differs from another in letter case or spaces.
+    /// Returns false for machine tokens that Keycloak cannot issue. They have no client id, or an
+    /// id that differs from another one only in letter case or spaces.
     pub fn can_issue(&self, claims: &Claims) -> bool {
         claims.aud == PLATFORM
             || claims
