@@ -1,8 +1,8 @@
 //! `cargo dev`: the whole platform on one machine, for trying and testing it.
 
+mod backends;
 mod keycloak;
 mod mutants;
-mod needs;
 mod test;
 mod words;
 

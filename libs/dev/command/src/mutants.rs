@@ -11,7 +11,7 @@ use devkit::stack;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-use crate::needs::{Group, Needs};
+use crate::backends::{Backends, Group};
 use crate::test::code;
 
 /// Longest wait of a test, in seconds. A mutant makes tests wait for an event that never happens.
@@ -38,24 +38,24 @@ pub(crate) struct Mutants {
 
 impl Mutants {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        Needs::during(async |needs| self.test(needs).await).await
+        Backends::during(async |backends| self.test(backends).await).await
     }
 
-    async fn test(&self, needs: &mut Needs) -> anyhow::Result<ExitCode> {
+    async fn test(&self, backends: &mut Backends) -> anyhow::Result<ExitCode> {
         let folder = ["services", "libs"].map(|group| PathBuf::from(group).join(&self.package));
         let folder = folder.into_iter().find(|folder| stack::root().join(folder).is_dir());
         let folder = folder.with_context(|| format!("there is no package {}", self.package))?;
         let is_service = folder.starts_with("services");
         let report = stack::dev("mutants")?.join(&self.package);
         std::fs::create_dir_all(&report).with_context(|| report.display().to_string())?;
-        needs.prepare(&[Kind::Embedded]).await?;
+        backends.prepare(&[Kind::Embedded]).await?;
 
         // Unit tests share nothing, so two mutants are tested at once.
-        self.pass(needs, &folder, &report, &["--jobs", "2"], &["--lib"]).await?;
+        self.pass(backends, &folder, &report, &["--jobs", "2"], &["--lib"]).await?;
         let mut score = Score::read(&report, &Score::default())?;
         if is_service && !score.has_caught_all() {
             // `--iterate` skips the mutants that the unit tests have caught.
-            self.pass(needs, &folder, &report, &["--iterate"], &["--test", "it"]).await?;
+            self.pass(backends, &folder, &report, &["--iterate"], &["--test", "it"]).await?;
             score = Score::read(&report, &score)?;
         }
         ensure!(score.viable() > 0, "no viable mutant was found");
@@ -66,7 +66,7 @@ impl Mutants {
     /// Tests each mutant with these tests and writes the report.
     async fn pass(
         &self,
-        needs: &Needs,
+        backends: &Backends,
         folder: &Path,
         report: &Path,
         options: &[&str],
@@ -79,7 +79,7 @@ impl Mutants {
             mutants.arg("--file").arg(folder.join(files));
         }
         mutants.arg("--output").arg(report).args(&self.arguments).arg("--").args(tests);
-        mutants.envs(needs.environments()?.swap_remove(0).variables);
+        mutants.envs(backends.environments()?.swap_remove(0).variables);
         mutants.env("TEST_TIMEOUT_SECONDS", TIMEOUT_SECONDS).env(runner().await?, until_failure()?);
         // Each mutant is compiled and linked once, so debug information only costs time.
         mutants.env("CARGO_PROFILE_DEV_DEBUG", "0");
@@ -138,7 +138,10 @@ impl fmt::Display for Score {
 async fn runner() -> anyhow::Result<String> {
     let output = Command::new("rustc").arg("-vV").output().await.context("failed to run rustc")?;
     let text = String::from_utf8(output.stdout)?;
-    let host = text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
+    let host = text
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .context("`rustc -vV` has no line `host`")?;
     Ok(format!("CARGO_TARGET_{}_RUNNER", host.to_uppercase().replace('-', "_")))
 }
 

@@ -12,7 +12,7 @@ use clap::Args;
 
 use self::job::{Outcome, run_all, run_demo};
 use self::suite::Arguments;
-use crate::needs::{Lane, Needs};
+use crate::backends::{Backends, Lane};
 use devkit::bus::Kind;
 use devkit::stack::Lock;
 
@@ -57,10 +57,10 @@ pub(crate) struct Test {
 
 impl Test {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        Needs::during(async |needs| self.test(needs).await).await
+        Backends::during(async |backends| self.test(backends).await).await
     }
 
-    async fn test(&self, needs: &mut Needs) -> anyhow::Result<ExitCode> {
+    async fn test(&self, backends: &mut Backends) -> anyhow::Result<ExitCode> {
         let arguments = Arguments::parse(&self.arguments);
         ensure!(
             self.kafka != Lane::Both || !arguments.chooses() && devkit::variable("KAFKA_BROKERS").is_none(),
@@ -74,9 +74,9 @@ impl Test {
             Err(code) => return Ok(code),
         };
         let built = began.elapsed();
-        needs.prepare(&self.brokers(&arguments)).await?;
-        let demo = if plays_demo { Some(needs.demo().await?) } else { None };
-        let environments = needs.environments()?;
+        backends.prepare(&self.brokers(&arguments)).await?;
+        let demo = if plays_demo { Some(backends.demo().await?) } else { None };
+        let environments = backends.environments()?;
         // The demo mostly waits, so it runs beside the tests.
         let (mut outcomes, demo) = tokio::try_join!(run_all(jobs, &environments, self.again), async {
             match demo {

@@ -29,7 +29,7 @@ const BANNED: [&str; 17] = [
     "under way",
     "in hand",
 ];
-/// Words that do not begin a doc comment: a reader finds no noun after them.
+/// Words that do not begin a doc comment, because no noun precedes them.
 const OPENINGS: [&str; 16] = [
     "as", "has", "how", "it", "of", "so", "that", "these", "they", "this", "those", "unless", "what",
     "where", "whether", "who",
@@ -50,8 +50,12 @@ pub(crate) struct Words {}
 impl Words {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let output = Command::new("git").arg("ls-files").current_dir(stack::root()).output().await;
-        let output = output.context("git cannot be run")?;
-        ensure!(output.status.success(), "git lists no files: {}", String::from_utf8_lossy(&output.stderr));
+        let output = output.context("failed to run git")?;
+        ensure!(
+            output.status.success(),
+            "failed to list the files: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let mut count = 0;
         for name in String::from_utf8(output.stdout)?.lines().filter(|name| is_text(name)) {
             // A file that was deleted and not committed is still listed.

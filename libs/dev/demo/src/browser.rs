@@ -25,10 +25,10 @@ const MESSAGE: &str = "When can I see it? <b>Today</b>?";
 /// Click through the start page in Chromium: against the running stack, or one that it starts and
 /// stops
 ///
-/// Two windows act as two people of the demo. One books and frees a flat, and the other shows it.
-/// They exchange messages and call. The page shows an agent's commissions, and speaks Russian. Each
-/// service's API page sends requests. Needs `chromium` and `chromedriver`. With --media a LiveKit
-/// server carries the call, and each side must receive the other's media.
+/// Two windows act as two people of the demo. One books and frees a flat, and the other shows the
+/// change. They exchange messages and call. The page shows an agent's commissions, and is shown in
+/// Russian. Each service's API page sends requests. Needs `chromium` and `chromedriver`. With
+/// --media a LiveKit server carries the call, and each side must receive the other's media.
 #[derive(Args)]
 pub struct Browser {
     /// Also run a LiveKit server, or require that of the running stack
@@ -98,10 +98,10 @@ impl Browser {
 
         let number = book(pilot).await?;
         let cell = |status: &str| format!(".cell[data-number='{number}'][data-status='{status}']");
-        pilot.see(&cell("Booked")).await?;
+        pilot.wait_for(&cell("Booked")).await?;
         pilot.switch_to(&buyer).await?;
-        pilot.see(&cell("Booked")).await?;
-        pilot.see("#feed [data-topic='platform.crm.booking-created.v1']").await?;
+        pilot.wait_for(&cell("Booked")).await?;
+        pilot.wait_for("#feed [data-topic='platform.crm.booking-created.v1']").await?;
         done(&format!("flat {number} is booked in both windows, and the event is shown"));
 
         pilot.switch_to(&buyer).await?;
@@ -113,7 +113,7 @@ impl Browser {
         arbitrate(pilot, &number).await?;
         let cancelled = Instant::now();
         pilot.switch_to(&buyer).await?;
-        pilot.see(&cell("Available")).await?;
+        pilot.wait_for(&cell("Available")).await?;
         let took = cancelled.elapsed().as_millis();
         done(&format!(
             "Pavel overrides it to Sale, cancels it, and anna's window shows the flat as free after {took} ms"
@@ -121,16 +121,16 @@ impl Browser {
 
         sign_in(pilot, &url, "igor").await?;
         for shown in [".bar:not(.none)", "dd[data-part='Paid']", "[data-payout='Paid']"] {
-            pilot.see(shown).await?;
+            pilot.wait_for(shown).await?;
         }
         done("Igor sees his months, his commissions and his payout");
 
         pilot.click("[data-language='ru']").await?;
-        pilot.see("html[lang='ru'] body[data-ready]").await?;
-        ensure!(pilot.text("h1").await? == "Платформа недвижимости", "it does not speak Russian");
+        pilot.wait_for("html[lang='ru'] body[data-ready]").await?;
+        ensure!(pilot.text("h1").await? == "Платформа недвижимости", "the page is not in Russian");
         pilot.click("[data-language='en']").await?;
-        pilot.see("html[lang='en'] body[data-ready]").await?;
-        done("the page speaks Russian");
+        pilot.wait_for("html[lang='en'] body[data-ready]").await?;
+        done("the page is shown in Russian");
 
         ensure!(pilot.loaded_only_own_resources().await?, "the page loads resources of another origin");
         done("all resources are of this origin");
@@ -146,11 +146,11 @@ impl Browser {
 
 async fn sign_in(pilot: &Pilot, url: &str, name: &str) -> anyhow::Result<()> {
     pilot.go(url).await?;
-    pilot.see("body[data-ready]").await?;
+    pilot.wait_for("body[data-ready]").await?;
     pilot.click(&format!("[data-actor='{name}']")).await?;
-    // Waits for the new page. On the old page another button is pressed.
-    pilot.see(&format!("body[data-ready] [data-actor='{name}'][aria-pressed='true']")).await?;
-    pilot.see("#feed[data-state='live']").await
+    // Waits for the page after the sign-in. The page before it shows another button as pressed.
+    pilot.wait_for(&format!("body[data-ready] [data-actor='{name}'][aria-pressed='true']")).await?;
+    pilot.wait_for("#feed[data-state='live']").await
 }
 
 /// Creates a deal of a free flat and books it. Returns the number of the flat.
@@ -166,17 +166,17 @@ async fn book(pilot: &Pilot) -> anyhow::Result<String> {
 
 /// Sends a message from Anna to Dmitri in the newest chat.
 async fn send_message(pilot: &Pilot, seller: &pilot::Window, buyer: &pilot::Window) -> anyhow::Result<()> {
-    pilot.see("#chat nav button:first-child[data-chat]").await?;
+    pilot.wait_for("#chat nav button:first-child[data-chat]").await?;
     let chat = pilot.attribute("#chat nav button:first-child", "data-chat").await?;
     let chat = format!("[data-chat='{}']", chat.context("a chat without an id")?);
     pilot.click(&chat).await?;
-    pilot.see(&format!("{chat}[aria-pressed='true']")).await?;
+    pilot.wait_for(&format!("{chat}[aria-pressed='true']")).await?;
     pilot.write("#chat input", MESSAGE).await?;
     pilot.click("[data-action='send-message']").await?;
-    pilot.see(".log .own p").await?;
+    pilot.wait_for(".log .own p").await?;
     pilot.switch_to(seller).await?;
     pilot.click(&chat).await?;
-    pilot.see(".log .other p").await?;
+    pilot.wait_for(".log .other p").await?;
     ensure!(pilot.text(".log .other:last-child p").await? == MESSAGE, "the message changed on its way");
     done("dmitri reads anna's message, with its markup as text");
     pilot.switch_to(buyer).await
@@ -190,23 +190,23 @@ async fn call(
     media: bool,
 ) -> anyhow::Result<()> {
     pilot.click("[data-action='call-Audio']").await?;
-    pilot.see("#call[data-state='Joined']").await?;
+    pilot.wait_for("#call[data-state='Joined']").await?;
     pilot.switch_to(seller).await?;
-    pilot.see("#call[data-state='Invited']").await?;
+    pilot.wait_for("#call[data-state='Invited']").await?;
     pilot.click("#call [data-action='join']").await?;
-    pilot.see("#call[data-state='Joined']").await?;
+    pilot.wait_for("#call[data-state='Joined']").await?;
     if media {
         for window in [seller, buyer] {
             pilot.switch_to(window).await?;
-            pilot.see("#call[data-media='connected'][data-tracks='1']").await?;
+            pilot.wait_for("#call[data-media='connected'][data-tracks='1']").await?;
         }
     }
     pilot.switch_to(buyer).await?;
-    pilot.see("#call [data-person='dmitri'][data-state='Joined']").await?;
+    pilot.wait_for("#call [data-person='dmitri'][data-state='Joined']").await?;
     pilot.click("#call [data-action='end']").await?;
-    pilot.see(".log [data-card='ConferenceEnded']").await?;
+    pilot.wait_for(".log [data-card='ConferenceEnded']").await?;
     pilot.switch_to(seller).await?;
-    pilot.see("#call[hidden]").await?;
+    pilot.wait_for("#call[hidden]").await?;
     done(if media { "anna calls, and both receive the other" } else { "anna calls, and dmitri answers" });
     Ok(())
 }
@@ -217,11 +217,11 @@ async fn arbitrate(pilot: &Pilot, number: &str) -> anyhow::Result<()> {
     pilot.click(&format!("[data-group='Booking'] {deal} .card")).await?;
     pilot.click(&format!("{deal}.open [data-action='contract']")).await?;
     pilot.click("dialog [data-action='confirm']").await?;
-    pilot.see("body:not(:has(dialog))").await?;
+    pilot.wait_for("body:not(:has(dialog))").await?;
     pilot.click(&format!("{deal}.open [data-action='override']")).await?;
     pilot.choose("dialog [name='status']", "Sale").await?;
     pilot.click("dialog [data-action='confirm']").await?;
-    pilot.see(&format!("[data-group='Contract'] {deal}.open")).await?;
+    pilot.wait_for(&format!("[data-group='Contract'] {deal}.open")).await?;
     pilot.click(&format!("{deal}.open [data-action='cancel']")).await?;
     pilot.click("dialog [data-action='confirm']").await
 }

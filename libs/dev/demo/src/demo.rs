@@ -29,7 +29,7 @@ use devstack::up::Up;
 
 /// Timeout of an asynchronous effect, such as an event or a detachment.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after which no service accepts an ended access.
+/// Time after which every service rejects a revoked access.
 const ACCESS_END_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Ring time of calls on a stack that the demo starts. The default is a minute.
@@ -125,7 +125,8 @@ async fn next_event(bus: &mut Follower, is: impl Fn(&Record) -> bool) -> anyhow:
         }
     };
     let record = tokio::time::timeout(EVENT_TIMEOUT, next).await;
-    let record = record.with_context(|| format!("no event came within {} s", EVENT_TIMEOUT.as_secs()))??;
+    let record =
+        record.with_context(|| format!("no event arrived within {} s", EVENT_TIMEOUT.as_secs()))??;
     devkit::say(&format!("    {}  key {}", record.topic, record.key));
     Ok(record)
 }

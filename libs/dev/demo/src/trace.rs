@@ -95,7 +95,7 @@ impl Trace {
         *otel = Some(Otel::start(&program, port, &received.url()).await?);
 
         let step = Step::start("override");
-        let spans = seen(&received, play(&stack)).await?;
+        let spans = collect_trace(&received, play(&stack)).await?;
         let picture = Picture::of(spans);
         for consumer in CONSUMERS {
             ensure!(picture.has(consumer), "{consumer} is not in the trace");
@@ -107,8 +107,8 @@ impl Trace {
     }
 }
 
-/// Plays the story and returns the spans of the override's trace once it is complete.
-async fn seen(
+/// Plays the story, and returns the spans of the override's trace once the trace is complete.
+async fn collect_trace(
     received: &Collector,
     played: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<Vec<Bar>> {

@@ -72,7 +72,7 @@ impl Account {
         Ok(outside)
     }
 
-    /// Creates the folder or accepts a present one. Others may write to /var/tmp, so a folder of
+    /// Creates the folder or accepts an existing one. Others may write to /var/tmp, so a folder of
     /// another account is an error.
     fn claim(self, folder: &Path) -> anyhow::Result<()> {
         let made = DirBuilder::new().mode(0o700).create(folder);

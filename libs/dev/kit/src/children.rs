@@ -128,7 +128,7 @@ pub fn end_group(leader: u32) {
     let _ = signals::send_to_group(leader, Signal::SIGTERM);
 }
 
-/// Waits until a process is gone. Returns false after the timeout.
+/// Waits until a process has ended. Returns false after the timeout.
 pub async fn wait_until_gone(process: u32) -> bool {
     let deadline = tokio::time::Instant::now() + STOP_TIMEOUT + STOP_TIMEOUT;
     while command_line(process).await.is_some() {

@@ -12,7 +12,7 @@ use crate::stack::Stack;
 /// Stop one service of the running stack, to see how the others behave without it
 ///
 /// The service finishes its requests and messages, as in a deployment. The other services keep
-/// running. The paths of the stopped service answer 503, and its callers see an outage. Stopping a
+/// running. The paths of the stopped service return 503, and its callers see an outage. Stopping a
 /// stopped service succeeds. `cargo dev status` shows the state; `cargo dev start` starts the
 /// service again.
 #[derive(Args)]
@@ -24,7 +24,7 @@ pub struct Stop {
 
 /// Start a stopped service on its previous ports
 ///
-/// The service answers when this command ends. Starting a running service succeeds. A service that
+/// The service is ready when this command ends. Starting a running service succeeds. A service that
 /// fails to start stays stopped, and the command prints the reason.
 #[derive(Args)]
 pub struct Start {

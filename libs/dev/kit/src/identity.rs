@@ -44,7 +44,7 @@ impl Identity {
         Self::new(actors::issuer(stack)?, url.context("the stack has no identity")?)
     }
 
-    /// Returns the present claims of a user.
+    /// Returns the current claims of a user.
     pub async fn claims(&self, user: Uuid) -> anyhow::Result<Claims> {
         let machine = self.issuer.token(&Claims::client(ISSUER))?;
         let url = format!("{}/api/v1/internal/users/{user}/claims", self.url);

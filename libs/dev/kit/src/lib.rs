@@ -38,7 +38,7 @@ pub const SERVICES: [&str; 7] = ["agent", "chessboard", "crm", "identity", "mess
 /// Environment variables of a service. They take precedence over those of this process.
 pub type Settings = BTreeMap<&'static str, String>;
 
-/// Runs a command on a runtime of its own and returns its exit code; a failure is printed.
+/// Runs a command on a runtime of its own. Prints a failure, and returns the exit code.
 pub fn execute(command: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(command)) {

@@ -36,7 +36,7 @@ impl Fetch {
         fetch().await?;
         if let Err(error) = fetch_browser_client().await {
             // The tests of services do not need the client for browsers.
-            eprintln!("{error:#}; without it the start page rings, but carries neither sound nor picture");
+            eprintln!("{error:#}; without it the start page shows calls, but transfers no audio or video");
         }
         Ok(())
     }

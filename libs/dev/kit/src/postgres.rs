@@ -72,7 +72,7 @@ impl Cluster {
     pub async fn prepare(name: &'static str, fresh: bool, step: &Step) -> anyhow::Result<Self> {
         let data = folder_of(name)?.join("data");
         if fresh && data.exists() {
-            // A cluster that is not found cannot be stopped. Its data is deleted all the same.
+            // A cluster that is not found cannot be stopped, but its data is still deleted.
             if let Ok(Some(before)) = Self::find(name).await {
                 before.stop().await?;
             }

@@ -43,7 +43,7 @@ pub fn page() -> anyhow::Result<String> {
         }
     }
     let mut page = INTRODUCTION.to_owned();
-    // A rule of two services stands on the pages of both.
+    // A rule of two services is on the pages of both.
     let (mut known, mut without_test) = (BTreeSet::new(), Vec::new());
     for name in SPECIFICATION {
         let path = stack::root().join(format!("docs/spec/{name}.md"));

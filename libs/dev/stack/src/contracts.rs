@@ -71,7 +71,7 @@ impl Contracts {
         lint("spectral", spectral.args(&openapi).args(&asyncapi)).await
     }
 
-    /// Writes a document, or compares it with the present one.
+    /// Writes a document, or compares it with the existing one.
     fn write(&self, path: PathBuf, document: &str) -> anyhow::Result<PathBuf> {
         if self.check {
             let present = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;

@@ -31,7 +31,7 @@ const POLICY: &str = "default-src 'self'; img-src data:; connect-src 'self' ws:/
                       media-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The response to a request with the host name of another site.
-const FOREIGN_HOST: &str = "This page answers only to localhost, *.localhost, 127.0.0.1 and [::1]. Open it under one of these names.\n";
+const FOREIGN_HOST: &str = "This page is served only under localhost, *.localhost, 127.0.0.1 and [::1]. Open it under one of these names.\n";
 
 const HTML: &str = "text/html; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
@@ -96,8 +96,8 @@ pub fn configure(app: &mut ServiceConfig, page: Data<Page>) {
         );
 }
 
-/// Rejects requests with a host name of another site, which could resolve to this machine and then
-/// read the tokens as its own origin (DNS rebinding).
+/// Rejects requests with a host name of another site. Such a name could resolve to this machine,
+/// and its pages could then read the tokens (DNS rebinding).
 async fn loopback_only(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -248,7 +248,10 @@ mod tests {
             }
             for import in text.lines().filter_map(|line| line.split(" from \"./").nth(1)) {
                 let import = import.trim_end_matches("\";");
-                assert!(FILES.iter().any(|(file, ..)| *file == import), "{name} wants {import}");
+                assert!(
+                    FILES.iter().any(|(file, ..)| *file == import),
+                    "{name} imports {import}, which is not served"
+                );
             }
         }
         assert_eq!(ask(test::TestRequest::with_uri("/stack/page.rs")).await.0, 404);

@@ -1,6 +1,6 @@
 //! Every consumer applies every message that the document of the publisher allows.
 
-#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+#![expect(clippy::unwrap_used, reason = "missing data fails the test")]
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -14,7 +14,7 @@ use futures_util::future::try_join_all;
 use tokio::process::Command;
 
 use super::suite::Job;
-use crate::needs::{Environment, Group};
+use crate::backends::{Environment, Group};
 use devkit::bus::Kind;
 use devkit::stack;
 
@@ -43,7 +43,7 @@ impl Outcome {
     }
 
     /// Merges the results of the second run of the failed tests.
-    fn take(&mut self, second: Self) {
+    fn merge(&mut self, second: Self) {
         // A program that finds no test succeeds, too.
         self.succeeded = second.succeeded && second.counts.passed == self.counts.failed;
         let failed = mem::replace(&mut self.counts.failures, second.counts.failures);
@@ -134,7 +134,7 @@ pub(super) async fn run_all(
             let mut outcome = run(&mut job, &log, alone).await?;
             if again && outcome.names_its_failures() {
                 let mut failed = job.only(&outcome.counts.failures);
-                outcome.take(run(&mut failed, &log.with_extension("again.log"), alone).await?);
+                outcome.merge(run(&mut failed, &log.with_extension("again.log"), alone).await?);
             }
             outcomes.push(outcome);
         }
@@ -206,7 +206,7 @@ mod tests {
     use tokio::process::Command;
 
     use super::{Counts, Job, run_all};
-    use crate::needs::Environment;
+    use crate::backends::Environment;
 
     #[test]
     fn results_of_a_program_add_up() {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tokio::process::Command;
 
 use super::broker::{self, Part};
-use crate::needs::{Group, Lane};
+use crate::backends::{Group, Lane};
 use devkit::bus::Kind;
 use devkit::stack;
 
@@ -273,7 +273,7 @@ mod tests {
     use devkit::stack;
 
     use super::{Arguments, Built, Job, ON_KAFKA};
-    use crate::needs::Lane;
+    use crate::backends::Lane;
 
     fn parse(arguments: &str) -> Arguments {
         Arguments::parse(&arguments.split_whitespace().map(str::to_owned).collect::<Vec<_>>())

@@ -118,6 +118,6 @@ async fn give_token(pilot: &Pilot) -> anyhow::Result<()> {
     pilot.click(".auth-container [aria-label='Remove authorization']").await?;
     pilot.write("#auth-bearer-value", token.as_str().context("no actor is signed in")?).await?;
     pilot.click(".auth-container [aria-label='Apply credentials']").await?;
-    pilot.see(".auth-container [aria-label='Remove authorization']").await?;
+    pilot.wait_for(".auth-container [aria-label='Remove authorization']").await?;
     pilot.click(".auth-container .btn-done").await
 }

@@ -19,10 +19,10 @@ use devkit::children::Child;
 const ELEMENT_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The names of one program.
+/// The names that systems give to Chromium.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Without background requests, and with a fake camera and microphone.
+/// Flags that disable background requests and provide a fake camera and microphone.
 const FLAGS: [&str; 14] = [
     "--headless",
     "--no-sandbox",
@@ -107,7 +107,7 @@ impl Pilot {
     }
 
     /// Waits for an element.
-    pub(super) async fn see(&self, what: &str) -> anyhow::Result<()> {
+    pub(super) async fn wait_for(&self, what: &str) -> anyhow::Result<()> {
         self.element(what).await.map(drop)
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::scene::Scene;
-use super::story::{Story, promise};
+use super::story::{Story, expected};
 use super::{EVENT_TIMEOUT, next_event};
 use devkit::actors::OLGA;
 use devkit::events::Follower;
@@ -18,7 +18,7 @@ const DEVELOPER: &str = "platform.chessboard.developer-upserted.v1";
 const OBJECT: &str = "platform.chessboard.property-object-upserted.v1";
 const OUTSIDE: &str = "external.chessboard.developer-upserted.v1";
 
-/// The subject of the chapter.
+/// The developer company of the chapter.
 struct Subject {
     developer: Uuid,
     /// The administrator of the developer.
@@ -42,14 +42,14 @@ async fn found(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
 
     story.step("Olga creates a developer with Lev as its administrator.");
     let body = json!({"Name": "Northern Light", "Type": "Developer"});
-    let made = story.post(&tenants, Some(&olga), &body, promise(201)).await?;
+    let made = story.post(&tenants, Some(&olga), &body, expected(201)).await?;
     let developer = id(&made)?;
     scene.undo(Method::POST, format!("{tenants}/{developer}/archive"), &olga);
     let body = json!({"Name": "Lev Northern", "Email": "lev@example.com"});
     let administrators = format!("{tenants}/{developer}/administrators");
-    let made = story.post(&administrators, Some(&olga), &body, promise(201)).await?;
+    let made = story.post(&administrators, Some(&olga), &body, expected(201)).await?;
     let lev = id(&made)?;
-    scene.undo_in_the_end(Method::DELETE, format!("{tenants}/{developer}/employees/{lev}"), &olga);
+    scene.undo_last(Method::DELETE, format!("{tenants}/{developer}/employees/{lev}"), &olga);
 
     story.step("Chessboard consumes the company and creates its profile: a draft.");
     let key = developer.to_string();
@@ -64,7 +64,7 @@ async fn publish(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> any
     let me = scene.public("developers/me");
 
     story.step("Lev publishes it at once: something is missing.");
-    let refused = promise(409).code("CHESSBOARD_DEVELOPER_PUBLISH_INCOMPLETE");
+    let refused = expected(409).code("CHESSBOARD_DEVELOPER_PUBLISH_INCOMPLETE");
     story.post(&format!("{me}/publish"), Some(&token), &Value::Null, refused).await?;
 
     story.step("He fills it. The phone number is stored in international form.");
@@ -75,14 +75,14 @@ async fn publish(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> any
         "ContactPhone": "8 (812) 123-45-67",
         "Highlights": {"ContractVersion": 1, "ReliabilityValue": 9.5, "AwardTitles": []},
     });
-    let filled = story.put(&me, Some(&token), &body, promise(200)).await?;
+    let filled = story.put(&me, Some(&token), &body, expected(200)).await?;
     let phone = &filled["ContactPhone"];
     story.check(phone == "+78121234567", &format!("it is {phone}"));
 
     story.step("Now it is published, and a guest sees it.");
-    story.post(&format!("{me}/publish"), Some(&token), &Value::Null, promise(200)).await?;
+    story.post(&format!("{me}/publish"), Some(&token), &Value::Null, expected(200)).await?;
     let card = scene.public(&format!("public/developers/{}", subject.developer));
-    story.get(&card, None, promise(200)).await?;
+    story.get(&card, None, expected(200)).await?;
     Ok(())
 }
 
@@ -98,32 +98,32 @@ async fn build(
 
     story.step("Lev begins a project with a building of two sections.");
     let body = json!({"Name": "White Nights", "Class": "Business", "City": "Saint Petersburg", "Address": "Neva, 7"});
-    let made = story.post(&projects, Some(&token), &body, promise(201)).await?;
+    let made = story.post(&projects, Some(&token), &body, expected(201)).await?;
     let project = id(&made)?;
     let of_platform = scene.public(&format!("admin/developers/{}/projects/{project}", subject.developer));
     scene.undo(Method::DELETE, of_platform, &subject.olga);
     let body =
         json!({"Name": "1", "SectionsCount": 2, "FloorsTotal": 5, "State": "Planned", "ReadyYear": 2028});
     let buildings = format!("{projects}/{project}/buildings");
-    let building = id(&story.post(&buildings, Some(&token), &body, promise(201)).await?)?;
+    let building = id(&story.post(&buildings, Some(&token), &body, expected(201)).await?)?;
 
     story.step("Forty flats in one request: all of them, or none.");
     let grid = format!("{buildings}/{building}/property-objects");
     let body = json!({"Objects": (0..40).map(flat).collect::<Vec<_>>()});
-    let counts = story.put(&grid, Some(&token), &body, promise(200)).await?;
+    let counts = story.put(&grid, Some(&token), &body, expected(200)).await?;
     story.check(counts["Created"] == 40, &format!("{} were made", counts["Created"]));
 
     story.step("The same grid again changes nothing and publishes no event.");
-    let counts = story.put(&grid, Some(&token), &body, promise(200)).await?;
+    let counts = story.put(&grid, Some(&token), &body, expected(200)).await?;
     story.check(counts["Unchanged"] == 40, &format!("{} are unchanged", counts["Unchanged"]));
 
     story.step("A guest does not see a draft.");
     let page = scene.public(&format!("public/projects/{project}/buildings/{building}"));
-    story.get(&page, None, promise(404).code("CHESSBOARD_BUILDING_NOT_FOUND")).await?;
+    story.get(&page, None, expected(404).code("CHESSBOARD_BUILDING_NOT_FOUND")).await?;
 
     story.step("Lev publishes the project; the guest sees the chessboard, floors from the top.");
-    story.post(&format!("{projects}/{project}/publish"), Some(&token), &Value::Null, promise(200)).await?;
-    let seen = story.get(&page, None, promise(200)).await?;
+    story.post(&format!("{projects}/{project}/publish"), Some(&token), &Value::Null, expected(200)).await?;
+    let seen = story.get(&page, None, expected(200)).await?;
     let sections = seen["Grid"].as_array().map_or(0, Vec::len);
     let top = &seen["Grid"][0]["Floors"][0]["Floor"];
     story.check(sections == 2 && top == 5, &format!("{sections} sections, from floor {top} down"));
@@ -177,7 +177,7 @@ async fn take_over(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> a
     let record = FutureRecord::to(OUTSIDE).key(&key).payload(&payload);
     producer.send(record, EVENT_TIMEOUT).await.map_err(|(error, _)| error).context(OUTSIDE)?;
     let synced = |body: &Value| body["SyncSource"] == "ExternalChessboard";
-    let profile = story.get(&me, Some(&token), promise(200).within(EVENT_TIMEOUT).showing(synced)).await?;
+    let profile = story.get(&me, Some(&token), expected(200).within(EVENT_TIMEOUT).showing(synced)).await?;
     story.check(profile["FoundedYear"] == 2003, &format!("it was founded in {}", profile["FoundedYear"]));
 
     story.step(
@@ -191,27 +191,27 @@ async fn take_over(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> a
         "Description": "Houses with windows to all sides",
         "Highlights": profile["Highlights"],
     });
-    let refused = promise(422).code("CHESSBOARD_DEVELOPER_FIELD_SYNC_MANAGED");
+    let refused = expected(422).code("CHESSBOARD_DEVELOPER_FIELD_SYNC_MANAGED");
     story.put(&me, Some(&token), &body, refused).await?;
     let mut kept = body;
     kept["Name"] = profile["Name"].clone();
-    let saved = story.put(&me, Some(&token), &kept, promise(200)).await?;
+    let saved = story.put(&me, Some(&token), &kept, expected(200)).await?;
     story.check(saved["Description"] == kept["Description"], "the description is his");
     Ok(())
 }
 
 async fn suspend(story: &mut Story, scene: &Scene<'_>, subject: &Subject, page: &str) -> anyhow::Result<()> {
     let tenant = scene.identity(&format!("admin/tenants/{}", subject.developer));
-    let gone = promise(404).code("CHESSBOARD_BUILDING_NOT_FOUND");
+    let gone = expected(404).code("CHESSBOARD_BUILDING_NOT_FOUND");
 
     story.step("Olga suspends the company. Chessboard consumes the event and hides the grid.");
     let reason = json!({"Reason": "The licence has run out"});
-    story.post(&format!("{tenant}/suspend"), Some(&subject.olga), &reason, promise(200)).await?;
+    story.post(&format!("{tenant}/suspend"), Some(&subject.olga), &reason, expected(200)).await?;
     story.get(page, None, gone.within(EVENT_TIMEOUT)).await?;
 
     story.step("The licence is renewed: the hidden grid is visible again.");
-    story.post(&format!("{tenant}/activate"), Some(&subject.olga), &Value::Null, promise(200)).await?;
-    story.get(page, None, promise(200).within(EVENT_TIMEOUT)).await?;
+    story.post(&format!("{tenant}/activate"), Some(&subject.olga), &Value::Null, expected(200)).await?;
+    story.get(page, None, expected(200).within(EVENT_TIMEOUT)).await?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::scene::Scene;
-use super::story::{Story, promise};
+use super::story::{Story, expected};
 use super::{EVENT_TIMEOUT, next_event};
 use devkit::actors::{ANNA, DMITRI, IGOR, PAVEL};
 use devkit::events::Follower;
@@ -53,7 +53,7 @@ async fn apply(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
         "RequestId": Uuid::from_u128(rand::random()),
     });
     // CRM replicates the flat by Kafka.
-    let made = story.post(&deals, Some(&dmitri), &body, promise(201).within(EVENT_TIMEOUT)).await?;
+    let made = story.post(&deals, Some(&dmitri), &body, expected(201).within(EVENT_TIMEOUT)).await?;
     story.check(made["Status"] == "Application", &format!("{} at {}", made["StepName"], made["Amount"]));
     let key = made["DealId"].as_str().unwrap_or_default().to_owned();
     let deal = Deal {
@@ -70,7 +70,7 @@ async fn apply(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
     deal.timeline(story, &["DealCreated"]).await?;
 
     story.step("He sends the same again, as after a lost response: it is the same deal.");
-    let again = story.post(&deals, Some(&deal.dmitri), &body, promise(200)).await?;
+    let again = story.post(&deals, Some(&deal.dmitri), &body, expected(200)).await?;
     story.check(again["DealId"] == *deal.key, "there is one deal");
     Ok(deal)
 }
@@ -78,9 +78,9 @@ async fn apply(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
 async fn book(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Result<()> {
     story.step("He books the flat for her. The catalog consumes the event.");
     let booking = format!("{}/booking", deal.own);
-    let booked = story.post(&booking, Some(&deal.dmitri), &json!({}), promise(201)).await?;
+    let booked = story.post(&booking, Some(&deal.dmitri), &json!({}), expected(201)).await?;
     story.check(booked["Deal"]["Status"] == "Booking", &format!("until {}", booked["ExpiresAt"]));
-    let shown = promise(200).within(EVENT_TIMEOUT).showing(|flat| flat["Status"] == "Booked");
+    let shown = expected(200).within(EVENT_TIMEOUT).showing(|flat| flat["Status"] == "Booked");
     story.get(&deal.flat, None, shown).await?;
     deal.event(bus, BOOKED).await?;
     deal.timeline(story, &["StatusChanged", "BookingCreated"]).await
@@ -92,7 +92,7 @@ async fn sell(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Res
         json!({"TargetStatus": "Sale", "Comment": "Both sides have signed, but the board was not updated"});
 
     story.step("Pavel, the platform's arbiter, sets it to Sale: the contract is missing.");
-    let refused = promise(409).code("CRM_DEAL_CONTRACT_TYPE_REQUIRED");
+    let refused = expected(409).code("CRM_DEAL_CONTRACT_TYPE_REQUIRED");
     story.post(&override_status, Some(&deal.pavel), &sale, refused).await?;
 
     story.step("Dmitri records the contract; the card shows neither the account nor the fixation.");
@@ -103,27 +103,27 @@ async fn sell(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::Res
         "FixationData": "The price holds until the end of the month",
     });
     let path = format!("{}/contract", deal.own);
-    let card = story.put(&path, Some(&deal.dmitri), &contract, promise(200)).await?;
+    let card = story.put(&path, Some(&deal.dmitri), &contract, expected(200)).await?;
     story.check(card.as_object().is_some_and(|card| card.len() == 6), "the card has six members");
     deal.timeline(story, &["ContractChanged"]).await?;
 
     story.step("Pavel previews the override, which changes nothing.");
     let preview = format!("{override_status}/preview");
     let seen =
-        story.post(&preview, Some(&deal.pavel), &json!({"TargetStatus": "Sale"}), promise(200)).await?;
+        story.post(&preview, Some(&deal.pavel), &json!({"TargetStatus": "Sale"}), expected(200)).await?;
     story.check(
         seen["NoOp"] == false && seen["Events"] == json!(["deal-stage-changed"]),
         &format!("{} would become {}", seen["From"]["Status"], seen["To"]["Status"]),
     );
 
     story.step("Now he overrides it with a reason.");
-    let card = story.post(&override_status, Some(&deal.pavel), &sale, promise(200)).await?;
+    let card = story.post(&override_status, Some(&deal.pavel), &sale, expected(200)).await?;
     story.check(card["StepGroup"] == "Contract", &format!("it is in {} now", card["StepGroup"]));
     deal.wait_for_status(bus, "Sale").await?;
     deal.timeline(story, &["ManualNote", "StatusChanged"]).await?;
 
     story.step("He sends it twice: nothing changes.");
-    let again = story.post(&override_status, Some(&deal.pavel), &sale, promise(200)).await?;
+    let again = story.post(&override_status, Some(&deal.pavel), &sale, expected(200)).await?;
     story.check(again == card, &format!("RowVersion is still {}", card["RowVersion"]));
     Ok(())
 }
@@ -134,8 +134,8 @@ async fn cancel(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::R
     );
     let body = json!({"TargetStatus": "Cancelled", "Comment": "The bank has refused the mortgage"});
     let override_status = format!("{}/override-status", deal.platform);
-    story.post(&override_status, Some(&deal.pavel), &body, promise(200)).await?;
-    let shown = promise(200).within(EVENT_TIMEOUT).showing(|flat| flat["Status"] == "Available");
+    story.post(&override_status, Some(&deal.pavel), &body, expected(200)).await?;
+    let shown = expected(200).within(EVENT_TIMEOUT).showing(|flat| flat["Status"] == "Available");
     story.get(&deal.flat, None, shown).await?;
     let event = deal.event(bus, CANCELLED).await?;
     story.check(event["CancelReason"] == body["Comment"], "the event has the reason");
@@ -146,14 +146,14 @@ async fn revive(story: &mut Story, deal: &Deal, bus: &mut Follower) -> anyhow::R
     story.step("Another bank says yes: Pavel revives it. The flat stays free until the next booking.");
     let body = json!({"TargetStatus": "Application", "Comment": "Another bank gives the mortgage"});
     let override_status = format!("{}/override-status", deal.platform);
-    story.post(&override_status, Some(&deal.pavel), &body, promise(200)).await?;
+    story.post(&override_status, Some(&deal.pavel), &body, expected(200)).await?;
     deal.wait_for_status(bus, "Application").await?;
-    let view = story.get(&deal.platform, Some(&deal.pavel), promise(200)).await?;
+    let view = story.get(&deal.platform, Some(&deal.pavel), expected(200)).await?;
     story.check(
         view["CancelledAt"].is_null() && view["BookingExpiresAt"].is_null(),
         "it is neither cancelled nor booked",
     );
-    let flat = story.get(&deal.flat, None, promise(200)).await?;
+    let flat = story.get(&deal.flat, None, expected(200)).await?;
     story.check(flat["Status"] == "Available", &format!("the flat is {}", flat["Status"]));
     deal.timeline(story, &["ManualNote", "StatusChanged", "ManualNote", "DealCancelled"]).await
 }
@@ -177,7 +177,7 @@ impl Deal {
     /// Checks the newest entries of the timeline, newest first.
     async fn timeline(&self, story: &mut Story, newest: &[&str]) -> anyhow::Result<()> {
         let url = format!("{}/timeline?PageSize={}", self.platform, newest.len());
-        let page = story.get(&url, Some(&self.pavel), promise(200)).await?;
+        let page = story.get(&url, Some(&self.pavel), expected(200)).await?;
         let rows = page["Items"].as_array().map_or(&[][..], Vec::as_slice);
         let kinds: Vec<_> = rows.iter().filter_map(|row| row["Kind"].as_str()).collect();
         story.check(kinds == newest, &format!("its timeline: {}", kinds.join(", ")));

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::next_event;
 use super::scene::Scene;
-use super::story::{Story, promise};
+use super::story::{Story, expected};
 use devkit::actors::OLGA;
 use devkit::events::Follower;
 use devstack::fixtures::people::role;
@@ -44,7 +44,7 @@ async fn found(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Compa
 
     story.step("Olga, who administers the platform, creates a partner.");
     let body = json!({"Name": "Evening Walks", "Type": "Partner"});
-    let made = story.post(&tenants, Some(&olga), &body, promise(201)).await?;
+    let made = story.post(&tenants, Some(&olga), &body, expected(201)).await?;
     let id = id(&made)?;
     scene.undo(Method::POST, format!("{tenants}/{id}/archive"), &olga);
     // A company keeps its last administrator until it is archived.
@@ -54,17 +54,17 @@ async fn found(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Compa
     story.step("She gives it its first administrator, Nina.");
     let body = json!({"Name": "Nina Orlova", "Email": "nina@example.com"});
     let made =
-        story.post(&format!("{tenants}/{id}/administrators"), Some(&olga), &body, promise(201)).await?;
+        story.post(&format!("{tenants}/{id}/administrators"), Some(&olga), &body, expected(201)).await?;
     let nina = self::id(&made)?;
-    scene.undo_in_the_end(Method::DELETE, leave(nina), &olga);
+    scene.undo_last(Method::DELETE, leave(nina), &olga);
     story.check(made["RoleCodes"] == json!(["partner-admin"]), &format!("she is {}", made["RoleCodes"]));
 
     story.step("Nina employs Oleg.");
     let token = scene.identity.token_of(nina).await?;
     let body = json!({"Name": "Oleg Petrov", "Email": "oleg@example.com"});
-    let made = story.post(&scene.identity("employees"), Some(&token), &body, promise(201)).await?;
+    let made = story.post(&scene.identity("employees"), Some(&token), &body, expected(201)).await?;
     let oleg = self::id(&made)?;
-    scene.undo_in_the_end(Method::DELETE, leave(oleg), &olga);
+    scene.undo_last(Method::DELETE, leave(oleg), &olga);
     let company = Company { id, nina, oleg };
     says(story, scene, &company, Some(id), &[BASELINE]).await?;
     Ok(company)
@@ -82,13 +82,13 @@ async fn give(
     let before = scene.identity.token_of(oleg).await?;
 
     story.step("Oleg creates a post of the company, without the permission.");
-    story.post(&posts, Some(&before), &post, promise(403).code("FORBIDDEN")).await?;
+    story.post(&posts, Some(&before), &post, expected(403).code("FORBIDDEN")).await?;
 
     story.step("Nina makes him an editor.");
     let token = scene.identity.token_of(nina).await?;
     let roles = scene.identity(&format!("employees-roles/{oleg}/roles"));
     let editor = format!("{roles}/{}", role("content-editor")?);
-    story.post(&format!("{editor}/add"), Some(&token), &Value::Null, promise(204)).await?;
+    story.post(&format!("{editor}/add"), Some(&token), &Value::Null, expected(204)).await?;
 
     story.step("An event informs the issuer of tokens.");
     let key = oleg.to_string();
@@ -99,10 +99,10 @@ async fn give(
     );
 
     story.step("His present token stays as it is; his next one permits the company's posts.");
-    story.post(&posts, Some(&before), &post, promise(403).code("FORBIDDEN")).await?;
+    story.post(&posts, Some(&before), &post, expected(403).code("FORBIDDEN")).await?;
     says(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await?;
     let after = scene.identity.token_of(oleg).await?;
-    let made = story.post(&posts, Some(&after), &post, promise(201)).await?;
+    let made = story.post(&posts, Some(&after), &post, expected(201)).await?;
     // The suspension of the company revokes his token.
     let olga = scene.sign_in(&OLGA).await?;
     scene.record_created(&posts, &made, &olga)?;
@@ -117,11 +117,11 @@ async fn refuse(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyh
     };
 
     story.step("Nina tries to assign a role that she does not have.");
-    let refused = promise(403).code("IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    let refused = expected(403).code("IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     story.post(&format!("{}/add", of(oleg, "deal-arbiter")?), Some(&token), &Value::Null, refused).await?;
 
     story.step("She tries to step down: a company keeps its last administrator.");
-    let refused = promise(409).code("IDENTITY_LAST_ADMIN");
+    let refused = expected(409).code("IDENTITY_LAST_ADMIN");
     story.delete(&of(nina, "partner-admin")?, Some(&token), refused).await?;
     Ok(())
 }
@@ -139,7 +139,7 @@ async fn suspend(
 
     story.step("Olga suspends the company.");
     let reason = json!({"Reason": "No contract yet"});
-    let suspended = story.post(&format!("{tenant}/suspend"), Some(&olga), &reason, promise(200)).await?;
+    let suspended = story.post(&format!("{tenant}/suspend"), Some(&olga), &reason, expected(200)).await?;
 
     story.step("An event informs the other services.");
     let key = id.to_string();
@@ -155,10 +155,10 @@ async fn suspend(
     story.step("Nina's token still names her permissions, but identity checks them again before a change.");
     let body = json!({"Name": "Irina", "Email": "irina@example.com"});
     let employees = scene.identity("employees");
-    story.post(&employees, Some(&before), &body, promise(403).code("FORBIDDEN")).await?;
+    story.post(&employees, Some(&before), &body, expected(403).code("FORBIDDEN")).await?;
 
     story.step("Olga has the contract: the company is active again.");
-    story.post(&format!("{tenant}/activate"), Some(&olga), &Value::Null, promise(200)).await?;
+    story.post(&format!("{tenant}/activate"), Some(&olga), &Value::Null, expected(200)).await?;
     says(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await
 }
 
@@ -166,7 +166,7 @@ async fn log(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyhow:
     let olga = scene.sign_in(&OLGA).await?;
     story.step("The log has all changes and refusals, newest first.");
     let url = scene.identity(&format!("admin/audit?TenantId={}", company.id));
-    let log = story.get(&url, Some(&olga), promise(200)).await?;
+    let log = story.get(&url, Some(&olga), expected(200)).await?;
     let entries = log["Items"].as_array().map(Vec::as_slice).unwrap_or_default();
     let actions: Vec<_> = entries.iter().filter_map(|entry| entry["Action"].as_str()).rev().collect();
     let done = [

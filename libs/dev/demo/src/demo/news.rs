@@ -6,7 +6,7 @@ use testkit::issuer::{CLIENTS, Claims};
 use uuid::Uuid;
 
 use super::scene::Scene;
-use super::story::{Story, promise};
+use super::story::{Story, expected};
 use super::{EVENT_TIMEOUT, next_event};
 use devkit::actors::ANNA;
 use devkit::events::Follower;
@@ -42,13 +42,13 @@ async fn write(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Post>
     for (source, (title, flats)) in sources.iter_mut().zip(chosen) {
         let items = json!(flats.map(|number| json!({ "PropertyObjectId": scene.flats.id(number) })));
         let body = json!({ "Title": title, "Items": items });
-        let made = story.post(&selections, Some(&anna), &body, promise(201)).await?;
+        let made = story.post(&selections, Some(&anna), &body, expected(201)).await?;
         *source = scene.record_created(&selections, &made, &anna)?;
     }
 
     story.step("She begins a post.");
     let body = json!({ "Title": "Living by the river", "Summary": "What is free now", "Tags": ["river"] });
-    let made = story.post(&posts, Some(&anna), &body, promise(201)).await?;
+    let made = story.post(&posts, Some(&anna), &body, expected(201)).await?;
     let id = scene.record_created(&posts, &made, &anna)?;
     story.check(made["Status"] == "Draft", "it is a draft");
     Ok(Post { page: format!("{posts}/{id}"), anna, id, sources })
@@ -64,20 +64,20 @@ async fn publish(
     story.step(
         "She writes a text and embeds a selection: news takes an immutable copy of it from selections.",
     );
-    let saved = story.put(&post.blocks(), Some(&post.anna), &post.with(&[0]), promise(200)).await?;
+    let saved = story.put(&post.blocks(), Some(&post.anna), &post.with(&[0]), expected(200)).await?;
     let embedded = &saved["EmbedSnapshotIds"];
     let snapshot = embedded[0].as_str().context("no snapshot was taken")?.to_owned();
     story.check(saved["BlocksCount"] == 2 && embedded[1].is_null(), &format!("the copy is {snapshot}"));
 
     story.step("A guest uses the address already: a draft is not visible.");
-    story.get(&post.page, None, promise(404).code("NEWS_POST_NOT_FOUND")).await?;
+    story.get(&post.page, None, expected(404).code("NEWS_POST_NOT_FOUND")).await?;
 
     story.step("Anna publishes it.");
-    let published = story.post(&post.action("publish"), Some(&post.anna), &json!({}), promise(200)).await?;
+    let published = story.post(&post.action("publish"), Some(&post.anna), &json!({}), expected(200)).await?;
     story.check(published["Status"] == "Published", "it is published");
 
     story.step("The guest reads it, with the flats as they were when they were embedded.");
-    let seen = story.get(&post.page, None, promise(200)).await?;
+    let seen = story.get(&post.page, None, expected(200)).await?;
     story
         .check(seen["Blocks"][0]["PlainText"] == "Three flats, seen from the water.", "Anna's text is there");
     story.check(shows(&seen["Blocks"][1], &scene.flats, &[9, 10, 11]), &described(&seen["Blocks"][1]));
@@ -95,7 +95,7 @@ async fn publish(
 
 async fn replace(story: &mut Story, scene: &Scene<'_>, post: &Post, first: &str) -> anyhow::Result<()> {
     story.step("Anna embeds the other selection in its place.");
-    let saved = story.put(&post.blocks(), Some(&post.anna), &post.with(&[1]), promise(200)).await?;
+    let saved = story.put(&post.blocks(), Some(&post.anna), &post.with(&[1]), expected(200)).await?;
     let now = &saved["EmbedSnapshotIds"][0];
     story.check(now.is_string() && *now != first, &format!("the post has another copy now: {now}"));
 
@@ -103,30 +103,31 @@ async fn replace(story: &mut Story, scene: &Scene<'_>, post: &Post, first: &str)
     let news = scene.token(&Claims::client(CLIENTS[0].0))?;
     let snapshot = format!("{}/snapshots/{first}", scene.internal("selections")?);
     let detached = |body: &Value| body["Status"] == "Detached";
-    let old = story.get(&snapshot, Some(&news), promise(200).within(EVENT_TIMEOUT).showing(detached)).await?;
+    let old =
+        story.get(&snapshot, Some(&news), expected(200).within(EVENT_TIMEOUT).showing(detached)).await?;
     story.check(old["DetachReason"] == "BlockReplaced", &format!("DetachReason is {}", old["DetachReason"]));
 
     story.step("The guest reads the post as it is now.");
-    let seen = story.get(&post.page, None, promise(200)).await?;
+    let seen = story.get(&post.page, None, expected(200)).await?;
     story.check(shows(&seen["Blocks"][1], &scene.flats, &[1, 2, 4]), &described(&seen["Blocks"][1]));
     Ok(())
 }
 
 async fn outage(story: &mut Story, scene: &mut Scene<'_>, post: &Post) -> anyhow::Result<()> {
-    let before = story.get(&post.page, None, promise(200)).await?;
+    let before = story.get(&post.page, None, expected(200)).await?;
 
     story.step("Now selections stops, after its current work.");
     scene.stop("selections").await?;
     let list = scene.public("selections");
-    story.get(&list, Some(&post.anna), promise(503).code("SERVICE_UNAVAILABLE").retry_after()).await?;
+    story.get(&list, Some(&post.anna), expected(503).code("SERVICE_UNAVAILABLE").retry_after()).await?;
 
     story.step("Anna embeds both selections: the edit is rejected with `Retry-After`.");
     let both = post.with(&[1, 0]);
-    let refused = promise(503).code("NEWS_SELECTIONS_UNAVAILABLE").retry_after();
+    let refused = expected(503).code("NEWS_SELECTIONS_UNAVAILABLE").retry_after();
     story.put(&post.blocks(), Some(&post.anna), &both, refused).await?;
 
     story.step("The guest still reads the post with its flats; the edit was not saved.");
-    let seen = story.get(&post.page, None, promise(200)).await?;
+    let seen = story.get(&post.page, None, expected(200)).await?;
     story.check(shows(&seen["Blocks"][1], &scene.flats, &[1, 2, 4]), &described(&seen["Blocks"][1]));
     story.check(
         seen["Version"] == before["Version"] && seen["Blocks"] == before["Blocks"],
@@ -136,12 +137,12 @@ async fn outage(story: &mut Story, scene: &mut Scene<'_>, post: &Post) -> anyhow
     story.step("Selections is back. The same edit succeeds once the circuit breaker has closed.");
     scene.start().await?;
     let saved =
-        story.put(&post.blocks(), Some(&post.anna), &both, promise(200).within(EVENT_TIMEOUT)).await?;
+        story.put(&post.blocks(), Some(&post.anna), &both, expected(200).within(EVENT_TIMEOUT)).await?;
     let embedded = saved["EmbedSnapshotIds"].as_array().map_or(0, Vec::len);
     story.check(embedded == 2, "both selections are embedded");
 
     story.step("The guest reads both.");
-    let seen = story.get(&post.page, None, promise(200)).await?;
+    let seen = story.get(&post.page, None, expected(200)).await?;
     story.check(shows(&seen["Blocks"][1], &scene.flats, &[1, 2, 4]), &described(&seen["Blocks"][1]));
     story.check(shows(&seen["Blocks"][2], &scene.flats, &[9, 10, 11]), &described(&seen["Blocks"][2]));
     Ok(())

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::agent::build;
 use super::scene::Scene;
-use super::story::{Story, promise};
+use super::story::{Story, expected};
 use super::{ACCESS_END_TIMEOUT, EVENT_TIMEOUT};
 use devkit::actors::{ANNA, IGOR, OLGA};
 use devstack::fixtures::people::role;
@@ -49,22 +49,22 @@ async fn hire(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Compan
 
     story.step("Olga creates a developer with its administrator, Rita.");
     let body = json!({"Name": "Sunset Homes", "Type": "Developer"});
-    let made = story.post(&tenants, Some(&olga), &body, promise(201)).await?;
+    let made = story.post(&tenants, Some(&olga), &body, expected(201)).await?;
     let tenant = format!("{tenants}/{}", id(&made)?);
     let body = json!({"Name": "Rita Lebedeva", "Email": "rita@example.com"});
-    let made = story.post(&format!("{tenant}/administrators"), Some(&olga), &body, promise(201)).await?;
+    let made = story.post(&format!("{tenant}/administrators"), Some(&olga), &body, expected(201)).await?;
     let rita = id(&made)?;
-    scene.undo_in_the_end(Method::DELETE, format!("{tenant}/employees/{rita}"), &olga);
+    scene.undo_last(Method::DELETE, format!("{tenant}/employees/{rita}"), &olga);
     scene.undo(Method::POST, format!("{tenant}/archive"), &olga);
 
     story.step("Rita employs Stepan, and gives him her role.");
     let token = scene.identity.token_of(rita).await?;
     let body = json!({"Name": "Stepan Belov", "Email": "stepan@example.com"});
-    let made = story.post(&scene.identity("employees"), Some(&token), &body, promise(201)).await?;
+    let made = story.post(&scene.identity("employees"), Some(&token), &body, expected(201)).await?;
     let stepan = id(&made)?;
     let role = role("developer-admin")?;
     let add = scene.identity(&format!("employees-roles/{stepan}/roles/{role}/add"));
-    story.post(&add, Some(&token), &Value::Null, promise(204)).await?;
+    story.post(&add, Some(&token), &Value::Null, expected(204)).await?;
     Ok(Company { tenant, rita, stepan })
 }
 
@@ -84,14 +84,14 @@ async fn work(story: &mut Story, scene: &mut Scene<'_>, company: &Company) -> an
     for (service, route) in &routes {
         // Chessboard consumes the company from Kafka, and Stepan is not an agent.
         let status = if *service == "agent" { 403 } else { 200 };
-        story.get(route, Some(&token), promise(status).within(EVENT_TIMEOUT)).await?;
+        story.get(route, Some(&token), expected(status).within(EVENT_TIMEOUT)).await?;
     }
 
     story.step("He writes a post of the company.");
     let tenant = company.tenant.rsplit('/').next();
     let body = json!({"Title": "Sunsets by the river", "AuthorCompanyId": tenant});
     let posts = scene.public("posts");
-    let made = story.post(&posts, Some(&token), &body, promise(201)).await?;
+    let made = story.post(&posts, Some(&token), &body, expected(201)).await?;
     let post = format!("{posts}/{}", id(&made)?);
     let deal = sell(story, scene, &token).await?;
     Ok(Workplace { token, routes, post, deal })
@@ -103,22 +103,22 @@ async fn sell(story: &mut Story, scene: &Scene<'_>, token: &str) -> anyhow::Resu
     let flat = build(story, scene, token).await?;
     let deals = scene.public("crm/deals");
     let body = json!({"PropertyObjectId": flat, "ClientUserId": ANNA.user, "AgentUserId": IGOR.user});
-    let made = story.post(&deals, Some(token), &body, promise(201).within(EVENT_TIMEOUT)).await?;
+    let made = story.post(&deals, Some(token), &body, expected(201).within(EVENT_TIMEOUT)).await?;
     let deal = made["DealId"].as_str().context("a deal without an id")?;
     let chats = scene.messenger("chats");
-    let is_there = promise(200).within(EVENT_TIMEOUT).showing(|page| page["TotalCount"] == 1);
+    let is_there = expected(200).within(EVENT_TIMEOUT).showing(|page| page["TotalCount"] == 1);
     let page = story.get(&format!("{chats}?DealId={deal}"), Some(token), is_there).await?;
     let chat = format!("{chats}/{}", id(&page["Items"][0])?);
     let message = json!({"Text": "When can you see the flat?"});
-    story.post(&format!("{chat}/messages"), Some(token), &message, promise(201)).await?;
+    story.post(&format!("{chat}/messages"), Some(token), &message, expected(201)).await?;
     let call = json!({"Media": "Audio"});
-    let made = story.post(&format!("{chat}/conferences"), Some(token), &call, promise(201)).await?;
+    let made = story.post(&format!("{chat}/conferences"), Some(token), &call, expected(201)).await?;
     let conference = format!("{}/{}", scene.messenger("conferences"), id(&made)?);
     Ok(Deal { url: format!("{deals}/{deal}"), chat, conference })
 }
 
-/// Ends the employment. The old token is refused everywhere, and a new one opens only what is the
-/// user's own.
+/// Ends the employment. Every service rejects the old token. A new one gives access only to the
+/// user's own data.
 async fn leave(
     story: &mut Story,
     scene: &mut Scene<'_>,
@@ -129,10 +129,10 @@ async fn leave(
 
     story.step("Rita removes Stepan.");
     let employee = scene.identity(&format!("employees/{}", company.stepan));
-    story.delete(&employee, Some(&rita), promise(204)).await?;
+    story.delete(&employee, Some(&rita), expected(204)).await?;
 
     story.step("Within a minute every service rejects his token.");
-    let refused = || promise(401).within(ACCESS_END_TIMEOUT);
+    let refused = || expected(401).within(ACCESS_END_TIMEOUT);
     for (service, route) in &workplace.routes {
         if *service == "news" {
             // Guests read posts too, so only a change shows the end. A late end must not delete the
@@ -153,16 +153,16 @@ async fn leave(
     story.step("Identity rejects it at once: he cannot employ himself again.");
     let body = json!({"Name": "Stepan Belov", "Email": "stepan@example.com"});
     let employees = scene.identity("employees");
-    story.post(&employees, Some(&workplace.token), &body, promise(403).code("FORBIDDEN")).await?;
+    story.post(&employees, Some(&workplace.token), &body, expected(403).code("FORBIDDEN")).await?;
 
     story.step("His next token opens nothing of the company.");
     let fresh = scene.token_after_revocation(company.stepan).await?;
     for (service, route) in &workplace.routes {
         let status = if matches!(*service, "chessboard" | "crm" | "agent") { 403 } else { 200 };
-        story.get(route, Some(&fresh), promise(status).within(EVENT_TIMEOUT)).await?;
+        story.get(route, Some(&fresh), expected(status).within(EVENT_TIMEOUT)).await?;
     }
-    story.delete(&workplace.post, Some(&fresh), promise(403)).await?;
-    let closed = || promise(404).within(EVENT_TIMEOUT);
+    story.delete(&workplace.post, Some(&fresh), expected(403)).await?;
+    let closed = || expected(404).within(EVENT_TIMEOUT);
     story.get(chat, Some(&fresh), closed()).await?;
     story.post(&messages, Some(&fresh), &message, closed()).await?;
     story.post(&join, Some(&fresh), &Value::Null, closed()).await?;
@@ -173,13 +173,13 @@ async fn leave(
         items.iter().any(|message| message["Card"]["Type"] == "MemberRemoved")
     };
     let anna = scene.sign_in(&ANNA).await?;
-    story.get(&messages, Some(&anna), promise(200).showing(has_card)).await?;
+    story.get(&messages, Some(&anna), expected(200).showing(has_card)).await?;
     let reason = json!({"Reason": "The story is over"});
-    story.post(&format!("{url}/cancel"), Some(&rita), &reason, promise(200)).await?;
+    story.post(&format!("{url}/cancel"), Some(&rita), &reason, expected(200)).await?;
 
     story.step("Olga deletes his post.");
     let olga = scene.sign_in(&OLGA).await?;
-    story.delete(&workplace.post, Some(&olga), promise(204)).await?;
+    story.delete(&workplace.post, Some(&olga), expected(204)).await?;
     Ok(())
 }
 
@@ -189,8 +189,8 @@ async fn suspend(story: &mut Story, scene: &mut Scene<'_>, company: &Company) ->
 
     story.step("Olga suspends the company: Rita's token ends as well.");
     let reason = json!({"Reason": "No contract yet"});
-    story.post(&format!("{}/suspend", company.tenant), Some(&olga), &reason, promise(200)).await?;
-    let refused = promise(401).within(ACCESS_END_TIMEOUT);
+    story.post(&format!("{}/suspend", company.tenant), Some(&olga), &reason, expected(200)).await?;
+    let refused = expected(401).within(ACCESS_END_TIMEOUT);
     story.get(&scene.public("developers/me"), Some(&rita), refused).await?;
     Ok(())
 }

@@ -27,13 +27,13 @@ pub(super) struct Scene<'a> {
     /// The flats of the demo building.
     pub(super) flats: Flats,
     /// The calls that undo the story.
-    undoing: Vec<Undoing>,
+    undoing: Vec<UndoCall>,
     /// The service that the story has stopped.
     stopped: Option<&'static str>,
 }
 
 /// A call that undoes something.
-struct Undoing {
+struct UndoCall {
     method: Method,
     url: String,
     /// `null` for no body.
@@ -100,9 +100,9 @@ impl<'a> Scene<'a> {
         Ok(id)
     }
 
-    /// Records a call that is made after all others.
-    pub(super) fn undo_in_the_end(&mut self, method: Method, url: String, by: &str) {
-        self.undoing.insert(0, Undoing { method, url, body: Value::Null, by: by.to_owned() });
+    /// Records a call that undoes a step after all other such calls.
+    pub(super) fn undo_last(&mut self, method: Method, url: String, by: &str) {
+        self.undoing.insert(0, UndoCall { method, url, body: Value::Null, by: by.to_owned() });
     }
 
     /// Records a call that undoes a step. The last recorded call is made first.
@@ -112,11 +112,11 @@ impl<'a> Scene<'a> {
 
     /// Like [`Self::undo`], with a body.
     pub(super) fn undo_by(&mut self, method: Method, url: String, body: Value, by: &str) {
-        self.undoing.push(Undoing { method, url, body, by: by.to_owned() });
+        self.undoing.push(UndoCall { method, url, body, by: by.to_owned() });
     }
 
     pub(super) async fn stop(&mut self, service: &'static str) -> anyhow::Result<()> {
-        // Recorded first, since the service may stop although the reply is lost.
+        // Recorded before the request, since the service may stop even if the reply is lost.
         self.stopped = Some(service);
         devkit::say(&format!("    {} {service}", style("cargo dev stop").dim()));
         control::ask(&Request::Stop(service.to_owned())).await.map(drop)
@@ -135,7 +135,7 @@ impl<'a> Scene<'a> {
     pub(super) async fn tidy(&mut self) -> anyhow::Result<()> {
         self.start().await?;
         let client = devkit::http::client()?;
-        while let Some(Undoing { method, url, body, by }) = self.undoing.pop() {
+        while let Some(UndoCall { method, url, body, by }) = self.undoing.pop() {
             let deadline = tokio::time::Instant::now() + EVENT_TIMEOUT;
             loop {
                 let request = client.request(method.clone(), &url).bearer_auth(&by);

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::EVENT_TIMEOUT;
 use super::scene::Scene;
-use super::story::{Story, promise};
+use super::story::{Story, expected};
 use devkit::actors::{ANNA, BORIS};
 use devkit::events::{Follower, Record};
 
@@ -36,7 +36,7 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
     story.step("Anna puts three flats into a selection.");
     let items = json!([1, 2, 3].map(|number| json!({ "PropertyObjectId": scene.flats.id(number) })));
     let body = json!({ "Title": "Flats to look at on Sunday", "Items": items });
-    let made = story.post(&own, Some(&anna), &body, promise(201)).await?;
+    let made = story.post(&own, Some(&anna), &body, expected(201)).await?;
     let code = made["PublicCode"].as_str().unwrap_or_default().to_owned();
     let base62 = code.len() == 12 && code.chars().all(|c| c.is_ascii_alphanumeric());
     story.check(base62, &format!("its public code {code} has 12 characters of base62"));
@@ -44,7 +44,7 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
 
     story.step("A guest opens it by its code: no account, and nothing about the owner.");
     let by_code = format!("{own}/{code}");
-    let seen = story.get(&by_code, None, promise(200)).await?;
+    let seen = story.get(&by_code, None, expected(200)).await?;
     story.check(seen["Items"].as_array().is_some_and(|items| items.len() == 3), "the three flats are in it");
     let hidden = ["Id", "OwnerUserId", "Version"].iter().all(|name| seen.get(name).is_none());
     story.check(hidden, "neither Id, OwnerUserId nor Version is shown");
@@ -52,51 +52,51 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
     story.step("Boris tries to edit it: it does not exist for him.");
     let list = format!("{own}/{id}/items");
     story
-        .put(&list, Some(&boris), &json!({ "Items": [] }), promise(404).code("SELECTIONS_NOT_FOUND"))
+        .put(&list, Some(&boris), &json!({ "Items": [] }), expected(404).code("SELECTIONS_NOT_FOUND"))
         .await?;
 
     story.step("Anna puts the third flat first.");
     let items = json!([3, 1, 2].map(|number| json!({ "PropertyObjectId": scene.flats.id(number) })));
     let reordered = json!({ "Items": items });
-    let after = story.put(&list, Some(&anna), &reordered, promise(200)).await?;
+    let after = story.put(&list, Some(&anna), &reordered, expected(200)).await?;
     story.check(after["Items"][0]["PropertyObjectId"] == json!(scene.flats.id(3)), "it is first now");
 
     story
         .step("She sends the same again, as after a lost connection: nothing changes, nothing is published.");
-    let again = story.put(&list, Some(&anna), &reordered, promise(200)).await?;
+    let again = story.put(&list, Some(&anna), &reordered, expected(200)).await?;
     story.check(again["Version"] == after["Version"], &format!("Version is still {}", after["Version"]));
 
     story.step("News asks the issuer for its machine token.");
     let form =
         [("grant_type", "client_credentials"), ("client_id", CLIENTS[0].0), ("client_secret", CLIENTS[0].1)];
-    let answer = story.post_form(&format!("{}/token", scene.stack.issuer), &form, promise(200)).await?;
+    let answer = story.post_form(&format!("{}/token", scene.stack.issuer), &form, expected(200)).await?;
     let news = answer["access_token"].as_str().unwrap_or_default().to_owned();
 
     story.step("News embeds the selection in a post: an immutable copy, on a port that guests cannot reach.");
     let body = json!({ "PostId": Uuid::from_u128(id.as_u128() ^ 1), "ActorUserId": ANNA.user });
     let snapshots = format!("{internal}/selections/{id}/snapshots");
-    let taken = story.post(&snapshots, Some(&news), &body, promise(201)).await?;
+    let taken = story.post(&snapshots, Some(&news), &body, expected(201)).await?;
     let snapshot = taken["SnapshotId"].as_str().unwrap_or_default().to_owned();
     story.check(taken["ItemsCount"] == 3, "the copy has three flats");
 
     story.step("News repeats the request: one post has one snapshot of a selection.");
-    let repeated = story.post(&snapshots, Some(&news), &body, promise(200)).await?;
+    let repeated = story.post(&snapshots, Some(&news), &body, expected(200)).await?;
     story.check(repeated["SnapshotId"] == taken["SnapshotId"], "it is the same snapshot");
 
     story.step("A guest tries the internal route at the public address: it does not exist.");
     let outside = format!("{}/api/v1/internal/selections/{id}", scene.stack.base_url);
-    story.get(&outside, None, promise(404).code("NOT_FOUND")).await?;
+    story.get(&outside, None, expected(404).code("NOT_FOUND")).await?;
 
     story.step("Anna deletes the selection.");
     let one = format!("{own}/{id}");
-    story.delete(&one, Some(&anna), promise(204)).await?;
+    story.delete(&one, Some(&anna), expected(204)).await?;
     story.step("Once more: 404, which a client treats as success.");
-    story.delete(&one, Some(&anna), promise(404).code("SELECTIONS_NOT_FOUND")).await?;
+    story.delete(&one, Some(&anna), expected(404).code("SELECTIONS_NOT_FOUND")).await?;
     story.step("Its code is gone and will never be reused.");
-    story.get(&by_code, None, promise(404).code("SELECTIONS_NOT_FOUND")).await?;
+    story.get(&by_code, None, expected(404).code("SELECTIONS_NOT_FOUND")).await?;
 
     story.step("The snapshot in the post is untouched.");
-    let kept = story.get(&format!("{internal}/snapshots/{snapshot}"), Some(&news), promise(200)).await?;
+    let kept = story.get(&format!("{internal}/snapshots/{snapshot}"), Some(&news), expected(200)).await?;
     let first = &kept["Items"][0];
     let object = &first["Shown"];
     let shown = first["PropertyObjectId"] == json!(scene.flats.id(3))
@@ -106,7 +106,7 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
 
     story.step("The post is deleted: news detaches its snapshot.");
     let detach = format!("{internal}/snapshots/{snapshot}/detach");
-    let gone = story.post(&detach, Some(&news), &json!({ "Reason": "PostDeleted" }), promise(200)).await?;
+    let gone = story.post(&detach, Some(&news), &json!({ "Reason": "PostDeleted" }), expected(200)).await?;
     story.check(gone["Status"] == "Detached", &format!("Status is {}", gone["Status"]));
     Ok(id)
 }
@@ -128,7 +128,7 @@ async fn events(story: &mut Story, mut bus: Follower, selection: Uuid) -> anyhow
         }
     }
     if received.is_empty() {
-        bail!("no event of the selection came within {} s", EVENT_TIMEOUT.as_secs());
+        bail!("no event of the selection arrived within {} s", EVENT_TIMEOUT.as_secs());
     }
     // The events come from three topics, so only the sequence determines their order.
     received.sort_by_key(|record| record.sequence);

@@ -1,4 +1,4 @@
-//! The steps of the demo: a sentence, the call, the response, and the check of it.
+//! The steps of the demo. A step is a sentence, a call, its response and a check.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The expected response of a call.
-pub(super) struct Promise {
+pub(super) struct ExpectedResponse {
     status: u16,
     code: Option<&'static str>,
     retry_after: bool,
@@ -20,11 +20,11 @@ pub(super) struct Promise {
     timeout: Duration,
 }
 
-pub(super) fn promise(status: u16) -> Promise {
-    Promise { status, code: None, retry_after: false, body: None, timeout: Duration::ZERO }
+pub(super) fn expected(status: u16) -> ExpectedResponse {
+    ExpectedResponse { status, code: None, retry_after: false, body: None, timeout: Duration::ZERO }
 }
 
-impl Promise {
+impl ExpectedResponse {
     /// Expects this code in the problem.
     pub(super) fn code(mut self, code: &'static str) -> Self {
         self.code = Some(code);
@@ -106,10 +106,10 @@ impl Story {
         &mut self,
         url: &str,
         token: Option<&str>,
-        promise: Promise,
+        expected: ExpectedResponse,
     ) -> anyhow::Result<Value> {
         let request = self.client.get(url);
-        self.call(Method::GET, url, request, token, promise).await
+        self.call(Method::GET, url, request, token, expected).await
     }
 
     /// Sends a POST request, without a body if it is `null`.
@@ -118,11 +118,11 @@ impl Story {
         url: &str,
         token: Option<&str>,
         body: &Value,
-        promise: Promise,
+        expected: ExpectedResponse,
     ) -> anyhow::Result<Value> {
         let request = self.client.post(url);
         let request = if body.is_null() { request } else { request.json(body) };
-        self.call(Method::POST, url, request, token, promise).await
+        self.call(Method::POST, url, request, token, expected).await
     }
 
     pub(super) async fn put(
@@ -130,30 +130,30 @@ impl Story {
         url: &str,
         token: Option<&str>,
         body: &Value,
-        promise: Promise,
+        expected: ExpectedResponse,
     ) -> anyhow::Result<Value> {
         let request = self.client.put(url).json(body);
-        self.call(Method::PUT, url, request, token, promise).await
+        self.call(Method::PUT, url, request, token, expected).await
     }
 
     pub(super) async fn delete(
         &mut self,
         url: &str,
         token: Option<&str>,
-        promise: Promise,
+        expected: ExpectedResponse,
     ) -> anyhow::Result<Value> {
         let request = self.client.delete(url);
-        self.call(Method::DELETE, url, request, token, promise).await
+        self.call(Method::DELETE, url, request, token, expected).await
     }
 
     pub(super) async fn post_form(
         &mut self,
         url: &str,
         form: &[(&str, &str)],
-        promise: Promise,
+        expected: ExpectedResponse,
     ) -> anyhow::Result<Value> {
         let request = self.client.post(url).form(form);
-        self.call(Method::POST, url, request, None, promise).await
+        self.call(Method::POST, url, request, None, expected).await
     }
 
     async fn call(
@@ -162,7 +162,7 @@ impl Story {
         url: &str,
         mut request: reqwest::RequestBuilder,
         token: Option<&str>,
-        promise: Promise,
+        expected: ExpectedResponse,
     ) -> anyhow::Result<Value> {
         if let Some(token) = token {
             request = request.bearer_auth(token);
@@ -173,30 +173,30 @@ impl Story {
             let again = request.try_clone().context("a body that can be sent once only")?;
             let answer = again.send().await.with_context(|| format!("{method} {url}"))?;
             let answer = Answer::of(answer).await?;
-            if promise.is_met(&answer) || started.elapsed() >= promise.timeout {
+            if expected.is_met(&answer) || started.elapsed() >= expected.timeout {
                 break answer;
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         };
-        self.judge(&format!("{method} {url}"), &promise, &answer, started.elapsed());
+        self.judge(&format!("{method} {url}"), &expected, &answer, started.elapsed());
         Ok(answer.body)
     }
 
-    fn judge(&mut self, call: &str, promise: &Promise, answer: &Answer, took: Duration) {
-        let met = promise.is_met(answer);
+    fn judge(&mut self, call: &str, expected: &ExpectedResponse, answer: &Answer, took: Duration) {
+        let met = expected.is_met(answer);
         let mut line = vec![mark(met).to_string(), style(answer.status).bold().to_string()];
         line.extend(answer.body["code"].as_str().map(str::to_owned));
         line.extend(answer.retry_after.as_ref().map(|seconds| format!("Retry-After: {seconds}")));
-        if !promise.timeout.is_zero() {
+        if !expected.timeout.is_zero() {
             line.push(format!("after {} ms", took.as_millis()));
         }
         devkit::say(&format!("    {}", line.join(" ")));
         if !met {
-            let mut promised = vec![promise.status.to_string()];
-            promised.extend(promise.code.map(str::to_owned));
-            promised.extend(promise.retry_after.then(|| "Retry-After".to_owned()));
-            promised.extend(promise.body.map(|_| "with another content".to_owned()));
-            let reason = format!("expected {}; the response: {}", promised.join(" "), answer.text);
+            let mut parts = vec![expected.status.to_string()];
+            parts.extend(expected.code.map(str::to_owned));
+            parts.extend(expected.retry_after.then(|| "Retry-After".to_owned()));
+            parts.extend(expected.body.map(|_| "with another content".to_owned()));
+            let reason = format!("expected {}; the response: {}", parts.join(" "), answer.text);
             devkit::say(&format!("      {reason}"));
             self.failures.push(format!("step {}: {call}: {} {reason}", self.steps, answer.status));
         }

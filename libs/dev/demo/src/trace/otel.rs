@@ -17,7 +17,7 @@ pub(super) struct Otel(Child);
 
 /// Builds the collector if it is out of date and returns its path.
 pub(super) async fn build(step: &Step) -> anyhow::Result<PathBuf> {
-    step.note("building it from its Go modules, if it is not here (minutes)");
+    step.note("building the collector from its Go modules, if missing (minutes)");
     let folder = stack::dev("collector")?;
     std::fs::create_dir_all(&folder)?;
     let program = folder.join("collector");

@@ -11,7 +11,7 @@ const TIMES: f64 = 560.0;
 const MARGIN: f64 = 70.0;
 const HEAD: f64 = 34.0;
 const ROW: f64 = 20.0;
-/// Least width of a span.
+/// Minimum width of a span.
 const LEAST: f64 = 2.0;
 /// Number of intervals of the time axis.
 const PARTS: u32 = 5;

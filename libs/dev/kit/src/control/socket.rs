@@ -130,7 +130,7 @@ impl PendingRequest {
     pub async fn reply(mut self, result: anyhow::Result<String>) {
         let reply = result.map_or_else(|error| Reply::Failed(format!("{error:#}")), Reply::Done);
         if let Ok(line) = line(&reply) {
-            // The request is done even if the client has gone.
+            // The request is done even if the client has disconnected.
             let _ = self.stream.write_all(&line).await;
         }
     }

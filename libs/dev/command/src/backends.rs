@@ -31,29 +31,30 @@ pub(crate) struct Environment {
 
 /// The database and the brokers of the tests.
 #[derive(Default)]
-pub(crate) struct Needs {
+pub(crate) struct Backends {
     cluster: Option<Cluster>,
-    /// One for each test binary that runs concurrently, since tests fill and break their broker.
+    /// A broker for each test binary that runs concurrently, since tests fill and break their
+    /// broker.
     buses: Vec<(Kind, Bus)>,
     /// The broker of the demo. On a broker of the tests, the demo would first consume all their
     /// events.
     demo_bus: Option<Bus>,
 }
 
-impl Needs {
-    /// Runs a command that may start them, and stops them when it has ended or was interrupted.
-    /// Only one such command runs at a time.
+impl Backends {
+    /// Runs `command`, which may start backends, and stops them when it has ended or was
+    /// interrupted. Only one such command runs at a time.
     pub(crate) async fn during(
         command: impl AsyncFnOnce(&mut Self) -> anyhow::Result<ExitCode>,
     ) -> anyhow::Result<ExitCode> {
         let mut signals = Signals::listen()?;
         let _lock = Lock::take("test")?;
-        let mut needs = Self::default();
+        let mut backends = Self::default();
         let result = tokio::select! {
-            result = command(&mut needs) => result,
+            result = command(&mut backends) => result,
             () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
         };
-        needs.close().await?;
+        backends.close().await?;
         result
     }
 
@@ -67,8 +68,8 @@ impl Needs {
         }
     }
 
-    /// Starts what the environment does not name: a database, and a broker for each parallel
-    /// program.
+    /// Starts a database, and a broker for each parallel program, unless the environment names
+    /// them.
     pub(crate) async fn prepare(&mut self, brokers: &[Kind]) -> anyhow::Result<()> {
         if devkit::variable("DATABASE_URL").is_none() {
             let step = Step::start("database");
