@@ -34,9 +34,9 @@ use devkit::stack::Lock;
 
 /// Measure the hot paths, each beside a baseline on this machine
 ///
-/// Builds for release, starts a PostgreSQL with durable defaults and a broker, prints ratios beside
-/// their goals, and writes the section of each bench in docs/performance.md. A missed goal is
-/// shown, but is not a failure.
+/// Builds for release, and starts a PostgreSQL with durable defaults and a broker. Prints ratios
+/// beside their goals, and writes the section of each bench in docs/performance.md. A missed goal
+/// is shown, but is not a failure.
 #[derive(Args)]
 pub(crate) struct Bench {
     /// Benches to run; all by default

@@ -24,24 +24,24 @@ const BATCH: u64 = 10_000;
 /// Fill a service of the running stack with rows: identity by default, or chessboard, CRM,
 /// messenger or agent
 ///
-/// Rows are copied into the database without events. Present rows count and stay. Half of the
+/// Rows are copied into the database without events. Existing rows count and stay. Half of the
 /// company names contain `group`, one in ten thousand contains `zephyr`. While identity is filled,
 /// it answers 503. An interrupted command changes nothing.
 #[derive(Args)]
 pub(crate) struct BulkData {
-    /// Least number of companies
+    /// Minimum number of companies
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     tenants: u64,
-    /// Least number of employees of the first company
+    /// Minimum number of employees of the first company
     #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     employees: u64,
-    /// Least number of audit entries; half of them are about the first company
+    /// Minimum number of audit entries; half of them are about the first company
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(..=100_000_000))]
     entries: u64,
     /// Fill chessboard's catalog with at least this number of projects, of twenty buildings each
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     projects: Option<u64>,
-    /// Least number of objects in all projects
+    /// Minimum number of objects in all projects
     #[arg(long, default_value_t = 2_000_000, requires = "projects", value_parser = clap::value_parser!(u64).range(..=100_000_000))]
     objects: u64,
     /// Fill CRM with at least this number of deals, the first hundred thousand of one developer
@@ -50,10 +50,10 @@ pub(crate) struct BulkData {
     /// Fill messenger with at least this number of chats, those of the deals of --deals
     #[arg(long, conflicts_with_all = ["projects", "deals"], value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     chats: Option<u64>,
-    /// Least number of messages in each chat
+    /// Minimum number of messages in each chat
     #[arg(long, default_value_t = 100, requires = "chats", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     messages: u64,
-    /// Least number of messages in the first chat
+    /// Minimum number of messages in the first chat
     #[arg(long, default_value_t = 100_000, requires = "chats", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     longest: u64,
     /// Fill agent with at least this number of accruals and their deals; a tenth of the first

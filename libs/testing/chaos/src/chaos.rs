@@ -48,11 +48,11 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// random, the command kills and freezes processes, cuts connections, and crashes the database and
 /// nodes of the broker, while users write.
 ///
-/// Then it checks: every committed event is delivered, and no other; each key is in order; each
-/// consumer has applied every message once and in order; the outboxes are empty; nothing is parked
-/// or dead-lettered; no process ended by itself. Every deal has one chat, every object's status
-/// follows from its deals, every agent's balance follows from the accruals, and every replica
-/// equals its source. Exits with 1 otherwise.
+/// Then the command checks the events. Every committed event is delivered, and no other. Each key
+/// is in order. Each consumer has applied every message once and in order. The outboxes are empty,
+/// and nothing is parked or dead-lettered. No process ended by itself. Every deal has one chat,
+/// every object's status follows from its deals, every agent's balance follows from the accruals,
+/// and every replica equals its source. Exits with 1 otherwise.
 #[derive(Args)]
 pub struct Chaos {
     /// Time of fault injection in seconds (of each round, with --events)

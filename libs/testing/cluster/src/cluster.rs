@@ -84,9 +84,9 @@ pub(crate) struct Cluster {
     /// Tag of the images
     #[arg(long, default_value = env!("CARGO_PKG_VERSION"))]
     tag: String,
-    /// Make the images, and run this shell command to load each into the cluster: $IMAGE is its
-    /// name, $ROOT the folder with its root, $ENTRYPOINT its entrypoint as JSON. Without it, the
-    /// cluster must have the images
+    /// Make the images, and run this shell command to load each into the cluster. $IMAGE is the
+    /// name of the image, $ROOT the folder with its root, $ENTRYPOINT its entrypoint as JSON.
+    /// Without this option, the cluster must have the images
     #[arg(long, value_name = "COMMAND")]
     load_with: Option<String>,
     /// Folder with the binaries of the services; by default they are built
@@ -185,11 +185,11 @@ impl Cluster {
             installed = installed => installed?,
             () = signals.stop() => bail!("interrupted"),
         };
-        let result = self.use_it(deployment, environment, &edge, &policy_outcome, signals).await;
+        let result = self.test_deployment(deployment, environment, &edge, &policy_outcome, signals).await;
         edge.close().await.and(result)
     }
 
-    async fn use_it(
+    async fn test_deployment(
         &self,
         deployment: &Deployment<'_>,
         environment: &mut Environment,

@@ -1,6 +1,6 @@
 //! `cargo dev cluster` reports a missing requirement in one line and leaves nothing behind.
 
-#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+#![expect(clippy::unwrap_used, reason = "missing data fails the test")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ fn path_with(name: &str, kubectl: Option<&str>) -> PathBuf {
 }
 
 /// Returns the error output of the command.
-fn said(name: &str, kubectl: Option<&str>) -> String {
+fn error_output(name: &str, kubectl: Option<&str>) -> String {
     let path = path_with(name, kubectl);
     let mut command = Command::new(env!("CARGO_BIN_EXE_cluster"));
     let output = command.args(["cluster", "--namespace", name]).env("PATH", &path).output().unwrap();
@@ -46,19 +46,22 @@ fn answering(rest: &str) -> String {
 #[test]
 fn missing_requirement_is_reported_in_one_line() {
     assert_eq!(
-        said("tool", None),
+        error_output("tool", None),
         "error: no cluster answers: kubectl is missing: No such file or directory (os error 2)\n"
     );
     let refused = "echo 'E1122 trying again' >&2\necho 'The connection was refused' >&2\nexit 1";
     assert_eq!(
-        said("away", Some(refused)),
+        error_output("away", Some(refused)),
         "error: no cluster answers: kubectl: The connection was refused\n"
     );
     let powerless = answering("auth) [ \"$3\" != create ] || exit 1 ;;");
-    assert_eq!(said("rights", Some(&powerless)), "error: the user of KUBECONFIG may not create namespaces\n");
+    assert_eq!(
+        error_output("rights", Some(&powerless)),
+        "error: the user of KUBECONFIG may not create namespaces\n"
+    );
     let taken = answering("get) echo namespace/taken ;;");
     assert_eq!(
-        said("taken", Some(&taken)),
+        error_output("taken", Some(&taken)),
         "error: namespace taken exists; --namespace selects another one\n"
     );
 }

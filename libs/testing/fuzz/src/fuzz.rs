@@ -113,7 +113,8 @@ impl Fuzz {
                 .spawn()
                 .context("failed to run Schemathesis")?;
             let ended = tokio::time::timeout(share + TIMEOUT_MARGIN, child.wait()).await;
-            let status = ended.with_context(|| format!("{}: Schemathesis does not end", run.name))??;
+            let status =
+                ended.with_context(|| format!("{}: Schemathesis did not end in time", run.name))??;
             ensure!(matches!(status.code(), Some(0 | 1)), "{}: Schemathesis ended ({status})", run.name);
             if !status.success() {
                 faulty.push(run.name);

@@ -33,7 +33,7 @@ pub(super) async fn statements(
     Ok(script)
 }
 
-/// Sets the least duration of logged statements.
+/// Sets the minimum duration of logged statements.
 async fn set_statement_log(client: &Client, least: &str) -> anyhow::Result<()> {
     client.batch_execute(&format!("alter system set log_min_duration_statement = {least}")).await?;
     client.batch_execute("select pg_reload_conf()").await?;

@@ -152,13 +152,13 @@ async fn finish(command: &mut Command) -> anyhow::Result<String> {
 /// Finds wrk, or installs it.
 pub(super) async fn find_wrk(step: &Step) -> anyhow::Result<()> {
     // wrk prints its version and then fails, since it has no URL.
-    let there = async || Command::new("wrk").arg("--version").output().await.is_ok();
-    if there().await {
+    let is_installed = async || Command::new("wrk").arg("--version").output().await.is_ok();
+    if is_installed().await {
         return Ok(());
     }
     step.note("installing wrk");
     let installed = with_apt("wrk", step).await;
-    ensure!(there().await, "wrk is missing: install it (apt-get install wrk, brew install wrk)");
+    ensure!(is_installed().await, "wrk is missing: install it (apt-get install wrk, brew install wrk)");
     installed
 }
 

@@ -62,7 +62,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     let step = Step::start("messenger");
     find_wrk(&step).await?;
     let platform = Platform::prepare(environment).await?;
-    // Each client sends as fast as the service answers, and the count costs the same.
+    // Each client sends without a pause. The check of the limit costs the same with any limit.
     let unlimited = [("MESSENGER_MAX_MESSAGES_PER_PERSON_PER_HOUR", i32::MAX.to_string())];
     let bench = Bench {
         environment,

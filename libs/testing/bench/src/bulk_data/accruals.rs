@@ -1,8 +1,8 @@
 //! Agent's deals and accruals, which are functions of their numbers and so the same on every
 //! machine.
 //!
-//! Of each ten deals seven were sold, with ten accruals, so there are as many accruals as deals. A
-//! tenth of the first million belongs to the first agent; every other agent has ninety.
+//! Seven of every ten deals were sold. They have ten accruals, so there are as many accruals as
+//! deals. A tenth of the first million belongs to the first agent; every other agent has ninety.
 
 use anyhow::Context;
 use tokio_postgres::Client;
@@ -96,7 +96,7 @@ const ACCOUNTS: &str = "\
     on conflict (agent_user_id, currency) do update set entries = excluded.entries, pending = excluded.pending, \
         approved = excluded.approved, in_payout = excluded.in_payout, paid = excluded.paid";
 
-/// Above every number.
+/// A number above the numbers of all deals.
 const LAST: i64 = 1 << 47;
 
 /// Returns the id of an agent by its number.

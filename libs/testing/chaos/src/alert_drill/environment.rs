@@ -39,7 +39,7 @@ pub(super) struct Environment {
     /// The connection that holds a lock during a fault.
     pub(super) lock_connection: Option<Connection>,
     pub(super) requests: JoinSet<()>,
-    /// The id of the entity that the present fault is about.
+    /// The id of the entity that the current fault concerns.
     pub(super) subject: Uuid,
     sequence: i64,
 }

@@ -38,7 +38,7 @@ pub struct Score {
 
 /// Number of failures in a report.
 const MAX_REPORTED_FAILURES: usize = 5;
-/// Delays before the retries of an idempotent request, as a client behind a gateway has them.
+/// Delays before the retries of an idempotent request, like those of a client behind a gateway.
 /// Together they exceed the time for which a killed pod stays in the endpoints.
 const RETRY_DELAYS: [Duration; 4] = [
     Duration::from_millis(100),

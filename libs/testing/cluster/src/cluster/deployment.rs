@@ -128,7 +128,7 @@ impl<'a> Deployment<'a> {
         self.kube.settled().await.map(drop)
     }
 
-    /// Upgrades a service to this release with its present values.
+    /// Upgrades a service to this release with its current values.
     pub(super) async fn upgrade(&self, service: &str) -> anyhow::Result<()> {
         let chart = self.charts.join(service).display().to_string();
         let tag = format!("app.image.tag={}", self.images.tag(service, Release::This));

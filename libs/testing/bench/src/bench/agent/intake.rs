@@ -31,7 +31,7 @@ const DEVELOPERS: u64 = 50;
 const AGENTS: u64 = 500;
 /// Events of each deal.
 const EVENTS: u64 = 5;
-/// Least number of partitions of a topic.
+/// Minimum number of partitions of a topic.
 const PARTITIONS: u64 = 4;
 /// Unacknowledged messages after which the producer waits.
 const MAX_IN_FLIGHT: usize = 1_000;

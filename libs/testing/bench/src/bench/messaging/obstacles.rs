@@ -1,5 +1,5 @@
-//! The drain of events behind rows that the relay has to skip, against an empty outbox: deleted
-//! rows that a snapshot keeps, and rows of a topic that does not exist.
+//! The drain of events behind rows that the relay has to skip, against an empty outbox. The rows
+//! are deleted ones that a snapshot keeps, and those of a topic that does not exist.
 
 use tokio_postgres::Client;
 

@@ -61,13 +61,13 @@ impl Streams {
 }
 
 async fn read(mut answer: Response, delay: Option<Arc<Delay>>) {
-    let mut came = String::new();
+    let mut received = String::new();
     while let Ok(Some(chunk)) = answer.chunk().await {
         let Some(delay) = &delay else { continue };
-        came.push_str(&String::from_utf8_lossy(&chunk));
-        while let Some((event, rest)) = came.split_once("\n\n") {
+        received.push_str(&String::from_utf8_lossy(&chunk));
+        while let Some((event, rest)) = received.split_once("\n\n") {
             delay.arrived(event);
-            came = rest.to_owned();
+            received = rest.to_owned();
         }
     }
 }
@@ -122,7 +122,7 @@ impl Delay {
         let (all, deadline) = (self.sent.len() * readers, Instant::now() + DELIVERY_TIMEOUT);
         while self.took().len() < all {
             let there = self.took().len();
-            ensure!(Instant::now() < deadline, "{there} of {all} messages came to a stream");
+            ensure!(Instant::now() < deadline, "{there} of {all} messages arrived at the streams");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let mut took = self.took().clone();

@@ -18,9 +18,9 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
     let edits: u32 = effort.choose(50, 20);
     bench.write_posts(POST.into(), 1, "Draft", 1).await?;
     let client = devkit::http::client()?;
-    // In the first text, every two characters are an element: five bytes are sanitized for each
-    // byte sent, since the text ends with HTML. In the second, every four characters are a piece of
-    // HTML, which must not cost a run of the sanitizer each.
+    // In the first text, every two characters are an element. The text ends with HTML, so the
+    // sanitizer reads five bytes for each byte sent. In the second text, every four characters are
+    // a piece of HTML. The sanitizer must not run once for each piece.
     let texts = [
         ("Markdown of list items", "Markdown", "-\n".repeat(LENGTH / 2 - 2) + "<br>"),
         ("Markdown with HTML in it", "Markdown", "<br>".repeat(LENGTH / 4)),

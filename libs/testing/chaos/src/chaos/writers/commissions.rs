@@ -45,7 +45,7 @@ impl Writer {
                 tokio::join!(
                     seller.bring(user, flat),
                     own.request_adjustments(),
-                    platform.rate_what_is_unrated(),
+                    platform.rate_unrated_deals(),
                     platform.decide(user),
                     platform.pay(user),
                 );
@@ -124,7 +124,7 @@ impl Writer {
     }
 
     /// Sets rates for the developers of unrated deals.
-    async fn rate_what_is_unrated(&self) -> Option<()> {
+    async fn rate_unrated_deals(&self) -> Option<()> {
         let oldest = format!("{PLATFORM}/unrated-deals?PageSize=20");
         let page = self.send(Method::GET, &oldest, Value::Null).await?;
         let deals = page["Items"].as_array()?.iter();
