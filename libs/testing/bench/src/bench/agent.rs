@@ -44,14 +44,14 @@ const PAYABLE: &str = "select count(*) from account where approved > 0 \
 const ADDS_UP: &str = "select (select sum(in_payout) from account) = (select sum(gross) from payout)";
 
 /// A query of an agent.
-struct Question {
+struct MeasuredQuery {
     what: &'static str,
     path: String,
     connections: u32,
     /// Goal of the ratio to the same SQL alone.
     goal: f64,
     /// Goal of the p95 at half of the highest rate, in milliseconds.
-    slowest: f64,
+    max_p95: f64,
 }
 
 /// The service and its clients.
@@ -82,8 +82,10 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     let took = Rounds::new(vec![begun.elapsed().as_secs_f64()]);
     rows.push(Row::new(format!("{accruals} accruals: filled in"), Unit::Seconds, took));
     let deals = accruals::of_first(accruals);
-    for question in questions() {
-        rows.extend(bench.ask(&question, effort, deals, &step).await.context(question.what)?);
+    for measured_query in measured_queries() {
+        rows.extend(
+            bench.measure_query(&measured_query, effort, deals, &step).await.context(measured_query.what)?,
+        );
     }
     rows.extend(bench.pay(accruals, &step).await?);
     bench.service.stop().await?;
@@ -91,22 +93,22 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     Ok(())
 }
 
-fn questions() -> [Question; 2] {
+fn measured_queries() -> [MeasuredQuery; 2] {
     [
-        Question {
+        MeasuredQuery {
             what: "performance over 366 days",
             path: format!("/api/v1/my/agent-performance?From={FROM}&To={TO}"),
             // Each request reads all of the deals.
             connections: 8,
             goal: 0.7,
-            slowest: 200.0,
+            max_p95: 200.0,
         },
-        Question {
+        MeasuredQuery {
             what: "summary",
             path: "/api/v1/my/commission-summary".to_owned(),
             connections: 32,
             goal: 0.85,
-            slowest: 50.0,
+            max_p95: 50.0,
         },
     ]
 }
@@ -119,44 +121,45 @@ impl Bench<'_> {
     }
 
     /// Measures a query of the first agent in turns with the same SQL alone.
-    async fn ask(
+    async fn measure_query(
         &self,
-        question: &Question,
+        measured_query: &MeasuredQuery,
         effort: Effort,
         deals: u64,
         step: &Step,
     ) -> anyhow::Result<Vec<Row>> {
         let agent = Claims::user(accruals::agent_id(1)).permission("agent.cabinet.use");
         let token = self.platform.issuer.token(&agent)?;
-        let url = format!("{}{}", self.service.url, question.path);
+        let url = format!("{}{}", self.service.url, measured_query.path);
         let request = self.client.get(url).bearer_auth(&token);
         let script = bare::statements(self.environment, &self.connection.client, request).await?;
         let files = bare::keep("agent", &[script]).await?;
-        let (arguments, seconds) = ([question.path.clone(), token], effort.choose(5, 2));
-        let connections = question.connections;
+        let (arguments, seconds) = ([measured_query.path.clone(), token], effort.choose(5, 2));
+        let connections = measured_query.connections;
         let load = |rate| Load { script: "token", arguments: &arguments, connections, seconds, rate };
         let (mut asked, mut alone) = (Vec::new(), Vec::new());
         load(None).run(&self.service.url).await?;
         for round in 1..=effort.rounds() {
-            step.note(format!("{}, round {round}", question.what));
+            step.note(format!("{}, round {round}", measured_query.what));
             asked.push(load(None).run(&self.service.url).await?.per_second);
             alone.push(pgbench_of(self.environment, "agent", &files, &[], connections, seconds).await?);
         }
         let ratios = Rounds::ratios(&asked, &alone);
         let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
-        let mut slowest = Vec::new();
+        let mut p95_by_round = Vec::new();
         for round in 1..=effort.rounds() {
-            step.note(format!("{} at half of its rate, round {round}", question.what));
-            slowest.push(load(Some(asked.median() / 2.0)).run(&self.service.url).await?.p95);
+            step.note(format!("{} at half of its rate, round {round}", measured_query.what));
+            p95_by_round.push(load(Some(asked.median() / 2.0)).run(&self.service.url).await?.p95);
         }
-        let what = format!("an agent with {deals} deals: {}", question.what);
+        let what = format!("an agent with {deals} deals: {}", measured_query.what);
         let p95 = format!("{what}: p95 at half of that rate");
         Ok(vec![
             Row::new(format!("{what}/s"), Unit::PerSecond, asked),
             Row::new(format!("{what}: the same SQL alone/s"), Unit::PerSecond, alone),
             Row::new(format!("{what}: of the same SQL alone"), Unit::Ratio, ratios)
-                .goal(Goal::AtLeast(question.goal)),
-            Row::new(p95, Unit::Milliseconds, Rounds::new(slowest)).goal(Goal::Below(question.slowest)),
+                .goal(Goal::AtLeast(measured_query.goal)),
+            Row::new(p95, Unit::Milliseconds, Rounds::new(p95_by_round))
+                .goal(Goal::Below(measured_query.max_p95)),
         ])
     }
 

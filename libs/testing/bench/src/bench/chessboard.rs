@@ -35,13 +35,13 @@ const GRID: u32 = 5_000;
 const GRIDS: u32 = 3;
 
 /// A query with several paths.
-struct Question {
+struct MeasuredQuery {
     what: &'static str,
     paths: Vec<String>,
     /// Goal of the ratio to the same SQL alone.
     goal: f64,
     /// Goal of the p95 at half of the highest rate, in milliseconds.
-    slowest: f64,
+    max_p95: f64,
 }
 
 struct Bench<'g> {
@@ -78,11 +78,12 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
             bench.make_building().await?;
         }
         let mut rates = Vec::new();
-        for question in questions(&bench.deep_pages().await?, &bench.building) {
-            step.note(format!("{objects} objects: {}", question.what));
-            let (measured, rate) = bench.ask(&question, effort, objects).await.context(question.what)?;
+        for measured_query in measured_queries(&bench.deep_pages().await?, &bench.building) {
+            step.note(format!("{objects} objects: {}", measured_query.what));
+            let (measured, rate) =
+                bench.measure_query(&measured_query, effort, objects).await.context(measured_query.what)?;
             rows.extend(measured);
-            rates.push((question.what, rate));
+            rates.push((measured_query.what, rate));
         }
         step.note(format!("{objects} objects: a grid replaced"));
         let (measured, rate) = bench.replace(effort, objects).await?;
@@ -105,11 +106,11 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
 }
 
 /// Returns the queries. `deep` are pages of the search; `building` is the path of the large grid.
-fn questions(deep: &[String], building: &str) -> Vec<Question> {
+fn measured_queries(deep: &[String], building: &str) -> Vec<MeasuredQuery> {
     let several = |path: fn(u64) -> String| (0..16).map(path).collect();
-    let question = |what, goal, slowest, paths| Question { what, paths, goal, slowest };
+    let measured_query = |what, goal, max_p95, paths| MeasuredQuery { what, paths, goal, max_p95 };
     vec![
-        question(
+        measured_query(
             "card of an object",
             0.85,
             20.0,
@@ -119,13 +120,13 @@ fn questions(deep: &[String], building: &str) -> Vec<Question> {
                 format!("/api/v1/public/property-objects/5eed0013-0000-4000-8000-{number:012x}")
             }),
         ),
-        question(
+        measured_query(
             "list of projects, filtered",
             0.7,
             100.0,
             several(|n| format!("/api/v1/public/projects?City=City%20{}&Class=Comfort,Business", n * 3)),
         ),
-        question(
+        measured_query(
             "facets",
             0.7,
             100.0,
@@ -134,8 +135,8 @@ fn questions(deep: &[String], building: &str) -> Vec<Question> {
                 format!("/api/v1/public/projects/facets?PriceFrom={from}&PriceTo={}", from + 400_000_000)
             }),
         ),
-        question("page of the search at any depth", 0.7, 50.0, deep.to_vec()),
-        question("grid of 5,000 read", 0.6, 300.0, vec![format!("/api/v1/public{building}")]),
+        measured_query("page of the search at any depth", 0.7, 50.0, deep.to_vec()),
+        measured_query("grid of 5,000 read", 0.6, 300.0, vec![format!("/api/v1/public{building}")]),
     ]
 }
 
@@ -198,14 +199,14 @@ impl Bench<'_> {
     }
 
     /// Measures a query in turns with the same SQL alone. Also returns its rate.
-    async fn ask(
+    async fn measure_query(
         &self,
-        question: &Question,
+        measured_query: &MeasuredQuery,
         effort: Effort,
         objects: u64,
     ) -> anyhow::Result<(Vec<Row>, f64)> {
         let mut scripts = Vec::new();
-        for path in &question.paths {
+        for path in &measured_query.paths {
             let request = self.client.get(format!("{}{path}", self.service.url));
             scripts.push(bare::statements(self.environment, &self.connection.client, request).await?);
         }
@@ -213,7 +214,7 @@ impl Bench<'_> {
         let seconds = effort.choose(3, 2);
         let load = |connections, rate| Load {
             script: "paths",
-            arguments: &question.paths,
+            arguments: &measured_query.paths,
             connections,
             seconds,
             rate,
@@ -229,12 +230,12 @@ impl Bench<'_> {
         let ratios = Rounds::ratios(&asked, &alone);
         let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
         let rate = asked.median();
-        let what = format!("{objects} objects: {}", question.what);
+        let what = format!("{objects} objects: {}", measured_query.what);
         let mut rows = vec![
             Row::new(format!("{what}/s"), Unit::PerSecond, asked),
             Row::new(format!("{what}: the same SQL alone/s"), Unit::PerSecond, alone),
             Row::new(format!("{what}: of the same SQL alone"), Unit::Ratio, ratios)
-                .goal(Goal::AtLeast(question.goal)),
+                .goal(Goal::AtLeast(measured_query.goal)),
         ];
         let mut outcomes = Vec::new();
         for _ in 1..=effort.rounds() {
@@ -244,7 +245,7 @@ impl Bench<'_> {
         }
         let p95 = Rounds::new(outcomes.iter().map(|outcome| outcome.p95).collect());
         let p95 = Row::new(format!("{what}: p95 at half of that rate"), Unit::Milliseconds, p95);
-        rows.push(p95.goal(Goal::Below(question.slowest)));
+        rows.push(p95.goal(Goal::Below(measured_query.max_p95)));
         if late.iter().any(|late| *late > 0.0) {
             let late = Rounds::new(vec![late.iter().sum()]);
             let row = Row::new(format!("{what}: not answered within {WRK_TIMEOUT}"), Unit::Count, late);

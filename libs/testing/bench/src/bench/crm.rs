@@ -9,7 +9,7 @@ use testkit::issuer::Claims;
 use uuid::Uuid;
 
 use super::environment::Environment;
-use super::load::{Load, Outcome, find_wrk, latencies, pgbench, slowest};
+use super::load::{Load, Outcome, find_wrk, latencies, measure_p95, pgbench};
 use super::platform::{Platform, Service};
 use super::report::{Goal, Rounds, Row, Unit};
 use super::{BenchEntry, Effort};
@@ -201,8 +201,8 @@ impl Bench<'_> {
         let (few, many) = (board(&FEW), board(&self.many));
         let (mut among_few, mut among_many) = (Vec::new(), Vec::new());
         for _ in 1..=effort.rounds() {
-            among_few.push(slowest(async || self.get(&few).await).await?);
-            among_many.push(slowest(async || self.get(&many).await).await?);
+            among_few.push(measure_p95(async || self.get(&few).await).await?);
+            among_many.push(measure_p95(async || self.get(&many).await).await?);
         }
         let ratios = Rounds::ratios(&among_many, &among_few);
         let p95 = |deals, took| {
@@ -223,7 +223,7 @@ impl Bench<'_> {
         let path = format!("/api/platform-manager/crm/board?TenantId={}", deals::developer_id(1));
         let mut took = Vec::new();
         for _ in 1..=effort.rounds() {
-            took.push(slowest(async || self.get(&path).await).await?);
+            took.push(measure_p95(async || self.get(&path).await).await?);
         }
         let what = format!("{SEEDED} deals in 50 columns: board of 20 cards a column: p95");
         Ok(Row::new(what, Unit::Milliseconds, Rounds::new(took)).goal(Goal::Below(300.0)))

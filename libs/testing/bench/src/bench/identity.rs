@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::environment::Environment;
-use super::load::{Load, find_wrk, latencies, pgbench, slowest};
+use super::load::{Load, find_wrk, latencies, measure_p95, pgbench};
 use super::platform::{Platform, Service};
 use super::report::{Goal, Rounds, Row, Unit};
 use super::{BenchEntry, Effort};
@@ -31,7 +31,7 @@ const RARE: &str = "trigrams(search_text) @> trigrams($1) and search_text like '
 const COMMON: &str = "search_text like '%' || $1 || '%'";
 
 /// A query with its goal in milliseconds.
-struct Question {
+struct MeasuredQuery {
     what: &'static str,
     path: String,
     goal: f64,
@@ -71,9 +71,9 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
         let counts = Counts { tenants, employees: EMPLOYEES, entries };
         bulk_data::fill(&bench.connection.client, &counts, &step).await?;
         rows.extend(bench.claims(environment, effort, tenants, &step).await?);
-        for question in questions() {
-            step.note(format!("{tenants} companies: {}", question.what));
-            rows.extend(bench.ask(&question, effort, tenants).await?);
+        for measured_query in measured_queries() {
+            step.note(format!("{tenants} companies: {}", measured_query.what));
+            rows.extend(bench.measure_query(&measured_query, effort, tenants).await?);
         }
     }
     bench.service.stop().await?;
@@ -81,12 +81,16 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     Ok(())
 }
 
-fn questions() -> Vec<Question> {
-    let question =
-        |what, path: &str, goal| Question { what, path: format!("/api/identity/{path}"), goal, bare: None };
-    let search = |what, query: &str, bare| Question {
+fn measured_queries() -> Vec<MeasuredQuery> {
+    let measured_query = |what, path: &str, goal| MeasuredQuery {
+        what,
+        path: format!("/api/identity/{path}"),
+        goal,
+        bare: None,
+    };
+    let search = |what, query: &str, bare| MeasuredQuery {
         bare,
-        ..question(what, &format!("admin/tenants/search?{query}"), 200.0)
+        ..measured_query(what, &format!("admin/tenants/search?{query}"), 200.0)
     };
     vec![
         search("search that finds nothing", "Query=qqqzzz", Some(("qqqzzz", RARE))),
@@ -101,15 +105,15 @@ fn questions() -> Vec<Question> {
         search("search that finds half, page 500", "Query=group&Page=500", None),
         search("search without words, page 500 by name", "Page=500&Sort=Name", None),
         search("search by two letters", "Query=ma", None),
-        question("lookup that finds nothing", "admin/tenants/lookup?Query=qqqzzz", 50.0),
-        question("lookup that finds one in 10,000", "admin/tenants/lookup?Query=zephyr", 50.0),
-        question("lookup that finds half", "admin/tenants/lookup?Query=group", 50.0),
-        question("card", &format!("admin/tenants/{LARGE}"), 10.0),
-        question("50,000 employees, first page", "employees", 50.0),
-        question("50,000 employees, page 500 by creation", "employees?Page=500&Sort=-CreatedAt", 50.0),
-        question("50,000 employees, one found", "employees?Query=person4999%40", 50.0),
-        question("log, newest", "admin/audit", 50.0),
-        question("log of the large company, newest", &format!("admin/audit?TenantId={LARGE}"), 50.0),
+        measured_query("lookup that finds nothing", "admin/tenants/lookup?Query=qqqzzz", 50.0),
+        measured_query("lookup that finds one in 10,000", "admin/tenants/lookup?Query=zephyr", 50.0),
+        measured_query("lookup that finds half", "admin/tenants/lookup?Query=group", 50.0),
+        measured_query("card", &format!("admin/tenants/{LARGE}"), 10.0),
+        measured_query("50,000 employees, first page", "employees", 50.0),
+        measured_query("50,000 employees, page 500 by creation", "employees?Page=500&Sort=-CreatedAt", 50.0),
+        measured_query("50,000 employees, one found", "employees?Query=person4999%40", 50.0),
+        measured_query("log, newest", "admin/audit", 50.0),
+        measured_query("log of the large company, newest", &format!("admin/audit?TenantId={LARGE}"), 50.0),
     ]
 }
 
@@ -150,17 +154,22 @@ impl Bench {
     }
 
     /// Measures the p95 of sequential requests, in turns with the bare SQL.
-    async fn ask(&self, question: &Question, effort: Effort, tenants: u64) -> anyhow::Result<Vec<Row>> {
+    async fn measure_query(
+        &self,
+        measured_query: &MeasuredQuery,
+        effort: Effort,
+        tenants: u64,
+    ) -> anyhow::Result<Vec<Row>> {
         let (mut asked, mut alone) = (Vec::new(), Vec::new());
         for _ in 1..=effort.rounds() {
-            asked.push(slowest(async || self.get(&question.path).await).await?);
-            if let Some((query, found)) = question.bare {
-                alone.push(slowest(async || self.search(query, found).await).await?);
+            asked.push(measure_p95(async || self.get(&measured_query.path).await).await?);
+            if let Some((query, found)) = measured_query.bare {
+                alone.push(measure_p95(async || self.search(query, found).await).await?);
             }
         }
-        let what = format!("{tenants} companies: {}", question.what);
+        let what = format!("{tenants} companies: {}", measured_query.what);
         let row = Row::new(format!("{what}: p95"), Unit::Milliseconds, Rounds::new(asked));
-        let mut rows = vec![row.goal(Goal::Below(question.goal))];
+        let mut rows = vec![row.goal(Goal::Below(measured_query.goal))];
         if !alone.is_empty() {
             let row = Row::new(
                 format!("{what}: p95 of the same SQL alone"),

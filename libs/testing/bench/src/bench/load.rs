@@ -128,7 +128,7 @@ pub(super) async fn pgbench_of(
 const CALLS: usize = 40;
 
 /// Returns the p95 of sequential calls, in milliseconds.
-pub(super) async fn slowest(call: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+pub(super) async fn measure_p95(call: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     let mut took = Vec::new();
     for _ in 0..CALLS {
         let begun = Instant::now();

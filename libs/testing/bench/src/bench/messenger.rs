@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use self::streams::{Delay, Streams};
 use super::environment::Environment;
-use super::load::{Load, Outcome, find_wrk, latencies, pgbench, slowest};
+use super::load::{Load, Outcome, find_wrk, latencies, measure_p95, pgbench};
 use super::platform::{Platform, Service, address};
 use super::report::{Goal, Rounds, Row, Unit, percentile};
 use super::{BenchEntry, Effort};
@@ -237,7 +237,7 @@ impl Bench<'_> {
         let mut took: [Vec<f64>; 5] = Default::default();
         for _ in 1..=effort.rounds() {
             for (took, path) in took.iter_mut().zip(paths) {
-                took.push(slowest(async || self.get(&token, path).await).await?);
+                took.push(measure_p95(async || self.get(&token, path).await).await?);
             }
         }
         let ratios = Rounds::ratios(&took[1], &took[0]);

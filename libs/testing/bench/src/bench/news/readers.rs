@@ -30,7 +30,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
         step.note(format!("{POSTS} posts of {blocks} blocks"));
         let first = 1_000_000 * (u64::try_from(place)? + 1);
         bench.write_posts(first, POSTS, "Published", blocks).await?;
-        let rates = ask(bench, effort, "read_post", &[first.to_string(), POSTS.to_string()]).await?;
+        let rates = measure_rate(bench, effort, "read_post", &[first.to_string(), POSTS.to_string()]).await?;
         rows.push(Row::new(format!("Posts of {blocks} blocks: read/s"), Unit::PerSecond, rates));
     }
     for count in effort.choose(vec![1_000, 100_000, 1_000_000], vec![1_000]) {
@@ -41,7 +41,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
             ("search that finds 40", "harbour"),
             ("search that finds one in a thousand", "place17"),
         ] {
-            let rates = ask(bench, effort, "feed", &[query.to_owned()]).await?;
+            let rates = measure_rate(bench, effort, "feed", &[query.to_owned()]).await?;
             rows.push(Row::new(format!("{count} posts: {what}/s"), Unit::PerSecond, rates));
         }
     }
@@ -57,7 +57,7 @@ impl Bench<'_> {
     }
 }
 
-async fn ask(
+async fn measure_rate(
     bench: &Bench<'_>,
     effort: Effort,
     script: &str,
