@@ -40,7 +40,8 @@ async fn refusal(config: &Config) -> String {
     }
 }
 
-/// RULE-ALL-098: connections of the pool, connections beside it, and migrations use TLS.
+/// RULE-ALL-098: TLS protects the connections of the pool, connections outside the pool, and
+/// migrations.
 #[tokio::test]
 async fn every_connection_uses_tls() {
     let authority = Authority::new("ours");

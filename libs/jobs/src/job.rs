@@ -128,7 +128,8 @@ impl Job {
         if self.ending.is_cancelled() { Err(Interrupted) } else { Ok(()) }
     }
 
-    /// Completes the job together with the writes of `tx`. It must be the last statement of `tx`.
+    /// Completes the job together with the writes of `tx`. The call must be the last statement of
+    /// `tx`.
     ///
     /// A job that never calls this method is completed after its run has returned `Ok`.
     ///

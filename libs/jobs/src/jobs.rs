@@ -25,9 +25,9 @@ impl Jobs {
     /// Runs `run` for each job of `kind` within a second after it is due, in up to eight tasks per
     /// replica. Do not rename a kind, since rows are stored under it.
     ///
-    /// A job that returns an error or panics is retried without a limit of attempts: after 1, 2, 4,
-    /// 8, 16 and then every 30 s. Each pause varies at random by up to a quarter. The job also runs
-    /// again if its process is killed. Only the writes of the transaction that calls
+    /// A job that returns an error or panics is retried after 1, 2, 4, 8, 16 and then every 30 s.
+    /// The number of attempts is not limited. Each pause varies at random by up to a quarter. The
+    /// job also runs again if its process is killed. Only the writes of the transaction that calls
     /// [`Job::complete`] happen once. Calls to other services belong between two transactions.
     #[must_use]
     pub fn due<F>(self, kind: &'static str, run: impl Fn(Job) -> F + Send + Sync + 'static) -> Self

@@ -20,7 +20,7 @@ struct Row {
     history: String,
 }
 
-/// Returns the present history of the database.
+/// Returns the current history of the database.
 pub(crate) async fn present(db: &Db) -> Result<String, db::Error> {
     let row = diesel::sql_query("select database_history() as history");
     Ok(row.get_result::<Row>(&mut db.conn().await?).await?.history)

@@ -103,8 +103,8 @@ mod tests {
 
     use super::Error;
 
-    /// RULE-ALL-040: a transient error is retried, and a message that a rule refuses is
-    /// dead-lettered.
+    /// RULE-ALL-040: a consumer retries after a transient error, and dead-letters a message that a
+    /// rule refuses.
     #[test]
     fn lost_race_is_transient_and_refusal_is_not() {
         let failure = |code: Code| Failure::from(Error::from(code));

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Returns the promises of `released` that `present` breaks.
+/// Returns the breaking changes from the document `released` to the document `present`.
 ///
 /// Both are OpenAPI, or both are AsyncAPI, as YAML.
 ///

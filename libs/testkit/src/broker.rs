@@ -1,7 +1,7 @@
 //! The embedded broker: librdkafka's mock cluster, in this process and in memory.
 //!
-//! Tests of functions use it. It proves nothing about durability: it keeps 5 MiB of each partition
-//! and loses everything when it stops.
+//! Functional tests use the embedded broker. They prove nothing about durability, because the
+//! broker keeps 5 MiB of each partition and loses everything when it stops.
 
 use anyhow::Context;
 use rdkafka::ClientConfig;

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
-/// A counting proxy. It runs until the runtime of its start ends.
+/// A counting proxy. It runs until the runtime that started it ends.
 pub struct StatementCounter {
     url: String,
     counters: Arc<Counters>,

@@ -1,4 +1,5 @@
-//! Child processes of the stack. They stop with it; a later command finds those of a killed stack.
+//! Child processes of the stack. They stop with the stack. A later command finds the children of a
+//! killed stack.
 
 use std::fs::File;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! The topics to which a relay may send.
 //!
-//! A topic that is missing, or to which the service may not write, delays only its own events.
-//! librdkafka would accept an event of a missing topic and report the failure half a minute later.
+//! A topic that is missing, or to which the service may not write, delays only its own events. With
+//! a missing topic, librdkafka would accept the event and report the failure half a minute later.
 //! The relay would then send the batch again and again. Events of a forbidden topic are not parked,
 //! since an operator would have to release each key.
 

@@ -84,9 +84,9 @@ pub(crate) struct Cluster {
     /// Tag of the images
     #[arg(long, default_value = env!("CARGO_PKG_VERSION"))]
     tag: String,
-    /// Make the images, and run this shell command to load each into the cluster. $IMAGE is the
-    /// name of the image, $ROOT the folder with its root, $ENTRYPOINT its entrypoint as JSON.
-    /// Without this option, the cluster must have the images
+    /// Make the images, and run this shell command to load each into the cluster. The command gets
+    /// the name of the image in $IMAGE, the folder with its root in $ROOT, and its entrypoint as
+    /// JSON in $ENTRYPOINT. Without this option, the cluster must have the images
     #[arg(long, value_name = "COMMAND")]
     load_with: Option<String>,
     /// Folder with the binaries of the services; by default they are built

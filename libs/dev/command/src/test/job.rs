@@ -36,7 +36,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns true if the name of every failed test is known. It is unknown if the program
+    /// Returns true if the name of every failed test is known. A name is unknown if the program
     /// crashed, or if its output lines are interleaved.
     fn names_its_failures(&self) -> bool {
         self.counts.failed > 0 && self.counts.failed == self.counts.failures.len() as u64

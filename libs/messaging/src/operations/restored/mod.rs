@@ -56,7 +56,7 @@ pub trait Restore: Republish {
     /// The topics that have events with the version.
     const TOPICS: &'static [&'static str];
 
-    /// Appends the present state of aggregates whose version has just been raised above the
+    /// Appends the current state of aggregates whose version has just been raised above the
     /// published one. The caller has locked their rows.
     fn publish_raised(
         tx: &mut Tx,

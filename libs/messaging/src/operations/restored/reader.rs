@@ -129,7 +129,7 @@ fn read(
     Ok(read)
 }
 
-/// Returns the offset at `from` and the present end of each partition that has messages between
+/// Returns the offset at `from` and the current end of each partition that has messages between
 /// them.
 fn find_offsets(
     client: &BaseConsumer,
