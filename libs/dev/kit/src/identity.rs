@@ -48,11 +48,11 @@ impl Identity {
     pub async fn claims(&self, user: Uuid) -> anyhow::Result<Claims> {
         let machine = self.issuer.token(&Claims::client(ISSUER))?;
         let url = format!("{}/api/v1/internal/users/{user}/claims", self.url);
-        let answer = self.client.get(url).bearer_auth(machine).timeout(RESPONSE_TIMEOUT).send().await;
-        let answer =
-            answer.context("identity does not answer; `--user` with `--permission` does not need it")?;
-        ensure!(answer.status().is_success(), "identity answers {}", answer.status());
-        let ClaimsResponse { company_id, permissions } = answer.json().await?;
+        let response = self.client.get(url).bearer_auth(machine).timeout(RESPONSE_TIMEOUT).send().await;
+        let response =
+            response.context("identity does not respond; `--user` with `--permission` does not need it")?;
+        ensure!(response.status().is_success(), "identity returned {}", response.status());
+        let ClaimsResponse { company_id, permissions } = response.json().await?;
         Ok(Claims { company_id, permissions, ..Claims::user(user) })
     }
 

@@ -88,7 +88,7 @@ impl LiveKit {
         command.args(["--dev", "--bind", "127.0.0.1", "--config-body", &config.to_string()]);
         let mut server = Self(Child::spawn("livekit", &mut command)?);
         tokio::select! {
-            answered = answers() => answered?,
+            ready = wait_until_ready() => ready?,
             error = server.ended() => return Err(error),
         }
         Ok(server)
@@ -104,10 +104,10 @@ impl LiveKit {
     }
 }
 
-async fn answers() -> anyhow::Result<()> {
+async fn wait_until_ready() -> anyhow::Result<()> {
     let (client, deadline) = (http::client()?, Instant::now() + STARTUP_TIMEOUT);
-    while !client.get(API_URL).send().await.is_ok_and(|answer| answer.status().is_success()) {
-        ensure!(Instant::now() < deadline, "LiveKit does not answer at {API_URL}");
+    while !client.get(API_URL).send().await.is_ok_and(|response| response.status().is_success()) {
+        ensure!(Instant::now() < deadline, "LiveKit does not respond at {API_URL}");
         sleep(Duration::from_millis(100)).await;
     }
     Ok(())

@@ -362,7 +362,7 @@ pub struct Connection {
 /// The reason of the database in one line.
 pub async fn connect(url: &str) -> anyhow::Result<Connection> {
     let connecting = tokio::time::timeout(CONNECT_TIMEOUT, tokio_postgres::connect(url, NoTls)).await;
-    let (client, connection) = connecting.context("the database does not answer")??;
+    let (client, connection) = connecting.context("the database does not respond")??;
     let mut driver = JoinSet::new();
     driver.spawn(async {
         // The query in progress reports how the connection ended.

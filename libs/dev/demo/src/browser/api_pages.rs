@@ -84,7 +84,7 @@ pub(super) async fn try_out(pilot: &Pilot, base_url: &str) -> anyhow::Result<()>
             .await
             .with_context(|| format!("the API page of {}", trial.service))?;
     }
-    super::done("on each of the seven API pages requests are sent and answered");
+    super::done("on each of the seven API pages requests get their responses");
     Ok(())
 }
 
@@ -93,17 +93,17 @@ async fn try_page(pilot: &Pilot, base_url: &str, trial: &Trial) -> anyhow::Resul
     give_token(pilot).await?;
     for Operation { name, body, status, shows } in &trial.operations {
         let operation = format!("[id='operations-{name}']");
-        let answer = format!("{operation} .live-responses-table tbody");
+        let response = format!("{operation} .live-responses-table tbody");
         pilot.click(&format!("{operation} .opblock-summary-control")).await?;
         if let Some(body) = body {
             pilot.overwrite(&format!("{operation} .body-param__text"), &body.to_string()).await?;
         }
         pilot.click(&format!("{operation} .execute")).await?;
-        let answered = pilot.text(&format!("{answer} .response-col_status")).await?;
-        let shown = pilot.text(&format!("{answer} .response-col_description")).await?;
-        ensure!(answered.starts_with(status), "{name} is answered {answered}: {shown}");
-        ensure!(!answered.contains("Undocumented"), "the document of {name} does not have {answered}");
-        ensure!(shown.contains(shows), "{name} answers without {shows}: {shown}");
+        let status_text = pilot.text(&format!("{response} .response-col_status")).await?;
+        let shown = pilot.text(&format!("{response} .response-col_description")).await?;
+        ensure!(status_text.starts_with(status), "{name} returned {status_text}: {shown}");
+        ensure!(!status_text.contains("Undocumented"), "the document of {name} does not have {status_text}");
+        ensure!(shown.contains(shows), "the response of {name} has no {shows}: {shown}");
     }
     let errors = pilot.take_console_errors().await?;
     ensure!(errors.is_empty(), "the browser reports errors: {errors:?}");

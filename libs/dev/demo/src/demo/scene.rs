@@ -92,10 +92,10 @@ impl<'a> Scene<'a> {
     pub(super) fn record_created(
         &mut self,
         resources: &str,
-        answer: &Value,
+        created: &Value,
         by: &str,
     ) -> anyhow::Result<Uuid> {
-        let id: Uuid = answer["Id"].as_str().context("the created resource has no Id")?.parse()?;
+        let id: Uuid = created["Id"].as_str().context("the created resource has no Id")?.parse()?;
         self.undo(Method::DELETE, format!("{resources}/{id}"), by);
         Ok(id)
     }
@@ -146,7 +146,7 @@ impl<'a> Scene<'a> {
                 }
                 // A service that has just started may need a moment.
                 let passing = status.is_server_error() && tokio::time::Instant::now() < deadline;
-                ensure!(passing, "{method} {url} answers {status}");
+                ensure!(passing, "{method} {url} returned {status}");
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         }

@@ -49,16 +49,16 @@ impl ExpectedResponse {
         self
     }
 
-    fn is_met(&self, answer: &Answer) -> bool {
-        answer.status == self.status
-            && self.code.is_none_or(|promised| answer.body["code"] == promised)
-            && (!self.retry_after || answer.retry_after.is_some())
-            && self.body.is_none_or(|shows| shows(&answer.body))
+    fn is_met(&self, response: &Response) -> bool {
+        response.status == self.status
+            && self.code.is_none_or(|code| response.body["code"] == code)
+            && (!self.retry_after || response.retry_after.is_some())
+            && self.body.is_none_or(|shows| shows(&response.body))
     }
 }
 
 /// The response of a call.
-struct Answer {
+struct Response {
     status: u16,
     retry_after: Option<String>,
     text: String,
@@ -66,12 +66,12 @@ struct Answer {
     body: Value,
 }
 
-impl Answer {
-    async fn of(answer: reqwest::Response) -> anyhow::Result<Self> {
-        let status = answer.status().as_u16();
-        let header = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+impl Response {
+    async fn of(response: reqwest::Response) -> anyhow::Result<Self> {
+        let status = response.status().as_u16();
+        let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let retry_after = header.map(str::to_owned);
-        let text = answer.text().await?;
+        let text = response.text().await?;
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
         Ok(Self { status, retry_after, text, body })
     }
@@ -169,24 +169,24 @@ impl Story {
         }
         devkit::say(&format!("    {} {url}", style(&method).dim()));
         let started = Instant::now();
-        let answer = loop {
+        let response = loop {
             let again = request.try_clone().context("a body that can be sent once only")?;
-            let answer = again.send().await.with_context(|| format!("{method} {url}"))?;
-            let answer = Answer::of(answer).await?;
-            if expected.is_met(&answer) || started.elapsed() >= expected.timeout {
-                break answer;
+            let response = again.send().await.with_context(|| format!("{method} {url}"))?;
+            let response = Response::of(response).await?;
+            if expected.is_met(&response) || started.elapsed() >= expected.timeout {
+                break response;
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         };
-        self.judge(&format!("{method} {url}"), &expected, &answer, started.elapsed());
-        Ok(answer.body)
+        self.judge(&format!("{method} {url}"), &expected, &response, started.elapsed());
+        Ok(response.body)
     }
 
-    fn judge(&mut self, call: &str, expected: &ExpectedResponse, answer: &Answer, took: Duration) {
-        let met = expected.is_met(answer);
-        let mut line = vec![mark(met).to_string(), style(answer.status).bold().to_string()];
-        line.extend(answer.body["code"].as_str().map(str::to_owned));
-        line.extend(answer.retry_after.as_ref().map(|seconds| format!("Retry-After: {seconds}")));
+    fn judge(&mut self, call: &str, expected: &ExpectedResponse, response: &Response, took: Duration) {
+        let met = expected.is_met(response);
+        let mut line = vec![mark(met).to_string(), style(response.status).bold().to_string()];
+        line.extend(response.body["code"].as_str().map(str::to_owned));
+        line.extend(response.retry_after.as_ref().map(|seconds| format!("Retry-After: {seconds}")));
         if !expected.timeout.is_zero() {
             line.push(format!("after {} ms", took.as_millis()));
         }
@@ -195,10 +195,10 @@ impl Story {
             let mut parts = vec![expected.status.to_string()];
             parts.extend(expected.code.map(str::to_owned));
             parts.extend(expected.retry_after.then(|| "Retry-After".to_owned()));
-            parts.extend(expected.body.map(|_| "with another content".to_owned()));
-            let reason = format!("expected {}; the response: {}", parts.join(" "), answer.text);
+            parts.extend(expected.body.map(|_| "with other content".to_owned()));
+            let reason = format!("expected {}; the response: {}", parts.join(" "), response.text);
             devkit::say(&format!("      {reason}"));
-            self.failures.push(format!("step {}: {call}: {} {reason}", self.steps, answer.status));
+            self.failures.push(format!("step {}: {call}: {} {reason}", self.steps, response.status));
         }
     }
 
