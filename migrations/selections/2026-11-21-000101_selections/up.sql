@@ -19,7 +19,7 @@ create table selection (
     title text not null check (char_length(title) between 1 and 200),
     description text check (char_length(description) <= 2000),
     items json not null,
-    -- INV-SEL-004
+    -- At most 200 items (INV-SEL-004).
     items_count integer not null generated always as (json_array_length(items)) stored check (items_count <= 200),
     created_at timestamptz not null,
     updated_at timestamptz not null,
@@ -28,7 +28,7 @@ create table selection (
 );
 create index selection_owner on selection (owner_user_id, created_at desc, id) where deleted_at is null;
 
--- INV-SEL-005
+-- A shared link must never open another selection (INV-SEL-005).
 create function public_code_is_immutable() returns trigger language plpgsql as $$
 begin
     raise exception 'a public code is immutable' using errcode = 'restrict_violation';
@@ -77,7 +77,8 @@ create table snapshot (
 -- A post has at most one active snapshot of a source (RULE-SEL-019).
 create unique index snapshot_active on snapshot (post_id, source_selection_id) where detached_at is null;
 
--- Allows one change of a snapshot, its detachment, and no deletion (INV-SNP-004 to INV-SNP-006).
+-- Allows only the detachment of a snapshot. Rejects every other change and every deletion
+-- (INV-SNP-004 to INV-SNP-006).
 create function snapshot_is_immutable() returns trigger language plpgsql as $$
 declare
     detached record := old;

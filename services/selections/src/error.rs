@@ -12,24 +12,24 @@ pub const NOT_FOUND: Code = Code::new(404, "SELECTIONS_NOT_FOUND");
 pub const SNAPSHOT_NOT_FOUND: Code = Code::new(404, "SELECTIONS_SNAPSHOT_NOT_FOUND");
 /// Rejects a request that lost a race or names an outdated version.
 pub const CONFLICT: Code = Code::conflict("SELECTIONS_CONCURRENCY_CONFLICT");
-/// INV-SEL-003.
+/// Rejects a list that names an object twice (INV-SEL-003).
 pub const DUPLICATE_ITEM: Code =
     Code::new(400, "SELECTIONS_DUPLICATE_ITEM").at("/Items/1/PropertyObjectId", "duplicate");
-/// INV-SEL-004.
+/// Rejects a list of more than [`MAX_ITEMS`] objects (INV-SEL-004).
 pub const ITEMS_LIMIT_EXCEEDED: Code = Code::new(400, "SELECTIONS_ITEMS_LIMIT_EXCEEDED")
     .with_arg("max", MAX_ITEMS as u64)
     .at("/Items", "too_many");
-/// INV-SEL-007.
+/// Rejects a new selection of an owner at the limit (INV-SEL-007).
 pub const LIMIT_EXCEEDED: Code =
     Code::new(409, "SELECTIONS_LIMIT_EXCEEDED").with_arg("max", MAX_SELECTIONS as u64);
 pub const FAVORITES_EMPTY: Code = Code::new(400, "SELECTIONS_FAVORITES_EMPTY");
 pub const FAVORITES_LIMIT_EXCEEDED: Code =
     Code::new(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED").with_arg("max", MAX_FAVORITES as u64);
-/// INV-SNP-002.
+/// Rejects a snapshot of a deleted selection (INV-SNP-002).
 pub const SOURCE_DELETED: Code = Code::new(400, "SELECTIONS_SOURCE_DELETED");
-/// INV-SNP-002.
+/// Rejects a snapshot of a selection without items (INV-SNP-002).
 pub const SOURCE_EMPTY: Code = Code::new(400, "SELECTIONS_SOURCE_EMPTY");
-/// INV-SEL-005: every generated code is already taken.
+/// Rejects a creation if every generated public code is taken (INV-SEL-005).
 pub const CODE_UNAVAILABLE: Code = Code::new(503, "SELECTIONS_CODE_UNAVAILABLE").retry_after(1);
 
 impl From<ItemsError> for Error {

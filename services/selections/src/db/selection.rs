@@ -17,7 +17,7 @@ use super::schema::selection;
 use crate::domain::{Description, Item, PublicCode, Selection, SelectionId, Title};
 use crate::error::{CONFLICT, Error};
 
-/// A selection as its owner and crm see it. It is also the row.
+/// The row of a selection, which is also the response to its owner and to crm.
 #[derive(Debug, Queryable, Selectable, Insertable, Serialize, ToSchema)]
 #[diesel(table_name = selection, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]

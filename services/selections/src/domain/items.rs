@@ -25,10 +25,10 @@ pub struct Item {
 /// Reason for refusing a list of items.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ItemsError {
-    /// INV-SEL-004.
+    /// The list exceeds [`MAX_ITEMS`] (INV-SEL-004).
     #[error("more than {MAX_ITEMS} items")]
     TooMany,
-    /// INV-SEL-003, with the position of the second occurrence.
+    /// The object at this position is in the list already (INV-SEL-003).
     #[error("item {0} repeats an object")]
     Duplicate(usize),
 }
@@ -58,7 +58,8 @@ impl ItemOrder {
         Ok(Self(keyed.into_iter().map(|(_, id)| id).collect()))
     }
 
-    /// Returns the items, numbered 0..N-1. Objects of `before` keep their `added_at`.
+    /// Returns the items, numbered 0..N-1. Objects that were in the list `before` keep their
+    /// `added_at`.
     pub fn to_items(&self, before: &[Item], now: OffsetDateTime) -> Vec<Item> {
         let added: HashMap<_, _> =
             before.iter().map(|item| (item.property_object_id, item.added_at)).collect();

@@ -85,7 +85,7 @@ impl Selection {
     }
 }
 
-/// Combines the items with the data of their objects that are public.
+/// Returns the items of a new snapshot, with the data of the objects in `shown`.
 pub fn freeze(items: &[Item], mut shown: HashMap<PropertyObjectId, ShownObject>) -> Vec<SnapshotItem> {
     items
         .iter()

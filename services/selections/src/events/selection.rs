@@ -63,7 +63,7 @@ impl SelectionUpdated {
     }
 }
 
-/// An object was added to a selection that was not in the list before.
+/// A selection has an object that was not in its list before.
 #[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
 #[event(topic = "platform.selections.selection-item-added.v1", version = 1, aggregate = SELECTION, key = selection_id)]

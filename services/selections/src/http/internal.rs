@@ -66,9 +66,9 @@ pub struct SnapshotView {
     status: SnapshotStatus,
     #[serde(with = "time::serde::rfc3339")]
     created_at: OffsetDateTime,
-    /// Reason why the post gave up the snapshot. Null while it is attached.
+    /// Reason for the detachment. `null` while the snapshot is Active.
     detach_reason: Option<DetachReason>,
-    /// Time at which the post gave up the snapshot, in UTC. Null while it is attached.
+    /// Time of the detachment, in UTC. `null` while the snapshot is Active.
     #[serde(with = "time::serde::rfc3339::option")]
     detached_at: Option<OffsetDateTime>,
 }
@@ -177,7 +177,7 @@ pub async fn get_snapshot(
 ) -> Result<impl Responder, Error> {
     let mut conn = app.db.conn().await?;
     let row = db::snapshot::find(&mut conn, *id).await?.ok_or(SNAPSHOT_NOT_FOUND)?;
-    // The visibility is read after the content, so it is never older.
+    // The visibility is read after the snapshot, so it is at least as new.
     let ids = row.items.0.iter().map(|item| item.property_object_id);
     let public = db::property_object::find_public(&mut conn, ids).await?;
     Ok(web::Json(SnapshotView::new(row, &public)))

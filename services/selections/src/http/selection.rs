@@ -25,7 +25,7 @@ use crate::ops::selection::Metadata;
 pub struct ItemInput {
     property_object_id: PropertyObjectId,
     /// The list is sorted by this number.
-    /// An item without one counts as if it had its position in the list.
+    /// An item without `SortOrder` is sorted by its position in the list.
     sort_order: Option<i32>,
 }
 
@@ -107,7 +107,8 @@ pub struct CreateSelectionFromFavorites {
 
 /// Create a selection from my favorites.
 ///
-/// The selection is an independent copy in the order of the marks.
+/// The items are in the order in which the user marked the objects.
+/// Later marks do not change the selection.
 #[utoipa::path(
     tag = "Selections", request_body = Option<CreateSelectionFromFavorites>,
     responses(
@@ -139,7 +140,8 @@ pub async fn create_selection_from_favorites(
     idempotency.run(&app.db, create).await
 }
 
-/// Returns true if a segment is an id. Ids and codes share the segment, and every Guid is an id.
+/// Returns true if the path segment is a Guid. The segment is an id or a code, and every Guid is an
+/// id.
 fn is_id(segment: &str) -> bool {
     segment.parse::<Uuid>().is_ok()
 }
@@ -269,7 +271,7 @@ pub async fn replace_selection_items(
 
 /// Delete a selection.
 ///
-/// Its code opens nothing afterwards. Its snapshots stay readable.
+/// Its code returns 404 afterwards. Its snapshots stay readable.
 #[utoipa::path(
     tag = "Selections", params(("selection" = SelectionId, Path)),
     responses((status = 204, description = "Deleted"))

@@ -90,7 +90,7 @@ async fn insert(
 ///
 /// # Errors
 /// - [`NOT_FOUND`] if the actor has no such selection.
-/// - [`CONFLICT`] if `version` is outdated, or if another change was faster.
+/// - [`CONFLICT`] if `version` is outdated, or if another change committed first.
 pub async fn update_selection(
     tx: &mut Tx,
     actor: &Actor,
@@ -113,7 +113,7 @@ pub async fn update_selection(
 ///
 /// # Errors
 /// - [`NOT_FOUND`] if the actor has no such selection.
-/// - [`CONFLICT`] if `version` is outdated, or if another change was faster.
+/// - [`CONFLICT`] if `version` is outdated, or if another change committed first.
 pub async fn replace_selection_items(
     tx: &mut Tx,
     actor: &Actor,
@@ -133,8 +133,8 @@ pub async fn replace_selection_items(
 /// Deletes a selection.
 ///
 /// # Errors
-/// - [`NOT_FOUND`] if the actor has no such selection, or if another delete was faster.
-/// - [`CONFLICT`] if an edit was faster.
+/// - [`NOT_FOUND`] if the actor has no such selection, or if another delete committed first.
+/// - [`CONFLICT`] if an edit committed first.
 pub async fn delete_selection(
     tx: &mut Tx,
     actor: &Actor,
@@ -153,7 +153,7 @@ pub async fn delete_selection(
     Ok(())
 }
 
-/// Returns the actor's selection. Every other one counts as missing (INV-SEL-002).
+/// Returns the actor's selection. A foreign or deleted one counts as missing (INV-SEL-002).
 async fn find_own(tx: &mut Tx, actor: &Actor, id: SelectionId) -> Result<Selection, Error> {
     db::selection::find(tx.conn(), id)
         .await?

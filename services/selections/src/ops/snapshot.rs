@@ -26,9 +26,9 @@ pub enum TakenSnapshot {
 
 /// Returns the post's active snapshot of the source, and takes one if there is none.
 ///
-/// An existing snapshot is returned even if its source was edited or deleted since, and to an
-/// editor who does not own the source, because the post shows it. If the request replaces it, it is
-/// detached, and a new one is taken.
+/// The post already shows the existing snapshot. Therefore it is returned even if its source was
+/// edited or deleted, or if the editor does not own the source. If the request replaces it, the
+/// function detaches it and takes a new one.
 ///
 /// # Errors
 /// - [`NOT_FOUND`] if the source is missing or belongs to neither actor nor author.
@@ -64,8 +64,8 @@ pub async fn take_snapshot(
     if db::snapshot::insert(tx, row.clone()).await? {
         return Ok(TakenSnapshot::New(row));
     }
-    // The insert has waited for a concurrent call, which has committed its snapshot. If no Active
-    // snapshot is found here, that one is already detached, and the caller retries.
+    // The insert waited for a concurrent call that committed its own snapshot. If that snapshot is
+    // already detached, there is no Active one, and the caller retries.
     db::snapshot::find_active(tx.conn(), request.post_id, source)
         .await?
         .map(TakenSnapshot::Existing)

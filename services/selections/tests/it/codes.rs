@@ -124,8 +124,8 @@ async fn create(owner: &Client, title: &str) -> testkit::client::Response {
     owner.post(SELECTIONS, json!({"Title": title, "Items": crate::items(1)})).await
 }
 
-/// INV-SEL-005, RULE-SEL-035: a code that is taken, also by a deleted selection, is generated again
-/// three times.
+/// INV-SEL-005, RULE-SEL-035: after a collision the service generates another code, up to three
+/// times. A deleted selection keeps its code.
 #[tokio::test]
 async fn taken_code_is_regenerated_three_times() {
     let (service, owner) = with_collisions(3, CODE).await;

@@ -198,8 +198,8 @@ async fn documented_members_are_shown() {
     }
 }
 
-/// INV-DEV-6, RULE-SEL-022: of an object that the replica does not have, a snapshot contains only
-/// the id.
+/// INV-DEV-6, RULE-SEL-022: a snapshot contains only the id of an object that the replica does not
+/// have.
 #[tokio::test]
 async fn unknown_object_has_only_its_id() {
     let [known, unknown] = new_guids();

@@ -162,13 +162,14 @@ async fn unsafe_documents_of_an_issuer_are_not_used() {
     }
 }
 
-/// RULE-ALL-055: keys of an issuer that is down end after the maximum lifetime of a token.
+/// RULE-ALL-055: while the issuer is down, its cached keys expire after the maximum lifetime of a
+/// token.
 #[tokio::test]
-async fn keys_of_a_down_issuer_end() {
+async fn cached_keys_of_a_down_issuer_expire() {
     let issuer = Issuer::start().unwrap();
     let settings = [("AUTH_ISSUER", issuer.url()), ("AUTH_TOKEN_MAX_LIFETIME_SECONDS", "2")];
     let service = Running::start::<Service>(&settings);
-    // Accepted for 30 seconds after its end.
+    // The service accepts the token up to 30 seconds after `exp`.
     let token = issuer.token(&Claims::user(guid()).lifetime(Duration::seconds(2))).unwrap();
     service.bearer(&token).get(SELECTIONS).await.expect(200);
     drop(take_address_of(issuer).await);

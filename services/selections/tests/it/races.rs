@@ -138,10 +138,10 @@ async fn snapshot_overtaken_by_a_change_has_the_earlier_state() {
     }
 }
 
-/// INV-SNP-005, RULE-SEL-019: during a detachment news gets the old snapshot, and afterwards a new
-/// one. Only one is Active.
+/// INV-SNP-005, RULE-SEL-019: during a detachment the caller gets the old snapshot, and afterwards
+/// a new one. Only one is Active.
 #[tokio::test]
-async fn snapshot_requested_during_its_detachment_is_the_detached_one() {
+async fn request_during_a_detachment_returns_the_old_snapshot() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let post = guid();

@@ -14,7 +14,7 @@ use crate::{
     items_of, items_path, join_limited, mark, path, snapshots_path, text,
 };
 
-/// Two replicas on one database.
+/// Both replicas, in the order of their start.
 struct Replicas([Running; 2]);
 
 impl Replicas {

@@ -168,9 +168,9 @@ async fn active_snapshot_is_returned_to_an_editor_who_owns_nothing() {
     assert_eq!(read_snapshot(&taken).await["Status"], "Active");
 }
 
-/// RULE-SEL-050: a snapshot can take the place of the Active one. A repeat returns it.
+/// RULE-SEL-050: a new snapshot replaces the Active one. A repeat returns the new snapshot.
 #[tokio::test]
-async fn snapshot_takes_the_place_of_another() {
+async fn new_snapshot_replaces_the_active_one() {
     let (_, owner) = service().user();
     let (selection, post) = (create_selection(&owner).await, guid());
     let first = take_snapshot(&selection, post).await.expect(201);
@@ -191,9 +191,9 @@ async fn snapshot_takes_the_place_of_another() {
     assert_eq!(read_snapshot(&second).await["Status"], "Active");
 }
 
-/// RULE-SEL-050: if no snapshot can take the place of the Active one, it stays.
+/// RULE-SEL-050: the Active snapshot stays if its replacement is refused.
 #[tokio::test]
-async fn snapshot_without_a_successor_stays_active() {
+async fn active_snapshot_stays_after_a_refused_replacement() {
     let (_, owner) = service().user();
     let (selection, post) = (create_selection(&owner).await, guid());
     let taken = take_snapshot(&selection, post).await.expect(201);
@@ -250,7 +250,7 @@ async fn detached_snapshot_has_a_successor() {
     assert_eq!(read_snapshot(&second).await["Status"], "Active");
 }
 
-/// RULE-SEL-020: a deleted source gives no new snapshot.
+/// RULE-SEL-020: no new snapshot can be taken of a deleted source.
 #[tokio::test]
 async fn detached_snapshot_of_a_deleted_source_has_no_successor() {
     let (_, owner) = service().user();
