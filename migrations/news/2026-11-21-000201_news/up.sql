@@ -4,7 +4,8 @@
 create table author (
     user_id uuid primary key,
     id uuid not null unique,
-    -- The size of the blocks of all posts of the author, deleted ones too, since they stay stored.
+    -- The stored size of the blocks of all posts of the author. Deleted posts count, since they stay
+    -- stored.
     content_bytes bigint not null default 0
 );
 
@@ -25,7 +26,7 @@ create table post (
     -- A copy of the embeds, so that edits, deletions and detachments need not read the texts.
     embeds json not null default '[]',
     blocks_count integer not null generated always as (json_array_length(blocks)) stored check (blocks_count <= 200),
-    -- INV-NWS-008: computed again from the text blocks at each change of them.
+    -- The text of the text blocks. Each change of the blocks writes it again (INV-NWS-008).
     search_text text not null,
     published_at timestamptz,
     created_at timestamptz not null,
@@ -164,7 +165,8 @@ create table snapshot_detach (
     reason text not null check (reason in ('BlockReplaced', 'PostDeleted')),
     -- An edit cannot cancel a started detachment.
     started boolean not null default false,
-    -- The row stays for 10 minutes after this time, for edits that read the snapshot earlier.
+    -- The row stays 10 minutes longer. An edit that read the snapshot before the detachment must
+    -- still find the row.
     detached_at timestamptz
 );
 create index snapshot_detach_done on snapshot_detach (detached_at) where detached_at is not null;

@@ -88,7 +88,7 @@ pub struct Snapshot {
 pub struct SnapshotContent {
     /// The list of items, which readers get as it was received.
     pub items: Box<RawValue>,
-    /// Time before the fetch, so that the content is not older than this age.
+    /// Start of the fetch. The content is at least as new as this time.
     requested_at: Instant,
     /// True while a reader fetches the content again.
     is_refreshing: AtomicBool,
@@ -151,9 +151,8 @@ impl Selections {
 
     /// Checks that the internal routes exist at the configured address.
     ///
-    /// The code of a missing selection proves nothing, since an unknown route returns it, too. The
-    /// code of a missing snapshot proves the route, so the check reads a snapshot that never
-    /// exists.
+    /// A missing selection and an unknown route return the same code. Only the route of snapshots
+    /// returns the code of a missing snapshot, so the check reads a snapshot that never exists.
     ///
     /// # Errors
     /// `SELECTIONS_UNAVAILABLE` if the route does not exist.

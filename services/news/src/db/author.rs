@@ -8,8 +8,8 @@ use diesel_async::RunQueryDsl;
 use super::schema::author;
 use crate::domain::AuthorId;
 
-/// Returns the public id of a user, which the first call generates, and locks it until the
-/// transaction ends.
+/// Returns the public id of a user, and locks its row until the transaction ends. The first call
+/// for a user generates the id.
 pub async fn lock_or_insert(tx: &mut Tx, user: UserId) -> Result<AuthorId, ::db::Error> {
     // The update changes nothing, but returns the stored row.
     let insert = diesel::insert_into(author::table)

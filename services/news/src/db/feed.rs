@@ -65,8 +65,8 @@ impl SortKey for FeedSort {
 
 /// Search texts above this size get [`LONG_TEXT_TIMEOUT`].
 const LONG_TEXT_BYTES: usize = 1024 * 1024;
-/// Size of a search text whose words the thread of the listener folds, in bytes. More would delay
-/// the other requests of the thread.
+/// Maximum size of a search text that the thread of the listener folds, in bytes. A longer text
+/// would delay the other requests of the thread.
 const MAX_INLINE_BYTES: usize = 128 * 1024;
 /// Timeout for computing the search vector of a long text.
 const LONG_TEXT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -103,10 +103,10 @@ pub async fn delete(tx: &mut Tx, id: PostId) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// Returns one page of the published posts that match `query`, or of all. The query is one of
-/// [`search_query`](crate::domain::search_query).
+/// Returns one page of the published posts that match `query`, or of all published posts. `query`
+/// is a result of [`search_query`](crate::domain::search_query).
 ///
-/// The ids and the total are read concurrently, then the posts of these ids.
+/// Reads the ids and the total concurrently, and then the posts of these ids.
 pub async fn list_published(
     conn: &Conn,
     query: Option<&str>,

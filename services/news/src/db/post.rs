@@ -26,8 +26,8 @@ const MAX_TEXTS_BYTES: usize = 48 * 1024 * 1024;
 /// Estimated size of an embed's item in a response, in bytes.
 const EMBED_ITEM_BYTES: usize = 512;
 
-/// Size of a post's texts, in bytes, above which the connection that carried the post is closed. A
-/// pooled connection keeps its buffers.
+/// Size of a post's texts, in bytes, above which the connection that carried the post is closed.
+/// In the pool it would keep its large buffers.
 const LARGE_POST_BYTES: usize = 1024 * 1024;
 
 #[derive(Queryable, Selectable)]

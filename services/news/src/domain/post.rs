@@ -15,7 +15,7 @@ pub type Tag = Text<1, 64>;
 
 pub type Tags = List<Tag, 0, 20>;
 
-/// Returns the tags without those that search does not distinguish from an earlier one.
+/// Returns the tags without duplicates. Tags that search does not distinguish are duplicates.
 pub fn distinct_tags(tags: Tags) -> Vec<Tag> {
     let mut seen = HashSet::new();
     tags.into_inner().into_iter().filter(|tag| seen.insert(fold(tag.as_str()))).collect()

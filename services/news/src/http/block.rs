@@ -1,4 +1,4 @@
-//! The blocks edit.
+//! The blocks edit, which replaces the content of a post.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -76,7 +76,7 @@ fn read_up_to_limit<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Box<RawVal
 #[serde(tag = "Kind")]
 #[expect(
     dead_code,
-    reason = "the type of the OpenAPI document; each kind is decoded separately, so that refusals point into it"
+    reason = "only the OpenAPI document uses the type; the handler decodes each kind separately for exact pointers"
 )]
 pub enum BlockInput {
     Text(TextBlockInput),
@@ -137,7 +137,7 @@ fn read_sort_order<'de, D: Deserializer<'de>>(number: D) -> Result<u32, D::Error
     u32::try_from(i32::deserialize(number)?).map_err(D::Error::custom)
 }
 
-/// Checks rules 1 and 2 of the blocks edit, as the specification numbers them.
+/// Checks the number of blocks (rule 1 of the specification) and the form of each block (rule 2).
 fn parse_blocks(raw: &[Box<RawValue>]) -> Result<Vec<NewBlock>, Error> {
     if raw.len() > MAX_BLOCKS {
         return Err(TOO_MANY_BLOCKS.into());

@@ -31,8 +31,8 @@ pub struct ListPosts {
 /// List published posts or my posts.
 ///
 /// Lists the published posts, or those of them that match `Query`.
-/// With `Mine` it lists the caller's own posts: the published ones, and in every status those that
-/// the caller may edit.
+/// With `Mine` it lists the caller's own posts: the published ones, and all that the caller may
+/// edit.
 #[utoipa::path(
     tag = "Posts", security(()), params(ListPosts, Paging<FeedSort>),
     responses(

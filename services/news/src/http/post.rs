@@ -22,7 +22,7 @@ use crate::ops::post::{Metadata, MetadataEdit};
 
 /// Runs a change of a post and responds with the whole post.
 ///
-/// Access is checked by a lookup, before the bytes are reserved and the post is read whole.
+/// A lookup checks the access. The service reserves the bytes and reads the whole post afterwards.
 async fn run_change(
     app: &App,
     lookups: &PipelinedConn,
@@ -116,11 +116,11 @@ pub async fn create_post(
 
 /// Read a post.
 ///
-/// Everyone may read a published post. Only users who may edit another post may read it.
+/// Everyone may read a published post. A post in another status needs the right to edit it.
 /// Embeds have the frozen items of their snapshots, without the data of objects that are not
-/// public. Ids of users and of source selections are only in the responses to users who may edit
-/// the post. Therefore an invalid token returns 401. Of a text, only `Html` is safe to insert into
-/// a page.
+/// public. Only users who may edit the post get ids of users, and only the author gets ids of
+/// source selections. An invalid token returns 401, because a guest gets another response.
+/// `Html` is the only member of a text block that is safe to insert into a page.
 #[utoipa::path(
     tag = "Posts", security(()), params(("post_id" = PostId, Path)),
     responses(

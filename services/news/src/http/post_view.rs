@@ -1,4 +1,4 @@
-//! Posts as responses have them.
+//! The form of posts in responses.
 
 use std::sync::Arc;
 
@@ -63,8 +63,8 @@ pub enum BlockView {
 }
 
 /// A text in three forms. Only `Html` is safe to insert into a page, whatever the format.
-/// `PlainText` is text without markup: a page must escape it. `Text` is for editors. Markdown is in
-/// it as it was sent and may contain scripts.
+/// `PlainText` is text without markup: a page must escape it. `Text` is for editors. A Markdown
+/// text is as it was sent, and may contain scripts.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 #[schema(as = TextBlock)]
@@ -77,8 +77,8 @@ pub struct TextBlockView {
     /// The text as a reader reads it, without markup and invisible characters. Not escaped.
     plain_text: String,
     /// The text as sanitized HTML, safe to insert into a page. It has no scripts, styles, event
-    /// handlers and images, and its links lead to `http`, `https`, `mailto`, `tel` or within the
-    /// site. A request ignores this member.
+    /// handlers or images. Its links have the scheme `http`, `https`, `mailto` or `tel`, or are
+    /// relative. A request ignores this member.
     html: String,
 }
 

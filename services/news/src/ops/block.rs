@@ -1,4 +1,6 @@
-//! The blocks edit. The numbers of its rules are those of the specification.
+//! The blocks edit, which replaces the content of a post.
+//!
+//! Section "Replace the blocks" of `docs/spec/news.md` numbers its rules.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -118,7 +120,8 @@ pub async fn set_post_blocks(
     Err(CONFLICT.into())
 }
 
-/// Checks rules 3 and 4, and the part of rule 2 that needs the stored content.
+/// Checks that the actor may edit the post (rules 3 and 4), and the part of rule 2 that needs the
+/// stored content.
 async fn find_for_edit(
     lookups: &PipelinedConn,
     actor: &Actor,
@@ -172,8 +175,8 @@ async fn find_unchanged(
 /// Checks that the content of the author may grow to these blocks.
 ///
 /// The check precedes the calls, so a refused edit takes and replaces no snapshot. A new embed
-/// counts nothing, because its card is not known yet. The size of the author's content is that
-/// before concurrent edits. An author can exceed the limit by these sizes.
+/// counts as empty, because its card is not known yet. Concurrent edits do not count either. An
+/// author can exceed the limit by these sizes.
 fn check_content(quotas: Quotas, read: &PostToEdit, blocks: &[NewBlock]) -> Result<(), Error> {
     if quotas.content_mib.is_none() {
         return Ok(());
@@ -219,7 +222,8 @@ fn current_embeds(post: &Post) -> HashMap<EmbedTarget, ResolvedEmbed> {
     embeds(post).flat_map(by_target).collect()
 }
 
-/// Resolves the embeds by rules 6 and 7. All checks of rule 6 precede the calls of rule 7.
+/// Checks the snapshots that embeds name (rule 6), and takes snapshots of the sources that embeds
+/// name (rule 7). All checks precede the first taking.
 async fn resolve_embeds(
     &EditContext { db, selections, .. }: &EditContext<'_>,
     actor: &Actor,
@@ -261,7 +265,7 @@ async fn resolve_embeds(
     Ok(resolved)
 }
 
-/// Lets a refusal point to the first block with this target.
+/// Returns the error with a pointer to the first block that has this target.
 fn at_target(error: Error, blocks: &[NewBlock], target: EmbedTarget, member: &str) -> Error {
     match index_of(blocks, target) {
         Some(index) => at_block(error, index, member),

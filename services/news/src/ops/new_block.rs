@@ -62,10 +62,11 @@ impl NewBlock {
 }
 
 impl BlocksEdit {
-    /// Reduces the two ids of blocks that are sent back as they were read to the snapshot.
+    /// Accepts a block with two ids if the post has it, since a client may send back a block as it
+    /// read it. The target of such a block becomes its snapshot.
     ///
     /// # Errors
-    /// `VALIDATION_FAILED` if the post has no such block. Such a block names two targets.
+    /// `VALIDATION_FAILED` if the post has no such block, since any other block names one target.
     pub fn accept_read_blocks(&mut self, post: Option<&Post>) -> Result<(), Problem> {
         let embeds: Vec<&Embed> = post.into_iter().flat_map(embeds).collect();
         let mut errors = Vec::new();

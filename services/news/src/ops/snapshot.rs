@@ -46,7 +46,7 @@ pub async fn detach_snapshot(
 
 /// Settles the claim of a failed edit: its snapshot is detached unless the post embeds it.
 ///
-/// If the snapshot has replaced one that the post still embeds, the post gets it.
+/// If the post still embeds an older snapshot of the source, the claimed one replaces it.
 ///
 /// # Errors
 /// `SELECTIONS_UNAVAILABLE`, after which the claim is retried.

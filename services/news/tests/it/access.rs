@@ -156,8 +156,8 @@ async fn author_without_the_permission_cannot_change_a_personal_post() {
     }
 }
 
-/// INV-NWS-007: a suspended employee, and a former one with a new token, change no post of the
-/// company, also not their own.
+/// INV-NWS-007: a suspended employee cannot change the company's posts, not even own ones. Neither
+/// can a former employee with a new token.
 #[tokio::test]
 async fn author_who_left_the_company_cannot_change_its_posts() {
     let (id, company) = (guid(), guid());

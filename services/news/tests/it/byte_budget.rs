@@ -116,7 +116,7 @@ async fn caller_sends_one_large_body_at_a_time() {
     let news = deploy().await;
     let author = Author::new(&news).await;
 
-    // The later of the two edits is refused. Repeats until the stalled one has come first.
+    // The service refuses the later of the two edits. Repeats until that is the complete one.
     let (stalled, refused) = eventually("the reservation is taken", async || {
         let stalled = author.stall().await;
         tokio::time::sleep(Duration::from_millis(200)).await;

@@ -210,7 +210,7 @@ async fn failing_detachment_does_not_block_others() {
     assert_eq!(read_snapshot(stuck).await["Status"], "Active");
 }
 
-/// RULE-NWS-025: an edit embeds a snapshot again before its detachment has started, and it is never
+/// RULE-NWS-025: a snapshot that an edit embeds again before its detachment starts is never
 /// detached.
 #[tokio::test]
 async fn snapshot_embedded_again_in_time_stays() {

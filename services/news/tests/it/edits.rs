@@ -292,7 +292,7 @@ async fn edit_needs_no_detachment_for_a_new_snapshot() {
 
 /// RULE-NWS-011: an editor who owns nothing may keep the selection that the post shows.
 #[tokio::test]
-async fn third_editor_keeps_the_snapshot_of_a_source() {
+async fn editor_who_owns_no_source_keeps_its_snapshot() {
     let author = author();
     let editor = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
     let selection = editor.create_selection().await;

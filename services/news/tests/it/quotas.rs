@@ -134,9 +134,9 @@ async fn refused_edit_calls_selections_for_no_embed() {
     assert_eq!((proxy.calls(take_path(&shown)).len(), proxy.calls(take_path(&new)).len()), (1, 0));
 }
 
-/// RULE-NWS-065, RULE-NWS-066: 0 turns a limit off.
+/// RULE-NWS-065, RULE-NWS-066: 0 disables the limit of drafts.
 #[tokio::test]
-async fn zero_turns_the_limit_of_drafts_off() {
+async fn zero_disables_the_limit_of_drafts() {
     let news = start_with_limit("NEWS_MAX_DRAFTS_PER_AUTHOR", "0");
     let author = author_at(&news);
     for _ in 0..3 {

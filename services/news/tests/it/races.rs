@@ -77,7 +77,7 @@ async fn conflict_keeps_the_snapshot_of_the_winner() {
     assert!(proxy().calls(format!("{}/detach", text(&snapshot))).is_empty());
 }
 
-/// RULE-NWS-043: an edit that a publication overtakes is a conflict, and readers see the published
+/// RULE-NWS-043: an edit is a conflict if a publication commits first. Readers see the published
 /// content.
 #[tokio::test]
 async fn edit_loses_to_a_publication() {
@@ -95,7 +95,7 @@ async fn edit_loses_to_a_publication() {
     assert_orphan_is_detached(&post, &selection, "BlockReplaced").await;
 }
 
-/// RULE-NWS-043: an edit that an archiving overtakes is a conflict.
+/// RULE-NWS-043: an edit is a conflict if an archiving commits first.
 #[tokio::test]
 async fn edit_loses_to_an_archiving() {
     let author = author();
@@ -108,7 +108,7 @@ async fn edit_loses_to_an_archiving() {
     assert_orphan_is_detached(&post, &selection, "BlockReplaced").await;
 }
 
-/// RULE-NWS-033, RULE-NWS-043: an edit that a deletion overtakes is a conflict, and its snapshot is
+/// RULE-NWS-033, RULE-NWS-043: an edit is a conflict if a deletion commits first. Its snapshot is
 /// detached with `PostDeleted`.
 #[tokio::test]
 async fn edit_loses_to_a_deletion() {
@@ -136,7 +136,7 @@ async fn one_of_eight_deletions_succeeds() {
     }
 }
 
-/// RULE-NWS-043: an edit that a renaming overtakes is a conflict, because both change one
+/// RULE-NWS-043: an edit is a conflict if a renaming commits first, because both change one
 /// aggregate.
 #[tokio::test]
 async fn edit_loses_to_a_renaming() {

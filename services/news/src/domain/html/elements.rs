@@ -21,7 +21,7 @@ pub const DROPPED: &[&str] = &[
     "xmp",
 ];
 
-/// Elements whose content has no elements.
+/// Elements whose content is text, even if it looks like tags.
 pub const RAW: &[&str] = &[
     "iframe",
     "noembed",

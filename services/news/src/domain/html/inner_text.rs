@@ -14,14 +14,14 @@ const VOID: &[&str] = &["area", "br", "col", "hr", "img", "wbr"];
 
 /// Returns the text of sanitized HTML, as `innerText` of a browser returns it.
 ///
-/// White space collapses except in `pre`. One line break, whatever its number of tags, separates
-/// paragraphs, items and rows, and a tab separates cells.
+/// White space collapses except in `pre`. One line break separates two paragraphs, items or rows,
+/// however many tags are between them. A tab separates two cells.
 pub fn inner_text(html: &str) -> String {
     let text = tokenize(html, InnerText::default()).text.take().text;
     remove_invisible(&text).trim().to_owned()
 }
 
-/// Separator before the next characters. A later one replaces an earlier one.
+/// Separator before the next characters. Of two separators, the later variant wins.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Separator {
     #[default]
@@ -43,7 +43,7 @@ struct Text {
     separator: Separator,
     /// Number of open `pre`, which keep their white space.
     pre: usize,
-    /// Number of open elements from the hidden one on.
+    /// Number of open elements within a hidden one, which counts too.
     hidden: usize,
 }
 

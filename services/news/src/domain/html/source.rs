@@ -14,7 +14,7 @@ pub struct Source {
     pub html: String,
     /// Maximum depth of the nested elements.
     pub depth: usize,
-    /// Upper bound of the bytes that a repair adds: at each tag the open elements are reopened.
+    /// Upper bound of the bytes that a parser adds when it reopens unclosed elements at each tag.
     pub repair_bytes: usize,
 }
 
@@ -37,7 +37,7 @@ struct Reader {
     separator: Cell<Separator>,
 }
 
-/// Separator of the words beside removed tags. A later one replaces an earlier one.
+/// Separator of the words beside removed tags. Of two separators, the later variant wins.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Separator {
     #[default]
