@@ -19,7 +19,7 @@ create table developer (
     id uuid primary key,
     name text not null,
     version bigint not null,
-    -- Rises by one with each change of the steps. Changes of a pipeline compare and swap it.
+    -- Rises by one with each change of the steps. A change fails if another one has raised it.
     pipeline_version bigint not null default 1 check (pipeline_version >= 1),
     -- Null while the pipeline is the default one.
     pipeline_updated_at timestamptz,
@@ -191,7 +191,7 @@ create table timeline (
     amount bigint not null,
     currency text collate "C" not null,
     check ((actor_user_id is null) = (actor_role = 'System')),
-    -- INV-TLE-5
+    -- INV-TLE-5: only the platform and the care service write manual notes.
     constraint manual_note_is_of_the_platform
         check (kind <> 'ManualNote' or actor_role in ('PlatformManager', 'CareService'))
 );

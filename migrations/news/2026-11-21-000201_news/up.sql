@@ -4,8 +4,8 @@
 create table author (
     user_id uuid primary key,
     id uuid not null unique,
-    -- The stored size of the blocks of all posts of the author. Deleted posts count, since they stay
-    -- stored.
+    -- The stored size of the blocks of all posts of the author. Deleted posts count, since they
+    -- stay stored.
     content_bytes bigint not null default 0
 );
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use runtime::Env;
 
 pub struct Settings {
-    /// The largest difference of an amount from the object's price without the platform, in percent
-    /// of the price.
+    /// The largest difference of an amount from the object's price on company routes, in percent of
+    /// the price.
     pub amount_tolerance_percent: u8,
     pub board_totals_interval: Duration,
     pub booking_expiry_interval: Duration,

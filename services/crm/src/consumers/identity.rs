@@ -14,7 +14,8 @@ const EMPLOYMENT: &str = "platform.identity.employee-status-changed.v1";
 
 pub struct Identity;
 
-/// The type of a company, read first: companies of other types may have an unknown status.
+/// The type of a company. The consumer reads it before the other fields, since a company of another
+/// type may have a status that this service does not know.
 #[derive(Deserialize)]
 struct CompanyType {
     #[serde(rename = "Type")]

@@ -56,12 +56,12 @@ pub struct Column {
     group: StepGroup,
     sort_order: i16,
     is_default: bool,
-    /// Time at which the step left the pipeline, in UTC. Null for a present step.
+    /// Time at which the step was archived, in UTC. `null` for a live step.
     #[serde(with = "time::serde::rfc3339::option")]
     archived_at: Option<OffsetDateTime>,
-    /// Exact number of deals in the whole column under the filters.
+    /// Exact number of deals in the whole column that match the filters.
     total_count: i64,
-    /// Exact sum of the whole column under the filters for each currency, sorted by its code.
+    /// Exact sum of these deals for each currency, sorted by the currency's code.
     totals: Vec<Total>,
     /// Sorted by `StepEnteredAt`, newest first.
     items: Vec<DealSummary>,

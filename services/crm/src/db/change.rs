@@ -29,7 +29,7 @@ pub async fn insert(
     let (is_live, is_inserted) =
         join(lock_live_step(conn, new.step_id), insert_row(conn, new, request)).await;
     let (is_live, is_inserted) = (is_live?, is_inserted?);
-    // A repeat succeeds even if the step was archived since.
+    // A repeat succeeds even if the step was archived after the first request.
     if !is_inserted {
         return Ok(false);
     }
@@ -193,12 +193,12 @@ async fn append_entries(
     author: Author,
 ) -> QueryResult<()> {
     let rows: Vec<_> = entries.iter().map(|entry| NewTimelineRow::of(after, entry, author)).collect();
-    // A change has at most three rows, so the cache holds at most three statements.
+    // A change has at most three rows, so the cache gets at most three prepared statements.
     Prepared(diesel::insert_into(timeline::table).values(rows)).execute(&mut conn).await?;
     Ok(())
 }
 
-/// A new row of the timeline. Agent and amount are those after the change, for a republish.
+/// A new row of the timeline. A republish reads the agent and the amount after the change from it.
 #[derive(Insertable)]
 #[diesel(table_name = timeline, treat_none_as_default_value = false)]
 struct NewTimelineRow<'e> {

@@ -62,7 +62,7 @@ pub async fn look_up(mut conn: &Conn, id: DealId) -> QueryResult<Option<DealStat
     Ok(found.map(state))
 }
 
-/// Like [`look_up`], for a change to the agent `agent`.
+/// Reads a deal like [`look_up`], and checks that `agent` works for an active agency.
 pub async fn look_up_with_agent(
     conn: &Conn,
     id: DealId,
@@ -169,8 +169,8 @@ pub async fn find_by_request(
     .optional()
 }
 
-/// Finds the deals with the longest-overdue bookings, except the `excluded` deals. Returns the time
-/// of the database with each deal.
+/// Finds the deals whose bookings are overdue for the longest time, without the `excluded` deals.
+/// Returns each deal with the time of the database.
 pub async fn find_overdue(
     conn: &mut Conn,
     excluded: &[DealId],

@@ -107,7 +107,7 @@ pub async fn tenant_of(mut conn: &Conn, id: DealId) -> QueryResult<Option<Compan
     deal::table.find(id).select(deal::tenant_id).first(&mut conn).await.optional()
 }
 
-/// The developer, the client, the agent and the selection of a deal.
+/// The developer, the client and the selection of a deal.
 #[derive(Debug, Queryable, Selectable)]
 #[diesel(table_name = deal, check_for_backend(Pg))]
 pub struct DealParties {

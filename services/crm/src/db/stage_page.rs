@@ -50,7 +50,7 @@ pub struct Stage {
     /// `null` for the current step.
     #[serde(with = "time::serde::rfc3339::option")]
     left_at: Option<OffsetDateTime>,
-    /// Duration in seconds. The current stage counts to now.
+    /// Duration in seconds. The duration of the current stage ends now.
     #[schema(minimum = 0)]
     seconds: i64,
 }

@@ -121,7 +121,7 @@ pub async fn live_and_listed(
     Ok(known.select(Step::as_select()).load(tx.conn()).await?)
 }
 
-/// Reads the live steps of each of `tenants` in their order.
+/// Reads the live steps of each of `tenants`, sorted by their position.
 pub async fn live_by_tenant(
     tx: &mut Tx,
     tenants: &[CompanyId],

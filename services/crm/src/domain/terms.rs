@@ -39,7 +39,7 @@ pub(super) fn check_agent(role: Role, agent: Option<UserId>, is_agent_active: bo
 /// Checks that an amount that a developer's employee chose is close to the object's price. Platform
 /// managers may choose any amount.
 ///
-/// `None` is the price of an unknown object, from which every amount differs.
+/// The price of an unknown object is `None`. Then every amount is refused.
 pub(super) fn check_amount(
     role: Role,
     amount: Amount,

@@ -71,8 +71,8 @@ pub struct DealStageChanged {
     pub amount: Amount,
     #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
     pub row_version: i64,
-    /// The `RowVersion` of the previous event of this type for the deal; 0 in the first one. A
-    /// consumer that has not seen that event has missed it.
+    /// The `RowVersion` of the previous event of this type for the deal; 0 in the first one. If a
+    /// consumer does not have that event, it is late or lost.
     #[schema(minimum = 0, maximum = 4_294_967_295_i64)]
     pub previous_row_version: i64,
 }
@@ -102,7 +102,8 @@ impl DealStageChanged {
         })
     }
 
-    /// Returns the present stage under the present version, as a change from this stage to itself.
+    /// Returns an event whose beginning and end are both the present stage. Its version is the
+    /// present version of the deal.
     pub fn present(deal: &Deal, previous_row_version: i64) -> Self {
         Self {
             deal_id: deal.id,
@@ -131,7 +132,7 @@ impl DealStageChanged {
         result(self) == result(other)
     }
 
-    /// Returns the change that goes on from the end of another one, under this version.
+    /// Returns this change with the end of `previous` as its beginning, and with `row_version`.
     #[must_use]
     pub fn following(self, previous: &Self, row_version: i64) -> Self {
         Self {

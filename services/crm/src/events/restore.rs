@@ -1,5 +1,5 @@
-//! Aligns consumers with deals of a restored database: the present state of deals whose version
-//! went back, and the end of deals that no longer exist.
+//! Aligns consumers with a restored database. Publishes the present state of deals whose version is
+//! lower than before, and the end of deals that no longer exist.
 
 use ::db::Tx;
 use auth::{CompanyId, UserId};
@@ -20,8 +20,7 @@ use crate::domain::{
     Amount, BookingId, Deal, DealId, DealStatus, PropertyObjectId, Step, StepId, receiving_step,
 };
 
-/// The reason of the cancellation of a lost deal. No user of this service reads it, since the deal
-/// does not exist.
+/// The cancellation reason of a lost deal. Only consumers read it, since crm has no such deal.
 const CANCEL_REASON: &str = "The deal was lost when the database was restored.";
 
 /// The members of `deal-created` and `deal-stage-changed` that describe a lost deal.
@@ -36,7 +35,7 @@ struct LostDeal {
     amount: Amount,
 }
 
-/// The members of `deal-stage-changed` that say where consumers see the deal.
+/// The members of `deal-stage-changed` with the stage that consumers know.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct LostStage {
@@ -127,11 +126,12 @@ impl Restore for Deals {
     }
 }
 
-/// Returns the changes from the stage that consumers know to the present one, and raises the
-/// version of the deal to that of the last change.
+/// Returns the changes from the stage that consumers know to the present one. Raises the version of
+/// the deal to the version of the last change.
 ///
-/// The commission of a sale has the agent, the amount and the time of its beginning. If consumers
-/// do not know the present sale, it begins again with these values. Another sale ends first.
+/// A commission depends on the agent, the amount and the time with which its sale began. If
+/// consumers do not know the present sale, a change begins it again with these values. If they know
+/// another sale, an earlier change ends that sale.
 fn stage_changes(
     deal: &mut Deal,
     state: &PublishedState,
@@ -153,7 +153,8 @@ fn stage_changes(
         to_step_id: receiving_step_id(pipeline, DealStatus::Application),
         to_step_group: DealStatus::Application.group(),
         to_status: DealStatus::Application,
-        // The reversal is then not later than what follows, so one payout run has both.
+        // The end is not later than the new beginning, so one payout run contains the reversal and
+        // the new commission.
         ..present.clone()
     });
     let is_unknown = is_sold(deal.status) && (end.is_some() || !is_sold(from_status));
@@ -187,9 +188,9 @@ fn is_sold(status: DealStatus) -> bool {
 
 /// Returns true if consumers know a sale of the deal that may not be the present one.
 ///
-/// A completion or a change in the lost time made another sale. Or a lost change and one after a
-/// failover have the same version, and consumers have applied the lost one. A version that an
-/// earlier run has raised has no past change.
+/// There are two causes. The database has lost a completion or a change that consumers have
+/// applied. Or a change after a failover has the version of a lost one that consumers have applied.
+/// A version that an earlier run raised has no past change.
 fn has_other_sale(deal: &Deal, known: &LostStage, past: &[&PastChange]) -> bool {
     let is_lost =
         |change: &&PastChange| change.row_version == known.row_version && change.at != known.changed_at;
@@ -211,8 +212,8 @@ fn receiving_step_id(pipeline: &[Step], status: DealStatus) -> StepId {
 
 /// Returns the event that releases the object of a lost booking or a lost completion.
 ///
-/// The caller calls it for a deal without an Active booking. A deal that is Cancelled or Completed
-/// needs no such event, because the event of its end decides about the object.
+/// The deal has no Active booking. A deal that is Cancelled or Completed needs no such event,
+/// because the event of its end decides about the object.
 fn release(deal: &Deal, state: &PublishedState, now: OffsetDateTime) -> Option<BookingExpired> {
     let has_ended = matches!(deal.status, DealStatus::Cancelled | DealStatus::Completed);
     let was_taken = state.has(BookingCreated::TOPIC) || state.has(DealCompleted::TOPIC);

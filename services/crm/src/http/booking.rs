@@ -73,7 +73,7 @@ pub struct BookDeal {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ProlongBooking {
-    /// New expiry time, after now and at most 90 days ahead. It may be later or sooner than before.
+    /// New expiry time, after now and at most 90 days ahead. It may be before or after the old one.
     #[schema(value_type = String, format = DateTime)]
     expires_at: Moment,
     /// The version that the caller has seen. If it is stale, the change returns

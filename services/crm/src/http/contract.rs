@@ -41,7 +41,8 @@ pub struct UpdateContract {
     payment_method: Option<PaymentMethod>,
     escrow_account_number: Option<EscrowAccountNumber>,
     fixation_data: Option<FixationData>,
-    /// Omit it to keep the amount. On company routes a new amount is close to the object's price.
+    /// Omit it to keep the amount. On company routes a new amount must be close to the object's
+    /// price.
     amount: Option<Amount>,
     /// The version that the caller has seen. If it is stale, the change returns
     /// `CRM_DEAL_CONFLICT`.

@@ -41,7 +41,7 @@ pub struct CreateDeal {
     agent_user_id: Option<UserReference>,
     /// A selection of the client that is not deleted.
     selection_id: Option<SelectionReference>,
-    /// By default the price of the object. On company routes it is close to that price.
+    /// By default the price of the object. On company routes it must be close to that price.
     amount: Option<Amount>,
     /// An id that the caller chooses. A repeat with the same id returns the existing deal.
     request_id: Option<RequestReference>,
@@ -159,7 +159,7 @@ async fn check_selection(app: &App, deal: &Deal) -> Result<(), Error> {
     if is_of_client { Ok(()) } else { Err(SELECTION_NOT_OF_CLIENT.into()) }
 }
 
-/// The problem of a request without `Amount` for an object whose price is not a valid amount.
+/// Returns the problem for a request without `Amount` if the object's price is not a valid amount.
 fn amount_required() -> Problem {
     let invalid = Invalid::new("required");
     Problem::validation_failed(vec![FieldError { field: "/Amount".to_owned(), invalid }])

@@ -169,7 +169,7 @@ fn reads(routes: &mut Routes<'_>) {
         );
 }
 
-/// Adds the creation of deals, and what changes their status or agent.
+/// Adds the operations that create deals, and those that change their status or agent.
 fn deals(routes: &mut Routes<'_>) {
     routes
         .service(deal::create_deal.requires::<Permitted<ManageDeals>>().refuses(CREATE_REFUSALS))

@@ -72,8 +72,8 @@ impl From<&Deal> for OverrideTarget {
 
 /// Override the status of a deal.
 ///
-/// An override may lead to any status except Completed, and may also leave Cancelled.
-/// The deal enters the default step of the target group, otherwise its first live step.
+/// The target is any status except Completed. A Cancelled deal can be overridden, too.
+/// The deal enters the default step of the target group, or the first live step without a default.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = OverrideStatus, description = "At most 256 KiB."),

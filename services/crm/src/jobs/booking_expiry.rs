@@ -20,7 +20,7 @@ const BATCH_SIZE: i64 = 500;
 const CONCURRENCY: usize = 8;
 /// The run time after which a run schedules the next one and ends, so that the process can stop.
 const MAX_RUN_TIME: Duration = Duration::from_secs(2);
-/// The delay before the job reads deals again that other transactions were changing.
+/// The delay before the job retries deals that other transactions were changing.
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
@@ -74,8 +74,8 @@ enum ExpiryResult {
     Failed,
 }
 
-/// Ends the booking of a deal. `now` is the time of the database, since the clock of a replica that
-/// is fast would end bookings too early.
+/// Ends the booking of a deal. `now` is the time of the database, since a replica with a fast clock
+/// would end bookings too early.
 ///
 /// # Errors
 /// Any error except a conflict and a failed statement, for example an unreachable database.

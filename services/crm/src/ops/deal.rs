@@ -14,7 +14,8 @@ use crate::events::{
     BookingCreated, BookingExpired, DealCancelled, DealCompleted, DealCreated, DealStageChanged,
 };
 
-/// Creates a deal and publishes `deal-created`. Returns false if the request has created a deal.
+/// Creates a deal and publishes `deal-created`. Returns false if an earlier request with this id
+/// created a deal.
 ///
 /// # Errors
 /// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT) if the step was archived after it was read.
@@ -85,7 +86,7 @@ pub async fn add_note(
 /// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT) if another change won the race.
 pub async fn expire_booking(tx: &mut Tx, id: DealId, now: OffsetDateTime) -> Result<bool, Error> {
     let Some(state) = db::deal_state::try_lock(tx, id).await? else { return Ok(false) };
-    // A refusal means that the deal and its booking have ended since.
+    // A refusal means that the deal has ended, and its booking with it.
     if let Ok(Some(expired)) = state.decide(Operation::Expire, Author::SYSTEM, now) {
         change(tx, &expired).await?;
     }

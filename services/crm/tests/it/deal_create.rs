@@ -171,8 +171,8 @@ async fn request_id_is_separate_for_each_company() {
     assert_ne!(first["DealId"], second["DealId"]);
 }
 
-/// RULE-CRM-001: of concurrent repeats one returns 201, and the others return 200 with the same
-/// deal.
+/// RULE-CRM-001: one of several concurrent repeats returns 201, and the others return 200 with the
+/// same deal.
 #[tokio::test]
 async fn concurrent_repeats_create_one_deal() {
     let developer = create_developer().await;

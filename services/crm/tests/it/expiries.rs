@@ -18,8 +18,8 @@ fn start_with_interval(millis: &str) -> Running {
     start(&[("CRM_BOOKING_EXPIRY_INTERVAL_MS", millis)])
 }
 
-/// RULE-CRM-040: of an expiry and a concurrent change one is written completely, and the other is
-/// refused or decided on the result.
+/// RULE-CRM-040: an expiry and a concurrent change are serialized. The second one is refused, or is
+/// decided on the result of the first.
 #[tokio::test]
 async fn expiry_and_concurrent_change_exclude_each_other() {
     let crm = start_with_interval("1");

@@ -274,8 +274,8 @@ impl ModelRun<'_> {
         &self.clients[at]
     }
 
-    /// Waits until the job has ended each booking that expires soon. A booking in Contract does not
-    /// end, so for it the method waits until the expiry time is over.
+    /// Waits until the job has ended each booking that expires soon. The job does not end a booking
+    /// in Contract, so the method waits until the expiry time has passed.
     async fn wait_for_expiries(&mut self) {
         for deal in &mut self.world.deals {
             let Some(booking) = &deal.booking else { continue };

@@ -70,8 +70,8 @@ async fn send_while_locked<O>(deal: &Deal, requests: impl IntoIterator<Item: Fut
     join(join_all(requests), release).await.0
 }
 
-/// INV-BKG-1, RULE-CRM-037: of concurrent bookings of one object one returns 201, and the others
-/// are refused.
+/// INV-BKG-1, RULE-CRM-037: one of several concurrent bookings of an object returns 201, and the
+/// others are refused.
 #[tokio::test]
 async fn only_one_concurrent_booking_of_an_object_succeeds() {
     let developer = create_developer().await;
@@ -93,8 +93,8 @@ async fn only_one_concurrent_booking_of_an_object_succeeds() {
     }
 }
 
-/// INV-BKG-1, RULE-CRM-037: of concurrent bookings of one deal one returns 201, and the others are
-/// refused.
+/// INV-BKG-1, RULE-CRM-037: one of several concurrent bookings of a deal returns 201, and the
+/// others are refused.
 #[tokio::test]
 async fn only_one_concurrent_booking_of_a_deal_succeeds() {
     let callers = callers(CALLERS).await;
@@ -107,8 +107,8 @@ async fn only_one_concurrent_booking_of_a_deal_succeeds() {
     assert_eq!(deal.row_version().await, 2);
 }
 
-/// RULE-CRM-038, RULE-ALL-031: of concurrent changes with one `RowVersion` one succeeds. The others
-/// are no-ops or refused.
+/// RULE-CRM-038, RULE-ALL-031: one of several concurrent changes with the same `RowVersion`
+/// succeeds. The others are no-ops or refused.
 #[tokio::test]
 async fn only_one_concurrent_change_with_one_row_version_succeeds() {
     let callers = callers(CALLERS).await;
@@ -133,8 +133,8 @@ async fn only_one_concurrent_change_with_one_row_version_succeeds() {
     }
 }
 
-/// RULE-CRM-024, RULE-CRM-038: of two overrides that read one version one is written, also without
-/// `RowVersion`. The other gets 409 and leaves nothing.
+/// RULE-CRM-024, RULE-CRM-038: one of two overrides that read the same version is written, also
+/// without `RowVersion`. The other one returns 409 and writes nothing.
 #[tokio::test]
 async fn only_one_override_that_read_one_version_is_written() {
     let callers = callers(2).await;
@@ -224,8 +224,8 @@ async fn only_one_concurrent_completion_of_an_object_succeeds() {
     }
 }
 
-/// RULE-CRM-039: of a concurrent booking and completion of one object the second is refused because
-/// of the first.
+/// RULE-CRM-039: a booking and a completion of one object are serialized. The second one is refused
+/// because of the first.
 #[tokio::test]
 async fn booking_and_completion_of_one_object_exclude_each_other() {
     let developer = create_developer().await;
@@ -278,7 +278,8 @@ async fn concurrent_cancellation_also_ends_the_booking() {
     }
 }
 
-/// RULE-CRM-042: of concurrent repeats one returns 201 and the others 200, in each route family.
+/// RULE-CRM-042: one of several concurrent repeats returns 201 and the others 200, in each route
+/// family.
 #[tokio::test]
 async fn concurrent_repeats_of_a_creation_create_one_deal() {
     let developer = create_developer().await;
@@ -334,8 +335,8 @@ async fn repeated_creation_succeeds_while_its_step_is_archived() {
     }
 }
 
-/// RULE-CRM-043: of concurrent changes with one `Version` one succeeds. Without it every 200 has a
-/// version of its own.
+/// RULE-CRM-043: one of several concurrent changes with the same `Version` succeeds. Without
+/// `Version` every 200 has a version of its own.
 #[tokio::test]
 async fn concurrent_pipeline_changes_are_never_lost_silently() {
     let developer = create_developer().await;

@@ -139,7 +139,7 @@ async fn timeline_row_has_every_field() {
     assert_eq!(page["Items"][0], expected);
 }
 
-/// RULE-CRM-048: a stage has whole seconds. The current stage counts to now.
+/// RULE-CRM-048: a stage has whole seconds. The duration of the current stage ends now.
 #[tokio::test]
 async fn stage_shows_its_duration_in_seconds() {
     let (deal, developer) = insert_deal_with_rows(2).await;

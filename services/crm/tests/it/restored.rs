@@ -23,7 +23,7 @@ use crate::{
 /// The tables of deals. The row of a deal is the last one that may be deleted.
 const TABLES: [&str; 4] = ["timeline", "stage", "booking", "deal"];
 
-/// A crm whose database can go back.
+/// A crm whose database can return to a stored state.
 struct Platform {
     crm: DedicatedService,
     by: Client,
@@ -160,8 +160,9 @@ async fn lost_deal_is_published_as_cancelled() {
     }
 }
 
-/// RULE-EVT-048, RULE-CRM-073: a deal whose version went back is published above every version that
-/// consumers know, with its booking or the end of a lost one. Its next change has a higher version.
+/// RULE-EVT-048, RULE-CRM-073: a deal with a lower version than before is published above every
+/// version that consumers know. Its booking or the end of a lost one is published with it. Its next
+/// change has a higher version.
 #[tokio::test]
 async fn deal_that_went_back_is_published_above_the_lost_versions() {
     let platform = Platform::start().await;
@@ -202,8 +203,8 @@ async fn deal_that_went_back_is_published_above_the_lost_versions() {
     assert_eq!(versions(&again), [1, 2, 4, 4], "a republish has the raised version");
 }
 
-/// RULE-EVT-048, RULE-CRM-073: a sale that was completed in the lost time ends for consumers, and
-/// the present sale begins again, with the time of its first beginning.
+/// RULE-EVT-048, RULE-CRM-073: a sale whose completion the database has lost ends for consumers.
+/// The present sale begins again, with the time of its first beginning.
 #[tokio::test]
 async fn sale_whose_completion_was_lost_ends_and_begins_again() {
     let platform = Platform::start().await;
@@ -237,8 +238,8 @@ async fn sale_whose_completion_was_lost_ends_and_begins_again() {
     assert_eq!(statuses(&again[0]), ["Sale", "Sale"], "a second run ends no sale");
 }
 
-/// RULE-EVT-048, RULE-CRM-073: a sale that was changed in the lost time ends for consumers, and the
-/// present sale begins.
+/// RULE-EVT-048, RULE-CRM-073: a sale with a change that the database has lost ends for consumers,
+/// and the present sale begins.
 #[tokio::test]
 async fn sale_whose_change_was_lost_ends_and_begins_again() {
     let platform = Platform::start().await;
@@ -284,7 +285,7 @@ async fn sale_that_begins_again_has_the_values_of_its_beginning() {
 }
 
 /// RULE-EVT-048, RULE-CRM-073: changes after a failover may have the versions of lost ones, which
-/// consumers have applied. A sale that consumers may have seen begin another time ends first.
+/// consumers have applied. A sale that may differ from the one that consumers know ends first.
 #[tokio::test]
 async fn sale_with_the_version_of_a_lost_change_ends_and_begins_again() {
     let platform = Platform::start().await;

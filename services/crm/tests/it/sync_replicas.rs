@@ -152,8 +152,8 @@ async fn newest_employment_event_wins() {
     }
 }
 
-/// RULE-CRM-072: a company whose id is a developer's has no effect on it unless its `Type` is
-/// Developer, and employments wait for no company.
+/// RULE-CRM-072: a company with the id of a developer does not change the developer unless its
+/// `Type` is Developer. Employments do not wait for their company.
 #[tokio::test]
 async fn agency_is_no_developer() {
     let developer_id = create_developer().await;
