@@ -75,13 +75,12 @@ create table employment (
 -- Employees of a suspended company.
 create index employment_company on employment (company_id) where ended_at is null;
 
--- Users who left a deal's chat because their employment ended, and users whom a deal named without
--- an employment, until another user takes over or the user is added.
+-- Users who left a deal's chat because their employment ended, and users whom a deal named while
+-- they had no employment. A row ends when another user takes over or the user is added.
 create table departure (
     user_id uuid not null,
     chat_id uuid not null references chat (id),
-    -- Role that the deal gave to a user without an employment, and the time. Null for a user who
-    -- left.
+    -- Role and time of the deal that named a user without an employment. Null for a user who left.
     barred_role text collate "C" check (barred_role in ('Agent', 'Manager')),
     barred_at timestamptz,
     primary key (user_id, chat_id),
@@ -113,8 +112,8 @@ create table message (
     check ((kind = 'Text' and deleted_at is null) = (text is not null))
 ) with (fillfactor = 90);
 
--- The messages of each sender in an hour, for the limit of an hour. An hour begins with the first
--- message after the previous hour.
+-- The number of messages of each sender in the present hour, for the limit of messages in an hour.
+-- An hour begins with the first message after the previous hour.
 create table sender (
     user_id uuid primary key,
     hour_began_at timestamptz not null,
@@ -177,7 +176,7 @@ create table conference (
     ended_by_user_id uuid,
     -- A document, because participants are only read and written together with the conference.
     participants json not null,
-    -- Members without an invitation knock, and these are their knocks.
+    -- True if members without an invitation have to knock. `knocks` has their knocks.
     has_lobby boolean not null,
     knocks json not null,
     -- Time since which no participant of an Active conference is Joined.

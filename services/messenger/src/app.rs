@@ -20,7 +20,7 @@ pub struct App {
     pub catch_ups: Semaphore,
 }
 
-/// Half of the default pool.
+/// Maximum number of streams that read missed events at a time: half of the default pool.
 pub const MAX_CONCURRENT_CATCH_UPS: usize = 8;
 
 impl App {

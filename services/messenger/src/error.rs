@@ -24,7 +24,8 @@ pub const PARTICIPANT_NOT_FOUND: Code = Code::new(404, "MESSENGER_PARTICIPANT_NO
 pub const MESSAGE_NOT_FOUND: Code = Code::new(404, "MESSENGER_MESSAGE_NOT_FOUND");
 pub const MESSAGE_DELETED: Code = Code::new(409, "MESSENGER_MESSAGE_DELETED");
 pub const MESSAGE_LOCKED: Code = Code::new(409, "MESSENGER_MESSAGE_LOCKED");
-/// The sender has sent the maximum number of messages in this hour. `Retry-After` is its rest.
+/// The sender has sent the maximum number of messages in this hour. `Retry-After` has the seconds
+/// until its end.
 pub const MESSAGES_LIMIT_EXCEEDED: Code = Code::new(429, "MESSENGER_MESSAGES_LIMIT_EXCEEDED")
     .with_arg("max", CHART_MAX_MESSAGES_PER_HOUR as u64)
     .retry_after(3_600);
@@ -41,7 +42,7 @@ pub const CONFERENCE_FULL: Code =
     Code::new(409, "MESSENGER_CONFERENCE_FULL").with_arg("max", MAX_SEATS as u64);
 /// The conference has a lobby, and the user was neither invited nor admitted.
 pub const ADMISSION_REQUIRED: Code = Code::new(403, "MESSENGER_ADMISSION_REQUIRED");
-/// The host or a moderator denied the admission of the user.
+/// The host denied the admission of the user.
 pub const ADMISSION_DENIED: Code = Code::new(403, "MESSENGER_ADMISSION_DENIED");
 pub const PARTICIPANT_REMOVED: Code = Code::new(403, "MESSENGER_PARTICIPANT_REMOVED");
 pub const MEDIA_UNAVAILABLE: Code = Code::new(503, "MESSENGER_MEDIA_UNAVAILABLE").retry_after(10);

@@ -47,10 +47,10 @@ pub async fn load(mut conn: &Conn, user: UserId) -> QueryResult<Employments> {
     Ok(Employments(known.load(&mut conn).await?))
 }
 
-/// Returns true if a change of the user's employments at `at` is older than one that is stored.
-/// The user is locked.
+/// Returns true if a change of the user's employments at `at` is older than a stored one.
 ///
-/// Replicas of identity may differ by two minutes, and their order within this time is unknown.
+/// The clocks of identity's replicas may differ by two minutes, so the order of changes within this
+/// time is unknown. The caller has locked the user.
 pub async fn is_outdated(tx: &mut Tx, user: UserId, at: OffsetDateTime) -> Result<bool, ::db::Error> {
     let newer = employment::table
         .filter(employment::user_id.eq(user))
@@ -59,14 +59,14 @@ pub async fn is_outdated(tx: &mut Tx, user: UserId, at: OffsetDateTime) -> Resul
 }
 
 /// Stores that an employment is active since `at`, and that all others of its user have ended by
-/// then. The user is locked.
+/// then. The caller has locked the user.
 pub async fn begin(
     tx: &mut Tx,
     user: UserId,
     company: CompanyId,
     at: OffsetDateTime,
 ) -> Result<(), ::db::Error> {
-    share_company(tx, company).await?;
+    lock_company_for_share(tx, company).await?;
     let begin = diesel::sql_query(
         "insert into employment (user_id, company_id, changed_at) \
          values ($1, $2, least(clock_timestamp(), $3)) \
@@ -84,7 +84,8 @@ pub async fn begin(
     Ok(())
 }
 
-/// Stores the end of an employment at `at`. The user is locked. A repeat keeps the earliest end.
+/// Stores the end of an employment at `at`. A repeat keeps the earliest end. The caller has locked
+/// the user.
 ///
 /// The end is two minutes later than `at`, because the clock of identity may be slow. It is not in
 /// the future.
@@ -94,7 +95,7 @@ pub async fn end(
     company: CompanyId,
     at: OffsetDateTime,
 ) -> Result<(), ::db::Error> {
-    share_company(tx, company).await?;
+    lock_company_for_share(tx, company).await?;
     let end = diesel::sql_query(
         "insert into employment (user_id, company_id, ended_at, changed_at) values \
              ($1, $2, least(clock_timestamp(), $3 + interval '2 minutes'), least(clock_timestamp(), $3)) \
@@ -106,8 +107,8 @@ pub async fn end(
     Ok(())
 }
 
-/// Locks the state of a company, which is active if it is unknown.
-async fn share_company(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
+/// Locks the row of a company against changes of its state. An unknown company counts as active.
+async fn lock_company_for_share(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
     let insert = diesel::insert_into(company::table).values(company::id.eq(id)).on_conflict_do_nothing();
     Prepared(insert).execute(tx.conn()).await?;
     company::table.find(id).select(company::id).for_share().execute(tx.conn()).await?;
@@ -194,7 +195,7 @@ pub async fn insert_bar(tx: &mut Tx, chat: ChatId, user: UserId, role: Role) -> 
 }
 
 /// Selects the rows in which the user's present employment began before the deal named the user.
-/// In this case the event of the deal overtook that of the employment.
+/// Their deal event was applied before the employment event, although it is newer.
 const OVERTAKEN: &str = "exists (select from employment where employment.user_id = departure.user_id \
      and ended_at is null and changed_at <= departure.barred_at + interval '2 minutes')";
 

@@ -97,8 +97,8 @@ pub async fn append(
 
 /// Sends a wake-up for these users to every replica.
 ///
-/// Call it after the commit of the events. A commit with a notification holds a lock of the whole
-/// cluster, so commits could not share a flush of the log.
+/// The caller has committed the events. A commit with a notification takes a lock of the whole
+/// database cluster, so concurrent commits could not share a flush of the log.
 pub async fn wake(mut conn: &Conn, users: &[Uuid]) -> QueryResult<()> {
     let list = |users: &[Uuid]| users.iter().map(|user| user.simple().to_string()).collect::<Vec<_>>();
     let payloads: Vec<_> = users.chunks(USERS_PER_WAKE).map(|users| list(users).join(",")).collect();

@@ -30,7 +30,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// The role of a member: the first one that fits.
+    /// The role of a member. A user with several roles has the first of this list.
     pub enum Role {
         /// The client of the deal.
         Client,

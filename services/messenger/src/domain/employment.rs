@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn part_ends_with_an_employment_that_it_followed() {
+    fn membership_ends_with_a_later_end_of_an_employment() {
         for (ends, roles) in [
             (&[][..], [false, false, false]),
             (&[(1, None)], [false, false, false]),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn deal_brings_in_no_user_who_works_nowhere_now() {
+    fn former_employee_without_a_company_is_barred() {
         for (ends, [agent, manager]) in [
             (&[][..], [false, false]),
             (&[(2, None)], [false, false]),

@@ -17,7 +17,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// A decision about the people of a conference that the log records.
+    /// The kind of an entry in the log of a conference.
     pub enum ConferenceChange {
         Admitted,
         Denied,

@@ -18,7 +18,7 @@ use crate::error::{Error, FORBIDDEN, MESSAGE_DELETED, MESSAGE_LOCKED};
 
 /// The text of a message, stored exactly as the client sent it.
 pub type MessageText = Checked<MessageTextRule>;
-/// The text of a message, which is never printed.
+/// The text of a message, which logs never show.
 pub type PrivateText = Private<MessageText>;
 
 /// The rule for a text: 1 to 4,000 characters, of which one is neither white space nor invisible.

@@ -12,7 +12,7 @@ use super::{ChatId, ReportId};
 use crate::db::schema::report;
 use crate::error::{FORBIDDEN, REPORT_DECIDED};
 
-/// The reporter's own words, which are never printed.
+/// The reporter's own words, which logs never show.
 pub type ReportComment = Private<Text<1, 1000>>;
 
 values::text_enum! {

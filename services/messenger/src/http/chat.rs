@@ -21,7 +21,7 @@ use crate::error::{CHAT_NOT_FOUND, Error};
 use crate::ops;
 
 values::text_enum! {
-    /// The chats that a list has instead of the caller's own.
+    /// The chats of a list, if they are not the caller's own chats.
     pub enum ChatScope {
         /// The deal chats that the caller supervises.
         Tenant,

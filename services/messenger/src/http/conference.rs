@@ -27,8 +27,8 @@ type Invitees = List<UserId, 1, MAX_INVITATIONS>;
 #[serde(rename_all = "PascalCase")]
 pub struct StartConference {
     media: Media,
-    /// Distinct users without the caller. Null invites all other members of the chat, the first
-    /// twenty by `JoinedAt`.
+    /// Distinct users, not including the caller. `null` invites the other members of the chat, at
+    /// most the first twenty by `JoinedAt`.
     invite_user_ids: Option<Invitees>,
     /// True if members without an invitation have to knock. The default is false.
     lobby: Option<bool>,
@@ -37,7 +37,7 @@ pub struct StartConference {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct InviteToConference {
-    /// Distinct users without the caller.
+    /// Distinct users, not including the caller.
     user_ids: Invitees,
 }
 
@@ -48,7 +48,7 @@ pub struct HandOverConference {
     user_id: UserId,
 }
 
-/// Returns distinct users without the caller.
+/// Checks that users are distinct and do not include the caller, and returns them.
 ///
 /// # Errors
 /// `400 VALIDATION_FAILED`: a user is repeated or is the caller.
@@ -258,7 +258,8 @@ pub async fn decline_conference(
 
 /// Remove a participant.
 ///
-/// The host and moderators can remove. Only an invitation by the host leads out of Removed.
+/// The host and moderators can remove participants. Only the host can invite a Removed participant
+/// again.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path), ("user_id" = UserId, Path)),
     responses((status = 200, description = "The conference after the request", body = Conference))
@@ -275,7 +276,7 @@ pub async fn remove_participant(
 
 /// End a conference.
 ///
-/// The host and moderators can end. A repeat changes nothing.
+/// The host and moderators can end a conference. A repeat changes nothing.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
     responses((status = 200, description = "The conference after the request", body = Conference))
@@ -291,7 +292,8 @@ pub async fn end_conference(
 
 /// Hand over a conference.
 ///
-/// The caller is the host and makes a Joined participant the host. The caller stays a participant.
+/// Only the host can hand over the conference, to a Joined participant. The caller stays a
+/// participant.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)), request_body = HandOverConference,
     responses((status = 200, description = "The conference after the request", body = Conference))

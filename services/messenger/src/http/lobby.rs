@@ -11,8 +11,8 @@ use crate::error::Error;
 
 /// Knock at a conference.
 ///
-/// The caller waits until the host decides. `Knocks` of the conference shows the knock. It changes
-/// nothing for a caller who may join, or who waits already.
+/// The caller waits until the host decides. `Knocks` of the conference has the knock. The request
+/// changes nothing for a caller who may join, or who waits already.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
     responses((status = 200, description = "The conference after the request", body = Conference))
@@ -28,7 +28,7 @@ pub async fn knock_at_conference(
 
 /// Admit a waiting user.
 ///
-/// The caller is the host. The user is Invited and can join. A participant does not change.
+/// Only the host admits users. The user is Invited and can join. A participant does not change.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path), ("user_id" = UserId, Path)),
     responses((status = 200, description = "The conference after the request", body = Conference))
@@ -45,8 +45,8 @@ pub async fn admit_participant(
 
 /// Deny the admission of a waiting user.
 ///
-/// The caller is the host. The user can neither knock nor join until the host invites them. A
-/// participant does not change.
+/// Only the host denies admissions. The user can neither knock nor join until the host invites
+/// them. A participant does not change.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path), ("user_id" = UserId, Path)),
     responses((status = 200, description = "The conference after the request", body = Conference))

@@ -134,7 +134,7 @@ pub async fn join_conference(
 
 /// Returns the access to the room, without a change.
 ///
-/// The lock of the chat orders this decision and a concurrent removal.
+/// The lock of the chat serializes this decision and a concurrent removal.
 ///
 /// # Errors
 /// - [`CONFERENCE_NOT_FOUND`]: the actor is neither member nor moderator.

@@ -43,7 +43,7 @@ pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> R
     if !db::chat::insert(tx, &chat).await? {
         return Ok(());
     }
-    for (user, role) in list_named(&deal) {
+    for (user, role) in list_named_users(&deal) {
         if absent.contains(&role) && chat.member(user).is_none() {
             db::employment::insert_bar(tx, chat.id, user, role).await?;
         }
@@ -56,7 +56,7 @@ pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> R
 }
 
 /// Returns the deal's manager, and then its agent.
-fn list_named(deal: &Deal) -> impl Iterator<Item = (UserId, Role)> {
+fn list_named_users(deal: &Deal) -> impl Iterator<Item = (UserId, Role)> {
     let agent = deal.agent_user_id.map(|agent| (agent, Role::Agent));
     std::iter::once((deal.created_by_user_id, Role::Manager)).chain(agent)
 }
@@ -65,7 +65,7 @@ fn list_named(deal: &Deal) -> impl Iterator<Item = (UserId, Role)> {
 /// take.
 async fn list_absent_roles(tx: &mut Tx, deal: &Deal) -> Result<Vec<Role>, Error> {
     let now = db::chat::read_clock(tx.conn()).await?;
-    let mut users: Vec<_> = list_named(deal).collect();
+    let mut users: Vec<_> = list_named_users(deal).collect();
     // Transactions that lock several users use the order of ids.
     users.sort_by_key(|(user, _)| *user);
     let mut absent = Vec::new();

@@ -9,7 +9,7 @@ use crate::db;
 use crate::domain::{Chat, ChatId, Role, StreamEvent};
 use crate::error::{CHAT_NOT_FOUND, Error, PARTICIPANT_NOT_FOUND};
 
-/// Opens the Direct chat of two users. Returns false with it if the chat existed before.
+/// Opens the Direct chat of two users. Returns its id, and true if the chat is new.
 /// A user who left the chat becomes a member again.
 ///
 /// # Errors
@@ -79,7 +79,7 @@ pub async fn set_blocked(tx: &mut Tx, id: ChatId, user: UserId, is_blocked: bool
         chat.blocked_by.push(user);
     }
     db::chat::save_direct_state(tx, &chat).await?;
-    // Only the blocker sees the block, as a member.
+    // Only the blocker sees the block, and only while being a member.
     if chat.member(user).is_none() {
         return Ok(());
     }

@@ -19,7 +19,7 @@ use crate::domain::{
 use crate::error::{CHAT_NOT_FOUND, Error, MESSAGE_NOT_FOUND, MESSAGES_LIMIT_EXCEEDED};
 use crate::events::MessageSent;
 
-/// Sends a message. Returns false with the stored message if the client id was used before.
+/// Sends a message. Returns the message, and false if the client id was used before.
 ///
 /// # Errors
 /// - [`CHAT_NOT_FOUND`]: the sender is not a member.

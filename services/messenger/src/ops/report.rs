@@ -12,8 +12,8 @@ use crate::domain::{
 };
 use crate::error::{Error, REPORT_DECIDED, REPORT_NOT_FOUND};
 
-/// Reports a Direct chat, also for a user who left it. Returns false with the open report of this
-/// reporter, if there is one.
+/// Reports a Direct chat, also for a user who left it. Returns the new report and true, or the open
+/// report of this reporter and false.
 ///
 /// # Errors
 /// The errors of [`lock_direct`].

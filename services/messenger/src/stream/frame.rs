@@ -50,7 +50,7 @@ pub struct EventBatch {
 impl EventBatch {
     /// Returns true if no event between `last_sent` and this batch is missing.
     ///
-    /// Events of a user have no gaps, so that a gap shows events that are no longer stored.
+    /// Events of a user are numbered without gaps. A gap means that events are no longer stored.
     pub fn follows(&self, last_sent: i64) -> bool {
         self.last - self.found <= last_sent
     }

@@ -1,4 +1,5 @@
-//! Wake-ups between replicas: after a commit each replica learns which users have new events.
+//! Wake-ups between replicas. After a commit each replica receives the ids of the users with new
+//! events.
 //!
 //! PostgreSQL delivers them by NOTIFY. A lost wake-up costs time only, because every replica also
 //! polls.

@@ -259,8 +259,8 @@ async fn supervisor_lists_only_supervised_chats() {
     refused.expect_problem(400, "VALIDATION_FAILED");
 }
 
-/// RULE-MSG-094: a user who is added reads the whole history, as read, and so does one who was
-/// removed and returns. A deleted text stays deleted.
+/// RULE-MSG-094: an added or returning user can read the whole history, which counts as read. A
+/// deleted text stays deleted.
 #[tokio::test]
 async fn new_and_returning_members_read_the_whole_history() {
     let (deal, id) = open_chat().await;

@@ -15,7 +15,8 @@ use crate::{
     remove, roles, send_text, service, supervisor, view, view_when,
 };
 
-/// INV-MSG-1: of 20 openings of a Direct chat from both sides one is 201 and nineteen are 200.
+/// INV-MSG-1: one of 20 concurrent openings of a Direct chat returns 201, and the others return
+/// 200.
 #[tokio::test]
 async fn concurrent_openings_make_one_direct_chat() {
     let (Deal { client, manager, .. }, _) = open_chat().await;
@@ -29,7 +30,8 @@ async fn concurrent_openings_make_one_direct_chat() {
     assert!(answers.iter().all(|answer| answer.body["Id"] == answers[0].body["Id"]));
 }
 
-/// INV-MSG-4: of 20 sends with one `ClientMessageId` one is 201 and nineteen are 200.
+/// INV-MSG-4: one of 20 sends with the same `ClientMessageId` returns 201, and the others return
+/// 200.
 #[tokio::test]
 async fn concurrent_sends_with_one_client_id_send_one_message() {
     let (deal, id) = open_chat().await;

@@ -54,8 +54,8 @@ async fn conference_is_not_found_outside_its_chat() {
     assert_eq!(fixture.conference(id).await["Version"], 2, "no refused request changed the conference");
 }
 
-/// RULE-MSG-034, RULE-MSG-036: a moderator who is not a member reads, ends, removes, admits and
-/// denies, and nothing else.
+/// RULE-MSG-034, RULE-MSG-036: a moderator who is not a member reads and ends conferences and
+/// removes participants, and can do nothing else.
 #[tokio::test]
 async fn moderator_does_not_take_part() {
     let fixture = ConferenceFixture::new().await;

@@ -43,7 +43,7 @@ fn assert_times_rise(conference: &Value) {
     }
 }
 
-/// INV-CNF-1, RULE-ALL-031: of 20 concurrent starts one is 201 and nineteen are
+/// INV-CNF-1, RULE-ALL-031: one of 20 concurrent starts returns 201, and the others return
 /// `MESSENGER_CONFERENCE_ALREADY_ACTIVE`.
 #[tokio::test]
 async fn one_of_twenty_concurrent_starts_succeeds() {
@@ -61,7 +61,7 @@ async fn one_of_twenty_concurrent_starts_succeeds() {
     assert_eq!(page["TotalCount"], 1);
 }
 
-/// INV-CNF-2: of 20 concurrent joins for the last seat one is 200.
+/// INV-CNF-2: one of 20 concurrent joins for the last seat returns 200.
 #[tokio::test]
 async fn one_of_twenty_concurrent_joins_gets_the_last_seat() {
     let fixture = ConferenceFixture::new().await;
@@ -206,7 +206,7 @@ async fn admission_and_removal_from_the_chat_take_effect_in_their_order() {
     fixture.act(client, id, "end").await.expect(200);
 }
 
-/// RULE-MSG-091: of an admission and a denial at the same time the first counts.
+/// RULE-MSG-091: the first of a concurrent admission and denial counts.
 #[tokio::test]
 async fn first_of_two_decisions_about_a_knock_counts() {
     let fixture = ConferenceFixture::new().await;
@@ -254,8 +254,8 @@ async fn hand_over_and_leave_take_effect_in_their_order() {
     assert_eq!(topics(&published_events(fixture.service, id).await), [STARTED, HOST_CHANGED, ENDED]);
 }
 
-/// RULE-MSG-093: of two hand-overs at the same time the first counts, and the other caller is no
-/// longer the host.
+/// RULE-MSG-093: the first of two concurrent hand-overs counts, and the other caller is no longer
+/// the host.
 #[tokio::test]
 async fn first_of_two_hand_overs_counts() {
     let fixture = ConferenceFixture::new().await;

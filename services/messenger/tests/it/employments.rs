@@ -304,8 +304,8 @@ async fn employees_of_a_suspended_or_archived_company_leave() {
     }
 }
 
-/// RULE-MSG-079: late and repeated events of a company change nothing, and no user returns by its
-/// activation. An employment that becomes known after the suspension ends as well.
+/// RULE-MSG-079: late and repeated events of a company change nothing. No user returns when the
+/// company becomes active again. An employment that arrives after the suspension ends as well.
 #[tokio::test]
 async fn late_events_of_a_company_change_nothing() {
     let (deal, id) = open_chat().await;

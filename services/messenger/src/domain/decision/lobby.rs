@@ -14,7 +14,7 @@ use crate::error::{
 };
 
 impl Conference {
-    /// Refuses a user whom the lobby keeps out.
+    /// Refuses a user who needs an admission and has none.
     ///
     /// # Errors
     /// - [`ADMISSION_DENIED`]: the admission of the user was denied.
@@ -28,7 +28,7 @@ impl Conference {
 }
 
 impl Decision {
-    /// Makes a user wait who needs an admission. Any other user does not change.
+    /// Adds the knock of a user who needs an admission. Changes nothing for any other user.
     pub(super) fn knock(&mut self, user: UserId, now: OffsetDateTime) -> Result<(), Code> {
         let conference = &mut self.conference;
         if conference.is_removed(user) {

@@ -358,7 +358,7 @@ fn connections_are_distinguished_by_their_ids() {
 /// RULE-MSG-086, RULE-MSG-089: only members with an entry invite others, and only the host
 /// invites a denied user.
 #[test]
-fn lobby_holds_back_the_uninvited_and_the_denied() {
+fn uninvited_or_denied_user_cannot_join_or_invite() {
     let members: Vec<_> = (0..5).map(user).collect();
     let conference = apply(&ringing_with(1, true), Action::Join(user(1)), 10);
     let invite = |conference: &Conference, by, whom: u128| {
@@ -408,7 +408,7 @@ fn hand_over_moves_the_rights_of_the_host() {
 
 /// RULE-MSG-090: a waiting user does not keep an empty conference, or one without invited users.
 #[test]
-fn waiting_user_keeps_no_conference() {
+fn waiting_user_does_not_keep_a_conference_live() {
     let ringing = apply(&ringing_with(1, true), Action::Knock(user(2)), 5);
     assert_eq!(ringing.deadline(&TIMING), Some(at(60)));
     let declined = apply(&ringing, Action::Decline(user(1)), 10);
