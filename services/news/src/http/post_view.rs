@@ -118,7 +118,7 @@ impl EmbedView {
         Self {
             block_id: embed.block_id,
             sort_order: embed.sort_order,
-            source_selection_id: audience.author(embed.source_selection_id),
+            source_selection_id: audience.for_author(embed.source_selection_id),
             snapshot_id: embed.snapshot_id,
             public_code: embed.public_code,
             title: embed.title,
@@ -144,12 +144,12 @@ impl Audience {
     }
 
     /// Returns a value for the author, and `None` for everyone else.
-    fn author<T>(self, value: T) -> Option<T> {
+    fn for_author<T>(self, value: T) -> Option<T> {
         matches!(self, Self::Author).then_some(value)
     }
 
     /// Returns a value for editors, and `None` for everyone else.
-    fn editors<T>(self, value: T) -> Option<T> {
+    fn for_editors<T>(self, value: T) -> Option<T> {
         (!matches!(self, Self::Everyone)).then_some(value)
     }
 }
@@ -178,7 +178,7 @@ pub async fn to_view(app: &App, post: Post, audience: Audience) -> PostView {
         id: post.id,
         tenant_id: post.author_company_id,
         author_id: post.author_id,
-        author_user_id: audience.editors(post.author_user_id),
+        author_user_id: audience.for_editors(post.author_user_id),
         author_company_id: post.author_company_id,
         title: post.title,
         summary: post.summary,
@@ -188,9 +188,9 @@ pub async fn to_view(app: &App, post: Post, audience: Audience) -> PostView {
         blocks: stream::iter(blocks).buffered(MAX_CONCURRENT_CALLS).collect().await,
         published_at: post.published_at,
         created_at: post.created_at,
-        created_by_user_id: audience.editors(post.author_user_id),
+        created_by_user_id: audience.for_editors(post.author_user_id),
         updated_at: post.updated_at,
-        updated_by_user_id: audience.editors(post.updated_by_user_id),
+        updated_by_user_id: audience.for_editors(post.updated_by_user_id),
         deleted_at: post.deleted_at,
         version: post.version,
     }
