@@ -70,7 +70,8 @@ create table deal (
     currency text collate "C",
     amount_row_version bigint not null,
     cancelled_at timestamptz check (cancelled_at is null or status = 'Cancelled'),
-    -- The highest version of any topic, and the time since which the ledger is behind it.
+    -- The highest version of any topic, and the time since when the ledger has been behind this
+    -- version.
     known_row_version bigint not null,
     held_since timestamptz,
     -- The version that the ledger has applied, from stage changes alone.
@@ -86,7 +87,7 @@ create table deal (
     -- The completion of the active sale.
     completed_at timestamptz,
     completed_amount bigint,
-    -- The active sale has an agent, and no rate was found for it.
+    -- The active sale has an agent, but no card has a rate for it.
     is_unrated boolean not null default false,
     -- The platform named the agent of the active sale, because CRM named none.
     is_agent_assigned boolean not null default false,
@@ -154,7 +155,7 @@ create trigger sale_assignment_is_append_only before update or delete or truncat
 -- The ledger.
 
 -- The sums of an agent's accruals in a currency, in minor units.
--- A transaction that changes an agent's money locks the row first.
+-- A transaction that changes accruals of an agent first locks this row.
 create table account (
     agent_user_id uuid not null,
     currency text collate "C" not null check (currency ~ '^[A-Z]{3}$'),
@@ -427,7 +428,7 @@ create table money_log (
     -- Accrual, adjustment request, bonus proposal, rate card, agent, deal, payout run or payout.
     subject_id uuid not null,
     agent_user_id uuid,
-    actor_user_id uuid, -- null: an event of CRM
+    actor_user_id uuid, -- null: a job, or an event without a user
     amount bigint, -- minor units
     currency text collate "C" check (currency ~ '^[A-Z]{3}$'),
     rate_bps integer check (rate_bps between 0 and 10000),

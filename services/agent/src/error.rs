@@ -24,7 +24,7 @@ pub const ADJUSTMENT_ALREADY_DECIDED: Code = Code::new(409, "AGENT_ADJUSTMENT_AL
 pub const ASSIGNEE_INVALID: Code = Code::new(422, "AGENT_ASSIGNEE_INVALID");
 pub const DEAL_NOT_FOUND: Code = Code::new(404, "AGENT_DEAL_NOT_FOUND");
 pub const BONUS_NOT_FOUND: Code = Code::new(404, "AGENT_BONUS_NOT_FOUND");
-/// The accrual is not the Base of a completed sale that stands.
+/// The accrual is not the effective Base of a completed sale.
 pub const BONUS_NOT_ALLOWED: Code = Code::new(409, "AGENT_BONUS_NOT_ALLOWED");
 pub const BONUS_AMOUNT_INVALID: Code = Code::new(422, "AGENT_BONUS_AMOUNT_INVALID");
 /// A caller must not propose or decide the caller's own bonus.

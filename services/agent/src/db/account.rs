@@ -58,7 +58,7 @@ pub async fn save(tx: &Tx, accounts: impl Iterator<Item = &Account>) -> Result<(
     Ok(())
 }
 
-/// Returns an agent's accounts with accruals, by currency.
+/// Returns the accounts of an agent that have accruals, sorted by currency.
 pub async fn look_up(mut conn: &Conn, agent: UserId) -> QueryResult<Vec<Account>> {
     let accounts = account::table.filter(account::agent_user_id.eq(agent)).filter(account::entries.gt(0));
     accounts.select(Account::as_select()).order(account::currency).load(&mut conn).await

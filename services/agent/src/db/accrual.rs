@@ -7,7 +7,7 @@ use diesel_async::RunQueryDsl;
 use super::schema::accrual;
 use crate::domain::Accrual;
 
-/// The greatest number of rows of one insertion. PostgreSQL accepts 65,535 parameters.
+/// The greatest number of rows per insert. PostgreSQL accepts 65,535 parameters.
 const INSERT_BATCH_SIZE: usize = 2_000;
 
 pub async fn insert(tx: &Tx, accruals: &[Accrual]) -> Result<(), ::db::Error> {

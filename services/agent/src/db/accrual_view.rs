@@ -33,7 +33,7 @@ pub struct AccrualView {
     deal_id: DealId,
     property_object_id: PropertyObjectId,
     developer_company_id: CompanyId,
-    /// Null until it is known.
+    /// Null until the name is known.
     developer_name: Option<String>,
     kind: AccrualKind,
     /// Amount of the deal when the sale began.
@@ -125,7 +125,7 @@ impl RelatedData {
     }
 }
 
-/// Returns the view of an accrual that was read or written before.
+/// Returns the view of an accrual that the caller has loaded.
 pub async fn view(conn: &Conn, accrual: Accrual) -> QueryResult<AccrualView> {
     let mut related = RelatedData::read(conn, std::slice::from_ref(&accrual)).await?;
     Ok(related.view(&accrual))
@@ -150,18 +150,18 @@ pub struct AccrualFilter {
     pub statuses: Option<Vec<AccrualStatus>>,
     pub kinds: Option<Vec<AccrualKind>>,
     pub awaits_release: Option<bool>,
-    /// Only accruals that were not paid and still count.
+    /// Only Pending and Approved accruals.
     pub is_owed: bool,
     pub deal_id: Option<DealId>,
     pub developer_company_id: Option<CompanyId>,
     pub payout_id: Option<PayoutId>,
     pub currency: Option<Currency>,
     pub created_from: Option<OffsetDateTime>,
-    /// Exclusive.
+    /// Exclusive upper bound of `created_at`.
     pub created_to: Option<OffsetDateTime>,
 }
 
-/// Returns one page.
+/// Returns one page of the accruals that match the filter.
 pub async fn list(
     conn: &Conn,
     filter: &AccrualFilter,

@@ -102,7 +102,7 @@ pub struct AdjustmentFilter {
     pub accrual_id: Option<AccrualId>,
 }
 
-/// Returns one page.
+/// Returns one page of the requests that match the filter.
 pub async fn list(
     conn: &Conn,
     filter: &AdjustmentFilter,

@@ -47,7 +47,7 @@ pub struct UnassignedSale {
     deal_agent_user_id: Option<UserId>,
     property_object_id: PropertyObjectId,
     developer_company_id: CompanyId,
-    /// Null until it is known.
+    /// Null until the name is known.
     developer_name: Option<String>,
     /// Amount of the deal when the sale began.
     amount: Money,
@@ -140,7 +140,7 @@ fn filtered(filter: &UnassignedFilter) -> WithName {
     let named = deal::table.left_join(developer::table.on(developer::id.eq(deal::developer_company_id)));
     let mut query = named.into_boxed().filter(list::custom_plan());
     let without_agent = deal::sold_at.is_not_null().and(deal::sale_agent_user_id.is_null());
-    // Each condition implies that of a partial index.
+    // Each condition implies the condition of a partial index, so the planner can use the index.
     query = match filter.missing {
         Some(MissingTerm::Agent) => query.filter(without_agent),
         Some(MissingTerm::Rate) => query.filter(deal::is_unrated),

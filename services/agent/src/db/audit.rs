@@ -18,8 +18,8 @@ struct Count {
 
 /// Counts the accounts and payouts that violate INV-AGT-1, INV-AGT-5 or INV-AGT-6.
 ///
-/// An account has to equal the sums of its accruals.
-/// A payout has to equal the sum of its lines, and to have the accruals that its status requires.
+/// An account must equal the sums of its accruals. A payout must equal the sum of its lines, and
+/// its accruals must have the state that its status requires.
 pub async fn count_mismatches(tx: &mut Tx) -> Result<i64, ::db::Error> {
     tx.extend_timeout(AUDIT_TIMEOUT).await?;
     let accounts = diesel::sql_query(
@@ -58,7 +58,7 @@ pub async fn count_mismatches(tx: &mut Tx) -> Result<i64, ::db::Error> {
                 case when payout.status in ('Scheduled', 'InTransit') then payout.accruals_count else 0 end \
             or lines.paid <> case when payout.status = 'Paid' then payout.accruals_count else 0 end",
     );
-    // Each statement has a snapshot of its own, so a commit may lie between the two.
+    // Each statement has its own snapshot, so another transaction may commit between the two.
     let accounts: Count = accounts.get_result(tx.conn()).await?;
     let payouts: Count = payouts.get_result(tx.conn()).await?;
     Ok(accounts.count + payouts.count)

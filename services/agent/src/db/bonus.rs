@@ -72,7 +72,7 @@ pub async fn close(
     Ok(())
 }
 
-/// Returns one page.
+/// Returns one page of the proposals that match the filter.
 pub async fn list(
     conn: &Conn,
     filter: &AdjustmentFilter,

@@ -1,4 +1,4 @@
-//! Deals.
+//! Writes and locks of the replicated deals of CRM.
 
 use ::db::{Conn, Prepared, Tx};
 use diesel::prelude::*;
@@ -34,7 +34,7 @@ pub async fn lock_unrated(tx: &mut Tx, ids: &[DealId]) -> Result<Vec<Deal>, ::db
     Ok(Prepared(lock).load(tx.conn()).await?)
 }
 
-/// Marks deals that have a Base now.
+/// Clears `is_unrated` of deals that now have a Base.
 pub async fn mark_rated(tx: &mut Tx, ids: &[DealId]) -> Result<(), ::db::Error> {
     if ids.is_empty() {
         return Ok(());

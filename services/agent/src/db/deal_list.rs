@@ -22,7 +22,7 @@ pub struct UnratedDeal {
     deal_id: DealId,
     agent_user_id: UserId,
     developer_company_id: CompanyId,
-    /// Null until it is known.
+    /// Null until the name is known.
     developer_name: Option<String>,
     /// Amount of the deal when the sale began.
     amount: Money,
@@ -101,7 +101,7 @@ fn filtered_unrated(filter: &UnratedFilter) -> WithName {
     query
 }
 
-/// A deal with a newer version than the ledger has applied. No accrual of it enters a payout.
+/// A deal with a newer version than the ledger has applied. Its accruals enter no payout.
 #[derive(Debug, Serialize, Queryable, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct HeldDeal {

@@ -10,7 +10,7 @@ use service::list;
 use super::schema::money_log;
 use crate::domain::{MoneyEntry, MoneyEntryId, MoneyEntryView, SubjectId};
 
-/// The greatest number of rows of one insertion. PostgreSQL accepts 65,535 parameters.
+/// The greatest number of rows per insert. PostgreSQL accepts 65,535 parameters.
 const INSERT_BATCH_SIZE: usize = 5_000;
 
 /// Appends entries with the trace of the current request or message.

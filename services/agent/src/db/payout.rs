@@ -116,15 +116,16 @@ pub async fn list_lines(conn: &mut Conn, id: PayoutId) -> Result<Vec<PayoutLine>
 
 /// Locks the deals whose accruals a run can pay, against changes until the end of the transaction.
 ///
-/// The call waits for transactions that change such a deal.
-/// Such a transaction locks the account next, so the caller must not have locked it.
+/// Call this function before locking the account. A transaction that changes a deal locks the
+/// account afterwards, so the opposite order would be a deadlock.
 pub async fn lock_payable_deals(
     tx: &mut Tx,
     (agent, currency): AccountKey,
     before: OffsetDateTime,
     limit: i64,
 ) -> Result<(), ::db::Error> {
-    // `offset 0` keeps the planner from joining all deals first: it reads `limit` of them.
+    // `offset 0` keeps the planner from joining all deals first. The query then reads only the
+    // deals of `limit` accruals.
     let deals = diesel::sql_query(
         "select from deal where held_since is null and id in ( \
             select deal_id from accrual cross join lateral ( \
@@ -150,8 +151,8 @@ pub async fn list_payable(
     before: OffsetDateTime,
     limit: i64,
 ) -> Result<Vec<Accrual>, ::db::Error> {
-    // A transaction that changes a deal may wait for this account, so waiting for its deal here
-    // would be a deadlock. An accrual of a locked deal waits for the next run.
+    // `skip locked` avoids a deadlock: a transaction that has locked a deal may wait for this
+    // account. An accrual of a locked deal waits for the next run.
     let payable = diesel::sql_query(
         "select accrual.* from accrual cross join lateral ( \
             select from deal where deal.id = accrual.deal_id and held_since is null for share skip locked \

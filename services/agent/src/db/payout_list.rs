@@ -31,15 +31,15 @@ pub struct PayoutFilter {
     pub agent_user_id: Option<UserId>,
     pub run_id: Option<PayoutRunId>,
     pub statuses: Option<Vec<PayoutStatus>>,
-    /// Only payouts that have not ended.
+    /// Only `Scheduled` and `InTransit` payouts.
     pub is_owed: bool,
     pub currency: Option<Currency>,
     pub created_from: Option<OffsetDateTime>,
-    /// Exclusive.
+    /// Exclusive upper bound of `created_at`.
     pub created_to: Option<OffsetDateTime>,
 }
 
-/// Returns one page.
+/// Returns one page of the payouts that match the filter.
 pub async fn list(
     conn: &Conn,
     filter: &PayoutFilter,

@@ -12,7 +12,7 @@ use values::{BasisPoints, Currency, Money};
 
 use crate::domain::{PayoutPreview, deviation_percent};
 
-/// The position of an account. Cursors contain it.
+/// The content of a cursor: the last account of a page.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct PreviewKey {
     agent_user_id: UserId,
@@ -69,9 +69,9 @@ impl PreviewRow {
 
 /// Returns one page of the payouts that a run would create now, by agent and currency.
 ///
-/// The accruals and their order are those of [`super::payout::list_payable`]. `fits` leaves out the
-/// accruals from the first one at which the sum exceeds 64 bits, as
-/// [`crate::domain::Payout::create`] does.
+/// The accruals and their order are those of [`super::payout::list_payable`]. `fits` is false from
+/// the first accrual at which the running sum exceeds 64 bits. [`crate::domain::Payout::create`]
+/// stops there, too.
 pub async fn list(
     mut conn: &Conn,
     filter: &PreviewFilter,

@@ -10,7 +10,7 @@ use values::Currency;
 use super::schema::payout_run;
 use crate::domain::{AccountKey, PayoutRun, PayoutRunId, PayoutRunView, RunKey, RunTotal, Sum};
 
-/// Stores a run. Returns false if its key has one.
+/// Stores a run. Returns false if a run with this key exists.
 pub async fn insert(tx: &mut Tx, new: &PayoutRun) -> Result<bool, ::db::Error> {
     let insert = diesel::insert_into(payout_run::table).values(new).on_conflict_do_nothing();
     Ok(Prepared(insert).execute(tx.conn()).await? == 1)
@@ -67,7 +67,7 @@ pub async fn save_progress(tx: &mut Tx, run: &PayoutRun) -> Result<(), ::db::Err
     Ok(())
 }
 
-/// A run with the sums of its payouts in one currency, if it has any.
+/// A run with the sums of its payouts in one currency. The sums are null for a run without payouts.
 #[derive(QueryableByName)]
 struct RunRow {
     #[diesel(embed)]

@@ -18,7 +18,7 @@ use values::Currency;
 
 use crate::domain::{CalendarMonth, CountBy, CycleDays, Period, Sum, conversion_bps, mean_cycle_days};
 
-/// Deals that were created in the period, by their present status.
+/// Deals that were created in the period, by their current status.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DealsByStatus {
@@ -34,7 +34,7 @@ pub struct DealsByStatus {
     cancelled: i64,
 }
 
-/// The figures of a month, cut to the period.
+/// The figures of the part of a month that lies in the period.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Month {
@@ -56,7 +56,7 @@ pub struct Month {
 #[schema(as = SoldOfDeveloper)]
 pub struct DeveloperSales {
     developer_company_id: CompanyId,
-    /// Null until it is known.
+    /// Null until the name is known.
     name: Option<String>,
     sales_count: i64,
     /// Sums by currency.
@@ -75,9 +75,10 @@ pub struct Performance {
     to: OffsetDateTime,
     /// Deals that were created in the period.
     deals_total: i64,
-    /// Number of deals by their present status.
+    /// Number of deals by their current status.
     deals_by_status: DealsByStatus,
-    /// Share of these deals that are in Sale or Completed now, in basis points; null without deals.
+    /// Share of the created deals that are in Sale or Completed now, in basis points; null without
+    /// deals.
     #[schema(minimum = 0, maximum = 10000)]
     conversion_bps: Option<i64>,
     /// Deals in Sale or Completed now whose sale began in the period.
@@ -154,7 +155,7 @@ const CANCELLED_SQL: &str = "\
 
 /// Sums sales by month and by developer.
 ///
-/// Both sums use one scan, so that they never disagree.
+/// Both sums use one scan, so that they always agree.
 const SALES_SQL: &str = "\
     with in_month as materialized ( \
         select number::integer as month, sale.* \
@@ -180,7 +181,7 @@ const SALES_SQL: &str = "\
     from first join sold on sold.developer_company_id = first.developer_company_id and not is_of_month \
     left join developer on developer.id = first.developer_company_id";
 
-/// Reads the performance of an agent, who is the agent of a deal according to `count_by`.
+/// Reads the performance of an agent. `count_by` selects the column that names the agent of a deal.
 ///
 /// The statements are not cached, because their plans depend on the agent and the period.
 pub async fn read(

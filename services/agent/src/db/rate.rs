@@ -14,8 +14,8 @@ use crate::domain::{DealId, SaleRate};
 
 /// Selects the rate of the first card in the order of precedence (RULE-AGT-008).
 ///
-/// The statement around it provides `sale` (agent, developer, at) and `terms`, the row of the
-/// agent.
+/// The enclosing statement provides `sale` (agent, developer, at) and `terms`, the agent's row in
+/// `agent`.
 const BEST_RATE_SQL: &str = "\
     select rate.rate_bps, card.updated_by_user_id = sale.agent as is_set_by_agent \
     from rate_card as card join rate on rate.card_id = card.id \
@@ -79,7 +79,8 @@ impl UnratedSale {
     }
 }
 
-/// Returns up to `limit` unrated sales after another one, or the first ones, oldest first.
+/// Returns up to `limit` unrated sales, oldest first. The page begins behind `after` or, if it is
+/// `None`, with the first sale.
 pub async fn list_unrated(
     tx: &mut Tx,
     after: Option<&UnratedSale>,

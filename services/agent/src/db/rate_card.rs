@@ -14,7 +14,7 @@ use crate::domain::{CardKey, Rate, RateCard, RateCardId, RateCardView};
 
 /// Returns the card of exactly this key, with its rates sorted by `ValidFrom`.
 ///
-/// One statement reads both, so that they have one version.
+/// One statement reads both, so that card and rates are from the same version.
 pub async fn find(tx: &mut Tx, key: CardKey) -> Result<Option<(RateCard, Vec<Rate>)>, ::db::Error> {
     let card = rate_card::table
         .left_join(rate::table)
@@ -67,7 +67,7 @@ impl SortKey for RateCardSort {
     const DEFAULT: &'static str = "-UpdatedAt";
 }
 
-/// The filter of a list. A card has to name all given ids.
+/// The filter of a list. A card must name all given ids.
 #[derive(Debug, Default)]
 pub struct RateCardFilter {
     pub developer_company_id: Option<CompanyId>,
@@ -75,9 +75,10 @@ pub struct RateCardFilter {
     pub agent_user_id: Option<UserId>,
 }
 
-/// Returns one page.
+/// Returns one page of the cards that match the filter.
 ///
-/// One statement reads each card with its rates, so that they have one version.
+/// One statement reads the cards with their rates, so that each card and its rates are from the
+/// same version.
 pub async fn list(
     mut conn: &Conn,
     filter: &RateCardFilter,

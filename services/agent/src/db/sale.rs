@@ -10,7 +10,7 @@ use values::Currency;
 use super::schema::{accrual, deal};
 use crate::domain::{Accrual, AccrualId, DealId, Sale};
 
-/// The sale and the account of an accrual. They never change.
+/// The immutable columns of an accrual that identify its sale and its account.
 #[derive(Clone, Copy, Debug, Queryable, Selectable)]
 #[diesel(table_name = accrual, check_for_backend(Pg))]
 pub struct SaleKey {
@@ -31,7 +31,7 @@ pub async fn load_accrual(tx: &mut Tx, id: AccrualId) -> Result<Accrual, ::db::E
 
 /// Locks the deal of a sale. A transaction locks deals before accounts.
 ///
-/// Returns the amount of a completed deal.
+/// Returns the deal's amount at its completion, or `None` for a deal that is not completed.
 pub async fn lock_deal(tx: &mut Tx, deal: DealId) -> Result<Option<i64>, ::db::Error> {
     let lock = deal::table.find(deal).select(deal::completed_amount).for_no_key_update();
     Ok(lock.get_result(tx.conn()).await?)

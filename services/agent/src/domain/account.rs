@@ -77,7 +77,7 @@ impl Account {
     }
 }
 
-/// A sum of an account, used as its index.
+/// The index of a sum of an account.
 #[derive(Clone, Copy)]
 enum Bucket {
     Pending,
@@ -86,7 +86,7 @@ enum Bucket {
     Paid,
 }
 
-/// Returns the sum that includes an accrual. Rejected and Reversed accruals are in none.
+/// Returns the sum that includes an accrual, or `None` for a Rejected or Reversed one.
 fn bucket_of(accrual: &Accrual) -> Option<Bucket> {
     match (accrual.status, accrual.payout_id) {
         (AccrualStatus::Pending, _) => Some(Bucket::Pending),

@@ -14,7 +14,7 @@ values::text_enum! {
     pub enum AccrualKind {
         /// A sale began.
         Base,
-        /// A missing bonus was granted.
+        /// A bonus was granted, for a proposal or for an adjustment request.
         Bonus,
         /// Another accrual was corrected.
         Correction,
@@ -46,8 +46,8 @@ impl ApprovalLimit {
 
 /// An accrual as it is stored.
 ///
-/// Only the status and the payout change, with the times, the decisions and the version of the
-/// change (INV-AGT-2).
+/// Only the status, the payout, the decisions, the version and the times of these changes are
+/// mutable (INV-AGT-2).
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable, Insertable)]
 #[diesel(table_name = accrual, check_for_backend(Pg))]
 pub struct Accrual {
@@ -77,7 +77,7 @@ pub struct Accrual {
     pub is_self_rated: bool,
     /// The sale is completed, and the platform has to release the accrual. It is Pending.
     pub awaits_release: bool,
-    /// The employee who released or granted the accrual, so that no limit applies to it.
+    /// The employee who released or granted the accrual. The approval limit does not apply to it.
     pub released_by_user_id: Option<UserId>,
     pub decided_by_user_id: Option<UserId>,
     pub decision_comment: Option<String>,

@@ -39,7 +39,7 @@ pub type Comment = Private<Prose<1, MAX_COMMENT_LENGTH>>;
 /// The comment of an approval. An empty one counts as absent.
 pub type OptionalComment = Private<Prose<0, MAX_COMMENT_LENGTH>>;
 
-/// Returns the comment of an approval, unless it is empty.
+/// Returns the comment, or `None` for an absent or empty one.
 pub fn present(comment: Option<OptionalComment>) -> Option<Comment> {
     Prose::parse(comment?.expose().as_str()).ok().map(Private::new)
 }
@@ -120,7 +120,7 @@ pub struct AdjustmentRequestView {
 }
 
 impl AdjustmentRequestView {
-    /// Shows a request in the `currency` of its accrual.
+    /// Creates the view of a request. `currency` is the currency of its accrual.
     pub fn of(request: AdjustmentRequest, currency: Currency) -> Self {
         let money = |amount: Option<i64>| amount.map(|amount_minor| Money { amount_minor, currency });
         Self {

@@ -45,7 +45,7 @@ impl BonusProposal {
     /// Checks that the user may decide the proposal (INV-AGT-12).
     ///
     /// # Errors
-    /// - [`BONUS_OWN`] if the user is its agent.
+    /// - [`BONUS_OWN`] if the user is the agent of the proposal.
     /// - [`BONUS_SECOND_PERSON`] if the user proposed it.
     /// - [`BONUS_ALREADY_DECIDED`] if it is not open.
     pub fn check_decidable(&self, by: UserId) -> Result<(), Code> {
@@ -85,7 +85,7 @@ impl Sale {
     ///
     /// # Errors
     /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.
-    /// - [`BONUS_NOT_ALLOWED`] if it is no effective Base that is Approved or Paid.
+    /// - [`BONUS_NOT_ALLOWED`] unless the accrual is an effective Base in status Approved or Paid.
     /// - [`BONUS_AMOUNT_INVALID`] if the currency differs, the amount is above `limit`, or the sum
     ///   of the sale would be too high (INV-AGT-4).
     pub fn check_bonus(
@@ -132,7 +132,7 @@ pub struct BonusProposalView {
 }
 
 impl BonusProposalView {
-    /// Shows a proposal in the `currency` of its accrual.
+    /// Creates the view of a proposal. `currency` is the currency of its accrual.
     pub fn of(proposal: BonusProposal, currency: Currency) -> Self {
         Self {
             id: proposal.id,

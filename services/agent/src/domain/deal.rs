@@ -12,8 +12,8 @@ use crate::db::schema::deal;
 values::text_enum! {
     /// The status of a deal in CRM.
     ///
-    /// If events of one `RowVersion` have different statuses, the later one in this order is
-    /// stored.
+    /// If two events with the same `RowVersion` have different statuses, the status that is listed
+    /// later here wins.
     pub enum DealStatus {
         Application,
         Booking,
@@ -162,8 +162,8 @@ impl Deal {
         if event.topic == DealTopic::Created {
             self.created_at.get_or_insert(event.at);
         }
-        // The events of one change have the same version. The later status of the order decides,
-        // and `deal-cancelled` decides the time of the cancellation.
+        // CRM publishes one change as several events with the same version. The status that
+        // `DealStatus` lists later wins. `deal-cancelled` decides the time of the cancellation.
         let is_newer = (version, event.status) > (self.status_row_version, self.status);
         let is_cancellation = event.topic == DealTopic::Cancelled
             && (version, event.status) == (self.status_row_version, self.status);
@@ -191,7 +191,8 @@ impl Deal {
 
     /// Holds the deal while the ledger is behind the highest known version (INV-AGT-8).
     ///
-    /// `deal-created` alone holds no deal, because the ledger lacks no change of a new deal.
+    /// A deal of which only `deal-created` has arrived is not held, because no stage change
+    /// precedes it.
     pub fn update_hold(&mut self, event: &DealEvent, now: OffsetDateTime) {
         let is_behind = self.known_row_version > self.applied_row_version;
         let may_lack_a_change =

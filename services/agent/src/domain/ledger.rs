@@ -12,7 +12,7 @@ use super::{
 #[cfg(test)]
 mod tests;
 
-/// A step in the life of a sale.
+/// A change of a sale that a stage change of the deal causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Begin,
@@ -31,7 +31,8 @@ pub struct Posting {
 impl Deal {
     /// Returns the steps of a stage change (RULE-AGT-001).
     ///
-    /// The status does not show whether a sale is active, because it may be an unknown one.
+    /// The stored status may be an unknown one, so `sale_row_version` decides whether a sale is
+    /// active.
     pub fn steps(&self, change: &StageChange) -> &'static [Step] {
         let has_sale = self.sale_row_version.is_some();
         match change.to {
@@ -103,7 +104,8 @@ impl Deal {
         Ok(posting)
     }
 
-    /// Returns what the active sale lacks for an accrual, if it has none (RULE-AGT-068).
+    /// Returns the term without which the active sale has no accrual (RULE-AGT-068). Returns `None`
+    /// if no sale is active or nothing is missing.
     pub fn missing_term(&self) -> Option<MissingTerm> {
         match self.sale_agent_user_id {
             None => self.sale_row_version.map(|_| MissingTerm::Agent),
@@ -196,9 +198,9 @@ impl Sale {
     /// Approves the Pending accruals up to `limit`, and corrects the Base if the amount has
     /// changed.
     ///
-    /// The other Pending accruals await their release (INV-AGT-9). Adjustments await it with their
-    /// Base. A Base with an effective adjustment is not corrected, because the platform has decided
-    /// its amount.
+    /// The other Pending accruals await their release (INV-AGT-9). If the Base awaits a release,
+    /// its adjustments do, too. A Base with an effective adjustment is not corrected, because the
+    /// platform has decided its amount.
     fn complete(
         &self,
         amount: i64,
@@ -222,8 +224,8 @@ impl Sale {
             let whole = whole.ok_or(Overflow)?.amount_minor;
             let difference = whole.checked_sub(base.amount).ok_or(Overflow)?;
             if difference != 0 {
-                // The whole is compared too. Otherwise a Base and a Correction, each within the
-                // limit, could exceed it together without a release.
+                // The whole amount is compared, too. Otherwise a Base and a Correction could each
+                // be within the limit and together exceed it without a release.
                 let awaits_release =
                     base_awaits_release || limit.is_below(difference) || limit.is_below(whole);
                 let correction = base.new_adjustment(AccrualKind::Correction, difference, now);

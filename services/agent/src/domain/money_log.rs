@@ -52,7 +52,7 @@ pub struct MoneyEntry {
     pub action: MoneyAction,
     pub subject_id: SubjectId,
     pub agent_user_id: Option<UserId>,
-    /// `None` for a change that follows from an event of CRM.
+    /// `None` if a job made the change, or if CRM's event names no user.
     pub actor_user_id: Option<UserId>,
     /// In minor units of `currency`.
     pub amount: Option<i64>,
@@ -183,8 +183,8 @@ pub struct MoneyEntryView {
     subject_id: SubjectId,
     /// Null for a run, and for a card that names no agent.
     agent_user_id: Option<UserId>,
-    /// Employee of the platform, or the user who changed the deal; null for an accrual that a job
-    /// creates after a rate was set.
+    /// Employee of the platform, or the user who changed the deal; null for a change by a job, or
+    /// by a deal event without a user.
     actor_user_id: Option<UserId>,
     /// Amount of the accrual, granted amount of the request, or net amount of the payout.
     amount: Option<Money>,

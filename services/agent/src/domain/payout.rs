@@ -80,7 +80,8 @@ impl Payout {
     /// Creates the payout of a run for payable accruals, which are in payment order.
     ///
     /// Returns the payout with the accruals that it contains.
-    /// A payout takes accruals while their sum fits into 64 bits. The rest waits for the next run.
+    /// A payout takes accruals in order until their sum would exceed 64 bits. The remaining ones
+    /// wait for the next run.
     /// Returns `None` if the sum is 0 or a debt.
     pub fn create(run: &PayoutRun, payable: &[Accrual], now: OffsetDateTime) -> Option<(Self, Vec<Accrual>)> {
         let first = payable.first()?;
@@ -125,7 +126,7 @@ impl Payout {
     /// Returns the payout after a transition, or `None` if it has the target status already.
     ///
     /// # Errors
-    /// [`PAYOUT_INVALID_TRANSITION`] if the present status does not permit the transition.
+    /// [`PAYOUT_INVALID_TRANSITION`] if the current status does not permit the transition.
     pub fn apply(
         &self,
         transition: PayoutTransition,
@@ -143,7 +144,7 @@ impl Payout {
         ) {
             return Err(PAYOUT_INVALID_TRANSITION);
         }
-        // Clocks of replicas differ, so clamp to the time of the previous change.
+        // Clamps to the time of the previous change, since replica clocks may differ.
         let now = now.max(self.updated_at);
         let mut after = Self {
             status: to,

@@ -31,7 +31,7 @@ values::text_enum! {
     }
 }
 
-/// A time zone of the IANA database, whose months the statistics count by.
+/// A time zone of the IANA database. The statistics use its calendar months.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone(TimeZone);
 
@@ -54,7 +54,7 @@ impl Zone {
         moment.to_zoned(self.0.clone()).date().first_of_month()
     }
 
-    /// Returns the first moment of a day, or `None` if no time represents it.
+    /// Returns the first moment of a day, or `None` if `OffsetDateTime` cannot represent it.
     fn start_of(&self, day: Date) -> Option<OffsetDateTime> {
         let start = day.to_zoned(self.0.clone()).ok()?.timestamp();
         OffsetDateTime::from_unix_timestamp(start.as_second()).ok()
@@ -80,8 +80,8 @@ pub struct Period {
 impl Period {
     /// Creates a period from optional bounds.
     ///
-    /// The end defaults to `now`.
-    /// The start defaults to the first of the month, eleven months before the month of the end.
+    /// The end defaults to `now`. The start defaults to the first day of the month that is eleven
+    /// months before the end's month.
     ///
     /// # Errors
     /// - `empty_range` if the start is not before the end.
@@ -155,8 +155,8 @@ mod tests {
         period.months().into_iter().map(|month| month.start).collect()
     }
 
-    /// RULE-AGT-049: `To` defaults to now, `From` to the first of the month, eleven months before
-    /// `To`'s.
+    /// RULE-AGT-049: `To` defaults to now, and `From` to the first day of the month that is eleven
+    /// months before the month of `To`.
     #[test]
     fn default_period_is_twelve_months_until_now() {
         let now = datetime!(2026-11-22 12:34:56 UTC);
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// RULE-AGT-049, RULE-ALL-019: an empty period and one above 366 × 24 h are refused.
+    /// RULE-AGT-049, RULE-ALL-019: an empty period and a period above 366 × 24 h are refused.
     #[test]
     fn empty_or_too_long_period_is_refused() {
         let now = datetime!(2026-11-22 12:00 UTC);

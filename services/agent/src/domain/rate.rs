@@ -16,7 +16,7 @@ pub const MAX_BPS: i64 = 10_000;
 /// The greatest number of rates of a card.
 pub const MAX_CARD_RATES: usize = 100;
 
-/// The key of a card. It covers sales that match each id that it names.
+/// The key of a card. The card covers the sales that match every id of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardKey {
     pub developer_company_id: Option<CompanyId>,
@@ -116,7 +116,7 @@ pub struct AgentView {
 }
 
 impl AgentView {
-    /// Shows an agent, who needs no entry.
+    /// Creates the view of an agent. Without an entry the agency is null and the version is 0.
     pub fn of(agent_user_id: UserId, entry: Option<&Agent>) -> Self {
         Self {
             agent_user_id,

@@ -51,7 +51,7 @@ impl Sale {
         self.0.iter().filter(is_effective)
     }
 
-    /// Returns an accrual and its adjustments, as far as they are effective.
+    /// Returns the effective ones among an accrual and its adjustments.
     pub fn effective_with_adjustments(&self, id: AccrualId) -> impl Iterator<Item = &Accrual> {
         self.effective().filter(move |accrual| accrual.id == id || accrual.adjusts_accrual_id == Some(id))
     }
@@ -61,23 +61,24 @@ impl Sale {
         self.effective_with_adjustments(id).map(|accrual| i128::from(accrual.amount)).sum()
     }
 
-    /// Returns true if the sale keeps INV-AGT-4 without this adjustment.
+    /// Returns true if the sale would satisfy INV-AGT-4 without this adjustment.
     ///
-    /// The rest must not exceed the Base's `BaseAmount` or the `completed` amount of the deal.
+    /// The remaining sum must not exceed the Base's `BaseAmount` or the `completed` amount of the
+    /// deal, whichever is greater.
     fn can_remove(&self, accrual: &Accrual, completed: Option<i64>) -> bool {
         let Some(base) = accrual.adjusts_accrual_id.and_then(|id| self.find(id)) else { return true };
         let limit = base.base_amount.max(completed.unwrap_or_default());
         self.effective_sum(base.id) - i128::from(accrual.amount) <= i128::from(limit)
     }
 
-    /// Returns the accruals to reject with this one: itself and its adjustments.
+    /// Returns the accruals to reject together: this one and its adjustments.
     ///
     /// `completed` is the amount of the deal at its completion.
     ///
     /// # Errors
     /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.
-    /// - [`ACCRUAL_NOT_REJECTABLE`] if it is not effective or is in a payout, or if the rest of the
-    ///   sale would be too high (INV-AGT-4).
+    /// - [`ACCRUAL_NOT_REJECTABLE`] if it is not effective or is in a payout, or if the remaining
+    ///   sum would be too high (INV-AGT-4).
     pub fn find_rejectable(&self, id: AccrualId, completed: Option<i64>) -> Result<Vec<&Accrual>, Code> {
         let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
         let all: Vec<_> = self.effective_with_adjustments(id).collect();
@@ -86,15 +87,15 @@ impl Sale {
         if is_rejectable { Ok(all) } else { Err(ACCRUAL_NOT_REJECTABLE) }
     }
 
-    /// Returns the accruals to undo with this one, which has no Reversal: itself and its
-    /// adjustments.
+    /// Returns the accruals to undo together: this one and its adjustments. The caller has checked
+    /// that it has no Reversal.
     ///
     /// `completed` is the amount of the deal at its completion.
     ///
     /// # Errors
     /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.
-    /// - [`ACCRUAL_NOT_REVERSIBLE`] if it is a Reversal or is in no payout, or if the rest of the
-    ///   sale would be too high (INV-AGT-4).
+    /// - [`ACCRUAL_NOT_REVERSIBLE`] if it is a Reversal or is in no payout, or if the remaining sum
+    ///   would be too high (INV-AGT-4).
     pub fn find_reversible(&self, id: AccrualId, completed: Option<i64>) -> Result<Vec<&Accrual>, Code> {
         let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
         let is_reversible = accrual.kind != AccrualKind::Reversal
@@ -107,9 +108,9 @@ impl Sale {
         }
     }
 
-    /// Returns the accruals to release with this one: all of the sale that await their release.
+    /// Returns the accruals to release together: all accruals of the sale that await their release.
     ///
-    /// Returns none if the accrual was released or granted before and is Approved or Paid.
+    /// Returns an empty list if the accrual is Approved or Paid after an earlier release or grant.
     ///
     /// # Errors
     /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.
@@ -128,8 +129,8 @@ impl Sale {
     ///
     /// # Errors
     /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.
-    /// - [`ACCRUAL_NOT_ADJUSTABLE`] if it is not a Base, is Paid and not `disputes_paid`, is
-    ///   otherwise final, or is undone.
+    /// - [`ACCRUAL_NOT_ADJUSTABLE`] if it is not a Base, has a Reversal, or is Rejected or
+    ///   Reversed. A Paid one is also refused unless `disputes_paid` is true.
     pub fn find_adjustable(&self, id: AccrualId, disputes_paid: bool) -> Result<&Accrual, Code> {
         let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
         let is_open = match accrual.status {
@@ -143,7 +144,7 @@ impl Sale {
 }
 
 impl Accrual {
-    /// Undoes the accrual because of an event at `at`.
+    /// Undoes the accrual. `at` is the time of the event that causes it.
     ///
     /// # Errors
     /// [`Overflow`] if the amount cannot be negated.
@@ -187,7 +188,7 @@ impl Accrual {
         Self { status, awaits_release, approved_at: (!awaits_release).then_some(at), ..self }
     }
 
-    /// Returns an accrual that awaits its release after the release.
+    /// Returns the accrual after its release.
     #[must_use]
     pub fn with_release(&self, by: UserId, now: OffsetDateTime) -> Self {
         let now = now.max(self.updated_at);
@@ -212,7 +213,8 @@ impl Accrual {
         if is_within { Ok(whole.amount_minor) } else { Err(ADJUSTMENT_AMOUNT_INVALID) }
     }
 
-    /// Creates an adjustment of this accrual: Pending beside a Pending one, else Approved.
+    /// Creates an adjustment of this accrual. The adjustment is Pending if this accrual is, and
+    /// otherwise Approved.
     pub fn new_adjustment(&self, kind: AccrualKind, amount: i64, now: OffsetDateTime) -> Self {
         let is_pending = self.status == AccrualStatus::Pending;
         Self {

@@ -26,15 +26,15 @@ pub struct AccrualChanged {
     amount: Money,
     #[schema(minimum = 1)]
     version: i64,
-    /// Employee of the platform, or the user who changed the deal; null for an accrual that a job
-    /// creates after a rate was set.
+    /// Employee of the platform, or the user who changed the deal; null for a change by a job, or
+    /// by a deal event without a user.
     changed_by_user_id: Option<UserId>,
     #[serde(with = "time::serde::rfc3339")]
     changed_at: OffsetDateTime,
 }
 
 impl AccrualChanged {
-    /// Creates the event for the present state of an accrual.
+    /// Creates the event for the current state of an accrual.
     pub fn of(accrual: &Accrual, from: Option<AccrualStatus>, by: Option<UserId>) -> Self {
         Self {
             accrual_id: accrual.id,

@@ -32,7 +32,7 @@ pub struct PayoutStatusChanged {
 }
 
 impl PayoutStatusChanged {
-    /// Creates the event for the present state of a payout.
+    /// Creates the event for the current state of a payout.
     pub fn of(payout: &Payout, from: Option<PayoutStatus>) -> Self {
         Self {
             payout_id: payout.id,

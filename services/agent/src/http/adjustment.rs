@@ -42,7 +42,8 @@ pub struct AskForAdjustment {
     /// Whole amount in the accrual's currency, at most its `BaseAmount`.
     requested_amount: Option<WholeAmount>,
     comment: Comment,
-    /// True also accepts a Paid accrual. An approval corrects it by a new accrual.
+    /// If true, the accrual may be Paid. An approval then adds a Correction and leaves the Paid
+    /// accrual unchanged.
     #[serde(default)]
     #[schema(required = false)]
     dispute_paid: bool,
@@ -50,7 +51,7 @@ pub struct AskForAdjustment {
 
 /// File an adjustment request.
 ///
-/// Requests another amount for a Base accrual, with `DisputePaid` also for a paid one.
+/// Requests another amount for a Base accrual. A Paid accrual requires `DisputePaid`.
 /// An accrual has at most one open request.
 #[utoipa::path(
     tag = "Cabinet", params(("accrual_id" = AccrualId, Path)),
@@ -141,8 +142,8 @@ pub struct ApproveAdjustment {
 
 /// Approve an adjustment request.
 ///
-/// Creates an accrual for the difference to the whole amount.
-/// The adjusted accrual may be paid already.
+/// Creates an accrual for the difference between the whole amount and the current total. The
+/// adjusted accrual may be Paid already.
 #[utoipa::path(
     tag = "Commissions", params(("request_id" = AdjustmentRequestId, Path)),
     request_body(content = Option<ApproveAdjustment>, description = "At most 256 KiB."),

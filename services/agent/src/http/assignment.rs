@@ -26,7 +26,7 @@ use crate::{db, ops};
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct MissingParam {
-    /// Term that the sales lack; either if absent.
+    /// Term that the sales lack. If absent, sales that lack either term are listed.
     #[param(inline)]
     missing: Option<MissingTerm>,
 }
@@ -63,18 +63,18 @@ pub struct AssignSale {
     /// Agent of an active agency. A sale that has an agent keeps this agent.
     #[schema(value_type = UserId)]
     agent_user_id: Reference<UserId>,
-    /// Commission rate in basis points; that of the agent's card at `SoldAt` if absent.
+    /// Commission rate in basis points. If absent, the agent's card at `SoldAt` decides.
     rate_bps: Option<Whole<0, { MAX_BPS }>>,
     /// Reason for the assignment.
     comment: Comment,
-    /// Expected `SaleRowVersion`; the active sale if absent.
+    /// Expected `SaleRowVersion`. If absent, the request assigns the active sale.
     sale_row_version: Option<Whole<0, { u32::MAX as i64 }>>,
 }
 
 /// Assign a sale.
 ///
-/// Gives the active sale of a deal the agent and the rate that it lacks, and creates its accruals.
-/// They are Pending, and Approved if the sale is completed and needs no release.
+/// Sets the missing agent and rate of a deal's active sale, and creates its accruals. The accruals
+/// of a completed sale are Approved, unless they need a release. All others are Pending.
 /// A repeated request changes nothing.
 #[utoipa::path(
     tag = "Commissions", params(("deal_id" = DealId, Path)),

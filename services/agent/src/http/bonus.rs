@@ -40,8 +40,8 @@ pub struct ProposeBonus {
 
 /// Propose a bonus.
 ///
-/// Proposes an amount in addition to the Base of a completed sale. No money moves until another
-/// employee approves it.
+/// Proposes an amount in addition to the Base of a completed sale. The proposal has no effect until
+/// another employee approves it.
 #[utoipa::path(
     tag = "Commissions", params(("accrual_id" = AccrualId, Path)),
     request_body(content = ProposeBonus, description = "At most 256 KiB."),
@@ -117,7 +117,7 @@ pub struct RejectBonus {
 
 /// Reject a bonus proposal.
 ///
-/// No money moves. Neither the agent nor the employee who proposed the bonus can reject it.
+/// Creates no accrual. Neither the agent nor the employee who proposed the bonus can reject it.
 #[utoipa::path(
     tag = "Commissions", params(("proposal_id" = BonusProposalId, Path)),
     request_body(content = RejectBonus, description = "At most 256 KiB."),

@@ -91,7 +91,7 @@ fn cabinet(routes: &mut Routes<'_>) {
     );
 }
 
-/// Adds rates, agencies, and deals that wait for an agent, a rate or the ledger.
+/// Adds the routes of rates, agencies, and deals that wait for an agent, a rate or the ledger.
 fn rates(routes: &mut Routes<'_>) {
     routes
         .service(rate_card::list_rate_cards.requires::<Permitted<ManageCommissions>>().refuses([FORBIDDEN]))
@@ -124,7 +124,7 @@ fn rates(routes: &mut Routes<'_>) {
         ]));
 }
 
-/// Adds decisions of the platform about accruals.
+/// Adds the routes of the platform's decisions about accruals.
 fn commissions(routes: &mut Routes<'_>) {
     routes
         .service(accrual_decision::release_accrual.requires::<Permitted<ManageCommissions>>().refuses([

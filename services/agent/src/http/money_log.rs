@@ -19,13 +19,13 @@ use crate::error::Error;
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct MoneyLogQuery {
-    /// Accrual, adjustment request, rate card, agent, payout run or payout.
+    /// Accrual, adjustment request, bonus proposal, rate card, agent, deal, payout run or payout.
     #[param(value_type = Option<SubjectId>)]
     subject_id: Option<Reference<SubjectId>>,
     /// Agent whose money or terms changed.
     #[param(value_type = Option<UserId>)]
     agent_user_id: Option<Reference<UserId>>,
-    /// Employee who made the change.
+    /// User who made the change.
     #[param(value_type = Option<UserId>)]
     actor_user_id: Option<Reference<UserId>>,
 }

@@ -12,7 +12,7 @@ use futures_util::future::LocalBoxFuture;
 use crate::db;
 use crate::domain::UseCabinet;
 
-/// The data that callers may read of their own.
+/// The part of their own data that callers may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// Everything, with the permission of the cabinet.

@@ -33,11 +33,12 @@ pub struct BeginPayoutRun {
     /// The caller's key of the run.
     /// A repeated request with the same key does not start another run.
     run_key: RunKey,
-    /// Start of the period in statements. Accruals that were approved before it are paid, too.
+    /// Start of the period that statements show. The run also pays accruals that were approved
+    /// earlier.
     #[schema(value_type = String, format = DateTime)]
     period_from: Moment,
-    /// Accruals that were approved before it are paid.
-    /// Not after now, at most 366 days after `PeriodFrom`.
+    /// End of the period, exclusive: the run pays accruals that were approved before this time. At
+    /// most 366 days after `PeriodFrom`, and not in the future.
     #[schema(value_type = String, format = DateTime)]
     period_to: Moment,
     /// Agents to pay, without duplicates; all agents if absent.
@@ -46,9 +47,7 @@ pub struct BeginPayoutRun {
     withholding_bps: Option<Whole<0, { MAX_BPS }>>,
 }
 
-/// The accruals that a run pays, and their agents.
-///
-/// A run and its preview share these checks.
+/// The checked members that a run and its preview have in common.
 struct Terms {
     period_from: OffsetDateTime,
     period_to: OffsetDateTime,
@@ -111,8 +110,8 @@ impl BeginPayoutRun {
 pub struct PreviewPayoutRun {
     #[schema(value_type = String, format = DateTime)]
     period_from: Moment,
-    /// Accruals that were approved before it are paid.
-    /// Not after now, at most 366 days after `PeriodFrom`.
+    /// End of the period, exclusive: the run pays accruals that were approved before this time. At
+    /// most 366 days after `PeriodFrom`, and not in the future.
     #[schema(value_type = String, format = DateTime)]
     period_to: Moment,
     /// Agents to pay, without duplicates; all agents if absent.

@@ -21,8 +21,8 @@ use crate::error::Error;
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct PeriodQuery {
-    /// Start, inclusive.
-    /// The default is the first of the month, eleven months before the month of `To`.
+    /// Start, inclusive. The default is the first day of the month that is eleven months before the
+    /// month of `To`.
     #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<OffsetDateTime>,
@@ -30,7 +30,7 @@ pub struct PeriodQuery {
     #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<OffsetDateTime>,
-    /// Name of the IANA time zone whose months count, as in `Europe/Moscow`. The default is UTC.
+    /// Time zone of the months, as an IANA name such as `Europe/Moscow`. The default is UTC.
     time_zone: Option<String>,
     /// The agent for whom a deal counts. The default is `DealAgent`.
     #[param(inline)]
@@ -39,11 +39,11 @@ pub struct PeriodQuery {
 
 /// Read my performance.
 ///
-/// Returns the caller's deals and sales of a period by their present state, in all and by month.
-/// Months are those of `TimeZone`.
-/// By default a deal counts for its present agent. With `CountBy=CommissionAgent` a sale counts for
-/// the agent who earns its commission. `SalesVolume` has the newest amounts of the deals, and sales
-/// without a rate count, too.
+/// Returns the caller's deals and sales of a period by their current state, in total and by month.
+/// `TimeZone` decides where months begin.
+/// By default a deal counts for its current agent. With `CountBy=CommissionAgent` a sale counts for
+/// the agent who earns its commission. `SalesVolume` has the newest amounts of the deals, and
+/// includes sales without a rate.
 #[utoipa::path(
     tag = "Cabinet", params(PeriodQuery),
     responses((status = 200, description = "The statistics", body = Performance))

@@ -19,13 +19,13 @@ use crate::error::Error;
 pub struct Balance {
     #[schema(value_type = String, pattern = "^[A-Z]{3}$", examples("RUB"))]
     currency: Currency,
-    /// Amount of accruals without an approval.
+    /// Sum of the Pending accruals.
     pending: Money,
-    /// Approved accruals without a payout; negative for a debt.
+    /// Sum of the Approved accruals without a payout; negative for a debt.
     approved: Money,
-    /// Approved accruals in a payout.
+    /// Sum of the Approved accruals in a payout.
     in_payout: Money,
-    /// Amount of paid accruals.
+    /// Sum of the Paid accruals.
     paid: Money,
     /// Sum of all amounts.
     total: Money,
@@ -44,8 +44,7 @@ pub struct Summary {
 }
 
 impl Balance {
-    /// Shows an account. If `extent` leaves out paid amounts, all sums cover only what is still
-    /// owed.
+    /// Creates the balance of an account. For `Extent::Owed` all sums leave out the paid amounts.
     fn of(account: &Account, extent: Extent) -> Self {
         let paid = if extent == Extent::All { account.paid } else { 0 };
         let account = Account { paid, ..account.clone() };

@@ -1,5 +1,5 @@
-//! The metrics `agent_held_deals` and `agent_ledger_mismatches`. Every worker reports the state of
-//! the database, so the replicas agree.
+//! The metrics `agent_held_deals` and `agent_ledger_mismatches`. Every worker reads them from the
+//! database, so all replicas report the same values.
 
 use std::time::Duration;
 

@@ -32,7 +32,8 @@ pub async fn file(
 ) -> Result<AdjustmentRequestView, Error> {
     let key = db::sale::find_key(tx, request.accrual_id).await?;
     let key = key.filter(|key| key.agent_user_id == request.agent_user_id).ok_or(ACCRUAL_NOT_FOUND)?;
-    // The end of a sale also locks the account, so it closes this request or makes it inadmissible.
+    // The end of a sale locks the account, too. It either closes this request afterwards, or is
+    // visible to the check below.
     db::account::lock(tx, &[(key.agent_user_id, key.currency)]).await?;
     let sale = db::sale::read(tx, key.deal_id, key.sale_row_version).await?;
     let accrual = sale.find_adjustable(request.accrual_id, disputes_paid)?;
@@ -71,7 +72,7 @@ pub async fn approve(
     let granted = accrual.check_whole_amount(amount.or(requested).ok_or(ADJUSTMENT_AMOUNT_INVALID)?)?;
     let difference = i64::try_from(i128::from(granted) - sale.effective_sum(accrual.id)).ok();
     let difference = difference.filter(|difference| *difference != 0).ok_or(ADJUSTMENT_AMOUNT_INVALID)?;
-    // The decision names the amount, so it needs no release in addition.
+    // An employee has decided the amount, so the accrual needs no release.
     let result = accrual.new_adjustment(request.kind(), difference, now);
     let result = Accrual { released_by_user_id: Some(by), ..result };
     let approved = AdjustmentRequest {

@@ -18,7 +18,7 @@ use crate::error::{
 /// The request to assign a sale.
 pub struct NewAssignment {
     pub agent: UserId,
-    /// The commission rate, or `None` for that of the agent's card.
+    /// The commission rate, or `None` for the rate of the agent's card.
     pub rate: Option<BasisPoints>,
     pub comment: Comment,
     /// The sale that the caller has read, or `None` for the active one.
@@ -45,7 +45,7 @@ pub async fn assign(
     limit: ApprovalLimit,
     now: OffsetDateTime,
 ) -> Result<Accrual, Error> {
-    // The lock makes the assignment and each event of the deal take turns.
+    // The lock serializes the assignment and the events of the deal.
     let mut deal = db::deal::lock(tx, id).await?.ok_or(DEAL_NOT_FOUND)?;
     if new.agent == new.by {
         return Err(TERMS_OWN.into());

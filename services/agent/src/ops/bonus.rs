@@ -23,7 +23,7 @@ pub struct NewBonus {
     pub by: UserId,
 }
 
-/// Stores a proposal. No money moves.
+/// Stores a proposal without creating an accrual.
 ///
 /// # Errors
 /// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist.
@@ -39,7 +39,8 @@ pub async fn propose(
     if key.agent_user_id == new.by {
         return Err(BONUS_OWN.into());
     }
-    // The end of the sale takes the same locks, so it closes the proposal or precedes it.
+    // The end of the sale takes the same locks. It either closes this proposal afterwards, or is
+    // visible to the check below.
     let (_, sale, completed) = open_sale(tx, key, new.by).await?;
     sale.check_bonus(new.accrual_id, new.amount, completed, limit)?;
     let proposal = BonusProposal {
@@ -67,7 +68,7 @@ pub async fn propose(
 /// # Errors
 /// - [`BONUS_NOT_FOUND`] if the proposal does not exist.
 /// - The codes of [`BonusProposal::check_decidable`] and [`crate::domain::Sale::check_bonus`].
-/// - [`BONUS_AMOUNT_INVALID`] also if a sum would exceed 64 bits.
+/// - [`BONUS_AMOUNT_INVALID`] if a sum would exceed 64 bits.
 pub async fn approve(
     tx: &mut Tx,
     id: BonusProposalId,
@@ -84,7 +85,7 @@ pub async fn approve(
     let proposal = find_decidable(tx, id, by).await?;
     let amount = Money { amount_minor: proposal.amount, currency: key.currency };
     let base = sale.check_bonus(proposal.accrual_id, amount, completed, limit)?;
-    // The decision names the amount, so it needs no release in addition.
+    // An employee has decided the amount, so the accrual needs no release.
     let bonus = base.new_adjustment(AccrualKind::Bonus, proposal.amount, now);
     let bonus = Accrual { released_by_user_id: Some(by), ..bonus };
     let approved = BonusProposal {

@@ -17,7 +17,7 @@ use crate::events::AccrualChanged;
 /// The order of locks prevents deadlocks: deals by id, then accounts by key, then accruals and
 /// payouts.
 pub struct Books {
-    /// The user who makes the changes, or `None` for a job.
+    /// The user who makes the changes. `None` for a job, and for an event that names no user.
     by: Option<UserId>,
     accounts: BTreeMap<AccountKey, Account>,
     added: Vec<Accrual>,
@@ -41,9 +41,9 @@ impl Books {
 
     /// Adds all entries, or none of them.
     ///
-    /// A changed accrual was read under the lock of its account, or was added here.
-    /// Its version is the one before the change.
-    /// An accrual that is added and then changed is written and published twice.
+    /// The caller must have read a changed accrual under the lock of its account, or added it here
+    /// before. `after.version` is still the version before the change, and `close` raises it. An
+    /// accrual that is added and then changed is written and published twice.
     ///
     /// # Errors
     /// [`Overflow`] if a sum of an account would exceed 64 bits.

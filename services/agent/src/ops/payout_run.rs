@@ -13,7 +13,7 @@ use crate::events::PayoutStatusChanged;
 /// The kind of the job that pays a run. Its key is the run's id.
 pub const PAYOUT_RUN: &str = "payout-run";
 
-/// Starts a run unless its key has one. Returns the id of the run, and true if it is new.
+/// Starts a run unless a run with its key exists. Returns the id of the run, and true if it is new.
 ///
 /// # Errors
 /// [`PAYOUT_RUN_KEY_REUSED`] if the run of the key has other content.
@@ -34,7 +34,7 @@ pub async fn pay_next(
     max_lines: i64,
     now: OffsetDateTime,
 ) -> Result<bool, Error> {
-    // Two replicas may both run the job after a lease has expired. The lock serializes them.
+    // After a lease has expired, two replicas may run the job at once. The lock serializes them.
     let mut run = db::payout_run::lock(tx, id).await?;
     if run.status == PayoutRunStatus::Completed {
         return Ok(false);
@@ -64,7 +64,7 @@ async fn pay(
     let Some((payout, taken)) = Payout::create(run, &payable, now) else { return Ok(()) };
     let taken = std::iter::zip(&payable, taken).map(|(before, after)| Entry::changed(before, after));
     if books.post(taken.collect()).is_err() {
-        // Logs have no user ids.
+        // The agent is left out, because logs must not contain user ids.
         tracing::warn!(run = %run.id, currency = %account.1, "an account was skipped; a sum would exceed 64 bits");
         return Ok(());
     }

@@ -60,7 +60,7 @@ pub async fn replace_card(
         version,
     };
     if !db::rate_card::save(tx, &card, &rates).await? {
-        // The concurrent change may have the same rates. Then both callers succeed.
+        // If the concurrent change has the same rates, both callers succeed.
         return match db::rate_card::find(tx, key).await? {
             Some((card, current)) if current == rates => Ok(RateCardView::of(&card, rates)),
             _ => Err(CONCURRENCY_CONFLICT.into()),
@@ -71,9 +71,9 @@ pub async fn replace_card(
     Ok(RateCardView::of(&card, rates))
 }
 
-/// Refuses a card that sets the rate of only the caller, or of only the caller's agency.
+/// Refuses a card that names the caller or the caller's agency.
 ///
-/// A card of a developer alone covers every agent, so every holder of the permission may set it.
+/// A card that names only a developer covers every agent, so the caller may set it.
 async fn refuse_own_card(tx: &mut Tx, key: CardKey, by: UserId) -> Result<(), Error> {
     let is_own = match key.agency_company_id {
         Some(agency) => {
@@ -113,7 +113,7 @@ pub async fn replace_agent(
         updated_by_user_id: change.by,
     };
     if !db::agent::save(tx, &agent).await? {
-        // The concurrent change may have the same agency. Then both callers succeed.
+        // If the concurrent change has the same agency, both callers succeed.
         return match db::agent::find(tx.conn(), id).await? {
             Some(current) if current.agency_company_id == agency => Ok(AgentView::of(id, Some(&current))),
             _ => Err(CONCURRENCY_CONFLICT.into()),

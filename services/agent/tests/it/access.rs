@@ -11,12 +11,11 @@ use crate::{CABINET, COMMISSIONS, MY, PAYOUTS, claims_of, guid, id_of, in_days, 
 
 /// The status of each operation for each caller.
 ///
-/// The permission of the cabinet is valid in any scope, with or without a company, for own data.
-/// Platform permissions are valid in platform scope alone, each for its own operations.
-/// The callers *stranger* are other agents, and *payer* manages payouts.
-/// The callers *organization* have platform permissions in company scope.
-/// The callers *former* are the agent without a permission, who is still owed money.
-/// The callers *user* have no permission of the service.
+/// The cabinet permission grants access to own data, in any scope, with or without a company. A
+/// platform permission is valid only in platform scope, and only for its own operations.
+/// *stranger* is another agent, and *payer* manages payouts. *organization* has the platform
+/// permissions in company scope. *former* is the agent without a permission, who is still owed
+/// money. *user* has no permission of the service.
 const TABLE: &str = "
     operation                | agent | stranger |  former  | commissions | payer | organization |  user  | guest | forged | news | crm | issuer | other machines
     get_performance          |  200  |   200    |   403    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -227,8 +226,8 @@ async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
 }
 
 /// RULE-ALL-081, RULE-ALL-082: each operation that creates accepts `Idempotency-Key`. A repeat
-/// returns the first response, and another body is refused. RULE-ALL-095: only what has no address
-/// of its own has no `Location`.
+/// returns the first response, and another body is refused. RULE-ALL-095: a response has `Location`
+/// if a path reads the new resource.
 #[tokio::test]
 async fn every_creating_operation_returns_its_first_response_to_a_repeat() {
     let without_location = repeats::check(service(), TABLE, prepare).await;

@@ -80,9 +80,10 @@ async fn invalid_adjustment_request_is_refused() {
     caller.post(path, request()).await.expect_problem(404, "NOT_FOUND");
 }
 
-/// RULE-AGT-025, RULE-AGT-035, RULE-AGT-036: refusals follow the order of the specification.
+/// RULE-AGT-025, RULE-AGT-035, RULE-AGT-036: refusals follow the specified order.
 ///
-/// The order is another agent's accrual, not adjustable, an open request, the amount.
+/// The order is: another agent's accrual, an accrual that is not adjustable, an open request, an
+/// invalid amount.
 #[tokio::test]
 async fn inadmissible_adjustment_request_is_refused_in_order() {
     let service = service();
@@ -123,7 +124,7 @@ async fn expect_not_adjustable(agent: Uuid, id: Uuid) {
 
 /// RULE-AGT-025, RULE-AGT-032: an accrual in a payout accepts a request until it is Paid.
 ///
-/// A Paid accrual accepts no request, also beside an open one.
+/// A Paid accrual accepts no request, even if an earlier one is open.
 #[tokio::test]
 async fn paid_accrual_accepts_no_request() {
     let (service, agent) = (service(), guid());
@@ -227,7 +228,7 @@ async fn ineffective_accrual_accepts_no_request() {
     }
 }
 
-/// INV-AGT-3: one of concurrent requests about an accrual is stored.
+/// INV-AGT-3: only one of several concurrent requests about an accrual is stored.
 #[tokio::test]
 async fn only_one_concurrent_request_is_open() {
     let (service, agent) = (service(), guid());
@@ -289,7 +290,7 @@ async fn approval_creates_accrual_for_the_difference() {
     }
 }
 
-/// RULE-AGT-026: a further approval counts the earlier ones.
+/// RULE-AGT-026: a further approval takes the earlier ones into account.
 /// A lower amount is a negative Correction.
 #[tokio::test]
 async fn further_approval_counts_earlier_ones() {
@@ -306,7 +307,8 @@ async fn further_approval_counts_earlier_ones() {
     assert_eq!(balance(service, agent, "RUB").await["Total"], 20);
 }
 
-/// RULE-AGT-026: a whole amount of 0 can be approved. The agent may file another request then.
+/// RULE-AGT-026: a whole amount of 0 can be approved. Afterwards the agent may file another
+/// request.
 #[tokio::test]
 async fn whole_amount_of_zero_is_approved() {
     let service = service();
@@ -321,7 +323,8 @@ async fn whole_amount_of_zero_is_approved() {
     cabinet(service, agent).post(&requests_path(base.id), request()).await.expect(201);
 }
 
-/// RULE-AGT-026: the new accrual is Pending beside a Pending one, and Approved beside a paid one.
+/// RULE-AGT-026: the new accrual is Pending if the adjusted one is Pending, and Approved if that
+/// one is Approved or Paid.
 #[tokio::test]
 async fn approved_adjustment_has_the_status_of_its_accrual() {
     let (service, agent) = (service(), guid());
@@ -402,7 +405,7 @@ async fn inadmissible_decision_is_refused_in_order() {
     assert_eq!(balance(service, agent, "RUB").await["Total"], 100);
 }
 
-/// RULE-AGT-030: one of concurrent decisions succeeds.
+/// RULE-AGT-030: only one of several concurrent decisions succeeds.
 #[tokio::test]
 async fn only_one_concurrent_decision_succeeds() {
     let service = service();

@@ -1,4 +1,4 @@
-//! Accruals above the limit of automatic approval, which await a release.
+//! Accruals above the limit of automatic approval. They await a release.
 
 use serde_json::{Value, json};
 use testkit::service::Running;
@@ -86,7 +86,7 @@ async fn accrual_at_the_limit_is_approved() {
 #[tokio::test]
 async fn correction_awaits_its_release() {
     for (amount, completed, expected) in [
-        // The Base is above the limit, so the debt beside it waits, too.
+        // The Base is above the limit, so its negative Correction waits, too.
         (LIMIT + 5, LIMIT, [("Base", "Pending", true, LIMIT + 5), ("Correction", "Pending", true, -5)]),
         // The Correction alone is above the limit.
         (10, 2 * LIMIT, [("Base", "Approved", false, 10), ("Correction", "Pending", true, 2 * LIMIT - 10)]),
@@ -158,7 +158,7 @@ async fn held_accrual_is_rejected() {
     assert_eq!(lines(std::slice::from_ref(&rejected)), [("Base", "Rejected", false, LIMIT + 1)]);
 }
 
-/// RULE-AGT-058: a grant needs no release, because a person decided its amount.
+/// RULE-AGT-058: a granted accrual needs no release, because an employee decided its amount.
 #[tokio::test]
 async fn grant_above_the_limit_needs_no_release() {
     let (developer, agent) = (guid(), guid());
@@ -178,7 +178,7 @@ async fn grant_above_the_limit_needs_no_release() {
     assert_eq!(lines(&accruals), expected);
 }
 
-/// RULE-AGT-058: a grant beside an accrual that awaits its release awaits it, too.
+/// RULE-AGT-058: a granted accrual whose Base awaits a release awaits the release, too.
 #[tokio::test]
 async fn grant_beside_a_held_accrual_is_released_with_it() {
     let agent = guid();
@@ -196,7 +196,7 @@ async fn grant_beside_a_held_accrual_is_released_with_it() {
     assert_eq!(lines(&accruals_of(deal.id).await), [("Base", "Approved", false, 2 * LIMIT), lower]);
 }
 
-/// RULE-AGT-009, RULE-AGT-058: the limit applies to unrated deals, and it is a setting.
+/// RULE-AGT-009, RULE-AGT-058: the limit is a setting and also applies to unrated deals.
 #[tokio::test]
 async fn limit_is_a_setting_and_applies_to_unrated_deals() {
     let service: Running = start(&[("AGENT_AUTO_APPROVE_LIMIT", "99")]);

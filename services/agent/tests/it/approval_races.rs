@@ -1,7 +1,7 @@
-//! Releases beside the end of a sale, payout runs and other releases.
+//! Races of a release with the end of a sale, a payout run or another release.
 //!
-//! A test locks the account, so that the first of two changes waits for it and the second one for
-//! the first.
+//! A test locks the account. The first of two changes then waits for the test, and the second one
+//! for the first.
 
 use std::sync::OnceLock;
 
@@ -21,7 +21,8 @@ use crate::{Deal, PLATFORM, STAGE_CHANGED, deliver, id_of, in_days, list, rub, s
 
 const AMOUNT: i64 = 5_000_000_000;
 
-/// Returns the service of these tests. Its messages and runs wait for no other tests.
+/// Returns the service of these tests alone, so that messages and runs of other tests cause no
+/// delay.
 pub fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| start(&[]))
@@ -66,7 +67,7 @@ impl Race {
     }
 }
 
-/// RULE-AGT-060: a release before the end of its sale is undone by it.
+/// RULE-AGT-060: the end of a sale undoes an earlier release.
 #[tokio::test]
 async fn release_before_a_cancellation_is_undone() {
     let mut race = Race::start().await;
@@ -93,7 +94,8 @@ async fn release_after_a_cancellation_is_refused() {
     assert_eq!((race.shown().await["Status"].clone(), race.total().await), (json!("Reversed"), json!(0)));
 }
 
-/// RULE-AGT-060: a run beside a release pays the accrual once, in this run or in the next one.
+/// RULE-AGT-060: if a run and a release race, the accrual is paid once, in this run or in the next
+/// one.
 #[tokio::test]
 async fn release_beside_a_run_is_paid_once() {
     for release_first in [true, false] {
@@ -125,7 +127,7 @@ async fn release_beside_a_run_is_paid_once() {
     }
 }
 
-/// RULE-AGT-060: parallel releases all succeed, and one of them is published.
+/// RULE-AGT-060: parallel releases all succeed, and the change is published once.
 #[tokio::test]
 async fn parallel_releases_change_the_accrual_once() {
     let race = Race::start().await;

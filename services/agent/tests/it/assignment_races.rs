@@ -1,7 +1,7 @@
-//! Assignments beside later events of the sale and other assignments.
+//! Races of an assignment with later events of the sale or with another assignment.
 //!
-//! A test locks the deal, so that the first of two changes waits for it and the second one for the
-//! first.
+//! A test locks the deal. The first of two changes then waits for the test, and the second one for
+//! the first.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -29,8 +29,7 @@ async fn accruals_of(deal: &Deal) -> Vec<Value> {
     list(&decider(service()).get(&path).await.expect(200)["Items"]).to_vec()
 }
 
-/// RULE-AGT-073: an assignment before the end of its sale is undone by it, and one after it is
-/// refused.
+/// RULE-AGT-073: the end of a sale undoes an earlier assignment, and a later assignment is refused.
 #[tokio::test]
 async fn assignment_beside_the_end_of_its_sale_leaves_no_money() {
     for assignment_first in [true, false] {
@@ -54,7 +53,8 @@ async fn assignment_beside_the_end_of_its_sale_leaves_no_money() {
     }
 }
 
-/// RULE-AGT-073: an assignment beside the completion of its sale ends in one ledger in both orders.
+/// RULE-AGT-073: an assignment and the completion of its sale lead to the same ledger in both
+/// orders.
 #[tokio::test]
 async fn assignment_beside_a_completion_ends_in_one_ledger() {
     for assignment_first in [true, false] {
@@ -83,8 +83,8 @@ async fn assignment_beside_a_completion_ends_in_one_ledger() {
     }
 }
 
-/// RULE-AGT-073: of parallel assignments one has the effect. The same ones all succeed, and others
-/// are refused.
+/// RULE-AGT-073: only one of several parallel assignments has an effect. Identical ones all
+/// succeed, and different ones are refused.
 #[tokio::test]
 async fn parallel_assignments_have_one_effect() {
     let (first, _) = agent_of_agency(service()).await;

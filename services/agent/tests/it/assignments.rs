@@ -152,8 +152,8 @@ async fn assigned_sale_earns_like_any_other() {
     assert_eq!(stored, [agent.to_string(), by.to_string(), "агент привёл клиента".to_owned()]);
 }
 
-/// RULE-AGT-069: the accruals of a completed sale are those that its events would have created, and
-/// a large one awaits its release.
+/// RULE-AGT-069: an assigned completed sale has the same accruals as a sale that had an agent from
+/// the start. A large accrual awaits its release.
 #[tokio::test]
 async fn completed_sale_is_assigned_with_its_correction() {
     let (agent, _) = agent_of_agency(service()).await;
@@ -200,14 +200,14 @@ async fn assignment_takes_the_rate_of_the_request_or_of_a_card() {
     answer.expect_problem(409, "AGENT_SALE_NOT_ASSIGNABLE");
     let base = assign(&by, &unrated, assignment(agent, 500)).await.expect(200);
     assert_eq!((&base["AgentUserId"], &base["Amount"]), (&json!(agent), &rub(50)));
-    // The job for unrated deals adds nothing, also when a card covers the sale.
+    // The job for unrated deals adds nothing, even if a card covers the sale.
     set_rate(unrated.developer, 900).await;
     tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
     assert_eq!(accruals_of(unrated.id).await.len(), 1);
 }
 
-/// RULE-AGT-070: the assignee belongs to an active agency, whatever the order of its events, and is
-/// not the caller.
+/// RULE-AGT-070: the assignee must belong to an active agency and must not be the caller. The order
+/// of the agency's events does not matter.
 #[tokio::test]
 async fn sale_is_assigned_to_an_agent_of_an_active_agency_only() {
     let (agent, agency, by) = (guid(), guid(), commissions());

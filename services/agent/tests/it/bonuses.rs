@@ -55,8 +55,8 @@ impl Case {
     }
 }
 
-/// RULE-AGT-074: a proposal moves no money. The approval by another employee creates the accrual,
-/// which the statement shows in both formats.
+/// RULE-AGT-074: a proposal creates no accrual. The approval by another employee creates the
+/// accrual, which the statement shows in both formats.
 #[tokio::test]
 async fn bonus_moves_money_after_its_approval() {
     let (case, decider) = (Case::start().await, guid());
@@ -113,8 +113,8 @@ async fn bonus_moves_money_after_its_approval() {
     assert_eq!(of_bonus, expected);
 }
 
-/// RULE-AGT-075, INV-AGT-12: no caller proposes or decides the caller's own bonus, and no caller
-/// decides a bonus that the caller proposed.
+/// RULE-AGT-075, INV-AGT-12: callers cannot propose or decide their own bonus, and cannot decide a
+/// bonus that they proposed.
 #[tokio::test]
 async fn bonus_needs_two_employees_beside_its_agent() {
     let case = Case::start().await;
@@ -129,7 +129,7 @@ async fn bonus_needs_two_employees_beside_its_agent() {
     assert_eq!((case.total().await, case.listed().await), (json!(100), vec![proposed]));
 }
 
-/// RULE-AGT-074: a rejected bonus moves no money, and a decision is final.
+/// RULE-AGT-074: a rejected bonus creates no accrual, and a decision is final.
 #[tokio::test]
 async fn rejected_bonus_moves_no_money() {
     let (case, other) = (Case::start().await, decider(service()));
@@ -156,8 +156,8 @@ async fn rejected_bonus_moves_no_money() {
     }
 }
 
-/// RULE-AGT-076: a bonus is positive, in the accrual's currency, at most the limit, and leaves the
-/// sum of the sale within INV-AGT-4.
+/// RULE-AGT-076: a bonus is positive, has the accrual's currency and is at most the limit. The sum
+/// of the sale must satisfy INV-AGT-4.
 #[tokio::test]
 async fn bonus_beyond_a_limit_is_refused() {
     let (case, other) = (Case::start().await, decider(service()));
@@ -207,8 +207,8 @@ async fn bonus_needs_the_base_of_a_completed_sale() {
     assert_eq!(case.total().await, 0);
 }
 
-/// RULE-AGT-077: the end of a sale undoes its bonus and closes its open proposals, in both orders
-/// of a race with the approval.
+/// RULE-AGT-077: the end of a sale undoes its bonus and closes its open proposals, before or after
+/// the approval.
 #[tokio::test]
 async fn end_of_a_sale_undoes_its_bonus() {
     let service = approval_races::service();
@@ -246,7 +246,7 @@ async fn end_of_a_sale_undoes_its_bonus() {
     }
 }
 
-/// RULE-AGT-077: of parallel decisions one succeeds.
+/// RULE-AGT-077: only one of several parallel decisions succeeds.
 #[tokio::test]
 async fn parallel_decisions_about_a_bonus_have_one_effect() {
     let case = Case::start().await;

@@ -18,8 +18,8 @@ async fn deliver_invalid(topic: &str, payload: &Value) {
     eventually("the dead letter", async || sql.query_opt(letters, &[&topic, &key]).await.unwrap()).await;
 }
 
-/// RULE-AGT-012: a message that does not decode, or has a negative amount, blocks its own deal
-/// only.
+/// RULE-AGT-012: a message that cannot be decoded or has a negative amount blocks only its own
+/// deal.
 #[tokio::test]
 async fn invalid_message_blocks_its_own_deal_only() {
     let mut other = deal().await;

@@ -132,7 +132,7 @@ async fn stage_change_has_the_effect_of_the_table() {
 
 /// RULE-AGT-010, RULE-EVT-020: each change of an accrual's status is published once, in order.
 ///
-/// A completion without a sale is published as both changes.
+/// A completion without an earlier sale publishes two changes: created and approved.
 #[tokio::test]
 async fn accrual_status_change_is_published_once_in_order() {
     let mut deal = deal().await;
@@ -190,7 +190,7 @@ async fn ended_sale_reverses_accrual_in_a_payout() {
     assert_eq!(ledger(&deal).await, lines(&left));
 }
 
-/// RULE-AGT-005: an accrual keeps its Reversal after its payout has failed.
+/// RULE-AGT-005: an accrual with a Reversal stays undone after its payout has failed.
 #[tokio::test]
 async fn accrual_released_by_failed_payout_stays_undone() {
     let mut deal = deal().await;
@@ -362,7 +362,8 @@ async fn sale_keeps_agent_amount_and_rate_of_its_start() {
     assert_eq!(accruals_of(deal.id).await[0]["AgentUserId"], json!(agent));
 }
 
-/// RULE-AGT-003, RULE-EVT-026: a stage change that is not above the applied version is dropped.
+/// RULE-AGT-003, RULE-EVT-026: a stage change whose version is not above the applied one is
+/// ignored.
 ///
 /// The values of `ce_id` and `ce_sequence` do not matter.
 #[tokio::test]
@@ -396,7 +397,7 @@ async fn ended_sale_closes_its_open_requests() {
     assert!(request["DecidedAt"].is_string());
 }
 
-/// INV-AGT-1: concurrent changes of an agent's deals end in the right sum.
+/// INV-AGT-1: after concurrent changes of an agent's deals the account has the correct sum.
 #[tokio::test]
 async fn concurrent_deals_of_one_agent_add_up() {
     let (developer, agent) = (guid(), guid());

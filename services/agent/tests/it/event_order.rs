@@ -29,8 +29,8 @@ async fn held(agent: Uuid) -> Vec<Value> {
     list(&commissions().get(&path).await.expect(200)["Items"]).to_vec()
 }
 
-/// INV-AGT-8, RULE-AGT-065: a change after a missing one moves no money and holds the deal, until
-/// both are published again.
+/// INV-AGT-8, RULE-AGT-065: a change after a missing one changes no accrual and holds the deal,
+/// until both are published again.
 #[tokio::test]
 async fn change_after_a_missing_one_is_applied_after_a_republish() {
     let (developer, agent) = (guid(), guid());
@@ -61,7 +61,7 @@ async fn deal_known_to_be_cancelled_is_not_paid() {
     set_rate(developer, 1_000).await;
     let mut deal = Deal::new(agent, developer, rub(1_000));
     deliver(service(), CREATED, &deal.created(SOLD)).await;
-    assert_eq!(held(agent).await, Vec::<Value>::new(), "the ledger lacks no change of a new deal");
+    assert_eq!(held(agent).await, Vec::<Value>::new(), "no stage change of a new deal is missing");
     deal.move_to("Sale", SOLD).await;
     deal.move_to("Completed", SOLD).await;
     let end = deal.stage_changed("Cancelled", LATER);
@@ -102,7 +102,7 @@ async fn held_deal_is_found_by_both_of_its_agents() {
     }
 }
 
-/// RULE-AGT-003: a deal is held until the stage change of its completion arrives, and is paid then.
+/// RULE-AGT-003: a deal is held until the stage change of its completion arrives. Then it is paid.
 #[tokio::test]
 async fn deal_is_paid_once_the_ledger_has_caught_up() {
     let (developer, agent) = (guid(), guid());
@@ -178,8 +178,8 @@ async fn unknown_status_changes_no_money() {
     assert_eq!(accruals_of(deal.id).await[0]["Version"], 1);
 }
 
-/// RULE-AGT-002, RULE-EVT-023, RULE-EVT-026: every delivery order, also with repeats, ends in one
-/// state.
+/// RULE-AGT-002, RULE-EVT-023, RULE-EVT-026: every delivery order, with or without repeats, leads
+/// to the same state.
 #[tokio::test]
 async fn every_delivery_order_ends_in_one_ledger() {
     let statuses = ["Application", "Booking", "Sale", "Sale", "Completed", "Cancelled", "Frozen"];

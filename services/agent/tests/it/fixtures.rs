@@ -36,7 +36,7 @@ pub struct AccrualFixture {
     pub approved_at: OffsetDateTime,
     pub earned_at: OffsetDateTime,
     pub developer: Uuid,
-    /// The adjusted Base, which has the same sale.
+    /// The Base that the accrual adjusts. Both belong to one sale.
     pub adjusts: Option<StoredAccrual>,
 }
 

@@ -19,8 +19,8 @@ async fn entries(filter: &str) -> Vec<Value> {
     entries
 }
 
-/// INV-AGT-10, RULE-AGT-064: each move of a payout has its author in the row, the event and the
-/// log.
+/// INV-AGT-10, RULE-AGT-064: each transition of a payout has its author in the row, the event and
+/// the log.
 #[tokio::test]
 async fn payout_transitions_name_their_author() {
     let (service, agent) = (service(), guid());
@@ -32,7 +32,7 @@ async fn payout_transitions_name_their_author() {
     let payout = list_payouts(service, &run).await.remove(0);
     caller(sender).post(&payout_path(&payout, "send"), json!({})).await.expect(200);
     caller(confirmer).post(&payout_path(&payout, "confirm"), json!({})).await.expect(200);
-    // A repeat moves nothing.
+    // A repeated request changes nothing.
     caller(sender).post(&payout_path(&payout, "confirm"), json!({})).await.expect(200);
 
     let id = id_of(&payout["Id"]);

@@ -1,4 +1,4 @@
-//! Refusals of decisions and moves that concern the caller's own money.
+//! Refusals of decisions and transitions that concern the caller's own money.
 
 use serde_json::{Value, json};
 use testkit::{eventually, guid};
@@ -16,14 +16,14 @@ use crate::{
 const OPERATIONS: [(&str, &str); 4] =
     [("send", "InTransit"), ("cancel", "Cancelled"), ("confirm", "Paid"), ("fail", "Failed")];
 
-/// RULE-AGT-061: a caller with every permission does not move their own payout.
+/// RULE-AGT-061: a caller with every permission cannot change their own payout.
 #[tokio::test]
 async fn own_payout_is_not_moved() {
     let (service, agent) = (service(), guid());
     let own = service.caller(&claims_of(agent, &[CABINET, COMMISSIONS, PAYOUTS]));
     for (operation, status) in OPERATIONS {
         AccrualFixture::approved(agent, 100).write(service).await;
-        // A run may include its author. Another employee moves that payout.
+        // A run may pay the employee who started it. Another employee then changes that payout.
         let started = own.post(&format!("{PLATFORM}/payouts"), run_body(&[agent])).await.expect(201);
         await_completion(service, &started["Id"]).await;
         let payout = list_payouts(service, &started).await.remove(0);
@@ -39,7 +39,7 @@ async fn own_payout_is_not_moved() {
     own.post(&missing, json!({})).await.expect_problem(404, "AGENT_PAYOUT_NOT_FOUND");
 }
 
-/// RULE-AGT-061: a caller does not release, reject or reverse their own accrual.
+/// RULE-AGT-061: a caller cannot release, reject or reverse their own accrual.
 #[tokio::test]
 async fn own_accrual_is_not_decided() {
     let (service, agent) = (service(), guid());
@@ -62,7 +62,8 @@ async fn own_accrual_is_not_decided() {
     decider(service).post(&release(&json!({"Id": held_id})), Value::Null).await.expect(200);
 }
 
-/// RULE-AGT-061: a caller sets neither a card for themselves or their agency, nor their agency.
+/// RULE-AGT-061: callers can set neither their own agency, nor a card for themselves or for their
+/// agency.
 #[tokio::test]
 async fn own_terms_are_not_set() {
     let (service, agent, agency) = (service(), guid(), guid());
@@ -103,8 +104,8 @@ async fn caller_with_all_permissions_cannot_pay_themselves() {
     own.post(&confirm, json!({})).await.expect_problem(403, "AGENT_PAYOUT_OWN");
 }
 
-/// INV-AGT-9, RULE-AGT-061: an accrual at a rate that its agent set awaits a release by another
-/// employee, and so do its corrections.
+/// INV-AGT-9, RULE-AGT-061: an accrual at a rate that its agent set, and its corrections, await a
+/// release by another employee.
 #[tokio::test]
 async fn accrual_at_the_agents_own_rate_awaits_its_release() {
     let (service, agent, developer) = (service(), guid(), guid());

@@ -24,7 +24,7 @@ async fn hold(deal: Uuid) {
     service().sql().await.execute(hold, &[&deal.to_string()]).await.unwrap();
 }
 
-/// RULE-AGT-063: a preview has the payouts that the run then creates, and changes nothing.
+/// RULE-AGT-063: a preview shows the payouts that a later run creates, and changes nothing.
 #[tokio::test]
 async fn preview_equals_the_run() {
     let service = service();

@@ -1,4 +1,4 @@
-//! Payout runs beside other runs, changes of deals, and crashes.
+//! Races of payout runs with other runs and with changes of deals, and crashes of a run.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ async fn run_waits_for_a_locked_deal() {
         tx.execute(change, &[&locked.deal.to_string()]).await.unwrap();
         let started = payer(service).post(&payouts(), run_body(&[agent])).await.expect(201);
         tokio::time::sleep(Duration::from_millis(500)).await;
-        // The transaction that changes the deal can still lock the account, so there is no
-        // deadlock.
+        // The run has not locked the account yet. The transaction that changes the deal can lock
+        // it, so there is no deadlock.
         tx.execute(
             "select from account where agent_user_id = $1::text::uuid for update",
             &[&agent.to_string()],

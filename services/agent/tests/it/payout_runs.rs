@@ -18,7 +18,8 @@ pub fn payouts() -> String {
     format!("{PLATFORM}/payouts")
 }
 
-/// RULE-AGT-017, INV-AGT-6, RULE-EVT-021: a run pays Approved accruals, each currency by itself.
+/// RULE-AGT-017, INV-AGT-6, RULE-EVT-021: a run pays Approved accruals, with one payout per
+/// currency.
 #[tokio::test]
 async fn run_pays_approved_accruals_by_currency() {
     let (service, agent) = (service(), guid());
@@ -124,8 +125,8 @@ async fn debt_is_carried_over_to_the_next_payout() {
     assert_eq!((&created["Gross"], &created["AccrualsCount"]), (&money(1, "RUB"), &json!(3)));
 }
 
-/// RULE-AGT-017: accruals approved before `PeriodTo` are paid, also old ones.
-/// `PeriodTo` is exclusive.
+/// RULE-AGT-017: accruals approved before `PeriodTo` are paid, however old they are. `PeriodTo` is
+/// exclusive.
 #[tokio::test]
 async fn run_pays_accruals_approved_before_the_period_end() {
     let (service, agent) = (service(), guid());
@@ -174,7 +175,7 @@ async fn accruals_approved_at_one_time_are_paid_by_id() {
     }
 }
 
-/// RULE-AGT-020: debts that fill all lines prevent a payout, also if more accruals are payable.
+/// RULE-AGT-020: debts that fill all lines prevent a payout, even if more accruals are payable.
 #[tokio::test]
 async fn debts_that_fill_all_lines_prevent_a_payout() {
     let service = start(&[("AGENT_PAYOUT_MAX_LINES", "2")]);
@@ -351,8 +352,8 @@ async fn run_totals_may_exceed_64_bits() {
     assert_eq!(created[0]["Net"], money(i64::MAX - half, "RUB"));
 }
 
-/// RULE-AGT-012: only the final sum has to fit into 64 bits, so a debt is paid with the greatest
-/// amount.
+/// RULE-AGT-012: only the final sum must fit into 64 bits, so a payout of the greatest amount may
+/// include a debt.
 #[tokio::test]
 async fn debt_beside_the_greatest_amount_is_paid_with_it() {
     let (service, agent) = (service(), guid());
@@ -368,7 +369,7 @@ async fn debt_beside_the_greatest_amount_is_paid_with_it() {
     assert_eq!(balance(service, agent, "RUB").await["Paid"], i64::MAX);
 }
 
-/// RULE-AGT-019: a payout of 5,000 lines is created, listed, confirmed and failed like a small one.
+/// RULE-AGT-019: a payout of 5,000 lines can be created, read, failed and confirmed.
 #[tokio::test]
 async fn payout_of_5000_lines_works_like_a_small_one() {
     let (service, agent) = (service(), guid());

@@ -208,7 +208,8 @@ async fn invalid_transition_request_is_refused() {
     assert_eq!((&shown["Reference"], &shown["PaidAt"]), (&json!("б"), &shown["UpdatedAt"]));
 }
 
-/// RULE-AGT-030: one of concurrent `confirm` and `fail` succeeds, and the accruals follow it.
+/// RULE-AGT-030: if `confirm` and `fail` race, one of them succeeds and decides the status of the
+/// accruals.
 #[tokio::test]
 async fn only_one_of_concurrent_confirm_and_fail_succeeds() {
     let service = service();

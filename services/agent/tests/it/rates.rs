@@ -62,7 +62,7 @@ async fn nearest_card_decides_the_rate() {
     }
     assert_eq!(rate_of(agent, developer, SOLD).await, Some(3));
     assert_eq!(rate_of(agent, guid(), SOLD).await, Some(2));
-    // A former agency of the agent does not count.
+    // The cards of a former agency do not apply.
     commissions().put(&path, json!({"AgencyCompanyId": null})).await.expect(200);
     assert_eq!(rate_of(agent, developer, SOLD).await, Some(1));
 }
@@ -236,7 +236,7 @@ async fn agent_without_an_entry_gets_an_agency() {
     by.get(&format!("{PLATFORM}/agents/x")).await.expect_problem(404, "NOT_FOUND");
 }
 
-/// RULE-AGT-016, RULE-ALL-031: one of several concurrent replacements of one version succeeds.
+/// RULE-AGT-016, RULE-ALL-031: only one of several concurrent replacements of one version succeeds.
 #[tokio::test]
 async fn only_one_concurrent_replacement_of_a_version_succeeds() {
     let (developer, agent) = (guid(), guid());

@@ -180,7 +180,8 @@ async fn accruals_are_filtered() {
     assert_eq!(listed(&commissions(), &by_deal).await, ids(&other));
 }
 
-/// RULE-AGT-053: accruals are sorted by every key in both directions, ties by id in the same one.
+/// RULE-AGT-053: accruals are sorted by every key in both directions. Ties are sorted by id in the
+/// same direction.
 ///
 /// `Amount` compares minor units across currencies.
 #[tokio::test]
@@ -268,7 +269,8 @@ async fn payouts_are_filtered() {
     assert_eq!(page.expect(200), json!({"Items": [shown], "Page": 1, "PageSize": 20, "TotalCount": 1}));
 }
 
-/// RULE-AGT-053: payouts are sorted by every key in both directions, ties by id in the same one.
+/// RULE-AGT-053: payouts are sorted by every key in both directions. Ties are sorted by id in the
+/// same direction.
 #[tokio::test]
 async fn payouts_are_sorted_and_paged() {
     let agent = guid();
@@ -354,7 +356,8 @@ async fn unrated_and_held_deals_are_sorted_and_paged() {
     }
 }
 
-/// RULE-AGT-053: `TotalCount` is exact up to 10,000. For older rows the caller narrows the period.
+/// RULE-AGT-053: `TotalCount` is exact up to 10,000. To reach older rows, the caller narrows the
+/// period.
 #[tokio::test]
 async fn total_count_is_exact_up_to_ten_thousand() {
     let agent = guid();

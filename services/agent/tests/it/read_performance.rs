@@ -139,8 +139,8 @@ async fn reassigned_sale_counts_for_its_new_agent_and_pays_its_first() {
     assert_eq!(each(&accruals, "AgentUserId"), [&json!(first)]);
 }
 
-/// RULE-AGT-071: with `CountBy=CommissionAgent` a sale counts for the agent of its commission, so
-/// the figures agree with the accruals also after a change of the deal's agent.
+/// RULE-AGT-071: with `CountBy=CommissionAgent` a sale counts for the agent of its commission. The
+/// figures therefore agree with the accruals, even after a change of the deal's agent.
 #[tokio::test]
 async fn sale_counts_for_the_agent_of_its_commission_on_request() {
     let (first, second, developer) = (guid(), guid(), guid());
@@ -230,8 +230,8 @@ async fn mean_cycle_has_one_decimal_place() {
     }
 }
 
-/// RULE-AGT-047: `Monthly` has each UTC month of the period, cut to it, oldest first, empty ones
-/// too.
+/// RULE-AGT-047: `Monthly` has each UTC month of the period, oldest first, including empty ones.
+/// The first and the last month are cut to the period.
 #[tokio::test]
 async fn months_are_cut_to_the_period() {
     let agent = guid();
@@ -263,8 +263,8 @@ async fn months_are_cut_to_the_period() {
     assert_eq!(each(list(&until_april["Monthly"]), "Month"), ["2026-03"]);
 }
 
-/// RULE-AGT-048: `Developers` has at most 50, most sales first, then by id, with their present
-/// names.
+/// RULE-AGT-048: `Developers` has at most 50 developers with their current names, sorted by the
+/// number of sales, descending, then by id.
 #[tokio::test]
 async fn developers_with_most_sales_are_listed_first() {
     let agent = guid();
@@ -279,8 +279,8 @@ async fn developers_with_most_sales_are_listed_first() {
         )
     };
     let mut rows: Vec<_> = developers.iter().map(|id| of(*id, 1, "RUB")).collect();
-    // The last one has the most sales, in three currencies.
-    // The one before has as many as the first.
+    // The last developer has the most sales, in three currencies. The last but one has as many as
+    // the first.
     rows.extend([
         of(developers[52], 5, "USD"),
         of(developers[52], 7, "EUR"),

@@ -75,8 +75,8 @@ async fn rejected_adjustment_leaves_its_base() {
     assert_eq!(balance(service, agent, "RUB").await["Total"], 100);
 }
 
-/// RULE-AGT-027, RULE-AGT-033: an accrual is not rejectable if it, or an adjustment, is in a
-/// payout.
+/// RULE-AGT-027, RULE-AGT-033: an accrual is not rejectable if the accrual or one of its
+/// adjustments is in a payout.
 ///
 /// A paid or undone accrual is not rejectable either.
 #[tokio::test]

@@ -104,8 +104,8 @@ async fn changed_card_starts_the_job() {
         .await;
 }
 
-/// RULE-AGT-009: more deals than one batch are accrued, each once.
-/// Deals that stay unrated do not block them.
+/// RULE-AGT-009: the job accrues more deals than one batch contains, each once. Deals that stay
+/// unrated do not block the others.
 #[tokio::test]
 async fn more_unrated_deals_than_one_batch_are_accrued() {
     let (developer, without_rate, agent) = (guid(), guid(), guid());
