@@ -40,7 +40,7 @@ pub type Comment = Private<Prose<1, MAX_COMMENT_LENGTH>>;
 pub type OptionalComment = Private<Prose<0, MAX_COMMENT_LENGTH>>;
 
 /// Returns the comment, or `None` for an absent or empty one.
-pub fn present(comment: Option<OptionalComment>) -> Option<Comment> {
+pub fn non_empty_comment(comment: Option<OptionalComment>) -> Option<Comment> {
     Prose::parse(comment?.expose().as_str()).ok().map(Private::new)
 }
 

@@ -22,7 +22,7 @@ pub use account::{Account, AccountKey, Overflow};
 pub use accrual::{Accrual, AccrualKind, AccrualStatus, ApprovalLimit};
 pub use adjustment::{
     AdjustmentReason, AdjustmentRequest, AdjustmentRequestView, AdjustmentStatus, Comment, OptionalComment,
-    present,
+    non_empty_comment,
 };
 pub use assignment::{MissingTerm, SaleAssignment};
 pub use bonus::{BonusLimit, BonusProposal, BonusProposalView};

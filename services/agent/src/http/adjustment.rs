@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::db::adjustment::{AdjustmentFilter, AdjustmentSort};
 use crate::domain::{
     AccrualId, AdjustmentReason, AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestView,
-    AdjustmentStatus, Comment, ManageCommissions, OptionalComment, UseCabinet, present,
+    AdjustmentStatus, Comment, ManageCommissions, OptionalComment, UseCabinet, non_empty_comment,
 };
 use crate::error::Error;
 use crate::{db, ops};
@@ -157,7 +157,7 @@ pub async fn approve_adjustment(
     body: OptionalJson<ApproveAdjustment>,
 ) -> Result<impl Responder, Error> {
     let ApproveAdjustment { amount, comment } = body.0;
-    let (amount, comment) = (amount.map(Money::from), present(comment));
+    let (amount, comment) = (amount.map(Money::from), non_empty_comment(comment));
     let (by, now) = (permitted.actor.user_id, clock::now());
     let approve = async |tx: &mut _| ops::adjustment::approve(tx, *id, by, amount, comment, now).await;
     Ok(web::Json(app.db.tx(approve).await?))

@@ -14,7 +14,8 @@ use super::adjustment::AdjustmentQuery;
 use crate::app::App;
 use crate::db::adjustment::AdjustmentSort;
 use crate::domain::{
-    AccrualId, BonusProposalId, BonusProposalView, Comment, ManageCommissions, OptionalComment, present,
+    AccrualId, BonusProposalId, BonusProposalView, Comment, ManageCommissions, OptionalComment,
+    non_empty_comment,
 };
 use crate::error::Error;
 use crate::ops::bonus::NewBonus;
@@ -103,7 +104,7 @@ pub async fn approve_bonus(
     id: Path<BonusProposalId>,
     body: OptionalJson<ApproveBonus>,
 ) -> Result<impl Responder, Error> {
-    let comment = present(body.0.comment);
+    let comment = non_empty_comment(body.0.comment);
     let (by, limit, now) = (permitted.actor.user_id, app.settings.bonus_limit, clock::now());
     let approve = async |tx: &mut _| ops::bonus::approve(tx, *id, by, comment, limit, now).await;
     Ok(web::Json(app.db.tx(approve).await?))

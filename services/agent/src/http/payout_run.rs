@@ -48,14 +48,14 @@ pub struct BeginPayoutRun {
 }
 
 /// The checked members that a run and its preview have in common.
-struct Terms {
+struct SharedMembers {
     period_from: OffsetDateTime,
     period_to: OffsetDateTime,
     agent_user_ids: Option<Vec<UserId>>,
     withholding_bps: i32,
 }
 
-impl Terms {
+impl SharedMembers {
     fn check(
         fields: &mut Fields,
         (Moment(period_from), Moment(period_to)): (Moment, Moment),
@@ -86,14 +86,15 @@ impl BeginPayoutRun {
     fn into_run(self, by: UserId, now: OffsetDateTime) -> Result<PayoutRun, Problem> {
         let mut fields = Fields::default();
         let period = (self.period_from, self.period_to);
-        let terms = Terms::check(&mut fields, period, self.agent_user_ids, self.withholding_bps, now);
+        let members =
+            SharedMembers::check(&mut fields, period, self.agent_user_ids, self.withholding_bps, now);
         fields.finish(Some(PayoutRun {
             id: PayoutRunId::generate(),
             run_key: self.run_key,
-            period_from: terms.period_from,
-            period_to: terms.period_to,
-            agent_user_ids: terms.agent_user_ids,
-            withholding_bps: terms.withholding_bps,
+            period_from: members.period_from,
+            period_to: members.period_to,
+            agent_user_ids: members.agent_user_ids,
+            withholding_bps: members.withholding_bps,
             status: PayoutRunStatus::Running,
             last_agent_user_id: None,
             last_currency: None,
@@ -128,11 +129,12 @@ impl PreviewPayoutRun {
     fn into_filter(self, max_lines: i64, now: OffsetDateTime) -> Result<PreviewFilter, Problem> {
         let mut fields = Fields::default();
         let period = (self.period_from, self.period_to);
-        let terms = Terms::check(&mut fields, period, self.agent_user_ids, self.withholding_bps, now);
+        let members =
+            SharedMembers::check(&mut fields, period, self.agent_user_ids, self.withholding_bps, now);
         fields.finish(Some(PreviewFilter {
-            agent_user_ids: terms.agent_user_ids,
-            approved_before: terms.period_to,
-            withholding: BasisPoints(terms.withholding_bps.unsigned_abs()),
+            agent_user_ids: members.agent_user_ids,
+            approved_before: members.period_to,
+            withholding: BasisPoints(members.withholding_bps.unsigned_abs()),
             max_lines,
         }))
     }

@@ -84,7 +84,7 @@ async fn accrual_at_the_limit_is_approved() {
 /// INV-AGT-9, RULE-AGT-058: a Correction awaits a release if its Base does, or if it
 /// exceeds the limit alone or with its Base.
 #[tokio::test]
-async fn correction_awaits_its_release() {
+async fn correction_beyond_the_limit_awaits_its_release() {
     for (amount, completed, expected) in [
         // The Base is above the limit, so its negative Correction waits, too.
         (LIMIT + 5, LIMIT, [("Base", "Pending", true, LIMIT + 5), ("Correction", "Pending", true, -5)]),
@@ -126,7 +126,7 @@ async fn list_filters_accruals_that_await_their_release() {
 
 /// RULE-AGT-059: only an accrual that awaits its release can be released.
 #[tokio::test]
-async fn other_accruals_are_not_releasable() {
+async fn accrual_that_awaits_no_release_is_not_releasable() {
     let (service, agent) = (service(), guid());
     let pending = AccrualFixture::approved(agent, 2 * LIMIT).pending().write(service).await;
     let approved = AccrualFixture::approved(agent, 2 * LIMIT).write(service).await;

@@ -58,7 +58,7 @@ impl Race {
         Held::lock(service(), &lock).await
     }
 
-    async fn shown(&self) -> Value {
+    async fn read_accrual(&self) -> Value {
         accrual(service(), self.agent, id_of(&self.held["Id"])).await
     }
 
@@ -77,7 +77,7 @@ async fn release_before_a_cancellation_is_undone() {
     let cancel = deliver(service(), STAGE_CHANGED, &cancelled);
     let (answer, ()) = account.queue(Held::ANY, decider.post(&path, Value::Null), cancel).await;
     assert_eq!(answer.expect(200)["Status"], "Approved");
-    assert_eq!(race.shown().await["Status"], "Reversed");
+    assert_eq!(race.read_accrual().await["Status"], "Reversed");
     assert_eq!(race.total().await, 0);
 }
 
@@ -91,7 +91,10 @@ async fn release_after_a_cancellation_is_refused() {
     let cancel = deliver(service(), STAGE_CHANGED, &cancelled);
     let ((), answer) = account.queue(Held::ANY, cancel, decider.post(&path, Value::Null)).await;
     answer.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
-    assert_eq!((race.shown().await["Status"].clone(), race.total().await), (json!("Reversed"), json!(0)));
+    assert_eq!(
+        (race.read_accrual().await["Status"].clone(), race.total().await),
+        (json!("Reversed"), json!(0))
+    );
 }
 
 /// RULE-AGT-060: if a run and a release race, the accrual is paid once, in this run or in the next
@@ -136,8 +139,8 @@ async fn parallel_releases_change_the_accrual_once() {
     let answers = join_all(callers.iter().map(|caller| caller.post(&path, Value::Null))).await;
     let version = race.held["Version"].as_i64().unwrap() + 1;
     for answer in answers {
-        let shown = answer.expect(200);
-        assert_eq!((&shown["Status"], &shown["Version"]), (&json!("Approved"), &json!(version)));
+        let released = answer.expect(200);
+        assert_eq!((&released["Status"], &released["Version"]), (&json!("Approved"), &json!(version)));
     }
     let log = format!("{PLATFORM}/money-log?SubjectId={}", id_of(&race.held["Id"]));
     let log = decider(service()).get(&log).await.expect(200);

@@ -31,7 +31,7 @@ async fn accruals_of(deal: &Deal) -> Vec<Value> {
 
 /// RULE-AGT-073: the end of a sale undoes an earlier assignment, and a later assignment is refused.
 #[tokio::test]
-async fn assignment_beside_the_end_of_its_sale_leaves_no_money() {
+async fn assignment_racing_the_end_of_its_sale_leaves_no_balance() {
     for assignment_first in [true, false] {
         let (agent, _) = agent_of_agency(service()).await;
         let mut deal = direct_sale().await;
@@ -56,7 +56,7 @@ async fn assignment_beside_the_end_of_its_sale_leaves_no_money() {
 /// RULE-AGT-073: an assignment and the completion of its sale lead to the same ledger in both
 /// orders.
 #[tokio::test]
-async fn assignment_beside_a_completion_ends_in_one_ledger() {
+async fn assignment_racing_a_completion_leads_to_the_same_ledger() {
     for assignment_first in [true, false] {
         let (agent, _) = agent_of_agency(service()).await;
         let mut deal = direct_sale().await;

@@ -108,7 +108,7 @@ async fn sales_without_agent_or_rate_are_listed() {
 ///
 /// The event and the money log name the author, and statistics count the deal for its agent.
 #[tokio::test]
-async fn assigned_sale_earns_like_any_other() {
+async fn assigned_sale_is_accrued_and_paid() {
     let (agent, _) = agent_of_agency(service()).await;
     let (developer, by) = (guid(), guid());
     let mut deal = direct_sale(developer, 100_000).await;

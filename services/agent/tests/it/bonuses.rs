@@ -58,7 +58,7 @@ impl Case {
 /// RULE-AGT-074: a proposal creates no accrual. The approval by another employee creates the
 /// accrual, which the statement shows in both formats.
 #[tokio::test]
-async fn bonus_moves_money_after_its_approval() {
+async fn approved_bonus_has_an_accrual_in_the_statement() {
     let (case, decider) = (Case::start().await, guid());
     let proposed = case.propose(70).await;
     let expected = json!({
@@ -131,7 +131,7 @@ async fn bonus_needs_two_employees_beside_its_agent() {
 
 /// RULE-AGT-074: a rejected bonus creates no accrual, and a decision is final.
 #[tokio::test]
-async fn rejected_bonus_moves_no_money() {
+async fn rejected_bonus_has_no_accrual() {
     let (case, other) = (Case::start().await, decider(service()));
     let proposed = case.propose(70).await;
     let reject = decision_path(&proposed, "reject");

@@ -399,7 +399,7 @@ async fn ended_sale_closes_its_open_requests() {
 
 /// INV-AGT-1: after concurrent changes of an agent's deals the account has the correct sum.
 #[tokio::test]
-async fn concurrent_deals_of_one_agent_add_up() {
+async fn concurrent_deals_of_one_agent_are_all_counted() {
     let (developer, agent) = (guid(), guid());
     set_rate(developer, 1_000).await;
     let mut last = Vec::new();

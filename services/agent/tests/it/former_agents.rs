@@ -51,7 +51,7 @@ async fn former_agent_reads_what_is_still_owed() {
 
 /// INV-AGT-11, RULE-AGT-062: a former agent reads no statistics, and files no request.
 #[tokio::test]
-async fn former_agent_does_nothing_else() {
+async fn former_agent_is_refused_statistics_and_requests() {
     let (service, agent) = (service(), guid());
     let accrual = AccrualFixture::approved(agent, 100).write(service).await;
     let former = former(agent);

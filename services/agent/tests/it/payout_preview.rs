@@ -127,7 +127,7 @@ async fn preview_keeps_the_limits_of_a_payout() {
 
 /// RULE-AGT-063: a preview validates the members of a run, and needs no key.
 #[tokio::test]
-async fn preview_is_validated() {
+async fn invalid_preview_is_refused() {
     let payer = payer(service());
     let body = without(run_body(&[guid()]), "RunKey");
     payer.post(&preview(), body.clone()).await.expect(200);

@@ -371,7 +371,7 @@ async fn debt_beside_the_greatest_amount_is_paid_with_it() {
 
 /// RULE-AGT-019: a payout of 5,000 lines can be created, read, failed and confirmed.
 #[tokio::test]
-async fn payout_of_5000_lines_works_like_a_small_one() {
+async fn payout_of_5000_lines_can_be_failed_and_confirmed() {
     let (service, agent) = (service(), guid());
     let written = AccrualFixture::approved(agent, 1).write_all(service, 5_001).await;
     let payout = pay_one(service, agent).await;

@@ -69,7 +69,7 @@ async fn nearest_card_decides_the_rate() {
 
 /// RULE-AGT-008: a rate covers `ValidFrom` ≤ `ChangedAt` < `ValidTo`, to the microsecond.
 #[tokio::test]
-async fn rate_is_valid_from_its_start_until_before_its_end() {
+async fn rate_applies_from_valid_from_until_before_valid_to() {
     let developer = guid();
     let card = json!({"DeveloperCompanyId": developer, "Rates": [
         {"RateBps": 300, "ValidFrom": "2026-03-01T00:00:00Z"},

@@ -18,7 +18,7 @@ async fn developer(name: &str) -> Uuid {
     id
 }
 
-fn own(payout: &Value, query: &str) -> String {
+fn own_statement_path(payout: &Value, query: &str) -> String {
     format!("/api/v1/my/payouts/{}/statement{query}", id_of(&payout["Id"]))
 }
 
@@ -34,7 +34,7 @@ async fn statement_has_the_lines_of_its_payout_in_order() {
     let mut early = AccrualFixture::approved(agent, 25).earned_at(when).write_all(service, 2).await;
     early.sort_by_key(|accrual| accrual.id);
     let created = pay_one(service, agent).await;
-    let statement = cabinet(service, agent).get(&own(&created, "")).await;
+    let statement = cabinet(service, agent).get(&own_statement_path(&created, "")).await;
     assert_eq!(statement.header("cache-control"), "no-store");
     let statement = statement.expect(200);
     assert_eq!(statement["Payout"], created);
@@ -109,7 +109,7 @@ async fn csv_statement_follows_rfc_4180_and_escapes_formulas() {
     }
     let created = pay_one(service, agent).await;
     for answer in [
-        cabinet(service, agent).get(&own(&created, "?Format=Csv")).await,
+        cabinet(service, agent).get(&own_statement_path(&created, "?Format=Csv")).await,
         payer(service).get(&payout_path(&created, "statement?Format=Csv")).await,
     ] {
         assert_eq!(answer.status, 200);
@@ -129,7 +129,7 @@ async fn statement_of_another_agent_is_not_found() {
     AccrualFixture::approved(agent, 7).write(service).await;
     let created = pay_one(service, agent).await;
     let (own_caller, other, payer) = (cabinet(service, agent), cabinet(service, guid()), payer(service));
-    other.get(&own(&created, "")).await.expect_problem(404, "AGENT_PAYOUT_NOT_FOUND");
+    other.get(&own_statement_path(&created, "")).await.expect_problem(404, "AGENT_PAYOUT_NOT_FOUND");
     for id in [guid().to_string(), Uuid::nil().to_string()] {
         let path = format!("/api/v1/my/payouts/{id}/statement");
         own_caller.get(&path).await.expect_problem(404, "AGENT_PAYOUT_NOT_FOUND");
@@ -138,7 +138,7 @@ async fn statement_of_another_agent_is_not_found() {
     }
     own_caller.get("/api/v1/my/payouts/x/statement").await.expect_problem(404, "NOT_FOUND");
     for format in ["csv", "Xml", ""] {
-        let answer = other.get(&own(&created, &format!("?Format={format}"))).await;
+        let answer = other.get(&own_statement_path(&created, &format!("?Format={format}"))).await;
         answer.expect_refusal("VALIDATION_FAILED", "/Format", "unknown_value");
     }
 }
