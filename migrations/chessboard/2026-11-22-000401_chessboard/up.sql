@@ -56,8 +56,8 @@ create index developer_created on developer (created_at, id);
 create index developer_updated on developer (updated_at, id);
 create index developer_trigrams on developer using gin (trigrams(search_text)) with (fastupdate = off);
 
--- The versions under which `restored` has hidden profiles that were lost. A profile that is created
--- again continues above them, since consumers ignore lower ones.
+-- The versions under which the command `restored` has published lost profiles as Hidden. A profile
+-- that is created again continues above its version here, since consumers ignore lower versions.
 create table lost_developer (
     id uuid primary key,
     version bigint not null
@@ -88,7 +88,8 @@ $$;
 create trigger developer_log_append_only before update or delete or truncate on developer_log
     for each statement execute function developer_log_append_only();
 
--- Profiles of the external chessboard system that cannot be applied yet, the newest of each id.
+-- Profiles of the external chessboard system that cannot be applied yet. Each external id has only
+-- its newest profile here.
 create table external_profile (
     external_id uuid primary key,
     company_id uuid not null,
@@ -97,7 +98,7 @@ create table external_profile (
     legal_name text,
     logo_file_id uuid,
     founded_year integer,
-    -- Of several waiting profiles of one company the first arrival is applied.
+    -- If several profiles wait for one company, the one that arrived first is applied.
     arrival_order bigint not null generated always as identity
 );
 create index external_profile_company on external_profile (company_id, arrival_order);
@@ -194,7 +195,7 @@ create table property_object (
     updated_by_user_id uuid, -- null after a change by a deal
     removed_at timestamptz,
     version bigint not null check (version >= 1),
-    -- The state of the ancestors in the last published event. The next change is compared with it.
+    -- The state of the ancestors in the last published event. The next change compares with it.
     published_project_name text not null,
     published_building_name text not null,
     published_is_live boolean not null,
@@ -316,8 +317,8 @@ create table project_figures_change (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 create index project_figures_change_project on project_figures_change (project_id);
 
--- Renews the figures of a building, at the end of a transaction that has written objects. The
--- function waits for concurrent writers of the building and then reads their commits.
+-- Recomputes the figures of a building, at the end of a transaction that has written objects. The
+-- function waits for concurrent writers of the building and then reads their changes.
 create function renew_building_figures(renewed uuid) returns void language plpgsql as $$
 begin
     insert into building_figures (building_id) values (renewed) on conflict do nothing;
@@ -373,8 +374,9 @@ begin
     for renewed in select distinct project_id from project_figures_change order by project_id limit max_projects loop
         insert into project_figures (project_id) values (renewed) on conflict do nothing;
         perform from project_figures where project_id = renewed for no key update;
-        -- The deletion precedes the sum. A change that commits in between is then in the sum and
-        -- still marked. In the other order it could be unmarked and missing from the sum.
+        -- The mark is deleted before the sum is read. A change that commits in between is part of
+        -- the sum, and its mark remains. In the other order the change could lose its mark and be
+        -- missing from the sum.
         delete from project_figures_change where project_id = renewed;
         update project_figures set (price_from, price_to, offer_bits, offer_prices) = (
             select min(price_from), max(price_to), bit_or(offer_bits), bit_or(offer_prices)

@@ -1,4 +1,4 @@
-//! The consumer of identity's companies, on two topics.
+//! The consumer of both topics of identity's companies.
 
 use ::db::Tx;
 use auth::CompanyId;

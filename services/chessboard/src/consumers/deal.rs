@@ -1,4 +1,4 @@
-//! The consumer of crm's deals, which hold objects and release them.
+//! The consumer of crm's deal events. A deal holds its object and releases it.
 
 use ::db::Tx;
 use messaging::{EntityGate, Failure, Handler, Message};

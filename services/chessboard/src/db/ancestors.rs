@@ -67,7 +67,7 @@ pub async fn lock(
     Ok(ancestors.collect())
 }
 
-/// Locks the live developers, and returns true for each Published one.
+/// Locks the live developers. The value of each is true if the developer is Published.
 async fn lock_developers(tx: &mut Tx, ids: &[CompanyId]) -> Result<HashMap<CompanyId, bool>, ::db::Error> {
     let rows = developer::table
         .filter(developer::id.eq_any(ids))

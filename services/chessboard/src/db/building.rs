@@ -15,7 +15,7 @@ pub async fn insert(tx: &mut Tx, new: &Building) -> Result<(), ::db::Error> {
     renew_figures(tx, vec![new.id]).await
 }
 
-/// Renews the figures of buildings whose objects were written in this transaction.
+/// Recomputes the figures of buildings whose objects this transaction has written.
 pub async fn renew_figures(tx: &mut Tx, ids: Vec<BuildingId>) -> Result<(), ::db::Error> {
     let renew = diesel::sql_query("select renew_building_figures(id) from unnest($1) as id");
     Prepared(renew.bind::<Array<SqlUuid>, _>(ids)).execute(tx.conn()).await?;

@@ -24,7 +24,7 @@ pub struct CatalogBuilding {
     pub free_count: i32,
 }
 
-/// A building with its figures, which are null for a building without a row of figures.
+/// A building with its figures. They are null if the building has no row in `building_figures`.
 type Row = (BuildingId, BuildingFacts, Option<i64>, Option<i32>);
 
 fn into_catalog_building((id, facts, price_from, free_count): Row, currency: Currency) -> CatalogBuilding {

@@ -35,7 +35,7 @@ pub struct CatalogDeveloper {
     pub contact_phone: Option<ContactPhone>,
     pub contact_email: Option<ContactEmail>,
     pub founded_year: Option<FoundedYear>,
-    // The stored JSON is passed through, because parsing it would serve no purpose here.
+    // The response contains the stored JSON as it is, so the service does not parse it.
     #[schema(value_type = Highlights)]
     pub highlights: Json<Box<RawValue>>,
     pub projects_published_count: i32,

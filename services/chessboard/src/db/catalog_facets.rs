@@ -74,8 +74,8 @@ struct FacetsRow {
 
 /// Returns the SQL of the offers of each project.
 ///
-/// The SQL reads the stored figures of projects. It adds up the buildings of projects with pending
-/// changes, and of all projects with `ReadyBefore`.
+/// The SQL reads the stored figures of projects. For projects with pending changes it adds up their
+/// buildings instead. With the filter `ReadyBefore` it does so for all projects.
 fn offers(filter: &ProjectFilter) -> String {
     if filter.ready_before.is_some() {
         return building_sums(filter, "");
@@ -90,7 +90,8 @@ fn offers(filter: &ProjectFilter) -> String {
     )
 }
 
-/// Returns the SQL that adds up the offers of the buildings that are ready in time.
+/// Returns the SQL that adds up the figures of buildings by project. `ReadyBefore` leaves out the
+/// offers of buildings that are ready later.
 fn building_sums(filter: &ProjectFilter, condition: &str) -> String {
     const IN_TIME: &str = "filter (where $13::date is null or building.ready_on < $13)";
     let prices = if filter.has_price_filter() {
@@ -109,8 +110,9 @@ fn building_sums(filter: &ProjectFilter, condition: &str) -> String {
 /// Returns the SQL condition that a project has a matching home with a number of rooms.
 ///
 /// Prices are divided into 256 steps, and a project stores a bit for each step in which it offers a
-/// home. An offered step inside the price range means that a home matches. If the range touches no
-/// offered step, no home matches. Otherwise the condition searches the homes themselves.
+/// home. If the whole of an offered step is inside the price range, a home matches. If the range
+/// overlaps no offered step, no home matches. Otherwise the condition searches the homes
+/// themselves.
 fn matching_home_condition() -> String {
     const STEPS: &str = "substring(project.offer_prices from rooms.first_step for 256)";
     format!(
@@ -124,7 +126,7 @@ fn matching_home_condition() -> String {
 
 /// Counts the facets in one statement.
 ///
-/// Homes are read only with a price filter that the stored price steps cannot decide.
+/// The statement reads homes only if the stored price steps cannot decide the price filter.
 pub async fn count(
     mut conn: &Conn,
     filter: &ProjectFilter,

@@ -85,7 +85,7 @@ pub struct ObjectFilter {
     pub finishings: Option<Vec<Finishing>>,
     pub statuses: Vec<ObjectStatus>,
     pub price_from: Option<PriceBound>,
-    /// Exclusive.
+    /// Exclusive upper bound.
     pub price_to: Option<PriceBound>,
     pub area_min: Option<AreaBound>,
     pub area_max: Option<AreaBound>,
@@ -240,8 +240,8 @@ pub async fn list_by_building(
 
 /// Returns one page of a search, after the cursor.
 ///
-/// A page is read in index order, so its cost does not depend on its depth. Ties sort by id in the
-/// direction of the sort, as in the index.
+/// The statement reads a page in index order, so a late page costs as much as the first one. Ties
+/// sort by id in the direction of the sort, because the index has this order.
 pub async fn search(
     mut conn: &Conn,
     filter: &ObjectFilter,
@@ -317,7 +317,7 @@ pub async fn search(
     Ok(paging.page(objects, |last| ObjectKey::new(last, sorting)))
 }
 
-/// A past or present price of an object.
+/// A past or the current price of an object.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct PastPrice {

@@ -25,17 +25,17 @@ use crate::domain::{
 /// The filters of the project search.
 #[derive(Default)]
 pub struct ProjectFilter {
-    /// Folded.
+    /// The folded form of the text.
     pub city: Option<String>,
     pub developer_id: Option<CompanyId>,
     pub classes: Option<Vec<ProjectClass>>,
     pub rooms: Option<Vec<RoomCategory>>,
     pub price_from: Option<PriceBound>,
-    /// Exclusive.
+    /// Exclusive upper bound.
     pub price_to: Option<PriceBound>,
     pub ready_before: Option<Date>,
     pub within: Option<BoundingBox>,
-    /// Folded.
+    /// The folded form of the text.
     pub query: Option<String>,
 }
 
@@ -126,9 +126,9 @@ pub(super) const CLASS_FILTER: &str = "($9::text[] is null or project.class = an
 /// The beginning of a scalar subquery for a matching home. The caller adds a condition on
 /// `home.room_category` and the end ` limit 1)`.
 ///
-/// The condition names every room category even without a filter by rooms. The index is then
-/// searched by category and price instead of reading all prices of a project. A scalar subquery is
-/// used because the planner turns `exists` into a join with all homes.
+/// The caller's condition lists every room category even without a filter by rooms. The planner
+/// then searches the index by category and price, and does not read all prices of a project. The
+/// query is a scalar subquery because the planner turns `exists` into a join with all homes.
 pub(super) const MATCHING_HOME: &str = "(select true from property_object as home join building on building.id = home.building_id \
     where home.project_id = project.id and home.removed_at is null and home.status = 'Available' \
     and home.kind in ('Flat', 'Apartment') and home.price >= coalesce($11, 0) \
@@ -211,7 +211,7 @@ pub async fn search(
         (false, Some(_)) => READY_BUILDING.to_owned(),
         (false, None) => "true".to_owned(),
     };
-    // An expensive search is materialized once for the page and the count. A cheap one is not, so
+    // An expensive search runs once for both the page and the count. A cheap search runs twice, so
     // that both can stop early.
     let is_expensive = filter.has_home_filter()
         || filter.ready_before.is_some()
@@ -264,7 +264,8 @@ struct ProjectRow {
     free_by_kind: FreeByKind,
     #[diesel(sql_type = Nullable<BigInt>)]
     price_from: Option<i64>,
-    /// Parallel to `offer_free` and `offer_price_from`. -1 means homes without a number of rooms.
+    /// Room categories, in the order of `offer_free` and `offer_price_from`. -1 means homes without
+    /// a number of rooms.
     #[diesel(sql_type = Array<SmallInt>)]
     offer_rooms: Vec<i16>,
     #[diesel(sql_type = Array<BigInt>)]

@@ -40,7 +40,8 @@ pub struct DeveloperFilter {
     pub include_deleted: bool,
 }
 
-/// Inserts a new profile. Its version follows that of a lost profile of the same company.
+/// Inserts a new profile. If the company had a profile that a restore of the database lost, the
+/// version continues above the lost one.
 ///
 /// # Errors
 /// - [`DEVELOPER_ALREADY_EXISTS`] if the company has a profile.
@@ -84,8 +85,8 @@ pub async fn insert(tx: &mut Tx, new: &mut Developer) -> Result<(), Error> {
 
 /// Writes the mutable columns and raises the version of the row and of `changed`.
 ///
-/// Bookkeeping columns have no version. They are written only if this change concerns them, so
-/// that a concurrent edit does not restore their old values.
+/// Bookkeeping columns are not part of the version. This function writes them only if they have
+/// changed, so that a concurrent edit does not restore their old values.
 ///
 /// # Errors
 /// - [`CONFLICT`] if the row no longer has the version that was read.

@@ -8,8 +8,8 @@ use diesel_async::RunQueryDsl;
 use super::schema::{developer, external_profile};
 use crate::domain::{ExternalDeveloperId, ExternalProfile};
 
-/// Adds a profile to the queue. A profile that waits under the same external id is replaced and
-/// keeps its place.
+/// Adds a profile to the queue, or replaces the waiting profile with the same external id at its
+/// position.
 pub async fn upsert(tx: &mut Tx, profile: &ExternalProfile) -> Result<(), ::db::Error> {
     let upsert = diesel::insert_into(external_profile::table)
         .values(profile)

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::schema::developer_log;
 use crate::domain::{LogEntry, LogEntryId};
 
-/// The sort key of a log. Versions of a profile follow the order of commits.
+/// The sort key of a log. A profile's versions grow in the order of commits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogKey {
     pub version: i64,

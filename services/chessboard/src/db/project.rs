@@ -97,7 +97,8 @@ pub async fn save(tx: &mut Tx, changed: &mut Project) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds up the offers of up to `limit` projects whose buildings changed. Returns their number.
+/// Recomputes the figures of up to `limit` projects whose buildings have changed. Returns the
+/// number of these projects.
 pub async fn renew_figures(tx: &mut Tx, limit: i64) -> Result<i64, ::db::Error> {
     let renew = diesel::select(renew_project_figures(limit));
     Ok(Prepared(renew).get_result(tx.conn()).await?)

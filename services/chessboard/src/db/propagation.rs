@@ -31,9 +31,9 @@ pub struct Propagation {
     pub published_to: Option<Uuid>,
 }
 
-/// Requests the propagation of a change, from the first object on.
+/// Requests the propagation of a change. A propagation that has begun restarts at the first object.
 ///
-/// The caller already holds the locks of the change.
+/// The caller has already locked the changed ancestor.
 pub async fn request(
     tx: &mut Tx,
     scope: Scope,
@@ -68,14 +68,14 @@ fn next_round(tenant: &str, hides: &str) -> String {
     )
 }
 
-/// Returns the next propagation. Hiding precedes names, and developers are served round-robin.
+/// Returns the next propagation. Hiding precedes renaming, and developers are served round-robin.
 pub async fn find_next(tx: &mut Tx) -> Result<Option<Propagation>, ::db::Error> {
     let order = (propagation::hides.desc(), propagation::round, propagation::turn);
     let next = propagation::table.order(order).limit(1).select(Propagation::as_select());
     Ok(Prepared(next).get_result(tx.conn()).await.optional()?)
 }
 
-/// Stores the progress of a propagation and moves it behind those of other developers.
+/// Stores the progress of a propagation and moves it behind the propagations of other developers.
 ///
 /// `None` means that all objects are published, so the row is deleted. A propagation that was
 /// requested again during the batch starts from the beginning instead.

@@ -45,7 +45,8 @@ pub async fn count(mut conn: &Conn, building: BuildingId) -> QueryResult<i64> {
         .await
 }
 
-/// Returns the live objects of a building and its removed objects with the listed numbers.
+/// Returns the live objects of a building, and those removed objects that have one of these
+/// numbers.
 pub async fn find_for_grid(
     tx: &mut Tx,
     building: BuildingId,

@@ -34,6 +34,7 @@ impl Author {
         Self::system(ActorKind::ExternalChessboard, 2)
     }
 
+    /// Creates an author with the fixed user id of a system.
     fn system(kind: ActorKind, number: u128) -> Self {
         Self { kind, user_id: Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000 | number).into() }
     }

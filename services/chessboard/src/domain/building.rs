@@ -124,8 +124,8 @@ mod tests {
     }
 
     proptest! {
-        /// RULE-CHS-025: a building rejects a coordinate exactly if an object there would be
-        /// outside the building.
+        /// RULE-CHS-025: a building rejects a section or a floor if and only if it is outside the
+        /// building.
         #[test]
         fn placement_error_means_object_is_outside_the_building(
             sections in 1_i64..=100, floors in 1_i64..=200, section in 1_i64..=100, floor in -10_i64..=200,

@@ -50,7 +50,7 @@ mod tests {
     use super::BoundingBox;
 
     proptest! {
-        /// RULE-CHS-051: a box is valid exactly if its degrees are in range and in order.
+        /// RULE-CHS-051: a box is valid if and only if its degrees are in range and in order.
         #[test]
         fn box_is_valid_if_degrees_are_in_range_and_order(
             south in -200.0..200.0_f64, west in -200.0..200.0_f64, north in -200.0..200.0_f64, east in -200.0..200.0_f64,

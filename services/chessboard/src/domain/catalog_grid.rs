@@ -69,8 +69,8 @@ mod tests {
     }
 
     proptest! {
-        /// RULE-CHS-044: a grid has each section and floor with objects once and in order, and
-        /// loses no object.
+        /// RULE-CHS-044: a grid has each section and each floor with objects once and in order. It
+        /// contains every object.
         #[test]
         fn grid_contains_each_section_and_floor_once(mut objects in prop::collection::vec((1..4_i64, -2..3_i64, 1..9_i64), 0..40)) {
             objects.sort_by_key(|&(section, floor, position)| (section, Reverse(floor), position));

@@ -11,8 +11,11 @@ values::text_enum! {
     /// The effect of a deal's newest event. If two events have the same version, the kind that is
     /// listed later here wins.
     pub enum ClaimKind {
+        /// The deal booked the object.
         Claims,
+        /// The deal was cancelled, or its booking expired.
         GaveUp,
+        /// The deal was completed.
         Sells,
     }
 }
@@ -25,7 +28,7 @@ pub struct Claim {
     pub property_object_id: PropertyObjectId,
     pub kind: ClaimKind,
     pub row_version: i64,
-    /// Time of the booking or the completion. Null for a claim that was given up.
+    /// Time of the booking or the completion. `None` for a claim that the deal gave up.
     pub claimed_at: Option<OffsetDateTime>,
 }
 
@@ -39,8 +42,8 @@ pub struct Hold {
 impl Hold {
     /// Returns the hold that follows from the claims on one object.
     ///
-    /// A sale wins over a booking. Among claims of one kind, the latest wins, and among claims of
-    /// one time, the deal with the highest id.
+    /// A sale wins over a booking. Of several claims of one kind, the latest one wins. If their
+    /// times are equal, the deal with the highest id wins.
     pub fn from_claims<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Option<Self> {
         let active = claims.into_iter().filter(|claim| claim.kind != ClaimKind::GaveUp);
         let holder = active.max_by_key(|claim| (claim.kind, claim.claimed_at, claim.deal_id))?;

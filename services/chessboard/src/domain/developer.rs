@@ -173,8 +173,8 @@ impl Developer {
 
     /// Returns the restored profile in Draft.
     ///
-    /// The link to the external system stays. If the external system owns the replica fields, they
-    /// stay as well (INV-DEV-3). All other fields are those of `profile`.
+    /// The link to the external system stays. Replica fields that the external system owns stay,
+    /// too (INV-DEV-3). All other fields have the values of `profile`.
     #[must_use]
     pub fn restored(&self, mut profile: Profile, by: Author, now: OffsetDateTime) -> Self {
         if self.sync_source == SyncSource::ExternalChessboard {
@@ -279,8 +279,9 @@ impl Developer {
 
     /// Publishes a profile that the identity cascade hid, if its company is Active again.
     ///
-    /// A missing replica field may still arrive, because events of two topics have no common order.
-    /// The profile then stays in the cascade. Another missing field takes it out of the cascade.
+    /// If only replica fields are missing, the profile stays in the cascade: the external event may
+    /// arrive later, because two topics have no common order. Any other missing field removes the
+    /// profile from the cascade.
     pub fn publish_again(&mut self, company: &Company) {
         if !company.is_active() || !self.hidden_by_identity {
             return;

@@ -1,6 +1,6 @@
 //! The comparison of a profile before and after a change.
 //!
-//! The log entries, the version and the event all follow from it.
+//! The comparison decides the log entries, the version and the event of a change.
 
 use super::{Developer, DeveloperField, SyncSource};
 
@@ -48,7 +48,8 @@ impl Developer {
         link(self) != link(before)
     }
 
-    /// Returns true if bookkeeping differs, which raises no version and causes no conflict.
+    /// Returns true if a bookkeeping column differs. Such a change raises no version and causes no
+    /// conflict.
     ///
     /// The count of projects is not compared, because only a recount writes it.
     pub fn has_other_bookkeeping_than(&self, before: &Self) -> bool {

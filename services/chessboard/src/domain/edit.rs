@@ -1,4 +1,4 @@
-//! The time and the author of a change of a property object.
+//! Edits of property objects.
 
 use auth::UserId;
 use time::OffsetDateTime;

@@ -12,17 +12,17 @@ type AwardTitles = List<Text<0, 256>, 0, 20>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Highlights {
-    /// Version of these facts.
+    /// Version of the highlights format.
     pub contract_version: Whole<1, 1>,
     /// Number of completed objects.
     pub objects_delivered_count: Option<Count>,
     /// Number of objects under construction.
     pub objects_in_progress_count: Option<Count>,
-    /// If null, clients derive it from `FoundedYear`.
+    /// Number of years on the market. If null, clients compute the number from `FoundedYear`.
     pub years_on_market: Option<Whole<0, 200>>,
     /// At most `ReliabilityMax`.
     pub reliability_value: Option<Decimal<1, 0, 10_000>>,
-    /// The top of the scale of `ReliabilityValue`. An absent member is 10.
+    /// The highest possible `ReliabilityValue`. The default is 10.
     #[serde(default = "default_reliability_max")]
     pub reliability_max: Decimal<1, 1, 10_000>,
     /// Titles without personal data and secrets.
@@ -32,9 +32,9 @@ pub struct Highlights {
 impl Highlights {
     /// Returns an error for each member that contradicts another one or must not be public.
     ///
-    /// The check needs the region of national phone numbers. It is not part of the types: a later
-    /// version of the phone library may recognize more numbers, and stored highlights must stay
-    /// readable.
+    /// `region` is the region of national phone numbers. The types do not contain this check: a
+    /// later version of the phone library may recognize more numbers, and stored highlights must
+    /// stay readable.
     pub fn contradictions(&self, region: PhoneRegion) -> Vec<(String, Invalid)> {
         let reliability = self.reliability_value.filter(|value| value.units() > self.reliability_max.units());
         let reliability = reliability.map(|_| ("ReliabilityValue".to_owned(), Invalid::new("out_of_bounds")));

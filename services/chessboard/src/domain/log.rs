@@ -54,7 +54,8 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
-    /// Returns the entries of a change in their order. A restoration names no fields.
+    /// Returns the entries of a change in their order. The entries of a restoration contain no
+    /// field names.
     pub fn for_change(before: Option<&Developer>, after: &Developer, by: Author) -> Vec<Self> {
         let entry = |kind| Self {
             id: LogEntryId::generate(),

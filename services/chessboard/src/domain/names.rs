@@ -2,6 +2,7 @@
 
 use values::{Sent, Text};
 
-/// A name, as companies and the external system send it. A blank name is not filled (INV-DEV-5).
+/// A name, unchanged as identity or the external system sends it. It may be blank, and then counts
+/// as missing (INV-DEV-5).
 pub type DeveloperName = Sent<1, 256>;
 pub type LegalName = Text<0, 512>;

@@ -22,7 +22,7 @@ impl ObjectChange {
         Self { before: Some(before), after }
     }
 
-    /// Creates the change that publishes the present ancestors of an object.
+    /// Creates the change that publishes the current state of an object's ancestors.
     ///
     /// Returns `None` if the published payload is up to date or the removal is published already.
     pub fn propagated(object: PropertyObject, ancestors: &Ancestors) -> Option<Self> {

@@ -165,7 +165,7 @@ impl PropertyObject {
         is_booked || status != Some(ObjectStatus::Booked)
     }
 
-    /// Replaces the fields that managers write. Without a status the present one stays.
+    /// Replaces the fields that managers write. `None` keeps the current status.
     ///
     /// Returns false if nothing changed.
     pub fn update(&mut self, facts: ObjectFacts, status: Option<ObjectStatus>, edit: Edit) -> bool {
@@ -229,7 +229,7 @@ impl PropertyObject {
         if self.published.is_live { self.status } else { ObjectStatus::Unavailable }
     }
 
-    /// Returns the payload of the event without the version, to compare it.
+    /// Returns the event's payload without the version, for comparisons.
     pub fn published_payload(&self) -> impl PartialEq + '_ {
         let facts = &self.facts;
         (
@@ -306,8 +306,8 @@ pub mod tests {
     }
 
     proptest! {
-        /// INV-OBJ-2: a released object returns to the status that a user set last, whatever held
-        /// it in between.
+        /// INV-OBJ-2: a released object returns to the status that a user set last, regardless of
+        /// the holds in between.
         #[test]
         fn released_object_returns_to_user_status(steps in prop::collection::vec(prop_oneof![
             user_statuses().prop_map(Step::SetStatus),

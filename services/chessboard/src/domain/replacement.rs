@@ -10,7 +10,7 @@ use super::{
 /// Maximum number of objects in a grid.
 pub const MAX_GRID_OBJECTS: usize = 5000;
 
-/// Maximum number of reported errors that a comparison of a grid with stored data finds.
+/// Maximum number of reported errors when a grid contradicts stored data.
 pub const MAX_REPORTED_ERRORS: usize = 16;
 
 /// An object as a grid lists it.
@@ -23,7 +23,7 @@ pub struct GridEntry {
 /// The result of replacing a grid.
 #[derive(Debug, Default)]
 pub struct GridReplacement {
-    /// Number of new and returned objects.
+    /// Number of new and restored objects.
     pub created: usize,
     pub updated: usize,
     pub unchanged: usize,
@@ -35,8 +35,8 @@ pub struct GridReplacement {
 
 /// Replaces the objects of a building by the entries of a grid, each with a unique number.
 ///
-/// `existing` contains the live objects and the listed removed ones. A returned object is held if
-/// `holds` contains it.
+/// `existing` contains the live objects, and the removed objects whose numbers the grid lists. A
+/// restored object is held if `holds` contains it.
 pub fn replace_grid(
     existing: Vec<PropertyObject>,
     entries: Vec<GridEntry>,
@@ -135,7 +135,7 @@ mod tests {
 
     proptest! {
         /// RULE-CHS-026, INV-OBJ-1: a building contains the objects of its last grid, and the held
-        /// ones unchanged. Ids and versions survive removal and return.
+        /// objects unchanged. A restored object keeps its id, and its version grows.
         #[test]
         fn building_contains_last_grid_and_held_objects(
             grids in prop::collection::vec((grids(), proptest::option::of(0_u8..6)), 1..6),
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// RULE-CHS-026: a returned object has the sent status or is Available, and is held if a claim
+    /// RULE-CHS-026: a restored object has the sent status or is Available, and is held if a claim
     /// holds it.
     #[test]
     fn returned_object_is_available_or_held() {

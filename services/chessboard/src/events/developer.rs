@@ -45,7 +45,7 @@ impl DeveloperUpserted {
     }
 }
 
-/// Publishes the present profile of each developer again.
+/// Publishes the current profile of each developer again.
 pub enum Developers {}
 
 impl Republish for Developers {
@@ -58,8 +58,8 @@ impl Republish for Developers {
     }
 }
 
-/// A profile that no longer exists is published as Hidden, like a deleted one. The next profile of
-/// the company continues above this version.
+/// A profile that the restore lost is published as Hidden, like a deleted one. The version of the
+/// company's next profile continues above this version.
 impl Restore for Developers {
     const VERSION: Option<VersionNames> = Some(VersionNames { column: "version", member: "Version" });
     const TOPICS: &'static [&'static str] = &[DeveloperUpserted::TOPIC];

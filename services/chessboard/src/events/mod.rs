@@ -20,5 +20,6 @@ pub const ALL: &[PublishedEvent] = &[
 pub const REPUBLISHED: &[Republisher] =
     &[Republisher::of::<Developers>(), Republisher::of::<PropertyObjects>()];
 
-/// The aggregates whose consumers follow a restore of the database.
+/// The aggregates whose lost rows and versions `chessboard restored` publishes after a restore of
+/// the database.
 pub const RESTORED: &[Restorer] = &[Restorer::of::<Developers>(), Restorer::of::<PropertyObjects>()];

@@ -16,9 +16,8 @@ use crate::domain::{
 
 const PROPERTY_OBJECT: Aggregate = Aggregate { name: "PropertyObject", table: "property_object", key: "id" };
 
-/// A property object. Published when any member but `UpdatedByUserId` and
-/// `Version` changes. A removed object has the
-/// status `Unavailable` and is not public.
+/// A property object. Published when any member except `UpdatedByUserId` and `Version` changes. A
+/// removed object has the status `Unavailable` and is not public.
 #[derive(Debug, Serialize, Deserialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
 #[event(topic = "platform.chessboard.property-object-upserted.v1", version = 1, aggregate = PROPERTY_OBJECT, key = id)]

@@ -50,7 +50,7 @@ pub struct ListDevelopers {
 
 /// List developers.
 ///
-/// Developers of any status. Deleted ones are listed only with `IncludeDeleted`.
+/// Returns a page of developers of any status. `IncludeDeleted` adds the deleted ones.
 #[utoipa::path(
     tag = "Administration", params(ListDevelopers, Paging<DeveloperSort>),
     responses((status = 200, description = "One page of developers", body = Page<Developer>))
@@ -94,8 +94,8 @@ pub struct CreateDeveloper {
     highlights: Option<Highlights>,
     /// Links the profile to a profile of the external system, which then owns the replica fields.
     external_chessboard_developer_id: Option<ExternalDeveloperReference>,
-    /// The version of the deleted developer that the caller has seen. If it is not the current one,
-    /// the response is 409. Without a deleted developer it has no effect.
+    /// The version of the deleted developer that the caller has read. Any other version returns
+    /// 409. The member has no effect if the company has no deleted developer.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -104,7 +104,7 @@ impl CreateDeveloper {
     /// Checks the body and converts it.
     ///
     /// # Errors
-    /// `400 VALIDATION_FAILED` as [`check_profile`].
+    /// `400 VALIDATION_FAILED` as in [`check_profile`].
     fn into_creation(self, region: PhoneRegion) -> Result<Creation, Problem> {
         let highlights = self.highlights.unwrap_or_default();
         let details = ProfileDetails {
@@ -129,9 +129,9 @@ impl CreateDeveloper {
 
 /// Create or restore a developer.
 ///
-/// The profile is a draft. A restored profile keeps its id and its link to the external system.
-/// If the external system owns the replica members, they stay as well. All other members are those
-/// of the body or their defaults.
+/// The new profile is a draft. A restored profile keeps its id and its link to the external system.
+/// Replica members that the external system owns stay unchanged, too. All other members have the
+/// values of the body or their defaults.
 #[utoipa::path(
     tag = "Administration", request_body = CreateDeveloper,
     responses((status = 201, description = "The new or restored developer", body = Developer,
@@ -156,7 +156,7 @@ pub async fn create_developer(
 
 /// Read a developer.
 ///
-/// Deleted developers are returned, too.
+/// Returns the developer, deleted or not.
 #[utoipa::path(
     tag = "Administration", params(("developer_id" = CompanyId, Path)),
     responses((status = 200, description = "The developer", body = Developer))

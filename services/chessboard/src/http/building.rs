@@ -21,7 +21,7 @@ use crate::domain::{
 use crate::error::{BUILDING_NOT_FOUND, Error, PROJECT_NOT_FOUND};
 use crate::ops;
 
-/// Bytes that an object with long texts takes in a response.
+/// Estimated bytes of an object with long texts in a response, for the byte budget.
 const OBJECT_BYTES: usize = 1024;
 
 /// A building with its objects.
@@ -130,7 +130,7 @@ pub struct UpdateBuilding {
     ready_year: Option<Whole<1900, 2100>>,
     /// Only together with `ReadyYear`.
     ready_quarter: Option<Whole<1, 4>>,
-    /// The version that the caller has seen. If it is not the current one, the response is 409.
+    /// The version that the caller has read. Any other version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }

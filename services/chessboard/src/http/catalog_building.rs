@@ -16,7 +16,7 @@ use crate::db::catalog_object::GridObject;
 use crate::domain::{BuildingId, GridSection, ProjectId, build_grid};
 use crate::error::{BUILDING_NOT_FOUND, Error};
 
-/// Bytes that an object takes in a response at most.
+/// Maximum bytes of an object in a response, for the byte budget.
 const OBJECT_BYTES: usize = 512;
 
 /// A building with its grid.

@@ -27,7 +27,7 @@ pub struct ListCatalogDevelopers {
 
 /// List developers.
 ///
-/// Published developers only.
+/// Returns Published developers only.
 #[utoipa::path(
     tag = "Catalog", security(()), params(ListCatalogDevelopers, Paging<CatalogDeveloperSort>),
     responses(
@@ -50,7 +50,7 @@ pub async fn list_catalog_developers(
 
 /// Read a developer.
 ///
-/// Published developers only.
+/// Returns Published developers only.
 #[utoipa::path(
     tag = "Catalog", security(()), params(("developer_id" = CompanyId, Path)),
     responses(

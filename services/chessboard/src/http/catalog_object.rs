@@ -103,7 +103,7 @@ type SearchParameters = Both<Both<CheckedQuery<SearchObjects>, Sorting<CatalogOb
 
 /// Search property objects.
 ///
-/// Search within one project or developer. A walk along the cursors returns each object exactly
+/// Searches within one project or developer. A walk along the cursors returns each object exactly
 /// once, if the object does not change during the walk.
 #[utoipa::path(
     tag = "Catalog", security(()), params(SearchObjects, Sorting<CatalogObjectSort>, ObjectPaging),
@@ -140,7 +140,7 @@ pub async fn search_catalog_objects(
 
 /// Read a property object.
 ///
-/// Objects of every status.
+/// Returns a visible object of any status.
 #[utoipa::path(
     tag = "Catalog", security(()), params(("property_object_id" = PropertyObjectId, Path)),
     responses(
@@ -172,7 +172,7 @@ pub struct PriceHistory {
 
 /// Read the price history of a property object.
 ///
-/// The price at the first publication of the project, and each later price.
+/// Returns the price at the first publication of the project, and each later price.
 #[utoipa::path(
     tag = "Catalog", security(()), params(("property_object_id" = PropertyObjectId, Path)),
     responses(

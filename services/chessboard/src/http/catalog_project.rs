@@ -49,7 +49,7 @@ pub struct SearchProjects {
     #[param(inline)]
     price_to: Option<PriceBound>,
     /// The building is ready before this date. A building is ready on the last day of its quarter
-    /// or year, and a commissioned one always.
+    /// or year. A commissioned building is always ready.
     #[serde(default, deserialize_with = "::web::read_date")]
     #[param(value_type = Option<String>, format = Date)]
     ready_before: Option<Date>,
@@ -89,8 +89,8 @@ impl From<SearchProjects> for ProjectFilter {
 
 /// List projects.
 ///
-/// Published projects of Published developers. Projects without a price are last in both directions
-/// of `PriceFrom`.
+/// Returns a page of Published projects of Published developers. Projects without a price are last
+/// in both directions of `PriceFrom`.
 #[utoipa::path(
     tag = "Catalog", security(()), params(SearchProjects, Paging<CatalogProjectSort>),
     responses(
@@ -113,8 +113,8 @@ pub async fn list_catalog_projects(
 
 /// Count the facets of a project search.
 ///
-/// The operation takes the filters of the project list. Each list of facets ignores its own filter,
-/// so that a choice can be widened.
+/// Takes the filters of the project list. Each list of facets ignores its own filter, so that
+/// clients can offer further values.
 #[utoipa::path(
     tag = "Catalog", security(()), params(SearchProjects),
     responses(

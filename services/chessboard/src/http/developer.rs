@@ -37,7 +37,7 @@ pub struct UpdateDeveloper {
     contact_email: Option<ContactEmail>,
     founded_year: Option<FoundedYear>,
     highlights: Highlights,
-    /// The version that the caller has seen. If it is not the current one, the response is 409.
+    /// The version that the caller has read. Any other version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -46,7 +46,7 @@ impl UpdateDeveloper {
     /// Converts the body into the version that the caller has seen and the new profile.
     ///
     /// # Errors
-    /// `400 VALIDATION_FAILED` as [`check_profile`].
+    /// `400 VALIDATION_FAILED` as in [`check_profile`].
     pub fn into_profile(self, region: PhoneRegion) -> Result<(Option<i64>, Profile), Problem> {
         let contact_phone = check_profile(self.contact_phone.as_ref(), &self.highlights, region)?;
         let details = ProfileDetails {
@@ -82,7 +82,7 @@ pub fn check_profile(
 
 /// Read my developer.
 ///
-/// The profile with all members.
+/// Returns the profile with all members.
 #[utoipa::path(tag = "Profile", responses((status = 200, description = "The developer", body = Developer)))]
 #[get("/api/v1/developers/me")]
 pub async fn get_my_developer(

@@ -1,4 +1,4 @@
-//! The version that the caller of a status change or a deletion has seen.
+//! The version that a status change or a deletion expects.
 
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -7,7 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ExpectedVersion {
-    /// The version that the caller has seen. If it is not the current one, the response is 409.
+    /// The version that the caller has read. Any other version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     pub version: Option<i64>,
 }
@@ -17,6 +17,6 @@ pub struct ExpectedVersion {
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct DeletedVersion {
-    /// The version that the caller has seen. If it is not the current one, the response is 409.
+    /// The version that the caller has read. Any other version returns 409.
     pub version: Option<i64>,
 }

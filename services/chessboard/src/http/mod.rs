@@ -47,7 +47,7 @@ const READ_ERRORS: [Code; 2] = [FORBIDDEN, DEVELOPER_NOT_FOUND];
 /// The errors of changing a developer.
 const CHANGE_ERRORS: [Code; 3] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT];
 
-/// The errors of publishing a developer, beside those of a change.
+/// The errors of publishing a developer, in addition to those of a change.
 const PUBLISH_ERRORS: [Code; 3] =
     [DEVELOPER_INVALID_TRANSITION, DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_PUBLISH_INCOMPLETE];
 
@@ -213,7 +213,7 @@ fn projects(routes: &mut Routes<'_>) {
         );
 }
 
-/// Adds buildings and their objects.
+/// Adds the routes of buildings and their objects.
 fn buildings(routes: &mut Routes<'_>) {
     routes
         .service(

@@ -48,7 +48,7 @@ pub struct ListProjects {
 
 /// List the projects of my developer.
 ///
-/// Projects of any status. Deleted projects are not listed.
+/// Returns a page of projects of any status, without deleted ones.
 #[utoipa::path(
     tag = "Projects", params(ListProjects, Paging<ProjectSort>),
     responses((status = 200, description = "One page of projects", body = Page<Project>))
@@ -157,7 +157,7 @@ pub async fn get_project(
 #[serde(rename_all = "PascalCase")]
 pub struct UpdateProject {
     name: ProjectName,
-    /// `null` or a missing member removes the value. This holds for all optional members.
+    /// `null` or an absent member removes the value, as for all optional members.
     description: Option<ProjectDescription>,
     class: ProjectClass,
     city: City,
@@ -166,7 +166,7 @@ pub struct UpdateProject {
     latitude: Option<Latitude>,
     longitude: Option<Longitude>,
     cover_file_id: Option<FileReference>,
-    /// The version that the caller has seen. If it is not the current one, the response is 409.
+    /// The version that the caller has read. Any other version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -271,7 +271,7 @@ pub async fn delete_project(
 
 /// Delete a project of any developer.
 ///
-/// The operation serves developers whose managers cannot act.
+/// Deletes the project for a developer whose managers cannot do it.
 #[utoipa::path(
     tag = "Administration",
     params(("developer_id" = CompanyId, Path), ("project_id" = ProjectId, Path), DeletedVersion),

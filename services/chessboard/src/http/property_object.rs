@@ -54,7 +54,7 @@ pub struct ListedObject {
     /// The price in the currency of the catalog.
     price: Price,
     layout_file_id: Option<FileReference>,
-    /// The default is the present status, or `Available` for a new object. Only deals set `Booked`.
+    /// The default is the current status, or `Available` for a new object. Only deals set `Booked`.
     status: Option<ObjectStatus>,
 }
 
@@ -107,8 +107,7 @@ type ListedObjects = List<ListedObject, 0, MAX_GRID_OBJECTS>;
 pub struct ReplaceGrid {
     /// Objects with unique numbers.
     objects: ListedObjects,
-    /// The version of the building that the caller has seen. If it is not the current one, the
-    /// response is 409.
+    /// The version of the building that the caller has read. Any other version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -120,7 +119,7 @@ pub struct GridReplaced {
     building_id: BuildingId,
     /// The version of the building.
     version: i64,
-    /// Number of new and returned objects.
+    /// Number of new and restored objects.
     created: usize,
     /// Number of changed objects.
     updated: usize,
@@ -134,7 +133,7 @@ pub struct GridReplaced {
 
 /// Replace a building's grid.
 ///
-/// The replacement is atomic. Objects are identified by their numbers. Listed objects are created,
+/// Replaces all objects atomically. The number identifies an object. Listed objects are created,
 /// updated or restored, and other objects are removed. An identical grid changes nothing.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
@@ -202,9 +201,9 @@ pub struct UpdatePropertyObject {
     /// The price in the currency of the catalog.
     price: Price,
     layout_file_id: Option<FileReference>,
-    /// The default is the present status. It cannot change while a deal holds the object.
+    /// The default is the current status. The status cannot change while a deal holds the object.
     status: Option<ObjectStatus>,
-    /// The version that the caller has seen. If it is not the current one, the response is 409.
+    /// The version that the caller has read. Any other version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -262,8 +261,8 @@ pub async fn update_property_object(
 
 /// Read the history of a property object.
 ///
-/// Changes of the price and the status with their authors, newest first. The history of a removed
-/// object is returned, too.
+/// Returns the changes of the price and the status with their authors, newest first. The object may
+/// be removed.
 #[utoipa::path(
     tag = "Projects",
     params(
@@ -299,8 +298,8 @@ pub async fn list_property_object_events(
 
 /// Read the history of a developer's property object.
 ///
-/// Changes of the price and the status with their authors, newest first. The history of a removed
-/// object is returned, too.
+/// Returns the changes of the price and the status with their authors, newest first. The object may
+/// be removed.
 #[utoipa::path(
     tag = "Administration",
     params(

@@ -1,5 +1,5 @@
-//! The job `object-propagation` publishes the objects below a changed developer, project or
-//! building, batch after batch.
+//! The job `object-propagation` publishes the objects of a changed developer, project or building
+//! in batches.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

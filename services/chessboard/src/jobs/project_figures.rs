@@ -1,6 +1,6 @@
 //! The job `project-figures` adds up the offers of projects whose buildings changed.
 //!
-//! Otherwise each request for facets would add up the buildings of more and more projects.
+//! Without the job, a request for facets would add up the buildings of more and more projects.
 
 use std::sync::Arc;
 use std::time::Duration;

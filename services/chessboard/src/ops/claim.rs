@@ -1,4 +1,4 @@
-//! Use cases of deals' claims.
+//! Use cases of the claims of deals.
 
 use ::db::Tx;
 use time::OffsetDateTime;

@@ -18,8 +18,8 @@ pub async fn apply_event(tx: &mut Tx, company: Company) -> Result<(), Error> {
     if stored.as_ref().is_some_and(|stored| company.version <= stored.version) {
         return Ok(());
     }
-    // A publication locks the company's row for reading. An earlier one is visible below, and a
-    // later one waits for this write and reads the new status.
+    // A publication locks the company's row for reading. If it was earlier, its result is visible
+    // below. If it is later, it waits for this write and reads the new status.
     db::company::upsert(tx, &company).await?;
     if !company.is_developer() {
         return Ok(());

@@ -20,7 +20,7 @@ pub async fn acquire_locks(tx: &mut Tx, ids: &BTreeSet<CompanyId>) -> Result<(),
 /// Locks a company until the transaction ends.
 ///
 /// The lock serializes handlers of events about the company and about its external profile.
-/// Otherwise each of the two could miss what the other one has stored.
+/// Otherwise two concurrent handlers could each miss the other one's write.
 pub async fn acquire_lock(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
     EntityGate::lock(tx, COMPANY_GROUP, id).await?;
     Ok(())

@@ -42,7 +42,7 @@ pub struct Creation {
 /// - [`DEVELOPER_ALREADY_EXISTS`] if the company has a live profile.
 /// - [`CONFLICT`] if `version` is not the version of the deleted profile.
 /// - [`DEVELOPER_TALENT_DUPLICATE`] if the external id belongs to another profile, or if the
-///   deleted profile has another one.
+///   deleted profile is linked to another external id.
 pub async fn create_developer(
     tx: &mut Tx,
     by: UserId,
@@ -78,7 +78,7 @@ pub async fn create_developer(
     if let Some(external_id) = external_id {
         after.link(external_id);
     }
-    // A waiting external profile is applied in the same write, so one version contains both.
+    // The same write applies a waiting external profile, so one version contains both changes.
     let linked = after.external_chessboard_developer_id;
     if let Some(waiting) = db::external_profile::find_first_applicable(tx, id, linked).await? {
         db::external_profile::delete(tx, waiting.external_id).await?;
@@ -214,8 +214,8 @@ pub async fn release_developer(
     if is_taken_over { find_live(tx, id).await } else { Ok(after) }
 }
 
-/// Returns the companies that a release may change: the developer's own, and the one whose profile
-/// waits for the developer's external id. The caller locks them and reads again.
+/// Returns the companies that a release may change: the developer's own company, and the company
+/// whose profile waits for the developer's external id. The caller locks both and reads again.
 async fn find_companies_of_release(tx: &mut Tx, id: CompanyId) -> Result<BTreeSet<CompanyId>, Error> {
     let mut companies = BTreeSet::from([id]);
     let developer = db::developer::find(tx, id).await?;

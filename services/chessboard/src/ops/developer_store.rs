@@ -16,7 +16,7 @@ pub async fn insert(tx: &mut Tx, new: &mut Developer, by: Author) -> Result<(), 
     log_and_publish(tx, None, new, by).await
 }
 
-/// Saves a changed profile, logs and publishes it. A change of bookkeeping is only saved.
+/// Saves a changed profile, logs and publishes it. A change of bookkeeping columns is only saved.
 pub async fn save(
     tx: &mut Tx,
     before: &Developer,

@@ -24,7 +24,8 @@ pub async fn apply_event(tx: &mut Tx, profile: ExternalProfile) -> Result<(), Er
     }
     let owner = db::developer::find_owner_of_external_id(tx, profile.external_id).await?;
     if let Some(owner) = owner.filter(|owner| *owner != profile.company_id) {
-        // A late event names the company that had the external id at its time.
+        // A late event may name the company that had the external id before. Such an event is
+        // skipped.
         let owner = db::developer::find(tx, owner).await?;
         if owner.is_some_and(|owner| owner.has_applied(profile.version)) {
             return Ok(());
@@ -39,7 +40,7 @@ pub async fn apply_event(tx: &mut Tx, profile: ExternalProfile) -> Result<(), Er
     if let Some(developer) = &developer {
         let linked = developer.external_chessboard_developer_id;
         if linked.is_some_and(|linked| linked != profile.external_id) {
-            // The profile waits for this company already, so its newer version replaces it.
+            // If an older version already waits for this company, the newer version replaces it.
             return match waiting {
                 Some(waiting) if waiting.company_id == profile.company_id => {
                     Ok(db::external_profile::upsert(tx, &profile).await?)

@@ -25,7 +25,8 @@ use crate::error::Error;
 /// - [`PROJECT_NOT_FOUND`](crate::error::PROJECT_NOT_FOUND) or
 ///   [`BUILDING_NOT_FOUND`](crate::error::BUILDING_NOT_FOUND) if a resource of the path is
 ///   missing or deleted.
-/// - `VALIDATION_FAILED` if an entry is outside the building or sends Booked without a deal.
+/// - `VALIDATION_FAILED` if an entry is outside the building, or has status Booked and its object
+///   is not Booked.
 /// - [`CONFLICT`](crate::error::CONFLICT) if `version` is outdated.
 pub async fn replace_property_objects(
     tx: &mut Tx,

@@ -8,7 +8,7 @@ use crate::db::ancestors::LockPurpose;
 use crate::domain::ObjectChange;
 use crate::error::Error;
 
-/// Publishes the next batch of objects, at most `batch`. Returns false if no propagation is left.
+/// Publishes the next batch of up to `batch` objects. Returns false if no propagation is left.
 pub async fn propagate_batch(tx: &mut Tx, batch: u32) -> Result<bool, Error> {
     let Some(propagation) = db::propagation::find_next(tx).await? else { return Ok(false) };
     let locations = db::property_object::list_next(tx, &propagation, batch.into()).await?;

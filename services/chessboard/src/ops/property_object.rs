@@ -31,7 +31,8 @@ pub struct ObjectPath {
 /// - [`PROJECT_NOT_FOUND`](crate::error::PROJECT_NOT_FOUND),
 ///   [`BUILDING_NOT_FOUND`](crate::error::BUILDING_NOT_FOUND) or [`PROPERTY_OBJECT_NOT_FOUND`] if
 ///   a resource of the path is missing or deleted.
-/// - `VALIDATION_FAILED` if the object is outside the building or sends Booked without a deal.
+/// - `VALIDATION_FAILED` if the object would be outside the building, or if the entry has status
+///   Booked and the object is not Booked.
 /// - [`CONFLICT`](crate::error::CONFLICT) if `version` is outdated.
 /// - [`PROPERTY_OBJECT_HELD`] if a deal holds the object and the status changes.
 /// - [`PROPERTY_OBJECT_NUMBER_TAKEN`](crate::error::PROPERTY_OBJECT_NUMBER_TAKEN) if another object

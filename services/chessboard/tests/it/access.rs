@@ -14,9 +14,9 @@ use crate::{
 
 /// The status of each operation for each caller.
 ///
-/// Organization scope grants nothing on administrator routes. On manager routes platform scope
-/// reaches only the caller's own company. `elsewhere` manages another company, a `colleague` lacks
-/// the permission, and an `outsider` has no company.
+/// Organization scope grants nothing on administrator routes. On manager routes, platform scope
+/// covers only the caller's own company. `elsewhere` manages another company, `colleague` lacks the
+/// permission, and `outsider` has no company.
 const TABLE: &str = "
     operation                 | platform | manager | elsewhere | colleague | outsider | guest | forged | news | crm | issuer | other machines
     get_my_developer          |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -133,7 +133,8 @@ async fn prepare(operation: &str) -> Case {
 }
 
 /// RULE-CHS-010, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073,
-/// RULE-ALL-111: the table above covers each operation and each flaw of a token.
+/// RULE-ALL-111: each operation returns the statuses of `TABLE`, and refuses each kind of invalid
+/// token.
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;
@@ -172,7 +173,8 @@ async fn every_change_compares_version() {
         let by = service().caller(of(if is_platform { "platform" } else { "manager" }));
         let path =
             parameters.iter().fold(path, |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
-        // A body that changes nothing compares no version.
+        // The service does not compare versions for a body that changes nothing, so the body must
+        // change something.
         for (member, value) in [("Name", json!("Иное имя")), ("Rooms", json!(3))] {
             if body.get(member).is_some() {
                 body[member] = value;

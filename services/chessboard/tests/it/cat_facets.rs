@@ -48,8 +48,8 @@ fn catalog() -> Catalog {
     catalog
 }
 
-/// RULE-CHS-042: each list of facets ignores its own filter. The count and the prices apply all
-/// filters.
+/// RULE-CHS-042: each list of facets ignores its own filter. All filters apply to the count and the
+/// prices.
 #[tokio::test]
 async fn facet_list_ignores_its_own_filter() {
     let catalog = catalog();

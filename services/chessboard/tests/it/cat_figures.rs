@@ -11,7 +11,7 @@ use crate::catalog_fill::{Building, Object, single_building_catalog};
 use crate::objects::{BOOKED, House, building, flat, publish_deal_event, published_house};
 use crate::{cat_lists, id_of, service, with};
 
-/// Counts the projects whose stored figures differ from their homes although no change is pending.
+/// Counts the projects without a pending change whose stored figures differ from their homes.
 pub async fn count_wrong_figures(sql: &Client) -> i64 {
     let count = "select count(*) from project_figures as stored cross join lateral ( \
             select min(price) as price_from, max(price) as price_to, \
@@ -52,7 +52,7 @@ async fn connect_with_lock_timeout(service: &Running) -> Client {
 }
 
 /// RULE-CHS-050: a writer of a building waits neither for writers of other buildings nor for the
-/// job. Reads include every commit, added up or not.
+/// job. Reads include every commit, before and after the job adds it up.
 #[tokio::test]
 async fn writer_of_building_does_not_wait_for_other_buildings() {
     let mut catalog = single_building_catalog();
@@ -111,8 +111,8 @@ fn with_building(house: &House, building: Uuid) -> House {
     House { building, ..house.clone() }
 }
 
-/// RULE-CHS-050: during grids, bookings and deletions a search finds a home of a price that always
-/// exists, and none of a price that never exists. The job adds up the changes.
+/// RULE-CHS-050: grids, bookings and deletions run beside searches. A search finds a price that
+/// always exists, and never finds a price that does not exist. The job adds up the changes.
 #[tokio::test]
 async fn figures_match_homes_during_grids_bookings_and_deletions() {
     let house = published_house().await;
@@ -124,8 +124,8 @@ async fn figures_match_homes_during_grids_bookings_and_deletions() {
     let priced = |number: &str, minor: i64| {
         with(flat(number), "Price", json!({"AmountMinor": minor, "Currency": "RUB"}))
     };
-    // The first flat always costs 300 to 400 million and the second one never. The third is removed
-    // in every third round.
+    // The first flat always costs 300 to 400 million, and the second flat never does. Every third
+    // round removes the third flat.
     let grid = |turn: i64| -> Vec<Value> {
         let mut grid = vec![
             priced("1", 310_000_000 + turn * 7_000_000),

@@ -4,7 +4,7 @@ use crate::cat_lists::{PROJECTS, encoded, names};
 use crate::catalog_fill::{Building, Catalog, Object, Project, single_building_catalog};
 use crate::service;
 
-/// Returns the names of the projects of the catalog's first developer that match a filter, by name.
+/// Returns the sorted names of the matching projects of the catalog's first developer.
 async fn found(catalog: &Catalog, filter: &str) -> Vec<String> {
     let developer = catalog.developers[0].id;
     names(&service().guest(), &format!("{PROJECTS}?DeveloperId={developer}&Sort=Name&{filter}")).await
@@ -140,9 +140,9 @@ async fn rooms_and_prices_must_match_one_home() {
     expect_rejection("PriceTo=", "/PriceTo", "invalid_type").await;
 }
 
-/// RULE-CHS-051: a building is ready on the last day of its quarter or year, a Commissioned one
-/// always, and one without a year never. With rooms or prices the building of the home counts,
-/// otherwise any building.
+/// RULE-CHS-051: a building is ready on the last day of its quarter or year. A Commissioned
+/// building is always ready, and a building without a year never. With rooms or prices the building
+/// of the home must be ready, otherwise any building.
 #[tokio::test]
 async fn building_is_ready_on_last_day_of_quarter_or_year() {
     let mut catalog = single_building_catalog();

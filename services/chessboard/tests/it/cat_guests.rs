@@ -44,7 +44,7 @@ async fn broken_token_makes_caller_a_guest() {
 }
 
 /// RULE-CHS-054: a response to a guest has an `ETag`, is compressed, and may be cached. A response
-/// to a user may not.
+/// to a user must not be cached.
 #[tokio::test]
 async fn guest_response_has_etag_and_compression() {
     let with = async |guest: &Client, path: &str, name: &str, value: &str| {
@@ -108,8 +108,8 @@ async fn guest_above_limit_gets_429() {
     }
 }
 
-/// RULE-ALL-105: a user has one limit of searches and facets over all addresses, and none of other
-/// reads.
+/// RULE-ALL-105: searches and facets share one limit of a user over all addresses. Other reads have
+/// no limit.
 #[tokio::test]
 async fn user_above_limit_of_searches_gets_429() {
     let limited = DedicatedService::start::<Service>(&[("ACTOR_EXPENSIVE_REQUESTS_PER_MINUTE", "4")]);

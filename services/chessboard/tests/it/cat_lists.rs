@@ -16,7 +16,8 @@ pub const OBJECTS: &str = "/api/v1/public/property-objects";
 /// Starts a service whose catalog has only these rows.
 pub async fn start_with_catalog(catalog: &Catalog) -> DedicatedService {
     let own = DedicatedService::start::<Service>(&[("GUEST_READS_PER_MINUTE", "0")]);
-    // The recount job runs at the start of the service and would replace the counts of the catalog.
+    // The recount job runs when the service starts. Wait for it, because it would replace the
+    // counts of the catalog.
     let sql = own.sql().await;
     let counted = "select 1 from job where kind = 'project-recount' and run is null and due_at > now() + interval '1 minute'";
     testkit::eventually("the first count", async || sql.query_opt(counted, &[]).await.unwrap()).await;

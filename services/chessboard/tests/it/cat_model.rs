@@ -1,4 +1,4 @@
-//! The catalog compared with a plain model, over random catalogs and filters.
+//! Compares the catalog with a plain model, for random catalogs and filters.
 //!
 //! Most catalogs are inserted into the database, because writing over HTTP is slower.
 
@@ -22,7 +22,7 @@ const STATUSES: [&str; 7] =
     ["Available", "Available", "Available", "Sold", "Booked", "Reserved", "Unavailable"];
 const STATES: [&str; 3] = ["Planned", "UnderConstruction", "Commissioned"];
 const NAMES: [&str; 4] = ["Сосны", "Сосновый бор", "River 50%", "river"];
-/// Prices at and beside the bounds of the stored price steps, and beyond all steps.
+/// Prices at and next to the bounds of the stored price steps, and outside all steps.
 const PRICES: [i64; 14] = [
     1,
     2,
@@ -419,7 +419,8 @@ fn lists_and_facets_match_model() {
 fn lists_and_facets_of_written_catalog_match_model() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let service = tokio.block_on(start_with_catalog(&Catalog::default()));
-    // A failed case leaves its rows behind, so shrinking would find failures with other causes.
+    // A failed case leaves its rows in the database. Shrinking is off, because it would find
+    // failures with other causes.
     let cases = Config { cases: 8, max_shrink_iters: 0, failure_persistence: None, ..Config::default() };
     let inputs = (catalog(), prop::collection::vec(filter(), 8));
     let result = TestRunner::new(cases).run(&inputs, |(mut catalog, filters)| {

@@ -1,4 +1,4 @@
-//! Fields that no response of the catalog has.
+//! Internal fields, which no response of the catalog contains.
 
 use serde_json::Value;
 

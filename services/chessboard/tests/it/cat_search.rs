@@ -137,8 +137,8 @@ fn many() -> Catalog {
     catalog
 }
 
-/// Follows the cursors and returns the ids in the order of the pages. Calls `after_page` with the
-/// number of each page.
+/// Follows the cursors and returns the ids in the order of the pages. After each page the function
+/// calls `after_page` with its number.
 async fn walk(guest: &Client, query: &str, mut after_page: impl AsyncFnMut(usize)) -> Vec<Uuid> {
     let (mut ids, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
     loop {

@@ -1,4 +1,4 @@
-//! The number of statements of a catalog request.
+//! The number of SQL statements per catalog request.
 
 use serde_json::Value;
 use testkit::database;
@@ -50,8 +50,8 @@ fn reads(word: &str, catalog: &Catalog) -> Vec<(String, &'static str)> {
     ]
 }
 
-/// RULE-CHS-055: a request takes at most three statements, and as many for a hundred rows as for
-/// one.
+/// RULE-CHS-055: a request runs at most three statements, and the same number for one row and for a
+/// hundred rows.
 #[tokio::test]
 async fn statement_count_does_not_depend_on_rows() {
     let url = database::create().await.unwrap();

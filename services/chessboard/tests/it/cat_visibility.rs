@@ -34,9 +34,10 @@ impl VisibleObject {
         }
     }
 
-    /// Returns true for each of developer, project, building and object that guests see.
+    /// Returns whether guests see the developer, the project, the building and the object, in this
+    /// order.
     ///
-    /// Asserts that each one is visible by itself and in every list, or nowhere.
+    /// Asserts that each of them is either readable and in every list, or nowhere.
     pub async fn visibility(&self) -> [bool; 4] {
         let Self { developer, developer_name, project, building, object } = self;
         let card = async |path: String, code: &str| {
@@ -114,8 +115,8 @@ impl VisibleObject {
     }
 }
 
-/// INV-DEV-6, RULE-CHS-052: data that is not live and Published is in no list and no number. It
-/// returns 404 with the code of the requested resource.
+/// INV-DEV-6, RULE-CHS-052: no list and no number contains data that is not live and Published. A
+/// read of such data returns 404 with the code of the requested resource.
 #[tokio::test]
 async fn hidden_or_deleted_data_is_in_no_response() {
     for (change, visible) in [

@@ -160,8 +160,8 @@ async fn finds(path: &str, query: &str, name: &str) -> bool {
     found.iter().any(|found| found == name)
 }
 
-/// RULE-CHS-049: guests find a developer by its present name in any letter case, whether a user,
-/// identity or the external system wrote it.
+/// RULE-CHS-049: guests find a developer by its current name in any letter case. A user, identity
+/// or the external system may have written the name.
 #[tokio::test]
 async fn developer_name_of_every_writer_is_found_in_any_case() {
     let id = create_published_developer().await;
@@ -201,8 +201,8 @@ async fn developer_name_of_every_writer_is_found_in_any_case() {
     assert_eq!(sorted, [restored, sync]);
 }
 
-/// RULE-CHS-049: guests find a project by its present name and city in any letter case, and not
-/// by former ones.
+/// RULE-CHS-049: guests find a project by its current name and city in any letter case, and not by
+/// former ones.
 #[tokio::test]
 async fn project_name_and_city_are_found_as_last_written() {
     let house = published_house().await;
@@ -252,8 +252,8 @@ async fn search(house: &House, query: &str) -> Vec<String> {
     each(&page["Items"], "Number").into_iter().map(|number| text(number).to_owned()).collect()
 }
 
-/// Asserts prices and counts of a developer's only project in the list, the card, the building and
-/// the facets.
+/// Asserts prices and counts of a developer's only project. They must agree in the list, the card,
+/// the building and the facets.
 ///
 /// `offers` has rooms, count and lowest price. `max` is the highest price.
 async fn assert_figures(house: &House, offers: &[(Value, i64, i64)], kinds: [i64; 5], max: Option<i64>) {

@@ -11,8 +11,8 @@ use crate::{
 const IDENTITY: &str = "00000000-0000-7000-8000-000000000001";
 const SYNC: &str = "00000000-0000-7000-8000-000000000002";
 
-/// INV-LOG-1: each change has a whole entry with names of fields and no values. A restoration has
-/// entries of the status and of itself, without names.
+/// INV-LOG-1: each change has a complete entry with names of fields and no values. A restoration
+/// has one entry for the status and one for itself, without names.
 #[tokio::test]
 async fn every_change_has_log_entry() {
     let (id, external_id) = (create_developer().await, guid());

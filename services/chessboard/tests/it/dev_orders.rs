@@ -175,8 +175,8 @@ impl Ids {
 
 /// Delivers a history in this order and returns the final state.
 ///
-/// Each event is delivered twice. At the end the first event of each topic is delivered once more,
-/// as in a replay.
+/// The function delivers each event twice. At the end it delivers the first event of each topic
+/// once more, like a replay.
 async fn deliver_history(history: &History, order: &[Event]) -> Value {
     let ids = Ids::of(history).await;
     for event in order {
@@ -215,7 +215,8 @@ fn expected(history: &History) -> Value {
 const MAX_ORDERS: usize = 12;
 
 /// RULE-CHS-008, RULE-EVT-023: the higher version decides in every order of delivery, and a user's
-/// edit of other fields stays. The last external profile of a Published profile has a logo.
+/// edit of other fields stays. In these histories the last external event of a Published profile
+/// has a logo.
 #[test]
 fn history_ends_in_one_state_in_every_order() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -233,8 +234,8 @@ fn history_ends_in_one_state_in_every_order() {
     result.unwrap();
 }
 
-/// RULE-CHS-008: an external profile, a suspension on both topics and a reactivation end in one
-/// state in all twelve orders.
+/// RULE-CHS-008: an external profile, a suspension on both topics and a reactivation lead to the
+/// same state in all twelve orders.
 #[tokio::test]
 async fn short_history_ends_in_one_state_in_all_orders() {
     for begins_published in [false, true] {

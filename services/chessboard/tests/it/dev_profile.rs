@@ -211,7 +211,8 @@ async fn deleted_profile_is_hidden_and_visible_to_administrator_only() {
     assert_eq!((events.len(), &events[3].payload["Status"]), (4, &json!("Hidden")));
 }
 
-/// RULE-CHS-058: the database refuses the removal of a profile, live or deleted, also with its log.
+/// RULE-CHS-058: the database refuses the removal of a profile, live or deleted, with or without
+/// its log.
 #[tokio::test]
 async fn database_refuses_removal_of_profile() {
     let (live, deleted) = (create_published_developer().await, create_developer().await);
@@ -251,8 +252,8 @@ async fn restored_profile_has_fields_of_body() {
     assert_eq!(manager(id).get(ME).await.expect(200), back);
 }
 
-/// RULE-CHS-003, INV-DEV-3: a restored replica keeps its link and its replica fields, whatever the
-/// body has, until a later external version is applied. Another external id returns 409.
+/// RULE-CHS-003, INV-DEV-3: a restored replica keeps its link and its replica fields, regardless of
+/// the body. A later external version replaces them. Another external id returns 409.
 #[tokio::test]
 async fn restored_replica_keeps_its_link() {
     let (id, external_id) = (create_developer().await, guid());
@@ -283,7 +284,8 @@ async fn restored_replica_keeps_its_link() {
         (&restored["Kind"], &restored["SyncSource"], &restored["ChangedFields"]),
         (&json!("Restored"), &json!("ExternalChessboard"), &json!([]))
     );
-    // The events are handled in order, so the first one is skipped before the second one.
+    // The consumer handles the events in order, so it has skipped the first one when the second one
+    // is visible.
     publish_external_profile(&external_profile(external_id, id, 5)).await;
     publish_external_profile(&with(external_profile(external_id, id, 6), "Name", "Шесть")).await;
     let synced = read_when(id, "the later version", |found| found["ReplicaVersion"] == 6).await;

@@ -31,7 +31,7 @@ async fn wait_for_count(developer: Uuid, count: i32) -> Value {
 }
 
 /// INV-PRJ-2, RULE-EVT-008: the count is the number of live Published projects, although their
-/// events arrive in parallel. The version stays.
+/// events arrive in parallel. The version does not change.
 #[tokio::test]
 async fn published_projects_are_counted() {
     let id = create_published_developer().await;
@@ -82,8 +82,8 @@ async fn developer_with_projects_is_not_deleted() {
     manager(id).get(PROJECTS).await.expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
 }
 
-/// RULE-CHS-021: of a creation of a project and a concurrent deletion of its developer one is
-/// rejected.
+/// RULE-CHS-021: if the creation of a project and the deletion of its developer race, one of them
+/// is rejected.
 #[tokio::test]
 async fn project_creation_racing_deletion_is_rejected() {
     for _ in 0..ROUNDS {
@@ -100,8 +100,8 @@ async fn project_creation_racing_deletion_is_rejected() {
     }
 }
 
-/// INV-DEV-6: a suspension behind a backlog of company events hides the developer and everything
-/// below. The test measures no time.
+/// INV-DEV-6: a suspension behind a backlog of company events hides the developer and its data. The
+/// test measures no time.
 #[tokio::test]
 async fn suspension_behind_backlog_hides_developer() {
     let house = published_house().await;

@@ -18,7 +18,7 @@ const ROUNDS: usize = 8;
 
 const DUPLICATE: &str = "CHESSBOARD_DEVELOPER_TALENT_DUPLICATE";
 
-/// RULE-CHS-012: parallel creations for one company give one 201 and one event.
+/// RULE-CHS-012: parallel creations for one company return one 201 and publish one event.
 #[tokio::test]
 async fn only_one_parallel_creation_succeeds() {
     let id = create_developer().await;
@@ -44,8 +44,8 @@ async fn only_one_parallel_creation_succeeds() {
     assert_eq!(profile_versions(new).await, [1]);
 }
 
-/// INV-DEV-2, RULE-CHS-012: of parallel creations with one external id one succeeds, and the others
-/// get 409 and store nothing.
+/// INV-DEV-2, RULE-CHS-012: only one of several parallel creations with one external id succeeds.
+/// The others get 409 and store nothing.
 #[tokio::test]
 async fn only_one_parallel_creation_gets_external_id() {
     for _ in 0..ROUNDS {
@@ -70,14 +70,14 @@ async fn only_one_parallel_creation_gets_external_id() {
 /// The pattern of the statement that writes a developer.
 const UPDATE: &str = "update \"developer\"%";
 
-/// Locks the row of a developer, so that a change reads everything and then waits.
+/// Locks the row of a developer, so that a change reads everything and then waits before its write.
 async fn hold_developer(id: Uuid) -> Held {
     Held::lock(service(), &format!("select from developer where id = '{id}' for update")).await
 }
 
-/// INV-DEV-2, RULE-CHS-012: a creation with an external id and a sync event give this id to two
-/// companies. Both find it free before either writes it. The first one gets it, and the other one
-/// is refused or becomes a dead letter.
+/// INV-DEV-2, RULE-CHS-012: a creation and an external event assign one external id to two
+/// companies. Both find the id free before either writes it. The first one gets the id. The other
+/// one is refused or becomes a dead letter.
 #[tokio::test]
 async fn creation_and_event_with_one_external_id_link_one_company() {
     for creation_is_first in [true, false] {
@@ -118,8 +118,8 @@ async fn creation_and_event_with_one_external_id_link_one_company() {
 }
 
 /// INV-DEV-2, RULE-CHS-012: events with one external id for two companies may be in two partitions.
-/// Both find the id free before either writes it. The first company gets it, and the consumer goes
-/// on.
+/// Both find the id free before either writes it. The first company gets the id, and the consumer
+/// continues.
 #[tokio::test]
 async fn events_with_one_external_id_in_two_partitions_link_one_company() {
     for first in [0, 1] {
@@ -134,7 +134,7 @@ async fn events_with_one_external_id_in_two_partitions_link_one_company() {
         let key = guid();
         publish(key, companies[0], 1).await;
         held[0].wait_for(1, UPDATE).await;
-        // Of several keys, one is in another partition.
+        // Several keys are tried, because one of them is in another partition.
         let other_keys = [(); 4].map(|()| guid());
         for key in other_keys {
             publish(key, companies[1], 2).await;
@@ -156,8 +156,8 @@ async fn events_with_one_external_id_in_two_partitions_link_one_company() {
     }
 }
 
-/// RULE-CHS-012: parallel releases of two developers both succeed, although a profile waits for the
-/// external id of each in the company of the other one.
+/// RULE-CHS-012: parallel releases of two developers both succeed, although for each company a
+/// profile waits for the other developer's external id.
 #[tokio::test]
 async fn parallel_releases_that_change_both_developers_succeed() {
     for _ in 0..ROUNDS {
@@ -189,8 +189,8 @@ async fn parallel_releases_that_change_both_developers_succeed() {
     }
 }
 
-/// RULE-CHS-012, RULE-CHS-022, RULE-ALL-031: one of ten edits of one version succeeds. The others
-/// get the conflict and store nothing.
+/// RULE-CHS-012, RULE-CHS-022, RULE-ALL-031: only one of ten edits of one version succeeds. The
+/// others get a conflict and store nothing.
 #[tokio::test]
 async fn only_one_edit_of_a_version_succeeds() {
     let id = create_developer().await;
@@ -229,7 +229,7 @@ async fn each_version_is_published_once() {
     assert_eq!(log_entries(id).await.len(), done + 1);
 }
 
-/// RULE-CHS-012: one of equal parallel transitions succeeds.
+/// RULE-CHS-012: only one of several equal parallel transitions succeeds.
 #[tokio::test]
 async fn only_one_parallel_transition_succeeds() {
     let id = create_developer().await;
@@ -303,8 +303,8 @@ async fn suspension_waits_for_publication() {
     assert_eq!(hidden["Version"], 4);
 }
 
-/// RULE-CHS-012: an edit that began before the profile left the cascade does not return the profile
-/// to the cascade.
+/// RULE-CHS-012: an edit that began before the profile left the identity cascade does not put the
+/// profile back into it.
 #[tokio::test]
 async fn concurrent_edit_does_not_restore_cascade() {
     let id = create_published_developer().await;
@@ -336,8 +336,8 @@ async fn concurrent_edit_does_not_restore_cascade() {
     assert_eq!(renamed["Status"], "Hidden", "only a user can publish the profile");
 }
 
-/// RULE-CHS-012: events about a company and about its external profile are serialized, so neither
-/// misses the other.
+/// RULE-CHS-012: events about a company and about its external profile are serialized, so each
+/// handler sees the other's result.
 #[tokio::test]
 async fn company_and_external_profile_events_are_serialized() {
     let mut races = Vec::new();

@@ -1,4 +1,4 @@
-//! Rejections of profiles and their order.
+//! Rejections of requests about profiles, and their order.
 
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -26,8 +26,8 @@ async fn create_developer(own: &DedicatedService) -> (Uuid, Client) {
     (id, by)
 }
 
-/// RULE-CHS-002, RULE-CHS-056: a phone number without a country code is read in
-/// `PHONE_DEFAULT_REGION`, also in an award title.
+/// RULE-CHS-002, RULE-CHS-056: `PHONE_DEFAULT_REGION` is the region of a phone number without a
+/// country code, in contacts and in award titles.
 #[tokio::test]
 async fn phone_number_is_read_in_default_region() {
     let own = DedicatedService::start::<Service>(&[("PHONE_DEFAULT_REGION", "US")]);

@@ -45,7 +45,8 @@ async fn create_replica() -> (Uuid, Uuid) {
     (id, external_id)
 }
 
-/// RULE-CHS-007: without a profile the event creates one in Draft, whatever the company's status.
+/// RULE-CHS-007: if the company has no profile, the event creates one in Draft, regardless of the
+/// company's status.
 #[tokio::test]
 async fn external_system_creates_profile() {
     let (id, external_id) = (guid(), guid());
@@ -74,8 +75,8 @@ async fn external_system_creates_profile() {
     assert_eq!(profile_versions(id).await, [1, 2]);
 }
 
-/// RULE-CHS-007: the event overwrites the replica fields of a profile of the platform, with null
-/// too. Other fields stay.
+/// RULE-CHS-007: the event overwrites the replica fields of a platform profile, even with null.
+/// Other fields do not change.
 #[tokio::test]
 async fn external_system_takes_over_profile() {
     let (id, external_id) = (create_published_developer().await, guid());
@@ -116,7 +117,7 @@ async fn only_newer_external_version_is_applied() {
     publish_external_profile(&with(five.clone(), "Version", 6)).await;
     let same = wait_for_replica_version(id, 6).await;
     assert_eq!((&same["Name"], &same["Version"]), (&json!("Пять"), &taken["Version"]));
-    assert_eq!(same["UpdatedAt"], taken["UpdatedAt"], "bookkeeping is no change");
+    assert_eq!(same["UpdatedAt"], taken["UpdatedAt"], "a bookkeeping column is not part of the version");
     assert_ne!(same["LastSyncedAt"], taken["LastSyncedAt"]);
     publish_external_profile(&with(with(five, "Version", 7), "FoundedYear", 1950)).await;
     let seven = wait_for_replica_version(id, 7).await;
@@ -204,8 +205,8 @@ async fn change_of_replica_field_is_rejected() {
     assert_eq!(read_developer(id).await, after);
 }
 
-/// RULE-CHS-006: identity changes names only for `SyncSource` Platform, and only a name that
-/// changed in the company.
+/// RULE-CHS-006: identity changes a name only if `SyncSource` is Platform and the company's name
+/// has changed.
 #[tokio::test]
 async fn identity_renames_platform_profile_only() {
     let (replica, _) = create_replica().await;
@@ -252,8 +253,8 @@ async fn external_profile_waits_for_company() {
     wait_for_waiting_version(external_id, 1).await;
 }
 
-/// RULE-CHS-007: the first of several waiting profiles is applied. The others wait until it is
-/// released.
+/// RULE-CHS-007: the service applies the first of several waiting profiles. The others wait for its
+/// release.
 #[tokio::test]
 async fn first_waiting_profile_is_applied() {
     let (id, first, second, third) = (guid(), guid(), guid(), guid());
@@ -282,9 +283,9 @@ async fn first_waiting_profile_is_applied() {
     assert_eq!((waiting_version(second).await, waiting_version(third).await), (None, None));
 }
 
-/// INV-DEV-2, RULE-EVT-046: an event with the external id of another company, or for a company with
-/// another external id, becomes a dead letter. It changes no profile and blocks no later event of
-/// its key. A higher version supersedes it, and a lower one does not.
+/// INV-DEV-2, RULE-EVT-046: an event that contradicts an existing link becomes a dead letter. The
+/// dead letter changes no profile and blocks no later event of its key. Only a higher version
+/// supersedes it.
 #[tokio::test]
 async fn event_with_wrong_link_is_dead_lettered() {
     let (one, of_one) = create_replica().await;
@@ -344,8 +345,8 @@ async fn waiting_profile_is_not_reassigned_to_linked_company() {
     assert_eq!(wait_for_link(unknown, external_id).await["ReplicaVersion"], 3);
 }
 
-/// RULE-CHS-007: a released profile has `SyncSource` Platform and no link, and a repeat changes
-/// nothing. A later event takes it over again.
+/// RULE-CHS-007: a released profile has `SyncSource` Platform and no link, and a repeated release
+/// changes nothing. A later event links the profile again.
 #[tokio::test]
 async fn released_profile_belongs_to_platform() {
     let (id, external_id) = create_replica().await;
@@ -394,8 +395,8 @@ async fn profile_waiting_for_taken_id_is_applied_at_release() {
     assert_eq!(waiting_version(external_id).await, None);
 }
 
-/// RULE-CHS-007: an event for a deleted profile waits and is applied in the write that restores the
-/// profile.
+/// RULE-CHS-007: an event for a deleted profile waits. The write that restores the profile applies
+/// it.
 #[tokio::test]
 async fn event_for_deleted_profile_waits() {
     let (id, external_id) = create_replica().await;

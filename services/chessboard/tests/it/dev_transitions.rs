@@ -121,8 +121,8 @@ async fn profile_of_inactive_company_is_not_published() {
     }
 }
 
-/// RULE-CHS-019, RULE-CHS-035, RULE-ALL-075: a manager of an archived company publishes nothing
-/// with a token from before. The token ends with its revocation.
+/// RULE-CHS-019, RULE-CHS-035, RULE-ALL-075: after the archiving of a company, its manager can
+/// publish nothing with an older token. The revocation then invalidates the token.
 #[tokio::test]
 async fn manager_of_archived_company_publishes_nothing() {
     let id = create_published_developer().await;
@@ -212,7 +212,7 @@ async fn identity_republishes_only_its_own_hiding() {
     assert_eq!(renamed["Status"], "Hidden");
 }
 
-/// RULE-CHS-005: if INV-DEV-5 does not hold at the reactivation, the profile stays Hidden and
+/// RULE-CHS-005: a profile that is incomplete (INV-DEV-5) at the reactivation stays Hidden and
 /// leaves the cascade.
 #[tokio::test]
 async fn incomplete_profile_leaves_cascade_at_reactivation() {

@@ -1,4 +1,4 @@
-//! Documents compared with the service.
+//! Comparison of the documents with the service.
 
 use chessboard::Service;
 

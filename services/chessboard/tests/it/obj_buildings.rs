@@ -57,7 +57,7 @@ async fn building_update_never_cuts_off_objects() {
     put(with(with(building(), "SectionsCount", 1), "FloorsTotal", 1)).await.expect(200);
 }
 
-/// RULE-CHS-025: an invalid member of a building returns 400, and so does a quarter without a year.
+/// RULE-CHS-025: an invalid member of a building, and a quarter without a year, return 400.
 #[tokio::test]
 async fn invalid_building_member_is_rejected() {
     let house = draft_house().await;

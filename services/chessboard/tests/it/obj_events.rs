@@ -34,8 +34,8 @@ async fn object_event_has_payload_without_holder() {
     assert_eq!((&*headers["aggregatetype"], &*headers["contractversion"]), ("PropertyObject", "1"));
 }
 
-/// RULE-CHS-029, RULE-EVT-009: a change of a field that is not in the payload raises the version,
-/// and the next event has it.
+/// RULE-CHS-029, RULE-EVT-009: a change of a field that is not in the payload raises the version.
+/// The next event has the raised version.
 #[tokio::test]
 async fn change_outside_payload_is_in_next_event() {
     let house = published_house().await;

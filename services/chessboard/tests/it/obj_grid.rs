@@ -41,7 +41,7 @@ async fn grid_replacement_upserts_by_number() {
         (&created["Id"], &json!(2), &json!("Reserved"))
     );
     assert_eq!(house.objects().await.len(), 2);
-    // An absent status stays.
+    // An absent status leaves the stored one unchanged.
     assert_eq!(house.grid(&[repriced, three.clone()]).await, (0, 0, 2, 0, vec![]));
 
     house.grid(std::slice::from_ref(&three)).await;
@@ -186,7 +186,7 @@ async fn object_limits_are_inclusive() {
     assert_eq!((max["AreaLiving"].as_f64(), &max["Status"]), (Some(1_000_000.0), &json!("Sold")));
 }
 
-/// RULE-CHS-026: a grid takes 5,000 objects and no more. A body above 8 MiB returns 413.
+/// RULE-CHS-026: a grid accepts up to 5,000 objects. A body above 8 MiB returns 413.
 #[tokio::test]
 async fn grid_takes_5000_objects_and_8_mib() {
     let house = published_house().await;
@@ -227,7 +227,7 @@ async fn each_price_has_one_history_row() {
     assert_eq!(count().await, 301, "a price that did not change has no row");
     house.grid(&[]).await;
     house.grid(&changed).await;
-    assert_eq!(count().await, 301, "a returned object with its old price has no row");
+    assert_eq!(count().await, 301, "a restored object with its old price has no row");
     let refused = sql.batch_execute("update price_history set price = 1").await;
     assert!(refused.is_err(), "rows are never changed");
 }

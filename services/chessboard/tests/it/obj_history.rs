@@ -41,7 +41,7 @@ async fn history(house: &House, object: Uuid) -> Vec<(i64, Option<i64>, Value, V
 }
 
 /// INV-OBJ-3, INV-OBJ-4, RULE-CHS-057: each change of a price or a status has its author in the
-/// history, the object and the event, for single edits, grids, removals and deals.
+/// history, the object and the event. The change is a single edit, a grid, a removal or a deal.
 #[tokio::test]
 async fn each_change_names_its_author() {
     let house = published_house().await;
@@ -86,7 +86,7 @@ async fn each_change_names_its_author() {
     assert!(!own.to_string().contains(&deal.to_string()));
 }
 
-/// INV-OBJ-4: a change of other fields and an unchanged grid add nothing. A publication by the job
+/// INV-OBJ-4: a change of other fields and an unchanged grid add no entry. A publication by the job
 /// keeps the author.
 #[tokio::test]
 async fn other_change_has_no_history_entry() {
@@ -108,7 +108,7 @@ async fn other_change_has_no_history_entry() {
     assert_eq!(history(&house, id).await.len(), 1);
 }
 
-/// RULE-CHS-057: the history is paged by version, for removed objects, too.
+/// RULE-CHS-057: the history is paged by version, even for removed objects.
 #[tokio::test]
 async fn history_of_removed_object_is_paged() {
     let house = published_house().await;

@@ -38,8 +38,8 @@ fn orders(events: &[DealEvent]) -> Vec<Vec<DealEvent>> {
 }
 
 /// INV-OBJ-2, RULE-EVT-016, RULE-EVT-023: an object follows the newest events of its deals in every
-/// order. Of events with one version, a sale wins over a cancellation or an expiry, and these win
-/// over a booking.
+/// order. If versions are equal, a sale wins over a cancellation or an expiry, which win over a
+/// booking.
 #[tokio::test]
 async fn object_follows_deals_in_every_order() {
     let booked = |deal, row_version, hour| DealEvent { topic: BOOKED, deal, row_version, hour };
@@ -102,7 +102,7 @@ async fn deal_releases_only_its_own_hold() {
     assert_eq!(house.read().await["Version"], 2, "deals do not change the building's version");
 }
 
-/// INV-OBJ-2: a deal has one claim on the object of its newest event, so its former object becomes
+/// INV-OBJ-2: a deal has one claim, on the object of its newest event. Its former object becomes
 /// free.
 #[tokio::test]
 async fn deal_claims_object_of_newest_event() {
@@ -121,7 +121,7 @@ async fn deal_claims_object_of_newest_event() {
     assert_eq!(house.object("2").await["HoldDealId"], Value::Null);
 }
 
-/// INV-OBJ-2: a removed object returns held if a claim holds it. A sale requires no booking.
+/// INV-OBJ-2: a restored object is held if a claim exists for it. A sale requires no booking.
 #[tokio::test]
 async fn returned_object_is_held_by_its_claim() {
     let house = published_house().await;
@@ -180,8 +180,8 @@ async fn put_of_held_object_keeps_user_status() {
     assert_eq!(house.object("1").await["Status"], "Unavailable");
 }
 
-/// INV-OBJ-2: over random histories each deal has the claim of its newest event, and the object
-/// follows from the claims.
+/// INV-OBJ-2: after random histories each deal has the claim of its newest event, and the claims
+/// decide the state of the object.
 #[tokio::test]
 async fn object_matches_claims_of_random_history() {
     const TOPICS: [(&str, u8); 4] = [(BOOKED, 0), (EXPIRED, 1), (CANCELLED, 1), (COMPLETED, 2)];

@@ -1,4 +1,4 @@
-//! Workers that are killed while they publish the objects below a change.
+//! Workers that are killed while they publish the objects of a changed ancestor.
 
 use chessboard::Service;
 use serde_json::{Value, json};
@@ -65,8 +65,8 @@ impl Deployment {
     }
 }
 
-/// RULE-CHS-029: the next worker publishes what a killed worker had not committed, and nothing
-/// twice.
+/// RULE-CHS-029: the next worker publishes the objects that the killed worker has not committed,
+/// and no object twice.
 #[tokio::test]
 async fn killed_worker_leaves_each_object_published_once() {
     let suffix = format!(".{}", guid().simple());

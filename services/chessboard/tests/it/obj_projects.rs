@@ -167,8 +167,7 @@ async fn list_has_own_projects_only() {
     manager(guid()).post(PROJECTS, project()).await.expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
 }
 
-/// RULE-CHS-023: an invalid member of a project returns 400, and so does one coordinate without the
-/// other.
+/// RULE-CHS-023: an invalid member of a project, and one coordinate without the other, return 400.
 #[tokio::test]
 async fn invalid_project_member_is_rejected() {
     let by = manager(create_developer().await);

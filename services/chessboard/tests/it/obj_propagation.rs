@@ -92,8 +92,8 @@ async fn suspension_is_published_for_each_public_object() {
     assert_eq!(object_events(never_public, 1).await.len(), 1);
 }
 
-/// RULE-CHS-029: the event of an object's own change has the present ancestors, so the job does not
-/// repeat it.
+/// RULE-CHS-029: the event of an object's own change has the current state of the ancestors, so the
+/// job does not repeat it.
 #[tokio::test]
 async fn object_published_by_itself_is_not_repeated_by_job() {
     let house = published_house().await;
@@ -122,8 +122,7 @@ async fn object_published_by_itself_is_not_repeated_by_job() {
     assert!(events.len() <= 3, "the rename and the rooms, together or apart: {events:?}");
 }
 
-/// RULE-CHS-029: more objects than a batch, and more than a run of the job can publish, are
-/// published once.
+/// RULE-CHS-029: several batches, and several runs of the job, publish each object once.
 #[tokio::test]
 async fn several_batches_publish_each_object_once() {
     let own = DedicatedService::start::<Service>(&[
@@ -154,7 +153,8 @@ async fn several_batches_publish_each_object_once() {
     assert_eq!(count("version = 2").await, 600);
 }
 
-/// RULE-CHS-029: hiding precedes names, and developers are served round-robin, batch by batch.
+/// RULE-CHS-029: hiding precedes renaming, and the job serves developers round-robin, one batch
+/// each.
 #[tokio::test]
 async fn hiding_precedes_names_and_developers_alternate() {
     let own = DedicatedService::start::<Service>(&[
@@ -197,8 +197,8 @@ async fn hiding_precedes_names_and_developers_alternate() {
     assert_eq!(batches, turns);
 }
 
-/// RULE-CHS-029: a batch updates only its own row of the queue, and a later developer does not wait
-/// for all changes of another one.
+/// RULE-CHS-029: a batch updates only its own row of the queue. A developer does not wait until all
+/// changes of an earlier one are published.
 #[tokio::test]
 async fn changes_of_one_developer_do_not_delay_others() {
     let own = DedicatedService::start::<Service>(&[("OBJECT_PROPAGATION_INTERVAL_MS", "100")]);

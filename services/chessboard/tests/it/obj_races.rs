@@ -10,8 +10,8 @@ use crate::objects::{
 };
 use crate::{administrator, count, create_developer, id_of, manager, path, publish_profile, with};
 
-/// RULE-CHS-030: one of ten `PUT`s of one version succeeds, and so does one of equal parallel
-/// transitions.
+/// RULE-CHS-030: only one of ten `PUT`s of one version succeeds, and only one of several equal
+/// parallel transitions.
 #[tokio::test]
 async fn only_one_equal_change_succeeds() {
     let house = draft_house().await;
@@ -55,8 +55,8 @@ async fn parallel_grids_leave_one_whole_grid() {
     }
 }
 
-/// RULE-CHS-030: a booking that races with a grid is never lost. The object is held, or returns
-/// held.
+/// RULE-CHS-030: a booking that races with a grid is never lost. The object is held now, or after
+/// its restoration.
 #[tokio::test]
 async fn booking_racing_grid_is_never_lost() {
     let house = published_house().await;
@@ -81,8 +81,8 @@ async fn booking_racing_grid_is_never_lost() {
     }
 }
 
-/// RULE-CHS-030: of a creation of a project and a concurrent deletion of its developer one is
-/// rejected.
+/// RULE-CHS-030: if the creation of a project and the deletion of its developer race, one of them
+/// is rejected.
 #[tokio::test]
 async fn project_creation_or_developer_deletion_is_rejected() {
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! The order of rejections of projects, buildings and grids.
+//! The order of rejections of requests about projects, buildings and grids.
 
 use serde_json::{Value, json};
 use testkit::guid;

@@ -1,4 +1,4 @@
-//! The command `restored --since`, with which consumers follow a database that went back.
+//! The command `restored --since`, which publishes the state of a restored database to consumers.
 
 use std::process::Stdio;
 
@@ -26,7 +26,7 @@ async fn restore(own: &DedicatedService) {
 }
 
 /// RULE-EVT-048, RULE-CHS-029: an object whose version went back is published above the lost
-/// versions, and a lost object is published like a removed one. So is a profile.
+/// versions. A lost object is published like a removed one. The same applies to profiles.
 #[tokio::test]
 async fn objects_and_developers_follow_a_restored_database() {
     let own = DedicatedService::start::<Service>(&[]);
