@@ -96,7 +96,7 @@ mod tests {
 
         /// INV-OBJ-2: the latest claim of one kind holds the object.
         #[test]
-        fn latest_claim_holds(claims in claims()) {
+        fn latest_claim_holds_the_object(claims in claims()) {
             let Some(hold) = Hold::from_claims(&claims) else { return Ok(()) };
             let holder = claims.iter().find(|claim| claim.deal_id == hold.deal_id).unwrap();
             for other in claims.iter().filter(|claim| claim.kind == holder.kind) {

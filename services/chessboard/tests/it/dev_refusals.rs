@@ -345,7 +345,7 @@ async fn creation_rejections_follow_order() {
 /// RULE-CHS-010, RULE-ALL-050: `me` requires a company in the token, and organization scope grants
 /// nothing on administrator routes.
 #[tokio::test]
-async fn permission_scope_limits_reach() {
+async fn organization_scope_is_refused_on_administrator_routes() {
     let id = create_developer().await;
     service().caller(&user_claims(None, &[MANAGE_ALL])).get(ME).await.expect_problem(403, "FORBIDDEN");
     service().caller(&user_claims(Some(id), &[MANAGE_ALL])).get(ME).await.expect(200);

@@ -89,7 +89,7 @@ async fn each_change_names_its_author() {
 /// INV-OBJ-4: a change of other fields and an unchanged grid add no entry. A publication by the job
 /// keeps the author.
 #[tokio::test]
-async fn other_change_has_no_history_entry() {
+async fn change_without_new_price_or_status_has_no_history_entry() {
     let house = published_house().await;
     let (anna, by_anna) = managed_by_another(&house);
     by_anna.grid(&flats(1)).await;
