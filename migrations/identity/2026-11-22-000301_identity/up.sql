@@ -1,6 +1,6 @@
 -- Tenants
 
--- A company. Changes of it, of its employees and of their roles lock this row.
+-- A company. Changes of the company, of its employees and of their roles lock this row.
 create table tenant (
     id uuid primary key,
     name text not null check (char_length(name) between 1 and 256),
@@ -8,7 +8,7 @@ create table tenant (
     type text collate "C" not null check (type in ('Developer', 'Agency', 'Partner', 'Platform')),
     status text collate "C" not null check (status in ('Active', 'Suspended', 'Archived')),
     tax_number text collate "C" check (tax_number ~ '^([0-9]{10}|[0-9]{12})$'),
-    -- INV-IDN-011
+    -- Number of rows in `employee` (INV-IDN-011).
     employees_count integer not null default 0 check (employees_count >= 0),
     suspended_at timestamptz,
     suspension_reason text check (char_length(suspension_reason) between 1 and 1000),
@@ -23,7 +23,7 @@ create table tenant (
     check ((suspended_at is not null) = (status = 'Suspended')),
     check (suspension_reason is null or status = 'Suspended')
 ) with (fillfactor = 85);
--- INV-IDN-002
+-- A tax number is unique among tenants that are not Archived (INV-IDN-002).
 create unique index tenant_tax_number on tenant (tax_number) where status <> 'Archived';
 create index tenant_tax_prefix on tenant (tax_number);
 create index tenant_name on tenant (lower_name, id);
@@ -54,7 +54,7 @@ create trigger tenant_is_not_truncated before truncate on tenant
 
 -- Employees
 
--- A user, by the `sub` of the tokens, works for at most one company (INV-IDN-004).
+-- A user works for at most one company (INV-IDN-004). The id is `sub` in the user's tokens.
 create table employee (
     id uuid primary key,
     company_id uuid not null references tenant (id),
@@ -67,14 +67,14 @@ create table employee (
     lower_name text collate "C" not null,
     lower_email text collate "C" not null,
     search_text text collate "C" not null,
-    -- INV-IDN-005
+    -- An e-mail address is unique in a company, in any letter case (INV-IDN-005).
     constraint employee_email unique (company_id, lower_email)
 ) with (fillfactor = 85);
 create index employee_name on employee (company_id, lower_name, id);
 create index employee_created on employee (company_id, created_at, id);
 
--- Users who left a company, with the last time. A token from before holds nothing here, and the
--- company can employ the user again under the old id.
+-- Users who left a company, with the time of the last departure. Tokens that were issued earlier
+-- grant nothing in identity. The company can employ the user again under the old id.
 create table former_employee (
     user_id uuid not null,
     company_id uuid not null references tenant (id),
@@ -90,8 +90,8 @@ create table role (
     code text collate "C" not null unique,
     assignable_to text[] not null,
     permissions text[] not null,
-    -- No administrator role includes these permissions, so an administrator assigns the role to
-    -- other employees only (INV-IDN-012).
+    -- No administrator role includes the permissions of this role, and an administrator can assign
+    -- it only to other employees (INV-IDN-012).
     is_kept_apart boolean not null
 );
 
@@ -132,7 +132,7 @@ create table audit_entry (
     reason text check (char_length(reason) between 1 and 1000),
     trace_id text collate "C",
     -- The transaction of the entry. A walk of the log leaves out entries that are committed after
-    -- its beginning, and `at` precedes the commit.
+    -- the walk began. `at` cannot decide this, because it precedes the commit.
     added_in bigint not null default pg_current_xact_id()::text::bigint
 );
 create index audit_entry_at on audit_entry (at, id);

@@ -10,24 +10,24 @@ pub const TENANT_NOT_FOUND: Code = Code::new(404, "IDENTITY_TENANT_NOT_FOUND");
 pub const USER_NOT_FOUND: Code = Code::new(404, "IDENTITY_USER_NOT_FOUND");
 pub const ROLE_NOT_FOUND: Code = Code::new(404, "IDENTITY_ROLE_NOT_FOUND");
 pub const ROLE_ASSIGNMENT_NOT_FOUND: Code = Code::new(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
-/// INV-IDN-002
+/// Another tenant that is not Archived has the tax number (INV-IDN-002).
 pub const TAX_NUMBER_TAKEN: Code = Code::new(409, "IDENTITY_TENANT_TAX_NUMBER_TAKEN");
 pub const TENANT_INVALID_TRANSITION: Code = Code::new(409, "IDENTITY_TENANT_INVALID_TRANSITION");
 pub const TENANT_ARCHIVED: Code = Code::new(409, "IDENTITY_TENANT_ARCHIVED");
 pub const TENANT_NOT_ACTIVE: Code = Code::new(409, "IDENTITY_TENANT_NOT_ACTIVE");
 /// Keeps administrators from locking out their own company.
 pub const OWN_TENANT: Code = Code::new(409, "IDENTITY_OWN_TENANT");
-/// INV-IDN-004
+/// A user works for at most one company (INV-IDN-004).
 pub const USER_ALREADY_EMPLOYED: Code = Code::new(409, "IDENTITY_USER_ALREADY_EMPLOYED");
-/// INV-IDN-005
+/// Another employee of the company has the e-mail address (INV-IDN-005).
 pub const EMAIL_TAKEN: Code = Code::new(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
 pub const EMPLOYEE_INVALID_TRANSITION: Code = Code::new(409, "IDENTITY_EMPLOYEE_INVALID_TRANSITION");
-/// INV-IDN-008
+/// An active company keeps at least one administrator (INV-IDN-008).
 pub const LAST_ADMIN: Code = Code::new(409, "IDENTITY_LAST_ADMIN");
-/// INV-IDN-006
+/// The actor lacks a permission of the role (INV-IDN-006).
 pub const ROLE_ESCALATION_FORBIDDEN: Code =
     Code::new(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN").with_text("permissions", "crm.deals.manage-own");
-/// INV-IDN-007
+/// Companies of this type cannot use the role (INV-IDN-007).
 pub const ROLE_NOT_ASSIGNABLE: Code = Code::new(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
 /// Rejects an outdated version and the loser of a race.
 pub const CONFLICT: Code = Code::conflict("IDENTITY_CONCURRENCY_CONFLICT");

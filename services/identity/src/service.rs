@@ -1,4 +1,4 @@
-//! The parts that make up the service.
+//! The service with its listeners, events and commands.
 
 use ::db::Db;
 use ::service::RegisteredCommand;

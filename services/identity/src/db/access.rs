@@ -1,4 +1,4 @@
-//! Queries of revocations of access.
+//! Queries of access revocations.
 
 use ::db::{Conn, Prepared, Tx};
 use diesel::prelude::*;
@@ -16,7 +16,7 @@ const UPSERT: &str = "\
     returning subject_id, subject_kind, not_before";
 
 /// Revokes the tokens of the subject that were issued up to now, by the clock of the database. The
-/// time never decreases.
+/// stored time never decreases.
 pub async fn revoke(tx: &mut Tx, subject: RevokedSubject) -> Result<AccessRevocation, ::db::Error> {
     let (id, kind): (Uuid, _) = match subject {
         RevokedSubject::User(user) => (user.into(), SubjectKind::User),

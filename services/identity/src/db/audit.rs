@@ -16,7 +16,7 @@ use values::Private;
 use super::schema::audit_entry;
 use crate::domain::{AuditAction, AuditEntry, AuditEntryId, EmployeeStatus, SubjectId};
 
-/// Position of an entry in a walk of the log, newest first. Cursors contain it.
+/// The content of a cursor: the last entry of a page, and the snapshot of the walk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AuditKey {
     #[serde(with = "::web::utc")]
@@ -27,8 +27,8 @@ pub struct AuditKey {
 
 /// Snapshot of the transactions at the beginning of a walk.
 ///
-/// The time of an entry precedes its commit. A walk therefore selects entries by their transaction
-/// and leaves out those that are committed after its beginning.
+/// An entry gets its time before its transaction commits. A walk therefore selects entries by
+/// transaction, and leaves out entries that are committed after the walk began.
 #[derive(Clone, Debug, Serialize, Deserialize, QueryableByName)]
 struct WalkSnapshot {
     #[serde(with = "::web::utc")]
@@ -43,7 +43,8 @@ struct WalkSnapshot {
     open: Vec<i64>,
 }
 
-/// Ascending ids in a cursor: the first one, and the distance of each other one to its predecessor.
+/// The serialized form of ascending ids in a cursor: the first id, then the distance of each id to
+/// the previous one.
 ///
 /// Distances have few digits, so the cursor of 900 open transactions stays below its limit.
 mod distances {
@@ -145,7 +146,8 @@ pub async fn last_status_changes(
     Ok(last.select(StatusChange::as_select()).load(conn).await?)
 }
 
-/// Returns true if an entry of this tenant, or of any tenant, has this position.
+/// Returns true if an entry has this position. The entry must belong to `tenant`, unless it is
+/// `None`.
 pub async fn contains(
     mut conn: &Conn,
     tenant: Option<CompanyId>,

@@ -35,7 +35,8 @@ pub struct EmployeeFilter {
 /// Inserts an employee (INV-IDN-004, INV-IDN-005).
 ///
 /// # Errors
-/// [`USER_ALREADY_EMPLOYED`], [`EMAIL_TAKEN`]
+/// - [`USER_ALREADY_EMPLOYED`] if the user is an employee of any company.
+/// - [`EMAIL_TAKEN`] if another employee of the company has the e-mail address.
 pub async fn insert(tx: &mut Tx, new: &Employee) -> Result<(), Error> {
     let insert = diesel::insert_into(employee::table)
         .values((
@@ -83,7 +84,8 @@ pub async fn version(conn: &mut Conn, user: UserId) -> Result<Option<i64>, ::db:
 /// version on `changed`.
 ///
 /// # Errors
-/// [`CONFLICT`], [`EMAIL_TAKEN`]
+/// - [`CONFLICT`] if the row has another version.
+/// - [`EMAIL_TAKEN`] if another employee of the company has the e-mail address.
 pub async fn save(tx: &mut Tx, changed: &mut Employee) -> Result<(), Error> {
     let row = employee::table.find(changed.id).filter(employee::version.eq(changed.version));
     let save = diesel::update(row).set((
@@ -103,7 +105,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Employee) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes an employee. The caller has deleted the roles before.
+/// Deletes an employee. The caller must have deleted the role assignments.
 pub async fn delete(tx: &mut Tx, user: UserId) -> Result<(), ::db::Error> {
     diesel::delete(employee::table.find(user)).execute(tx.conn()).await?;
     Ok(())
@@ -125,7 +127,7 @@ pub async fn list(
         .order((order(), employee_with_roles::id));
     let Page { items, page, page_size, total_count } =
         list::page::<_, UserId, _, _>(conn, paging, sorted, counted).await?;
-    // Only the rows of this page need their roles, so the view is read for these ids only.
+    // Only the rows of this page need their roles, so this query reads the view for these ids only.
     let rows = employee_with_roles::table.filter(employee_with_roles::id.eq_any(items));
     let rows = rows.select(Employee::as_select()).order((order(), employee_with_roles::id));
     Ok(Page { items: rows.load(&mut conn).await?, page, page_size, total_count })

@@ -1,4 +1,4 @@
-//! The query of a user's standing, for claims and for the actor check.
+//! The query of a user's employment and last departure, for claims and for the actor check.
 
 use ::db::{Conn, Prepared};
 use auth::{CompanyId, UserId};
@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 
 use crate::domain::{EmployeeStatus, EmploymentState, Standing, TenantStatus};
 
-/// The database's clock and the standing of a user.
+/// The time of the database, and the columns of a user's standing.
 #[derive(QueryableByName)]
 struct Row {
     #[diesel(sql_type = Timestamptz)]

@@ -1,4 +1,4 @@
-//! Queries.
+//! The SQL statements of the service.
 
 pub mod access;
 pub mod audit;

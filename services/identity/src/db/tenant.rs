@@ -42,7 +42,7 @@ pub struct TenantFilter {
 /// Inserts a tenant (INV-IDN-002).
 ///
 /// # Errors
-/// [`TAX_NUMBER_TAKEN`]
+/// [`TAX_NUMBER_TAKEN`] if another tenant that is not Archived has the tax number.
 pub async fn insert(tx: &mut Tx, new: &Tenant) -> Result<(), Error> {
     let insert = diesel::insert_into(tenant::table).values((
         (
@@ -102,7 +102,8 @@ pub async fn find_all(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<Tenant>, ::d
 /// version on `changed`.
 ///
 /// # Errors
-/// [`CONFLICT`], [`TAX_NUMBER_TAKEN`]
+/// - [`CONFLICT`] if the row has another version.
+/// - [`TAX_NUMBER_TAKEN`] if another tenant that is not Archived has the tax number.
 pub async fn save(tx: &mut Tx, changed: &mut Tenant) -> Result<(), Error> {
     let row = tenant::table.find(changed.id).filter(tenant::version.eq(changed.version));
     let save = diesel::update(row).set((
@@ -155,7 +156,7 @@ pub async fn search(
 
 /// Returns up to `limit` tenants for autocomplete.
 ///
-/// Names that begin with the query come first, then the others, both by name.
+/// Names that begin with the query precede the others. Both groups are sorted by name.
 pub async fn look_up_by_query(
     mut conn: &Conn,
     filter: &TenantFilter,
@@ -187,7 +188,7 @@ pub async fn look_up_by_query(
     Ok(items)
 }
 
-/// Plan of a search.
+/// The way in which a search reads the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ScanPlan {
     /// Reads the rows in the order of the list until the page is full.
@@ -197,8 +198,8 @@ enum ScanPlan {
     Trigrams,
 }
 
-/// A text is common if at least one of this number of tenants contains it. An ordered scan then
-/// fills a page soon.
+/// A text is common if at least one in `COMMON_TEXT_DIVISOR` tenants contains it. For a common text
+/// an ordered scan fills a page quickly.
 const COMMON_TEXT_DIVISOR: i64 = 5;
 
 /// Counts of a sample of 0.1 % of the table.
@@ -257,7 +258,7 @@ fn select_matching(
     }
 }
 
-/// The columns that a search for names by their beginning reads.
+/// The columns that a search for names by prefix compares.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NamePrefix {
     /// The sort key. An index returns the names in their order.
@@ -269,8 +270,8 @@ enum NamePrefix {
 type Condition = Box<dyn BoxableExpression<tenant::table, Pg, SqlType = Bool>>;
 
 impl NamePrefix {
-    /// Chooses both columns only if a name begins with the query in its folded form alone, which is
-    /// rare.
+    /// Chooses both columns only if the query is a prefix of a folded name and not of its
+    /// lower-case form. Such names are rare.
     async fn choose(mut conn: &Conn, filter: &TenantFilter) -> QueryResult<Self> {
         let Some(query) = &filter.query else { return Ok(Self::Lower) };
         let folded_only = tenant::table
@@ -299,7 +300,7 @@ impl NamePrefix {
     }
 }
 
-/// Builds the query of the tenants that match a filter, without its text.
+/// Builds the query of the tenants that match a filter. The query ignores the search text.
 fn select_without_query(filter: &TenantFilter) -> tenant::BoxedQuery<'static, Pg> {
     let mut tenants = tenant::table.filter(list::custom_plan()).into_boxed();
     if let Some(types) = &filter.types {

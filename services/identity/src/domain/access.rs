@@ -39,7 +39,8 @@ impl Permission for ManageTenants {
     }
 }
 
-/// Permission of partners to administer their own company. It grants the company's id.
+/// Permission of a company's administrators to manage its employees. The grant contains the
+/// company's id.
 pub enum ManageEmployees {}
 
 impl Permission for ManageEmployees {
@@ -168,34 +169,34 @@ impl Standing {
     /// Returns true if the user has left a company since the token was issued.
     ///
     /// `iat` has whole seconds, so the order within the second of the departure is unknown. A token
-    /// of that second counts as older if the user has no employment now. With a new employment it
-    /// stays valid, because the present claims limit it.
+    /// of that second counts as older if the user has no employment now. After a new employment the
+    /// token stays valid, because the current claims limit it.
     fn outdates(&self, actor: &Actor) -> bool {
         let first_valid_offset = i64::from(self.employment.is_none());
         self.left_at.is_some_and(|left_at| actor.issued_at() < left_at.unix_timestamp() + first_valid_offset)
     }
 }
 
-/// The age up to which a read trusts a token. The tolerated clock skew is added, so rights to read
-/// end within a minute.
+/// The age up to which a read trusts a token. With the tolerated clock skew of 30 s, a user can
+/// read for up to a minute after a loss of rights.
 const TRUSTED_TOKEN_SECONDS: i64 = 30;
 
-/// Returns true if a read trusts the token and need not read the present claims.
+/// Returns true if a read trusts the token and need not read the current claims.
 pub fn is_trusted_for_reads(actor: &Actor, now: OffsetDateTime) -> bool {
     now.unix_timestamp() - actor.issued_at() < TRUSTED_TOKEN_SECONDS
 }
 
-/// Permissions that an actor holds at this moment (INV-IDN-009).
+/// Permissions that an actor currently holds (INV-IDN-009).
 pub struct EffectivePermissions {
-    /// The actor with the grants that are both in the token and in the present claims. For a user
-    /// who is not an employee, the token alone decides.
+    /// The actor with the grants that both the token and the current claims contain. For a user who
+    /// is not an employee, only the token counts.
     actor: Actor,
     is_employee: bool,
 }
 
 impl EffectivePermissions {
-    /// Returns `None` if the actor has left a company since the token was issued, or if the token
-    /// and the present claims name different companies.
+    /// Computes the current permissions of an actor. Returns `None` if the actor has left a company
+    /// since the token was issued, or if the token and the current claims name different companies.
     pub fn of(actor: &Actor, standing: &Standing, baseline: &Baseline) -> Option<Self> {
         if standing.outdates(actor) {
             return None;
@@ -217,17 +218,17 @@ impl EffectivePermissions {
         })
     }
 
-    /// Returns `None` if the actor does not meet the requirement `P` at this moment.
+    /// Returns the grant of the requirement `P`, or `None` if the actor does not meet it now.
     pub fn permits<P: Permission>(&self) -> Option<P::Granted> {
         P::granted(&self.actor)
     }
 
-    /// Returns the permissions that keep the actor from assigning the role to `user`.
+    /// Returns the permissions that the actor lacks to assign the role to `user`.
     ///
     /// Actors can assign only permissions that they hold in `scope` or a wider one (INV-IDN-006). A
-    /// role that is kept apart has a rule of its own: administrators of the operator can assign it
-    /// to colleagues without its permissions, and no user can assign it to themselves
-    /// (INV-IDN-012).
+    /// role that is kept apart has its own rule (INV-IDN-012). Administrators of the platform can
+    /// assign it to colleagues even if they lack its permissions. No user can assign it to
+    /// themselves.
     pub fn missing_to_assign(&self, role: &Role, user: Option<UserId>, scope: Scope) -> Vec<String> {
         if role.is_kept_apart && user == Some(self.actor.user_id) {
             return role.permissions.clone();

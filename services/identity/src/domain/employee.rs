@@ -98,6 +98,8 @@ impl Employee {
         changed
     }
 
+    /// Changes the status.
+    ///
     /// # Errors
     /// [`EMPLOYEE_INVALID_TRANSITION`] if the employee already has the status.
     pub fn move_to(&mut self, to: EmployeeStatus, now: OffsetDateTime) -> Result<(), Code> {

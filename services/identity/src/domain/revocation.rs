@@ -1,4 +1,4 @@
-//! Revocations of access.
+//! Access revocations.
 
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;

@@ -22,7 +22,7 @@ impl FoldedQuery {
         let text = fold(query);
         let is_short = |text: &str| text.chars().count() < Self::MIN_SUBSTRING_LENGTH;
         (!text.is_empty()).then(|| Self {
-            // Folding can shorten a text to a length without trigrams, and lengthen a short one.
+            // Folding changes the length of a text, so both forms must have enough characters.
             is_short: is_short(query) || is_short(&text),
             lower: query.to_lowercase(),
             text,

@@ -128,7 +128,7 @@ impl Tenant {
         self.name.as_str().to_lowercase()
     }
 
-    /// Returns the name as queries compare it, unless it equals the sort key.
+    /// Returns the folded name for queries, or `None` if it equals the sort key.
     pub fn folded_name(&self) -> Option<String> {
         Some(fold(self.name.as_str())).filter(|folded| *folded != self.lower_name())
     }
@@ -142,14 +142,18 @@ impl Tenant {
         [self.name.as_str(), legal_name, tax_number].map(fold).join("\n")
     }
 
+    /// Checks that the tenant is Active.
+    ///
     /// # Errors
-    /// [`TENANT_NOT_ACTIVE`]
+    /// [`TENANT_NOT_ACTIVE`] if it is not.
     pub fn check_active(&self) -> Result<(), Code> {
         if self.status == TenantStatus::Active { Ok(()) } else { Err(TENANT_NOT_ACTIVE) }
     }
 
+    /// Checks that the tenant is not Archived.
+    ///
     /// # Errors
-    /// [`TENANT_ARCHIVED`]
+    /// [`TENANT_ARCHIVED`] if it is.
     pub fn check_not_archived(&self) -> Result<(), Code> {
         if self.status == TenantStatus::Archived { Err(TENANT_ARCHIVED) } else { Ok(()) }
     }
@@ -184,7 +188,9 @@ impl Tenant {
     /// Changes the status. `actor_company` is the company in the actor's token.
     ///
     /// # Errors
-    /// [`OWN_TENANT`], [`TENANT_ARCHIVED`], [`TENANT_INVALID_TRANSITION`]
+    /// - [`OWN_TENANT`] if the actor would suspend or archive the actor's own company.
+    /// - [`TENANT_ARCHIVED`] if the tenant is Archived.
+    /// - [`TENANT_INVALID_TRANSITION`] if the tenant already has the status.
     pub fn move_to(
         &mut self,
         to: TenantStatus,

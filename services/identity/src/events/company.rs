@@ -69,7 +69,7 @@ impl CompanySuspended {
     }
 }
 
-/// Republishes the present state of each company.
+/// Republishes the current state of each company.
 pub enum Companies {}
 
 impl Republish for Companies {

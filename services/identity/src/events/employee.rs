@@ -116,8 +116,8 @@ impl Republish for Employees {
     }
 }
 
-/// The events have no version. Consumers keep the last event of a user, and the one with the latest
-/// time. An employee who no longer exists has left.
+/// The events have no version, so a republished event has the current time: consumers keep the
+/// latest event of a user. An employee who no longer exists has left.
 impl Restore for Employees {
     const VERSION: Option<VersionNames> = None;
     const TOPICS: &'static [&'static str] = &[EmployeeStatusChanged::TOPIC];
@@ -141,7 +141,7 @@ impl Restore for Employees {
         };
         let mut left: Vec<_> = lost.iter().filter_map(leave).collect();
         let keys = left.iter().map(Event::key).collect();
-        // The newest event of the other users already says that they have left.
+        // For the other users, the newest event already reports that they have left.
         left.retain(|event| event.from.is_some());
         outbox.append_all(&left).await?;
         Ok(keys)

@@ -84,8 +84,8 @@ async fn read_page(
 
 /// Read the audit log.
 ///
-/// Sorts the newest entries first. A walk along the cursors returns the entries that were committed
-/// when it began, each once.
+/// Returns a page of entries, newest first. A walk along the cursors returns each entry that was
+/// committed before the walk began, exactly once.
 #[utoipa::path(
     tag = "Audit", params(ListAudit, ListCompanyAudit, CursorPaging<AuditKey>),
     responses((status = 200, description = "One page", body = CursorPage<AuditEntry>))
@@ -101,7 +101,8 @@ pub async fn list_audit(
 
 /// Read the audit log of my company.
 ///
-/// Includes changes by administrators of the platform. Sorts the newest entries first.
+/// Returns a page of entries, newest first. The log includes changes by administrators of the
+/// platform.
 #[utoipa::path(
     tag = "Audit", params(ListCompanyAudit, CursorPaging<AuditKey>),
     responses((status = 200, description = "One page", body = CursorPage<AuditEntry>))

@@ -66,8 +66,8 @@ pub async fn list_employees(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreateEmployee {
-    /// Id of a former employee of the company, who keeps the id. If absent, the service creates an
-    /// id.
+    /// Id of a former employee of the company, to employ the same user again. If absent, the
+    /// service creates an id.
     user_id: Option<UserId>,
     name: PersonName,
     /// Contact address, not a login.
@@ -76,8 +76,8 @@ pub struct CreateEmployee {
 
 /// Create an employee.
 ///
-/// The employee is active and has no role. The id is `sub` in the user's tokens. `UserId` employs a
-/// former employee again under the old id.
+/// The new employee is active and has no role. The id is `sub` in the user's tokens. With `UserId`
+/// the company employs a former employee again under the old id.
 #[utoipa::path(
     tag = "Employees", request_body(content = CreateEmployee, description = "At most 64 KiB."),
     responses((status = 201, description = "Created", body = Employee,
@@ -124,7 +124,7 @@ pub async fn get_employee(
 pub struct UpdateEmployee {
     name: PersonName,
     email: WorkEmail,
-    /// Version that the caller has read. Any other version returns a conflict.
+    /// Version that the caller has read. Any other version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -157,7 +157,7 @@ pub async fn update_employee(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct MoveEmployee {
-    /// Version that the caller has read. Any other version returns a conflict.
+    /// Version that the caller has read. Any other version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }

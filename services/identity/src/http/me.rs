@@ -13,7 +13,7 @@ use crate::db;
 use crate::domain::{EmployeeStatus, PersonName, TenantReference, TokenClaims, WorkEmail};
 use crate::error::Error;
 
-/// The caller, with the employment if there is one.
+/// The caller, with the data of the employment. Without an employment these members are null.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Me {
@@ -25,7 +25,7 @@ pub struct Me {
     company: Option<TenantReference>,
     /// The roles of the caller.
     roles: Vec<RoleView>,
-    /// Permissions of the present claims, as a new token would have them.
+    /// Permissions of the current claims, which a new token would have.
     permissions: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The extractor of reads, which looks up the present claims of the actor.
+//! The extractor of reads. It checks the current claims of the actor.
 
 use std::future::Future;
 use std::io;
@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::error::{Error, FORBIDDEN};
 use crate::ops;
 
-/// A user who meets the requirement `P` of a read, by the token and by the present claims. Other
+/// A user who meets the requirement `P` of a read, by the token and by the current claims. Other
 /// users get status 403.
 pub struct PermittedNow<P: Permission>(pub P::Granted);
 
@@ -36,10 +36,10 @@ impl<P: Permission> FromRequest for PermittedNow<P> {
     }
 }
 
-/// Checks the requirement `P` of a read by the token and by the present claims.
+/// Checks the requirement `P` of a read against the token and the current claims.
 ///
 /// # Errors
-/// [`FORBIDDEN`]
+/// [`FORBIDDEN`] if the actor does not meet it.
 pub async fn confirm<P: Permission>(
     app: &App,
     lookups: &PipelinedConn,

@@ -21,9 +21,9 @@ use crate::ops;
 #[serde(rename_all = "PascalCase")]
 pub struct RoleView {
     id: RoleId,
-    /// Name for programs.
+    /// Fixed name, for programs.
     code: String,
-    /// Name for people, in the caller's language.
+    /// Display name, in the caller's language.
     name: String,
     /// Permissions as tokens write them.
     permissions: Vec<String>,
@@ -75,18 +75,19 @@ pub struct RoleAssignments {
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListRoles {
-    /// Type of tenants that can use the roles. The service ignores it for partners.
+    /// Type of tenants that can use the roles. Only administrators of the platform can set it; for
+    /// other callers it has no effect.
     #[param(inline)]
     tenant_type: Option<TenantType>,
 }
 
 /// List roles.
 ///
-/// Returns all roles to administrators of the platform, and to partners the roles for their
-/// company's type.
+/// Returns all roles to administrators of the platform. Administrators of a company get the roles
+/// for the type of their company.
 #[utoipa::path(
     tag = "Employees", params(ListRoles),
-    responses((status = 200, description = "By id", body = Roles))
+    responses((status = 200, description = "The roles, sorted by id", body = Roles))
 )]
 #[get("/api/identity/roles")]
 pub async fn list_roles(
@@ -113,7 +114,7 @@ pub async fn list_roles(
 /// Returns the roles of an employee of the caller's company. Every user may read their own.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path)),
-    responses((status = 200, description = "By id of the role", body = RoleAssignments))
+    responses((status = 200, description = "The roles, sorted by id", body = RoleAssignments))
 )]
 #[get("/api/identity/employees-roles/{user_id}/roles")]
 pub async fn list_employee_roles(

@@ -209,7 +209,7 @@ pub struct UpdateTenant {
     legal_name: Option<LegalName>,
     /// Tax number. `null` or an absent member removes the stored one.
     tax_number: Option<TaxNumber>,
-    /// Version that the caller has read. Any other version returns a conflict.
+    /// Version that the caller has read. Any other version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -242,7 +242,7 @@ pub async fn update_tenant(
 pub struct MoveTenant {
     /// Reason for the audit log. A suspension also stores it in the tenant.
     reason: Option<Reason>,
-    /// Version that the caller has read. Any other version returns a conflict.
+    /// Version that the caller has read. Any other version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -250,7 +250,7 @@ pub struct MoveTenant {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ActivateTenant {
-    /// Version that the caller has read. Any other version returns a conflict.
+    /// Version that the caller has read. Any other version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }

@@ -19,8 +19,8 @@ pub struct ActorContext<'a> {
 pub struct Authorized {
     pub permissions: EffectivePermissions,
     pub tenant: Option<Tenant>,
-    /// Time of the change, by the database's clock. The check reads it while it holds the locks, so
-    /// the times of a company's changes increase.
+    /// Time of the change, by the database's clock. The actor check reads the clock while the
+    /// transaction holds the locks, so the times of a company's changes increase.
     pub now: OffsetDateTime,
 }
 
@@ -38,7 +38,7 @@ impl ActorContext<'_> {
     /// The locks are taken in the order of ids, so that concurrent changes cannot deadlock.
     ///
     /// # Errors
-    /// [`FORBIDDEN`] if the actor does not meet the requirement `P` any more.
+    /// [`FORBIDDEN`] if the actor no longer meets the requirement `P`.
     pub async fn authorize<P: Permission>(
         &self,
         tx: &mut Tx,
@@ -63,8 +63,8 @@ impl ActorContext<'_> {
     }
 }
 
-/// Checks the requirement `P` of a read by the token and, unless the token is recent, by the
-/// present claims. Returns `None` if the actor does not meet it.
+/// Checks the requirement `P` of a read against the token and, unless the token is recent, against
+/// the current claims. Returns `None` if the actor does not meet it.
 pub async fn permit_read<P: Permission>(
     lookups: &PipelinedConn,
     actor: &Actor,

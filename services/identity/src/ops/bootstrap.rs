@@ -22,7 +22,7 @@ pub async fn bootstrap(
     if db::role::platform_has_admin(tx).await? {
         return Ok(None);
     }
-    // The time of every change in identity is that of the database.
+    // Every change in identity uses the time of the database.
     let (now, _) = db::employment::find_standing(tx.conn(), user).await?;
     let by = AuditActor { user_id: user, company_id: None, trace_id: None };
     let tenant = Tenant::new(company, None, TenantType::Platform, None, now);

@@ -1,4 +1,4 @@
-//! Changes of employees by partners and by administrators of the platform.
+//! Changes of employees by administrators of their company and of the platform.
 
 use ::db::Tx;
 use auth::{CompanyId, Scope, UserId};
@@ -25,8 +25,12 @@ pub struct PersonDetails {
 /// Employs a new user, or a `former` employee of the company under the old id.
 ///
 /// # Errors
-/// `FORBIDDEN`, `TENANT_NOT_FOUND`, `USER_NOT_FOUND`, `TENANT_NOT_ACTIVE`, `USER_ALREADY_EMPLOYED`,
-/// `EMAIL_TAKEN`
+/// - `FORBIDDEN` if the actor does not pass the actor check.
+/// - `TENANT_NOT_FOUND` if the company does not exist.
+/// - `USER_NOT_FOUND` if `former` is not a former employee of the company.
+/// - `TENANT_NOT_ACTIVE` if the company is not Active.
+/// - `USER_ALREADY_EMPLOYED` if the user is an employee of any company.
+/// - `EMAIL_TAKEN` if another employee of the company has the e-mail address.
 pub async fn create_employee(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -49,8 +53,12 @@ pub async fn create_employee(
 /// Creates an employee with the administrator role, in any active tenant.
 ///
 /// # Errors
-/// `FORBIDDEN`, `TENANT_NOT_FOUND`, `TENANT_NOT_ACTIVE`, `ROLE_ESCALATION_FORBIDDEN`,
-/// `USER_ALREADY_EMPLOYED`, `EMAIL_TAKEN`
+/// - `FORBIDDEN` if the actor does not pass the actor check.
+/// - `TENANT_NOT_FOUND` if the company does not exist.
+/// - `TENANT_NOT_ACTIVE` if the company is not Active.
+/// - `ROLE_ESCALATION_FORBIDDEN` if the actor lacks a permission of the administrator role.
+/// - `USER_ALREADY_EMPLOYED` if the user is an employee of any company.
+/// - `EMAIL_TAKEN` if another employee of the company has the e-mail address.
 pub async fn create_administrator(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -101,8 +109,14 @@ async fn employ(
     Ok(employee)
 }
 
+/// Replaces name and e-mail address. Identical values change nothing.
+///
 /// # Errors
-/// `FORBIDDEN`, `USER_NOT_FOUND`, `TENANT_NOT_ACTIVE`, `CONFLICT`, `EMAIL_TAKEN`
+/// - `FORBIDDEN` if the actor does not pass the actor check.
+/// - `USER_NOT_FOUND` if the company has no such employee.
+/// - `TENANT_NOT_ACTIVE` if the company is not Active.
+/// - `CONFLICT` if the version is outdated, or if another change won the race.
+/// - `EMAIL_TAKEN` if another employee of the company has the e-mail address.
 pub async fn update_employee(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -125,9 +139,15 @@ pub async fn update_employee(
     Ok(employee)
 }
 
+/// Suspends or activates an employee.
+///
 /// # Errors
-/// `FORBIDDEN`, `USER_NOT_FOUND`, `TENANT_NOT_ACTIVE`, `EMPLOYEE_INVALID_TRANSITION`, `CONFLICT`,
-/// `LAST_ADMIN`
+/// - `FORBIDDEN` if the actor does not pass the actor check.
+/// - `USER_NOT_FOUND` if the company has no such employee.
+/// - `TENANT_NOT_ACTIVE` if the company is not Active.
+/// - `EMPLOYEE_INVALID_TRANSITION` if the employee already has the status.
+/// - `CONFLICT` if the version is outdated, or if another change won the race.
+/// - `LAST_ADMIN` if an active company would lose its last administrator.
 pub async fn move_employee(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -154,8 +174,13 @@ pub async fn move_employee(
     Ok(employee)
 }
 
+/// Removes an employee of an active company.
+///
 /// # Errors
-/// `FORBIDDEN`, `USER_NOT_FOUND`, `TENANT_NOT_ACTIVE`, `LAST_ADMIN`
+/// - `FORBIDDEN` if the actor does not pass the actor check.
+/// - `USER_NOT_FOUND` if the company has no such employee.
+/// - `TENANT_NOT_ACTIVE` if the company is not Active.
+/// - `LAST_ADMIN` if an active company would lose its last administrator.
 pub async fn remove_employee(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -171,7 +196,9 @@ pub async fn remove_employee(
 /// Removes an employee of a tenant of any status.
 ///
 /// # Errors
-/// `FORBIDDEN`, `USER_NOT_FOUND`, `LAST_ADMIN`
+/// - `FORBIDDEN` if the actor does not pass the actor check.
+/// - `USER_NOT_FOUND` if the company has no such employee.
+/// - `LAST_ADMIN` if an active company would lose its last administrator.
 pub async fn remove_employee_of_tenant(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -210,7 +237,7 @@ async fn erase(
 /// Checks that an active tenant keeps an administrator without `user` (INV-IDN-008).
 ///
 /// # Errors
-/// [`LAST_ADMIN`]
+/// [`LAST_ADMIN`] if `user` is its only administrator.
 pub async fn check_admin_remains(tx: &mut Tx, tenant: &Tenant, user: UserId) -> Result<(), Error> {
     let is_active = tenant.status == TenantStatus::Active;
     if is_active && db::role::is_last_admin(tx.conn(), tenant.id, user).await? {
@@ -230,7 +257,8 @@ pub async fn find_employee(tx: &mut Tx, company: CompanyId, user: UserId) -> Res
 /// Returns the tenant of an employee if it is active.
 ///
 /// # Errors
-/// [`USER_NOT_FOUND`] without a tenant, `TENANT_NOT_ACTIVE` for an inactive one.
+/// - [`USER_NOT_FOUND`] if there is no tenant.
+/// - `TENANT_NOT_ACTIVE` if the tenant is not Active.
 pub fn require_active(tenant: Option<Tenant>) -> Result<Tenant, Error> {
     let tenant = tenant.ok_or(USER_NOT_FOUND)?;
     tenant.check_active()?;
@@ -242,7 +270,7 @@ pub fn require_active(tenant: Option<Tenant>) -> Result<Tenant, Error> {
 /// `expected` is the version in the request, or the version when the request arrived.
 ///
 /// # Errors
-/// [`CONFLICT`]
+/// [`CONFLICT`] if the versions differ.
 fn check_version(employee: &Employee, expected: Option<i64>) -> Result<(), Error> {
     if expected.is_some_and(|expected| expected != employee.version) { Err(CONFLICT.into()) } else { Ok(()) }
 }

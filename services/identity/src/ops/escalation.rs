@@ -1,4 +1,4 @@
-//! The check that a grant of a role is no escalation.
+//! The check that rejects escalations: grants of permissions that the actor does not hold.
 
 use auth::{Scope, UserId};
 use web::Problem;
@@ -10,7 +10,7 @@ use crate::error::{Error, ROLE_ESCALATION_FORBIDDEN};
 /// user.
 ///
 /// # Errors
-/// [`ROLE_ESCALATION_FORBIDDEN`]
+/// [`ROLE_ESCALATION_FORBIDDEN`] if the actor must not assign it.
 pub fn check_no_escalation(
     permissions: &EffectivePermissions,
     role: &Role,

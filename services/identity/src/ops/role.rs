@@ -16,9 +16,15 @@ use crate::error::{
 };
 use crate::events::{EmployeeRoleAssigned, EmployeeRoleRemoved};
 
+/// Assigns a role to an employee. A role that the employee has already changes nothing.
+///
 /// # Errors
-/// `FORBIDDEN`, `USER_NOT_FOUND`, `ROLE_NOT_FOUND`, `TENANT_NOT_ACTIVE`,
-/// `ROLE_ESCALATION_FORBIDDEN`, `ROLE_NOT_ASSIGNABLE`
+/// - `FORBIDDEN` if the actor does not pass the actor check.
+/// - `USER_NOT_FOUND` if the company has no such employee.
+/// - `ROLE_NOT_FOUND` if the role does not exist.
+/// - `TENANT_NOT_ACTIVE` if the company is not Active.
+/// - `ROLE_ESCALATION_FORBIDDEN` if the actor must not assign the role.
+/// - `ROLE_NOT_ASSIGNABLE` if companies of this type cannot use the role.
 pub async fn add_role_to_employee(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -45,9 +51,15 @@ pub async fn add_role_to_employee(
     Ok(())
 }
 
+/// Removes a role from an employee of an active company.
+///
 /// # Errors
-/// `FORBIDDEN`, `USER_NOT_FOUND`, `ROLE_NOT_FOUND`, `ROLE_ASSIGNMENT_NOT_FOUND`,
-/// `TENANT_NOT_ACTIVE`, `LAST_ADMIN`
+/// - `FORBIDDEN` if the actor does not pass the actor check.
+/// - `USER_NOT_FOUND` if the company has no such employee.
+/// - `ROLE_NOT_FOUND` if the role does not exist.
+/// - `ROLE_ASSIGNMENT_NOT_FOUND` if the employee does not have the role.
+/// - `TENANT_NOT_ACTIVE` if the company is not Active.
+/// - `LAST_ADMIN` if an active company would lose its last administrator.
 pub async fn remove_role_from_employee(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -62,7 +74,11 @@ pub async fn remove_role_from_employee(
 /// Removes a role in a tenant of any status.
 ///
 /// # Errors
-/// `FORBIDDEN`, `USER_NOT_FOUND`, `ROLE_NOT_FOUND`, `ROLE_ASSIGNMENT_NOT_FOUND`, `LAST_ADMIN`
+/// - `FORBIDDEN` if the actor does not pass the actor check.
+/// - `USER_NOT_FOUND` if the company has no such employee.
+/// - `ROLE_NOT_FOUND` if the role does not exist.
+/// - `ROLE_ASSIGNMENT_NOT_FOUND` if the employee does not have the role.
+/// - `LAST_ADMIN` if an active company would lose its last administrator.
 pub async fn remove_role_of_tenant(
     tx: &mut Tx,
     context: &ActorContext<'_>,

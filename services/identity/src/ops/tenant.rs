@@ -21,8 +21,11 @@ pub struct TenantDetails {
     pub tax_number: Option<TaxNumber>,
 }
 
+/// Creates an active tenant.
+///
 /// # Errors
-/// `FORBIDDEN`, `TAX_NUMBER_TAKEN`
+/// - `FORBIDDEN` if the actor does not pass the actor check.
+/// - `TAX_NUMBER_TAKEN` if another tenant that is not Archived has the tax number.
 pub async fn create_tenant(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -38,8 +41,14 @@ pub async fn create_tenant(
     Ok(tenant)
 }
 
+/// Replaces the details of a tenant. Identical details change nothing.
+///
 /// # Errors
-/// `FORBIDDEN`, `TENANT_NOT_FOUND`, `TENANT_ARCHIVED`, `CONFLICT`, `TAX_NUMBER_TAKEN`
+/// - `FORBIDDEN` if the actor does not pass the actor check.
+/// - `TENANT_NOT_FOUND` if the company does not exist.
+/// - `TENANT_ARCHIVED` if the tenant is Archived.
+/// - `CONFLICT` if the version is outdated, or if another change won the race.
+/// - `TAX_NUMBER_TAKEN` if another tenant that is not Archived has the tax number.
 pub async fn update_tenant(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -61,9 +70,13 @@ pub async fn update_tenant(
     Ok(tenant)
 }
 
+/// Suspends, activates or archives a tenant.
+///
 /// # Errors
-/// `FORBIDDEN`, `TENANT_NOT_FOUND`, `OWN_TENANT`, `TENANT_ARCHIVED`, `TENANT_INVALID_TRANSITION`,
-/// `CONFLICT`
+/// - `FORBIDDEN` if the actor does not pass the actor check.
+/// - `TENANT_NOT_FOUND` if the company does not exist.
+/// - `OWN_TENANT`, `TENANT_ARCHIVED` and `TENANT_INVALID_TRANSITION` as in [`Tenant::move_to`].
+/// - `CONFLICT` if the version is outdated, or if another change won the race.
 pub async fn move_tenant(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -93,7 +106,8 @@ pub async fn move_tenant(
 /// `expected` is the version in the request, or the version when the request arrived.
 ///
 /// # Errors
-/// [`CONFLICT`] if the tenant has another version, `TAX_NUMBER_TAKEN`
+/// - [`CONFLICT`] if the tenant has another version.
+/// - `TAX_NUMBER_TAKEN` if another tenant that is not Archived has the tax number.
 async fn save(tx: &mut Tx, tenant: &mut Tenant, expected: Option<i64>) -> Result<(), Error> {
     if expected.is_some_and(|expected| expected != tenant.version) {
         return Err(CONFLICT.into());

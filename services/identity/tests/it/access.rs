@@ -14,8 +14,8 @@ use crate::{
 
 /// Status of each operation for each caller.
 ///
-/// Organization scope grants nothing on the routes of the platform. On the routes of partners,
-/// platform scope covers the caller's own company only.
+/// Organization scope grants nothing on the platform routes. On the routes of a company's
+/// administrators, platform scope covers the caller's own company only.
 const TABLE: &str = "
     operation                   | manager | reader | partner | elsewhere | organization | colleague | guest | forged | news | crm | issuer | other machines
     search_tenants              |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
@@ -101,7 +101,7 @@ async fn prepare(operation: &str) -> Case {
                 "organization",
                 vec![
                     claims_with(company, &["identity.tenants.read", "identity.tenants.manage@organization"]),
-                    // A token without a company has no partner permission.
+                    // A token without a company has no permission of a company's administrator.
                     claims_with(None, &partners),
                     claims_with(
                         company,
@@ -123,13 +123,14 @@ fn without_tenants(mut claims: Claims) -> Claims {
 }
 
 /// RULE-IDN-017, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073,
-/// RULE-ALL-111: each caller gets the status of the table, with every flaw of a token.
+/// RULE-ALL-111: each operation returns the statuses of `TABLE`, and refuses each kind of invalid
+/// token.
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;
 }
 
-/// Statuses after a loss of rights that differ from 403.
+/// Operations with another status than 403 after a loss of rights.
 const AFTER_LOSS: &str = "
     operation | suspended | removed | role lost | company suspended
     get_me    |    200    |   200   |    200    |        200
@@ -173,8 +174,8 @@ async fn lose(loss: Loss, of: &Claims) {
     }
 }
 
-/// INV-IDN-009, RULE-IDN-055, RULE-IDN-056, RULE-ALL-077: after each loss of rights, no operation
-/// accepts an old token or a fresh one.
+/// INV-IDN-009, RULE-IDN-055, RULE-IDN-056, RULE-ALL-077: after each loss of rights, operations
+/// refuse both the old token and a fresh one.
 #[tokio::test]
 async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
     // Older than the tokens that reads trust.

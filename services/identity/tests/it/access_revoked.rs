@@ -20,8 +20,8 @@ fn not_before(event: &Published) -> OffsetDateTime {
     OffsetDateTime::parse(text(&event.payload["NotBefore"]), &Rfc3339).unwrap()
 }
 
-/// RULE-IDN-054, RULE-EVT-005: suspension, removal and the loss of a role revoke the tokens of the
-/// employee, and nothing else does.
+/// RULE-IDN-054, RULE-EVT-005: only a suspension, a removal and the loss of a role revoke the
+/// tokens of an employee.
 #[tokio::test]
 async fn each_loss_of_an_employee_revokes_the_tokens_of_the_user() {
     let tenant = create_tenant("Developer").await;
@@ -39,7 +39,7 @@ async fn each_loss_of_an_employee_revokes_the_tokens_of_the_user() {
     partner.post(&format!("{path}/activate"), json!({})).await.expect(200);
     assert_eq!(revocations(bob).await.len(), 2);
     partner.delete(&path).await.expect(204);
-    // One for the removal with all roles.
+    // The removal publishes one revocation, however many roles it removes.
     let revoked = revocations(bob).await;
     assert_eq!(revoked.len(), 3);
     for event in &revoked {
@@ -73,7 +73,7 @@ async fn inactive_company_revokes_the_tokens_that_name_it() {
     assert_eq!(revocations(admin.id).await.len(), 0);
 }
 
-/// RULE-IDN-054: the time of a revocation never decreases, also when the clock of the database goes
+/// RULE-IDN-054: the time of a revocation never decreases, even if the clock of the database goes
 /// back.
 #[tokio::test]
 async fn time_of_a_revocation_never_decreases() {

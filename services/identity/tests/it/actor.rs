@@ -13,8 +13,8 @@ fn employee_body() -> Value {
     json!({"Name": "x", "Email": email()})
 }
 
-/// INV-IDN-009, RULE-IDN-056: a change looks up role and status, while a read trusts a recent
-/// token.
+/// INV-IDN-009, RULE-IDN-056: a change reads the current role and status, while a read trusts a
+/// recent token.
 #[tokio::test]
 async fn lost_role_or_suspension_takes_effect_at_once() {
     let tenant = create_tenant("Developer").await;
@@ -31,7 +31,8 @@ async fn lost_role_or_suspension_takes_effect_at_once() {
     }
 }
 
-/// INV-IDN-009, RULE-IDN-055: a token from before the removal changes nothing, whatever its claims.
+/// INV-IDN-009, RULE-IDN-055: a token that was issued before the removal changes nothing, whatever
+/// its claims.
 #[tokio::test]
 async fn removed_administrator_changes_nothing_with_the_old_token() {
     let tenant = create_tenant("Developer").await;
@@ -66,8 +67,8 @@ async fn removed_platform_administrator_changes_nothing_with_the_old_token() {
     fresh.client.post(&tenant.path("/suspend"), json!({})).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// INV-IDN-009, RULE-IDN-055: a token that was issued in a later second than the removal is valid.
-/// A token of the same second is refused like an older one.
+/// INV-IDN-009, RULE-IDN-055: a token is valid if it was issued in a later second than the removal.
+/// A token of the same second is refused.
 #[tokio::test]
 async fn token_is_valid_from_the_second_after_the_removal() {
     let tenant = create_tenant("Developer").await;
@@ -84,8 +85,8 @@ async fn token_is_valid_from_the_second_after_the_removal() {
     }
 }
 
-/// INV-IDN-009, RULE-IDN-056: a read trusts a recent token and judges an older one by the present
-/// claims.
+/// INV-IDN-009, RULE-IDN-056: a read trusts a recent token, and checks the current claims for an
+/// older one.
 #[tokio::test]
 async fn read_with_a_token_of_half_a_minute_needs_the_present_claims() {
     let tenant = create_tenant("Developer").await;
@@ -116,7 +117,7 @@ async fn read_with_a_token_of_half_a_minute_needs_the_present_claims() {
         for path in &reads {
             old.get(path).await.expect_problem(403, "FORBIDDEN");
         }
-        // Own data needs no permission.
+        // A read of own data needs no permission.
         old.get(&format!("{}/{}/roles", crate::ROLES, admin.id)).await.expect(200);
         old.get("/api/identity/me").await.expect(200);
     }
@@ -146,8 +147,8 @@ async fn platform_read_with_an_old_token_ends_with_the_removal() {
     }
 }
 
-/// INV-IDN-009: the present claims of a suspended company's employee name no company, so each
-/// change is 403.
+/// INV-IDN-009: the current claims of a suspended company's employee name no company, so each
+/// change returns 403.
 #[tokio::test]
 async fn employees_of_a_suspended_company_are_forbidden_changes() {
     let tenant = create_tenant("Developer").await;
@@ -159,13 +160,14 @@ async fn employees_of_a_suspended_company_are_forbidden_changes() {
     admin.client.post(EMPLOYEES, employee_body()).await.expect(201);
 }
 
-/// INV-IDN-009: token and present claims must name one company, and both must have the permission.
+/// INV-IDN-009: the token and the current claims must name the same company, and both must have the
+/// permission.
 #[tokio::test]
 async fn change_needs_the_token_and_the_present_claims() {
     let (tenant, other) = (create_tenant("Developer").await, create_tenant("Developer").await);
     let admin = tenant.admin().await;
     let present = claims_of(admin.id).await;
-    // A token of another company, one with fewer and one with more permissions than the claims.
+    // Three tokens: of another company, with fewer permissions than the claims, and with more.
     let mut elsewhere = present.clone();
     elsewhere.company_id = Some(other.0);
     service().caller(&elsewhere).post(EMPLOYEES, employee_body()).await.expect_problem(403, "FORBIDDEN");
@@ -181,7 +183,7 @@ async fn change_needs_the_token_and_the_present_claims() {
     add_role(&extended, bob, 3).await.expect(204);
 }
 
-/// INV-IDN-009: the order is 400, then the actor check, then 404.
+/// INV-IDN-009: the order of refusals is 400, the actor check, 404.
 #[tokio::test]
 async fn actor_check_follows_the_body_and_precedes_the_stored_state() {
     let tenant = create_tenant("Developer").await;

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// RULE-IDN-007: `administrators` creates an active employee with the administrator role of the
-/// type, with a given id or a new one.
+/// tenant's type. The id is the given one or a new one.
 #[tokio::test]
 async fn administrator_gets_the_role_of_the_tenants_type() {
     for (kind, code) in [
@@ -33,7 +33,8 @@ async fn administrator_gets_the_role_of_the_tenants_type() {
     }
 }
 
-/// RULE-IDN-058: an employee is found in the own tenant only, of any status, until the removal.
+/// RULE-IDN-058: until the removal, an employee is found only in the employee's own tenant, whose
+/// status does not matter.
 #[tokio::test]
 async fn employee_is_read_in_their_own_tenant_only() {
     let (tenant, other) = (create_tenant("Developer").await, create_tenant("Developer").await);
@@ -75,7 +76,7 @@ async fn administrator_creation_refuses_in_the_listed_order() {
     assert_eq!(fields, ["/Email", "/Name", "/UserId"]);
 }
 
-/// RULE-IDN-007, RULE-IDN-051: only permissions at `@platform` cover the administrator role.
+/// RULE-IDN-007, RULE-IDN-051: only permissions in platform scope cover the administrator role.
 #[tokio::test]
 async fn administrator_role_is_covered_at_platform_scope_only() {
     let tenant = create_tenant("Partner").await;

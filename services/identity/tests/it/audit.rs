@@ -109,7 +109,7 @@ async fn each_change_of_an_employee_writes_its_entries() {
     }
 }
 
-/// RULE-IDN-014: a refused escalation has an entry, and no other refusal has one.
+/// RULE-IDN-014: only a refused escalation writes an entry. Other refusals write none.
 #[tokio::test]
 async fn refused_escalation_writes_an_entry() {
     let tenant = create_tenant("Developer").await;
@@ -202,7 +202,8 @@ async fn audit_filters_select_entries() {
     assert_eq!(found(format!("SubjectId={}", guid())).await, [""; 0]);
 }
 
-/// RULE-IDN-014: a partner's log has the entries of their own company, also those by the platform.
+/// RULE-IDN-014: a company's administrator reads all entries of the company, including changes by
+/// the platform.
 #[tokio::test]
 async fn partner_reads_the_log_of_their_own_company() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);

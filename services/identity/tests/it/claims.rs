@@ -44,7 +44,8 @@ async fn claims_follow_each_committed_change() {
     expect_claims(None, base).await;
 }
 
-/// RULE-IDN-016, RULE-ALL-005: any Guid has claims, without an employment the baseline.
+/// RULE-IDN-016, RULE-ALL-005: any user id has claims. Without an employment they contain the
+/// baseline.
 #[tokio::test]
 async fn unemployed_user_has_the_baseline() {
     for user in [guid(), Uuid::nil()] {

@@ -1,4 +1,4 @@
-//! Contracts, README and API page against the service.
+//! Comparison of contracts, README and API page with the service.
 
 use identity::Service;
 

@@ -53,8 +53,8 @@ async fn invalid_employee_body_lists_every_member() {
     }
 }
 
-/// RULE-IDN-010: `PUT` replaces all; an identical body changes nothing; an outdated version
-/// precedes a taken address.
+/// RULE-IDN-010: `PUT` replaces all members, and an identical body changes nothing. The version is
+/// checked before the e-mail address.
 #[tokio::test]
 async fn update_replaces_name_and_email() {
     let tenant = create_tenant("Agency").await;
@@ -98,8 +98,8 @@ async fn email_is_unique_in_a_company_in_any_letter_case() {
     tenant.partner().post(EMPLOYEES, upper_case).await.expect(201);
 }
 
-/// INV-IDN-011, RULE-IDN-011, RULE-IDN-049: suspension and activation keep the roles; a repeat is
-/// refused before an outdated version.
+/// INV-IDN-011, RULE-IDN-011, RULE-IDN-049: suspension and activation keep the roles. A repeated
+/// transition is refused before the version is checked.
 #[tokio::test]
 async fn suspension_and_activation_keep_roles() {
     let tenant = create_tenant("Developer").await;
@@ -120,7 +120,8 @@ async fn suspension_and_activation_keep_roles() {
     assert_eq!(call("activate", json!({})).await.expect(200)["Status"], "Active");
 }
 
-/// RULE-IDN-011: removal erases the row; a repeat is 404; another company can employ the user.
+/// RULE-IDN-011: a removal erases the row, and a repeated one returns 404. Another company can then
+/// employ the user.
 #[tokio::test]
 async fn removed_employee_is_erased_and_can_be_employed_again() {
     let (tenant, next) = (create_tenant("Developer").await, create_tenant("Agency").await);
@@ -211,7 +212,7 @@ async fn list_of_employees_is_filtered_and_sorted() {
     assert_eq!(each(&seen["Items"], "Name"), [&json!("анна")]);
 }
 
-/// RULE-IDN-009: ties sort by id in both directions, and pages neither repeat nor skip.
+/// RULE-IDN-009: ties sort by id in both directions, and pages neither repeat nor skip an employee.
 #[tokio::test]
 async fn employees_with_equal_keys_sort_by_id() {
     let tenant = create_tenant("Agency").await;
@@ -284,7 +285,8 @@ async fn unknown_company_has_no_employees() {
     partner.post(EMPLOYEES, body).await.expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
 }
 
-/// INV-IDN-005: ten concurrent creates with one address give one 201 and nine 409.
+/// INV-IDN-005: of ten concurrent creations with one e-mail address, one returns 201 and nine
+/// return 409.
 #[tokio::test]
 async fn one_of_ten_concurrent_employees_gets_the_email() {
     let tenant = create_tenant("Agency").await;

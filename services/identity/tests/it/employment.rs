@@ -1,4 +1,4 @@
-//! Tokens that are older than the present employment of their user (INV-IDN-009).
+//! Tokens that differ from the current employment of their user (INV-IDN-009).
 
 use serde_json::{Value, json};
 use testkit::client::Client;
@@ -75,7 +75,8 @@ async fn token_of_the_former_company_is_forbidden() {
     assert!(may_employ(&sign_in(moved.id).await.client).await);
 }
 
-/// INV-IDN-009: a token with no company, or with another than the employer, changes nothing.
+/// INV-IDN-009: a token without a company, or with another company than the employer, changes
+/// nothing.
 #[tokio::test]
 async fn token_with_another_company_is_forbidden() {
     let (tenant, other) = (create_tenant("Platform").await, create_tenant("Platform").await);
@@ -96,7 +97,8 @@ async fn token_with_another_company_is_forbidden() {
     service().caller(&present).post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
 }
 
-/// INV-IDN-009: an actor holds only permissions of both the token and the present claims.
+/// INV-IDN-009: an actor holds only the permissions that both the token and the current claims
+/// contain.
 #[tokio::test]
 async fn actor_holds_the_intersection_of_token_and_roles() {
     let tenant = create_tenant("Developer").await;
@@ -111,7 +113,7 @@ async fn actor_holds_the_intersection_of_token_and_roles() {
     add_role(&narrow, user, 3).await.expect(204);
     let refused = add_role(&narrow, user, 2).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     assert!(text(&refused["detail"]).contains("chessboard.developers.manage"));
-    // A permission that no role of the actor has counts in no scope.
+    // A permission of the token that no role of the actor has does not count, in any scope.
     let wide = only(&[
         "identity.employee-roles.manage@platform",
         "identity.tenants.manage@platform",
@@ -149,10 +151,10 @@ async fn platform_scope_covers_organization_scope_only() {
         &["identity.employee-roles.manage@platform", "agent.cabinet.use@platform"],
     ));
     add_role(&wide, user, 7).await.expect(204);
-    // Any scope covers the actor's own company only.
+    // On these routes every scope covers only the actor's own company.
     let elsewhere = create_tenant("Agency").await.employee().await;
     add_role(&wide, elsewhere, 7).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
-    // Removing a role needs no coverage.
+    // The removal of a role does not require the permissions of the role.
     let weak = service().caller(&claims_with(Some(agency.0), &["identity.employee-roles.manage"]));
     remove_role(&weak, user, 7).await.expect(204);
 }
@@ -168,7 +170,7 @@ async fn unemployed_actor_needs_the_token_only() {
     }
     let tenant = create_tenant("Agency").await;
     assert!(may_employ(&tenant.partner()).await);
-    // A token without a company has no partner permission.
+    // A token without a company has no permission of a company's administrator.
     let without_company = service().caller(&claims_with(None, &["identity.employee-roles.manage@platform"]));
     without_company.post(EMPLOYEES, employee_body()).await.expect_problem(403, "FORBIDDEN");
     without_company.get(EMPLOYEES).await.expect_problem(403, "FORBIDDEN");

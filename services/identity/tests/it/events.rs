@@ -135,7 +135,7 @@ async fn employment_is_published_in_one_sequence() {
     assert_eq!(topics(&of(tenant.0).await), [UPSERTED]);
 }
 
-/// RULE-IDN-019, RULE-EVT-005: `administrators` publishes the employment, then the role; a
+/// RULE-IDN-019, RULE-EVT-005: `administrators` publishes the employment, then the role. A
 /// transition of the tenant publishes no employee event.
 #[tokio::test]
 async fn administrator_is_published_before_the_role() {
@@ -147,7 +147,7 @@ async fn administrator_is_published_before_the_role() {
 }
 
 /// RULE-IDN-008, RULE-EVT-005: removals by the platform have events and entries with the actor,
-/// also in an archived tenant.
+/// even in an archived tenant.
 #[tokio::test]
 async fn platform_removals_are_published_and_recorded() {
     let tenant = create_tenant("Developer").await;

@@ -45,7 +45,8 @@ async fn foreign_employee_returns_the_same_body_as_an_unknown_user() {
         let answer = send(if body.is_null() { request } else { request.json(&body) }).await;
         let mut problem = answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
         assert_eq!(problem["instance"], path);
-        // The caller knows the requested path and the trace of the request.
+        // The path and the trace id differ between the responses, so they are removed before the
+        // comparison.
         problem["instance"] = Value::Null;
         problem["traceId"] = Value::Null;
         problem
@@ -60,7 +61,7 @@ async fn foreign_employee_returns_the_same_body_as_an_unknown_user() {
     assert!(!each(&found["Items"], "Id").contains(&&json!(stranger)));
 }
 
-/// RULE-IDN-035: 64 KiB are accepted and one byte more returns 413.
+/// RULE-IDN-035: a body of 64 KiB is accepted, and a body with one byte more returns 413.
 #[tokio::test]
 async fn body_one_byte_above_64_kib_is_refused() {
     let tenant = create_tenant("Agency").await;
@@ -438,7 +439,7 @@ async fn invalid_version_hides_no_other_error() {
             assert_eq!(listed, fields, "{path} {version}");
         }
     }
-    // Any integer is a valid version. Another one than the current version is a conflict.
+    // Any integer is a valid version. A version that is not the current one is a conflict.
     for version in [i64::MIN, -1, 0, i64::MAX] {
         let stale = json!({"Name": "y", "Version": version});
         let refused = operator.put(&tenant.path(""), stale).await;
@@ -473,8 +474,7 @@ async fn read_only_members_are_ignored() {
     assert_eq!(operator().put(&path, update).await.expect(200), tenant, "INV-IDN-001: nothing has changed");
 }
 
-/// RULE-IDN-037: a path id that does not parse returns `NOT_FOUND`; the empty Guid is an unknown
-/// id.
+/// RULE-IDN-037: a path id that does not parse returns `NOT_FOUND`. The nil UUID is an unknown id.
 #[tokio::test]
 async fn unparsable_path_id_returns_not_found() {
     let tenant = create_tenant("Agency").await;

@@ -114,7 +114,7 @@ fn email() -> String {
 #[derive(Clone, Copy)]
 struct Tenant(Uuid);
 
-/// An employee, with a client whose token has the present claims.
+/// An employee, with a client whose token has the current claims.
 struct SignedInUser {
     id: Uuid,
     client: Client,
@@ -125,7 +125,7 @@ async fn create_tenant(kind: &str) -> Tenant {
     Tenant(text(&operator().post(TENANTS, body).await.expect(201)["Id"]).parse().unwrap())
 }
 
-/// Reads the present claims of a user, as an issuer does.
+/// Reads the current claims of a user, as an issuer does.
 async fn claims_of(user: Uuid) -> Claims {
     let path = format!("/api/v1/internal/users/{user}/claims");
     let response = service().machine("issuer").get(&path).await.expect(200);

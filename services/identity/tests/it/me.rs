@@ -6,7 +6,7 @@ use testkit::client::send;
 
 use crate::{ROLES, add_role, create_tenant, each, employee_path, list, remove_role, service, sign_in};
 
-/// RULE-IDN-015: `me` returns the stored data and the present permissions, regardless of the token.
+/// RULE-IDN-015: `me` returns the stored data and the current permissions, regardless of the token.
 #[tokio::test]
 async fn me_returns_the_stored_data() {
     let tenant = create_tenant("Agency").await;
@@ -31,7 +31,7 @@ async fn me_returns_the_stored_data() {
     assert_eq!(response["Permissions"], json!(["news.posts.manage-own"]));
 }
 
-/// RULE-IDN-015: a suspended employee sees the roles, but has no permissions, not even the
+/// RULE-IDN-015: a suspended employee reads their roles, but has no permissions, not even the
 /// baseline.
 #[tokio::test]
 async fn suspended_employee_sees_roles_without_permissions() {

@@ -52,9 +52,9 @@ async fn published(user: Uuid, company: Uuid) -> Vec<Published> {
     of_person
 }
 
-/// RULE-IDN-020, RULE-EVT-002: private data is in no log, span or problem, also if the database
-/// rejects a row. Names, addresses, queries and tax numbers are in no event and no entry. The event
-/// of a suspension has its reason.
+/// RULE-IDN-020, RULE-EVT-002: no log, span or problem contains private data, even if the database
+/// rejects a row. No event and no audit entry contains a name, an address, a query or a tax number.
+/// The event of a suspension has its reason.
 #[tokio::test]
 async fn private_data_is_in_no_log_span_problem_event_or_entry() {
     let url = database::create().await.unwrap();

@@ -14,8 +14,8 @@ use crate::{
 /// Number of repetitions of a race with more than one outcome.
 const ROUNDS: usize = 8;
 
-/// INV-IDN-003, RULE-ALL-031: ten concurrent suspensions give one 200 with one pair of events, and
-/// nine 409.
+/// INV-IDN-003, RULE-ALL-031: of ten concurrent suspensions, one returns 200 with one pair of
+/// events, and nine return 409.
 #[tokio::test]
 async fn one_of_ten_concurrent_tenant_suspensions_succeeds() {
     let tenant = create_tenant("Developer").await;
@@ -53,7 +53,8 @@ async fn concurrent_changes_publish_each_version_once() {
     assert_eq!(json!(versions), json!((1..=done + 1).collect::<Vec<_>>()));
 }
 
-/// INV-IDN-004, RULE-IDN-047: two concurrent employments of one user give one 201 and one 409.
+/// INV-IDN-004, RULE-IDN-047: of two concurrent employments of one user, one returns 201 and one
+/// returns 409.
 #[tokio::test]
 async fn one_of_two_concurrent_employments_succeeds() {
     for _ in 0..ROUNDS {
@@ -72,8 +73,9 @@ async fn one_of_two_concurrent_employments_succeeds() {
     }
 }
 
-/// INV-IDN-008: of two removals of the last two administrators that wait for one lock, the first
-/// succeeds and the second gets 409, for each pair of ways to remove one.
+/// INV-IDN-008: two requests that each remove one of the last two administrators wait for one lock.
+/// The first succeeds and the second gets 409. The test covers each pair of ways to remove an
+/// administrator.
 #[tokio::test]
 async fn one_of_the_last_two_administrators_remains() {
     let ways = ["role", "suspension", "removal", "platform"];
@@ -104,7 +106,8 @@ async fn one_of_the_last_two_administrators_remains() {
     }
 }
 
-/// INV-IDN-009: if two administrators remove each other's role, the second gets 403.
+/// INV-IDN-009: if two administrators concurrently remove each other's role, the second request
+/// gets 403.
 #[tokio::test]
 async fn second_of_two_mutual_role_removals_is_forbidden() {
     for _ in 0..ROUNDS {
@@ -197,7 +200,7 @@ async fn employees_count_is_exact_after_concurrent_changes() {
     assert_eq!(tenant.read().await["EmployeesCount"], 10);
 }
 
-/// RULE-IDN-010: an update without `Version` conflicts with a concurrent one that was first.
+/// RULE-IDN-010: an update without `Version` gets a conflict if a concurrent update was first.
 #[tokio::test]
 async fn second_concurrent_update_of_an_employee_gets_a_conflict() {
     let tenant = create_tenant("Agency").await;
@@ -215,8 +218,8 @@ async fn second_concurrent_update_of_an_employee_gets_a_conflict() {
     assert_eq!(updated.count(), done);
 }
 
-/// RULE-IDN-011: ten concurrent suspensions give one 200 with one entry and one event, and nine
-/// 409.
+/// RULE-IDN-011: of ten concurrent suspensions, one returns 200 with one entry and one event, and
+/// nine return 409.
 #[tokio::test]
 async fn one_of_ten_concurrent_employee_suspensions_succeeds() {
     let tenant = create_tenant("Agency").await;
@@ -277,7 +280,8 @@ async fn changes_of_different_companies_do_not_wait() {
     stuck.expect(200);
 }
 
-/// RULE-IDN-022: locks are taken by id, so changes by two companies of each other do not deadlock.
+/// RULE-IDN-022: transactions lock companies in the order of their ids, so mutual changes of two
+/// companies do not deadlock.
 #[tokio::test]
 async fn mutual_changes_of_two_companies_do_not_deadlock() {
     let (one, other) = (create_tenant("Platform").await, create_tenant("Platform").await);

@@ -49,14 +49,14 @@ async fn user_who_never_worked_for_the_company_is_refused() {
     partner.post(EMPLOYEES, body(guid())).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
     partner.post(EMPLOYEES, body(bob)).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
     tenant.transition("activate").await;
-    // Another company has employed the person since.
+    // Another company has employed the user in between.
     operator().post(&other.path("/administrators"), body(bob)).await.expect(201);
     let taken = partner.post(EMPLOYEES, body(bob)).await;
     taken.expect_problem(409, "IDENTITY_USER_ALREADY_EMPLOYED");
 }
 
-/// INV-IDN-009, RULE-IDN-055: a token from before the removal grants nothing after the second
-/// employment either.
+/// INV-IDN-009, RULE-IDN-055: a token that was issued before the removal grants nothing, even after
+/// the second employment.
 #[tokio::test]
 async fn token_from_before_the_removal_stays_without_rights() {
     let tenant = create_tenant("Agency").await;

@@ -1,4 +1,4 @@
-//! The command `restored --since`, with which consumers follow a database that went back.
+//! The command `restored --since`, which publishes the state of a restored database to consumers.
 
 use std::process::Stdio;
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::{EMPLOYEES, STATUS_CHANGED, TENANTS, UPSERTED, claims_with, email, employee_path, text};
 
-/// The tables that go back.
+/// The tables that the test restores to an earlier state.
 const TABLES: [&str; 4] = ["audit_entry", "employee_role", "employee", "tenant"];
 
 async fn create_company(by: &Client) -> Uuid {

@@ -92,8 +92,8 @@ async fn role_name_follows_accept_language() {
     }
 }
 
-/// RULE-IDN-012: administrators list all roles or those of a type, partners those for their
-/// company's type.
+/// RULE-IDN-012: administrators of the platform list all roles or the roles of a type.
+/// Administrators of a company list the roles for its type.
 #[tokio::test]
 async fn partner_lists_roles_for_the_type_of_their_company_only() {
     let codes = async |by: &testkit::client::Client, query: &str| -> Vec<String> {
@@ -176,7 +176,7 @@ async fn role_assignment_refuses_in_the_listed_order() {
     remove_role(&limited, bob, 9).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
     add_role(&limited, bob, 9).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
     tenant.transition("activate").await;
-    // Removing a role needs no coverage.
+    // The removal of a role does not require the permissions of the role.
     remove_role(&limited, bob, 9).await.expect(204);
 }
 
@@ -225,8 +225,8 @@ async fn every_user_reads_their_own_roles() {
     client.get(&format!("{ROLES}/{bob}/roles")).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// INV-IDN-008, RULE-IDN-050: an active tenant keeps its last administrator: role removal,
-/// suspension and removal return 409.
+/// INV-IDN-008, RULE-IDN-050: an active tenant keeps its last administrator. A role removal, a
+/// suspension and a removal return 409.
 #[tokio::test]
 async fn active_tenant_keeps_its_last_administrator() {
     let tenant = create_tenant("Developer").await;

@@ -25,8 +25,8 @@ async fn names(by: &Client, path: &str) -> Vec<String> {
     each(&page["Items"], "Name").into_iter().map(|name| text(name).to_owned()).collect()
 }
 
-/// RULE-IDN-001: three characters match anywhere, a shorter query a beginning, in any letter case
-/// of any script, with literal wildcards.
+/// RULE-IDN-001: three or more characters match anywhere, and a shorter query matches a prefix.
+/// Letter case is ignored in any script, and wildcards match literally.
 #[tokio::test]
 async fn search_matches_any_letter_case_and_literal_wildcards() {
     let (_identity, by) = service_of(&[
@@ -78,8 +78,8 @@ fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// RULE-IDN-001: names sort by the code points of their lower-case forms, times by value, ties by
-/// id, in both directions.
+/// RULE-IDN-001: in both directions names sort by the code points of their lower-case forms, and
+/// times by value. Ties sort by id.
 #[tokio::test]
 async fn search_sorts_by_name_or_time() {
     let all = [

@@ -204,7 +204,8 @@ async fn names_are_found_however_they_are_encoded() {
     }
 }
 
-/// RULE-IDN-027, RULE-IDN-031: a name begins with a query also in another encoding.
+/// RULE-IDN-027, RULE-IDN-031: a query matches the beginning of a name even if their encodings
+/// differ.
 #[tokio::test]
 async fn name_begins_with_a_query_in_another_encoding() {
     let created = ["Ѣ\u{ad}ѣ", "ѢѢ\u{a0}дом", "е\u{308}ѣ", "x ѢѢ дом", "ѣѣ\u{200b} дом 2"].map(str::to_owned);
@@ -227,7 +228,7 @@ async fn name_begins_with_a_query_in_another_encoding() {
     }
 }
 
-/// RULE-IDN-027: a query has at most 100 characters after trimming; a blank one does not filter.
+/// RULE-IDN-027: a query has at most 100 characters after trimming. A blank query does not filter.
 #[tokio::test]
 async fn query_has_100_characters_at_most() {
     let name = "🏠".repeat(68) + &word();
@@ -283,7 +284,7 @@ async fn names_sort_by_code_points_of_lower_case_forms() {
     assert_eq!(names(&search(&[("Query", &word), ("Sort", "-Name")]).await), expected);
 }
 
-/// RULE-IDN-028: ties sort by id, and pages neither repeat nor skip.
+/// RULE-IDN-028: ties sort by id, and pages neither repeat nor skip a tenant.
 #[tokio::test]
 async fn tenants_with_equal_names_sort_by_id() {
     let word = word();
@@ -304,7 +305,7 @@ async fn tenants_with_equal_names_sort_by_id() {
     }
 }
 
-/// RULE-IDN-028: the default is `-CreatedAt`, and another key than the listed ones returns 400.
+/// RULE-IDN-028: the default order is `-CreatedAt`, and an unknown sort key returns 400.
 #[tokio::test]
 async fn search_sorts_by_creation_or_name() {
     let word = word();
@@ -327,7 +328,7 @@ async fn search_sorts_by_creation_or_name() {
     }
 }
 
-/// RULE-IDN-029: a search returns tenants of any status without a filter; a lookup leaves out
+/// RULE-IDN-029: without a filter, a search returns tenants of any status, and a lookup leaves out
 /// Archived ones.
 #[tokio::test]
 async fn search_filters_by_type_and_status() {
@@ -479,7 +480,7 @@ async fn page_beyond_10_000_is_refused() {
     }
 }
 
-/// RULE-IDN-030, RULE-ALL-021: `TotalCount` is exact up to 10,000, which means "or more".
+/// RULE-IDN-030, RULE-ALL-021: `TotalCount` is exact below 10,000, and 10,000 means 10,000 or more.
 #[tokio::test]
 async fn total_count_is_exact_up_to_10_000() {
     let word = word();
@@ -559,7 +560,7 @@ async fn reference_has_four_members() {
     assert_eq!(search(&[("Query", &word)]).await["Items"], json!([tenant(&created).read().await]));
 }
 
-/// RULE-IDN-027: a search matches the present texts only.
+/// RULE-IDN-027: a search matches the current texts only.
 #[tokio::test]
 async fn search_matches_the_present_texts() {
     let (old, new) = (word(), word());

@@ -4,7 +4,7 @@ use crate::{
     SignedInUser, add_role, claims_of, claims_with, create_tenant, list, remove_role, service, sign_in, text,
 };
 
-/// The roles with their permissions.
+/// The roles that are kept apart, with their permissions.
 const KEPT_APART: [(u8, &str); 2] =
     [(16, "agent.payouts.manage@platform"), (17, "messenger.direct-chats.moderate@platform")];
 
@@ -15,7 +15,7 @@ async fn held(user: &SignedInUser) -> Vec<String> {
     list(&me["Permissions"]).iter().map(|permission| text(permission).to_owned()).collect()
 }
 
-/// INV-IDN-012: the administrator of the platform holds neither permission.
+/// INV-IDN-012: the administrator of the platform holds no permission of these roles.
 #[tokio::test]
 async fn platform_administrator_holds_no_permission_that_is_kept_apart() {
     let admin = create_tenant("Platform").await.admin().await;
@@ -39,14 +39,14 @@ async fn administrator_assigns_a_separate_role_to_colleagues_only() {
         assert!(claims_of(bob).await.permissions.contains(&permission.to_owned()));
         remove_role(&admin.client, bob, number).await.expect(204);
     }
-    // The holder of a separate role is no administrator, and assigns nothing.
+    // The holder of a role that is kept apart is no administrator, and cannot assign roles.
     add_role(&admin.client, bob, 16).await.expect(204);
     let payouts = sign_in(bob).await;
     add_role(&payouts.client, admin.id, 16).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// INV-IDN-012, INV-IDN-006: an administrator without the permission needs the platform scope and
-/// an employment in the company of the employee.
+/// INV-IDN-012, INV-IDN-006: an administrator without the permission needs platform scope, and must
+/// work in the company of the employee.
 #[tokio::test]
 async fn separate_role_needs_an_administrator_who_works_in_the_company() {
     let (platform, other) = (create_tenant("Platform").await, create_tenant("Platform").await);
@@ -66,7 +66,7 @@ async fn separate_role_needs_an_administrator_who_works_in_the_company() {
     }
 }
 
-/// INV-IDN-006, INV-IDN-012: other roles have no exception.
+/// INV-IDN-006, INV-IDN-012: the exception does not apply to other roles.
 #[tokio::test]
 async fn role_that_is_not_kept_apart_needs_its_permissions() {
     let platform = create_tenant("Platform").await;

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::{TENANTS, claims_with, count, create_tenant, guid, operator, service, tax_number, text, with};
 
-/// RULE-IDN-003, RULE-IDN-004: `POST` returns the sent members, Active and version 1; a repeat
-/// creates another tenant.
+/// RULE-IDN-003, RULE-IDN-004: `POST` returns the sent members, status Active and version 1. A
+/// repeated request creates another tenant.
 #[tokio::test]
 async fn created_tenant_is_active_and_a_repeat_creates_another() {
     let body = json!({"Name": "  ООО «Ромашка»\n", "LegalName": " Romashka LLC ", "Type": "Developer", "Unknown": 1});
@@ -73,7 +73,7 @@ async fn body_above_64_kib_is_refused() {
     operator().post(&tenant.path("/suspend"), body(65_536)).await.expect_problem(413, "PAYLOAD_TOO_LARGE");
 }
 
-/// INV-IDN-001, RULE-IDN-005: `PUT` replaces all members; an identical body changes nothing,
+/// INV-IDN-001, RULE-IDN-005: `PUT` replaces all members. An identical body changes nothing,
 /// regardless of `Version`.
 #[tokio::test]
 async fn update_replaces_all_members_or_changes_nothing() {
@@ -240,7 +240,8 @@ async fn database_rejects_removal_and_new_type_of_tenants() {
     }
 }
 
-/// INV-IDN-002, RULE-IDN-042: ten concurrent creates with one tax number give one 201 and nine 409.
+/// INV-IDN-002, RULE-IDN-042: of ten concurrent creations with one tax number, one returns 201 and
+/// nine return 409.
 #[tokio::test]
 async fn one_of_ten_concurrent_tenants_gets_the_tax_number() {
     let number = tax_number();

@@ -35,7 +35,7 @@ fn ids(entries: &[Value]) -> Vec<&str> {
     entries.iter().map(|entry| text(&entry["Id"])).collect()
 }
 
-/// RULE-IDN-032: entries that are written during a walk are left out of it.
+/// RULE-IDN-032: a walk leaves out entries that are written during the walk.
 #[tokio::test]
 async fn walk_is_stable_under_concurrent_writes() {
     let tenant = create_tenant("Agency").await;
@@ -57,8 +57,7 @@ async fn walk_is_stable_under_concurrent_writes() {
     }
 }
 
-/// RULE-IDN-032: an entry of a transaction that was open at the beginning of a walk is left out of
-/// it.
+/// RULE-IDN-032: a walk leaves out the entry of a transaction that was open when the walk began.
 #[tokio::test]
 async fn entry_committed_after_the_first_page_is_left_out() {
     let (id, by) = actor();
@@ -134,8 +133,7 @@ async fn page_has_20_entries_by_default_and_100_at_most() {
     }
 }
 
-/// RULE-IDN-033: a cursor that was not issued, was issued for another log, or is empty, returns
-/// 400.
+/// RULE-IDN-033: a forged cursor, an empty one, and a cursor of another log return 400.
 #[tokio::test]
 async fn foreign_forged_or_empty_cursor_is_refused() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
@@ -149,7 +147,7 @@ async fn foreign_forged_or_empty_cursor_is_refused() {
     forged.push(format!("{issued}{issued}"));
     forged.push(issued[..issued.len() - 3].to_owned());
     forged.push("A".repeat(10_000));
-    // Forged positions: of an unknown entry, and of a time that no entry has.
+    // Forged positions: an unknown entry, and an entry with another time.
     let position: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(issued).unwrap()).unwrap();
     for (member, value) in [("id", json!(guid())), ("at", json!("2001-01-01T00:00:00Z"))] {
         let mut forged_position = position.clone();
@@ -162,14 +160,15 @@ async fn foreign_forged_or_empty_cursor_is_refused() {
             refused.expect_refusal(INVALID, "/Cursor", "unknown_value");
         }
     }
-    // A cursor of another company's log is refused as well.
+    // The service refuses a cursor of another company's log, too.
     let refused = other.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={issued}")).await;
     refused.expect_refusal(INVALID, "/Cursor", "unknown_value");
     let next = tenant.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={issued}")).await.expect(200);
     assert_eq!(each(&next["Items"], "Action"), [&json!("TenantCreated")]);
 }
 
-/// INV-IDN-010: the database rejects update, delete and truncate, of one entry, of none and of all.
+/// INV-IDN-010: the database rejects update, delete and truncate statements, even if they affect no
+/// entry.
 #[tokio::test]
 async fn database_accepts_only_new_audit_entries() {
     let tenant = create_tenant("Agency").await;
