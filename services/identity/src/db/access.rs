@@ -27,7 +27,7 @@ pub async fn revoke(tx: &mut Tx, subject: RevokedSubject) -> Result<AccessRevoca
 }
 
 /// Returns the revocations of these subjects, sorted by id.
-pub async fn find_all(conn: &mut Conn, subjects: &[Uuid]) -> Result<Vec<AccessRevocation>, ::db::Error> {
+pub async fn list_by_ids(conn: &mut Conn, subjects: &[Uuid]) -> Result<Vec<AccessRevocation>, ::db::Error> {
     let revocations = access_revocation::table.filter(access_revocation::subject_id.eq_any(subjects));
     let sorted = revocations.order(access_revocation::subject_id).select(AccessRevocation::as_select());
     Ok(sorted.load(conn).await?)

@@ -132,7 +132,7 @@ pub async fn append(tx: &mut Tx, entry: AuditEntry) -> Result<(), ::db::Error> {
 }
 
 /// Returns the last status change of each of these employees.
-pub async fn last_status_changes(
+pub async fn list_last_status_changes(
     conn: &mut Conn,
     employees: &[Uuid],
 ) -> Result<Vec<StatusChange>, ::db::Error> {

@@ -54,7 +54,7 @@ pub async fn insert(tx: &mut Tx, new: &Employee) -> Result<(), Error> {
         ))
         .on_conflict(employee::id)
         .do_nothing();
-    match Prepared(insert).execute(tx.conn()).await.map_err(email_taken)? {
+    match Prepared(insert).execute(tx.conn()).await.map_err(map_email_taken)? {
         0 => Err(USER_ALREADY_EMPLOYED.into()),
         _ => Ok(()),
     }
@@ -76,7 +76,7 @@ pub async fn look_up(mut conn: &Conn, user: UserId) -> QueryResult<Option<Employ
 }
 
 /// Returns the committed version, without waiting for a concurrent change.
-pub async fn version(conn: &mut Conn, user: UserId) -> Result<Option<i64>, ::db::Error> {
+pub async fn find_version(conn: &mut Conn, user: UserId) -> Result<Option<i64>, ::db::Error> {
     Ok(employee::table.find(user).select(employee::version).first(conn).await.optional()?)
 }
 
@@ -98,7 +98,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Employee) -> Result<(), Error> {
         employee::lower_email.eq(changed.folded_email()),
         employee::search_text.eq(changed.search_text()),
     ));
-    if Prepared(save).execute(tx.conn()).await.map_err(email_taken)? == 0 {
+    if Prepared(save).execute(tx.conn()).await.map_err(map_email_taken)? == 0 {
         return Err(CONFLICT.into());
     }
     changed.version += 1;
@@ -157,7 +157,7 @@ fn select_matching(
 }
 
 /// Maps a violation of the unique e-mail address to [`EMAIL_TAKEN`] (INV-IDN-005).
-fn email_taken(error: diesel::result::Error) -> Error {
+fn map_email_taken(error: diesel::result::Error) -> Error {
     let error = ::db::Error::from(error);
     match error.violated_constraint() {
         Some("employee_email") => EMAIL_TAKEN.into(),

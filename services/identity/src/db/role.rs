@@ -98,7 +98,7 @@ pub async fn is_last_admin(conn: &mut Conn, company: CompanyId, user: UserId) ->
 /// Returns true if a company of the operator has an administrator.
 ///
 /// Holds a table lock until the transaction ends, so that concurrent callers wait.
-pub async fn platform_has_admin(tx: &mut Tx) -> Result<bool, ::db::Error> {
+pub async fn has_platform_admin(tx: &mut Tx) -> Result<bool, ::db::Error> {
     // No other code writes this table, and the lock mode does not block readers.
     tx.conn().batch_execute("lock table role in share row exclusive mode").await?;
     let select = format!(

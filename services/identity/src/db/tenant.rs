@@ -62,7 +62,7 @@ pub async fn insert(tx: &mut Tx, new: &Tenant) -> Result<(), Error> {
             tenant::search_text.eq(new.search_text()),
         ),
     ));
-    Prepared(insert).execute(tx.conn()).await.map_err(tax_number_taken)?;
+    Prepared(insert).execute(tx.conn()).await.map_err(map_tax_number_taken)?;
     Ok(())
 }
 
@@ -75,7 +75,7 @@ pub async fn look_up_reference(mut conn: &Conn, id: CompanyId) -> QueryResult<Op
 }
 
 /// Returns the committed version, without waiting for a concurrent change.
-pub async fn version(conn: &mut Conn, id: CompanyId) -> Result<Option<i64>, ::db::Error> {
+pub async fn find_version(conn: &mut Conn, id: CompanyId) -> Result<Option<i64>, ::db::Error> {
     Ok(tenant::table.find(id).select(tenant::version).first(conn).await.optional()?)
 }
 
@@ -93,7 +93,7 @@ pub async fn lock(tx: &mut Tx, id: CompanyId) -> Result<Option<Tenant>, ::db::Er
 }
 
 /// Returns the tenants with these ids, sorted by id.
-pub async fn find_all(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<Tenant>, ::db::Error> {
+pub async fn list_by_ids(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<Tenant>, ::db::Error> {
     let tenants = tenant::table.filter(tenant::id.eq_any(keys)).order(tenant::id);
     Ok(tenants.select(Tenant::as_select()).load(conn).await?)
 }
@@ -119,7 +119,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Tenant) -> Result<(), Error> {
         tenant::folded_name.eq(changed.folded_name()),
         tenant::search_text.eq(changed.search_text()),
     ));
-    if Prepared(save).execute(tx.conn()).await.map_err(tax_number_taken)? == 0 {
+    if Prepared(save).execute(tx.conn()).await.map_err(map_tax_number_taken)? == 0 {
         return Err(CONFLICT.into());
     }
     changed.version += 1;
@@ -319,7 +319,7 @@ fn select_without_query(filter: &TenantFilter) -> tenant::BoxedQuery<'static, Pg
 }
 
 /// Maps a violation of the unique tax number to [`TAX_NUMBER_TAKEN`] (INV-IDN-002).
-fn tax_number_taken(error: diesel::result::Error) -> Error {
+fn map_tax_number_taken(error: diesel::result::Error) -> Error {
     let error = ::db::Error::from(error);
     match error.violated_constraint() {
         Some("tenant_tax_number") => TAX_NUMBER_TAKEN.into(),

@@ -40,7 +40,7 @@ impl Republish for AccessRevocations {
     const AGGREGATE: Aggregate = ACCESS_REVOCATION;
 
     async fn republish(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
-        let revocations = db::access::find_all(tx.conn(), keys).await?;
+        let revocations = db::access::list_by_ids(tx.conn(), keys).await?;
         let events: Vec<_> = revocations.iter().map(AccessRevoked::of).collect();
         outbox::append_all(tx, &events).await
     }

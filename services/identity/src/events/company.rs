@@ -76,7 +76,7 @@ impl Republish for Companies {
     const AGGREGATE: Aggregate = COMPANY;
 
     async fn republish(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
-        let companies = db::tenant::find_all(tx.conn(), keys).await?;
+        let companies = db::tenant::list_by_ids(tx.conn(), keys).await?;
         let events: Vec<_> = companies.iter().map(CompanyUpserted::of).collect();
         outbox::append_all(tx, &events).await
     }

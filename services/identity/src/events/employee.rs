@@ -110,7 +110,7 @@ impl Republish for Employees {
     const AGGREGATE: Aggregate = EMPLOYEE;
 
     async fn republish(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
-        let changes = db::audit::last_status_changes(tx.conn(), keys).await?;
+        let changes = db::audit::list_last_status_changes(tx.conn(), keys).await?;
         let events: Vec<_> = changes.into_iter().map(EmployeeStatusChanged::from).collect();
         outbox::append_all(tx, &events).await
     }
@@ -125,12 +125,12 @@ impl Restore for Employees {
     async fn publish_raised(tx: &mut Tx, raised: &[PublishedState]) -> Result<(), ::db::Error> {
         let keys: Vec<_> = raised.iter().map(|state| state.key).collect();
         let at = clock::now();
-        let changes = db::audit::last_status_changes(tx.conn(), &keys).await?;
-        let present = changes.into_iter().map(|change| {
+        let changes = db::audit::list_last_status_changes(tx.conn(), &keys).await?;
+        let events = changes.into_iter().map(|change| {
             let change = EmployeeStatusChanged::from(change);
             EmployeeStatusChanged { from: change.to, at, ..change }
         });
-        outbox::append_all(tx, &present.collect::<Vec<_>>()).await
+        outbox::append_all(tx, &events.collect::<Vec<_>>()).await
     }
 
     async fn end(outbox: &mut RowlessOutbox<'_>, lost: &[PublishedState]) -> Result<Vec<Uuid>, ::db::Error> {

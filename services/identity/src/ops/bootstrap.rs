@@ -19,7 +19,7 @@ pub async fn bootstrap(
     company: TenantName,
     person: PersonDetails,
 ) -> Result<Option<Tenant>, Error> {
-    if db::role::platform_has_admin(tx).await? {
+    if db::role::has_platform_admin(tx).await? {
         return Ok(None);
     }
     // Every change in identity uses the time of the database.

@@ -125,7 +125,7 @@ pub async fn update_employee(
     version: Option<i64>,
     person: PersonDetails,
 ) -> Result<Employee, Error> {
-    let expected_version = version.or(db::employee::version(tx.conn(), user).await?);
+    let expected_version = version.or(db::employee::find_version(tx.conn(), user).await?);
     let Authorized { tenant, now, .. } = context.authorize::<ManageEmployees>(tx, Some(company)).await?;
     let mut employee = find_employee(tx, company, user).await?;
     require_active(tenant)?;
@@ -156,7 +156,7 @@ pub async fn move_employee(
     version: Option<i64>,
     to: EmployeeStatus,
 ) -> Result<Employee, Error> {
-    let expected_version = version.or(db::employee::version(tx.conn(), user).await?);
+    let expected_version = version.or(db::employee::find_version(tx.conn(), user).await?);
     let Authorized { tenant, now, .. } = context.authorize::<ManageEmployees>(tx, Some(company)).await?;
     let mut employee = find_employee(tx, company, user).await?;
     let tenant = require_active(tenant)?;

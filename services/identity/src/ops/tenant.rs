@@ -56,7 +56,7 @@ pub async fn update_tenant(
     version: Option<i64>,
     details: TenantDetails,
 ) -> Result<Tenant, Error> {
-    let expected_version = version.or(db::tenant::version(tx.conn(), id).await?);
+    let expected_version = version.or(db::tenant::find_version(tx.conn(), id).await?);
     let Authorized { tenant, now, .. } = context.authorize::<ManageTenants>(tx, Some(id)).await?;
     let mut tenant = tenant.ok_or(TENANT_NOT_FOUND)?;
     tenant.check_not_archived()?;
@@ -85,7 +85,7 @@ pub async fn move_tenant(
     to: TenantStatus,
     reason: Option<Reason>,
 ) -> Result<Tenant, Error> {
-    let expected_version = version.or(db::tenant::version(tx.conn(), id).await?);
+    let expected_version = version.or(db::tenant::find_version(tx.conn(), id).await?);
     let Authorized { tenant, now, .. } = context.authorize::<ManageTenants>(tx, Some(id)).await?;
     let mut tenant = tenant.ok_or(TENANT_NOT_FOUND)?;
     let from = tenant.status;

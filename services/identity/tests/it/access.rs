@@ -17,36 +17,36 @@ use crate::{
 /// Organization scope grants nothing on the platform routes. On the routes of a company's
 /// administrators, platform scope covers the caller's own company only.
 const TABLE: &str = "
-    operation                   | manager | reader | partner | elsewhere | organization | colleague | guest | forged | news | crm | issuer | other machines
-    search_tenants              |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    lookup_tenants              |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    look_up_tenant              |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    get_tenant                  |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    create_tenant               |   201   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    update_tenant               |   200   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    suspend_tenant              |   200   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    activate_tenant             |   200   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    archive_tenant              |   200   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    list_tenant_employees       |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    get_tenant_employee         |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    create_administrator        |   201   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    remove_tenant_employee      |   204   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    remove_tenant_employee_role |   204   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    list_employees              |   403   |  403   |   200   |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    create_employee             |   403   |  403   |   201   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    get_employee                |   403   |  403   |   200   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    update_employee             |   403   |  403   |   200   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    suspend_employee            |   403   |  403   |   200   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    activate_employee           |   403   |  403   |   200   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    remove_employee             |   403   |  403   |   204   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    list_roles                  |   200   |  200   |   200   |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    list_employee_roles         |   403   |  403   |   200   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    add_role_to_employee        |   403   |  403   |   204   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    remove_role_from_employee   |   403   |  403   |   204   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    list_audit                  |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    list_company_audit          |   403   |  403   |   200   |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    get_me                      |   200   |  200   |   200   |    200    |     200      |    200    |  401  |  401   | 401  | 401 |  401   |  401
-    get_claims                  |   401   |  401   |   401   |    401    |     401      |    401    |  401  |  401   | 403  | 403 |  200   |  403
+    operation                   | manager | reader | company admin | elsewhere | organization | colleague | guest | forged | news | crm | issuer | other machines
+    search_tenants              |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    lookup_tenants              |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    look_up_tenant              |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    get_tenant                  |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    create_tenant               |   201   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    update_tenant               |   200   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    suspend_tenant              |   200   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    activate_tenant             |   200   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    archive_tenant              |   200   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_tenant_employees       |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    get_tenant_employee         |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    create_administrator        |   201   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_tenant_employee      |   204   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_tenant_employee_role |   204   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_employees              |   403   |  403   |      200      |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    create_employee             |   403   |  403   |      201      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    get_employee                |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    update_employee             |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    suspend_employee            |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    activate_employee           |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_employee             |   403   |  403   |      204      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_roles                  |   200   |  200   |      200      |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_employee_roles         |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    add_role_to_employee        |   403   |  403   |      204      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_role_from_employee   |   403   |  403   |      204      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_audit                  |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_company_audit          |   403   |  403   |      200      |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    get_me                      |   200   |  200   |      200      |    200    |     200      |    200    |  401  |  401   | 401  | 401 |  401   |  401
+    get_claims                  |   401   |  401   |      401      |    401    |     401      |    401    |  401  |  401   | 403  | 403 |  200   |  403
 ";
 
 /// Prepares a developer with an administrator and a content editor, and the request of `operation`.
@@ -54,19 +54,19 @@ async fn prepare(operation: &str) -> Case {
     let tenant = create_tenant("Developer").await;
     let (admin, bob, colleague) = (tenant.admin().await, tenant.employee().await, tenant.employee().await);
     let granted = if operation == "add_role_to_employee" { 2 } else { 9 };
-    crate::add_role(&tenant.partner(), bob, 9).await.expect(204);
+    crate::add_role(&tenant.outside_admin(), bob, 9).await.expect(204);
     match operation {
         "activate_tenant" => drop(tenant.transition("suspend").await),
         "activate_employee" => {
             let path = format!("{}/suspend", employee_path(bob));
-            tenant.partner().post(&path, json!({})).await.expect(200);
+            tenant.outside_admin().post(&path, json!({})).await.expect(200);
         }
         _ => {}
     }
     let company = Some(tenant.0);
     let own = ADMIN_PERMISSIONS.map(|permission| permission.trim_end_matches("@platform"));
-    let partners = ["identity.employee-roles.manage", "identity.employee-roles.manage@platform"];
-    let admins = crate::claims_of(admin.id).await;
+    let permissions = ["identity.employee-roles.manage", "identity.employee-roles.manage@platform"];
+    let admin_claims = crate::claims_of(admin.id).await;
     Case {
         parameters: vec![
             ("tenant_id", tenant.0.to_string()),
@@ -85,24 +85,24 @@ async fn prepare(operation: &str) -> Case {
             ("manager", vec![claims_with(None, &ADMIN_PERMISSIONS)]),
             ("reader", vec![claims_with(None, &["identity.tenants.read@platform"])]),
             (
-                "partner",
+                "company admin",
                 vec![
                     claims_with(company, &own),
                     Claims { company_id: company, ..claims_with(None, &ADMIN_PERMISSIONS[..]) },
-                    admins,
+                    admin_claims,
                 ]
                 .into_iter()
                 // Administrators of the platform have columns of their own.
                 .map(without_tenants)
                 .collect(),
             ),
-            ("elsewhere", partners.map(|permission| claims_with(Some(guid()), &[permission])).to_vec()),
+            ("elsewhere", permissions.map(|permission| claims_with(Some(guid()), &[permission])).to_vec()),
             (
                 "organization",
                 vec![
                     claims_with(company, &["identity.tenants.read", "identity.tenants.manage@organization"]),
                     // A token without a company has no permission of a company's administrator.
-                    claims_with(None, &partners),
+                    claims_with(None, &permissions),
                     claims_with(
                         company,
                         &["identity.employee-roles.manage@elsewhere", "identity.employee-roles"],
@@ -143,15 +143,15 @@ async fn prepare_employed(operation: &str) -> Case {
     let company = case.parameters[0].1.parse().unwrap();
     let (platform, tenant) = (create_tenant("Platform").await, Tenant(company));
     let (_remaining, manager) = (platform.admin().await, platform.admin().await);
-    let partner = if operation == "activate_tenant" {
+    let company_admin = if operation == "activate_tenant" {
         None
     } else {
         Some((tenant.admin().await, tenant.admin().await).1.id)
     };
     for (column, people) in &mut case.people {
-        match (*column, partner) {
+        match (*column, company_admin) {
             ("manager", _) => *people = vec![crate::claims_of(manager.id).await],
-            ("partner", Some(partner)) => *people = vec![crate::claims_of(partner).await],
+            ("company admin", Some(company_admin)) => *people = vec![crate::claims_of(company_admin).await],
             _ => {}
         }
     }
@@ -161,14 +161,14 @@ async fn prepare_employed(operation: &str) -> Case {
 /// Takes rights away from an administrator.
 async fn lose(loss: Loss, of: &Claims) {
     let (tenant, user) = (Tenant(of.company_id.unwrap()), of.sub.parse().unwrap());
-    let (partner, path) = (tenant.partner(), employee_path(user));
+    let (outside_admin, path) = (tenant.outside_admin(), employee_path(user));
     let is_of_platform = of.permissions.iter().any(|held| held == "identity.tenants.manage@platform");
     match loss {
-        Loss::Suspended => drop(partner.post(&format!("{path}/suspend"), json!({})).await.expect(200)),
-        Loss::Removed => drop(partner.delete(&path).await.expect(204)),
+        Loss::Suspended => drop(outside_admin.post(&format!("{path}/suspend"), json!({})).await.expect(200)),
+        Loss::Removed => drop(outside_admin.delete(&path).await.expect(204)),
         Loss::RoleLost => {
             let role = if is_of_platform { 10 } else { 1 };
-            crate::remove_role(&partner, user, role).await.expect(204);
+            crate::remove_role(&outside_admin, user, role).await.expect(204);
         }
         Loss::CompanySuspended => drop(tenant.transition("suspend").await),
     }
@@ -207,8 +207,8 @@ async fn permission_precedes_the_body_and_the_body_precedes_the_tenant() {
 async fn foreign_employee_returns_the_same_problems_as_an_unknown_one() {
     let (own, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let (foreign, unknown) = (other.employee().await, guid());
-    let partner = own.partner();
-    let call_all = async |user: Uuid| problems_of(&partner, user).await;
+    let outside_admin = own.outside_admin();
+    let call_all = async |user: Uuid| problems_of(&outside_admin, user).await;
     let without_ids = |problems: Vec<Value>, user: Uuid| -> Vec<String> {
         problems
             .into_iter()
@@ -220,18 +220,18 @@ async fn foreign_employee_returns_the_same_problems_as_an_unknown_one() {
     assert_eq!(without_ids(call_all(foreign).await, foreign), without_ids(call_all(unknown).await, unknown));
 }
 
-async fn problems_of(partner: &Client, user: Uuid) -> Vec<Value> {
+async fn problems_of(outside_admin: &Client, user: Uuid) -> Vec<Value> {
     let path = employee_path(user);
     let body = json!({"Name": "x", "Email": email()});
     let mut problems = Vec::new();
     for answer in [
-        partner.get(&path).await,
-        partner.put(&path, body).await,
-        partner.post(&format!("{path}/suspend"), json!({})).await,
-        partner.delete(&path).await,
-        partner.get(&format!("{}/{user}/roles", crate::ROLES)).await,
-        crate::add_role(partner, user, 7).await,
-        crate::remove_role(partner, user, 7).await,
+        outside_admin.get(&path).await,
+        outside_admin.put(&path, body).await,
+        outside_admin.post(&format!("{path}/suspend"), json!({})).await,
+        outside_admin.delete(&path).await,
+        outside_admin.get(&format!("{}/{user}/roles", crate::ROLES)).await,
+        crate::add_role(outside_admin, user, 7).await,
+        crate::remove_role(outside_admin, user, 7).await,
     ] {
         problems.push(answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND"));
     }

@@ -23,22 +23,22 @@ fn not_before(event: &Published) -> OffsetDateTime {
 /// RULE-IDN-054, RULE-EVT-005: only a suspension, a removal and the loss of a role revoke the
 /// tokens of an employee.
 #[tokio::test]
-async fn each_loss_of_an_employee_revokes_the_tokens_of_the_user() {
+async fn each_loss_of_rights_revokes_the_tokens_of_the_employee() {
     let tenant = create_tenant("Developer").await;
-    let (partner, bob) = (tenant.partner(), tenant.employee().await);
+    let (outside_admin, bob) = (tenant.outside_admin(), tenant.employee().await);
     let path = employee_path(bob);
-    add_role(&partner, bob, 9).await.expect(204);
-    add_role(&partner, bob, 2).await.expect(204);
-    partner.put(&path, json!({"Name": "y", "Email": crate::email()})).await.expect(200);
+    add_role(&outside_admin, bob, 9).await.expect(204);
+    add_role(&outside_admin, bob, 2).await.expect(204);
+    outside_admin.put(&path, json!({"Name": "y", "Email": crate::email()})).await.expect(200);
     assert_eq!(revocations(bob).await.len(), 0);
 
-    remove_role(&partner, bob, 9).await.expect(204);
+    remove_role(&outside_admin, bob, 9).await.expect(204);
     assert_eq!(revocations(bob).await.len(), 1);
-    partner.post(&format!("{path}/suspend"), json!({})).await.expect(200);
+    outside_admin.post(&format!("{path}/suspend"), json!({})).await.expect(200);
     assert_eq!(revocations(bob).await.len(), 2);
-    partner.post(&format!("{path}/activate"), json!({})).await.expect(200);
+    outside_admin.post(&format!("{path}/activate"), json!({})).await.expect(200);
     assert_eq!(revocations(bob).await.len(), 2);
-    partner.delete(&path).await.expect(204);
+    outside_admin.delete(&path).await.expect(204);
     // The removal publishes one revocation, however many roles it removes.
     let revoked = revocations(bob).await;
     assert_eq!(revoked.len(), 3);
@@ -50,7 +50,7 @@ async fn each_loss_of_an_employee_revokes_the_tokens_of_the_user() {
     assert!(revoked.is_sorted_by(|one, other| not_before(one) < not_before(other)), "{revoked:?}");
     assert_eq!(&*revoked[0].headers["aggregatetype"], "AccessRevocation");
     // Refused changes revoke nothing.
-    partner.delete(&path).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    outside_admin.delete(&path).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
     assert_eq!(revocations(bob).await.len(), 3);
 }
 
@@ -78,15 +78,15 @@ async fn inactive_company_revokes_the_tokens_that_name_it() {
 #[tokio::test]
 async fn time_of_a_revocation_never_decreases() {
     let tenant = create_tenant("Agency").await;
-    let (partner, bob) = (tenant.partner(), tenant.employee().await);
-    add_role(&partner, bob, 7).await.expect(204);
-    remove_role(&partner, bob, 7).await.expect(204);
+    let (outside_admin, bob) = (tenant.outside_admin(), tenant.employee().await);
+    add_role(&outside_admin, bob, 7).await.expect(204);
+    remove_role(&outside_admin, bob, 7).await.expect(204);
     let sql = service().sql().await;
     let ahead =
         "update access_revocation set not_before = now() + interval '2 minutes' where subject_id::text = $1";
     sql.execute(ahead, &[&bob.to_string()]).await.unwrap();
-    add_role(&partner, bob, 7).await.expect(204);
-    remove_role(&partner, bob, 7).await.expect(204);
+    add_role(&outside_admin, bob, 7).await.expect(204);
+    remove_role(&outside_admin, bob, 7).await.expect(204);
     let revoked = revocations(bob).await;
     assert!(not_before(&revoked[1]) - not_before(&revoked[0]) > time::Duration::MINUTE, "{revoked:?}");
 }
@@ -97,8 +97,8 @@ async fn refused_loss_revokes_nothing() {
     let tenant = create_tenant("Agency").await;
     let admin = tenant.admin().await;
     for answer in [
-        remove_role(&tenant.partner(), admin.id, 6).await,
-        tenant.partner().delete(&employee_path(admin.id)).await,
+        remove_role(&tenant.outside_admin(), admin.id, 6).await,
+        tenant.outside_admin().delete(&employee_path(admin.id)).await,
     ] {
         answer.expect_problem(409, "IDENTITY_LAST_ADMIN");
     }

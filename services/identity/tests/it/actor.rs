@@ -18,13 +18,16 @@ fn employee_body() -> Value {
 #[tokio::test]
 async fn lost_role_or_suspension_takes_effect_at_once() {
     let tenant = create_tenant("Developer").await;
-    let partner = tenant.partner();
+    let outside_admin = tenant.outside_admin();
     for loss in ["role", "suspension"] {
         let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
         admin.client.post(EMPLOYEES, employee_body()).await.expect(201);
         match loss {
-            "role" => remove_role(&partner, admin.id, 1).await.expect(204),
-            _ => partner.post(&format!("{}/suspend", employee_path(admin.id)), json!({})).await.expect(200),
+            "role" => remove_role(&outside_admin, admin.id, 1).await.expect(204),
+            _ => outside_admin
+                .post(&format!("{}/suspend", employee_path(admin.id)), json!({}))
+                .await
+                .expect(200),
         };
         admin.client.post(EMPLOYEES, employee_body()).await.expect_problem(403, "FORBIDDEN");
         admin.client.get(EMPLOYEES).await.expect(200);
@@ -73,7 +76,7 @@ async fn removed_platform_administrator_changes_nothing_with_the_old_token() {
 async fn token_is_valid_from_the_second_after_the_removal() {
     let tenant = create_tenant("Developer").await;
     let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
-    tenant.partner().delete(&employee_path(admin.id)).await.expect(204);
+    tenant.outside_admin().delete(&employee_path(admin.id)).await.expect(204);
     let sql = service().sql().await;
     let left_at =
         "select floor(extract(epoch from left_at))::bigint from former_employee where user_id::text = $1";
@@ -88,9 +91,9 @@ async fn token_is_valid_from_the_second_after_the_removal() {
 /// INV-IDN-009, RULE-IDN-056: a read trusts a recent token, and checks the current claims for an
 /// older one.
 #[tokio::test]
-async fn read_with_a_token_of_half_a_minute_needs_the_present_claims() {
+async fn read_with_a_token_older_than_30_seconds_needs_the_current_claims() {
     let tenant = create_tenant("Developer").await;
-    let partner = tenant.partner();
+    let outside_admin = tenant.outside_admin();
     let bob = tenant.employee().await;
     for loss in ["role", "suspension", "removal", "company"] {
         let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
@@ -109,9 +112,9 @@ async fn read_with_a_token_of_half_a_minute_needs_the_present_claims() {
         }
         let path = employee_path(admin.id);
         match loss {
-            "role" => remove_role(&partner, admin.id, 1).await.expect(204),
-            "suspension" => partner.post(&format!("{path}/suspend"), json!({})).await.expect(200),
-            "removal" => partner.delete(&path).await.expect(204),
+            "role" => remove_role(&outside_admin, admin.id, 1).await.expect(204),
+            "suspension" => outside_admin.post(&format!("{path}/suspend"), json!({})).await.expect(200),
+            "removal" => outside_admin.delete(&path).await.expect(204),
             _ => tenant.transition("suspend").await,
         };
         for path in &reads {
@@ -155,7 +158,11 @@ async fn employees_of_a_suspended_company_are_forbidden_changes() {
     let admin = tenant.admin().await;
     tenant.transition("suspend").await;
     admin.client.post(EMPLOYEES, employee_body()).await.expect_problem(403, "FORBIDDEN");
-    tenant.partner().post(EMPLOYEES, employee_body()).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+    tenant
+        .outside_admin()
+        .post(EMPLOYEES, employee_body())
+        .await
+        .expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
     tenant.transition("activate").await;
     admin.client.post(EMPLOYEES, employee_body()).await.expect(201);
 }
@@ -163,20 +170,24 @@ async fn employees_of_a_suspended_company_are_forbidden_changes() {
 /// INV-IDN-009: the token and the current claims must name the same company, and both must have the
 /// permission.
 #[tokio::test]
-async fn change_needs_the_token_and_the_present_claims() {
+async fn change_needs_the_token_and_the_current_claims() {
     let (tenant, other) = (create_tenant("Developer").await, create_tenant("Developer").await);
     let admin = tenant.admin().await;
-    let present = claims_of(admin.id).await;
+    let current = claims_of(admin.id).await;
     // Three tokens: of another company, with fewer permissions than the claims, and with more.
-    let mut elsewhere = present.clone();
-    elsewhere.company_id = Some(other.0);
-    service().caller(&elsewhere).post(EMPLOYEES, employee_body()).await.expect_problem(403, "FORBIDDEN");
+    let mut of_another_company = current.clone();
+    of_another_company.company_id = Some(other.0);
+    service()
+        .caller(&of_another_company)
+        .post(EMPLOYEES, employee_body())
+        .await
+        .expect_problem(403, "FORBIDDEN");
     let bob = tenant.employee().await;
-    let mut reduced = present.clone();
+    let mut reduced = current.clone();
     reduced.permissions.retain(|permission| permission != "crm.deals.manage-own");
     let refused = add_role(&service().caller(&reduced), bob, 3).await;
     refused.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
-    let extended = present.permission("agent.cabinet.use").permission("identity.tenants.manage@platform");
+    let extended = current.permission("agent.cabinet.use").permission("identity.tenants.manage@platform");
     let extended = service().caller(&extended);
     extended.post(&other.path("/suspend"), json!({})).await.expect_problem(403, "FORBIDDEN");
     add_role(&extended, bob, 7).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
@@ -188,7 +199,7 @@ async fn change_needs_the_token_and_the_present_claims() {
 async fn actor_check_follows_the_body_and_precedes_the_stored_state() {
     let tenant = create_tenant("Developer").await;
     let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
-    remove_role(&tenant.partner(), admin.id, 1).await.expect(204);
+    remove_role(&tenant.outside_admin(), admin.id, 1).await.expect(204);
     admin.client.post(EMPLOYEES, json!({})).await.expect_problem(400, "VALIDATION_FAILED");
     let unknown = employee_path(guid());
     admin.client.put(&unknown, employee_body()).await.expect_problem(403, "FORBIDDEN");
@@ -201,7 +212,7 @@ async fn actor_check_follows_the_body_and_precedes_the_stored_state() {
 /// INV-IDN-009: the token alone decides for an actor who is not an employee, within the token's
 /// company.
 #[tokio::test]
-async fn unemployed_actor_holds_the_permissions_of_the_token() {
+async fn actor_without_employment_holds_the_permissions_of_the_token() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let wide = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage@platform"]));
     wide.post(EMPLOYEES, employee_body()).await.expect(201);

@@ -55,7 +55,7 @@ async fn administrator_creation_refuses_in_the_listed_order() {
     let tenant = create_tenant("Developer").await;
     let taken = email();
     let employed = tenant.employee().await;
-    tenant.partner().post(EMPLOYEES, json!({"Name": "x", "Email": taken})).await.expect(201);
+    tenant.outside_admin().post(EMPLOYEES, json!({"Name": "x", "Email": taken})).await.expect(201);
     let limited = service().caller(&claims_with(None, &["identity.tenants.manage@platform"]));
     let call = async |by: &testkit::client::Client, user: Option<Uuid>, address: &str| -> Response {
         let body = json!({"UserId": user, "Name": "x", "Email": address});
@@ -124,7 +124,7 @@ async fn last_administrator_is_removed_from_an_inactive_tenant_only() {
 async fn removal_in_another_tenant_returns_not_found() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let bob = tenant.employee().await;
-    add_role(&tenant.partner(), bob, 7).await.expect(204);
+    add_role(&tenant.outside_admin(), bob, 7).await.expect(204);
     let (employee, of_bob) = (format!("/employees/{bob}"), format!("/employees/{bob}/roles/{}", role(7)));
     for path in [&of_bob, &employee] {
         operator().delete(&other.path(path)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");

@@ -23,20 +23,20 @@ async fn claims_follow_each_committed_change() {
     let (own, base) = (Some(tenant.0), &["news.posts.manage-own"][..]);
     let all = &["crm.deals.manage-own", "news.posts.create-company", "news.posts.manage-own"][..];
     expect_claims(own, base).await;
-    add_role(&tenant.partner(), bob, 9).await.expect(204);
-    add_role(&tenant.partner(), bob, 3).await.expect(204);
+    add_role(&tenant.outside_admin(), bob, 9).await.expect(204);
+    add_role(&tenant.outside_admin(), bob, 3).await.expect(204);
     expect_claims(own, all).await;
     for (to, company, permissions) in [("suspend", None, base), ("activate", own, all)] {
         tenant.transition(to).await;
         expect_claims(company, permissions).await;
     }
-    tenant.partner().post(&format!("{}/suspend", employee_path(bob)), json!({})).await.expect(200);
+    tenant.outside_admin().post(&format!("{}/suspend", employee_path(bob)), json!({})).await.expect(200);
     expect_claims(None, &[]).await;
     tenant.transition("suspend").await;
     expect_claims(None, &[]).await;
     tenant.transition("activate").await;
-    tenant.partner().post(&format!("{}/activate", employee_path(bob)), json!({})).await.expect(200);
-    remove_role(&tenant.partner(), bob, 3).await.expect(204);
+    tenant.outside_admin().post(&format!("{}/activate", employee_path(bob)), json!({})).await.expect(200);
+    remove_role(&tenant.outside_admin(), bob, 3).await.expect(204);
     expect_claims(own, &all[1..]).await;
     tenant.transition("archive").await;
     expect_claims(None, base).await;
@@ -47,7 +47,7 @@ async fn claims_follow_each_committed_change() {
 /// RULE-IDN-016, RULE-ALL-005: any user id has claims. Without an employment they contain the
 /// baseline.
 #[tokio::test]
-async fn unemployed_user_has_the_baseline() {
+async fn user_without_employment_has_the_baseline() {
     for user in [guid(), Uuid::nil()] {
         let expected = json!({"UserId": user, "CompanyId": null, "Permissions": ["news.posts.manage-own"]});
         assert_eq!(claims(service(), user).await, expected);

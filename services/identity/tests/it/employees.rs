@@ -14,7 +14,7 @@ async fn created_employee_is_active_without_roles() {
     let tenant = create_tenant("Agency").await;
     let address = format!("Anna.{}@Example.ORG", guid().simple());
     let created = tenant
-        .partner()
+        .outside_admin()
         .post(EMPLOYEES, json!({"Name": " Анна ", "Email": format!(" {address}\n")}))
         .await
         .expect(201);
@@ -25,15 +25,15 @@ async fn created_employee_is_active_without_roles() {
     );
     assert_eq!(text(&created["CompanyId"]), tenant.0.to_string());
     let path = employee_path(text(&created["Id"]).parse().unwrap());
-    assert_eq!(tenant.partner().get(&path).await.expect(200), created);
+    assert_eq!(tenant.outside_admin().get(&path).await.expect(200), created);
     assert_eq!(tenant.read().await["EmployeesCount"], 1);
-    assert_eq!(tenant.read().await["Version"], 1, "a change of the count leaves the version alone");
+    assert_eq!(tenant.read().await["Version"], 1, "a change of the count does not change the version");
 }
 
 /// RULE-IDN-010: a 400 lists every invalid member.
 #[tokio::test]
 async fn invalid_employee_body_lists_every_member() {
-    let partner = create_tenant("Agency").await.partner();
+    let outside_admin = create_tenant("Agency").await.outside_admin();
     for (body, expected) in [
         (json!({}), vec!["/Email required", "/Name required"]),
         (json!({"Name": "", "Email": "anna"}), vec!["/Email bad_email", "/Name too_short"]),
@@ -43,7 +43,8 @@ async fn invalid_employee_body_lists_every_member() {
             vec!["/Email too_long", "/Name too_long"],
         ),
     ] {
-        let problem = partner.post(EMPLOYEES, body.clone()).await.expect_problem(400, "VALIDATION_FAILED");
+        let problem =
+            outside_admin.post(EMPLOYEES, body.clone()).await.expect_problem(400, "VALIDATION_FAILED");
         let mut listed: Vec<_> = list(&problem["errors"])
             .iter()
             .map(|error| format!("{} {}", text(&error["field"]), text(&error["code"])))
@@ -58,25 +59,27 @@ async fn invalid_employee_body_lists_every_member() {
 #[tokio::test]
 async fn update_replaces_name_and_email() {
     let tenant = create_tenant("Agency").await;
-    let (partner, path) = (tenant.partner(), employee_path(tenant.employee().await));
-    let before = partner.get(&path).await.expect(200);
+    let (outside_admin, path) = (tenant.outside_admin(), employee_path(tenant.employee().await));
+    let before = outside_admin.get(&path).await.expect(200);
     let same = json!({"Name": before["Name"], "Email": before["Email"], "Version": 99});
-    assert_eq!(partner.put(&path, same).await.expect(200), before);
+    assert_eq!(outside_admin.put(&path, same).await.expect(200), before);
 
     let upper_case = text(&before["Email"]).to_uppercase();
-    let after =
-        partner.put(&path, json!({"Name": "Борис", "Email": upper_case, "Version": 1})).await.expect(200);
+    let after = outside_admin
+        .put(&path, json!({"Name": "Борис", "Email": upper_case, "Version": 1}))
+        .await
+        .expect(200);
     assert_eq!(
         (text(&after["Email"]), &after["Version"]),
         (&*upper_case, &json!(2)),
         "the address is returned as written"
     );
     let taken = email();
-    partner.post(EMPLOYEES, json!({"Name": "x", "Email": taken})).await.expect(201);
+    outside_admin.post(EMPLOYEES, json!({"Name": "x", "Email": taken})).await.expect(201);
     let stale = json!({"Name": "x", "Email": taken, "Version": 1});
-    partner.put(&path, stale.clone()).await.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+    outside_admin.put(&path, stale.clone()).await.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
     let current = with(stale, "Version", 2);
-    partner.put(&path, current).await.expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
+    outside_admin.put(&path, current).await.expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
 }
 
 /// INV-IDN-005, RULE-IDN-048: an address belongs to one employee of a company, in any letter case,
@@ -86,16 +89,16 @@ async fn email_is_unique_in_a_company_in_any_letter_case() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let address = email();
     let body = json!({"Name": "x", "Email": address});
-    let created = tenant.partner().post(EMPLOYEES, body.clone()).await.expect(201);
+    let created = tenant.outside_admin().post(EMPLOYEES, body.clone()).await.expect(201);
     let upper_case = json!({"Name": "y", "Email": address.to_uppercase()});
     tenant
-        .partner()
+        .outside_admin()
         .post(EMPLOYEES, upper_case.clone())
         .await
         .expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
-    other.partner().post(EMPLOYEES, upper_case.clone()).await.expect(201);
-    tenant.partner().delete(&employee_path(text(&created["Id"]).parse().unwrap())).await.expect(204);
-    tenant.partner().post(EMPLOYEES, upper_case).await.expect(201);
+    other.outside_admin().post(EMPLOYEES, upper_case.clone()).await.expect(201);
+    tenant.outside_admin().delete(&employee_path(text(&created["Id"]).parse().unwrap())).await.expect(204);
+    tenant.outside_admin().post(EMPLOYEES, upper_case).await.expect(201);
 }
 
 /// INV-IDN-011, RULE-IDN-011, RULE-IDN-049: suspension and activation keep the roles. A repeated
@@ -103,10 +106,10 @@ async fn email_is_unique_in_a_company_in_any_letter_case() {
 #[tokio::test]
 async fn suspension_and_activation_keep_roles() {
     let tenant = create_tenant("Developer").await;
-    let (partner, bob) = (tenant.partner(), tenant.employee().await);
-    add_role(&partner, bob, 9).await.expect(204);
+    let (outside_admin, bob) = (tenant.outside_admin(), tenant.employee().await);
+    add_role(&outside_admin, bob, 9).await.expect(204);
     let call =
-        async |to: &str, body: Value| partner.post(&format!("{}/{to}", employee_path(bob)), body).await;
+        async |to: &str, body: Value| outside_admin.post(&format!("{}/{to}", employee_path(bob)), body).await;
     let invalid = "IDENTITY_EMPLOYEE_INVALID_TRANSITION";
     call("activate", json!({"Version": 9})).await.expect_problem(409, invalid);
     call("suspend", json!({"Version": 9})).await.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
@@ -126,9 +129,9 @@ async fn suspension_and_activation_keep_roles() {
 async fn removed_employee_is_erased_and_can_be_employed_again() {
     let (tenant, next) = (create_tenant("Developer").await, create_tenant("Agency").await);
     let bob = tenant.employee().await;
-    add_role(&tenant.partner(), bob, 9).await.expect(204);
-    tenant.partner().delete(&employee_path(bob)).await.expect(204);
-    tenant.partner().delete(&employee_path(bob)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    add_role(&tenant.outside_admin(), bob, 9).await.expect(204);
+    tenant.outside_admin().delete(&employee_path(bob)).await.expect(204);
+    tenant.outside_admin().delete(&employee_path(bob)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
     assert_eq!(tenant.read().await["EmployeesCount"], 0);
     let sql = service().sql().await;
     for table in ["employee where id", "employee_role where user_id"] {
@@ -144,22 +147,22 @@ async fn removed_employee_is_erased_and_can_be_employed_again() {
 async fn employees_of_an_inactive_tenant_cannot_be_changed() {
     for to in ["suspend", "archive"] {
         let tenant = create_tenant("Developer").await;
-        let (partner, bob) = (tenant.partner(), tenant.employee().await);
+        let (outside_admin, bob) = (tenant.outside_admin(), tenant.employee().await);
         let body = json!({"Name": "x", "Email": email(), "Version": 9});
         tenant.transition(to).await;
         let path = employee_path(bob);
         for answer in [
-            partner.post(EMPLOYEES, body.clone()).await,
-            partner.put(&path, body).await,
-            partner.post(&format!("{path}/suspend"), json!({})).await,
-            partner.post(&format!("{path}/activate"), json!({})).await,
-            partner.delete(&path).await,
-            add_role(&partner, bob, 9).await,
+            outside_admin.post(EMPLOYEES, body.clone()).await,
+            outside_admin.put(&path, body).await,
+            outside_admin.post(&format!("{path}/suspend"), json!({})).await,
+            outside_admin.post(&format!("{path}/activate"), json!({})).await,
+            outside_admin.delete(&path).await,
+            add_role(&outside_admin, bob, 9).await,
         ] {
             answer.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
         }
-        partner.get(&path).await.expect(200);
-        assert_eq!(list(&partner.get(EMPLOYEES).await.expect(200)["Items"]).len(), 1);
+        outside_admin.get(&path).await.expect(200);
+        assert_eq!(list(&outside_admin.get(EMPLOYEES).await.expect(200)["Items"]).len(), 1);
         // Administrators of the platform can remove them, so that they can be employed elsewhere.
         operator().delete(&tenant.path(&format!("/employees/{bob}"))).await.expect(204);
     }
@@ -170,17 +173,17 @@ async fn employees_of_an_inactive_tenant_cannot_be_changed() {
 #[tokio::test]
 async fn list_of_employees_is_filtered_and_sorted() {
     let tenant = create_tenant("Developer").await;
-    let partner = tenant.partner();
+    let outside_admin = tenant.outside_admin();
     let mut ids = Vec::new();
     for (name, address) in [("ёжик Ян", "hedgehog"), ("Борис 50%_", "boris"), ("анна", "ANNA.Kern")]
     {
         let body = json!({"Name": name, "Email": format!("{address}@example.org")});
-        ids.push(text(&partner.post(EMPLOYEES, body).await.expect(201)["Id"]).parse().unwrap());
+        ids.push(text(&outside_admin.post(EMPLOYEES, body).await.expect(201)["Id"]).parse().unwrap());
     }
-    add_role(&partner, ids[2], 9).await.expect(204);
-    partner.post(&format!("{}/suspend", employee_path(ids[1])), json!({})).await.expect(200);
+    add_role(&outside_admin, ids[2], 9).await.expect(204);
+    outside_admin.post(&format!("{}/suspend", employee_path(ids[1])), json!({})).await.expect(200);
     let names = async |query: &str| -> Vec<String> {
-        let page = partner.get(&format!("{EMPLOYEES}?{query}")).await.expect(200);
+        let page = outside_admin.get(&format!("{EMPLOYEES}?{query}")).await.expect(200);
         assert_eq!(page["TotalCount"], list(&page["Items"]).len());
         each(&page["Items"], "Name").into_iter().map(|name| text(name).to_owned()).collect()
     };
@@ -206,7 +209,7 @@ async fn list_of_employees_is_filtered_and_sorted() {
     ] {
         assert_eq!(names(query).await, expected, "{query}");
     }
-    let page = partner.get(&format!("{EMPLOYEES}?Page=2&PageSize=2")).await.expect(200);
+    let page = outside_admin.get(&format!("{EMPLOYEES}?Page=2&PageSize=2")).await.expect(200);
     assert_eq!((each(&page["Items"], "Name"), &page["TotalCount"]), (vec![&json!("ёжик Ян")], &json!(3)));
     let seen = operator().get(&tenant.path("/employees?Query=АННА")).await.expect(200);
     assert_eq!(each(&seen["Items"], "Name"), [&json!("анна")]);
@@ -217,13 +220,13 @@ async fn list_of_employees_is_filtered_and_sorted() {
 async fn employees_with_equal_keys_sort_by_id() {
     let tenant = create_tenant("Agency").await;
     for name in ["Анна", "АННА", "анна", "аННа", "Анна"] {
-        tenant.partner().post(EMPLOYEES, json!({"Name": name, "Email": email()})).await.expect(201);
+        tenant.outside_admin().post(EMPLOYEES, json!({"Name": name, "Email": email()})).await.expect(201);
     }
     for sort in ["Name", "-Name"] {
         let mut ids = Vec::new();
         for page in 1..=3 {
             let query = format!("{EMPLOYEES}?Sort={sort}&PageSize=2&Page={page}");
-            let found = tenant.partner().get(&query).await.expect(200);
+            let found = tenant.outside_admin().get(&query).await.expect(200);
             assert_eq!(found["TotalCount"], 5);
             ids.extend(each(&found["Items"], "Id").into_iter().map(|id| text(id).to_owned()));
         }
@@ -237,37 +240,38 @@ async fn employees_with_equal_keys_sort_by_id() {
 async fn employments_and_roles_keep_version_and_update_time() {
     let tenant = create_tenant("Agency").await;
     let before = tenant.read().await;
-    let (partner, bob) = (tenant.partner(), tenant.employee().await);
+    let (outside_admin, bob) = (tenant.outside_admin(), tenant.employee().await);
     let path = employee_path(bob);
-    let before_role = partner.get(&path).await.expect(200);
-    add_role(&partner, bob, 7).await.expect(204);
+    let before_role = outside_admin.get(&path).await.expect(200);
+    add_role(&outside_admin, bob, 7).await.expect(204);
     assert_eq!(
-        partner.get(&path).await.expect(200),
+        outside_admin.get(&path).await.expect(200),
         with(before_role.clone(), "RoleCodes", json!(["agent"]))
     );
     assert_eq!(tenant.read().await, with(before.clone(), "EmployeesCount", 1));
-    crate::remove_role(&partner, bob, 7).await.expect(204);
-    assert_eq!(partner.get(&path).await.expect(200), before_role);
-    partner.delete(&path).await.expect(204);
+    crate::remove_role(&outside_admin, bob, 7).await.expect(204);
+    assert_eq!(outside_admin.get(&path).await.expect(200), before_role);
+    outside_admin.delete(&path).await.expect(204);
     assert_eq!(tenant.read().await, before);
 }
 
 /// RULE-IDN-009: a 400 lists every invalid parameter of the list.
 #[tokio::test]
 async fn invalid_list_query_lists_every_parameter() {
-    let partner = create_tenant("Agency").await.partner();
+    let outside_admin = create_tenant("Agency").await.outside_admin();
     let query =
         format!("Query={}&Statuses=Active,,&RoleId=x&Page=0&PageSize=101&Sort=Email", "x".repeat(101));
-    let problem = partner.get(&format!("{EMPLOYEES}?{query}")).await.expect_problem(400, "VALIDATION_FAILED");
+    let problem =
+        outside_admin.get(&format!("{EMPLOYEES}?{query}")).await.expect_problem(400, "VALIDATION_FAILED");
     let mut listed: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
     listed.sort_unstable();
     assert_eq!(listed, ["/Page", "/PageSize", "/Query", "/RoleId", "/Sort", "/Statuses"]);
-    partner.get(&format!("{EMPLOYEES}?Query=a%00b")).await.expect_refusal(
+    outside_admin.get(&format!("{EMPLOYEES}?Query=a%00b")).await.expect_refusal(
         "VALIDATION_FAILED",
         "/Query",
         "forbidden_character",
     );
-    partner.get(&format!("{EMPLOYEES}?Page=501")).await.expect_refusal(
+    outside_admin.get(&format!("{EMPLOYEES}?Page=501")).await.expect_refusal(
         "VALIDATION_FAILED",
         "/Page",
         "out_of_range",
@@ -277,12 +281,12 @@ async fn invalid_list_query_lists_every_parameter() {
 /// RULE-IDN-009: the list of an unknown company is empty, and an employment returns 404.
 #[tokio::test]
 async fn unknown_company_has_no_employees() {
-    let partner = crate::Tenant(guid()).partner();
-    assert_eq!(partner.get(EMPLOYEES).await.expect(200)["Items"], json!([]));
-    assert_eq!(partner.get("/api/identity/roles").await.expect(200)["Items"], json!([]));
-    assert_eq!(partner.get(crate::COMPANY_AUDIT).await.expect(200)["Items"], json!([]));
+    let outside_admin = crate::Tenant(guid()).outside_admin();
+    assert_eq!(outside_admin.get(EMPLOYEES).await.expect(200)["Items"], json!([]));
+    assert_eq!(outside_admin.get("/api/identity/roles").await.expect(200)["Items"], json!([]));
+    assert_eq!(outside_admin.get(crate::COMPANY_AUDIT).await.expect(200)["Items"], json!([]));
     let body = json!({"Name": "x", "Email": email()});
-    partner.post(EMPLOYEES, body).await.expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
+    outside_admin.post(EMPLOYEES, body).await.expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
 }
 
 /// INV-IDN-005: of ten concurrent creations with one e-mail address, one returns 201 and nine
@@ -290,7 +294,7 @@ async fn unknown_company_has_no_employees() {
 #[tokio::test]
 async fn one_of_ten_concurrent_employees_gets_the_email() {
     let tenant = create_tenant("Agency").await;
-    let callers: [_; 10] = std::array::from_fn(|_| tenant.partner());
+    let callers: [_; 10] = std::array::from_fn(|_| tenant.outside_admin());
     let body = json!({"Name": "x", "Email": email()});
     let answers = join_all(callers.iter().map(|caller| caller.post(EMPLOYEES, body.clone()))).await;
     assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 9));

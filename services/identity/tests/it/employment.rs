@@ -28,11 +28,11 @@ async fn suspended_actor_is_forbidden_until_activated() {
     let tenant = create_tenant("Agency").await;
     let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
     let path = employee_path(admin.id);
-    tenant.partner().post(&format!("{path}/suspend"), json!({})).await.expect(200);
+    tenant.outside_admin().post(&format!("{path}/suspend"), json!({})).await.expect(200);
     assert!(!may_employ(&admin.client).await);
     admin.client.post(&format!("{path}/activate"), json!({})).await.expect_problem(403, "FORBIDDEN");
     admin.client.get(&path).await.expect(200);
-    tenant.partner().post(&format!("{path}/activate"), json!({})).await.expect(200);
+    tenant.outside_admin().post(&format!("{path}/activate"), json!({})).await.expect(200);
     assert!(may_employ(&admin.client).await, "the same token works again after the activation");
 }
 
@@ -67,7 +67,7 @@ async fn actor_of_an_inactive_company_is_forbidden() {
 async fn token_of_the_former_company_is_forbidden() {
     let (before, after) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let (_remaining, moved) = (before.admin().await, before.admin().await);
-    before.partner().delete(&employee_path(moved.id)).await.expect(204);
+    before.outside_admin().delete(&employee_path(moved.id)).await.expect(204);
     let body = json!({"UserId": moved.id, "Name": "x", "Email": email()});
     operator().post(&after.path("/administrators"), body).await.expect(201);
     assert!(!may_employ(&moved.client).await);
@@ -80,12 +80,12 @@ async fn token_of_the_former_company_is_forbidden() {
 #[tokio::test]
 async fn token_with_another_company_is_forbidden() {
     let (tenant, other) = (create_tenant("Platform").await, create_tenant("Platform").await);
-    let present = claims_of(tenant.admin().await.id).await;
-    let mut of_none = present.clone();
+    let current = claims_of(tenant.admin().await.id).await;
+    let mut of_none = current.clone();
     of_none.company_id = None;
-    let mut of_another = present.clone();
+    let mut of_another = current.clone();
     of_another.company_id = Some(other.0);
-    let mut of_unknown = present.clone();
+    let mut of_unknown = current.clone();
     of_unknown.company_id = Some(guid());
     for claims in [of_none, of_another, of_unknown] {
         let by = service().caller(&claims);
@@ -94,7 +94,7 @@ async fn token_with_another_company_is_forbidden() {
             .await
             .expect_problem(403, "FORBIDDEN");
     }
-    service().caller(&present).post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
+    service().caller(&current).post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
 }
 
 /// INV-IDN-009: an actor holds only the permissions that both the token and the current claims
@@ -103,9 +103,9 @@ async fn token_with_another_company_is_forbidden() {
 async fn actor_holds_the_intersection_of_token_and_roles() {
     let tenant = create_tenant("Developer").await;
     let (admin, user) = (tenant.admin().await, tenant.employee().await);
-    let present = claims_of(admin.id).await;
+    let current = claims_of(admin.id).await;
     let only = |permissions: &[&str]| {
-        let mut claims = present.clone();
+        let mut claims = current.clone();
         claims.permissions = permissions.iter().map(|permission| (*permission).to_owned()).collect();
         service().caller(&claims)
     };
@@ -162,14 +162,14 @@ async fn platform_scope_covers_organization_scope_only() {
 /// INV-IDN-009: the token alone decides for an actor who is not an employee, even if its company
 /// does not exist.
 #[tokio::test]
-async fn unemployed_actor_needs_the_token_only() {
+async fn actor_without_employment_needs_the_token_only() {
     for company in [None, Some(guid())] {
         let by = service().caller(&claims_with(company, &["identity.tenants.manage@platform"]));
         let tenant = by.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
         by.post(&format!("{TENANTS}/{}/archive", text(&tenant["Id"])), json!({})).await.expect(200);
     }
     let tenant = create_tenant("Agency").await;
-    assert!(may_employ(&tenant.partner()).await);
+    assert!(may_employ(&tenant.outside_admin()).await);
     // A token without a company has no permission of a company's administrator.
     let without_company = service().caller(&claims_with(None, &["identity.employee-roles.manage@platform"]));
     without_company.post(EMPLOYEES, employee_body()).await.expect_problem(403, "FORBIDDEN");

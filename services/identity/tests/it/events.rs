@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Returns the events of a key in the order of their sequence, which has no duplicates.
-async fn of(key: Uuid) -> Vec<Published> {
+async fn events_of(key: Uuid) -> Vec<Published> {
     let events = published(service(), key).await;
     assert!(events.is_sorted_by(|one, other| one.sequence() < other.sequence()), "{events:?}");
     events
@@ -32,7 +32,7 @@ async fn each_company_version_is_published_once() {
     tenant.transition("activate").await;
     tenant.transition("suspend").await;
     tenant.transition("archive").await;
-    let events = of(id).await;
+    let events = events_of(id).await;
     assert_eq!(
         topics(&events),
         [
@@ -95,7 +95,7 @@ async fn employment_is_published_in_one_sequence() {
     admin.client.post(&format!("{path}/activate"), json!({})).await.expect(200);
     add_role(&admin.client, bob, 2).await.expect(204);
     admin.client.delete(&path).await.expect(204);
-    let events = of(bob).await;
+    let events = events_of(bob).await;
     assert_eq!(
         topics(&events),
         [
@@ -132,7 +132,7 @@ async fn employment_is_published_in_one_sequence() {
         assert_eq!(*payload, expected);
     }
     assert_eq!(&*events[0].headers["aggregatetype"], "Employee");
-    assert_eq!(topics(&of(tenant.0).await), [UPSERTED]);
+    assert_eq!(topics(&events_of(tenant.0).await), [UPSERTED]);
 }
 
 /// RULE-IDN-019, RULE-EVT-005: `administrators` publishes the employment, then the role. A
@@ -142,8 +142,8 @@ async fn administrator_is_published_before_the_role() {
     let tenant = create_tenant("Partner").await;
     let admin = tenant.admin().await.id;
     tenant.transition("suspend").await;
-    assert_eq!(topics(&of(admin).await), [STATUS_CHANGED, ROLE_ASSIGNED]);
-    assert_eq!(topics(&of(tenant.0).await), [UPSERTED, UPSERTED, SUSPENDED, ACCESS_REVOKED]);
+    assert_eq!(topics(&events_of(admin).await), [STATUS_CHANGED, ROLE_ASSIGNED]);
+    assert_eq!(topics(&events_of(tenant.0).await), [UPSERTED, UPSERTED, SUSPENDED, ACCESS_REVOKED]);
 }
 
 /// RULE-IDN-008, RULE-EVT-005: removals by the platform have events and entries with the actor,
@@ -151,17 +151,17 @@ async fn administrator_is_published_before_the_role() {
 #[tokio::test]
 async fn platform_removals_are_published_and_recorded() {
     let tenant = create_tenant("Developer").await;
-    let (partner, bob) = (tenant.partner(), tenant.employee().await);
-    add_role(&partner, bob, 2).await.expect(204);
-    add_role(&partner, bob, 9).await.expect(204);
-    partner.post(&format!("{}/suspend", employee_path(bob)), json!({})).await.expect(200);
+    let (outside_admin, bob) = (tenant.outside_admin(), tenant.employee().await);
+    add_role(&outside_admin, bob, 2).await.expect(204);
+    add_role(&outside_admin, bob, 9).await.expect(204);
+    outside_admin.post(&format!("{}/suspend", employee_path(bob)), json!({})).await.expect(200);
     tenant.transition("archive").await;
     let actor_company = guid();
     let claims = crate::claims_with(Some(actor_company), &crate::ADMIN_PERMISSIONS);
     let (by, path) = (service().caller(&claims), tenant.path(&format!("/employees/{bob}")));
     by.delete(&format!("{path}/roles/{}", role(2))).await.expect(204);
     by.delete(&path).await.expect(204);
-    let mut events = of(bob).await;
+    let mut events = events_of(bob).await;
     assert_eq!(events.iter().filter(|event| event.topic == ACCESS_REVOKED).count(), 3);
     events.retain(|event| event.topic != ACCESS_REVOKED);
     let given = [STATUS_CHANGED, ROLE_ASSIGNED, ROLE_ASSIGNED, STATUS_CHANGED];
@@ -203,7 +203,7 @@ async fn platform_removals_are_published_and_recorded() {
         ]
     );
     // One event each for the creation and the archiving of the company, and the end of its tokens.
-    assert_eq!(topics(&of(tenant.0).await), [UPSERTED, UPSERTED, ACCESS_REVOKED]);
+    assert_eq!(topics(&events_of(tenant.0).await), [UPSERTED, UPSERTED, ACCESS_REVOKED]);
 }
 
 /// RULE-IDN-019, RULE-EVT-004: a second employment of a user continues the sequence.
@@ -215,14 +215,14 @@ async fn second_employment_continues_the_sequence() {
         let body = json!({"UserId": bob, "Name": "x", "Email": email()});
         operator().post(&tenant.path("/administrators"), body).await.expect(201);
         tenant.admin().await;
-        tenant.partner().delete(&employee_path(bob)).await.expect(204);
+        tenant.outside_admin().delete(&employee_path(bob)).await.expect(204);
     }
     let once = [STATUS_CHANGED, ROLE_ASSIGNED, ROLE_REMOVED, STATUS_CHANGED, ACCESS_REVOKED];
-    assert_eq!(topics(&of(bob).await), [once, once].concat());
+    assert_eq!(topics(&events_of(bob).await), [once, once].concat());
 }
 
 /// RULE-IDN-019, RULE-IDN-054, RULE-EVT-002, RULE-EVT-027: `republish Company` publishes each
-/// company under its present version, and `republish AccessRevocation` each revocation.
+/// company under its current version, and `republish AccessRevocation` each revocation.
 #[tokio::test]
 async fn republish_publishes_each_company_under_its_version() {
     let identity = Running::start::<identity::Service>(&[]);
@@ -249,17 +249,17 @@ async fn republish_publishes_the_last_status_change_of_each_employee() {
     let by = identity.caller(&crate::claims_with(None, &crate::ADMIN_PERMISSIONS));
     let company = by.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
     let company: Uuid = text(&company["Id"]).parse().unwrap();
-    let partner = crate::claims_with(Some(company), &["identity.employee-roles.manage"]);
-    let partner = identity.caller(&partner);
+    let outside_admin = crate::claims_with(Some(company), &["identity.employee-roles.manage"]);
+    let outside_admin = identity.caller(&outside_admin);
     let hire = async || {
-        let created = partner.post(EMPLOYEES, json!({"Name": "x", "Email": email()})).await.expect(201);
+        let created = outside_admin.post(EMPLOYEES, json!({"Name": "x", "Email": email()})).await.expect(201);
         text(&created["Id"]).parse::<Uuid>().unwrap()
     };
     let (stays, leaves) = (hire().await, hire().await);
     let path = employee_path(stays);
-    partner.post(&format!("{path}/suspend"), json!({})).await.expect(200);
-    partner.put(&path, json!({"Name": "renamed", "Email": email()})).await.expect(200);
-    partner.delete(&employee_path(leaves)).await.expect(204);
+    outside_admin.post(&format!("{path}/suspend"), json!({})).await.expect(200);
+    outside_admin.put(&path, json!({"Name": "renamed", "Email": email()})).await.expect(200);
+    outside_admin.delete(&employee_path(leaves)).await.expect(204);
     let before = published(&identity, stays).await;
     let gone = published(&identity, leaves).await.len();
 

@@ -65,7 +65,7 @@ async fn foreign_employee_returns_the_same_body_as_an_unknown_user() {
 #[tokio::test]
 async fn body_one_byte_above_64_kib_is_refused() {
     let tenant = create_tenant("Agency").await;
-    let (partner, operator, user) = (tenant.partner(), operator(), tenant.employee().await);
+    let (outside_admin, operator, user) = (tenant.outside_admin(), operator(), tenant.employee().await);
     let padded = |body: Value, length: usize| {
         let body = body.to_string();
         format!("{}{}}}", &body[..body.len() - 1], " ".repeat(length - body.len()))
@@ -78,10 +78,10 @@ async fn body_one_byte_above_64_kib_is_refused() {
         (&operator, Method::POST, tenant.path("/suspend"), json!({})),
         (&operator, Method::POST, tenant.path("/activate"), json!({})),
         (&operator, Method::POST, tenant.path("/administrators"), employee_body()),
-        (&partner, Method::POST, EMPLOYEES.to_owned(), employee_body()),
-        (&partner, Method::PUT, employee.clone(), employee_body()),
-        (&partner, Method::POST, format!("{employee}/suspend"), json!({})),
-        (&partner, Method::POST, format!("{employee}/activate"), json!({})),
+        (&outside_admin, Method::POST, EMPLOYEES.to_owned(), employee_body()),
+        (&outside_admin, Method::PUT, employee.clone(), employee_body()),
+        (&outside_admin, Method::POST, format!("{employee}/suspend"), json!({})),
+        (&outside_admin, Method::POST, format!("{employee}/activate"), json!({})),
         (&operator, Method::POST, tenant.path("/archive"), json!({})),
     ] {
         let too_large = raw(by, method.clone(), &path, padded(body.clone(), LIMIT + 1)).await;
@@ -116,7 +116,7 @@ async fn optional_body_must_be_an_object() {
 #[tokio::test]
 async fn control_characters_are_refused_except_in_reasons() {
     let tenant = create_tenant("Agency").await;
-    let (partner, user) = (tenant.partner(), tenant.employee().await);
+    let (outside_admin, user) = (tenant.outside_admin(), tenant.employee().await);
     let controls: Vec<char> = (0..=0x9f).filter_map(char::from_u32).filter(|c| c.is_control()).collect();
     assert_eq!(controls.len(), 65);
     for control in controls {
@@ -136,13 +136,15 @@ async fn control_characters_are_refused_except_in_reasons() {
                 "forbidden_character",
             );
         }
-        for (by, path) in [(&partner, EMPLOYEES.to_owned()), (&operator(), tenant.path("/administrators"))] {
+        for (by, path) in
+            [(&outside_admin, EMPLOYEES.to_owned()), (&operator(), tenant.path("/administrators"))]
+        {
             let answer = by.post(&path, json!({"Name": text, "Email": email()})).await;
             answer.expect_refusal(INVALID, "/Name", "forbidden_character");
             let answer = by.post(&path, json!({"Name": "x", "Email": format!("{text}@example.org")})).await;
             answer.expect_refusal(INVALID, "/Email", "forbidden_character");
         }
-        let answer = partner.put(&employee_path(user), json!({"Name": text, "Email": email()})).await;
+        let answer = outside_admin.put(&employee_path(user), json!({"Name": text, "Email": email()})).await;
         answer.expect_refusal(INVALID, "/Name", "forbidden_character");
         for to in ["suspend", "archive"] {
             if !matches!(control, '\n' | '\r' | '\t') {
@@ -162,7 +164,7 @@ async fn control_characters_are_refused_except_in_reasons() {
 #[tokio::test]
 async fn invalid_unicode_is_refused() {
     let tenant = create_tenant("Agency").await;
-    let partner = tenant.partner();
+    let outside_admin = tenant.outside_admin();
     for escape in ["\\ud800", "\\udc00", "\\udc00\\ud800", "\\ud800x"] {
         for (by, method, path, body) in [
             (
@@ -173,7 +175,7 @@ async fn invalid_unicode_is_refused() {
             ),
             (&operator(), Method::POST, tenant.path("/suspend"), format!("{{\"Reason\":\"a{escape}\"}}")),
             (
-                &partner,
+                &outside_admin,
                 Method::POST,
                 EMPLOYEES.to_owned(),
                 format!("{{\"Email\":\"a@b.cd\",\"Name\":\"{escape}\"}}"),
@@ -195,7 +197,7 @@ async fn invalid_unicode_is_refused() {
 #[tokio::test]
 async fn text_is_trimmed_before_its_length_is_checked() {
     let tenant = create_tenant("Agency").await;
-    let partner = tenant.partner();
+    let outside_admin = tenant.outside_admin();
     let of = |count: usize| "🏠".repeat(count);
     let around = |text: String| format!(" \u{a0}\u{2003}{text}\u{3000} ");
     let created = operator()
@@ -203,8 +205,10 @@ async fn text_is_trimmed_before_its_length_is_checked() {
         .await
         .expect(201);
     assert_eq!((text(&created["Name"]), text(&created["LegalName"])), (&*of(256), &*of(512)));
-    let created =
-        partner.post(EMPLOYEES, json!({"Name": around(of(256)), "Email": around(email())})).await.expect(201);
+    let created = outside_admin
+        .post(EMPLOYEES, json!({"Name": around(of(256)), "Email": around(email())}))
+        .await
+        .expect(201);
     assert_eq!(text(&created["Name"]), of(256));
     assert!(!text(&created["Email"]).contains(char::is_whitespace));
     let suspended =
@@ -273,7 +277,7 @@ async fn tax_number_has_10_or_12_ascii_digits() {
 /// INV-IDN-005: an address is parsed and returned as it was written.
 #[tokio::test]
 async fn email_is_parsed_and_returned_as_written() {
-    let partner = create_tenant("Agency").await.partner();
+    let outside_admin = create_tenant("Agency").await.outside_admin();
     for written in [
         "Anna.Smith@Example.ORG",
         "a+tag@example.org",
@@ -283,8 +287,10 @@ async fn email_is_parsed_and_returned_as_written() {
         "x@xn--e1afmkfd.xn--p1ai",
         "_@example.org",
     ] {
-        let created =
-            partner.post(EMPLOYEES, json!({"Name": "x", "Email": format!(" {written} ")})).await.expect(201);
+        let created = outside_admin
+            .post(EMPLOYEES, json!({"Name": "x", "Email": format!(" {written} ")}))
+            .await
+            .expect(201);
         assert_eq!(created["Email"], written);
     }
     let long = format!("{}@{}.org", "a".repeat(64), vec!["b".repeat(60); 4].join("."));
@@ -311,7 +317,7 @@ async fn email_is_parsed_and_returned_as_written() {
         "\"a b\"@example.org",
         long.as_str(),
     ] {
-        let answer = partner.post(EMPLOYEES, json!({"Name": "x", "Email": wrong})).await;
+        let answer = outside_admin.post(EMPLOYEES, json!({"Name": "x", "Email": wrong})).await;
         let problem = answer.expect_problem(400, INVALID);
         assert_eq!(each(&problem["errors"], "field"), [&json!("/Email")], "{wrong}");
     }
@@ -327,16 +333,19 @@ async fn email_is_unique_in_any_letter_case_of_any_script() {
         ("οδος@example.org", "ΟΔΟΣ@example.org"),
         ("straße@example.org", "STRAẞE@example.org"),
     ] {
-        tenant.partner().post(EMPLOYEES, json!({"Name": "x", "Email": one})).await.expect(201);
-        let taken = tenant.partner().post(EMPLOYEES, json!({"Name": "x", "Email": another})).await;
+        tenant.outside_admin().post(EMPLOYEES, json!({"Name": "x", "Email": one})).await.expect(201);
+        let taken = tenant.outside_admin().post(EMPLOYEES, json!({"Name": "x", "Email": another})).await;
         taken.expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
-        other.partner().post(EMPLOYEES, json!({"Name": "x", "Email": another})).await.expect(201);
+        other.outside_admin().post(EMPLOYEES, json!({"Name": "x", "Email": another})).await.expect(201);
     }
     // An employee's own address in another letter case is no conflict.
-    let found = tenant.partner().get(&format!("{EMPLOYEES}?Query=anna")).await.expect(200);
+    let found = tenant.outside_admin().get(&format!("{EMPLOYEES}?Query=anna")).await.expect(200);
     let path = employee_path(text(&found["Items"][0]["Id"]).parse().unwrap());
-    let changed =
-        tenant.partner().put(&path, json!({"Name": "x", "Email": "Anna@example.org"})).await.expect(200);
+    let changed = tenant
+        .outside_admin()
+        .put(&path, json!({"Name": "x", "Email": "Anna@example.org"}))
+        .await
+        .expect(200);
     assert_eq!((&changed["Email"], &changed["Version"]), (&json!("Anna@example.org"), &json!(2)));
 }
 
@@ -344,7 +353,7 @@ async fn email_is_unique_in_any_letter_case_of_any_script() {
 #[tokio::test]
 async fn invalid_body_lists_every_member() {
     let tenant = create_tenant("Agency").await;
-    let (partner, user) = (tenant.partner(), tenant.employee().await);
+    let (outside_admin, user) = (tenant.outside_admin(), tenant.employee().await);
     let long = "x".repeat(2000);
     for (by, method, path, body, fields) in [
         (&operator(), Method::POST, TENANTS.to_owned(), json!({}), vec!["/Name", "/Type"]),
@@ -391,9 +400,9 @@ async fn invalid_body_lists_every_member() {
             json!({"UserId": "x", "Name": "\0", "Email": "x"}),
             vec!["/Email", "/Name", "/UserId"],
         ),
-        (&partner, Method::POST, EMPLOYEES.to_owned(), json!({"name": "x"}), vec!["/Email", "/Name"]),
+        (&outside_admin, Method::POST, EMPLOYEES.to_owned(), json!({"name": "x"}), vec!["/Email", "/Name"]),
         (
-            &partner,
+            &outside_admin,
             Method::PUT,
             employee_path(user),
             json!({"Name": long, "Email": 1, "Version": []}),
@@ -412,7 +421,7 @@ async fn invalid_body_lists_every_member() {
 #[tokio::test]
 async fn invalid_version_hides_no_other_error() {
     let tenant = create_tenant("Agency").await;
-    let (operator, partner, user) = (operator(), tenant.partner(), tenant.employee().await);
+    let (operator, outside_admin, user) = (operator(), tenant.outside_admin(), tenant.employee().await);
     for version in ["\"1\"", "1.5", "true", "[]", "{}", "9223372036854775808"] {
         for (by, method, path, rest, fields) in [
             (
@@ -425,7 +434,7 @@ async fn invalid_version_hides_no_other_error() {
             (&operator, Method::POST, tenant.path("/suspend"), r#""Reason":"""#, vec!["/Reason", "/Version"]),
             (&operator, Method::POST, tenant.path("/archive"), r#""Reason":1"#, vec!["/Reason", "/Version"]),
             (
-                &partner,
+                &outside_admin,
                 Method::PUT,
                 employee_path(user),
                 r#""Email":"x""#,
@@ -461,7 +470,7 @@ async fn read_only_members_are_ignored() {
         (&json!("Active"), &json!(0), &json!(1), &Value::Null)
     );
     let own = create_tenant("Agency").await;
-    let employee = own.partner().post(EMPLOYEES, forged.clone()).await.expect(201);
+    let employee = own.outside_admin().post(EMPLOYEES, forged.clone()).await.expect(201);
     assert_ne!(employee["Id"], forged["Id"]);
     assert_eq!(
         (&employee["Status"], &employee["RoleCodes"], &employee["Version"], &employee["CompanyId"]),
@@ -478,7 +487,7 @@ async fn read_only_members_are_ignored() {
 #[tokio::test]
 async fn unparsable_path_id_returns_not_found() {
     let tenant = create_tenant("Agency").await;
-    let (partner, user) = (tenant.partner(), tenant.employee().await);
+    let (outside_admin, user) = (tenant.outside_admin(), tenant.employee().await);
     for segment in ["x", "1", "%00", "%FF", "00000000-0000-0000-0000-00000000000", "search%00", "null"] {
         for answer in [
             operator().get(&format!("{TENANTS}/{segment}")).await,
@@ -487,11 +496,11 @@ async fn unparsable_path_id_returns_not_found() {
             operator().put(&format!("{TENANTS}/{segment}"), json!({})).await,
             operator().delete(&tenant.path(&format!("/employees/{segment}"))).await,
             operator().delete(&tenant.path(&format!("/employees/{user}/roles/{segment}"))).await,
-            partner.get(&format!("{EMPLOYEES}/{segment}")).await,
-            partner.put(&format!("{EMPLOYEES}/{segment}"), json!({})).await,
-            partner.get(&format!("{ROLES}/{segment}/roles")).await,
-            partner.post(&format!("{ROLES}/{user}/roles/{segment}/add"), Value::Null).await,
-            partner.delete(&format!("{ROLES}/{segment}/roles/{}", role(7))).await,
+            outside_admin.get(&format!("{EMPLOYEES}/{segment}")).await,
+            outside_admin.put(&format!("{EMPLOYEES}/{segment}"), json!({})).await,
+            outside_admin.get(&format!("{ROLES}/{segment}/roles")).await,
+            outside_admin.post(&format!("{ROLES}/{user}/roles/{segment}/add"), Value::Null).await,
+            outside_admin.delete(&format!("{ROLES}/{segment}/roles/{}", role(7))).await,
         ] {
             answer.expect_problem(404, "NOT_FOUND");
         }
@@ -499,5 +508,5 @@ async fn unparsable_path_id_returns_not_found() {
     let nil = uuid::Uuid::nil();
     operator().get(&format!("{TENANTS}/{nil}")).await.expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
     operator().get(&format!("{TENANTS}/lookup/{nil}")).await.expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
-    partner.get(&employee_path(nil)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    outside_admin.get(&employee_path(nil)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
 }

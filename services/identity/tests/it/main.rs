@@ -159,7 +159,7 @@ impl Tenant {
     }
 
     /// Signs in a user with all administrator permissions in this company, who is not an employee.
-    fn partner(self) -> Client {
+    fn outside_admin(self) -> Client {
         let permissions = ADMIN_PERMISSIONS.map(|permission| permission.trim_end_matches("@platform"));
         service().caller(&claims_with(Some(self.0), &permissions))
     }
@@ -167,7 +167,7 @@ impl Tenant {
     /// Creates an employee without a role.
     async fn employee(self) -> Uuid {
         let body = json!({"Name": "Борис", "Email": email()});
-        text(&self.partner().post(EMPLOYEES, body).await.expect(201)["Id"]).parse().unwrap()
+        text(&self.outside_admin().post(EMPLOYEES, body).await.expect(201)["Id"]).parse().unwrap()
     }
 
     /// Returns the audit entries of the tenant, oldest first.

@@ -11,7 +11,7 @@ use crate::{ROLES, add_role, create_tenant, each, employee_path, list, remove_ro
 async fn me_returns_the_stored_data() {
     let tenant = create_tenant("Agency").await;
     let bob = tenant.employee().await;
-    add_role(&tenant.partner(), bob, 7).await.expect(204);
+    add_role(&tenant.outside_admin(), bob, 7).await.expect(204);
     let me = sign_in(bob).await;
     let response = me.client.get("/api/identity/me").await.expect(200);
     assert_eq!(
@@ -24,7 +24,7 @@ async fn me_returns_the_stored_data() {
     assert_eq!(each(&response["Roles"], "Code"), [&json!("agent")]);
     assert_eq!(response["Permissions"], json!(["agent.cabinet.use", "news.posts.manage-own"]));
 
-    remove_role(&tenant.partner(), bob, 7).await.expect(204);
+    remove_role(&tenant.outside_admin(), bob, 7).await.expect(204);
     tenant.transition("suspend").await;
     let response = me.client.get("/api/identity/me").await.expect(200);
     assert_eq!((&response["Company"]["Status"], list(&response["Roles"]).len()), (&json!("Suspended"), 0));
@@ -37,9 +37,9 @@ async fn me_returns_the_stored_data() {
 async fn suspended_employee_sees_roles_without_permissions() {
     let tenant = create_tenant("Agency").await;
     let bob = tenant.employee().await;
-    add_role(&tenant.partner(), bob, 7).await.expect(204);
+    add_role(&tenant.outside_admin(), bob, 7).await.expect(204);
     let me = sign_in(bob).await;
-    tenant.partner().post(&format!("{}/suspend", employee_path(bob)), json!({})).await.expect(200);
+    tenant.outside_admin().post(&format!("{}/suspend", employee_path(bob)), json!({})).await.expect(200);
     let response = me.client.get("/api/identity/me").await.expect(200);
     assert_eq!((&response["Status"], &response["Company"]["Id"]), (&json!("Suspended"), &json!(tenant.0)));
     assert_eq!(
@@ -53,7 +53,7 @@ async fn suspended_employee_sees_roles_without_permissions() {
 async fn own_roles_are_named_in_the_callers_language() {
     let tenant = create_tenant("Agency").await;
     let bob = tenant.employee().await;
-    add_role(&tenant.partner(), bob, 7).await.expect(204);
+    add_role(&tenant.outside_admin(), bob, 7).await.expect(204);
     let me = sign_in(bob).await;
     for (path, member) in
         [("/api/identity/me".to_owned(), "Roles"), (format!("{ROLES}/{bob}/roles"), "Items")]
@@ -68,7 +68,7 @@ async fn own_roles_are_named_in_the_callers_language() {
 
 /// RULE-IDN-015: a user who is not an employee has the baseline and no other data.
 #[tokio::test]
-async fn unemployed_user_reads_me_with_the_baseline() {
+async fn user_without_employment_reads_the_baseline() {
     let (id, client) = service().user();
     let response = client.get("/api/identity/me").await.expect(200);
     let expected = json!({

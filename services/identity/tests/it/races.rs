@@ -84,11 +84,11 @@ async fn one_of_the_last_two_administrators_remains() {
             let tenant = create_tenant("Developer").await;
             let (first, second) = (tenant.admin().await.id, tenant.admin().await.id);
             let remove = async |way: &str, user| -> Response {
-                let (partner, path) = (tenant.partner(), employee_path(user));
+                let (outside_admin, path) = (tenant.outside_admin(), employee_path(user));
                 match way {
-                    "role" => remove_role(&partner, user, 1).await,
-                    "suspension" => partner.post(&format!("{path}/suspend"), json!({})).await,
-                    "removal" => partner.delete(&path).await,
+                    "role" => remove_role(&outside_admin, user, 1).await,
+                    "suspension" => outside_admin.post(&format!("{path}/suspend"), json!({})).await,
+                    "removal" => outside_admin.delete(&path).await,
                     _ => operator().delete(&tenant.path(&format!("/employees/{user}"))).await,
                 }
             };
@@ -132,11 +132,13 @@ async fn grant_after_the_actors_loss_of_permission_is_refused() {
     ] {
         let tenant = create_tenant("Developer").await;
         let (_remaining, loser) = (tenant.admin().await, tenant.admin().await);
-        let (bob, partner) = (tenant.employee().await, tenant.partner());
+        let (bob, outside_admin) = (tenant.employee().await, tenant.outside_admin());
         let take_away = async || match loss {
-            "role" => remove_role(&partner, loser.id, 1).await,
-            "suspension" => partner.post(&format!("{}/suspend", employee_path(loser.id)), json!({})).await,
-            "removal" => partner.delete(&employee_path(loser.id)).await,
+            "role" => remove_role(&outside_admin, loser.id, 1).await,
+            "suspension" => {
+                outside_admin.post(&format!("{}/suspend", employee_path(loser.id)), json!({})).await
+            }
+            "removal" => outside_admin.delete(&employee_path(loser.id)).await,
             _ => operator().delete(&tenant.path(&format!("/employees/{}", loser.id))).await,
         };
         let lock = format!("select from tenant where id = '{}' for update", tenant.0);
@@ -162,7 +164,7 @@ async fn grant_after_the_actors_loss_of_permission_is_refused() {
         let after_grant: Vec<_> = after_grant.map(String::as_str).collect();
         let expected = if entry == "EmployeeRemoved" { vec![entry, "RoleRemoved"] } else { vec![entry] };
         assert_eq!(after_grant, expected, "{loss}");
-        let roles = partner.get(&format!("{ROLES}/{bob}/roles")).await.expect(200);
+        let roles = outside_admin.get(&format!("{ROLES}/{bob}/roles")).await.expect(200);
         assert_eq!(each(&roles["Items"], "Code"), [&json!("developer-manager")]);
     }
 }
@@ -173,7 +175,7 @@ async fn grant_after_the_actors_loss_of_permission_is_refused() {
 async fn ten_concurrent_adds_of_a_role_write_one_entry_and_event() {
     let tenant = create_tenant("Agency").await;
     let bob = tenant.employee().await;
-    let callers: [_; 10] = std::array::from_fn(|_| tenant.partner());
+    let callers: [_; 10] = std::array::from_fn(|_| tenant.outside_admin());
     let answers = join_all(callers.iter().map(|caller| add_role(caller, bob, 7))).await;
     assert_eq!(count(&answers, 204), 10);
     let assigned = tenant.actions().await.into_iter().filter(|action| action == "RoleAssigned");
@@ -185,17 +187,18 @@ async fn ten_concurrent_adds_of_a_role_write_one_entry_and_event() {
 #[tokio::test]
 async fn employees_count_is_exact_after_concurrent_changes() {
     let tenant = create_tenant("Agency").await;
-    let partner = tenant.partner();
+    let outside_admin = tenant.outside_admin();
     let mut employees = Vec::new();
     for _ in 0..6 {
         employees.push(tenant.employee().await);
     }
-    let joining = join_all((0..10).map(|_| partner.post(EMPLOYEES, json!({"Name": "x", "Email": email()}))));
+    let joining =
+        join_all((0..10).map(|_| outside_admin.post(EMPLOYEES, json!({"Name": "x", "Email": email()}))));
     let paths: Vec<_> = employees.iter().map(|user| employee_path(*user)).collect();
-    let leaving = join_all(paths.iter().chain(&paths).map(|path| partner.delete(path)));
+    let leaving = join_all(paths.iter().chain(&paths).map(|path| outside_admin.delete(path)));
     let (joined, left) = join(joining, leaving).await;
     assert_eq!((count(&joined, 201), count(&left, 204), count(&left, 404)), (10, 6, 6));
-    let all = partner.get(EMPLOYEES).await.expect(200);
+    let all = outside_admin.get(EMPLOYEES).await.expect(200);
     assert_eq!((&all["TotalCount"], list(&all["Items"]).len()), (&json!(10), 10));
     assert_eq!(tenant.read().await["EmployeesCount"], 10);
 }
@@ -204,16 +207,16 @@ async fn employees_count_is_exact_after_concurrent_changes() {
 #[tokio::test]
 async fn second_concurrent_update_of_an_employee_gets_a_conflict() {
     let tenant = create_tenant("Agency").await;
-    let (partner, path) = (tenant.partner(), employee_path(tenant.employee().await));
+    let (outside_admin, path) = (tenant.outside_admin(), employee_path(tenant.employee().await));
     let changes =
-        (0..10).map(|at| partner.put(&path, json!({"Name": format!("name {at}"), "Email": email()})));
+        (0..10).map(|at| outside_admin.put(&path, json!({"Name": format!("name {at}"), "Email": email()})));
     let answers = join_all(changes).await;
     let (done, lost) = (count(&answers, 200), count(&answers, 409));
     assert_eq!((done >= 1, done + lost), (true, 10));
     for answer in answers.into_iter().filter(|answer| answer.status == 409) {
         answer.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
     }
-    assert_eq!(partner.get(&path).await.expect(200)["Version"], done + 1);
+    assert_eq!(outside_admin.get(&path).await.expect(200)["Version"], done + 1);
     let updated = tenant.actions().await.into_iter().filter(|action| action == "EmployeeUpdated");
     assert_eq!(updated.count(), done);
 }
@@ -223,9 +226,9 @@ async fn second_concurrent_update_of_an_employee_gets_a_conflict() {
 #[tokio::test]
 async fn one_of_ten_concurrent_employee_suspensions_succeeds() {
     let tenant = create_tenant("Agency").await;
-    let (partner, bob) = (tenant.partner(), tenant.employee().await);
+    let (outside_admin, bob) = (tenant.outside_admin(), tenant.employee().await);
     let path = format!("{}/suspend", employee_path(bob));
-    let answers = join_all((0..10).map(|_| partner.post(&path, json!({})))).await;
+    let answers = join_all((0..10).map(|_| outside_admin.post(&path, json!({})))).await;
     assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 9));
     for answer in answers.into_iter().filter(|answer| answer.status == 409) {
         answer.expect_problem(409, "IDENTITY_EMPLOYEE_INVALID_TRANSITION");
@@ -242,12 +245,12 @@ async fn one_of_ten_concurrent_employee_suspensions_succeeds() {
 async fn no_employment_follows_a_concurrent_suspension() {
     for _ in 0..ROUNDS {
         let tenant = create_tenant("Agency").await;
-        let (operator, partner, bob) = (operator(), tenant.partner(), tenant.employee().await);
+        let (operator, outside_admin, bob) = (operator(), tenant.outside_admin(), tenant.employee().await);
         let path = tenant.path("/suspend");
         let joining =
-            join_all((0..6).map(|_| partner.post(EMPLOYEES, json!({"Name": "x", "Email": email()}))));
+            join_all((0..6).map(|_| outside_admin.post(EMPLOYEES, json!({"Name": "x", "Email": email()}))));
         let (joined, given, suspended) =
-            join3(joining, add_role(&partner, bob, 7), operator.post(&path, json!({}))).await;
+            join3(joining, add_role(&outside_admin, bob, 7), operator.post(&path, json!({}))).await;
         suspended.expect(200);
         assert_eq!(tenant.actions().await.last().map(String::as_str), Some("TenantSuspended"));
         assert_eq!(tenant.read().await["EmployeesCount"], 1 + count(&joined, 201));
@@ -273,7 +276,7 @@ async fn changes_of_different_companies_do_not_wait() {
     let stuck = async { admin.client.post(&path, json!({})).await };
     let rest = async {
         admin.client.post(&free.path("/suspend"), json!({})).await.expect(200);
-        add_role(&free.partner(), guid(), 7).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+        add_role(&free.outside_admin(), guid(), 7).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
         sql.batch_execute("rollback").await.unwrap();
     };
     let (stuck, ()) = join(stuck, rest).await;

@@ -113,7 +113,7 @@ async fn actor_without_the_role_is_forbidden_every_change() {
     let (_, former) = former_admin("Platform").await;
     let tenant = create_tenant("Agency").await;
     let user = tenant.employee().await;
-    add_role(&tenant.partner(), user, 7).await.expect(204);
+    add_role(&tenant.outside_admin(), user, 7).await.expect(204);
     let (entries, before) = (tenant.entries().await, tenant.read().await);
     for (tenant, user) in [(tenant.0, user), (guid(), guid()), (Uuid::nil(), Uuid::nil())] {
         for change in changes(tenant, user) {
@@ -279,19 +279,19 @@ async fn create_administrator_refuses_in_order() {
 #[tokio::test]
 async fn create_employee_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
-    let (partner, address) = (tenant.partner(), email());
+    let (outside_admin, address) = (tenant.outside_admin(), email());
     let taken = json!({"Name": "x", "Email": address});
-    partner.post(EMPLOYEES, taken.clone()).await.expect(201);
-    assert_refused(Tenant(guid()).partner().post(EMPLOYEES, json!({"Name": ""})).await, INVALID);
-    assert_refused(Tenant(guid()).partner().post(EMPLOYEES, taken.clone()).await, NO_TENANT);
+    outside_admin.post(EMPLOYEES, taken.clone()).await.expect(201);
+    assert_refused(Tenant(guid()).outside_admin().post(EMPLOYEES, json!({"Name": ""})).await, INVALID);
+    assert_refused(Tenant(guid()).outside_admin().post(EMPLOYEES, taken.clone()).await, NO_TENANT);
     let mut elsewhere = crate::claims_of(tenant.admin().await.id).await;
     elsewhere.company_id = Some(guid());
     assert_refused(service().caller(&elsewhere).post(EMPLOYEES, taken.clone()).await, FORBIDDEN);
-    assert_refused(partner.post(EMPLOYEES, taken.clone()).await, EMAIL_TAKEN);
+    assert_refused(outside_admin.post(EMPLOYEES, taken.clone()).await, EMAIL_TAKEN);
     for inactive in ["suspend", "archive"] {
         tenant.transition(inactive).await;
-        assert_refused(partner.post(EMPLOYEES, taken.clone()).await, NOT_ACTIVE);
-        assert_refused(partner.post(EMPLOYEES, json!({"Name": "x"})).await, INVALID);
+        assert_refused(outside_admin.post(EMPLOYEES, taken.clone()).await, NOT_ACTIVE);
+        assert_refused(outside_admin.post(EMPLOYEES, json!({"Name": "x"})).await, INVALID);
     }
 }
 
@@ -300,23 +300,23 @@ async fn create_employee_refuses_in_order() {
 #[tokio::test]
 async fn update_employee_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
-    let (partner, address) = (tenant.partner(), email());
+    let (outside_admin, address) = (tenant.outside_admin(), email());
     let taken = json!({"Name": "x", "Email": address, "Version": 99});
-    partner.post(EMPLOYEES, taken.clone()).await.expect(201);
+    outside_admin.post(EMPLOYEES, taken.clone()).await.expect(201);
     let user = tenant.employee().await;
     let path = employee_path(user);
-    let before = partner.get(&path).await.expect(200);
+    let before = outside_admin.get(&path).await.expect(200);
     let same = json!({"Name": before["Name"], "Email": before["Email"], "Version": 99});
-    assert_refused(partner.put(&employee_path(guid()), json!({"Name": "x"})).await, INVALID);
-    assert_eq!(partner.put(&path, same.clone()).await.expect(200), before);
-    assert_refused(partner.put(&path, taken.clone()).await, CONFLICT);
-    assert_refused(partner.put(&path, json!({"Name": "x", "Email": address})).await, EMAIL_TAKEN);
-    assert_eq!(partner.get(&path).await.expect(200), before);
+    assert_refused(outside_admin.put(&employee_path(guid()), json!({"Name": "x"})).await, INVALID);
+    assert_eq!(outside_admin.put(&path, same.clone()).await.expect(200), before);
+    assert_refused(outside_admin.put(&path, taken.clone()).await, CONFLICT);
+    assert_refused(outside_admin.put(&path, json!({"Name": "x", "Email": address})).await, EMAIL_TAKEN);
+    assert_eq!(outside_admin.get(&path).await.expect(200), before);
     for inactive in ["suspend", "archive"] {
         tenant.transition(inactive).await;
-        assert_refused(partner.put(&employee_path(guid()), taken.clone()).await, NO_USER);
-        assert_refused(partner.put(&path, same.clone()).await, NOT_ACTIVE);
-        assert_refused(partner.put(&path, taken.clone()).await, NOT_ACTIVE);
+        assert_refused(outside_admin.put(&employee_path(guid()), taken.clone()).await, NO_USER);
+        assert_refused(outside_admin.put(&path, same.clone()).await, NOT_ACTIVE);
+        assert_refused(outside_admin.put(&path, taken.clone()).await, NOT_ACTIVE);
     }
 }
 
@@ -325,34 +325,38 @@ async fn update_employee_refuses_in_order() {
 #[tokio::test]
 async fn transition_of_employee_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
-    let (admin, partner) = (tenant.admin().await, tenant.partner());
+    let (admin, outside_admin) = (tenant.admin().await, tenant.outside_admin());
     let path = employee_path(admin.id);
     let (suspend, activate) = (format!("{path}/suspend"), format!("{path}/activate"));
     let stale = || json!({"Version": 99});
-    assert_refused(partner.post(&suspend, json!({"Version": []})).await, INVALID);
-    assert_refused(partner.post(&activate, stale()).await, SAME_EMPLOYEE_STATUS);
-    assert_refused(partner.post(&suspend, stale()).await, CONFLICT);
-    assert_refused(partner.post(&suspend, json!({"Version": 1})).await, LAST_ADMIN);
-    assert_refused(partner.delete(&path).await, LAST_ADMIN);
+    assert_refused(outside_admin.post(&suspend, json!({"Version": []})).await, INVALID);
+    assert_refused(outside_admin.post(&activate, stale()).await, SAME_EMPLOYEE_STATUS);
+    assert_refused(outside_admin.post(&suspend, stale()).await, CONFLICT);
+    assert_refused(outside_admin.post(&suspend, json!({"Version": 1})).await, LAST_ADMIN);
+    assert_refused(outside_admin.delete(&path).await, LAST_ADMIN);
     let user = tenant.employee().await;
-    let suspended = partner.post(&format!("{}/suspend", employee_path(user)), json!({})).await.expect(200);
+    let suspended =
+        outside_admin.post(&format!("{}/suspend", employee_path(user)), json!({})).await.expect(200);
     assert_eq!(suspended["Version"], 2);
     assert_refused(
-        partner.post(&format!("{}/suspend", employee_path(user)), stale()).await,
+        outside_admin.post(&format!("{}/suspend", employee_path(user)), stale()).await,
         SAME_EMPLOYEE_STATUS,
     );
     assert_refused(
-        partner.post(&format!("{}/activate", employee_path(user)), json!({"Version": 1})).await,
+        outside_admin.post(&format!("{}/activate", employee_path(user)), json!({"Version": 1})).await,
         CONFLICT,
     );
     for inactive in ["suspend", "archive"] {
         tenant.transition(inactive).await;
         for to in ["suspend", "activate"] {
-            assert_refused(partner.post(&format!("{}/{to}", employee_path(guid())), stale()).await, NO_USER);
-            assert_refused(partner.post(&format!("{path}/{to}"), stale()).await, NOT_ACTIVE);
+            assert_refused(
+                outside_admin.post(&format!("{}/{to}", employee_path(guid())), stale()).await,
+                NO_USER,
+            );
+            assert_refused(outside_admin.post(&format!("{path}/{to}"), stale()).await, NOT_ACTIVE);
         }
-        assert_refused(partner.delete(&employee_path(guid())).await, NO_USER);
-        assert_refused(partner.delete(&path).await, NOT_ACTIVE);
+        assert_refused(outside_admin.delete(&employee_path(guid())).await, NO_USER);
+        assert_refused(outside_admin.delete(&path).await, NOT_ACTIVE);
     }
 }
 
@@ -361,16 +365,16 @@ async fn transition_of_employee_refuses_in_order() {
 #[tokio::test]
 async fn add_role_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
-    let (partner, user) = (tenant.partner(), tenant.employee().await);
+    let (outside_admin, user) = (tenant.outside_admin(), tenant.employee().await);
     let weak = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
     assert_refused(add_role(&weak, guid(), 99).await, NO_USER);
     assert_refused(add_role(&weak, user, 99).await, NO_ROLE);
-    add_role(&partner, user, 7).await.expect(204);
+    add_role(&outside_admin, user, 7).await.expect(204);
     add_role(&weak, user, 7).await.expect(204);
     for not_for_agencies in [1, 4, 10, 11] {
         assert_refused(add_role(&weak, user, not_for_agencies).await, ESCALATION);
     }
-    add_role(&partner, user, 4).await.expect_problem(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
+    add_role(&outside_admin, user, 4).await.expect_problem(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
     for inactive in ["suspend", "archive"] {
         tenant.transition(inactive).await;
         assert_refused(add_role(&weak, guid(), 7).await, NO_USER);
@@ -386,17 +390,17 @@ async fn add_role_refuses_in_order() {
 #[tokio::test]
 async fn remove_role_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
-    let (admin, partner) = (tenant.admin().await, tenant.partner());
-    assert_refused(remove_role(&partner, guid(), 99).await, NO_USER);
-    assert_refused(remove_role(&partner, admin.id, 99).await, NO_ROLE);
-    assert_refused(remove_role(&partner, admin.id, 7).await, NOT_ASSIGNED);
-    assert_refused(remove_role(&partner, admin.id, 6).await, LAST_ADMIN);
+    let (admin, outside_admin) = (tenant.admin().await, tenant.outside_admin());
+    assert_refused(remove_role(&outside_admin, guid(), 99).await, NO_USER);
+    assert_refused(remove_role(&outside_admin, admin.id, 99).await, NO_ROLE);
+    assert_refused(remove_role(&outside_admin, admin.id, 7).await, NOT_ASSIGNED);
+    assert_refused(remove_role(&outside_admin, admin.id, 6).await, LAST_ADMIN);
     for inactive in ["suspend", "archive"] {
         tenant.transition(inactive).await;
-        assert_refused(remove_role(&partner, guid(), 99).await, NO_USER);
-        assert_refused(remove_role(&partner, admin.id, 99).await, NO_ROLE);
-        assert_refused(remove_role(&partner, admin.id, 7).await, NOT_ASSIGNED);
-        assert_refused(remove_role(&partner, admin.id, 6).await, NOT_ACTIVE);
+        assert_refused(remove_role(&outside_admin, guid(), 99).await, NO_USER);
+        assert_refused(remove_role(&outside_admin, admin.id, 99).await, NO_ROLE);
+        assert_refused(remove_role(&outside_admin, admin.id, 7).await, NOT_ASSIGNED);
+        assert_refused(remove_role(&outside_admin, admin.id, 6).await, NOT_ACTIVE);
     }
 }
 

@@ -17,18 +17,18 @@ fn body(user: impl Into<Option<Uuid>>) -> Value {
 #[tokio::test]
 async fn former_employee_is_employed_again_under_the_old_id() {
     let tenant = create_tenant("Agency").await;
-    let (partner, bob) = (tenant.partner(), tenant.employee().await);
-    add_role(&partner, bob, 7).await.expect(204);
-    partner.delete(&employee_path(bob)).await.expect(204);
-    let again = partner.post(EMPLOYEES, body(bob)).await.expect(201);
+    let (outside_admin, bob) = (tenant.outside_admin(), tenant.employee().await);
+    add_role(&outside_admin, bob, 7).await.expect(204);
+    outside_admin.delete(&employee_path(bob)).await.expect(204);
+    let again = outside_admin.post(EMPLOYEES, body(bob)).await.expect(201);
     assert_eq!((text(&again["Id"]), &again["RoleCodes"]), (&*bob.to_string(), &json!([])));
     assert_eq!((&again["Version"], &again["Status"]), (&json!(1), &json!("Active")));
     let me = sign_in(bob).await.client.get("/api/identity/me").await.expect(200);
     assert_eq!(text(&me["Company"]["Id"]), tenant.0.to_string());
     assert_eq!(tenant.actions().await.last().map(String::as_str), Some("EmployeeCreated"));
     // A second time.
-    partner.delete(&employee_path(bob)).await.expect(204);
-    partner.post(EMPLOYEES, body(bob)).await.expect(201);
+    outside_admin.delete(&employee_path(bob)).await.expect(204);
+    outside_admin.post(EMPLOYEES, body(bob)).await.expect(201);
 }
 
 /// RULE-IDN-057: a company names only its own former employees, so it cannot employ any other
@@ -36,22 +36,22 @@ async fn former_employee_is_employed_again_under_the_old_id() {
 #[tokio::test]
 async fn user_who_never_worked_for_the_company_is_refused() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
-    let (partner, left_other) = (tenant.partner(), other.employee().await);
-    other.partner().delete(&employee_path(left_other)).await.expect(204);
+    let (outside_admin, left_other) = (tenant.outside_admin(), other.employee().await);
+    other.outside_admin().delete(&employee_path(left_other)).await.expect(204);
     for stranger in [guid(), left_other, Uuid::nil()] {
-        let answer = partner.post(EMPLOYEES, body(stranger)).await;
+        let answer = outside_admin.post(EMPLOYEES, body(stranger)).await;
         answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
     }
     let bob = tenant.employee().await;
-    partner.post(EMPLOYEES, body(bob)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
-    partner.delete(&employee_path(bob)).await.expect(204);
+    outside_admin.post(EMPLOYEES, body(bob)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    outside_admin.delete(&employee_path(bob)).await.expect(204);
     tenant.transition("suspend").await;
-    partner.post(EMPLOYEES, body(guid())).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
-    partner.post(EMPLOYEES, body(bob)).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+    outside_admin.post(EMPLOYEES, body(guid())).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    outside_admin.post(EMPLOYEES, body(bob)).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
     tenant.transition("activate").await;
     // Another company has employed the user in between.
     operator().post(&other.path("/administrators"), body(bob)).await.expect(201);
-    let taken = partner.post(EMPLOYEES, body(bob)).await;
+    let taken = outside_admin.post(EMPLOYEES, body(bob)).await;
     taken.expect_problem(409, "IDENTITY_USER_ALREADY_EMPLOYED");
 }
 
@@ -65,7 +65,7 @@ async fn token_from_before_the_removal_stays_without_rights() {
     let claims = claims_of(admin.id).await;
     let old = service().bearer(&testkit::service::issuer().token_issued_at(&claims, issued).unwrap());
     old.post(EMPLOYEES, body(None)).await.expect(201);
-    tenant.partner().delete(&employee_path(admin.id)).await.expect(204);
+    tenant.outside_admin().delete(&employee_path(admin.id)).await.expect(204);
     operator().post(&tenant.path("/administrators"), body(admin.id)).await.expect(201);
     old.post(EMPLOYEES, body(None)).await.expect_problem(403, "FORBIDDEN");
     sign_in(admin.id).await.client.post(EMPLOYEES, body(None)).await.expect(201);

@@ -26,23 +26,23 @@ async fn hire(by: &Client) -> Uuid {
 }
 
 /// RULE-EVT-048, RULE-IDN-019: a company whose version went back is published above the lost
-/// versions, and a lost company is Archived. The present status of an employee is published again,
+/// versions, and a lost company is Archived. The current status of an employee is published again,
 /// and a lost employee has left.
 #[tokio::test]
 async fn companies_and_employees_follow_a_restored_database() {
     let own = DedicatedService::start::<identity::Service>(&[]);
     let by = own.caller(&claims_with(None, &crate::ADMIN_PERMISSIONS));
     let kept = create_company(&by).await;
-    let partner = own.caller(&claims_with(Some(kept), &["identity.employee-roles.manage"]));
-    let active = hire(&partner).await;
+    let outside_admin = own.caller(&claims_with(Some(kept), &["identity.employee-roles.manage"]));
+    let active = hire(&outside_admin).await;
     let sql = own.sql().await;
     let copies = TABLES.map(|table| format!("create table {table}_backup as table {table};"));
     sql.batch_execute(&copies.concat()).await.unwrap();
 
     by.put(&format!("{TENANTS}/{kept}"), json!({"Name": "y"})).await.expect(200);
     let lost = create_company(&by).await;
-    partner.post(&format!("{}/suspend", employee_path(active)), json!({})).await.expect(200);
-    let gone = hire(&partner).await;
+    outside_admin.post(&format!("{}/suspend", employee_path(active)), json!({})).await.expect(200);
+    let gone = hire(&outside_admin).await;
     for key in [kept, lost, active, gone] {
         own.published(key).await;
     }

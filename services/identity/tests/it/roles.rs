@@ -95,16 +95,16 @@ async fn role_name_follows_accept_language() {
 /// RULE-IDN-012: administrators of the platform list all roles or the roles of a type.
 /// Administrators of a company list the roles for its type.
 #[tokio::test]
-async fn partner_lists_roles_for_the_type_of_their_company_only() {
+async fn role_list_contains_only_roles_for_the_type_of_the_company() {
     let codes = async |by: &testkit::client::Client, query: &str| -> Vec<String> {
         let response = by.get(&format!("{ROLE_LIST}{query}")).await.expect(200);
         each(&response["Items"], "Code").into_iter().map(|code| text(code).to_owned()).collect()
     };
     let agency_roles = ["agency-admin", "agent", "content-editor"];
     assert_eq!(codes(&operator(), "?TenantType=Agency").await, agency_roles);
-    let partner = create_tenant("Agency").await.partner();
-    assert_eq!(codes(&partner, "").await, agency_roles);
-    assert_eq!(codes(&partner, "?TenantType=Platform").await, agency_roles);
+    let outside_admin = create_tenant("Agency").await.outside_admin();
+    assert_eq!(codes(&outside_admin, "").await, agency_roles);
+    assert_eq!(codes(&outside_admin, "?TenantType=Platform").await, agency_roles);
     let both = ["identity.employee-roles.manage", "identity.tenants.read@platform"];
     let both = service().caller(&claims_with(Some(guid()), &both));
     assert_eq!(codes(&both, "").await.len(), 17, "a caller with both permissions lists all roles");
@@ -143,7 +143,7 @@ async fn role_is_added_and_removed_once() {
     );
     let employee = admin.client.get(&crate::employee_path(bob)).await.expect(200);
     assert_eq!(employee["RoleCodes"], json!(["content-editor", "sales-manager"]), "sorted");
-    assert_eq!(employee["Version"], 1, "roles leave the version alone");
+    assert_eq!(employee["Version"], 1, "roles do not change the version");
 
     remove_role(&admin.client, bob, 9).await.expect(204);
     remove_role(&admin.client, bob, 9).await.expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
@@ -165,8 +165,8 @@ async fn role_assignment_refuses_in_the_listed_order() {
     }
     // The escalation check precedes the check of the company's type.
     add_role(&limited, bob, 7).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
-    add_role(&tenant.partner(), bob, 7).await.expect_problem(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
-    add_role(&tenant.partner(), bob, 9).await.expect(204);
+    add_role(&tenant.outside_admin(), bob, 7).await.expect_problem(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
+    add_role(&tenant.outside_admin(), bob, 9).await.expect(204);
     add_role(&limited, bob, 9).await.expect(204);
     remove_role(&limited, guid(), 99).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
     remove_role(&limited, bob, 99).await.expect_problem(404, "IDENTITY_ROLE_NOT_FOUND");
@@ -203,11 +203,11 @@ async fn organization_scope_does_not_cover_platform_scope() {
 #[tokio::test]
 async fn suspended_employee_can_gain_and_lose_roles() {
     let tenant = create_tenant("Agency").await;
-    let (partner, bob) = (tenant.partner(), tenant.employee().await);
-    partner.post(&format!("{}/suspend", crate::employee_path(bob)), json!({})).await.expect(200);
-    add_role(&partner, bob, 7).await.expect(204);
+    let (outside_admin, bob) = (tenant.outside_admin(), tenant.employee().await);
+    outside_admin.post(&format!("{}/suspend", crate::employee_path(bob)), json!({})).await.expect(200);
+    add_role(&outside_admin, bob, 7).await.expect(204);
     assert_eq!(claims_of(bob).await.permissions, [""; 0]);
-    remove_role(&partner, bob, 7).await.expect(204);
+    remove_role(&outside_admin, bob, 7).await.expect(204);
 }
 
 /// RULE-IDN-013: every user reads their own roles, which are an empty list without an employment.
@@ -215,7 +215,7 @@ async fn suspended_employee_can_gain_and_lose_roles() {
 async fn every_user_reads_their_own_roles() {
     let tenant = create_tenant("Agency").await;
     let bob = tenant.employee().await;
-    add_role(&tenant.partner(), bob, 7).await.expect(204);
+    add_role(&tenant.outside_admin(), bob, 7).await.expect(204);
     let me = sign_in(bob).await;
     let assigned = me.client.get(&format!("{ROLES}/{bob}/roles")).await.expect(200);
     assert_eq!(each(&assigned["Items"], "Code"), [&json!("agent")]);
@@ -230,28 +230,28 @@ async fn every_user_reads_their_own_roles() {
 #[tokio::test]
 async fn active_tenant_keeps_its_last_administrator() {
     let tenant = create_tenant("Developer").await;
-    let (partner, first) = (tenant.partner(), tenant.admin().await.id);
+    let (outside_admin, first) = (tenant.outside_admin(), tenant.admin().await.id);
     let refused = async || {
         let path = crate::employee_path(first);
         for answer in [
-            remove_role(&partner, first, 1).await,
-            partner.post(&format!("{path}/suspend"), json!({})).await,
-            partner.delete(&path).await,
+            remove_role(&outside_admin, first, 1).await,
+            outside_admin.post(&format!("{path}/suspend"), json!({})).await,
+            outside_admin.delete(&path).await,
         ] {
             answer.expect_problem(409, "IDENTITY_LAST_ADMIN");
         }
-        let stale = partner.post(&format!("{path}/suspend"), json!({"Version": 7})).await;
+        let stale = outside_admin.post(&format!("{path}/suspend"), json!({"Version": 7})).await;
         stale.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
     };
     refused().await;
-    add_role(&partner, first, 9).await.expect(204);
-    remove_role(&partner, first, 9).await.expect(204);
+    add_role(&outside_admin, first, 9).await.expect(204);
+    remove_role(&outside_admin, first, 9).await.expect(204);
     let second = tenant.admin().await.id;
-    partner.post(&format!("{}/suspend", crate::employee_path(second)), json!({})).await.expect(200);
+    outside_admin.post(&format!("{}/suspend", crate::employee_path(second)), json!({})).await.expect(200);
     refused().await;
     // A suspended employee is not an administrator, so the role can be removed.
-    remove_role(&partner, second, 1).await.expect(204);
+    remove_role(&outside_admin, second, 1).await.expect(204);
     let third = tenant.admin().await.id;
-    remove_role(&partner, first, 1).await.expect(204);
-    partner.delete(&crate::employee_path(third)).await.expect_problem(409, "IDENTITY_LAST_ADMIN");
+    remove_role(&outside_admin, first, 1).await.expect(204);
+    outside_admin.delete(&crate::employee_path(third)).await.expect_problem(409, "IDENTITY_LAST_ADMIN");
 }

@@ -28,7 +28,7 @@ async fn platform_administrator_holds_no_permission_that_is_kept_apart() {
 /// INV-IDN-012: an administrator of the platform assigns the role to a colleague, never to
 /// themselves.
 #[tokio::test]
-async fn administrator_assigns_a_separate_role_to_colleagues_only() {
+async fn administrator_assigns_a_role_that_is_kept_apart_to_colleagues_only() {
     let platform = create_tenant("Platform").await;
     let (admin, bob) = (platform.admin().await, platform.employee().await);
     for (number, permission) in KEPT_APART {
@@ -48,7 +48,7 @@ async fn administrator_assigns_a_separate_role_to_colleagues_only() {
 /// INV-IDN-012, INV-IDN-006: an administrator without the permission needs platform scope, and must
 /// work in the company of the employee.
 #[tokio::test]
-async fn separate_role_needs_an_administrator_who_works_in_the_company() {
+async fn role_that_is_kept_apart_needs_an_administrator_who_works_in_the_company() {
     let (platform, other) = (create_tenant("Platform").await, create_tenant("Platform").await);
     let bob = platform.employee().await;
     let elsewhere = other.admin().await;

@@ -39,18 +39,18 @@ fn ids(entries: &[Value]) -> Vec<&str> {
 #[tokio::test]
 async fn walk_is_stable_under_concurrent_writes() {
     let tenant = create_tenant("Agency").await;
-    let partner = tenant.partner();
+    let outside_admin = tenant.outside_admin();
     for _ in 0..10 {
         tenant.employee().await;
     }
     for (by, path) in [
         (operator(), format!("{AUDIT}?TenantId={}&PageSize=2", tenant.0)),
-        (partner.clone(), format!("{COMPANY_AUDIT}?PageSize=2")),
+        (outside_admin.clone(), format!("{COMPANY_AUDIT}?PageSize=2")),
     ] {
         let before: Vec<_> = tenant.entries().await.into_iter().rev().collect();
         let first = by.get(&path).await.expect(200);
         let writers = join_all((0..6).map(|_| async {
-            partner.post(EMPLOYEES, json!({"Name": "x", "Email": email()})).await.expect(201);
+            outside_admin.post(EMPLOYEES, json!({"Name": "x", "Email": email()})).await.expect(201);
         }));
         let (returned, _) = join(walk(&by, &path, first), writers).await;
         assert_eq!(ids(&returned), ids(&before), "{path}");
@@ -139,7 +139,7 @@ async fn foreign_forged_or_empty_cursor_is_refused() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     tenant.employee().await;
     other.employee().await;
-    let page = tenant.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1")).await.expect(200);
+    let page = tenant.outside_admin().get(&format!("{COMPANY_AUDIT}?PageSize=1")).await.expect(200);
     let issued = text(&page["NextCursor"]);
     let mut forged: Vec<String> =
         ["", "x", "%00", "=", "bnVsbA", "e30", "W10", "MQ"].map(str::to_owned).into();
@@ -155,15 +155,16 @@ async fn foreign_forged_or_empty_cursor_is_refused() {
         forged.push(BASE64_URL_SAFE_NO_PAD.encode(forged_position.to_string()));
     }
     for cursor in &forged {
-        for (by, path) in [(operator(), AUDIT), (tenant.partner(), COMPANY_AUDIT)] {
+        for (by, path) in [(operator(), AUDIT), (tenant.outside_admin(), COMPANY_AUDIT)] {
             let refused = by.get(&format!("{path}?PageSize=1&Cursor={cursor}")).await;
             refused.expect_refusal(INVALID, "/Cursor", "unknown_value");
         }
     }
     // The service refuses a cursor of another company's log, too.
-    let refused = other.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={issued}")).await;
+    let refused = other.outside_admin().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={issued}")).await;
     refused.expect_refusal(INVALID, "/Cursor", "unknown_value");
-    let next = tenant.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={issued}")).await.expect(200);
+    let next =
+        tenant.outside_admin().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={issued}")).await.expect(200);
     assert_eq!(each(&next["Items"], "Action"), [&json!("TenantCreated")]);
 }
 
@@ -300,7 +301,8 @@ async fn each_audit_filter_applies_alone_and_with_others() {
         let found = operator().get(&format!("{AUDIT}?{query}&PageSize=100")).await.expect(200);
         let expected: Vec<_> = entries.iter().filter(|entry| keeps(entry)).cloned().collect();
         assert_eq!(found["Items"], json!(expected), "{query}");
-        let found = tenant.partner().get(&format!("{COMPANY_AUDIT}?{query}&PageSize=100")).await.expect(200);
+        let found =
+            tenant.outside_admin().get(&format!("{COMPANY_AUDIT}?{query}&PageSize=100")).await.expect(200);
         assert_eq!(found["Items"], json!(expected), "{query}");
     }
     let nothing = operator().get(&format!("{AUDIT}?TenantId={}", guid())).await.expect(200);
@@ -318,7 +320,7 @@ async fn each_audit_filter_applies_alone_and_with_others() {
         ("From=2026-01-01T00:00:00Z&To=2026-01-01T00:00:00Z", "/To"),
         ("From=2026-01-02T00:00:00Z&To=2026-01-01T00:00:00Z", "/To"),
     ] {
-        for (by, path) in [(operator(), AUDIT), (tenant.partner(), COMPANY_AUDIT)] {
+        for (by, path) in [(operator(), AUDIT), (tenant.outside_admin(), COMPANY_AUDIT)] {
             let problem = by.get(&format!("{path}?{query}")).await.expect_problem(400, INVALID);
             assert_eq!(each(&problem["errors"], "field"), [&json!(field)], "{query}");
         }
