@@ -8,9 +8,9 @@ use diesel::sql_types::{Array, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-use crate::domain::{EmployeeStatus, EmploymentState, Standing, TenantStatus};
+use crate::domain::{EmployeeStatus, EmploymentRecord, EmploymentState, TenantStatus};
 
-/// The time of the database, and the columns of a user's standing.
+/// The time of the database, and the columns of an `EmploymentRecord`.
 #[derive(QueryableByName)]
 struct Row {
     #[diesel(sql_type = Timestamptz)]
@@ -27,7 +27,7 @@ struct Row {
     left_at: Option<OffsetDateTime>,
 }
 
-const SELECT_STANDING: &str = "\
+const SELECT_RECORD: &str = "\
     select clock_timestamp() as now, employee.company_id, tenant.status as company_status, employee.status, \
         array(select unnest(role.permissions) \
             from employee_role join role on role.id = employee_role.role_id \
@@ -37,11 +37,11 @@ const SELECT_STANDING: &str = "\
         left join employee on employee.id = wanted.id \
         left join tenant on tenant.id = employee.company_id";
 
-/// Returns the time of the database and the standing of `user`.
+/// Returns the time of the database and the employment record of `user`.
 ///
-/// The standing cannot change while the transaction holds a lock on the row of the user's company.
-pub async fn find_standing(mut conn: &Conn, user: UserId) -> QueryResult<(OffsetDateTime, Standing)> {
-    let statement = Prepared(diesel::sql_query(SELECT_STANDING).bind::<SqlUuid, _>(user));
+/// The record cannot change while the transaction holds a lock on the row of the user's company.
+pub async fn find_record(mut conn: &Conn, user: UserId) -> QueryResult<(OffsetDateTime, EmploymentRecord)> {
+    let statement = Prepared(diesel::sql_query(SELECT_RECORD).bind::<SqlUuid, _>(user));
     let Row { now, company_id, company_status, status, permissions, left_at } =
         statement.get_result(&mut conn).await?;
     let stored = company_id.zip(company_status).zip(status);
@@ -51,5 +51,5 @@ pub async fn find_standing(mut conn: &Conn, user: UserId) -> QueryResult<(Offset
         status,
         permissions,
     });
-    Ok((now, Standing { employment, left_at }))
+    Ok((now, EmploymentRecord { employment, left_at }))
 }

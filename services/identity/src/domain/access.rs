@@ -159,19 +159,19 @@ impl TokenClaims {
 
 /// The employment of a user, and the last departure.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct EmploymentRecord {
     pub employment: Option<EmploymentState>,
     /// The last time at which the user left a company.
     pub left_at: Option<OffsetDateTime>,
 }
 
-impl Standing {
+impl EmploymentRecord {
     /// Returns true if the user has left a company since the token was issued.
     ///
     /// `iat` has whole seconds, so the order within the second of the departure is unknown. A token
     /// of that second counts as older if the user has no employment now. After a new employment the
     /// token stays valid, because the current claims limit it.
-    fn outdates(&self, actor: &Actor) -> bool {
+    fn has_left_since_token_issue(&self, actor: &Actor) -> bool {
         let first_valid_offset = i64::from(self.employment.is_none());
         self.left_at.is_some_and(|left_at| actor.issued_at() < left_at.unix_timestamp() + first_valid_offset)
     }
@@ -197,11 +197,11 @@ pub struct EffectivePermissions {
 impl EffectivePermissions {
     /// Computes the current permissions of an actor. Returns `None` if the actor has left a company
     /// since the token was issued, or if the token and the current claims name different companies.
-    pub fn of(actor: &Actor, standing: &Standing, baseline: &Baseline) -> Option<Self> {
-        if standing.outdates(actor) {
+    pub fn of(actor: &Actor, record: &EmploymentRecord, baseline: &Baseline) -> Option<Self> {
+        if record.has_left_since_token_issue(actor) {
             return None;
         }
-        let Some(employment) = &standing.employment else {
+        let Some(employment) = &record.employment else {
             return Some(Self { actor: actor.clone(), is_employee: false });
         };
         let claims = TokenClaims::of(actor.user_id, Some(employment), baseline);

@@ -10,8 +10,8 @@ mod search;
 mod tenant;
 
 pub use access::{
-    Baseline, EffectivePermissions, EmploymentState, ManageEmployees, ManageTenants, ReadRoles, ReadTenants,
-    ReadableRoles, Standing, TokenClaims, is_trusted_for_reads,
+    Baseline, EffectivePermissions, EmploymentRecord, EmploymentState, ManageEmployees, ManageTenants,
+    ReadRoles, ReadTenants, ReadableRoles, TokenClaims, is_trusted_for_reads,
 };
 pub use audit::{AuditAction, AuditActor, AuditEntry};
 pub use changed_field::ChangedField;

@@ -24,6 +24,6 @@ pub async fn get_claims(
     id: Path<UserId>,
     lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
-    let (_, standing) = lookups.run(async |conn| db::employment::find_standing(conn, *id).await).await?;
-    Ok(web::Json(TokenClaims::of(*id, standing.employment.as_ref(), &app.baseline)))
+    let (_, record) = lookups.run(async |conn| db::employment::find_record(conn, *id).await).await?;
+    Ok(web::Json(TokenClaims::of(*id, record.employment.as_ref(), &app.baseline)))
 }

@@ -42,7 +42,7 @@ pub async fn get_me(
 ) -> Result<impl Responder, Error> {
     let user_id = actor.user_id;
     let mut conn = app.db.conn().await?;
-    let (_, standing) = db::employment::find_standing(&conn, user_id).await?;
+    let (_, record) = db::employment::find_record(&conn, user_id).await?;
     let employee = db::employee::look_up(&conn, user_id).await?;
     let company = match &employee {
         Some(employee) => db::tenant::look_up_reference(&conn, employee.company_id).await?,
@@ -50,7 +50,7 @@ pub async fn get_me(
     };
     let assignments = db::role::list_assignments(&mut conn, user_id).await?;
     let roles = assignments.into_iter().map(|assignment| RoleView::of(assignment.role, &messages, &request));
-    let permissions = TokenClaims::of(user_id, standing.employment.as_ref(), &app.baseline).permissions;
+    let permissions = TokenClaims::of(user_id, record.employment.as_ref(), &app.baseline).permissions;
     let status = employee.as_ref().map(|employee| employee.status);
     let (name, email) = employee.map(|employee| (employee.name, employee.email)).unzip();
     Ok(web::Json(Me { user_id, name, email, status, company, roles: roles.collect(), permissions }))

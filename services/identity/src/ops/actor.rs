@@ -56,8 +56,8 @@ impl ActorContext<'_> {
         if let Some(own) = own.filter(|_| !own_is_first) {
             db::tenant::lock_shared(tx, own).await?;
         }
-        let (now, standing) = db::employment::find_standing(tx.conn(), self.actor.user_id).await?;
-        let permissions = EffectivePermissions::of(self.actor, &standing, self.baseline)
+        let (now, record) = db::employment::find_record(tx.conn(), self.actor.user_id).await?;
+        let permissions = EffectivePermissions::of(self.actor, &record, self.baseline)
             .filter(|permissions| permissions.permits::<P>().is_some());
         Ok(Authorized { permissions: permissions.ok_or(FORBIDDEN)?, tenant, now })
     }
@@ -75,7 +75,7 @@ pub async fn permit_read<P: Permission>(
         return Ok(P::granted(actor));
     }
     let user = actor.user_id;
-    let (_, standing) = lookups.run(async |conn| db::employment::find_standing(conn, user).await).await?;
-    let permissions = EffectivePermissions::of(actor, &standing, baseline);
+    let (_, record) = lookups.run(async |conn| db::employment::find_record(conn, user).await).await?;
+    let permissions = EffectivePermissions::of(actor, &record, baseline);
     Ok(permissions.and_then(|permissions| permissions.permits::<P>()))
 }

@@ -23,7 +23,7 @@ pub async fn bootstrap(
         return Ok(None);
     }
     // Every change in identity uses the time of the database.
-    let (now, _) = db::employment::find_standing(tx.conn(), user).await?;
+    let (now, _) = db::employment::find_record(tx.conn(), user).await?;
     let by = AuditActor { user_id: user, company_id: None, trace_id: None };
     let tenant = Tenant::new(company, None, TenantType::Platform, None, now);
     db::tenant::insert(tx, &tenant).await?;

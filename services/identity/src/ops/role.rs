@@ -151,7 +151,7 @@ async fn record_refusal(
 ) -> Result<(), Error> {
     // The times of a company's entries increase, because each writer holds this lock.
     db::tenant::lock(tx, company).await?;
-    let (now, _) = db::employment::find_standing(tx.conn(), context.actor.user_id).await?;
+    let (now, _) = db::employment::find_record(tx.conn(), context.actor.user_id).await?;
     let entry = AuditEntry::grant_refused(&context.audit_actor(), now, company, subject.into(), role);
     Ok(db::audit::append(tx, entry).await?)
 }
