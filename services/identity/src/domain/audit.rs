@@ -108,7 +108,7 @@ impl AuditEntry {
     }
 
     /// Records a transition. `tenant` already has the new status.
-    pub fn tenant_moved(
+    pub fn tenant_status_changed(
         by: &AuditActor,
         tenant: &Tenant,
         from: TenantStatus,
@@ -130,7 +130,7 @@ impl AuditEntry {
     }
 
     /// Records an employment (`from` is `None`), a removal (`to` is `None`) or a transition.
-    pub fn employee_moved(
+    pub fn employee_status_changed(
         by: &AuditActor,
         at: OffsetDateTime,
         employee: &Employee,

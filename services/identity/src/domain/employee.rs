@@ -102,7 +102,7 @@ impl Employee {
     ///
     /// # Errors
     /// [`EMPLOYEE_INVALID_TRANSITION`] if the employee already has the status.
-    pub fn move_to(&mut self, to: EmployeeStatus, now: OffsetDateTime) -> Result<(), Code> {
+    pub fn change_status(&mut self, to: EmployeeStatus, now: OffsetDateTime) -> Result<(), Code> {
         if self.status == to {
             return Err(EMPLOYEE_INVALID_TRANSITION);
         }

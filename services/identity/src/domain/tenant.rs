@@ -191,7 +191,7 @@ impl Tenant {
     /// - [`OWN_TENANT`] if the actor would suspend or archive the actor's own company.
     /// - [`TENANT_ARCHIVED`] if the tenant is Archived.
     /// - [`TENANT_INVALID_TRANSITION`] if the tenant already has the status.
-    pub fn move_to(
+    pub fn change_status(
         &mut self,
         to: TenantStatus,
         reason: Option<Reason>,
@@ -249,13 +249,13 @@ mod tests {
             (Archived, Active, Err(TENANT_ARCHIVED)),
             (Archived, Archived, Err(TENANT_ARCHIVED)),
         ] {
-            let mut moved = tenant(from);
+            let mut changed = tenant(from);
             let reason: Option<Reason> = Lines::parse("debts").ok().map(Private::new);
             let now = OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR;
-            assert_eq!(moved.move_to(to, reason, None, now), outcome, "{from} to {to}");
+            assert_eq!(changed.change_status(to, reason, None, now), outcome, "{from} to {to}");
             if outcome.is_ok() {
-                assert_eq!(moved.suspended_at, (to == Suspended).then_some(now));
-                assert_eq!(moved.suspension_reason.is_some(), to == Suspended);
+                assert_eq!(changed.suspended_at, (to == Suspended).then_some(now));
+                assert_eq!(changed.suspension_reason.is_some(), to == Suspended);
             }
         }
     }
@@ -266,10 +266,10 @@ mod tests {
         let now = OffsetDateTime::UNIX_EPOCH;
         for to in [TenantStatus::Suspended, TenantStatus::Archived] {
             let mut own = tenant(TenantStatus::Active);
-            assert_eq!(own.move_to(to, None, Some(own.id), now), Err(OWN_TENANT));
+            assert_eq!(own.change_status(to, None, Some(own.id), now), Err(OWN_TENANT));
         }
         let mut own = tenant(TenantStatus::Suspended);
-        assert_eq!(own.move_to(TenantStatus::Active, None, Some(own.id), now), Ok(()));
+        assert_eq!(own.change_status(TenantStatus::Active, None, Some(own.id), now), Ok(()));
     }
 
     /// RULE-IDN-014: an update returns the changed fields, an identical one none.

@@ -162,7 +162,7 @@ pub struct MoveEmployee {
     version: Option<i64>,
 }
 
-async fn move_to(
+async fn change_status(
     app: &App,
     permitted: &Permitted<ManageEmployees>,
     id: UserId,
@@ -170,11 +170,11 @@ async fn move_to(
     MoveEmployee { version }: MoveEmployee,
 ) -> Result<web::Json<Employee>, Error> {
     let (context, company) = (app.actor_context(&permitted.actor), permitted.granted);
-    let moved = app
+    let changed = app
         .db
-        .tx(async |tx| ops::employee::move_employee(tx, &context, company, id, version, to).await)
+        .tx(async |tx| ops::employee::change_employee_status(tx, &context, company, id, version, to).await)
         .await?;
-    Ok(web::Json(moved))
+    Ok(web::Json(changed))
 }
 
 /// Suspend an employee.
@@ -192,7 +192,7 @@ pub async fn suspend_employee(
     id: Path<UserId>,
     body: OptionalJson<MoveEmployee, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
-    move_to(&app, &permitted, *id, EmployeeStatus::Suspended, body.0).await
+    change_status(&app, &permitted, *id, EmployeeStatus::Suspended, body.0).await
 }
 
 /// Activate a suspended employee.
@@ -210,7 +210,7 @@ pub async fn activate_employee(
     id: Path<UserId>,
     body: OptionalJson<MoveEmployee, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
-    move_to(&app, &permitted, *id, EmployeeStatus::Active, body.0).await
+    change_status(&app, &permitted, *id, EmployeeStatus::Active, body.0).await
 }
 
 /// Remove an employee.

@@ -255,7 +255,7 @@ pub struct ActivateTenant {
     version: Option<i64>,
 }
 
-async fn move_to(
+async fn change_status(
     app: &App,
     permitted: &Permitted<ManageTenants>,
     id: CompanyId,
@@ -263,9 +263,11 @@ async fn move_to(
     MoveTenant { reason, version }: MoveTenant,
 ) -> Result<web::Json<Tenant>, Error> {
     let context = app.actor_context(&permitted.actor);
-    let moved =
-        app.db.tx(async |tx| ops::tenant::move_tenant(tx, &context, id, version, to, reason).await).await?;
-    Ok(web::Json(moved))
+    let changed = app
+        .db
+        .tx(async |tx| ops::tenant::change_tenant_status(tx, &context, id, version, to, reason).await)
+        .await?;
+    Ok(web::Json(changed))
 }
 
 /// Suspend a tenant.
@@ -283,7 +285,7 @@ pub async fn suspend_tenant(
     id: Path<CompanyId>,
     body: OptionalJson<MoveTenant, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
-    move_to(&app, &permitted, *id, TenantStatus::Suspended, body.0).await
+    change_status(&app, &permitted, *id, TenantStatus::Suspended, body.0).await
 }
 
 /// Activate a suspended tenant.
@@ -302,7 +304,7 @@ pub async fn activate_tenant(
     body: OptionalJson<ActivateTenant, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
     let command = MoveTenant { reason: None, version: body.0.version };
-    move_to(&app, &permitted, *id, TenantStatus::Active, command).await
+    change_status(&app, &permitted, *id, TenantStatus::Active, command).await
 }
 
 /// Archive a tenant.
@@ -320,5 +322,5 @@ pub async fn archive_tenant(
     id: Path<CompanyId>,
     body: OptionalJson<MoveTenant, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
-    move_to(&app, &permitted, *id, TenantStatus::Archived, body.0).await
+    change_status(&app, &permitted, *id, TenantStatus::Archived, body.0).await
 }

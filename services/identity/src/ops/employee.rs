@@ -148,7 +148,7 @@ pub async fn update_employee(
 /// - `EMPLOYEE_INVALID_TRANSITION` if the employee already has the status.
 /// - `CONFLICT` if the version is outdated, or if another change won the race.
 /// - `LAST_ADMIN` if an active company would lose its last administrator.
-pub async fn move_employee(
+pub async fn change_employee_status(
     tx: &mut Tx,
     context: &ActorContext<'_>,
     company: CompanyId,
@@ -161,7 +161,7 @@ pub async fn move_employee(
     let mut employee = find_employee(tx, company, user).await?;
     let tenant = require_active(tenant)?;
     let from = employee.status;
-    employee.move_to(to, now)?;
+    employee.change_status(to, now)?;
     check_version(&employee, expected_version)?;
     if to == EmployeeStatus::Suspended {
         check_admin_remains(tx, &tenant, user).await?;
@@ -283,7 +283,7 @@ async fn record_status_change(
     from: Option<EmployeeStatus>,
     to: Option<EmployeeStatus>,
 ) -> Result<(), Error> {
-    db::audit::append(tx, AuditEntry::employee_moved(by, now, employee, from, to)).await?;
+    db::audit::append(tx, AuditEntry::employee_status_changed(by, now, employee, from, to)).await?;
     outbox::append(tx, &EmployeeStatusChanged::of(employee, from, to, by.user_id, now)).await?;
     Ok(())
 }

@@ -75,9 +75,10 @@ pub async fn update_tenant(
 /// # Errors
 /// - `FORBIDDEN` if the actor does not pass the actor check.
 /// - `TENANT_NOT_FOUND` if the company does not exist.
-/// - `OWN_TENANT`, `TENANT_ARCHIVED` and `TENANT_INVALID_TRANSITION` as in [`Tenant::move_to`].
+/// - `OWN_TENANT`, `TENANT_ARCHIVED` and `TENANT_INVALID_TRANSITION` as in
+///   [`Tenant::change_status`].
 /// - `CONFLICT` if the version is outdated, or if another change won the race.
-pub async fn move_tenant(
+pub async fn change_tenant_status(
     tx: &mut Tx,
     context: &ActorContext<'_>,
     id: CompanyId,
@@ -89,9 +90,10 @@ pub async fn move_tenant(
     let Authorized { tenant, now, .. } = context.authorize::<ManageTenants>(tx, Some(id)).await?;
     let mut tenant = tenant.ok_or(TENANT_NOT_FOUND)?;
     let from = tenant.status;
-    tenant.move_to(to, reason.clone(), context.actor.company_id, now)?;
+    tenant.change_status(to, reason.clone(), context.actor.company_id, now)?;
     save(tx, &mut tenant, expected_version).await?;
-    db::audit::append(tx, AuditEntry::tenant_moved(&context.audit_actor(), &tenant, from, reason)).await?;
+    db::audit::append(tx, AuditEntry::tenant_status_changed(&context.audit_actor(), &tenant, from, reason))
+        .await?;
     if to == TenantStatus::Suspended {
         outbox::append(tx, &CompanySuspended::of(&tenant, now)).await?;
     }
