@@ -40,7 +40,7 @@ impl Config {
         );
         let authorities = env.optional::<Authorities>(
             "DATABASE_CA",
-            "certificates in PEM format that the server's must be issued by; the default is those of the system",
+            "certificates, in PEM format, of the authorities that the service trusts; by default those of the system",
         );
         let pool_size = env.or("DATABASE_POOL_SIZE", 16, "connections in the pool of a replica");
         let wait_ms =

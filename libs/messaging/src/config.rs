@@ -86,7 +86,7 @@ impl Config {
         let topics = env.or(
             "KAFKA_TOPICS",
             TopicsSetting::BuiltIn,
-            "topics that migrate creates, as YAML like deploy/kafka/topics.yaml; elsewhere: migrate creates none",
+            "topics that migrate creates, as YAML like deploy/kafka/topics.yaml; if they are provisioned otherwise: none",
         );
         Some(Self {
             brokers: brokers?,

@@ -57,6 +57,7 @@ pub fn page() -> anyhow::Result<String> {
             };
             known.insert(id.to_owned());
             let tests: Vec<_> = tests.iter().map(String::as_str).collect();
+            let rule = with_absolute_anchors(rule, name);
             writeln!(page, "| {id} | {rule} | {} |", tests.join(", "))?;
         }
     }
@@ -72,6 +73,11 @@ fn rules(page: &str) -> impl Iterator<Item = (&str, &str)> {
         let (id, rule) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
         is_rule(id).then_some((id, rule))
     })
+}
+
+/// Returns a text of a page of the specification whose links within that page also work in `docs`.
+fn with_absolute_anchors(text: &str, page: &str) -> String {
+    text.replace("](#", &format!("](spec/{page}.md#"))
 }
 
 fn is_rule(word: &str) -> bool {
@@ -158,5 +164,11 @@ mod tests {
         let page =
             "| Id | Rule |\n|---|---|\n| INV-SEL-001 | Embedded content is frozen. |\n| Title | text |";
         assert_eq!(rules(page).collect::<Vec<_>>(), [("INV-SEL-001", "Embedded content is frozen.")]);
+    }
+
+    #[test]
+    fn anchors_of_a_rule_lead_to_its_page() {
+        let rule = with_absolute_anchors("As [lists](#8-lists) say.", "common");
+        assert_eq!(rule, "As [lists](spec/common.md#8-lists) say.");
     }
 }

@@ -68,7 +68,7 @@ impl ParkedCommand {
         let (done, ids) = match self {
             Self::Release { selection: Selection { ids, topic, .. } } if ids.is_empty() => {
                 drop(conn);
-                println!("{} done", release_all(bus, topic.as_deref()).await?);
+                println!("changed {} events", release_all(bus, topic.as_deref()).await?);
                 return Ok(());
             }
             Self::List => {
@@ -87,7 +87,7 @@ impl ParkedCommand {
                 (discarded.execute(&mut conn).await?, ids)
             }
         };
-        println!("{done} done");
+        println!("changed {done} events");
         anyhow::ensure!(done == ids.len(), "{} of these ids are not parked", ids.len() - done);
         Ok(())
     }

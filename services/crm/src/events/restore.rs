@@ -1,4 +1,4 @@
-//! Aligns consumers with a restored database. Publishes the present state of deals whose version is
+//! Aligns consumers with a restored database. Publishes the current state of deals whose version is
 //! lower than before, and the end of deals that no longer exist.
 
 use ::db::Tx;

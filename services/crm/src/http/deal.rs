@@ -66,7 +66,7 @@ pub async fn create_deal(
     idempotency: Idempotency,
     body: Json<CreateDeal>,
 ) -> Result<HttpResponse, Error> {
-    // A repeat returns the stored response before any check, which the present state could fail.
+    // A repeat returns the stored response before any check, which the current state could fail.
     if let Some(response) = idempotency.find_response(&app.db).await? {
         return Ok(response);
     }
@@ -93,7 +93,7 @@ pub async fn create_own_deal(
     idempotency: Idempotency,
     body: Json<CreateDeal>,
 ) -> Result<HttpResponse, Error> {
-    // A repeat returns the stored response before any check, which the present state could fail.
+    // A repeat returns the stored response before any check, which the current state could fail.
     if let Some(response) = idempotency.find_response(&app.db).await? {
         return Ok(response);
     }

@@ -70,7 +70,7 @@ pub struct UpdatePost {
     #[serde(default, deserialize_with = "read_present")]
     #[schema(value_type = Option<Tags>)]
     tags: Option<Option<Tags>>,
-    /// The version that the caller read. Another stored version returns 409.
+    /// The version that the caller read. A different stored version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }

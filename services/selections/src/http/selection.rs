@@ -206,7 +206,7 @@ pub struct UpdateSelection {
     #[serde(deserialize_with = "Option::deserialize")]
     #[schema(required)]
     description: Option<Description>,
-    /// The version that the caller read. Another stored version returns 409.
+    /// The version that the caller read. A different stored version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -240,7 +240,7 @@ pub async fn update_selection(
 pub struct ReplaceSelectionItems {
     #[schema(max_items = 200)]
     items: Vec<ItemInput>,
-    /// The version that the caller read. Another stored version returns 409.
+    /// The version that the caller read. A different stored version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
