@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Examples as people write them: the name of a member, and a value in JSON.
+/// Examples as people write them: the name of a member, and a value in JSON. A name such as
+/// `Step.Name` is the member of one schema, and has precedence.
 static NAMED: LazyLock<HashMap<&str, Value>> = LazyLock::new(|| {
     let lines = include_str!("examples.txt").lines().filter_map(|line| line.split_once(": "));
     lines.filter_map(|(name, value)| Some((name, serde_json::from_str(value).ok()?))).collect()
@@ -16,19 +17,20 @@ static NAMED: LazyLock<HashMap<&str, Value>> = LazyLock::new(|| {
 /// Returns a valid value of `schema`: the example of the schema, or else a typical value.
 /// References point into `document`.
 pub fn example_of(schema: &Value, document: &Value) -> Value {
-    example(schema, document, "Text")
+    example(schema, document, "", "Text")
 }
 
-/// Returns an example for the member `name`. Ids are derived from the name, so the ids of different
-/// members differ.
-fn example(schema: &Value, document: &Value, name: &str) -> Value {
-    let named = NAMED.get(name);
+/// Returns an example for the member `name` inside the component `owner`. Ids are derived from the
+/// name, so the ids of different members differ.
+fn example(schema: &Value, document: &Value, owner: &str, name: &str) -> Value {
+    let named = NAMED.get(&*format!("{owner}.{name}")).or_else(|| NAMED.get(name));
     if named.is_some_and(Value::is_null) && allows_null(schema) {
         return Value::Null;
     }
     if let Some(reference) = schema["$ref"].as_str() {
         let target = document.pointer(reference.trim_start_matches('#')).unwrap_or(&Value::Null);
-        return example(target, document, name);
+        let owner = reference.rsplit('/').next().unwrap_or_default();
+        return example(target, document, owner, name);
     }
     let examples = [
         &schema["examples"][0],
@@ -42,16 +44,16 @@ fn example(schema: &Value, document: &Value, name: &str) -> Value {
         return example.clone();
     }
     if let Some(parts) = schema["allOf"].as_array() {
-        let parts = parts.iter().map(|part| example(part, document, name));
-        return parts.chain([members(schema, document)]).fold(json!({}), merge);
+        let parts = parts.iter().map(|part| example(part, document, owner, name));
+        return parts.chain([members(schema, document, owner)]).fold(json!({}), merge);
     }
     let choices = schema["oneOf"].as_array().or(schema["anyOf"].as_array()).into_iter().flatten();
     if let Some(choice) = choices.clone().find(|choice| choice["type"] != "null") {
-        return example(choice, document, name);
+        return example(choice, document, owner, name);
     }
     match kind(schema) {
-        "object" => members(schema, document),
-        "array" => json!([example(&schema["items"], document, name)]),
+        "object" => members(schema, document, owner),
+        "array" => json!([example(&schema["items"], document, owner, name)]),
         "integer" => json!(schema["minimum"].as_i64().unwrap_or(1).max(1)),
         "number" => json!(schema["minimum"].as_f64().unwrap_or(1.0).max(1.0)),
         "boolean" => json!(true),
@@ -107,11 +109,11 @@ fn kind(schema: &Value) -> &str {
     kinds.filter_map(Value::as_str).find(|kind| *kind != "null").unwrap_or_default()
 }
 
-fn members(schema: &Value, document: &Value) -> Value {
+fn members(schema: &Value, document: &Value, owner: &str) -> Value {
     let properties = schema["properties"].as_object().into_iter().flatten();
     Value::Object(
         properties
-            .map(|(name, schema)| (name.clone(), example(schema, document, name)))
+            .map(|(name, schema)| (name.clone(), example(schema, document, owner, name)))
             .collect::<Map<_, _>>(),
     )
 }

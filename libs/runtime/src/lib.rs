@@ -2,12 +2,14 @@
 //! and a graceful shutdown.
 
 pub mod clock;
+mod description;
 mod env;
 mod example;
 mod process;
 pub mod telemetry;
 mod trace_context;
 
+pub use description::description_of;
 pub use env::{Env, Variable};
 pub use example::example_of;
 pub use process::{Metrics, Phase, Process, ReadinessCheck};

@@ -1,11 +1,12 @@
-//! Finds parameters and members of an OpenAPI document without a description, and examples that
-//! only repeat a name.
+//! Finds parameters, members and channels of a document without a description, operations that do
+//! not say who may call them, and examples that say nothing.
 
 use serde_json::Value;
 
 use crate::breaking::{list, members};
 
-/// Returns the position of each parameter and member without a description, and of each example
+/// Returns the position of each fault of an OpenAPI or an AsyncAPI document: a parameter, a member
+/// or a channel without a description, an operation of users without its callers, and an example
 /// that only repeats the name of its member.
 pub(crate) fn faults(document: &Value) -> Vec<String> {
     let mut faults = Vec::new();
@@ -16,6 +17,15 @@ pub(crate) fn faults(document: &Value) -> Vec<String> {
                     faults.push(format!("{method} {path}: {} has no description", parameter["name"]));
                 }
             }
+            let is_for_users = list(&operation["security"]).any(|scheme| !scheme["person"].is_null());
+            if is_for_users && operation["x-callers"].is_null() && operation["x-permission"].is_null() {
+                faults.push(format!("{method} {path} does not say who may call it"));
+            }
+        }
+    }
+    for (name, channel) in members(&document["channels"]) {
+        if !channel["description"].is_string() {
+            faults.push(format!("the channel {name} has no description"));
         }
     }
     undescribed_members(document, document, "", &mut faults);
@@ -86,6 +96,32 @@ mod tests {
         assert_eq!(faults(&shelf(described.clone(), json!("The page."))), [""; 0]);
         assert_eq!(faults(&shelf(described, json!(null))).len(), 1);
         assert_eq!(faults(&shelf(json!({"type": "string"}), json!("The page."))).len(), 1);
+    }
+
+    /// RULE-ALL-114: an operation that does not say who may call it is reported.
+    #[test]
+    fn missing_callers_are_reported() {
+        let shelf = |callers: serde_json::Value| {
+            let read = json!({"security": [{"person": []}], "x-callers": callers});
+            json!({"paths": {"/shelves": {"get": read}}})
+        };
+        assert_eq!(faults(&shelf(json!("every user"))), [""; 0]);
+        assert_eq!(faults(&shelf(json!(null))).len(), 1);
+    }
+
+    /// RULE-ALL-115: a channel and a member of an event without a description are reported.
+    #[test]
+    fn undescribed_event_is_reported() {
+        let event = |about: serde_json::Value| {
+            json!({
+                "channels": {"BookAdded": {"address": "platform.shelves.book-added.v1", "description": about}},
+                "components": {"schemas": {"BookAdded": {"properties": {
+                    "Title": {"type": "string", "description": about},
+                }}}},
+            })
+        };
+        assert_eq!(faults(&event(json!("A book was added."))), [""; 0]);
+        assert_eq!(faults(&event(json!(null))).len(), 2);
     }
 
     /// RULE-ALL-110: an example that repeats the name of its member is reported.

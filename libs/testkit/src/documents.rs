@@ -69,8 +69,10 @@ pub fn check<S: Service>() {
         let released = read(&format!("contracts/released/{kind}/{name}.yaml"));
         assert_eq!(breaking::changes(&released, present), [""; 0], "{kind}");
     }
-    let openapi = yaml_serde::from_str(&present.openapi).expect("a document in YAML");
-    assert_eq!(described::faults(&openapi), [""; 0]);
+    for document in [&present.openapi, &present.asyncapi] {
+        let document = yaml_serde::from_str(document).expect("a document in YAML");
+        assert_eq!(described::faults(&document), [""; 0]);
+    }
     let mut env = Env::new(|_| None);
     telemetry::Config::read(&mut env);
     service::configure::<S>(&mut env);

@@ -17,7 +17,7 @@ pub use limits::rate_limit::RateLimit;
 pub use listener::{Callers, Listener, Routes, ServiceInfo};
 pub use messages::Messages;
 pub use openapi::document::{describe, to_yaml};
-pub use openapi::refuses::{Refuses, Requirement, WithPermission, WithRefusals};
+pub use openapi::refuses::{Refuses, Requirement, WithCallers, WithRefusals};
 pub use openapi::security::add_sign_in;
 pub use request::body::RawBody;
 pub use request::cursor::{CursorPage, CursorPaging, unknown_cursor};
@@ -37,5 +37,6 @@ pub use response::problem::{
     SERVICE_UNAVAILABLE, UNAUTHORIZED,
 };
 pub use response::render::ProblemBody;
+pub use response::static_file::StaticFile;
 pub use server::{DEFAULT_MAX_CONNECTIONS, Server};
 pub use values::FieldError;

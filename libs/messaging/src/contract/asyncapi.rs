@@ -1,8 +1,8 @@
 //! The AsyncAPI 3.0 document of a service, generated from its event types.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use runtime::example_of;
+use runtime::{description_of, example_of};
 use serde_json::{Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
@@ -69,7 +69,13 @@ impl AsyncApi {
         let payload = json!({"$ref": format!("#/components/schemas/{name}")});
         let headers = headers::<E>(self.service);
         let document = self.components();
-        let title = title(&document["components"]["schemas"][&name], &name);
+        let schema = &document["components"]["schemas"][&name];
+        let title = title(schema, &name);
+        let about = format!(
+            "{}\n\nThe key of a message is the id of its {}, and one partition has all messages of a key.",
+            text_of(schema, &name),
+            E::AGGREGATE.name
+        );
         let message = json!({
             "name": name,
             "title": title,
@@ -80,7 +86,7 @@ impl AsyncApi {
             "examples": [{"name": name, "payload": example_of(&payload, &document), "headers": example_of(&headers, &document)}],
         });
         self.channels
-            .push((name.clone(), json!({"address": E::TOPIC, "title": title, "servers": [{"$ref": "#/servers/kafka"}], "messages": {&name: message}})));
+            .push((name.clone(), json!({"address": E::TOPIC, "title": title, "description": about, "servers": [{"$ref": "#/servers/kafka"}], "messages": {&name: message}})));
         let operation = json!({
             "action": "send",
             "summary": title,
@@ -178,32 +184,78 @@ impl AsyncApi {
         for stream in self.streams {
             Self::describe_stream(&mut document, stream);
         }
+        let schemas = document["components"]["schemas"].as_object().into_iter().flatten();
+        let described = schemas.filter(|(_, schema)| schema["description"].is_string());
+        let described = described.map(|(name, _)| format!("#/components/schemas/{name}")).collect();
+        describe_members(&mut document, &described);
         Ok(yaml_serde::to_string(&document)?)
     }
 }
 
-/// Returns the first line of the schema's description, or else the name.
+/// Returns the description of a schema without its line breaks, or else the name.
+fn text_of(schema: &Value, name: &str) -> String {
+    let text = schema["description"].as_str().unwrap_or(name);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the first sentence of the description of a schema, or else the name.
 fn title(schema: &Value, name: &str) -> String {
-    schema["description"].as_str().and_then(|text| text.lines().next()).unwrap_or(name).to_owned()
+    let text = text_of(schema, name);
+    let sentence = text.find(". ").map_or(&*text, |end| &text[..=end]);
+    sentence.to_owned()
+}
+
+/// Describes each member that has no description, neither of its own nor of the component that it
+/// refers to. `described` has the references to described components.
+///
+/// The description of a reference beside `null` moves to the member, since tools ignore it there.
+fn describe_members(value: &mut Value, described: &BTreeSet<String>) {
+    let Value::Object(members) = value else {
+        for item in value.as_array_mut().into_iter().flatten() {
+            describe_members(item, described);
+        }
+        return;
+    };
+    for (key, inner) in members.iter_mut().filter(|(key, _)| *key != "examples") {
+        if key == "properties" {
+            for (name, member) in inner.as_object_mut().into_iter().flatten() {
+                describe(name, member, described);
+            }
+        }
+        describe_members(inner, described);
+    }
+}
+
+fn describe(name: &str, member: &mut Value, described: &BTreeSet<String>) {
+    let Some(members) = member.as_object_mut() else { return };
+    let target = members.get("$ref").and_then(Value::as_str);
+    if members.contains_key("description") || target.is_some_and(|target| described.contains(target)) {
+        return;
+    }
+    let choices = members.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten();
+    let of_choice = choices.filter_map(|choice| choice.as_object_mut()?.remove("description")).last();
+    if let Some(description) = of_choice.or_else(|| description_of(name).map(Value::from)) {
+        members.insert("description".to_owned(), description);
+    }
 }
 
 /// Returns the schema of the message headers, which carry the CloudEvents context.
 fn headers<E: Event>(service: &str) -> Value {
-    let text = |constant: &str| json!({"type": "string", "const": constant});
+    let text = |constant: &str, description: &str| json!({"type": "string", "const": constant, "description": description});
     json!({
         "type": "object",
         "required": ["ce_specversion", "ce_id", "ce_type", "ce_source", "ce_time", "ce_subject", "ce_sequence", "aggregatetype", "contractversion"],
         "properties": {
-            "ce_specversion": text("1.0"),
-            "ce_id": {"type": "string", "format": "uuid"},
-            "ce_type": text(E::TOPIC),
-            "ce_source": text(&format!("/{service}")),
-            "ce_time": {"type": "string", "format": "date-time"},
+            "ce_specversion": text("1.0", "Version of CloudEvents"),
+            "ce_id": {"type": "string", "format": "uuid", "description": "Id of the event. A repeated delivery has the same one."},
+            "ce_type": text(E::TOPIC, "Type of the event, which is its topic"),
+            "ce_source": text(&format!("/{service}"), "The publishing service"),
+            "ce_time": {"type": "string", "format": "date-time", "description": "Time of the change, in UTC"},
             "ce_subject": {"type": "string", "format": "uuid", "description": "The key"},
             "ce_sequence": {"type": "string", "pattern": "^[0-9]+$", "description": "Increases with every event of a key, over all topics of the service, and has gaps. Sort by it to restore the order of a key's events between topics.", "examples": ["42"]},
-            "aggregatetype": text(E::AGGREGATE.name),
-            "contractversion": text(&E::CONTRACT_VERSION.to_string()),
-            "content-type": text("application/json"),
+            "aggregatetype": text(E::AGGREGATE.name, "Kind of the entity whose id is the key"),
+            "contractversion": text(&E::CONTRACT_VERSION.to_string(), "Version of the contract of this event"),
+            "content-type": text("application/json", "Media type of the payload"),
             "traceparent": {"type": "string", "description": "W3C Trace Context of the change", "examples": ["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"]},
             "tracestate": {"type": "string", "description": "Vendor-specific trace data of W3C Trace Context", "examples": ["vendor=1"]},
         },

@@ -1,20 +1,13 @@
 //! Descriptions of members and parameters that several schemas share.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use runtime::description_of;
 use utoipa::openapi::RefOr;
-
 use utoipa::openapi::path::Paths;
 use utoipa::openapi::schema::{Components, Schema};
 
 use crate::openapi::names::{describe, is_described};
 use crate::openapi::operations::operations;
 use crate::openapi::schemas::for_each_schema;
-
-/// The descriptions by name. Each line of the file has one.
-static DESCRIPTIONS: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
-    include_str!("descriptions.txt").lines().filter_map(|line| line.split_once(": ")).collect()
-});
 
 /// Describes each member and parameter that has no description of its own and is in the list.
 pub(super) fn add_descriptions(paths: &mut Paths, components: &mut Components) {
@@ -23,7 +16,7 @@ pub(super) fn add_descriptions(paths: &mut Paths, components: &mut Components) {
             if let RefOr::T(parameter) = parameter
                 && parameter.description.is_none()
             {
-                parameter.description = DESCRIPTIONS.get(&*parameter.name).map(|text| (*text).to_owned());
+                parameter.description = description_of(&parameter.name).map(str::to_owned);
             }
         }
     }
@@ -31,9 +24,9 @@ pub(super) fn add_descriptions(paths: &mut Paths, components: &mut Components) {
         let RefOr::T(Schema::Object(object)) = schema else { return };
         for (name, member) in &mut object.properties {
             if !is_described(member)
-                && let Some(description) = DESCRIPTIONS.get(&**name)
+                && let Some(description) = description_of(name)
             {
-                describe(member, (*description).to_owned());
+                describe(member, description.to_owned());
             }
         }
     });

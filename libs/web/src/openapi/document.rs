@@ -22,7 +22,7 @@ use crate::openapi::idempotency::add_idempotency_key;
 use crate::openapi::names::name_schemas;
 use crate::openapi::operations::operations;
 use crate::openapi::problem_responses::add_problem_responses;
-use crate::openapi::security::{add_security, add_token_scheme, describe_permission};
+use crate::openapi::security::{add_security, add_token_scheme, describe_callers};
 use crate::request::json::DEFAULT_LIMIT;
 use crate::response::render::ProblemBody;
 
@@ -40,7 +40,7 @@ pub fn describe(service: &ServiceInfo, listeners: &[Listener]) -> OpenApi {
         for (path, item) in &mut declared.paths.paths {
             for (method, operation) in operations(item) {
                 add_security(operation, listener.callers, &mut components);
-                describe_permission(operation);
+                describe_callers(operation, listener.callers);
                 add_idempotency_key(operation, &method, listener.callers);
                 add_problem_responses(operation, &method, path, listener.callers, service, &mut components);
             }

@@ -1,7 +1,8 @@
-//! The refusals and the permission of an operation, declared at its route:
+//! The refusals and the callers of an operation, declared at its route:
 //! `routes.service(update_post.requires::<Permitted<EditPosts>>().refuses([NOT_FOUND, CONFLICT]))`.
 
 use actix_web::dev::{AppService, HttpServiceFactory};
+use serde_json::Value;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::Paths;
 use utoipa::openapi::{RefOr, Schema};
@@ -17,6 +18,9 @@ const REFUSALS_EXTENSION: &str = "x-refusals";
 
 /// The extension with the permissions of an operation. One of them is enough.
 pub(crate) const PERMISSION_EXTENSION: &str = "x-permission";
+
+/// The extension that says in words who may call an operation.
+pub(crate) const CALLERS_EXTENSION: &str = "x-callers";
 
 /// Removes the refusals that a route declares from its extensions, and returns them.
 pub(crate) fn take_refusals(extensions: &mut Option<Extensions>) -> Vec<Refusal> {
@@ -40,17 +44,23 @@ pub trait Requirement {
     fn any_of() -> Vec<String>;
 }
 
-/// An operation with the permissions that its route declares.
-pub struct WithPermission<T> {
+/// An operation with the callers that its route declares.
+pub struct WithCallers<T> {
     operation: T,
-    any_of: Vec<String>,
+    extension: &'static str,
+    callers: Value,
 }
 
-/// Declares the permission and the refusals of an operation.
+/// Declares the callers and the refusals of an operation.
 pub trait Refuses: HttpServiceFactory + OpenApiFactory + Sized {
     /// Declares the requirement of the handler, for the document.
-    fn requires<P: Requirement>(self) -> WithPermission<Self> {
-        WithPermission { operation: self, any_of: P::any_of() }
+    fn requires<P: Requirement>(self) -> WithCallers<Self> {
+        WithCallers { operation: self, extension: PERMISSION_EXTENSION, callers: P::any_of().into() }
+    }
+
+    /// Declares who may call an operation whose data decide, such as `"members of the chat"`.
+    fn admits(self, callers: &'static str) -> WithCallers<Self> {
+        WithCallers { operation: self, extension: CALLERS_EXTENSION, callers: callers.into() }
     }
 
     /// Declares `codes`, each with its status and its messages.
@@ -85,18 +95,18 @@ impl<T: OpenApiFactory> OpenApiFactory for WithRefusals<T> {
     }
 }
 
-impl<T: HttpServiceFactory> HttpServiceFactory for WithPermission<T> {
+impl<T: HttpServiceFactory> HttpServiceFactory for WithCallers<T> {
     fn register(self, config: &mut AppService) {
         self.operation.register(config);
     }
 }
 
-impl<T: OpenApiFactory> OpenApiFactory for WithPermission<T> {
+impl<T: OpenApiFactory> OpenApiFactory for WithCallers<T> {
     fn paths(&self) -> Paths {
         let mut paths = self.operation.paths();
         for (_, operation) in paths.paths.values_mut().flat_map(operations) {
             let extensions = operation.extensions.get_or_insert_default();
-            extensions.insert(PERMISSION_EXTENSION.to_owned(), self.any_of.clone().into());
+            extensions.insert(self.extension.to_owned(), self.callers.clone());
         }
         paths
     }

@@ -10,7 +10,7 @@ use utoipa::openapi::security::{
 
 use crate::listener::Callers;
 use crate::openapi::operations::operations;
-use crate::openapi::refuses::PERMISSION_EXTENSION;
+use crate::openapi::refuses::{CALLERS_EXTENSION, PERMISSION_EXTENSION};
 
 /// The scheme of operations whose callers sign the body instead of sending a token.
 ///
@@ -52,20 +52,34 @@ pub(super) fn add_security(operation: &mut Operation, callers: Callers, componen
     }
 }
 
-/// Adds the permission that the route declares to the description of the operation.
-pub(super) fn describe_permission(operation: &mut Operation) {
-    let extensions = operation.extensions.iter();
-    let any_of = extensions.filter_map(|extensions| extensions.get(PERMISSION_EXTENSION)?.as_array());
-    let any_of: Vec<_> = any_of.flatten().filter_map(Value::as_str).map(|name| format!("`{name}`")).collect();
-    if !any_of.is_empty() {
-        let description = operation.description.get_or_insert_default();
-        if !description.is_empty() {
-            description.push_str("\n\n");
-        }
-        description.push_str("Requires the permission ");
-        description.push_str(&any_of.join(" or "));
-        description.push('.');
+/// Says in words who may call the operation: in its description, and in `x-callers` unless it has
+/// `x-permission`.
+///
+/// The route declares a permission, or the callers. Otherwise every caller with a token is
+/// admitted, and guests if the operation has no security.
+pub(super) fn describe_callers(operation: &mut Operation, callers: Callers) {
+    if is_signed(operation) || callers == Callers::Services {
+        return;
     }
+    let is_open = is_open_to_guests(operation);
+    let extensions = operation.extensions.get_or_insert_default();
+    let any_of = extensions.get(PERMISSION_EXTENSION).and_then(Value::as_array).into_iter().flatten();
+    let any_of: Vec<_> = any_of.filter_map(Value::as_str).map(|name| format!("`{name}`")).collect();
+    let words = if any_of.is_empty() {
+        let default = if is_open { "everyone, also without a token" } else { "every user" };
+        // One extension at most, because they have no order.
+        let words = extensions.entry(CALLERS_EXTENSION.to_owned()).or_insert_with(|| default.into());
+        words.as_str().unwrap_or(default).to_owned()
+    } else {
+        format!("users with the permission {}", any_of.join(" or "))
+    };
+    let description = operation.description.get_or_insert_default();
+    if !description.is_empty() {
+        description.push_str("\n\n");
+    }
+    description.push_str("Callers: ");
+    description.push_str(&words);
+    description.push('.');
 }
 
 /// Returns true if guests may call the operation.

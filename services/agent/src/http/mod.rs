@@ -69,26 +69,30 @@ fn public(routes: &mut Routes<'_>) {
     );
 }
 
+/// The callers of an agent's own reads.
+const AGENTS: &str = "users with the permission `agent.cabinet.use`, and former agents \
+                      who are still owed money";
+
 fn statistics_and_lists(routes: &mut Routes<'_>) {
     routes
         .service(performance::get_performance.requires::<Permitted<UseCabinet>>().refuses([FORBIDDEN]))
-        .service(summary::get_summary.refuses([FORBIDDEN]))
-        .service(accrual::list_own_accruals.refuses([FORBIDDEN]))
+        .service(summary::get_summary.admits(AGENTS).refuses([FORBIDDEN]))
+        .service(accrual::list_own_accruals.admits(AGENTS).refuses([FORBIDDEN]))
         .service(accrual::list_accruals.requires::<Permitted<ManageCommissions>>().refuses([FORBIDDEN]))
-        .service(payout_list::list_own_payouts.refuses([FORBIDDEN]))
+        .service(payout_list::list_own_payouts.admits(AGENTS).refuses([FORBIDDEN]))
         .service(payout_list::list_payouts.requires::<Permitted<ManagePayouts>>().refuses([FORBIDDEN]));
 }
 
 fn cabinet(routes: &mut Routes<'_>) {
-    routes.service(statement::get_own_statement.refuses([FORBIDDEN, PAYOUT_NOT_FOUND])).service(
-        adjustment::ask_for_adjustment.requires::<Permitted<UseCabinet>>().refuses([
+    routes
+        .service(statement::get_own_statement.admits(AGENTS).refuses([FORBIDDEN, PAYOUT_NOT_FOUND]))
+        .service(adjustment::ask_for_adjustment.requires::<Permitted<UseCabinet>>().refuses([
             FORBIDDEN,
             ACCRUAL_NOT_FOUND,
             ACCRUAL_NOT_ADJUSTABLE,
             ADJUSTMENT_ALREADY_OPEN,
             ADJUSTMENT_AMOUNT_INVALID,
-        ]),
-    );
+        ]));
 }
 
 /// Adds the routes of rates, agencies, and deals that wait for an agent, a rate or the ledger.

@@ -17,7 +17,9 @@ const PROJECT: Aggregate = Aggregate { name: "Project", table: "project", key: "
 pub struct ProjectStatusChanged {
     project_id: ProjectId,
     tenant_id: CompanyId,
+    /// Null for a new project.
     from: Option<ProjectStatus>,
+    /// Null for a deleted project.
     to: Option<ProjectStatus>,
     #[schema(minimum = 1)]
     version: i64,

@@ -187,6 +187,7 @@ pub struct DealCompleted {
     pub property_object_id: PropertyObjectId,
     pub agent_user_id: Option<UserId>,
     pub amount: Amount,
+    /// Time of the completion, in UTC.
     #[serde(with = "time::serde::rfc3339")]
     pub completed_at: OffsetDateTime,
     #[schema(minimum = 1, maximum = 4_294_967_295_i64)]

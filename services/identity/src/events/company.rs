@@ -55,6 +55,7 @@ pub struct CompanySuspended {
     legal_name: Option<LegalName>,
     #[schema(minimum = 1)]
     version: i64,
+    /// Time of the suspension, in UTC.
     #[serde(with = "time::serde::rfc3339")]
     suspended_at: OffsetDateTime,
     reason: Option<Reason>,

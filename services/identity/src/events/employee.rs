@@ -23,7 +23,9 @@ const EMPLOYEE: Aggregate = Aggregate { name: "Employee", table: "employee", key
 pub struct EmployeeStatusChanged {
     user_id: UserId,
     company_id: CompanyId,
+    /// Null for a user who joined the company.
     from: Option<EmployeeStatus>,
+    /// Null for a user who left the company.
     to: Option<EmployeeStatus>,
     by_user_id: UserId,
     #[serde(with = "time::serde::rfc3339")]

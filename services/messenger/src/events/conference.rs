@@ -81,7 +81,9 @@ pub struct ConferenceHostChanged {
     chat_id: ChatId,
     deal_id: DealId,
     tenant_id: CompanyId,
+    /// Id of the previous host.
     from_user_id: UserId,
+    /// Id of the new host.
     to_user_id: UserId,
     #[serde(with = "time::serde::rfc3339")]
     at: OffsetDateTime,
@@ -114,6 +116,7 @@ pub struct ConferenceEnded {
     /// Time when the first participant beside the host was Joined.
     #[serde(with = "time::serde::rfc3339::option")]
     started_at: Option<OffsetDateTime>,
+    /// Time of the end, in UTC.
     #[serde(with = "time::serde::rfc3339")]
     ended_at: OffsetDateTime,
     /// Users who were ever Joined, the host first.

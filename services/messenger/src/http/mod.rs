@@ -60,6 +60,14 @@ const MESSAGE_CHANGE_REFUSALS: [Code; 4] = [CHAT_NOT_FOUND, MESSAGE_NOT_FOUND, F
 /// Refusals of every change of a conference.
 const CONFERENCE_REFUSALS: [Code; 2] = [CONFERENCE_NOT_FOUND, FORBIDDEN];
 
+// The callers of operations whose chat or conference decides.
+const MEMBERS: &str = "members of the chat";
+const USERS_OF_DIRECT: &str = "the two users of a Direct chat, also after leaving it";
+const SENDER: &str = "the sender, as a member of the chat";
+const PARTICIPANTS: &str = "members of the chat with an entry in the conference";
+const HOST: &str = "the host of the conference";
+const HOST_OR_MODERATOR: &str = "the host, and users who moderate with `messenger.conferences.moderate`";
+
 fn public(routes: &mut Routes<'_>) {
     // LiveKit signs its requests and has no token of the issuer.
     routes.service(webhook::receive_livekit_webhook);
@@ -76,15 +84,27 @@ fn public(routes: &mut Routes<'_>) {
 
 fn chats(routes: &mut Routes<'_>) {
     routes
-        .service(chat::list_chats.refuses([FORBIDDEN]))
-        .service(chat::count_unread)
-        .service(chat::open_chat.refuses([PARTICIPANT_NOT_FOUND, CHAT_CLOSED, CHAT_BLOCKED]))
-        .service(chat::get_chat.refuses([CHAT_NOT_FOUND]))
-        .service(chat::read_chat.refuses([CHAT_NOT_FOUND]))
-        .service(direct::leave_chat.refuses(DIRECT_REFUSALS))
-        .service(direct::block_chat.refuses(DIRECT_REFUSALS))
-        .service(direct::unblock_chat.refuses(DIRECT_REFUSALS))
-        .service(direct::report_chat.refuses(DIRECT_REFUSALS));
+        .service(
+            chat::list_chats
+                .admits("every user, for own chats; with `Scope=Tenant` users with `messenger.chats.manage`")
+                .refuses([FORBIDDEN]),
+        )
+        .service(chat::count_unread.admits("every user, for own chats"))
+        .service(
+            chat::open_chat
+                .admits("users who share a deal chat with the other user, or have a Direct chat with them")
+                .refuses([PARTICIPANT_NOT_FOUND, CHAT_CLOSED, CHAT_BLOCKED]),
+        )
+        .service(
+            chat::get_chat
+                .admits("members of the chat, and users who supervise it with `messenger.chats.manage`")
+                .refuses([CHAT_NOT_FOUND]),
+        )
+        .service(chat::read_chat.admits(MEMBERS).refuses([CHAT_NOT_FOUND]))
+        .service(direct::leave_chat.admits(MEMBERS).refuses(DIRECT_REFUSALS))
+        .service(direct::block_chat.admits(USERS_OF_DIRECT).refuses(DIRECT_REFUSALS))
+        .service(direct::unblock_chat.admits(USERS_OF_DIRECT).refuses(DIRECT_REFUSALS))
+        .service(direct::report_chat.admits(USERS_OF_DIRECT).refuses(DIRECT_REFUSALS));
 }
 
 /// Adds reports about direct chats, and chats of employees.
@@ -112,38 +132,54 @@ fn supervised_chats(routes: &mut Routes<'_>) {
 
 fn members_and_messages(routes: &mut Routes<'_>) {
     routes
-        .service(member::add_member.refuses(MEMBER_CHANGE_REFUSALS).refuses([EMPLOYMENT_ENDED, CHAT_FULL]))
+        .service(
+            member::add_member
+                .admits("users who supervise the chat with `messenger.chats.manage`")
+                .refuses(MEMBER_CHANGE_REFUSALS)
+                .refuses([EMPLOYMENT_ENDED, CHAT_FULL]),
+        )
         .service(
             member::remove_member
+                .admits(
+                    "users who supervise the chat with `messenger.chats.manage`, and members for themselves",
+                )
                 .refuses(MEMBER_CHANGE_REFUSALS)
                 .refuses([PARTICIPANT_NOT_FOUND, MEMBER_OF_DEAL]),
         )
-        .service(message::list_messages.refuses([CHAT_NOT_FOUND]))
+        .service(message::list_messages.admits(MEMBERS).refuses([CHAT_NOT_FOUND]))
         .service(
-            message::send_message.refuses([CHAT_NOT_FOUND, MESSAGES_LIMIT_EXCEEDED]).refuses(TEXT_REFUSALS),
+            message::send_message
+                .admits(MEMBERS)
+                .refuses([CHAT_NOT_FOUND, MESSAGES_LIMIT_EXCEEDED])
+                .refuses(TEXT_REFUSALS),
         )
         .service(
             message::edit_message
+                .admits(SENDER)
                 .refuses(MESSAGE_CHANGE_REFUSALS)
                 .refuses([MESSAGE_DELETED])
                 .refuses(TEXT_REFUSALS),
         )
-        .service(message::delete_message.refuses(MESSAGE_CHANGE_REFUSALS))
-        .service(stream::open_stream);
+        .service(message::delete_message.admits(SENDER).refuses(MESSAGE_CHANGE_REFUSALS))
+        .service(stream::open_stream.admits("every user, for own chats"));
 }
 
 fn conferences(routes: &mut Routes<'_>) {
     routes
-        .service(conference::start_conference.refuses([
+        .service(conference::start_conference.admits(MEMBERS).refuses([
             CHAT_NOT_FOUND,
             CHAT_NOT_DEAL,
             PARTICIPANT_NOT_FOUND,
             CONFERENCE_ALREADY_ACTIVE,
             MEDIA_UNAVAILABLE,
         ]))
-        .service(conference::list_conferences.refuses([CHAT_NOT_FOUND]))
-        .service(conference::get_conference.refuses([CONFERENCE_NOT_FOUND]))
-        .service(conference::invite_to_conference.refuses(CONFERENCE_REFUSALS).refuses([
+        .service(conference::list_conferences.admits(MEMBERS).refuses([CHAT_NOT_FOUND]))
+        .service(
+            conference::get_conference
+                .admits("members of the chat, and users who moderate with `messenger.conferences.moderate`")
+                .refuses([CONFERENCE_NOT_FOUND]),
+        )
+        .service(conference::invite_to_conference.admits(MEMBERS).refuses(CONFERENCE_REFUSALS).refuses([
             PARTICIPANT_REMOVED,
             CONFERENCE_ENDED,
             ADMISSION_REQUIRED,
@@ -151,7 +187,7 @@ fn conferences(routes: &mut Routes<'_>) {
             PARTICIPANT_NOT_FOUND,
             CONFERENCE_FULL,
         ]))
-        .service(conference::join_conference.refuses(CONFERENCE_REFUSALS).refuses([
+        .service(conference::join_conference.admits(MEMBERS).refuses(CONFERENCE_REFUSALS).refuses([
             PARTICIPANT_REMOVED,
             CONFERENCE_ENDED,
             ADMISSION_REQUIRED,
@@ -159,19 +195,40 @@ fn conferences(routes: &mut Routes<'_>) {
             CONFERENCE_FULL,
             MEDIA_UNAVAILABLE,
         ]))
-        .service(conference::refresh_media_token.refuses(CONFERENCE_REFUSALS).refuses([
-            PARTICIPANT_REMOVED,
-            CONFERENCE_ENDED,
-            PARTICIPANT_NOT_FOUND,
-            CONFERENCE_FULL,
-            MEDIA_UNAVAILABLE,
-        ]))
-        .service(conference::leave_conference.refuses(CONFERENCE_REFUSALS).refuses([PARTICIPANT_NOT_FOUND]))
-        .service(conference::decline_conference.refuses(CONFERENCE_REFUSALS).refuses([PARTICIPANT_NOT_FOUND]))
-        .service(conference::remove_participant.refuses(CONFERENCE_REFUSALS).refuses([PARTICIPANT_NOT_FOUND]))
-        .service(conference::end_conference.refuses(CONFERENCE_REFUSALS))
+        .service(
+            conference::refresh_media_token
+                .admits("members of the chat who are Joined, or Left because a connection broke")
+                .refuses(CONFERENCE_REFUSALS)
+                .refuses([
+                    PARTICIPANT_REMOVED,
+                    CONFERENCE_ENDED,
+                    PARTICIPANT_NOT_FOUND,
+                    CONFERENCE_FULL,
+                    MEDIA_UNAVAILABLE,
+                ]),
+        )
+        .service(
+            conference::leave_conference
+                .admits(PARTICIPANTS)
+                .refuses(CONFERENCE_REFUSALS)
+                .refuses([PARTICIPANT_NOT_FOUND]),
+        )
+        .service(
+            conference::decline_conference
+                .admits(PARTICIPANTS)
+                .refuses(CONFERENCE_REFUSALS)
+                .refuses([PARTICIPANT_NOT_FOUND]),
+        )
+        .service(
+            conference::remove_participant
+                .admits(HOST_OR_MODERATOR)
+                .refuses(CONFERENCE_REFUSALS)
+                .refuses([PARTICIPANT_NOT_FOUND]),
+        )
+        .service(conference::end_conference.admits(HOST_OR_MODERATOR).refuses(CONFERENCE_REFUSALS))
         .service(
             conference::hand_over_conference
+                .admits(HOST)
                 .refuses(CONFERENCE_REFUSALS)
                 .refuses([CONFERENCE_ENDED, PARTICIPANT_NOT_FOUND]),
         );
@@ -179,18 +236,19 @@ fn conferences(routes: &mut Routes<'_>) {
 
 fn lobbies(routes: &mut Routes<'_>) {
     routes
-        .service(lobby::knock_at_conference.refuses(CONFERENCE_REFUSALS).refuses([
+        .service(lobby::knock_at_conference.admits(MEMBERS).refuses(CONFERENCE_REFUSALS).refuses([
             PARTICIPANT_REMOVED,
             CONFERENCE_ENDED,
             ADMISSION_DENIED,
         ]))
-        .service(lobby::admit_participant.refuses(CONFERENCE_REFUSALS).refuses([
+        .service(lobby::admit_participant.admits(HOST).refuses(CONFERENCE_REFUSALS).refuses([
             CONFERENCE_ENDED,
             PARTICIPANT_NOT_FOUND,
             CONFERENCE_FULL,
         ]))
         .service(
             lobby::deny_participant
+                .admits(HOST)
                 .refuses(CONFERENCE_REFUSALS)
                 .refuses([CONFERENCE_ENDED, PARTICIPANT_NOT_FOUND]),
         );

@@ -24,6 +24,7 @@ pub struct PostPublished {
     cover_file_id: Option<FileId>,
     blocks_count: usize,
     embed_snapshot_ids: Vec<SnapshotId>,
+    /// Time of the publication, in UTC.
     #[serde(with = "time::serde::rfc3339")]
     published_at: OffsetDateTime,
     is_first_publication: bool,

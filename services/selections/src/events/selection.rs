@@ -97,6 +97,7 @@ impl SelectionItemAdded {
 pub struct SelectionDeleted {
     selection_id: SelectionId,
     owner_user_id: UserId,
+    /// Time of the deletion, in UTC.
     #[serde(with = "time::serde::rfc3339")]
     deleted_at: OffsetDateTime,
 }

@@ -33,12 +33,16 @@ pub const INTERNAL: Listener = Listener {
     routes: internal,
 };
 
+// The callers of operations whose data decide.
+const OWNER: &str = "the owner of the selection";
+const FAVORITES: &str = "every user, for own favorites";
+
 fn public(routes: &mut Routes<'_>) {
     routes.service(
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
-            .service(selection::list_selections)
-            .service(selection::create_selection_from_favorites.refuses([
+            .service(selection::list_selections.admits("every user, for own selections"))
+            .service(selection::create_selection_from_favorites.admits("every user, for oneself").refuses([
                 FAVORITES_EMPTY,
                 LIMIT_EXCEEDED,
                 CODE_UNAVAILABLE,
@@ -47,25 +51,29 @@ fn public(routes: &mut Routes<'_>) {
                 "/api/v1/selections/from-favorites",
                 web::route().to(selection::refuse_method_of_favorites),
             )
-            .service(selection::create_selection.refuses([
+            .service(selection::create_selection.admits("every user, for oneself").refuses([
                 ITEMS_LIMIT_EXCEEDED,
                 DUPLICATE_ITEM,
                 LIMIT_EXCEEDED,
                 CODE_UNAVAILABLE,
             ]))
-            .service(selection::open_selection.refuses([NOT_FOUND, METHOD_NOT_ALLOWED]))
-            .service(selection::update_selection.refuses([NOT_FOUND, CONFLICT]))
-            .service(selection::replace_selection_items.refuses([
+            .service(
+                selection::open_selection
+                    .admits("everyone who has the public code, also without a token")
+                    .refuses([NOT_FOUND, METHOD_NOT_ALLOWED]),
+            )
+            .service(selection::update_selection.admits(OWNER).refuses([NOT_FOUND, CONFLICT]))
+            .service(selection::replace_selection_items.admits(OWNER).refuses([
                 NOT_FOUND,
                 ITEMS_LIMIT_EXCEEDED,
                 DUPLICATE_ITEM,
                 CONFLICT,
             ]))
-            .service(selection::delete_selection.refuses([NOT_FOUND, CONFLICT]))
+            .service(selection::delete_selection.admits(OWNER).refuses([NOT_FOUND, CONFLICT]))
             .route("/api/v1/selections/{selection}", web::route().to(selection::refuse_method))
-            .service(favorite::list_favorites)
-            .service(favorite::add_favorite.refuses([FAVORITES_LIMIT_EXCEEDED]))
-            .service(favorite::remove_favorite),
+            .service(favorite::list_favorites.admits(FAVORITES))
+            .service(favorite::add_favorite.admits(FAVORITES).refuses([FAVORITES_LIMIT_EXCEEDED]))
+            .service(favorite::remove_favorite.admits(FAVORITES)),
     );
 }
 
