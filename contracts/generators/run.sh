@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Generates a client from each OpenAPI document with four generators, and compiles it.
-#   contracts/generators/run.sh [SERVICE…]
+#   contracts/generators/run.sh [SERVICE…|platform]
 # Needs node, python3, go, a JDK and Maven. The folder WORK keeps the tools and the clients.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -13,7 +13,10 @@ documents=$(cd ../openapi && pwd)
 work=${WORK:-$(mktemp -d)}
 mkdir -p "$work"
 services=("$@")
-[ $# -gt 0 ] || for document in "$documents"/*.yaml; do services+=("$(basename "$document" .yaml)"); done
+[ $# -gt 0 ] || for document in "$documents"/*; do document=${document##*/}; services+=("${document%.*}"); done
+
+# Prints the path of a document: YAML of a service, JSON of the platform.
+document() { printf '%s' "$documents/$1".*; }
 
 for tool in npm python3 go java mvn; do
   command -v "$tool" >/dev/null || { echo "$tool is missing" >&2; exit 1; }
@@ -45,7 +48,7 @@ install() {
 typescript() {
   local folder=$work/typescript/$1
   mkdir -p "$folder" &&
-    "$work/node_modules/.bin/openapi-typescript" "$documents/$1.yaml" --output "$folder/api.ts" &&
+    "$work/node_modules/.bin/openapi-typescript" "$(document "$1")" --output "$folder/api.ts" &&
     "$work/node_modules/.bin/tsc" --strict --noEmit --target es2022 --module nodenext \
       --moduleResolution nodenext "$folder/api.ts"
 }
@@ -54,7 +57,7 @@ typescript() {
 golang() {
   local module=$work/go
   mkdir -p "$module/$1" &&
-    "$work/bin/oapi-codegen" -generate types,client -package "$1" -o "$module/$1/api.go" "$documents/$1.yaml" &&
+    "$work/bin/oapi-codegen" -generate types,client -package "$1" -o "$module/$1/api.go" "$(document "$1")" &&
     { [ -f "$module/go.mod" ] || (cd "$module" && go mod init clients); } &&
     (cd "$module" && go mod tidy && go build "./$1")
 }
@@ -64,10 +67,10 @@ golang() {
 python() {
   local folder=$work/clients/$1
   mkdir -p "$work/clients" &&
-    PATH=$work/python/bin:$PATH openapi-python-client generate --path "$documents/$1.yaml" --meta none \
+    PATH=$work/python/bin:$PATH openapi-python-client generate --path "$(document "$1")" --meta none \
       --output-path "$folder" --custom-template-path "$here/python-templates" --overwrite --fail-on-warning &&
     "$work/python/bin/python" -m compileall -q "$folder" &&
-    PYTHONPATH=$work/clients "$work/python/bin/python" "$here/unknown_values.py" "$1"
+    PYTHONPATH=$work "$work/python/bin/python" "$here/unknown_values.py" "clients.$1"
 }
 
 # Java: a client whose enums have a case for values that the document does not have.
@@ -75,7 +78,7 @@ java_client() {
   local folder=$work/clients-java/$1
   rm -rf "$folder" &&
     java -jar "$work"/java/openapi-generator-cli-*.jar generate --generator-name java --library native \
-      --input-spec "$documents/$1.yaml" --output "$folder" \
+      --input-spec "$(document "$1")" --output "$folder" \
       --additional-properties enumUnknownDefaultCase=true,hideGenerationTimestamp=true,openApiNullable=false \
       --global-property apiTests=false,modelTests=false,apiDocs=false,modelDocs=false &&
     mvn --quiet --batch-mode --file "$folder/pom.xml" compile

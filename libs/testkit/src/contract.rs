@@ -17,6 +17,11 @@ use crate::{samples, sunset};
 /// The documents of running services, by the address of a listener or by the topic.
 static CONTRACTS: LazyLock<Mutex<HashMap<String, Arc<Contract>>>> = LazyLock::new(Mutex::default);
 
+/// Returns true for the documents themselves and the pages that show them.
+fn is_documentation(path: &str) -> bool {
+    path == "/docs" || path.starts_with("/docs/") || path == "/openapi.json"
+}
+
 /// A document with the validators of its schemas, each built at its first use.
 pub struct Contract {
     document: Value,
@@ -121,7 +126,7 @@ impl Contract {
                 _ => false,
             };
             ensure!(
-                is_refused || method == "HEAD" || path.starts_with("/docs/"),
+                is_refused || method == "HEAD" || is_documentation(path),
                 "the operation is not documented"
             );
             return Ok(());

@@ -3,6 +3,7 @@
 
 mod api_pages;
 mod pilot;
+mod platform_page;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -27,8 +28,9 @@ const MESSAGE: &str = "When can I see it? <b>Today</b>?";
 ///
 /// Two windows act as two people of the demo. One books and frees a flat, and the other shows the
 /// change. They exchange messages and call. The page shows an agent's commissions, and is shown in
-/// Russian. Each service's API page sends requests. Needs `chromium` and `chromedriver`. With
-/// --media a LiveKit server carries the call, and each side must receive the other's media.
+/// Russian. Each service's API page sends requests, and the page of the platform shows an operation.
+/// Needs `chromium` and `chromedriver`. With --media a LiveKit server carries the call, and each
+/// side must receive the other's media.
 #[derive(Args)]
 pub struct Browser {
     /// Also run a LiveKit server, or require that of the running stack
@@ -135,6 +137,7 @@ impl Browser {
         ensure!(pilot.loaded_only_own_resources().await?, "the page loads resources of another origin");
         done("all resources are of this origin");
 
+        platform_page::read(pilot, &stack.base_url).await?;
         api_pages::try_out(pilot, &stack.base_url).await?;
         if let Some(file) = &self.picture {
             sign_in(pilot, &url, "dmitri").await?;

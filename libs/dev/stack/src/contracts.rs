@@ -10,7 +10,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use tokio::process::Command;
 
-use crate::{charts, conformance, service_map, services};
+use crate::{charts, conformance, platform_document, service_map, services};
 use devkit::children::Child;
 use devkit::progress::Step;
 use devkit::{say, stack};
@@ -37,13 +37,16 @@ impl Contracts {
     pub async fn run(self) -> anyhow::Result<()> {
         let folder = stack::root().join("contracts");
         let step = Step::start("documents");
-        let (mut openapi, mut asyncapi) = (Vec::new(), Vec::new());
+        let (mut openapi, mut asyncapi, mut public) = (Vec::new(), Vec::new(), Vec::new());
         for service in services::all() {
             let contracts = (service.contracts)()?;
             let file = format!("{}.yaml", service.name);
             openapi.push(self.write(folder.join("openapi").join(&file), &contracts.openapi)?);
             asyncapi.push(self.write(folder.join("asyncapi").join(&file), &contracts.asyncapi)?);
+            public.push((service.name, contracts.openapi));
         }
+        let platform = stack::root().join(platform_document::PATH);
+        openapi.push(self.write(platform, &platform_document::merged(&public)?)?);
         let services = services::all();
         for service in &services {
             let declared = stack::root().join("helm").join(service.name).join("declared.yaml");

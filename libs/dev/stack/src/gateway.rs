@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::feed::Feed;
 use crate::page::{self, Page};
-use crate::services::ServiceEntry;
+use crate::services::{self, ServiceEntry};
 use devkit::identity::Identity;
 use devkit::stack::{Stack, Urls};
 
@@ -99,7 +99,8 @@ fn configure(app: &mut ServiceConfig, routes: Data<Routes>) {
 }
 
 async fn forward(routes: Data<Routes>, request: HttpRequest, payload: Payload) -> HttpResponse {
-    let Some((_, upstream)) = routes.services.iter().find(|(service, _)| service.owns(request.path())) else {
+    let owner = services::owner(&routes.services, |(service, _)| service, request.path());
+    let Some((_, upstream)) = owner else {
         return problem(&request, &routes.messages, StatusCode::NOT_FOUND, "NOT_FOUND");
     };
     let Some(url) = target(upstream, request.uri()) else {

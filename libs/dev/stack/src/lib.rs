@@ -9,6 +9,7 @@ pub mod fixtures;
 pub mod gateway;
 mod options;
 mod page;
+mod platform_document;
 pub mod processes;
 pub mod running;
 mod service_map;

@@ -42,7 +42,8 @@ pub fn all() -> Vec<ServiceEntry> {
     vec![
         ServiceEntry::of::<identity::Service>(
             "companies, their people and roles",
-            &["/api/identity", "/docs/identity"],
+            // The page of the whole platform. `/docs/<service>` is longer, and has precedence.
+            &["/api/identity", "/docs/identity", "/docs", "/openapi.json"],
             Some("IDENTITY_URL"),
         ),
         ServiceEntry::of::<chessboard::Service>(
@@ -76,6 +77,13 @@ pub fn all() -> Vec<ServiceEntry> {
             None,
         ),
     ]
+}
+
+/// Returns the service that owns a public path: the one with the longest matching prefix, as the
+/// Gateway of a cluster decides.
+pub fn owner<'s, T>(services: &'s [T], entry: impl Fn(&T) -> &ServiceEntry, path: &str) -> Option<&'s T> {
+    let matching = services.iter().filter_map(|service| Some((entry(service).match_length(path)?, service)));
+    matching.max_by_key(|(length, _)| *length).map(|(_, service)| service)
 }
 
 pub fn find(name: &str) -> Option<ServiceEntry> {
@@ -140,12 +148,12 @@ impl ServiceEntry {
         settings
     }
 
-    /// Returns true if a public path belongs to this service.
-    pub fn owns(&self, path: &str) -> bool {
-        let below = |prefix: &&str| {
-            path.strip_prefix(*prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    /// Returns the length of the longest prefix of the service that matches a public path.
+    fn match_length(&self, path: &str) -> Option<usize> {
+        let below = |prefix: &&&str| {
+            path.strip_prefix(**prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        self.prefixes.iter().any(below)
+        self.prefixes.iter().filter(below).map(|prefix| prefix.len()).max()
     }
 }
 
@@ -162,7 +170,7 @@ mod tests {
     use messaging::topics::{Topic, Topics};
     use serde_json::{Value, json};
 
-    use super::{ServiceEntry, all, topics};
+    use super::{ServiceEntry, all, owner, topics};
 
     fn read(yaml: &str) -> Value {
         yaml_serde::from_str(yaml).unwrap()
@@ -313,15 +321,11 @@ mod tests {
         for service in &services {
             let document = openapi(service);
             for (_, path, operation) in operations(&document) {
-                let owners: Vec<_> = services
-                    .iter()
-                    .filter(|service| service.owns(path))
-                    .map(|service| service.name)
-                    .collect();
+                let owner = owner(&services, |service| service, path).map(|service| service.name);
                 if admits(operation, &json!({"service": []})) {
-                    assert!(path.starts_with("/api/v1/internal/") && owners.is_empty(), "{path}: {owners:?}");
+                    assert!(path.starts_with("/api/v1/internal/") && owner.is_none(), "{path}: {owner:?}");
                 } else {
-                    assert_eq!(owners, [service.name], "{path}");
+                    assert_eq!(owner, Some(service.name), "{path}");
                 }
                 if let Some(rest) = path.strip_prefix("/api/platform-manager/") {
                     assert_eq!(rest.split('/').next(), Some(service.name), "{path}");
@@ -331,6 +335,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// RULE-ALL-118: `/docs` is the page of the platform, and pages of services are below it.
+    #[test]
+    fn longest_public_path_decides() {
+        let services = all();
+        let owner = |path| owner(&services, |service| service, path).map(|service| service.name);
+        for path in ["/docs", "/docs/", "/docs/page.js", "/openapi.json", "/docs/identity/"] {
+            assert_eq!(owner(path), Some("identity"), "{path}");
+        }
+        assert_eq!(owner("/docs/crm/openapi.json"), Some("crm"));
+        assert_eq!(owner("/api/v1/my/payouts"), Some("agent"));
+        assert_eq!(owner("/document"), None);
     }
 
     /// A paged list has a sort order and a count, a walk has a cursor, and a lookup has a limit.
@@ -425,8 +442,10 @@ mod tests {
         let configuration = std::fs::read_to_string(path).unwrap();
         let forwarded: Vec<_> =
             configuration.lines().map(str::trim).filter(|line| line.starts_with("\"~")).collect();
+        // The first match decides. `/docs` of identity is last, since longer paths are below it.
         let expected = all()
             .into_iter()
+            .rev()
             .map(|service| format!("\"~^({})(/|$)\" {};", service.prefixes.join("|"), service.name));
         assert_eq!(forwarded, expected.collect::<Vec<_>>());
     }

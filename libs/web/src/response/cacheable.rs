@@ -51,7 +51,7 @@ pub async fn cacheable<B: MessageBody + 'static>(
     };
     // The hash need not resist attacks. Only an author could construct two responses with the same
     // tag, and only readers of that author's content would get the wrong one.
-    let tag = EntityTag::new_weak(URL_SAFE_NO_PAD.encode(XxHash3_128::oneshot(&bytes).to_be_bytes()));
+    let tag = tag_of(&bytes);
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=0, must-revalidate"));
     if let Ok(value) = HeaderValue::from_str(&tag.to_string()) {
@@ -75,7 +75,13 @@ pub async fn cacheable<B: MessageBody + 'static>(
     Ok(ServiceResponse::new(request, response.set_body(BoxBody::new(bytes))))
 }
 
-fn is_cached_by_caller(request: &HttpRequest, tag: &EntityTag) -> bool {
+/// Returns the tag of a body.
+pub(super) fn tag_of(body: &[u8]) -> EntityTag {
+    EntityTag::new_weak(URL_SAFE_NO_PAD.encode(XxHash3_128::oneshot(body).to_be_bytes()))
+}
+
+/// Returns true if the caller has the body with this tag.
+pub(super) fn is_cached_by_caller(request: &HttpRequest, tag: &EntityTag) -> bool {
     match IfNoneMatch::parse(request) {
         Ok(IfNoneMatch::Any) => true,
         Ok(IfNoneMatch::Items(tags)) => tags.iter().any(|cached| cached.weak_eq(tag)),
@@ -85,11 +91,14 @@ fn is_cached_by_caller(request: &HttpRequest, tag: &EntityTag) -> bool {
 
 /// Returns the best encoding that the caller accepts.
 fn accepted_encoding(request: &HttpRequest) -> Option<ContentEncoding> {
-    let accepted = request.get_header::<AcceptEncoding>()?;
-    [(Encoding::zstd(), ContentEncoding::Zstd), (Encoding::gzip(), ContentEncoding::Gzip)]
-        .into_iter()
-        .find(|(encoding, _)| accepted.negotiate([encoding.clone()].iter()).as_ref() == Some(encoding))
-        .map(|(_, encoding)| encoding)
+    [ContentEncoding::Zstd, ContentEncoding::Gzip].into_iter().find(|encoding| accepts(request, *encoding))
+}
+
+/// Returns true if the caller accepts the encoding.
+pub(super) fn accepts(request: &HttpRequest, encoding: ContentEncoding) -> bool {
+    let encoding = if encoding == ContentEncoding::Zstd { Encoding::zstd() } else { Encoding::gzip() };
+    let accepted = request.get_header::<AcceptEncoding>();
+    accepted.is_some_and(|accepted| accepted.negotiate([encoding.clone()].iter()) == Some(encoding))
 }
 
 async fn compress(encoding: ContentEncoding, bytes: Bytes) -> io::Result<Bytes> {
@@ -98,9 +107,13 @@ async fn compress(encoding: ContentEncoding, bytes: Bytes) -> io::Result<Bytes> 
         if encoding == ContentEncoding::Zstd {
             return zstd::encode_all(&*bytes, zstd::DEFAULT_COMPRESSION_LEVEL).map(Bytes::from);
         }
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(&bytes)?;
-        encoder.finish().map(Bytes::from)
+        gzip(&bytes, flate2::Compression::fast())
     };
     if is_small { work() } else { block(work).await.map_err(io::Error::other)? }
+}
+
+pub(super) fn gzip(bytes: &[u8], level: flate2::Compression) -> io::Result<Bytes> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+    encoder.write_all(bytes)?;
+    encoder.finish().map(Bytes::from)
 }

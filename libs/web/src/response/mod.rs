@@ -5,3 +5,4 @@ pub(crate) mod headers;
 pub(crate) mod problem;
 pub(crate) mod refusal;
 pub(crate) mod render;
+pub(crate) mod static_file;

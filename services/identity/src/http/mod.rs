@@ -6,6 +6,7 @@ mod employee;
 mod internal;
 mod me;
 mod permitted_now;
+mod platform;
 mod role;
 mod tenant;
 mod tenant_employee;
@@ -47,6 +48,8 @@ pub const INTERNAL: Listener = Listener {
 };
 
 fn public(routes: &mut Routes<'_>) {
+    // Before the scope, which matches every path.
+    routes.configure(platform::routes);
     routes.service(
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
@@ -182,7 +185,13 @@ fn employees(routes: &mut Routes<'_>) {
 fn roles(routes: &mut Routes<'_>) {
     routes
         .service(role::list_roles.requires::<Permitted<ReadRoles>>().refuses([FORBIDDEN]))
-        .service(role::list_employee_roles.refuses([FORBIDDEN, USER_NOT_FOUND]))
+        .service(
+            role::list_employee_roles
+                .admits(
+                    "users with the permission `identity.employees.manage`, and every user for themselves",
+                )
+                .refuses([FORBIDDEN, USER_NOT_FOUND]),
+        )
         .service(role::add_role_to_employee.requires::<Permitted<ManageEmployees>>().refuses([
             FORBIDDEN,
             USER_NOT_FOUND,
@@ -205,7 +214,7 @@ fn audit_and_caller(routes: &mut Routes<'_>) {
     routes
         .service(audit::list_audit.requires::<Permitted<ReadTenants>>().refuses([FORBIDDEN]))
         .service(audit::list_company_audit.requires::<Permitted<ManageEmployees>>().refuses([FORBIDDEN]))
-        .service(me::get_me);
+        .service(me::get_me.admits("every user, for themselves"));
 }
 
 fn internal(routes: &mut Routes<'_>) {

@@ -16,6 +16,7 @@ mod events;
 mod expensive;
 mod hostile;
 mod me;
+mod platform_page;
 mod privacy;
 mod races;
 mod refusals;
