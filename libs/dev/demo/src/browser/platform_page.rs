@@ -1,7 +1,6 @@
 //! The page of the whole platform: one operation with its callers and its problems.
 
 use anyhow::ensure;
-use serde_json::Value;
 
 use super::pilot::Pilot;
 
@@ -41,7 +40,7 @@ pub(super) async fn read(pilot: &Pilot, base_url: &str) -> anyhow::Result<()> {
     let answer = pilot
         .run("return fetch('/openapi.json').then((answer) => answer.json()).then((api) => api.info.title)")
         .await?;
-    ensure!(answer == Value::from("Platform"), "the base URL does not serve the document: {answer}");
+    ensure!(answer == "Platform", "the base URL does not serve the document: {answer}");
     super::done(&format!(
         "the page of the platform lists {} operations after {} ms and {} KB, and shows permission and problems",
         number("operations"),
