@@ -77,13 +77,14 @@ pub type ObjectPaging = CursorPaging<ObjectKey, 50, 500>;
 /// The filters of the object search.
 #[derive(Default)]
 pub struct ObjectFilter {
+    pub ids: Option<Vec<PropertyObjectId>>,
     pub project_id: Option<ProjectId>,
     pub developer_id: Option<CompanyId>,
     pub building_id: Option<BuildingId>,
     pub kinds: Option<Vec<ObjectKind>>,
     pub rooms: Option<Vec<RoomCategory>>,
     pub finishings: Option<Vec<Finishing>>,
-    pub statuses: Vec<ObjectStatus>,
+    pub statuses: Option<Vec<ObjectStatus>>,
     pub price_from: Option<PriceBound>,
     /// Exclusive upper bound.
     pub price_to: Option<PriceBound>,
@@ -101,6 +102,7 @@ impl ObjectFilter {
         let Self {
             project_id: _,
             developer_id: _,
+            ids,
             building_id,
             statuses,
             kinds,
@@ -114,7 +116,8 @@ impl ObjectFilter {
             floor_max,
         } = self;
         paging.default_limit().is_some()
-            && statuses == &[ObjectStatus::Available]
+            && statuses.as_deref() == Some(&[ObjectStatus::Available])
+            && ids.is_none()
             && building_id.is_none()
             && kinds.is_none()
             && rooms.is_none()
@@ -249,6 +252,9 @@ pub async fn search(
     paging: &ObjectPaging,
 ) -> QueryResult<CursorPage<CatalogObject>> {
     let mut found = visible().select(columns()).into_boxed::<Pg>();
+    if let Some(ids) = &filter.ids {
+        found = found.filter(property_object::id.eq_any(ids));
+    }
     if let Some(project) = filter.project_id {
         found = found.filter(property_object::project_id.eq(project));
     }
@@ -267,7 +273,9 @@ pub async fn search(
     if let Some(finishings) = &filter.finishings {
         found = found.filter(property_object::finishing.eq_any(finishings));
     }
-    found = found.filter(property_object::status.eq_any(&filter.statuses));
+    if let Some(statuses) = &filter.statuses {
+        found = found.filter(property_object::status.eq_any(statuses));
+    }
     if let Some(from) = filter.price_from {
         found = found.filter(property_object::price.ge(from));
     }

@@ -21,14 +21,20 @@ use crate::domain::{
 };
 use crate::error::{Error, PROPERTY_OBJECT_NOT_FOUND};
 
-/// The filters of the object search. `ProjectId` or `DeveloperId` is required.
+/// Maximum number of ids in one search, the number of items of a selection.
+const MAX_IDS: usize = 200;
+
+/// The filters of the object search. `Ids`, `ProjectId` or `DeveloperId` is required.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct SearchObjects {
-    /// Required without `DeveloperId`.
+    /// Ids separated by commas, at most 200. Objects that guests do not see are left out.
+    #[param(value_type = Option<Vec<PropertyObjectId>>, inline, min_items = 1, max_items = 200, style = Form, explode = false)]
+    ids: Option<CommaSeparated<PropertyObjectId>>,
+    /// Required without `DeveloperId` and `Ids`.
     project_id: Option<ProjectId>,
-    /// Required without `ProjectId`.
+    /// Required without `ProjectId` and `Ids`.
     developer_id: Option<CompanyId>,
     building_id: Option<BuildingId>,
     /// Values separated by commas.
@@ -40,7 +46,7 @@ pub struct SearchObjects {
     /// Values separated by commas.
     #[param(value_type = Option<Vec<Finishing>>, inline, min_items = 1, style = Form, explode = false)]
     finishing: Option<CommaSeparated<Finishing>>,
-    /// Values separated by commas. The default is `Available`.
+    /// Values separated by commas. The default is `Available`, and with `Ids` every status.
     #[param(value_type = Option<Vec<ObjectStatus>>, inline, min_items = 1, style = Form, explode = false)]
     status: Option<CommaSeparated<ObjectStatus>>,
     /// Lowest price in minor units, inclusive.
@@ -71,8 +77,11 @@ pub struct SearchObjects {
 
 impl Check for SearchObjects {
     fn check(&self, fields: &mut Fields) {
-        let has_scope = self.project_id.is_some() || self.developer_id.is_some();
+        let has_scope = self.ids.is_some() || self.project_id.is_some() || self.developer_id.is_some();
         fields.check("/ProjectId", if has_scope { Ok(()) } else { Err(Invalid::new("required")) });
+        let ids_count = self.ids.as_ref().map_or(0, |ids| ids.0.len());
+        let too_many = || Invalid::new("too_many").with("max", MAX_IDS);
+        fields.check("/Ids", if ids_count <= MAX_IDS { Ok(()) } else { Err(too_many()) });
         fields.check_range("/PriceTo", self.price_from.as_ref(), self.price_to.as_ref());
         fields.check_inclusive_range("/AreaMax", self.area_min.as_ref(), self.area_max.as_ref());
         fields.check_inclusive_range("/FloorMax", self.floor_min.as_ref(), self.floor_max.as_ref());
@@ -81,14 +90,16 @@ impl Check for SearchObjects {
 
 impl From<SearchObjects> for ObjectFilter {
     fn from(parameters: SearchObjects) -> Self {
+        let default_statuses = parameters.ids.is_none().then(|| vec![ObjectStatus::Available]);
         Self {
+            ids: parameters.ids.map(|ids| ids.0),
             project_id: parameters.project_id,
             developer_id: parameters.developer_id,
             building_id: parameters.building_id,
             kinds: parameters.kind.map(|kinds| kinds.0),
             rooms: parameters.rooms.map(|rooms| rooms.0),
             finishings: parameters.finishing.map(|finishings| finishings.0),
-            statuses: parameters.status.map_or_else(|| vec![ObjectStatus::Available], |statuses| statuses.0),
+            statuses: parameters.status.map(|statuses| statuses.0).or(default_statuses),
             price_from: parameters.price_from,
             price_to: parameters.price_to,
             area_min: parameters.area_min,
@@ -103,8 +114,8 @@ type SearchParameters = Both<Both<CheckedQuery<SearchObjects>, Sorting<CatalogOb
 
 /// Search property objects.
 ///
-/// Searches within one project or developer. A walk along the cursors returns each object exactly
-/// once, if the object does not change during the walk.
+/// Searches within one project or developer, or reads up to 200 objects by their ids. A walk along the
+/// cursors returns each object exactly once, if the object does not change during the walk.
 #[utoipa::path(
     tag = "Catalog", security(()), params(SearchObjects, Sorting<CatalogObjectSort>, ObjectPaging),
     responses(

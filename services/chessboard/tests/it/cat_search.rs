@@ -125,6 +125,46 @@ async fn invalid_object_search_returns_400() {
     }
 }
 
+/// RULE-CHS-060: `Ids` finds up to 200 visible objects of any developer and status in one request.
+/// Other filters narrow it.
+#[tokio::test]
+async fn objects_are_found_by_their_ids() {
+    let catalogs = [(); 2].map(|()| single_building_catalog());
+    let mut catalogs = Vec::from(catalogs);
+    let building = catalogs[0].buildings[0].clone();
+    catalogs[0].objects = vec![
+        Object::new(&building, "a"),
+        Object { status: "Sold", ..Object::new(&building, "b") },
+        Object { is_removed: true, ..Object::new(&building, "c") },
+        Object::new(&building, "not requested"),
+    ];
+    catalogs[1].objects = vec![Object::new(&catalogs[1].buildings[0], "d")];
+    let mut hidden = single_building_catalog();
+    hidden.objects = vec![Object::new(&hidden.buildings[0], "e")];
+    hidden.projects[0].status = "Hidden";
+    for catalog in catalogs.iter().chain([&hidden]) {
+        catalog.fill(service()).await;
+    }
+    let requested = catalogs[0].objects[..3].iter().chain(&catalogs[1].objects).chain(&hidden.objects);
+    let mut ids: Vec<String> = requested.map(|object| object.id.to_string()).collect();
+    ids.resize_with(200, || testkit::guid().to_string());
+    ids[199] = ids[0].clone();
+    let all = ids.join(",");
+    let guest = service().guest();
+    assert_eq!(numbers(&guest, &format!("Ids={all}")).await, ["a", "b", "d"]);
+    assert_eq!(numbers(&guest, &format!("Ids={}&PageSize=200", all.replace(',', "%2C"))).await.len(), 3);
+    assert_eq!(numbers(&guest, &format!("Ids={all}&Status=Sold")).await, ["b"]);
+    let project = catalogs[1].projects[0].id;
+    assert_eq!(numbers(&guest, &format!("Ids={all}&ProjectId={project}")).await, ["d"]);
+
+    let refused = guest.get(&format!("{OBJECTS}?Ids={all},{}", ids[0])).await;
+    refused.expect_refusal("VALIDATION_FAILED", "/Ids", "too_many");
+    for invalid in ["", "x", &format!("{},", ids[0])] {
+        let refused = guest.get(&format!("{OBJECTS}?Ids={invalid}")).await;
+        refused.expect_refusal("VALIDATION_FAILED", "/Ids", "unknown_value");
+    }
+}
+
 fn many() -> Catalog {
     let mut catalog = single_building_catalog();
     let building = catalog.buildings[0].clone();
