@@ -24,7 +24,11 @@ create table selection (
     created_at timestamptz not null,
     updated_at timestamptz not null,
     deleted_at timestamptz,
-    version bigint not null check (version >= 1)
+    version bigint not null check (version >= 1),
+    updated_by_user_id uuid not null,
+    -- The code opens the selection while its link is enabled and has not expired.
+    link_enabled boolean not null default true,
+    link_expires_at timestamptz
 );
 create index selection_owner on selection (owner_user_id, created_at desc, id) where deleted_at is null;
 
@@ -36,6 +40,33 @@ end
 $$;
 create trigger public_code_is_immutable before update of public_code on selection
     for each row when (new.public_code <> old.public_code) execute function public_code_is_immutable();
+
+-- The data of an object when it was added to a selection, to find what has changed since.
+create table added_object (
+    selection_id uuid not null references selection (id),
+    property_object_id uuid not null,
+    status text,
+    amount_minor bigint,
+    currency text,
+    primary key (selection_id, property_object_id)
+);
+
+-- How often a selection was opened by its code, without personal data. Its own table, so that a
+-- read conflicts with no change of the selection.
+create table opening (
+    selection_id uuid primary key references selection (id),
+    openings_count bigint not null,
+    last_opened_at timestamptz not null
+) with (fillfactor = 80);
+
+-- People whom the owner lets edit a selection.
+create table collaborator (
+    selection_id uuid not null references selection (id),
+    user_id uuid not null,
+    added_at timestamptz not null,
+    primary key (selection_id, user_id)
+);
+create index collaborator_user on collaborator (user_id, selection_id);
 
 -- Favorites
 
@@ -49,8 +80,8 @@ create index favorite_order on favorite (owner_user_id, added_at, property_objec
 
 -- Replica of chessboard
 
--- The data of property objects that snapshots copy while an object is public. A read of a snapshot
--- withholds the data of the others (INV-DEV-6).
+-- The data of property objects that open selections show and that snapshots copy while an object is
+-- public. Reads withhold the data of the others (INV-DEV-6).
 create table property_object (
     id uuid primary key,
     version bigint not null,

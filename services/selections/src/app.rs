@@ -3,10 +3,15 @@
 use ::db::Db;
 use ::web::RateLimit;
 
-/// The database, the flag and the rate limits of the read by code.
+use crate::ops::card::Cards;
+use crate::ops::opening::Openings;
+
+/// The database, and the flag, the rate limits, the cards and the counts of the read by code.
 pub struct App {
     pub db: Db,
     pub public_open: bool,
     pub guest_reads: RateLimit,
     pub guest_misses: RateLimit,
+    pub cards: Cards,
+    pub openings: Openings,
 }

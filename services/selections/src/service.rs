@@ -1,14 +1,17 @@
 //! The parts that make up the service.
 
 use ::db::Db;
-use ::service::access_revocations;
+use ::service::{Role, access_revocations};
 use ::web::{Listener, RateLimit};
+use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use messaging::{PublishedEvent, Subscription};
-use runtime::Env;
+use runtime::{Env, Phase, Process};
 
 use crate::app::App;
 use crate::consumers::Chessboard;
+use crate::ops::card::Cards;
+use crate::ops::opening::{Openings, STORE_INTERVAL};
 use crate::settings::Settings;
 use crate::{events, http, messages};
 
@@ -38,6 +41,28 @@ impl ::service::Service for Service {
             public_open: settings.public_open,
             guest_reads: RateLimit::per_minute(settings.guest_reads_per_minute),
             guest_misses: RateLimit::per_minute(settings.guest_misses_per_minute),
+            cards: Cards::new(),
+            openings: Openings::default(),
         })
+    }
+
+    /// Stores the openings regularly, and once more after the last request.
+    fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
+        if role.serves() {
+            process.spawn(Phase::Delivery, "openings of selections", |ending| async move {
+                while ending.run_until_cancelled(tokio::time::sleep(STORE_INTERVAL)).await.is_some() {
+                    store(&app).await;
+                }
+                store(&app).await;
+                Ok(())
+            });
+        }
+        Ok(())
+    }
+}
+
+async fn store(app: &App) {
+    if let Err(error) = app.openings.store(&app.db).await {
+        tracing::warn!(%error, "failed to store openings of selections");
     }
 }

@@ -1,16 +1,16 @@
-//! Property objects of chessboard, for the replica that snapshots copy.
+//! Property objects of chessboard, for the replica that open selections and snapshots show.
 
 use ::db::Tx;
 use messaging::{Failure, Handler, Message};
 use serde::Deserialize;
 
-use crate::domain::{PropertyObjectId, ShownObject};
+use crate::domain::{ObjectCard, PropertyObjectId};
 use crate::ops;
 
 /// Applies `property-object-upserted` to the replica.
 pub struct Chessboard;
 
-/// The members of the event that snapshots need.
+/// The members of the event that selections and snapshots need.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct PropertyObjectUpserted {
@@ -19,7 +19,7 @@ struct PropertyObjectUpserted {
     /// True if developer and project are Published and the object is live.
     is_public: bool,
     #[serde(flatten)]
-    shown: ShownObject,
+    card: ObjectCard,
 }
 
 impl Handler for Chessboard {
@@ -29,11 +29,11 @@ impl Handler for Chessboard {
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let object: PropertyObjectUpserted = message.decode()?;
-        if object.shown.has_nul() {
+        if object.card.has_nul() {
             return Err(Failure::Rejected("a text contains a NUL character".to_owned()));
         }
-        let PropertyObjectUpserted { id, version, is_public, shown } = object;
-        ops::property_object::upsert_property_object(tx, id, version, is_public, shown).await?;
+        let PropertyObjectUpserted { id, version, is_public, card } = object;
+        ops::property_object::upsert_property_object(tx, id, version, is_public, card).await?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 
 use super::schema::property_object;
-use crate::domain::{PropertyObjectId, ShownObject};
+use crate::domain::{ObjectCard, PropertyObjectId, ShownObject};
 
 /// Stores the data of an object if `version` is above the stored one.
 pub async fn upsert(
@@ -16,7 +16,7 @@ pub async fn upsert(
     id: PropertyObjectId,
     version: i64,
     is_public: bool,
-    shown: ShownObject,
+    card: ObjectCard,
 ) -> Result<(), ::db::Error> {
     use diesel::query_dsl::methods::FilterDsl;
 
@@ -25,7 +25,7 @@ pub async fn upsert(
             property_object::id.eq(id),
             property_object::version.eq(version),
             property_object::is_public.eq(is_public),
-            property_object::shown.eq(Json(shown)),
+            property_object::shown.eq(Json(card)),
         ))
         .on_conflict(property_object::id)
         .do_update()
@@ -52,6 +52,20 @@ pub async fn find_shown(
         .load(conn)
         .await?;
     Ok(rows.into_iter().map(|(id, Json(shown))| (id, shown)).collect())
+}
+
+/// Returns the cards of the objects of `ids` that are public (INV-DEV-6).
+pub async fn find_cards(
+    mut conn: &Conn,
+    ids: impl IntoIterator<Item = PropertyObjectId>,
+) -> QueryResult<HashMap<PropertyObjectId, ObjectCard>> {
+    let ids: Vec<PropertyObjectId> = ids.into_iter().collect();
+    let public = property_object::table
+        .filter(property_object::id.eq_any(ids))
+        .filter(property_object::is_public)
+        .select((property_object::id, property_object::shown));
+    let rows: Vec<(PropertyObjectId, Json<ObjectCard>)> = public.load(&mut conn).await?;
+    Ok(rows.into_iter().map(|(id, Json(card))| (id, card)).collect())
 }
 
 /// Returns the objects of `ids` that are public now. An object that the replica does not have is

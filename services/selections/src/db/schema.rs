@@ -12,7 +12,36 @@ diesel::table! {
         updated_at -> Timestamptz,
         deleted_at -> Nullable<Timestamptz>,
         version -> BigInt,
+        updated_by_user_id -> Uuid,
+        link_enabled -> Bool,
+        link_expires_at -> Nullable<Timestamptz>,
         items_count -> Integer,
+    }
+}
+
+diesel::table! {
+    added_object (selection_id, property_object_id) {
+        selection_id -> Uuid,
+        property_object_id -> Uuid,
+        status -> Nullable<Text>,
+        amount_minor -> Nullable<BigInt>,
+        currency -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    opening (selection_id) {
+        selection_id -> Uuid,
+        openings_count -> BigInt,
+        last_opened_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    collaborator (selection_id, user_id) {
+        selection_id -> Uuid,
+        user_id -> Uuid,
+        added_at -> Timestamptz,
     }
 }
 
@@ -55,3 +84,6 @@ diesel::table! {
         detached_at -> Nullable<Timestamptz>,
     }
 }
+
+diesel::allow_tables_to_appear_in_same_query!(added_object, property_object);
+diesel::allow_tables_to_appear_in_same_query!(collaborator, selection);

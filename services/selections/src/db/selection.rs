@@ -13,8 +13,8 @@ use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::selection;
-use crate::domain::{Description, Item, PublicCode, Selection, SelectionId, Title};
+use super::schema::{collaborator, selection};
+use crate::domain::{CardItem, Description, Item, Link, PublicCode, Selection, SelectionId, Title};
 use crate::error::{CONFLICT, Error};
 
 /// The row of a selection, which is also the response to its owner and to crm.
@@ -40,8 +40,25 @@ pub struct SelectionView {
     pub deleted_at: Option<OffsetDateTime>,
     /// Version for the next change.
     pub version: i64,
+    #[serde(skip)]
+    pub updated_by_user_id: UserId,
+    #[serde(skip)]
+    pub link_enabled: bool,
+    #[serde(skip)]
+    pub link_expires_at: Option<OffsetDateTime>,
     #[diesel(skip_insertion)]
     pub items_count: i32,
+}
+
+/// A selection that a code opens.
+#[derive(Debug, Queryable, Selectable)]
+#[diesel(table_name = selection, check_for_backend(Pg))]
+pub struct OpenSelection {
+    pub id: SelectionId,
+    pub owner_user_id: UserId,
+    pub version: i64,
+    #[diesel(embed)]
+    pub view: OpenSelectionView,
 }
 
 /// A selection as the read by code shows it: without id, owner and version.
@@ -53,8 +70,8 @@ pub struct OpenSelectionView {
     pub public_code: PublicCode,
     pub title: Title,
     pub description: Option<Description>,
-    // The items are sent as they are stored, so they need no parsing.
-    #[schema(value_type = Vec<Item>, max_items = 200)]
+    // The row has the items without cards. Cached items with cards replace them as they are.
+    #[schema(value_type = Vec<CardItem>, max_items = 200)]
     pub items: Json<Box<RawValue>>,
     pub items_count: i32,
     #[serde(with = "time::serde::rfc3339")]
@@ -77,6 +94,9 @@ impl From<Selection> for SelectionView {
             updated_at: selection.updated_at,
             deleted_at: selection.deleted_at,
             version: selection.version,
+            updated_by_user_id: selection.updated_by_user_id,
+            link_enabled: selection.link.is_enabled,
+            link_expires_at: selection.link.expires_at,
         }
     }
 }
@@ -94,6 +114,8 @@ impl From<SelectionView> for Selection {
             updated_at: row.updated_at,
             deleted_at: row.deleted_at,
             version: row.version,
+            updated_by_user_id: row.updated_by_user_id,
+            link: Link { is_enabled: row.link_enabled, expires_at: row.link_expires_at },
         }
     }
 }
@@ -140,7 +162,14 @@ pub async fn find(conn: &mut Conn, id: SelectionId) -> Result<Option<Selection>,
     Ok(row.map(Selection::from))
 }
 
-/// Writes the members that an owner can change, and increments the version of row and aggregate.
+/// Returns the selection and locks its row, so that concurrent changes take turns.
+pub async fn find_locked(tx: &mut Tx, id: SelectionId) -> Result<Option<Selection>, ::db::Error> {
+    let row = selection::table.find(id).select(SelectionView::as_select()).for_no_key_update();
+    let row: Option<SelectionView> = row.first(tx.conn()).await.optional()?;
+    Ok(row.map(Selection::from))
+}
+
+/// Writes the members that users can change, and increments the version of row and aggregate.
 ///
 /// # Errors
 /// [`CONFLICT`] if the row no longer has the version that was read.
@@ -152,6 +181,9 @@ pub async fn save(tx: &mut Tx, changed: &mut Selection) -> Result<(), Error> {
         selection::items.eq(Json(&changed.items)),
         selection::updated_at.eq(changed.updated_at),
         selection::deleted_at.eq(changed.deleted_at),
+        selection::updated_by_user_id.eq(changed.updated_by_user_id),
+        selection::link_enabled.eq(changed.link.is_enabled),
+        selection::link_expires_at.eq(changed.link.expires_at),
         selection::version.eq(changed.version + 1),
     ));
     let saved = Prepared(save).execute(tx.conn()).await?;
@@ -162,12 +194,17 @@ pub async fn save(tx: &mut Tx, changed: &mut Selection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the selection that `code` opens.
-pub async fn open(mut conn: &Conn, code: &PublicCode) -> QueryResult<Option<OpenSelectionView>> {
+/// Returns the selection that `code` opens. A link that is off or has expired opens none.
+pub async fn open(mut conn: &Conn, code: &PublicCode) -> QueryResult<Option<OpenSelection>> {
+    let has_not_expired = selection::link_expires_at
+        .is_null()
+        .or(selection::link_expires_at.assume_not_null().gt(diesel::dsl::now));
     selection::table
         .filter(selection::public_code.eq(code.as_str()))
         .filter(selection::deleted_at.is_null())
-        .select(OpenSelectionView::as_select())
+        .filter(selection::link_enabled)
+        .filter(has_not_expired)
+        .select(OpenSelection::as_select())
         .first(&mut conn)
         .await
         .optional()
@@ -182,11 +219,29 @@ pub async fn list_of_owner(
     let own = || {
         selection::table.filter(selection::owner_user_id.eq(owner)).filter(selection::deleted_at.is_null())
     };
-    let order = match paging.sort {
+    let sorted = own().select(SelectionView::as_select()).order((order_by(paging), selection::id));
+    Ok(list::page(conn, paging, sorted, own().select(selection::id)).await?)
+}
+
+/// Returns one page of the selections of which a user is a collaborator, without deleted ones.
+pub async fn list_shared(
+    conn: &Conn,
+    user: UserId,
+    paging: &Paging<SelectionSort>,
+) -> Result<Page<SelectionView>, ::db::Error> {
+    let shared = || {
+        let ids =
+            collaborator::table.filter(collaborator::user_id.eq(user)).select(collaborator::selection_id);
+        selection::table.filter(selection::id.eq_any(ids)).filter(selection::deleted_at.is_null())
+    };
+    let sorted = shared().select(SelectionView::as_select()).order((order_by(paging), selection::id));
+    Ok(list::page(conn, paging, sorted, shared().select(selection::id)).await?)
+}
+
+fn order_by(paging: &Paging<SelectionSort>) -> list::OrderBy<selection::table> {
+    match paging.sort {
         SelectionSort::CreatedAt => list::order_by(paging, selection::created_at),
         SelectionSort::UpdatedAt => list::order_by(paging, selection::updated_at),
         SelectionSort::Title => list::order_by(paging, selection::title),
-    };
-    let sorted = own().select(SelectionView::as_select()).order((order, selection::id));
-    Ok(list::page(conn, paging, sorted, own().select(selection::id)).await?)
+    }
 }

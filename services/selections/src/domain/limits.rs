@@ -1,4 +1,4 @@
-//! The limits of the lists of one user.
+//! The limits of the lists of one user or one selection.
 
 use super::MAX_ITEMS;
 
@@ -6,3 +6,5 @@ use super::MAX_ITEMS;
 pub const MAX_SELECTIONS: u16 = 100;
 /// Maximum number of favorites of a user, so that all of them fit into one selection.
 pub const MAX_FAVORITES: u16 = MAX_ITEMS;
+/// Maximum number of collaborators of a selection.
+pub const MAX_COLLABORATORS: u16 = 20;

@@ -1,15 +1,19 @@
 //! Selections and snapshots with their rules, without clock and I/O.
 
+mod card;
+mod change;
 mod items;
 mod limits;
 mod public_code;
 mod selection;
 mod snapshot;
 
+pub use card::{CardItem, ObjectCard, with_cards};
+pub use change::{AddedObject, ItemChange, changes_of};
 pub use items::{Item, ItemOrder, ItemsError, MAX_ITEMS};
-pub use limits::{MAX_FAVORITES, MAX_SELECTIONS};
+pub use limits::{MAX_COLLABORATORS, MAX_FAVORITES, MAX_SELECTIONS};
 pub use public_code::PublicCode;
-pub use selection::{ChangedField, Description, Selection, Title};
+pub use selection::{ChangedField, Description, Link, Selection, Title};
 pub use snapshot::{DetachReason, ShownObject, SnapshotItem, SnapshotItemView, freeze, withhold_hidden};
 
 ids::typed_id!(

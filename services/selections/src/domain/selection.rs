@@ -8,12 +8,24 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::Text;
 
-use super::{Item, ItemOrder, PropertyObjectId, PublicCode, SelectionId};
+use super::{Item, ItemOrder, ItemsError, MAX_ITEMS, PropertyObjectId, PublicCode, SelectionId};
 
 pub type Title = Text<1, 200>;
 pub type Description = Text<0, 2000>;
 
-/// An owner's ordered list of property objects. Only the owner changes it (INV-SEL-002).
+/// The state of the link that opens a selection by its public code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct Link {
+    /// False if the owner has switched the link off.
+    pub is_enabled: bool,
+    /// Time from which on the code opens nothing, in UTC. Null for a link without an end.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub expires_at: Option<OffsetDateTime>,
+}
+
+/// An owner's ordered list of property objects. Only the owner and the collaborators whom the owner
+/// names change it (INV-SEL-002).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     pub id: SelectionId,
@@ -28,6 +40,8 @@ pub struct Selection {
     /// Time of the soft delete. References to a deleted selection still resolve (INV-SEL-009).
     pub deleted_at: Option<OffsetDateTime>,
     pub version: i64,
+    pub updated_by_user_id: UserId,
+    pub link: Link,
 }
 
 /// A changed member, as `selection-updated` names it.
@@ -36,6 +50,7 @@ pub enum ChangedField {
     Title,
     Description,
     Items,
+    Link,
 }
 
 impl Selection {
@@ -58,6 +73,8 @@ impl Selection {
             updated_at: now,
             deleted_at: None,
             version: 1,
+            updated_by_user_id: owner_user_id,
+            link: Link { is_enabled: true, expires_at: None },
         }
     }
 
@@ -97,6 +114,52 @@ impl Selection {
         self.items = items;
         self.touch(now);
         Some(added)
+    }
+
+    /// Adds an object at the end and returns its item. Returns `None` if the object is in the list.
+    ///
+    /// # Errors
+    /// [`ItemsError::TooMany`] if the list is full.
+    pub fn add_item(
+        &mut self,
+        object: PropertyObjectId,
+        now: OffsetDateTime,
+    ) -> Result<Option<Item>, ItemsError> {
+        if self.items.iter().any(|item| item.property_object_id == object) {
+            return Ok(None);
+        }
+        let count = u16::try_from(self.items.len()).unwrap_or(u16::MAX);
+        if count >= MAX_ITEMS {
+            return Err(ItemsError::TooMany);
+        }
+        self.touch(now);
+        let added_at = self.updated_at;
+        let item = Item { property_object_id: object, sort_order: count.into(), added_at };
+        self.items.push(item.clone());
+        Ok(Some(item))
+    }
+
+    /// Removes an object and closes the gap. Returns false if the object is not in the list.
+    pub fn remove_item(&mut self, object: PropertyObjectId, now: OffsetDateTime) -> bool {
+        let Some(position) = self.items.iter().position(|item| item.property_object_id == object) else {
+            return false;
+        };
+        self.items.remove(position);
+        for item in &mut self.items[position..] {
+            item.sort_order -= 1;
+        }
+        self.touch(now);
+        true
+    }
+
+    /// Replaces the state of the link. Returns false if it is the same.
+    pub fn replace_link(&mut self, link: Link, now: OffsetDateTime) -> bool {
+        if self.link == link {
+            return false;
+        }
+        self.link = link;
+        self.touch(now);
+        true
     }
 
     /// Marks the selection as deleted (INV-SEL-009).
@@ -148,6 +211,24 @@ mod tests {
                 prop_assert!(selection.items.contains(&item));
             }
             prop_assert_eq!(selection.replace_items(&order(&after), later), None);
+        }
+
+        /// INV-SEL-003, INV-SEL-006, RULE-SEL-053: a single addition or removal equals a
+        /// replacement of the whole list.
+        #[test]
+        fn single_change_equals_a_replacement(before: Vec<u8>, object: u8) {
+            let (mut single, later) = (selection(&before), OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR);
+            let mut whole = single.clone();
+            let id = Uuid::from_u128(object.into()).into();
+            let added = single.add_item(id, later).unwrap();
+            let replaced = whole.replace_items(&order(&[&before[..], &[object]].concat()), later);
+            prop_assert_eq!(added, replaced.map(|added| added[0].clone()));
+            prop_assert_eq!(&single, &whole);
+            let rest: Vec<u8> = before.iter().copied().filter(|other| *other != object).collect();
+            prop_assert!(single.remove_item(id, later));
+            whole.replace_items(&order(&rest), later);
+            prop_assert_eq!(&single, &whole);
+            prop_assert!(!single.remove_item(id, later));
         }
     }
 

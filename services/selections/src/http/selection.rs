@@ -140,6 +140,42 @@ pub async fn create_selection_from_favorites(
     idempotency.run(&app.db, create).await
 }
 
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct DuplicateSelection {
+    /// Without a title the copy has the title of the selection.
+    title: Option<Title>,
+}
+
+/// Duplicate a selection.
+///
+/// The copy belongs to the caller, and has the same description and items, and a code of its own.
+#[utoipa::path(
+    tag = "Selections", params(("selection" = SelectionId, Path)),
+    request_body = Option<DuplicateSelection>,
+    responses(
+        (status = 201, description = "Created", body = SelectionView,
+            headers(("Location" = String, description = "The selection, which the public code opens"))),
+    )
+)]
+#[post("/api/v1/selections/{selection}/duplicate")]
+pub async fn duplicate_selection(
+    app: Data<App>,
+    actor: Actor,
+    id: Path<SelectionId>,
+    idempotency: Idempotency,
+    body: OptionalJson<DuplicateSelection>,
+) -> Result<HttpResponse, Error> {
+    let OptionalJson(DuplicateSelection { title }) = body;
+    let now = runtime::clock::now();
+    let create = async |tx: &mut _| {
+        let created =
+            ops::selection::duplicate_selection(tx, &actor, now, &mut rand::rng(), *id, title).await?;
+        Ok(reply(created))
+    };
+    idempotency.run(&app.db, create).await
+}
+
 /// Returns true if the path segment is a Guid. The segment is an id or a code, and every Guid is an
 /// id.
 fn is_id(segment: &str) -> bool {
@@ -164,7 +200,8 @@ pub async fn refuse_method_of_favorites() -> Result<HttpResponse, Problem> {
 
 /// Open a selection by its public code.
 ///
-/// Everyone who has the code may open it, guests included.
+/// Everyone who has the code may open it, guests included, while its link is enabled and has not
+/// expired. Each item has the card of its object as the catalog shows it, at most some seconds old.
 /// The response has neither id, owner nor version.
 #[utoipa::path(
     tag = "Selections", security(()), params(("selection" = String, Path, description = "The public code, 12 characters of base62")),
@@ -195,7 +232,12 @@ pub async fn open_selection(
     if open.is_none() && is_guest {
         app.guest_misses.check(address)?;
     }
-    Ok(web::Json(open.ok_or(NOT_FOUND)?))
+    let mut open = open.ok_or(NOT_FOUND)?;
+    app.cards.add_to(&mut open, &lookups).await?;
+    if guest.actor.is_none_or(|actor| actor.user_id != open.owner_user_id) {
+        app.openings.count(open.id, runtime::clock::now());
+    }
+    Ok(web::Json(open.view))
 }
 
 #[derive(Deserialize, ToSchema)]

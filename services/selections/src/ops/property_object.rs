@@ -3,7 +3,7 @@
 use ::db::Tx;
 
 use crate::db;
-use crate::domain::{PropertyObjectId, ShownObject};
+use crate::domain::{ObjectCard, PropertyObjectId};
 use crate::error::Error;
 
 /// Stores the data of an object and its visibility, unless the replica has the same or a newer
@@ -13,7 +13,7 @@ pub async fn upsert_property_object(
     id: PropertyObjectId,
     version: i64,
     is_public: bool,
-    shown: ShownObject,
+    card: ObjectCard,
 ) -> Result<(), Error> {
-    Ok(db::property_object::upsert(tx, id, version, is_public, shown).await?)
+    Ok(db::property_object::upsert(tx, id, version, is_public, card).await?)
 }

@@ -8,39 +8,51 @@ use testkit::issuer::Claims;
 use testkit::service::issuer;
 use time::{Duration, OffsetDateTime};
 
-use crate::{SELECTIONS, create_selection, guid, mark, service, take_snapshot, text};
+use crate::{SELECTIONS, collaborator_path, create_selection, guid, mark, service, take_snapshot, text};
 
 /// Status of each operation for each caller.
 ///
-/// Another user's selection counts as missing, whatever permissions the caller has.
+/// Another user's selection counts as missing, whatever permissions the caller has, unless its
+/// owner has named the caller as a collaborator.
 const TABLE: &str = "
-    operation                       | owner | colleague | manager | stranger | guest | forged | news | crm | other machines
-    list_selections                 |  200  |    200    |   200   |   200    |  401  |  401   | 401  | 401 |  401
-    create_selection                |  201  |    201    |   201   |   201    |  401  |  401   | 401  | 401 |  401
-    create_selection_from_favorites |  201  |    201    |   201   |   201    |  401  |  401   | 401  | 401 |  401
-    open_selection                  |  200  |    200    |   200   |   200    |  200  |  200   | 200  | 200 |  200
-    update_selection                |  200  |    404    |   404   |   404    |  401  |  401   | 401  | 401 |  401
-    replace_selection_items         |  200  |    404    |   404   |   404    |  401  |  401   | 401  | 401 |  401
-    delete_selection                |  204  |    404    |   404   |   404    |  401  |  401   | 401  | 401 |  401
-    list_favorites                  |  200  |    200    |   200   |   200    |  401  |  401   | 401  | 401 |  401
-    add_favorite                    |  204  |    204    |   204   |   204    |  401  |  401   | 401  | 401 |  401
-    remove_favorite                 |  204  |    204    |   204   |   204    |  401  |  401   | 401  | 401 |  401
-    take_snapshot                   |  401  |    401    |   401   |   401    |  401  |  401   | 201  | 403 |  403
-    detach_snapshot                 |  401  |    401    |   401   |   401    |  401  |  401   | 200  | 403 |  403
-    get_snapshot                    |  401  |    401    |   401   |   401    |  401  |  401   | 200  | 403 |  403
-    get_selection                   |  401  |    401    |   401   |   401    |  401  |  401   | 403  | 200 |  403
-    list_selections_of_owner        |  401  |    401    |   401   |   401    |  401  |  401   | 403  | 200 |  403
+    operation                       | owner | collaborator | colleague | manager | stranger | guest | forged | news | crm | other machines
+    list_selections                 |  200  |     200      |    200    |   200   |   200    |  401  |  401   | 401  | 401 |      401
+    create_selection                |  201  |     201      |    201    |   201   |   201    |  401  |  401   | 401  | 401 |      401
+    create_selection_from_favorites |  201  |     201      |    201    |   201   |   201    |  401  |  401   | 401  | 401 |      401
+    open_selection                  |  200  |     200      |    200    |   200   |   200    |  200  |  200   | 200  | 200 |      200
+    update_selection                |  200  |     200      |    404    |   404   |   404    |  401  |  401   | 401  | 401 |      401
+    replace_selection_items         |  200  |     200      |    404    |   404   |   404    |  401  |  401   | 401  | 401 |      401
+    delete_selection                |  204  |     404      |    404    |   404   |   404    |  401  |  401   | 401  | 401 |      401
+    duplicate_selection             |  201  |     201      |    404    |   404   |   404    |  401  |  401   | 401  | 401 |      401
+    add_selection_item              |  200  |     200      |    404    |   404   |   404    |  401  |  401   | 401  | 401 |      401
+    remove_selection_item           |  200  |     200      |    404    |   404   |   404    |  401  |  401   | 401  | 401 |      401
+    get_selection_details           |  200  |     200      |    404    |   404   |   404    |  401  |  401   | 401  | 401 |      401
+    list_selection_changes          |  200  |     200      |    404    |   404   |   404    |  401  |  401   | 401  | 401 |      401
+    replace_selection_link          |  200  |     404      |    404    |   404   |   404    |  401  |  401   | 401  | 401 |      401
+    list_shared_selections          |  200  |     200      |    200    |   200   |   200    |  401  |  401   | 401  | 401 |      401
+    list_collaborators              |  200  |     404      |    404    |   404   |   404    |  401  |  401   | 401  | 401 |      401
+    add_collaborator                |  204  |     404      |    404    |   404   |   404    |  401  |  401   | 401  | 401 |      401
+    remove_collaborator             |  204  |     404      |    404    |   404   |   404    |  401  |  401   | 401  | 401 |      401
+    list_favorites                  |  200  |     200      |    200    |   200   |   200    |  401  |  401   | 401  | 401 |      401
+    add_favorite                    |  204  |     204      |    204    |   204   |   204    |  401  |  401   | 401  | 401 |      401
+    remove_favorite                 |  204  |     204      |    204    |   204   |   204    |  401  |  401   | 401  | 401 |      401
+    take_snapshot                   |  401  |     401      |    401    |   401   |   401    |  401  |  401   | 201  | 403 |      403
+    detach_snapshot                 |  401  |     401      |    401    |   401   |   401    |  401  |  401   | 200  | 403 |      403
+    get_snapshot                    |  401  |     401      |    401    |   401   |   401    |  401  |  401   | 200  | 403 |      403
+    get_selection                   |  401  |     401      |    401    |   401   |   401    |  401  |  401   | 403  | 200 |      403
+    list_selections_of_owner        |  401  |     401      |    401    |   401   |   401    |  401  |  401   | 403  | 200 |      403
 ";
 
 /// Prepares a selection with a snapshot and a favorite, and a request for the operation.
 async fn prepare(operation: &str) -> Case {
-    let (id, company) = (guid(), guid());
+    let (id, company, collaborator) = (guid(), guid(), guid());
     let owner = Claims::user(id).company(company);
     let colleague = Claims::user(guid()).company(company);
     let manager =
         Claims::user(guid()).permission("crm.deals.manage@platform").permission("news.posts.manage@platform");
     let people = [
         ("owner", owner),
+        ("collaborator", Claims::user(collaborator)),
         ("colleague", colleague),
         ("manager", manager),
         ("stranger", Claims::user(guid())),
@@ -49,7 +61,9 @@ async fn prepare(operation: &str) -> Case {
     for (_, person) in &people {
         mark(&service().caller(person), object).await;
     }
-    let selection = create_selection(&service().caller(&people[0].1)).await;
+    let owner = service().caller(&people[0].1);
+    let selection = create_selection(&owner).await;
+    owner.put(&collaborator_path(&selection, collaborator), Value::Null).await.expect(204);
     let snapshot = take_snapshot(&selection, guid()).await.expect(201);
     let shared = if operation == "open_selection" { "PublicCode" } else { "Id" };
     Case {
@@ -59,12 +73,14 @@ async fn prepare(operation: &str) -> Case {
             ("snapshot_id", text(&snapshot["SnapshotId"]).to_owned()),
             ("owner_user_id", id.to_string()),
             ("property_object_id", object.to_string()),
+            ("user_id", guid().to_string()),
         ],
         body: match operation {
             "create_selection" => json!({"Title": "x"}),
-            "create_selection_from_favorites" => json!({}),
+            "create_selection_from_favorites" | "duplicate_selection" => json!({}),
             "update_selection" => json!({"Title": "x", "Description": null}),
             "replace_selection_items" => json!({"Items": []}),
+            "replace_selection_link" => json!({"IsEnabled": false, "ExpiresAt": null}),
             "take_snapshot" => json!({"PostId": guid(), "ActorUserId": id}),
             "detach_snapshot" => json!({"Reason": "PostDeleted"}),
             _ => Value::Null,

@@ -6,16 +6,22 @@ mod access;
 mod admin;
 mod bodies;
 mod browsers;
+mod cards;
+mod changes;
 mod codes;
+mod collaborators;
 mod connections;
 mod consumer;
+mod details;
 mod documents;
 mod events;
 mod favorites;
 mod internal;
 mod items;
 mod keys;
+mod link;
 mod open;
+mod openings;
 mod order;
 mod overload;
 mod paging;
@@ -25,6 +31,7 @@ mod repeats;
 mod replicas;
 mod revocations;
 mod selection;
+mod single_items;
 mod slow_readers;
 mod snapshots;
 mod topics;
@@ -139,6 +146,23 @@ fn items_path(selection: &Value) -> String {
     format!("{}/items", path(selection))
 }
 
+/// Returns the path of one item.
+fn item_path(selection: &Value, object: Uuid) -> String {
+    format!("{}/{object}", items_path(selection))
+}
+
+fn details_path(selection: &Value) -> String {
+    format!("{}/details", path(selection))
+}
+
+fn link_path(selection: &Value) -> String {
+    format!("{}/link", path(selection))
+}
+
+fn collaborator_path(selection: &Value, user: Uuid) -> String {
+    format!("{}/collaborators/{user}", path(selection))
+}
+
 /// Returns the path of the read by code.
 fn open_path(selection: &Value) -> String {
     format!("{SELECTIONS}/{}", text(&selection["PublicCode"]))
@@ -154,6 +178,15 @@ fn snapshots_path(selection: &Value) -> String {
 
 fn snapshot_path(snapshot: &Value) -> String {
     format!("/api/v1/internal/snapshots/{}", text(&snapshot["SnapshotId"]))
+}
+
+/// Returns the items of a response without their cards.
+fn without_cards(answer: &Value) -> Value {
+    let mut items = answer["Items"].clone();
+    for item in items.as_array_mut().expect("a list") {
+        item.as_object_mut().expect("an item").remove("Card").expect("a member for the card");
+    }
+    items
 }
 
 /// Returns the sorted names of an object's members.

@@ -12,8 +12,9 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::{
-    FAVORITES, FROM_FAVORITES, SELECTIONS, create_selection, create_selection_of, favorite, guid, items,
-    items_path, join_limited, mark, members, path, service, snapshot_path, snapshots_path, text,
+    FAVORITES, FROM_FAVORITES, SELECTIONS, collaborator_path, create_selection, create_selection_of,
+    favorite, guid, items, items_path, join_limited, mark, members, path, service, snapshot_path,
+    snapshots_path, text,
 };
 
 const INVALID: &str = "SELECTIONS_VALIDATION_FAILED";
@@ -230,6 +231,11 @@ async fn every_documented_problem_is_in_russian() {
     let empty = create_selection_of(&owner, json!([])).await;
     let deleted = create_selection(&owner).await;
     owner.delete(&path(&deleted)).await.expect(204);
+    let collaborators = format!(
+        "insert into collaborator select '{}', gen_random_uuid(), now() from generate_series(1, 20)",
+        text(&selection["Id"])
+    );
+    sql.batch_execute(&collaborators).await.unwrap();
     let request = |caller: &Client, method: Method, path: &str| {
         caller.request(method, path).header("accept-language", "ru")
     };
@@ -258,6 +264,7 @@ async fn every_documented_problem_is_in_russian() {
         post(&owner, SELECTIONS, json!({"Title": "x"})).header("Idempotency-Key", "locked"),
         post(&full, SELECTIONS, json!({"Title": "x"})),
         request(&full, Method::PUT, &favorite(object)),
+        request(&owner, Method::PUT, &collaborator_path(&selection, object)),
         request(&owner, Method::POST, SELECTIONS).header("content-type", "application/json").body(stalled),
         put(&path(&selection), json!({"Title": "x".repeat(256 * 1024)})),
         put(&items_path(&selection), twice),

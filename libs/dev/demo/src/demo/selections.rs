@@ -66,6 +66,20 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
     let again = story.put(&list, Some(&anna), &reordered, expected(200)).await?;
     story.check(again["Version"] == after["Version"], &format!("Version is still {}", after["Version"]));
 
+    story.step("A guest opens it again: the card of each flat comes with it.");
+    let seen = story.get(&by_code, None, promise(200)).await?;
+    let card = &seen["Items"][0]["Card"];
+    story.check(card["Number"] == "3" && card["Price"].is_object(), &format!("the first card is {card}"));
+
+    story.step("Anna switches the link off, and the code opens nothing. Then she switches it on again.");
+    let link = format!("{own}/{id}/link");
+    let off = json!({ "IsEnabled": false, "ExpiresAt": null });
+    story.put(&link, Some(&anna), &off, promise(200)).await?;
+    story.get(&by_code, None, promise(404).code("SELECTIONS_NOT_FOUND")).await?;
+    let on = json!({ "IsEnabled": true, "ExpiresAt": null });
+    let details = story.put(&link, Some(&anna), &on, promise(200)).await?;
+    story.check(details["PublicCode"] == code, "its public code is the same");
+
     story.step("News asks the issuer for its machine token.");
     let form =
         [("grant_type", "client_credentials"), ("client_id", CLIENTS[0].0), ("client_secret", CLIENTS[0].1)];
@@ -133,7 +147,8 @@ async fn events(story: &mut Story, mut bus: Follower, selection: Uuid) -> anyhow
     // The events come from three topics, so only the sequence determines their order.
     received.sort_by_key(|record| record.sequence);
     let topics: Vec<_> = received.iter().map(|record| record.topic.as_str()).collect();
-    story.check(topics == [CREATED, UPDATED, DELETED], "created, updated, deleted, and nothing else");
+    let expected = [CREATED, UPDATED, UPDATED, UPDATED, DELETED];
+    story.check(topics == expected, "created, updated three times, deleted, and nothing else");
     let sequences: BTreeSet<_> = received.iter().filter_map(|record| record.sequence).collect();
     story.check(sequences.len() == received.len(), "ce_sequence grows from each to the next");
     let of_type = received.iter().all(|record| record.kind.as_deref() == Some(record.topic.as_str()));

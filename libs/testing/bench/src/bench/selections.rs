@@ -17,17 +17,27 @@ pub(super) const BENCH: BenchEntry = BenchEntry {
 
 /// Inserts the missing selections of 20 items each, with codes from 100000000001.
 const FILL: &str = "insert into selection (id, owner_user_id, public_code, title, description, items, \
-    created_at, updated_at, version) \
+    created_at, updated_at, version, updated_by_user_id) \
     select gen_random_uuid(), md5((n / 50)::text)::uuid, (100000000000 + n)::text, \
     'Two rooms with a view of the river', 'Close to the park, quiet, and not far from the river.', items, \
-    now(), now(), 1 from generate_series((select count(*) + 1 from selection where public_code like '10000%'), $1::bigint) n, lateral \
+    now(), now(), 1, md5((n / 50)::text)::uuid from generate_series((select count(*) + 1 from selection where public_code like '10000%'), $1::bigint) n, lateral \
     (select json_agg(json_build_object('PropertyObjectId', md5((n + i)::text)::uuid, 'SortOrder', i, \
     'AddedAt', '2026-11-21T10:00:00.000000Z')) as items from generate_series(0, 19) i) of_one";
 
-/// Fills the table up to `count` selections.
+/// Inserts the missing objects of the items, all public.
+const FILL_OBJECTS: &str = "insert into property_object (id, version, is_public, shown) \
+    select md5(n::text)::uuid, 1, true, json_build_object('ProjectId', md5('p')::uuid, 'ProjectName', 'River Park', \
+    'BuildingId', md5('b')::uuid, 'BuildingName', 'Building 2', 'Number', n::text, 'Rooms', 2, 'Floor', 7, \
+    'AreaTotal', 54.35, 'Price', json_build_object('AmountMinor', 1250000000, 'Currency', 'RUB'), \
+    'Status', 'Available', 'DeveloperId', md5('d')::uuid, 'Kind', 'Flat', 'IsStudio', false, 'Finishing', 'Finished') \
+    from generate_series((select count(*) + 1 from property_object), $1::bigint + 19) n on conflict do nothing";
+
+/// Fills the tables up to `count` selections with the objects of their items.
 pub(super) async fn fill(connection: &Connection, count: i64) -> anyhow::Result<()> {
     connection.client.execute(FILL, &[&count]).await?;
+    connection.client.execute(FILL_OBJECTS, &[&count]).await?;
     connection.client.batch_execute("vacuum analyze selection").await?;
+    connection.client.batch_execute("vacuum analyze property_object").await?;
     connection.client.batch_execute("checkpoint").await?;
     Ok(())
 }

@@ -63,10 +63,11 @@ impl Bench<'_> {
             .selections
             .client
             .query(
-                "insert into selection (id, owner_user_id, public_code, title, items, created_at, updated_at, version) \
+                "insert into selection (id, owner_user_id, public_code, title, items, created_at, updated_at, version, \
+                 updated_by_user_id) \
                  select gen_random_uuid(), $1::text::uuid, left(md5(random()::text), 12), 'For a post', \
                  (select json_agg(json_build_object('PropertyObjectId', gen_random_uuid(), 'SortOrder', i, \
-                 'AddedAt', '2026-11-21T10:00:00Z')) from generate_series(0, 19) i), now(), now(), 1 \
+                 'AddedAt', '2026-11-21T10:00:00Z')) from generate_series(0, 19) i), now(), now(), 1, $1::text::uuid \
                  from generate_series(1, $2::bigint) returning id::text",
                 &[&self.author, &i64::try_from(EMBEDS)?],
             )

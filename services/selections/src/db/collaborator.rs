@@ -1,0 +1,70 @@
+//! Collaborators of selections.
+
+use ::db::{Conn, Prepared, Tx};
+use auth::UserId;
+use diesel::dsl::exists;
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+
+use super::schema::collaborator;
+use crate::domain::SelectionId;
+
+/// A person whom the owner lets edit a selection.
+#[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]
+#[diesel(table_name = collaborator, check_for_backend(diesel::pg::Pg))]
+#[serde(rename_all = "PascalCase")]
+pub struct CollaboratorView {
+    pub user_id: UserId,
+    #[serde(with = "time::serde::rfc3339")]
+    pub added_at: OffsetDateTime,
+}
+
+/// Returns true if the user is a collaborator of the selection.
+pub async fn is_collaborator(
+    conn: &mut Conn,
+    selection: SelectionId,
+    user: UserId,
+) -> Result<bool, ::db::Error> {
+    let is_there = diesel::select(exists(collaborator::table.find((selection, user))));
+    Ok(is_there.get_result(conn).await?)
+}
+
+/// Inserts a collaborator. Returns false if the person is one already.
+pub async fn insert(
+    tx: &mut Tx,
+    selection: SelectionId,
+    user: UserId,
+    now: OffsetDateTime,
+) -> Result<bool, ::db::Error> {
+    let insert = diesel::insert_into(collaborator::table)
+        .values((
+            collaborator::selection_id.eq(selection),
+            collaborator::user_id.eq(user),
+            collaborator::added_at.eq(now),
+        ))
+        .on_conflict_do_nothing();
+    Ok(Prepared(insert).execute(tx.conn()).await? == 1)
+}
+
+/// Deletes a collaborator, if the person is one.
+pub async fn delete(tx: &mut Tx, selection: SelectionId, user: UserId) -> Result<(), ::db::Error> {
+    diesel::delete(collaborator::table.find((selection, user))).execute(tx.conn()).await?;
+    Ok(())
+}
+
+pub async fn count(conn: &mut Conn, selection: SelectionId) -> Result<i64, ::db::Error> {
+    let of_selection = collaborator::table.filter(collaborator::selection_id.eq(selection));
+    Ok(of_selection.count().get_result(conn).await?)
+}
+
+/// Returns the collaborators of a selection in the order in which they were added.
+pub async fn list(conn: &mut Conn, selection: SelectionId) -> Result<Vec<CollaboratorView>, ::db::Error> {
+    let of_selection = collaborator::table
+        .filter(collaborator::selection_id.eq(selection))
+        .order((collaborator::added_at, collaborator::user_id))
+        .select(CollaboratorView::as_select());
+    Ok(of_selection.load(conn).await?)
+}

@@ -1,0 +1,53 @@
+//! Use cases of the collaborators of a selection. Both are idempotent.
+
+use ::db::Tx;
+use auth::{Actor, UserId};
+use time::OffsetDateTime;
+
+use super::selection::is_own;
+use crate::db;
+use crate::domain::{MAX_COLLABORATORS, SelectionId};
+use crate::error::{COLLABORATORS_LIMIT_EXCEEDED, Error, NOT_FOUND};
+
+/// Lets a person edit a selection. The owner needs no entry.
+///
+/// # Errors
+/// - [`NOT_FOUND`] if the actor does not own such a selection.
+/// - [`COLLABORATORS_LIMIT_EXCEEDED`] if the selection has the maximum number of collaborators.
+pub async fn add_collaborator(
+    tx: &mut Tx,
+    actor: &Actor,
+    now: OffsetDateTime,
+    id: SelectionId,
+    user: UserId,
+) -> Result<(), Error> {
+    // The lock keeps the limit under concurrent requests.
+    let selection = db::selection::find_locked(tx, id).await?.filter(|found| is_own(found, actor));
+    if selection.ok_or(NOT_FOUND)?.owner_user_id == user {
+        return Ok(());
+    }
+    let is_new = db::collaborator::insert(tx, id, user, now).await?;
+    if is_new && db::collaborator::count(tx.conn(), id).await? > i64::from(MAX_COLLABORATORS) {
+        return Err(COLLABORATORS_LIMIT_EXCEEDED.into());
+    }
+    Ok(())
+}
+
+/// Removes a collaborator. Collaborators can remove themselves.
+///
+/// # Errors
+/// [`NOT_FOUND`] if the actor neither owns such a selection nor is the removed collaborator.
+pub async fn remove_collaborator(
+    tx: &mut Tx,
+    actor: &Actor,
+    id: SelectionId,
+    user: UserId,
+) -> Result<(), Error> {
+    let is_removing_self =
+        user == actor.user_id && db::collaborator::is_collaborator(tx.conn(), id, user).await?;
+    let selection = db::selection::find(tx.conn(), id).await?.filter(|found| found.deleted_at.is_none());
+    if !selection.is_some_and(|found| is_removing_self || is_own(&found, actor)) {
+        return Err(NOT_FOUND.into());
+    }
+    Ok(db::collaborator::delete(tx, id, user).await?)
+}

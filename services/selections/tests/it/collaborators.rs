@@ -1,0 +1,111 @@
+//! Collaborators of a selection.
+
+use serde_json::{Value, json};
+
+use crate::{
+    collaborator_path, create_selection, details_path, guid, guids, item_path, items, items_path,
+    join_limited, link_path, members, path, reread, service, take_snapshot,
+};
+
+const SHARED: &str = "/api/v1/selections/shared-with-me";
+
+/// RULE-SEL-058: a collaborator edits title, description and items, and is named as the author of
+/// the last change.
+#[tokio::test]
+async fn collaborator_edits_title_and_items() {
+    let (owner_id, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let (id, collaborator) = service().user();
+    assert_eq!(collaborator.get(SHARED).await.expect(200)["Items"], json!([]));
+    for _ in 0..2 {
+        owner.put(&collaborator_path(&selection, id), Value::Null).await.expect(204);
+    }
+    assert_eq!(collaborator.get(SHARED).await.expect(200)["Items"], json!([selection]));
+
+    let described = json!({"Title": "Summer", "Description": "Sea", "Version": 1});
+    collaborator.put(&path(&selection), described).await.expect(200);
+    collaborator.put(&items_path(&selection), json!({"Items": items(2)})).await.expect(200);
+    let object = guid();
+    collaborator.put(&item_path(&selection, object), Value::Null).await.expect(200);
+    let changed = collaborator.delete(&item_path(&selection, object)).await.expect(200);
+    assert_eq!((&changed["Version"], &changed["OwnerUserId"]), (&json!(5), &json!(owner_id)));
+    let details = owner.get(&details_path(&selection)).await.expect(200);
+    assert_eq!(details["UpdatedByUserId"], id.to_string());
+    assert_eq!(collaborator.get(&details_path(&selection)).await.expect(200), details);
+
+    let copy = collaborator.post(&format!("{}/duplicate", path(&selection)), json!({})).await.expect(201);
+    assert_eq!(copy["OwnerUserId"], id.to_string());
+    assert_eq!(owner.get(SHARED).await.expect(200)["TotalCount"], 0);
+}
+
+/// INV-SEL-002, RULE-SEL-058: deletion, link, collaborators and snapshots stay with the owner.
+#[tokio::test]
+async fn collaborator_cannot_act_as_the_owner() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let (id, collaborator) = service().user();
+    owner.put(&collaborator_path(&selection, id), Value::Null).await.expect(204);
+    let list = format!("{}/collaborators", path(&selection));
+    for refused in [
+        collaborator.delete(&path(&selection)).await,
+        collaborator.put(&link_path(&selection), json!({"IsEnabled": false, "ExpiresAt": null})).await,
+        collaborator.get(&list).await,
+        collaborator.put(&collaborator_path(&selection, guid()), Value::Null).await,
+        collaborator.delete(&collaborator_path(&selection, guid())).await,
+    ] {
+        refused.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    }
+    let mut foreign = selection.clone();
+    foreign["OwnerUserId"] = json!(id);
+    take_snapshot(&foreign, guid()).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    assert_eq!(reread(&owner, &selection).await, selection);
+    let listed = owner.get(&list).await.expect(200);
+    assert_eq!(members(&listed["Items"][0]), ["AddedAt", "UserId"]);
+    assert_eq!(listed["Items"][0]["UserId"], id.to_string());
+}
+
+/// RULE-SEL-058: a removed collaborator edits no more. Collaborators can remove themselves, and a
+/// deleted selection is shared with nobody.
+#[tokio::test]
+async fn removed_collaborator_loses_access() {
+    let (owner_id, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let (id, collaborator) = service().user();
+    for remover in [&owner, &collaborator] {
+        owner.put(&collaborator_path(&selection, id), Value::Null).await.expect(204);
+        collaborator.get(&details_path(&selection)).await.expect(200);
+        remover.delete(&collaborator_path(&selection, id)).await.expect(204);
+        let refused = collaborator.put(&items_path(&selection), json!({"Items": []})).await;
+        refused.expect_problem(404, "SELECTIONS_NOT_FOUND");
+        assert_eq!(collaborator.get(SHARED).await.expect(200)["TotalCount"], 0);
+    }
+    owner.delete(&collaborator_path(&selection, id)).await.expect(204);
+    let again = collaborator.delete(&collaborator_path(&selection, id)).await;
+    again.expect_problem(404, "SELECTIONS_NOT_FOUND");
+
+    owner.put(&collaborator_path(&selection, owner_id), Value::Null).await.expect(204);
+    let list = format!("{}/collaborators", path(&selection));
+    assert_eq!(owner.get(&list).await.expect(200), json!({"Items": []}));
+    owner.put(&collaborator_path(&selection, id), Value::Null).await.expect(204);
+    owner.delete(&path(&selection)).await.expect(204);
+    assert_eq!(collaborator.get(SHARED).await.expect(200)["TotalCount"], 0);
+    let refused = collaborator.get(&details_path(&selection)).await;
+    refused.expect_problem(404, "SELECTIONS_NOT_FOUND");
+}
+
+/// RULE-SEL-059: a selection has at most 20 collaborators, also under concurrent requests.
+#[tokio::test]
+async fn twenty_first_collaborator_is_refused() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let users = guids(24);
+    let add = async |user| owner.put(&collaborator_path(&selection, user), Value::Null).await;
+    let answers = join_limited(users.iter().map(|user| add(*user))).await;
+    assert_eq!(answers.iter().filter(|answer| answer.status == 204).count(), 20);
+    let mut refused = answers.into_iter().filter(|answer| answer.status != 204);
+    let answer = refused.next().unwrap();
+    answer.expect_problem(409, "SELECTIONS_COLLABORATORS_LIMIT_EXCEEDED");
+    let present = owner.get(&format!("{}/collaborators", path(&selection))).await.expect(200);
+    let present = present["Items"][0]["UserId"].as_str().unwrap().parse().unwrap();
+    add(present).await.expect(204);
+}
