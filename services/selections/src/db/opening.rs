@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::schema::opening;
 use crate::domain::SelectionId;
 
-/// How often and when a selection was opened by its code.
+/// Number and last time of the openings of a selection by its code.
 #[derive(Clone, Copy, Debug, Default, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = opening, check_for_backend(diesel::pg::Pg))]
 #[serde(rename_all = "PascalCase")]

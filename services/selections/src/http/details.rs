@@ -117,7 +117,7 @@ pub async fn list_selection_changes(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ReplaceSelectionLink {
-    /// `false` switches the link off. The code stays the same, so the link can be switched on again.
+    /// `false` switches the link off. The code stays the same, and `true` opens it again.
     is_enabled: bool,
     /// Time from which on the code opens nothing. `null` for a link without an end. A time in the
     /// past ends it at once.

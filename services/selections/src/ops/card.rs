@@ -15,7 +15,7 @@ use crate::db::selection::OpenSelection;
 use crate::domain::{Item, SelectionId, with_cards};
 use crate::error::Error;
 
-/// Maximum age of cached cards. An object that is hidden meanwhile disappears within this time.
+/// Maximum age of cached cards. The card of a hidden object disappears within this time.
 const MAX_AGE: Duration = Duration::from_secs(5);
 /// Capacity of the cache in bytes, over a hundred selections of 200 items.
 const CACHE_BYTES: u64 = 16 * 1024 * 1024;

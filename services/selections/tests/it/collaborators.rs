@@ -64,8 +64,8 @@ async fn collaborator_cannot_act_as_the_owner() {
     assert_eq!(listed["Items"][0]["UserId"], id.to_string());
 }
 
-/// RULE-SEL-058: a removed collaborator edits no more. Collaborators can remove themselves, and a
-/// deleted selection is shared with nobody.
+/// RULE-SEL-058: a removed collaborator edits no more. Collaborators can remove themselves, and
+/// no collaborator reads a deleted selection.
 #[tokio::test]
 async fn removed_collaborator_loses_access() {
     let (owner_id, owner) = service().user();

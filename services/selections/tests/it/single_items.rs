@@ -7,7 +7,7 @@ use crate::{
     item_path, items_of, join_limited, new_guids, objects, path, reread, service, topics,
 };
 
-/// RULE-SEL-053, RULE-SEL-030, RULE-SEL-031: an object is added at the end and removed, and a repeat
+/// RULE-SEL-053, RULE-SEL-030, RULE-SEL-031: an object is added at the end and removed. A repeat
 /// changes and publishes nothing.
 #[tokio::test]
 async fn one_item_is_added_and_removed_once() {
