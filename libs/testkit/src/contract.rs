@@ -142,7 +142,7 @@ impl Contract {
         let media_type = response.header("content-type").split(';').next().unwrap_or_default();
         ensure!(content.get(media_type).is_some(), "its content type {media_type:?} is not documented");
         let pointer = format!("{pointer}/content/{}/schema", escaped(media_type));
-        if media_type.starts_with("text/") {
+        if media_type.starts_with("text/") || media_type.ends_with("+xml") {
             return self.check_value(&pointer, &response.text.clone().into(), false);
         }
         // Only some problems have further members, so their schema is not checked for missing ones.

@@ -6,7 +6,9 @@ create table author (
     id uuid not null unique,
     -- The stored size of the blocks of all posts of the author. Deleted posts count, since they
     -- stay stored.
-    content_bytes bigint not null default 0
+    content_bytes bigint not null default 0,
+    -- The size of the revisions of these posts.
+    revision_bytes bigint not null default 0
 );
 
 create table post (
@@ -19,6 +21,10 @@ create table post (
     summary text check (char_length(summary) <= 1000),
     cover_file_id uuid,
     tags json not null check (json_array_length(tags) <= 20),
+    -- The tags as search compares them.
+    tag_keys text[] collate "C" not null default '{}',
+    -- Title, summary and tags, by which editors find posts in every status.
+    label_words tsvector not null default '',
     status text not null check (status in ('Draft', 'Published', 'Unpublished', 'Archived')),
     blocks json not null,
     -- A reader reserves this size before it reads the blocks.
@@ -33,22 +39,29 @@ create table post (
     updated_at timestamptz not null,
     updated_by_user_id uuid not null,
     deleted_at timestamptz,
-    version bigint not null check (version >= 1)
+    -- The times of the next moves, and the user who has set them. The job `post-schedule` makes the
+    -- moves and clears the times.
+    publish_at timestamptz,
+    unpublish_at timestamptz check (unpublish_at > publish_at),
+    scheduled_by_user_id uuid,
+    scheduled_at timestamptz,
+    -- The last move that failed, until the next schedule or publication.
+    schedule_failure json,
+    version bigint not null check (version >= 1),
+    check ((publish_at is null and unpublish_at is null) or (scheduled_by_user_id is not null and scheduled_at is not null))
 );
 create index post_author on post (author_user_id, created_at desc, id) where deleted_at is null;
+-- The lists of editors: of a company, and of all companies. No index has a column that an edit of
+-- the blocks changes, so such an edit writes no index.
+create index post_company_created on post (author_company_id, created_at desc, id) where deleted_at is null;
+create index post_company_published on post (author_company_id, published_at desc, id) where deleted_at is null;
+create index post_created on post (created_at desc, id) where deleted_at is null;
+create index post_published on post (published_at desc, id) where deleted_at is null;
+create index post_status on post (status, created_at desc, id) where deleted_at is null;
+create index post_tags on post using gin (tag_keys) where deleted_at is null;
+create index post_labels on post using gin (label_words) where deleted_at is null;
 -- The count of an author's drafts.
 create index post_draft on post (author_user_id) where status = 'Draft' and deleted_at is null;
-
--- A new post has no blocks, so only edits change the size. An edit of the same size does not lock
--- the author.
-create function count_content() returns trigger language plpgsql set search_path from current as $$
-begin
-    update author set content_bytes = content_bytes + new.blocks_bytes - old.blocks_bytes where id = new.author_id;
-    return null;
-end
-$$;
-create trigger count_content after update of blocks on post
-    for each row when (new.blocks_bytes <> old.blocks_bytes) execute function count_content();
 
 -- The log of a post. It has the domain event of each change of the content.
 create table post_log (
@@ -69,11 +82,47 @@ $$;
 create trigger post_log_append_only before update or delete or truncate on post_log
     for each statement execute function post_log_append_only();
 
--- An edit of a draft is one statement, so a trigger writes the entry.
+-- The contents of a post after its changes, the present one included. A job deletes them after 90
+-- days, and earlier if the author stores too much.
+create table post_revision (
+    post_id uuid not null,
+    version bigint not null,
+    author_id uuid not null references author (id),
+    blocks json not null,
+    blocks_bytes integer not null,
+    created_at timestamptz not null,
+    primary key (post_id, version),
+    foreign key (post_id, version) references post_log
+);
+create index post_revision_created on post_revision (created_at);
+create index post_revision_author on post_revision (author_id, created_at);
+
+-- An edit of a draft is one statement, so a trigger writes the entry and the revision. It keeps the
+-- newest 50 revisions of a post, of at most 64 MiB together. The row of the author is locked last,
+-- as by the job.
 create function log_content_change() returns trigger language plpgsql set search_path from current as $$
+declare
+    change bigint := new.blocks_bytes;
 begin
     insert into post_log (post_id, version, kind, actor_user_id, blocks_count, occurred_at)
     values (new.id, new.version, 'PostContentChangedEvent', new.updated_by_user_id, new.blocks_count, new.updated_at);
+    with counted as (
+        select version, row_number() over newest as number, sum(blocks_bytes) over newest as bytes
+        from post_revision where post_id = new.id window newest as (order by version desc)
+    ), surplus as (
+        delete from post_revision using counted
+        where post_revision.post_id = new.id and post_revision.version = counted.version
+            and (counted.number >= 50 or counted.bytes + new.blocks_bytes > 64 * 1024 * 1024)
+        returning post_revision.blocks_bytes
+    )
+    select change - coalesce(sum(blocks_bytes), 0) from surplus into change;
+    insert into post_revision (post_id, version, author_id, blocks, blocks_bytes, created_at)
+    values (new.id, new.version, new.author_id, new.blocks, new.blocks_bytes, new.updated_at);
+    -- A new post has no blocks, so only edits change the size of the content.
+    update author set
+        content_bytes = content_bytes + new.blocks_bytes - old.blocks_bytes,
+        revision_bytes = revision_bytes + change
+    where id = new.author_id;
     return null;
 end
 $$;
@@ -88,6 +137,7 @@ begin
         alter column blocks set compression lz4,
         alter column embeds set compression lz4,
         alter column search_text set compression lz4;
+    alter table post_revision alter column blocks set compression lz4;
 exception when feature_not_supported then
     raise notice 'this server is built without lz4: texts of posts keep the default compression';
 end
@@ -100,10 +150,18 @@ create table post_search (
     post_id uuid primary key references post (id),
     published_at timestamptz not null,
     created_at timestamptz not null,
+    -- The time of the last change, for the Atom feed.
+    updated_at timestamptz not null,
+    author_company_id uuid,
+    tag_keys text[] collate "C" not null default '{}',
     words tsvector not null
 );
 create index post_search_published on post_search (published_at desc, post_id);
 create index post_search_created on post_search (created_at desc, post_id);
+create index post_search_updated on post_search (updated_at desc, post_id);
+create index post_search_company_published on post_search (author_company_id, published_at desc, post_id);
+create index post_search_company_updated on post_search (author_company_id, updated_at desc, post_id);
+create index post_search_tags on post_search using gin (tag_keys);
 create index post_search_words on post_search using gin (words);
 
 -- The number of published posts. Each page of the feed returns it, and counting a million rows
@@ -129,12 +187,13 @@ create trigger count_deleted after delete on post_search referencing old table a
     for each statement execute function count_post_search();
 
 -- PostgreSQL's Russian configuration stems Latin words as English. A tsvector has at most 1 MB.
--- A text with more distinct words is halved until it fits.
-create function search_words(title text, body text) returns tsvector language plpgsql immutable as $$
+-- A text with more distinct words is halved until it fits. `labels` are the summary and the tags.
+create function search_words(title text, labels text, body text) returns tsvector language plpgsql immutable as $$
 begin
     loop
         begin
-            return setweight(to_tsvector('russian', title), 'A') || to_tsvector('russian', body);
+            return setweight(to_tsvector('russian', title), 'A') || setweight(to_tsvector('russian', labels), 'B')
+                || to_tsvector('russian', body);
         exception when program_limit_exceeded then
             body := left(body, char_length(body) / 2);
         end;

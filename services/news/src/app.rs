@@ -5,14 +5,16 @@ use std::time::Duration;
 use ::db::Db;
 use ::web::RateLimit;
 
+use crate::atom::AtomFeeds;
 use crate::clients::Selections;
 use crate::domain::Quotas;
 
-/// The database, the client of selections and the limits of readers.
+/// The database, the client of selections, the limits of readers and the cached feeds.
 pub struct App {
     pub db: Db,
     pub selections: Selections,
     pub guest_reads: RateLimit,
     pub embeds_wait: Duration,
     pub quotas: Quotas,
+    pub atom_feeds: AtomFeeds,
 }

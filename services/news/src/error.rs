@@ -16,6 +16,10 @@ pub const POST_ARCHIVED: Code = Code::new(409, "NEWS_POST_ARCHIVED");
 pub const POST_INVALID_TRANSITION: Code = Code::new(409, "NEWS_POST_INVALID_TRANSITION");
 /// Rejects the publication of a post without a block.
 pub const POST_PUBLISH_INCOMPLETE: Code = Code::new(409, "NEWS_POST_PUBLISH_INCOMPLETE");
+/// Rejects a schedule whose time of unpublishing passes before the publication.
+pub const POST_SCHEDULE_MISSED: Code = Code::new(409, "NEWS_POST_SCHEDULE_MISSED");
+/// Rejects a revision that is missing or no longer kept.
+pub const REVISION_NOT_FOUND: Code = Code::new(404, "NEWS_REVISION_NOT_FOUND");
 /// Rejects a new draft of an author who has the maximum number of them.
 pub const DRAFTS_LIMIT_EXCEEDED: Code =
     Code::new(409, "NEWS_DRAFTS_LIMIT_EXCEEDED").with_arg("max", DEFAULT_MAX_DRAFTS as u64);

@@ -1,6 +1,7 @@
 //! Posts of ordered blocks, with embedded snapshots of selections.
 
 mod app;
+mod atom;
 mod clients;
 mod db;
 mod domain;

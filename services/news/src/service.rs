@@ -7,12 +7,13 @@ use ::web::{Listener, RateLimit};
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use http_client::Call;
-use messaging::{PublishedEvent, Subscription};
+use messaging::{PublishedEvent, Republisher, Restorer, Subscription};
 use runtime::Env;
 
 use crate::app::App;
+use crate::atom::AtomFeeds;
 use crate::clients::Selections;
-use crate::jobs::snapshot_detach_retry;
+use crate::jobs::{post_revisions, post_schedule, snapshot_detach_retry};
 use crate::settings::Settings;
 use crate::{clients, events, http, messages};
 
@@ -26,6 +27,8 @@ impl ::service::Service for Service {
     const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
     const EVENTS: &'static [PublishedEvent] = events::ALL;
+    const REPUBLISHED: &'static [Republisher] = events::REPUBLISHED;
+    const RESTORED: &'static [Restorer] = events::RESTORED;
     const CONSUMERS: &'static [Subscription] = &[access_revocations("news.access")];
     const CALLS: &'static [Call] = clients::CALLS;
     type Settings = Settings;
@@ -42,10 +45,13 @@ impl ::service::Service for Service {
             guest_reads: RateLimit::per_minute(settings.guest_reads_per_minute),
             embeds_wait: settings.embeds_wait,
             quotas: settings.quotas,
+            atom_feeds: AtomFeeds::new(),
         })
     }
 
     fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
-        snapshot_detach_retry::add(app.into_inner(), jobs)
+        let app = app.into_inner();
+        let jobs = post_schedule::add(app.clone(), post_revisions::add(app.clone(), jobs));
+        snapshot_detach_retry::add(app, jobs)
     }
 }

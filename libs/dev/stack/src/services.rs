@@ -228,6 +228,10 @@ mod tests {
         platform.chessboard.project-status-changed.v1 | ProjectId TenantId From? To? Version ChangedAt | chessboard
         platform.chessboard.property-object-upserted.v1 | Id BuildingId ProjectId TenantId ProjectName BuildingName Number Kind Rooms? IsStudio Floor AreaTotal Finishing Price Status LayoutFileId? IsPublic UpdatedByUserId? Version | selections crm
         platform.news.post-published.v1 | PostId TenantId? AuthorUserId AuthorCompanyId? Title Summary? CoverFileId? BlocksCount EmbedSnapshotIds PublishedAt IsFirstPublication Version |
+        platform.news.post-updated.v1 | PostId TenantId? AuthorUserId AuthorCompanyId? Title Summary? CoverFileId? Tags BlocksCount EmbedSnapshotIds PublishedAt UpdatedAt Version |
+        platform.news.post-unpublished.v1 | PostId TenantId? AuthorUserId AuthorCompanyId? PublishedAt? UnpublishedAt Version |
+        platform.news.post-archived.v1 | PostId TenantId? AuthorUserId AuthorCompanyId? PublishedAt? ArchivedAt Version |
+        platform.news.post-deleted.v1 | PostId TenantId? AuthorUserId AuthorCompanyId? PublishedAt? DeletedAt Version |
         platform.selections.selection-created.v1 | SelectionId OwnerUserId PublicCode Title ItemsCount CreatedAt |
         platform.selections.selection-updated.v1 | SelectionId ChangedFields ItemsCount Version UpdatedAt |
         platform.selections.selection-item-added.v1 | SelectionId PropertyObjectId SortOrder Version |
@@ -284,8 +288,9 @@ mod tests {
     }
 
     /// The paths that guests may read.
-    const OPEN: [&str; 12] = [
+    const OPEN: [&str; 13] = [
         "/api/v1/posts",
+        "/api/v1/posts/feed/atom",
         "/api/v1/posts/{post_id}",
         "/api/v1/public/developers",
         "/api/v1/public/developers/{developer_id}",

@@ -1,14 +1,15 @@
-//! Lists of posts: the search projection of published posts, and an author's own posts.
+//! The search projection of published posts, and the lists and the Atom feed that read it.
 
 use std::time::Duration;
 
 use ::db::{Conn, Json, Prepared, Tx};
-use ::web::{Page, Paging, SortKey};
-use auth::{CompanyId, Reach, UserId};
-use diesel::dsl::sql;
+use ::web::{MAX_TOTAL_COUNT, Page, Paging, SortKey};
+use auth::{CompanyId, UserId};
+use diesel::dsl::{AsExprOf, sql};
+use diesel::expression::{SqlLiteral, UncheckedBind};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Bool, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Bool, Float, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use futures_util::future::try_join;
 use serde::Serialize;
@@ -19,7 +20,8 @@ use utoipa::ToSchema;
 
 use super::schema::{post, post_search, post_search_count};
 use crate::domain::{
-    AuthorId, EditablePosts, FileId, Post, PostId, PostStatus, Summary, Tag, Title, search_text, search_words,
+    AuthorId, FileId, Post, PostId, PostStatus, ScheduleFailure, Summary, Tag, Title, label_text,
+    search_text, search_words, tag_key,
 };
 
 /// A post of a list, without its blocks.
@@ -49,7 +51,25 @@ pub struct PostSummary {
     pub created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
+    /// Time at which the post will be published. `null` in the list of published posts.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub publish_at: Option<OffsetDateTime>,
+    /// Time at which the post will be unpublished. `null` in the list of published posts.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub unpublish_at: Option<OffsetDateTime>,
+    /// The last scheduled move that failed. `null` in the list of published posts.
+    #[schema(value_type = Option<ScheduleFailure>)]
+    pub schedule_failure: Option<Json<ScheduleFailure>>,
     pub version: i64,
+}
+
+impl PostSummary {
+    /// Removes what only editors of the post see.
+    pub fn hide_schedule(&mut self) {
+        self.publish_at = None;
+        self.unpublish_at = None;
+        self.schedule_failure = None;
+    }
 }
 
 /// Sort keys of the lists. In an author's own list an unpublished draft counts as the newest.
@@ -57,6 +77,8 @@ pub struct PostSummary {
 pub enum FeedSort {
     PublishedAt,
     CreatedAt,
+    /// How well a post matches `Query`. Without a query it is `PublishedAt`.
+    Relevance,
 }
 
 impl SortKey for FeedSort {
@@ -84,14 +106,19 @@ pub async fn upsert(tx: &mut Tx, published: &Post) -> Result<(), ::db::Error> {
         search_words(&text)
     };
     let upsert = diesel::sql_query(
-        "insert into post_search (post_id, published_at, created_at, words) \
-         values ($1, $2, $3, search_words($4, $5)) \
-         on conflict (post_id) do update set published_at = excluded.published_at, words = excluded.words",
+        "insert into post_search (post_id, published_at, created_at, updated_at, author_company_id, tag_keys, words) \
+         values ($1, $2, $3, $4, $5, $6, search_words($7, $8, $9)) \
+         on conflict (post_id) do update set published_at = excluded.published_at, \
+         updated_at = excluded.updated_at, tag_keys = excluded.tag_keys, words = excluded.words",
     )
     .bind::<SqlUuid, _>(published.id)
     .bind::<Timestamptz, _>(published.published_at.unwrap_or(published.updated_at))
     .bind::<Timestamptz, _>(published.created_at)
+    .bind::<Timestamptz, _>(published.updated_at)
+    .bind::<Nullable<SqlUuid>, _>(published.author_company_id)
+    .bind::<Array<Text>, _>(published.tags.iter().map(tag_key).collect::<Vec<_>>())
     .bind::<Text, _>(search_words(published.title.as_str()))
+    .bind::<Text, _>(label_text(published))
     .bind::<Text, _>(words);
     Prepared(upsert).execute(tx.conn()).await?;
     Ok(())
@@ -103,23 +130,47 @@ pub async fn delete(tx: &mut Tx, id: PostId) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// Returns one page of the published posts that match `query`, or of all published posts. `query`
-/// is a result of [`search_query`](crate::domain::search_query).
+/// What a list of published posts contains.
+#[derive(Clone, Debug, Default)]
+pub struct FeedFilter {
+    /// A query of [`search_query`](crate::domain::search_query).
+    pub query: Option<String>,
+    /// A tag as [`tag_key`] returns it.
+    pub tag: Option<String>,
+    pub company: Option<CompanyId>,
+}
+
+/// Returns one page of the published posts that match the filter.
 ///
 /// Reads the ids and the total concurrently, and then the posts of these ids.
 pub async fn list_published(
     conn: &Conn,
-    query: Option<&str>,
+    filter: &FeedFilter,
     paging: &Paging<FeedSort>,
 ) -> Result<Page<PostSummary>, ::db::Error> {
-    let order = match paging.sort {
-        FeedSort::PublishedAt => list::order_by(paging, post_search::published_at),
-        FeedSort::CreatedAt => list::order_by(paging, post_search::created_at),
+    let query = filter.query.as_ref().filter(|_| matches!(paging.sort, FeedSort::Relevance));
+    let page = match query {
+        Some(query) => {
+            let rank = rank_expression("ts_rank(words, ", query, ")");
+            let newest = matching(filter).select(post_search::post_id);
+            let newest = newest.order(post_search::published_at.desc()).limit(MAX_TOTAL_COUNT);
+            let order =
+                (list::order_by(paging, rank), post_search::published_at.desc(), post_search::post_id);
+            post_search::table.filter(post_search::post_id.eq_any(newest)).into_boxed().order(order)
+        }
+        None => {
+            let order = match paging.sort {
+                FeedSort::PublishedAt | FeedSort::Relevance => {
+                    list::order_by(paging, post_search::published_at)
+                }
+                FeedSort::CreatedAt => list::order_by(paging, post_search::created_at),
+            };
+            matching(filter).order((order, post_search::post_id))
+        }
     };
-    let page = matching(query).select(post_search::post_id).limit(paging.limit()).offset(paging.offset());
+    let page = page.select(post_search::post_id).limit(paging.limit()).offset(paging.offset());
     let mut shared = conn;
-    let page = page.order((order, post_search::post_id)).load::<PostId>(&mut shared);
-    let (ids, total) = try_join(page, count(conn, query)).await?;
+    let (ids, total) = try_join(page.load::<PostId>(&mut shared), count(conn, filter)).await?;
     let mut posts: Vec<PostSummary> = post::table
         .filter(post::id.eq_any(&ids))
         // Excludes posts that were unpublished or deleted between the two reads.
@@ -131,64 +182,80 @@ pub async fn list_published(
     // Readers see the public id of the author only.
     for post in &mut posts {
         post.author_user_id = None;
+        post.hide_schedule();
     }
     posts.sort_by_key(|post| ids.iter().position(|id| *id == post.id));
     Ok(paging.page(posts, total))
 }
 
-async fn count(mut conn: &Conn, query: Option<&str>) -> QueryResult<i64> {
-    match query {
-        Some(_) => CappedCount(matching(query).select(post_search::post_id)).get_result(&mut conn).await,
-        None => post_search_count::table.select(post_search_count::posts).first(&mut conn).await,
+async fn count(mut conn: &Conn, filter: &FeedFilter) -> QueryResult<i64> {
+    if let FeedFilter { query: None, tag: None, company: None } = filter {
+        return post_search_count::table.select(post_search_count::posts).first(&mut conn).await;
     }
+    CappedCount(matching(filter).select(post_search::post_id)).get_result(&mut conn).await
 }
 
-/// Returns the published posts that match `query`, or all of them.
+/// Returns the published posts that match the filter.
 ///
 /// A query that no index can answer finds nothing and reads nothing. Examples are `-flat` and a
 /// query of stop words.
-fn matching(query: Option<&str>) -> post_search::BoxedQuery<'_, Pg> {
-    let all = post_search::table.into_boxed();
-    match query {
-        Some(query) => all.filter(
+fn matching(filter: &FeedFilter) -> post_search::BoxedQuery<'static, Pg> {
+    let mut found = post_search::table.into_boxed();
+    if let Some(query) = &filter.query {
+        found = found.filter(
             sql::<Bool>("words @@ websearch_to_tsquery('russian', ")
-                .bind::<Text, _>(query)
+                .bind::<Text, _>(query.clone())
                 .sql(") and querytree(websearch_to_tsquery('russian', ")
-                .bind::<Text, _>(query)
+                .bind::<Text, _>(query.clone())
                 .sql(")) not in ('', 'T')"),
-        ),
-        None => all,
+        );
     }
+    if let Some(tag) = &filter.tag {
+        found = found.filter(post_search::tag_keys.contains(vec![tag.clone()]));
+    }
+    if let Some(company) = filter.company {
+        found = found.filter(post_search::author_company_id.eq(company));
+    }
+    found
 }
 
-/// Returns one page of an author's posts: the published ones, and those of `editable` in every
-/// status.
-pub async fn list_of_author(
-    conn: &Conn,
-    author: UserId,
-    editable: &EditablePosts,
-    paging: &Paging<FeedSort>,
-) -> Result<Page<PostSummary>, ::db::Error> {
-    let (every_company, company) = match editable.of_companies {
-        None => (false, None),
-        Some(Reach::Platform) => (true, None),
-        Some(Reach::Company(company)) => (false, Some(company)),
-    };
-    let is_visible = || {
-        let is_published = post::status.eq(PostStatus::Published);
-        let is_personal = post::author_company_id.is_null().and(editable.personal.into_sql::<Bool>());
-        let has_company = post::author_company_id.is_not_null().and(every_company.into_sql::<Bool>());
-        is_published.or(is_personal).or(has_company).or(post::author_company_id.eq(company))
-    };
-    let own = || {
-        let own = post::table.filter(post::author_user_id.eq(author)).filter(post::deleted_at.is_null());
-        own.filter(is_visible())
-    };
-    let order = match paging.sort {
-        // PostgreSQL sorts nulls last in ascending and first in descending order.
-        FeedSort::PublishedAt => list::order_by(paging, post::published_at),
-        FeedSort::CreatedAt => list::order_by(paging, post::created_at),
-    };
-    let sorted = own().select(PostSummary::as_select()).order((order, post::id));
-    Ok(list::page(conn, paging, sorted, own().select(post::id)).await?)
+/// Returns the expression of the rank of a post for a query, between `before` and `after`.
+pub fn rank_expression(before: &str, query: &str, after: &str) -> SqlLiteral<Float, RankBind> {
+    sql::<Float>(&format!("{before}websearch_to_tsquery('russian', "))
+        .bind::<Text, _>(query.to_owned())
+        .sql(&format!("){after}"))
+}
+
+/// The query of a [`rank_expression`].
+pub type RankBind = UncheckedBind<SqlLiteral<Float>, AsExprOf<String, Text>>;
+
+/// A published post of an Atom feed.
+#[derive(Debug, Queryable, Selectable)]
+#[diesel(table_name = post, check_for_backend(Pg))]
+pub struct FeedEntry {
+    pub id: PostId,
+    pub author_id: AuthorId,
+    pub title: Title,
+    pub summary: Option<Summary>,
+    pub tags: Json<Vec<Tag>>,
+    pub published_at: Option<OffsetDateTime>,
+    pub updated_at: OffsetDateTime,
+}
+
+/// Returns the published posts that changed last, of a company or of all.
+pub async fn list_last_changed(
+    mut conn: &Conn,
+    company: Option<CompanyId>,
+    limit: i64,
+) -> Result<Vec<FeedEntry>, ::db::Error> {
+    let filter = FeedFilter { company, ..FeedFilter::default() };
+    let ids = matching(&filter).order((post_search::updated_at.desc(), post_search::post_id)).limit(limit);
+    let ids: Vec<PostId> = ids.select(post_search::post_id).load(&mut conn).await?;
+    let entries = post::table
+        .filter(post::id.eq_any(ids))
+        // Excludes posts that were unpublished or deleted between the two reads.
+        .filter(post::deleted_at.is_null())
+        .filter(post::status.eq(PostStatus::Published))
+        .order((post::updated_at.desc(), post::id));
+    Ok(entries.select(FeedEntry::as_select()).load(&mut conn).await?)
 }

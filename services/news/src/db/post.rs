@@ -8,10 +8,12 @@ use diesel::prelude::*;
 use diesel::sql_types::Bool;
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
-use super::schema::{author, post};
+use super::schema::{author, post, words_of};
 use crate::domain::{
-    AuthorId, Block, FileId, GalleryImage, Post, PostId, PostStatus, Summary, Tag, Title, search_text,
+    AuthorId, Block, FileId, GalleryImage, Post, PostId, PostStatus, Schedule, ScheduleFailure, Summary, Tag,
+    Title, label_text, search_text, search_words, tag_key,
 };
 use crate::error::{CONFLICT, Error};
 
@@ -48,6 +50,11 @@ struct PostRow {
     updated_at: OffsetDateTime,
     updated_by_user_id: UserId,
     deleted_at: Option<OffsetDateTime>,
+    publish_at: Option<OffsetDateTime>,
+    unpublish_at: Option<OffsetDateTime>,
+    scheduled_by_user_id: Option<UserId>,
+    scheduled_at: Option<OffsetDateTime>,
+    schedule_failure: Option<Json<ScheduleFailure>>,
     version: i64,
 }
 
@@ -69,6 +76,12 @@ impl From<PostRow> for Post {
             updated_at: row.updated_at,
             updated_by_user_id: row.updated_by_user_id,
             deleted_at: row.deleted_at,
+            schedule: Schedule {
+                publish_at: row.publish_at,
+                unpublish_at: row.unpublish_at,
+                set_by: row.scheduled_by_user_id.zip(row.scheduled_at),
+            },
+            schedule_failure: row.schedule_failure.map(|failure| failure.0),
             version: row.version,
         }
     }
@@ -86,6 +99,8 @@ pub async fn insert(tx: &mut Tx, new: &Post) -> Result<(), ::db::Error> {
             post::summary.eq(&new.summary),
             post::cover_file_id.eq(new.cover_file_id),
             post::tags.eq(Json(&new.tags)),
+            post::tag_keys.eq(tag_keys(new)),
+            post::label_words.eq(words_of(search_words(new.title.as_str()), label_text(new), "")),
             post::status.eq(new.status),
             post::blocks.eq(Json(&new.blocks)),
             post::search_text.eq(search_text(&new.blocks)),
@@ -97,6 +112,11 @@ pub async fn insert(tx: &mut Tx, new: &Post) -> Result<(), ::db::Error> {
         .execute(tx.conn())
         .await?;
     Ok(())
+}
+
+/// Returns the tags as search compares them.
+fn tag_keys(post: &Post) -> Vec<String> {
+    post.tags.iter().map(tag_key).collect()
 }
 
 /// Counts the drafts of an author.
@@ -123,6 +143,28 @@ pub async fn read(db: &Db, id: PostId) -> Result<Option<Post>, ::db::Error> {
 pub async fn find(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
     let post = single(not_deleted(id).select(PostRow::as_select()).load(tx.conn()).await?);
     Ok(post.inspect(|post| close_connection_if_large(tx, post)))
+}
+
+/// Locks the row of the post until `tx` ends, and returns the whole post, unless it is deleted.
+pub async fn lock(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
+    let post = single(not_deleted(id).select(PostRow::as_select()).for_update().load(tx.conn()).await?);
+    Ok(post.inspect(|post| close_connection_if_large(tx, post)))
+}
+
+/// Locks the row of the post until `tx` ends, and returns the whole post, deleted or not.
+pub async fn lock_any(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
+    let found = post::table.find(id).select(PostRow::as_select()).for_update();
+    let post = single(found.load(tx.conn()).await?);
+    Ok(post.inspect(|post| close_connection_if_large(tx, post)))
+}
+
+/// Returns the posts of these ids, deleted ones too, each with only its embeds and with the number
+/// of its blocks.
+pub async fn list_states(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<(Post, usize)>, ::db::Error> {
+    let posts = post::table.filter(post::id.eq_any(ids)).select((columns_with_embeds(), post::blocks_count));
+    let posts: Vec<(PostRow, i32)> = posts.load(tx.conn()).await?;
+    let with_count = |(row, count): (PostRow, i32)| (row.into(), usize::try_from(count).unwrap_or(0));
+    Ok(posts.into_iter().map(with_count).collect())
 }
 
 /// A post that a lookup found.
@@ -201,6 +243,11 @@ fn columns_with_embeds() -> _ {
         post::updated_at,
         post::updated_by_user_id,
         post::deleted_at,
+        post::publish_at,
+        post::unpublish_at,
+        post::scheduled_by_user_id,
+        post::scheduled_at,
+        post::schedule_failure,
         post::version,
     )
 }
@@ -249,11 +296,18 @@ pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
         post::summary.eq(&changed.summary),
         post::cover_file_id.eq(changed.cover_file_id),
         post::tags.eq(Json(&changed.tags)),
+        post::tag_keys.eq(tag_keys(changed)),
+        post::label_words.eq(words_of(search_words(changed.title.as_str()), label_text(changed), "")),
         post::status.eq(changed.status),
         post::published_at.eq(changed.published_at),
         post::updated_at.eq(changed.updated_at),
         post::updated_by_user_id.eq(changed.updated_by_user_id),
         post::deleted_at.eq(changed.deleted_at),
+        post::publish_at.eq(changed.schedule.publish_at),
+        post::unpublish_at.eq(changed.schedule.unpublish_at),
+        post::scheduled_by_user_id.eq(changed.schedule.set_by.map(|(user, _)| user)),
+        post::scheduled_at.eq(changed.schedule.set_by.map(|(_, at)| at)),
+        post::schedule_failure.eq(changed.schedule_failure.as_ref().map(Json)),
         post::version.eq(changed.version + 1),
     ));
     let saved = Prepared(save).execute(tx.conn()).await?;

@@ -1,14 +1,29 @@
 //! Tables of `migrations/news`.
 
+/// A document of PostgreSQL's text search, which only SQL makes and reads.
+#[derive(diesel::sql_types::SqlType, diesel::query_builder::QueryId)]
+#[diesel(postgres_type(name = "tsvector"))]
+pub struct Tsvector;
+
+diesel::define_sql_function! {
+    /// Returns the words of a title, of summary and tags, and of a text, with their weights.
+    #[sql_name = "search_words"]
+    fn words_of(title: diesel::sql_types::Text, labels: diesel::sql_types::Text, body: diesel::sql_types::Text) -> Tsvector;
+}
+
 diesel::table! {
     author (user_id) {
         user_id -> Uuid,
         id -> Uuid,
         content_bytes -> BigInt,
+        revision_bytes -> BigInt,
     }
 }
 
 diesel::table! {
+    use diesel::sql_types::*;
+    use super::Tsvector;
+
     post (id) {
         id -> Uuid,
         author_id -> Uuid,
@@ -18,6 +33,8 @@ diesel::table! {
         summary -> Nullable<Text>,
         cover_file_id -> Nullable<Uuid>,
         tags -> Json,
+        tag_keys -> Array<Text>,
+        label_words -> Tsvector,
         status -> Text,
         blocks -> Json,
         blocks_bytes -> Integer,
@@ -29,6 +46,11 @@ diesel::table! {
         updated_at -> Timestamptz,
         updated_by_user_id -> Uuid,
         deleted_at -> Nullable<Timestamptz>,
+        publish_at -> Nullable<Timestamptz>,
+        unpublish_at -> Nullable<Timestamptz>,
+        scheduled_by_user_id -> Nullable<Uuid>,
+        scheduled_at -> Nullable<Timestamptz>,
+        schedule_failure -> Nullable<Json>,
         version -> BigInt,
     }
 }
@@ -45,10 +67,24 @@ diesel::table! {
 }
 
 diesel::table! {
+    post_revision (post_id, version) {
+        post_id -> Uuid,
+        version -> BigInt,
+        author_id -> Uuid,
+        blocks -> Json,
+        blocks_bytes -> Integer,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     post_search (post_id) {
         post_id -> Uuid,
         published_at -> Timestamptz,
         created_at -> Timestamptz,
+        updated_at -> Timestamptz,
+        author_company_id -> Nullable<Uuid>,
+        tag_keys -> Array<Text>,
     }
 }
 
@@ -81,3 +117,5 @@ diesel::table! {
 }
 
 diesel::allow_tables_to_appear_in_same_query!(author, post);
+diesel::allow_tables_to_appear_in_same_query!(post, post_search);
+diesel::allow_tables_to_appear_in_same_query!(post_log, post_revision);

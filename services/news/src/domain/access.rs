@@ -55,7 +55,7 @@ pub struct EditablePosts {
 
 impl EditablePosts {
     /// Returns the posts of any author that the actor may edit.
-    fn of(actor: &Actor) -> Self {
+    pub fn of(actor: &Actor) -> Self {
         if actor.holds_on_platform(MANAGE) {
             return Self { personal: true, of_companies: Some(Reach::Platform) };
         }
@@ -72,7 +72,7 @@ impl EditablePosts {
         }
     }
 
-    fn covers(&self, company: Option<CompanyId>) -> bool {
+    pub fn covers(&self, company: Option<CompanyId>) -> bool {
         match company {
             None => self.personal,
             Some(company) => self.of_companies.is_some_and(|reach| reach.covers(company)),

@@ -156,6 +156,17 @@ impl Block {
         self
     }
 
+    /// Returns the block with another sort order.
+    #[must_use]
+    pub fn with_sort_order(mut self, order: u32) -> Self {
+        match &mut self {
+            Self::Text(TextBlock { sort_order, .. })
+            | Self::ImageGallery(Gallery { sort_order, .. })
+            | Self::SelectionEmbed(Embed { sort_order, .. }) => *sort_order = order,
+        }
+        self
+    }
+
     pub fn sort_order(&self) -> u32 {
         match self {
             Self::Text(TextBlock { sort_order, .. })

@@ -2,9 +2,11 @@
 
 mod access;
 mod block;
+mod difference;
 mod html;
 mod post;
 mod quotas;
+mod schedule;
 mod search;
 
 pub use access::{CreatePosts, EditablePosts, may_create, may_edit, may_see};
@@ -12,10 +14,14 @@ pub use block::{
     Block, BlockText, Embed, Gallery, GalleryImage, GalleryLayout, Images, MAX_BLOCKS, TextBlock, TextFormat,
     embed_snapshot_ids, search_text,
 };
+pub use difference::{BlockChange, differences};
 pub use html::{Rendered, escape_lines, inner_text, render_markdown, sanitize};
-pub use post::{FirstPublication, Post, PostLogKind, PostStatus, Summary, Tag, Tags, Title, distinct_tags};
+pub use post::{
+    FirstPublication, Post, PostLogKind, PostStatus, Summary, Tag, Tags, Title, distinct_tags, tag_key,
+};
 pub use quotas::{DEFAULT_MAX_CONTENT_MIB, DEFAULT_MAX_DRAFTS, Quotas};
-pub use search::{search_query, search_words};
+pub use schedule::{Schedule, ScheduleFailure, ScheduledMove};
+pub use search::{label_text, search_query, search_words};
 
 ids::typed_id!(
     /// A post.

@@ -6,7 +6,7 @@ use auth::{CompanyId, UserId};
 use time::OffsetDateTime;
 use values::{Code, List, Text, fold};
 
-use super::{AuthorId, Block, FileId, PostId};
+use super::{AuthorId, Block, FileId, PostId, Schedule, ScheduleFailure};
 use crate::error::{POST_ARCHIVED, POST_INVALID_TRANSITION, POST_PUBLISH_INCOMPLETE};
 
 pub type Title = Text<1, 256>;
@@ -18,7 +18,12 @@ pub type Tags = List<Tag, 0, 20>;
 /// Returns the tags without duplicates. Tags that search does not distinguish are duplicates.
 pub fn distinct_tags(tags: Tags) -> Vec<Tag> {
     let mut seen = HashSet::new();
-    tags.into_inner().into_iter().filter(|tag| seen.insert(fold(tag.as_str()))).collect()
+    tags.into_inner().into_iter().filter(|tag| seen.insert(tag_key(tag))).collect()
+}
+
+/// Returns the form of a tag that is the same for all tags that search does not distinguish.
+pub fn tag_key(tag: &Tag) -> String {
+    fold(tag.as_str())
 }
 
 values::text_enum! {
@@ -58,6 +63,9 @@ pub struct Post {
     pub updated_at: OffsetDateTime,
     pub updated_by_user_id: UserId,
     pub deleted_at: Option<OffsetDateTime>,
+    pub schedule: Schedule,
+    /// The last scheduled move that failed, until the next schedule or publication.
+    pub schedule_failure: Option<ScheduleFailure>,
     pub version: i64,
 }
 
@@ -80,6 +88,8 @@ impl Post {
         self.status = PostStatus::Published;
         let is_first = self.published_at.is_none();
         self.published_at.get_or_insert(now);
+        self.schedule.publish_at = None;
+        self.schedule_failure = None;
         Ok(FirstPublication(is_first))
     }
 
@@ -91,6 +101,7 @@ impl Post {
     pub fn unpublish(&mut self) -> Result<(), Code> {
         self.check_transition(&[PostStatus::Published])?;
         self.status = PostStatus::Unpublished;
+        self.schedule = Schedule::default();
         Ok(())
     }
 
@@ -102,7 +113,14 @@ impl Post {
     pub fn archive(&mut self) -> Result<(), Code> {
         self.check_transition(&[PostStatus::Draft, PostStatus::Unpublished])?;
         self.status = PostStatus::Archived;
+        self.schedule = Schedule::default();
         Ok(())
+    }
+
+    /// Deletes the post softly.
+    pub fn delete(&mut self, now: OffsetDateTime) {
+        self.deleted_at = Some(now);
+        self.schedule = Schedule::default();
     }
 
     /// Records a change. Its time never goes back, although clocks of replicas differ.

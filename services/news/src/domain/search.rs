@@ -2,12 +2,21 @@
 
 use values::fold;
 
+use super::Post;
+
 /// Returns the words of a text as the search compares them.
 ///
 /// PostgreSQL reads some hyphens as a part of a word or a number, so a word on either side of one
 /// would not be found.
 pub fn search_words(text: &str) -> String {
     fold(text).replace('-', " ")
+}
+
+/// Returns the words of the summary and the tags of a post, as the search compares them.
+pub fn label_text(post: &Post) -> String {
+    let summary = post.summary.iter().map(|summary| summary.as_str());
+    let labels: Vec<_> = summary.chain(post.tags.iter().map(|tag| tag.as_str())).collect();
+    search_words(&labels.join("\n"))
 }
 
 /// Returns a query for `websearch_to_tsquery` that matches [`search_words`].

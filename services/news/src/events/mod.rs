@@ -1,9 +1,23 @@
 //! Published events. Their key is the post's id.
 
 mod post;
+mod state;
 
-use messaging::PublishedEvent;
+use messaging::{PublishedEvent, Republisher, Restorer};
 
-pub use post::PostPublished;
+pub use post::{PostArchived, PostDeleted, PostPublished, PostUnpublished, PostUpdated};
+pub use state::Posts;
 
-pub const ALL: &[PublishedEvent] = &[PublishedEvent::of::<PostPublished>()];
+pub const ALL: &[PublishedEvent] = &[
+    PublishedEvent::of::<PostPublished>(),
+    PublishedEvent::of::<PostUpdated>(),
+    PublishedEvent::of::<PostUnpublished>(),
+    PublishedEvent::of::<PostArchived>(),
+    PublishedEvent::of::<PostDeleted>(),
+];
+
+/// The aggregates that can be republished.
+pub const REPUBLISHED: &[Republisher] = &[Republisher::of::<Posts>()];
+
+/// The aggregates whose subscribers follow a restore of the database.
+pub const RESTORED: &[Restorer] = &[Restorer::of::<Posts>()];

@@ -16,8 +16,8 @@ use values::Invalid;
 
 use crate::app::App;
 use crate::domain::{
-    Block, BlockId, BlockText, Gallery, GalleryLayout, Images, MAX_BLOCKS, PostId, SelectionId, SnapshotId,
-    TextBlock, TextFormat, embed_snapshot_ids,
+    Block, BlockId, BlockText, Gallery, GalleryLayout, Images, MAX_BLOCKS, Post, PostId, SelectionId,
+    SnapshotId, TextBlock, TextFormat, embed_snapshot_ids,
 };
 use crate::error::{Error, TOO_MANY_BLOCKS};
 use crate::ops;
@@ -224,6 +224,17 @@ pub struct SetPostBlocksResult {
     version: i64,
 }
 
+impl From<Post> for SetPostBlocksResult {
+    fn from(post: Post) -> Self {
+        Self {
+            post_id: post.id,
+            blocks_count: post.blocks.len(),
+            embed_snapshot_ids: embed_snapshot_ids(&post.blocks),
+            version: post.version,
+        }
+    }
+}
+
 /// Replace the content of a post.
 ///
 /// Replaces the whole content or nothing. Sources of embeds become snapshots.
@@ -253,10 +264,5 @@ pub async fn set_post_blocks(
     let context =
         EditContext { lookups: &lookups, db: &app.db, selections: &app.selections, quotas: app.quotas };
     let post = ops::block::set_post_blocks(context, &actor, now, *id, edit).await?;
-    Ok(web::Json(SetPostBlocksResult {
-        post_id: post.id,
-        blocks_count: post.blocks.len(),
-        embed_snapshot_ids: embed_snapshot_ids(&post.blocks),
-        version: post.version,
-    }))
+    Ok(web::Json(SetPostBlocksResult::from(post)))
 }

@@ -1,10 +1,13 @@
 //! Routes of the public port.
 
+mod atom;
 mod block;
 mod feed;
 mod log;
 mod post;
 mod post_view;
+mod revision;
+mod schedule;
 
 use ::web::{Callers, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
@@ -15,8 +18,9 @@ use values::Code;
 use crate::domain::CreatePosts;
 use crate::error::{
     CONFLICT, CONTENT_LIMIT_EXCEEDED, DRAFTS_LIMIT_EXCEEDED, FORBIDDEN, POST_ARCHIVED,
-    POST_INVALID_TRANSITION, POST_NOT_FOUND, POST_PUBLISH_INCOMPLETE, SELECTION_SOURCE_DELETED,
-    SELECTION_SOURCE_EMPTY, SELECTIONS_UNAVAILABLE, SNAPSHOT_INVALID, TOO_MANY_BLOCKS, UNAUTHORIZED,
+    POST_INVALID_TRANSITION, POST_NOT_FOUND, POST_PUBLISH_INCOMPLETE, POST_SCHEDULE_MISSED,
+    REVISION_NOT_FOUND, SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY, SELECTIONS_UNAVAILABLE,
+    SNAPSHOT_INVALID, TOO_MANY_BLOCKS, UNAUTHORIZED,
 };
 
 /// The port of users and guests.
@@ -35,15 +39,20 @@ const EDITORS: &str = "editors of the post: its author with `news.posts.manage-o
                        a manager of its company with `news.posts.create-company`, \
                        and users with `news.posts.manage`";
 
+/// Further refusals of the operations that replace the content.
+const EDIT_REFUSALS: [Code; 4] =
+    [CONTENT_LIMIT_EXCEEDED, SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY, SELECTIONS_UNAVAILABLE];
+
 fn public(routes: &mut Routes<'_>) {
     routes.service(
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
             .service(
                 feed::list_posts
-                    .admits("everyone, also without a token; users with `Mine`")
+                    .admits("everyone, also without a token; users with `Mine` or `Editable`")
                     .refuses([UNAUTHORIZED]),
             )
+            .service(atom::read_atom_feed.admits("everyone, also without a token"))
             .service(
                 post::create_post
                     .requires::<Permitted<CreatePosts>>()
@@ -75,13 +84,42 @@ fn public(routes: &mut Routes<'_>) {
                     .refuses(CHANGE_REFUSALS)
                     .refuses([POST_INVALID_TRANSITION]),
             )
-            .service(block::set_post_blocks.admits(EDITORS).refuses(CHANGE_REFUSALS).refuses([
-                TOO_MANY_BLOCKS,
-                CONTENT_LIMIT_EXCEEDED,
-                SNAPSHOT_INVALID,
-                SELECTION_SOURCE_DELETED,
-                SELECTION_SOURCE_EMPTY,
-                SELECTIONS_UNAVAILABLE,
-            ])),
+            .service(
+                schedule::schedule_post
+                    .admits(EDITORS)
+                    .refuses(CHANGE_REFUSALS)
+                    .refuses([POST_INVALID_TRANSITION, POST_SCHEDULE_MISSED]),
+            )
+            .configure(revisions)
+            .service(
+                block::set_post_blocks
+                    .admits(EDITORS)
+                    .refuses(CHANGE_REFUSALS)
+                    .refuses(EDIT_REFUSALS)
+                    .refuses([TOO_MANY_BLOCKS, SNAPSHOT_INVALID]),
+            ),
     );
+}
+
+/// Revisions of posts, and deleted posts.
+fn revisions(routes: &mut Routes<'_>) {
+    let readers = [POST_NOT_FOUND, FORBIDDEN];
+    routes
+        .service(revision::list_post_revisions.admits(EDITORS).refuses(readers))
+        .service(revision::read_post_revision.admits(EDITORS).refuses(readers).refuses([REVISION_NOT_FOUND]))
+        .service(
+            revision::compare_post_revisions.admits(EDITORS).refuses(readers).refuses([REVISION_NOT_FOUND]),
+        )
+        .service(
+            revision::restore_post_revision
+                .admits(EDITORS)
+                .refuses(CHANGE_REFUSALS)
+                .refuses(EDIT_REFUSALS)
+                .refuses([REVISION_NOT_FOUND]),
+        )
+        .service(revision::undelete_post.admits(EDITORS).refuses(readers).refuses([
+            POST_INVALID_TRANSITION,
+            DRAFTS_LIMIT_EXCEEDED,
+            CONFLICT,
+        ]));
 }

@@ -23,7 +23,7 @@ use crate::ops::post::{Metadata, MetadataEdit};
 /// Runs a change of a post and responds with the whole post.
 ///
 /// A lookup checks the access. The service reserves the bytes and reads the whole post afterwards.
-async fn run_change(
+pub async fn run_change(
     app: &App,
     lookups: &PipelinedConn,
     request: &HttpRequest,

@@ -12,8 +12,8 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::clients::SnapshotContent;
 use crate::domain::{
-    AuthorId, Block, BlockId, Embed, FileId, Gallery, Post, PostId, PostStatus, SelectionId, SnapshotId,
-    Summary, Tag, TextBlock, TextFormat, Title,
+    AuthorId, Block, BlockId, Embed, FileId, Gallery, Post, PostId, PostStatus, ScheduleFailure, SelectionId,
+    SnapshotId, Summary, Tag, TextBlock, TextFormat, Title,
 };
 
 /// Maximum number of concurrent calls for the embeds of one post.
@@ -50,6 +50,15 @@ pub struct PostView {
     updated_by_user_id: Option<UserId>,
     #[serde(with = "time::serde::rfc3339::option")]
     deleted_at: Option<OffsetDateTime>,
+    /// Time at which the post will be published. `null` unless the caller may edit the post.
+    #[serde(with = "time::serde::rfc3339::option")]
+    publish_at: Option<OffsetDateTime>,
+    /// Time at which the post will be unpublished. `null` unless the caller may edit the post.
+    #[serde(with = "time::serde::rfc3339::option")]
+    unpublish_at: Option<OffsetDateTime>,
+    /// The last scheduled move that failed, until the next schedule or publication. `null` unless
+    /// the caller may edit the post.
+    schedule_failure: Option<ScheduleFailure>,
     version: i64,
 }
 
@@ -154,6 +163,15 @@ impl Audience {
     }
 }
 
+/// Returns a block without the items of its embed, which the snapshot has.
+pub fn to_block_view(block: Block, audience: Audience) -> BlockView {
+    match block {
+        Block::Text(text) => BlockView::Text(text.into()),
+        Block::ImageGallery(gallery) => BlockView::ImageGallery(gallery),
+        Block::SelectionEmbed(embed) => BlockView::SelectionEmbed(EmbedView::new(embed, audience, None)),
+    }
+}
+
 /// Serializes content that all readers share.
 #[expect(clippy::ref_option, reason = "the signature that serde requires")]
 fn serialize_items<S: Serializer>(
@@ -167,12 +185,11 @@ fn serialize_items<S: Serializer>(
 pub async fn to_view(app: &App, post: Post, audience: Audience) -> PostView {
     let deadline = Instant::now() + app.embeds_wait;
     let blocks = post.blocks.into_iter().map(async |block| match block {
-        Block::Text(text) => BlockView::Text(text.into()),
-        Block::ImageGallery(gallery) => BlockView::ImageGallery(gallery),
         Block::SelectionEmbed(embed) => {
             let items = app.selections.snapshot_content(embed.snapshot_id, deadline).await;
             BlockView::SelectionEmbed(EmbedView::new(embed, audience, items))
         }
+        Block::Text(_) | Block::ImageGallery(_) => to_block_view(block, audience),
     });
     PostView {
         id: post.id,
@@ -192,6 +209,9 @@ pub async fn to_view(app: &App, post: Post, audience: Audience) -> PostView {
         updated_at: post.updated_at,
         updated_by_user_id: audience.for_editors(post.updated_by_user_id),
         deleted_at: post.deleted_at,
+        publish_at: audience.editors(post.schedule.publish_at).flatten(),
+        unpublish_at: audience.editors(post.schedule.unpublish_at).flatten(),
+        schedule_failure: audience.editors(post.schedule_failure).flatten(),
         version: post.version,
     }
 }

@@ -1,3 +1,5 @@
 //! Background jobs.
 
+pub mod post_revisions;
+pub mod post_schedule;
 pub mod snapshot_detach_retry;

@@ -5,12 +5,14 @@ use auth::{Actor, CompanyId};
 use messaging::outbox;
 use time::OffsetDateTime;
 
+use super::schedule::schedule_job;
 use crate::db;
 use crate::domain::{
-    FileId, Post, PostId, PostStatus, Quotas, Summary, Tag, Title, embed_snapshot_ids, may_create, may_edit,
+    FileId, Post, PostId, PostStatus, Quotas, Schedule, Summary, Tag, Title, embed_snapshot_ids, may_create,
+    may_edit,
 };
 use crate::error::{CONFLICT, Error, FORBIDDEN, POST_NOT_FOUND};
-use crate::events::PostPublished;
+use crate::events::{PostArchived, PostDeleted, PostPublished, PostUnpublished, PostUpdated};
 
 /// Metadata of a post.
 pub struct Metadata {
@@ -67,6 +69,8 @@ pub async fn create_post(
         updated_at: now,
         updated_by_user_id: actor.user_id,
         deleted_at: None,
+        schedule: Schedule::default(),
+        schedule_failure: None,
         version: 1,
     };
     db::post::insert(tx, &post).await?;
@@ -111,6 +115,7 @@ pub async fn update_post(
     save(tx, actor, now, &mut post).await?;
     if post.status == PostStatus::Published {
         db::feed::upsert(tx, &post).await?;
+        outbox::append(tx, &PostUpdated::of(&post, post.blocks.len())).await?;
     }
     Ok(post)
 }
@@ -126,10 +131,12 @@ pub async fn publish_post(
     id: PostId,
 ) -> Result<Post, Error> {
     let mut post = find_for_edit(tx, actor, id).await?;
+    let schedule = post.schedule;
     let first_publication = post.publish(now)?;
     save(tx, actor, now, &mut post).await?;
     db::feed::upsert(tx, &post).await?;
     outbox::append(tx, &PostPublished::of(&post, first_publication)).await?;
+    follow_schedule(tx, schedule, &post).await?;
     Ok(post)
 }
 
@@ -145,9 +152,12 @@ pub async fn unpublish_post(
     id: PostId,
 ) -> Result<Post, Error> {
     let mut post = find_for_edit(tx, actor, id).await?;
+    let schedule = post.schedule;
     post.unpublish()?;
     save(tx, actor, now, &mut post).await?;
     db::feed::delete(tx, id).await?;
+    outbox::append(tx, &PostUnpublished::of(&post)).await?;
+    follow_schedule(tx, schedule, &post).await?;
     Ok(post)
 }
 
@@ -162,8 +172,11 @@ pub async fn archive_post(
     id: PostId,
 ) -> Result<Post, Error> {
     let mut post = find_for_edit(tx, actor, id).await?;
+    let schedule = post.schedule;
     post.archive()?;
     save(tx, actor, now, &mut post).await?;
+    outbox::append(tx, &PostArchived::of(&post)).await?;
+    follow_schedule(tx, schedule, &post).await?;
     Ok(post)
 }
 
@@ -174,15 +187,26 @@ pub async fn archive_post(
 pub async fn delete_post(tx: &mut Tx, actor: &Actor, now: OffsetDateTime, id: PostId) -> Result<(), Error> {
     // The lock makes the loser of a concurrent delete return 404.
     let mut post = check_may_edit(actor, db::post::lock_embeds(tx, id).await?)?;
-    post.deleted_at = Some(now);
+    let schedule = post.schedule;
+    post.delete(now);
     save(tx, actor, now, &mut post).await?;
     db::feed::delete(tx, id).await?;
+    outbox::append(tx, &PostDeleted::of(&post, now)).await?;
+    follow_schedule(tx, schedule, &post).await?;
     db::snapshot::schedule_detachments(tx, id, embed_snapshot_ids(&post.blocks), "PostDeleted", now).await?;
     Ok(())
 }
 
+/// Moves or cancels the job of a post whose move has changed the schedule.
+async fn follow_schedule(tx: &mut Tx, before: Schedule, post: &Post) -> Result<(), Error> {
+    if post.schedule != before {
+        schedule_job(tx, post).await?;
+    }
+    Ok(())
+}
+
 /// Returns the post if the actor may edit it.
-async fn find_for_edit(tx: &mut Tx, actor: &Actor, id: PostId) -> Result<Post, Error> {
+pub async fn find_for_edit(tx: &mut Tx, actor: &Actor, id: PostId) -> Result<Post, Error> {
     check_may_edit(actor, db::post::find(tx, id).await?)
 }
 

@@ -10,7 +10,7 @@ use super::new_block::embeds;
 use crate::clients::{Selections, SnapshotCard, TakeSnapshot};
 use crate::db;
 use crate::db::snapshot::Claim;
-use crate::domain::{Block, Embed, Post, SnapshotId, embed_snapshot_ids};
+use crate::domain::{Block, Embed, Post, PostStatus, SnapshotId, embed_snapshot_ids};
 use crate::error::{Error, SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY};
 
 /// Delay before a claim that could not be settled is retried.
@@ -110,7 +110,12 @@ async fn settle_snapshot(
             }
         }
         post.touch(claim.actor_user_id, now);
-        return db::post::save_blocks(tx, &mut post).await;
+        db::post::save_blocks(tx, &mut post).await?;
+        if post.status == PostStatus::Published {
+            // The Atom feed sorts by the time of the last change.
+            db::feed::upsert(tx, &post).await?;
+        }
+        return Ok(());
     }
     let orphan = Some(card.snapshot_id).filter(|id| !has_embed(post, *id));
     let reason = if post.is_some() { "BlockReplaced" } else { "PostDeleted" };

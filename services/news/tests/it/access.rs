@@ -20,6 +20,7 @@ const EVERY_COMPANY: &str = "news.posts.create-company@platform";
 const TABLE: &str = "
     operation       | author | company manager | all companies | manager | colleague | other manager | stranger | guest | forged | news | crm | other machines
     list_posts      |  200   |       200       |      200      |   200   |    200    |      200      |   200    |  200  |  200   | 200  | 200 |  200
+    read_atom_feed  |  200   |       200       |      200      |   200   |    200    |      200      |   200    |  200  |  200   | 200  | 200 |  200
     create_post     |  201   |       201       |      403      |   403   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
     get_post        |  200   |       200       |      200      |   200   |    404    |      404      |   404    |  404  |  401   | 401  | 401 |  401
     list_post_log   |  200   |       200       |      200      |   200   |    404    |      404      |   404    |  401  |  401   | 401  | 401 |  401
@@ -28,6 +29,12 @@ const TABLE: &str = "
     publish_post    |  200   |       200       |      200      |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
     unpublish_post  |  200   |       200       |      200      |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
     archive_post    |  200   |       200       |      200      |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
+    schedule_post   |  200   |       200       |      200      |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
+    list_post_revisions | 200 | 200 | 200 | 200 | 404 | 404 | 404 | 401 | 401 | 401 | 401 | 401
+    read_post_revision | 200 | 200 | 200 | 200 | 404 | 404 | 404 | 401 | 401 | 401 | 401 | 401
+    compare_post_revisions | 200 | 200 | 200 | 200 | 404 | 404 | 404 | 401 | 401 | 401 | 401 | 401
+    restore_post_revision | 200 | 200 | 200 | 200 | 403 | 403 | 403 | 401 | 401 | 401 | 401 | 401
+    undelete_post   | 200 | 200 | 200 | 200 | 404 | 404 | 404 | 401 | 401 | 401 | 401 | 401
     delete_post     |  204   |       204       |      204      |   204   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
 ";
 
@@ -45,10 +52,21 @@ async fn prepare(operation: &str) -> Case {
     if operation == "unpublish_post" {
         service().caller(&author).post(&format!("{POSTS}/{post}/publish"), Value::Null).await.expect(200);
     }
+    if operation == "undelete_post" {
+        service().caller(&author).delete(&path(&post)).await.expect(204);
+    }
+    let mut parameters = vec![("post_id", post)];
+    if operation.ends_with("_revision") || operation.ends_with("_revisions") {
+        parameters.push(("version", "2".to_owned()));
+    }
+    if operation == "compare_post_revisions" {
+        parameters.push(("Since", "2".to_owned()));
+    }
     Case {
-        parameters: vec![("post_id", post)],
+        parameters,
         body: match operation {
             "create_post" => json!({"Title": "x", "AuthorCompanyId": company}),
+            "schedule_post" => json!({"PublishAt": "2100-01-01T00:00:00Z"}),
             "update_post" => json!({"Title": "Changed"}),
             "set_post_blocks" => content([text_block("changed")]),
             _ => Value::Null,
@@ -83,6 +101,7 @@ fn changes(post: &str) -> Vec<(Method, String, Option<Value>)> {
     vec![
         (Method::PUT, path(post), Some(json!({"Title": "Changed"}))),
         (Method::PUT, blocks_path(post), Some(content([text_block("changed")]))),
+        (Method::PUT, format!("{POSTS}/{post}/schedule"), Some(json!({"PublishAt": "2100-01-01T00:00:00Z"}))),
         status_change("publish"),
         status_change("unpublish"),
         status_change("archive"),
@@ -358,6 +377,7 @@ async fn unknown_route_and_method_are_refused() {
 const AFTER_LOSS: &str = "
     operation       | suspended | removed | role lost | company suspended
     list_posts      |    200    |   200   |    200    |        200
+    read_atom_feed  |    200    |   200   |    200    |        200
     get_post        |    404    |   404   |    200    |        404
     list_post_log   |    404    |   404   |    200    |        404
     update_post     |    403    |   403   |    200    |        403
@@ -365,6 +385,12 @@ const AFTER_LOSS: &str = "
     publish_post    |    403    |   403   |    200    |        403
     unpublish_post  |    403    |   403   |    200    |        403
     archive_post    |    403    |   403   |    200    |        403
+    schedule_post   |    403    |   403   |    200    |        403
+    list_post_revisions | 404 | 404 | 200 | 404
+    read_post_revision | 404 | 404 | 200 | 404
+    compare_post_revisions | 404 | 404 | 200 | 404
+    restore_post_revision | 403 | 403 | 200 | 403
+    undelete_post   | 404 | 404 | 200 | 404
     delete_post     |    403    |   403   |    204    |        403
 ";
 

@@ -11,36 +11,13 @@ use testkit::issuer::{CLIENTS, Claims, Issuer};
 use testkit::service::Running;
 
 use crate::{
-    Author, POSTS, author, author_at, each, formatted, gallery, guid, list, path, service, start, text,
-    text_block,
+    POSTS, author, author_at, each, encoded, formatted, gallery, guid, list, path, publish, service, start,
+    text, text_block, unique_word,
 };
 
-/// Returns a unique word that no stemmer changes.
-fn unique_word() -> String {
-    let letters: Vec<char> = ('g'..='v').collect();
-    guid()
-        .as_bytes()
-        .iter()
-        .flat_map(|byte| [letters[usize::from(byte >> 4)], letters[usize::from(byte & 15)]])
-        .collect()
-}
-
-async fn find(query: &str) -> Vec<String> {
-    let query: String = query.bytes().fold(String::new(), |mut query, byte| {
-        write!(query, "%{byte:02X}").expect("memory");
-        query
-    });
-    let page = service().guest().get(&format!("{POSTS}?Query={query}")).await.expect(200);
+pub async fn find(query: &str) -> Vec<String> {
+    let page = service().guest().get(&format!("{POSTS}?Query={}", encoded(query))).await.expect(200);
     list(&page["Items"]).iter().map(|post| text(&post["Id"]).to_owned()).collect()
-}
-
-/// Creates and publishes a post with this title and text.
-async fn publish(author: &Author, title: &str, words: &str) -> String {
-    let post = author.news.post(POSTS, json!({"Title": title})).await.expect(201);
-    let post = text(&post["Id"]).to_owned();
-    author.set_blocks(&post, [text_block(words)]).await.expect(200);
-    author.change_status(&post, "publish").await.expect(200);
-    post
 }
 
 /// RULE-NWS-035: the search finds the forms of Russian and English words.

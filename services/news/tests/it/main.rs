@@ -3,12 +3,14 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper panics to fail its test")]
 
 mod access;
+mod atom;
 mod blocks;
 mod byte_budget;
 mod cache;
 mod contracts;
 mod detach;
 mod documents;
+mod editable;
 mod edits;
 mod embeds;
 mod events;
@@ -20,12 +22,18 @@ mod orphans;
 mod post;
 mod quotas;
 mod races;
+mod revisions;
+mod schedule;
+mod search;
 mod selections_down;
 mod snapshot_cache;
+mod state_events;
 mod texts;
 mod tls;
 mod trace;
+mod undelete;
 
+use std::fmt::Write;
 use std::sync::OnceLock;
 
 use news::Service;
@@ -38,6 +46,10 @@ use testkit::{eventually, guid, text};
 use uuid::Uuid;
 
 const PUBLISHED: &str = "platform.news.post-published.v1";
+const UPDATED: &str = "platform.news.post-updated.v1";
+const UNPUBLISHED: &str = "platform.news.post-unpublished.v1";
+const ARCHIVED: &str = "platform.news.post-archived.v1";
+const DELETED: &str = "platform.news.post-deleted.v1";
 
 const POSTS: &str = "/api/v1/posts";
 
@@ -221,6 +233,38 @@ async fn wait_until_detached(snapshot: &str) -> String {
         (snapshot["Status"] == "Detached").then_some(snapshot)
     });
     text(&snapshot.await["DetachReason"]).to_owned()
+}
+
+/// Creates and publishes a post with this title and text.
+async fn publish(author: &Author, title: &str, words: &str) -> String {
+    publish_as(author, json!({"Title": title}), words).await
+}
+
+/// Creates and publishes a post with this metadata and text.
+async fn publish_as(author: &Author, metadata: Value, words: &str) -> String {
+    let post = author.news.post(POSTS, metadata).await.expect(201);
+    let post = text(&post["Id"]).to_owned();
+    author.set_blocks(&post, [text_block(words)]).await.expect(200);
+    author.change_status(&post, "publish").await.expect(200);
+    post
+}
+
+/// Returns a unique word that no stemmer changes.
+fn unique_word() -> String {
+    let letters: Vec<char> = ('g'..='v').collect();
+    guid()
+        .as_bytes()
+        .iter()
+        .flat_map(|byte| [letters[usize::from(byte >> 4)], letters[usize::from(byte & 15)]])
+        .collect()
+}
+
+/// Returns a text as a query has it.
+fn encoded(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut encoded, byte| {
+        write!(encoded, "%{byte:02X}").expect("memory");
+        encoded
+    })
 }
 
 fn list(value: &Value) -> &[Value] {

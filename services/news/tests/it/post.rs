@@ -340,7 +340,8 @@ async fn every_documented_problem_is_in_the_callers_language() {
     let stalled = || Body::wrap_stream(stream::pending::<Result<Vec<u8>, std::io::Error>>());
     let nested = "<div>".repeat(300);
     let at_limits = |method: Method, path: &str| author_at_limits.news.request(method, path);
-    let requests: [&dyn Fn() -> RequestBuilder; 25] = [
+    let missed = json!({"PublishAt": "2026-01-01T00:00:00Z", "UnpublishAt": "2026-01-02T00:00:00Z"});
+    let requests: [&dyn Fn() -> RequestBuilder; 28] = [
         &|| guest.request(Method::POST, POSTS),
         &|| guest.request(Method::GET, &path(&missing)),
         &|| news.user().1.request(Method::PUT, &path(&draft)).json(&json!({"Title": "x"})),
@@ -352,6 +353,9 @@ async fn every_documented_problem_is_in_the_callers_language() {
         &|| rename(&archived, json!({"Title": "x"})),
         &|| rename(&draft, json!({"Title": "x", "Version": 9})),
         &|| edit(text_block("")),
+        &|| request(Method::PUT, &format!("{POSTS}/{draft}/schedule")).json(&missed),
+        &|| request(Method::GET, &format!("{POSTS}/{draft}/revisions/9")),
+        &|| request(Method::GET, &format!("{POSTS}?Statuses=Draft")),
         &|| edit(json!({"Kind": "SelectionEmbed"})),
         &|| edit(formatted("Html", &nested)),
         &|| edit(embed(&missing)),

@@ -1,0 +1,41 @@
+//! What a scheduled move reads beside its post.
+
+use ::db::{Prepared, Tx};
+use diesel::sql_types::{Array, Bool, Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+#[derive(diesel::QueryableByName)]
+struct Now {
+    #[diesel(sql_type = Timestamptz)]
+    now: OffsetDateTime,
+}
+
+#[derive(diesel::QueryableByName)]
+struct Revoked {
+    #[diesel(sql_type = Bool)]
+    is_revoked: bool,
+}
+
+/// Returns the time of the database, whose clock is the same for all replicas.
+pub async fn now(tx: &mut Tx) -> Result<OffsetDateTime, ::db::Error> {
+    let now = Prepared(diesel::sql_query("select clock_timestamp() as now"));
+    Ok(now.get_result::<Now>(tx.conn()).await?.now)
+}
+
+/// Returns true if a user or a company of `subjects` lost access at or after `since`.
+///
+/// The table belongs to `libs/service`, which keeps the last revocation of each user and company.
+pub async fn is_access_revoked(
+    tx: &mut Tx,
+    subjects: [Option<Uuid>; 2],
+    since: OffsetDateTime,
+) -> Result<bool, ::db::Error> {
+    let found = diesel::sql_query(
+        "select exists(select from access_revocation where subject_id = any($1) and not_before >= $2) as is_revoked",
+    )
+    .bind::<Array<Nullable<SqlUuid>>, _>(subjects.to_vec())
+    .bind::<Timestamptz, _>(since);
+    Ok(Prepared(found).get_result::<Revoked>(tx.conn()).await?.is_revoked)
+}

@@ -1,0 +1,91 @@
+//! Publishing and unpublishing at a time.
+
+use auth::UserId;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use values::Code;
+
+use super::{Post, PostStatus};
+use crate::error::{POST_INVALID_TRANSITION, POST_SCHEDULE_MISSED};
+
+/// The times of the next moves of a post. A time is cleared with its move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    pub publish_at: Option<OffsetDateTime>,
+    pub unpublish_at: Option<OffsetDateTime>,
+    /// The user who has set the times, and when. `None` without a time.
+    pub set_by: Option<(UserId, OffsetDateTime)>,
+}
+
+values::text_enum! {
+    /// A move that a post can make at a time.
+    pub enum ScheduledMove {
+        Publish,
+        Unpublish,
+    }
+}
+
+/// A scheduled move that failed. The post kept its status, and the schedule was cleared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct ScheduleFailure {
+    /// The move that failed.
+    #[serde(rename = "Move")]
+    pub failed_move: ScheduledMove,
+    /// The code of the problem that the move by a request would return.
+    pub code: String,
+    /// Time of the attempt, in UTC.
+    #[serde(with = "time::serde::rfc3339")]
+    pub failed_at: OffsetDateTime,
+}
+
+impl Schedule {
+    /// Returns the time of the next move.
+    pub fn next_at(&self) -> Option<OffsetDateTime> {
+        self.publish_at.or(self.unpublish_at)
+    }
+
+    /// Returns the next move if its time has passed.
+    pub fn due(&self, now: OffsetDateTime) -> Option<ScheduledMove> {
+        self.next_at().filter(|at| *at <= now)?;
+        Some(if self.publish_at.is_some() { ScheduledMove::Publish } else { ScheduledMove::Unpublish })
+    }
+}
+
+impl Post {
+    /// Replaces the schedule. The caller has checked that `unpublish_at` is after `publish_at`.
+    ///
+    /// # Errors
+    /// - `POST_ARCHIVED` if the post is archived.
+    /// - [`POST_INVALID_TRANSITION`] if the post cannot make a move at its time.
+    /// - [`POST_SCHEDULE_MISSED`] if the time of unpublishing has passed before the publication.
+    pub fn set_schedule(
+        &mut self,
+        publish_at: Option<OffsetDateTime>,
+        unpublish_at: Option<OffsetDateTime>,
+        by: UserId,
+        now: OffsetDateTime,
+    ) -> Result<(), Code> {
+        self.check_editable()?;
+        let is_published = self.status == PostStatus::Published;
+        let unpublishes_only = unpublish_at.is_some() && publish_at.is_none();
+        if is_published && publish_at.is_some() || !is_published && unpublishes_only {
+            return Err(POST_INVALID_TRANSITION);
+        }
+        if publish_at.is_some() && unpublish_at.is_some_and(|at| at <= now) {
+            return Err(POST_SCHEDULE_MISSED);
+        }
+        let set_by = publish_at.or(unpublish_at).map(|_| (by, now));
+        self.schedule = Schedule { publish_at, unpublish_at, set_by };
+        self.schedule_failure = None;
+        Ok(())
+    }
+
+    /// Clears the schedule and stores why its next move failed.
+    pub fn fail_schedule(&mut self, failed_move: ScheduledMove, code: Code, now: OffsetDateTime) {
+        self.schedule = Schedule::default();
+        self.schedule_failure =
+            Some(ScheduleFailure { failed_move, code: code.id.to_owned(), failed_at: now });
+    }
+}

@@ -1,0 +1,101 @@
+//! Use cases of publishing and unpublishing at a time.
+
+use ::db::Tx;
+use auth::Actor;
+use messaging::outbox;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::post::find_for_edit;
+use crate::db;
+use crate::domain::{Post, PostId, ScheduledMove};
+use crate::error::{CONFLICT, Error, FORBIDDEN, POST_SCHEDULE_MISSED};
+use crate::events::{PostPublished, PostUnpublished};
+
+/// Name of the job that moves a post at its times. Its key is the post's id.
+pub const SCHEDULE_JOB: &str = "post-schedule";
+
+/// The times of a request.
+pub struct NewSchedule {
+    pub publish_at: Option<OffsetDateTime>,
+    pub unpublish_at: Option<OffsetDateTime>,
+    /// The version that the caller read.
+    pub version: Option<i64>,
+}
+
+/// Replaces the times at which a post is published and unpublished.
+///
+/// # Errors
+/// In this order: `POST_NOT_FOUND`, [`FORBIDDEN`], the errors of [`Post::set_schedule`],
+/// [`CONFLICT`].
+pub async fn set_schedule(tx: &mut Tx, actor: &Actor, id: PostId, new: NewSchedule) -> Result<Post, Error> {
+    let mut post = find_for_edit(tx, actor, id).await?;
+    post.check_editable()?;
+    let stored = (post.schedule.publish_at, post.schedule.unpublish_at);
+    if stored == (new.publish_at, new.unpublish_at) && post.schedule_failure.is_none() {
+        return Ok(post);
+    }
+    // The times are compared by the clock of the database, as the job compares them.
+    let now = db::schedule::now(tx).await?;
+    post.set_schedule(new.publish_at, new.unpublish_at, actor.user_id, now)?;
+    if new.version.is_some_and(|version| version != post.version) {
+        return Err(CONFLICT.into());
+    }
+    post.touch(actor.user_id, now);
+    db::post::save(tx, &mut post).await?;
+    schedule_job(tx, &post).await?;
+    Ok(post)
+}
+
+/// Schedules the job for the next time of a post, or cancels the job.
+///
+/// Call it after the change has taken its locks.
+pub async fn schedule_job(tx: &mut Tx, post: &Post) -> Result<(), ::db::Error> {
+    match post.schedule.next_at() {
+        Some(at) => jobs::schedule(tx, SCHEDULE_JOB, [post.id], at).await,
+        None => jobs::cancel(tx, SCHEDULE_JOB, post.id).await,
+    }
+}
+
+/// Makes the move of a post whose time has passed by the clock of the database. Returns the time of
+/// the next move.
+///
+/// A move that is not possible clears the schedule. The post keeps its status and the failure.
+///
+/// # Errors
+/// [`Error::Database`]
+pub async fn make_due_move(tx: &mut Tx, id: PostId) -> Result<Option<OffsetDateTime>, Error> {
+    let Some(mut post) = db::post::lock(tx, id).await? else { return Ok(None) };
+    let now = db::schedule::now(tx).await?;
+    let (Some(due), Some((by, set_at))) = (post.schedule.due(now), post.schedule.set_by) else {
+        return Ok(post.schedule.next_at());
+    };
+    let subjects = [Some(Uuid::from(by)), post.author_company_id.map(Uuid::from)];
+    let is_revoked = db::schedule::is_access_revoked(tx, subjects, set_at).await?;
+    let is_missed = due == ScheduledMove::Publish && post.schedule.unpublish_at.is_some_and(|at| at <= now);
+    let mut first_publication = None;
+    let result = match due {
+        // A user who lost access since then could not make the move now.
+        _ if is_revoked => Err(FORBIDDEN),
+        ScheduledMove::Publish if is_missed => Err(POST_SCHEDULE_MISSED),
+        ScheduledMove::Publish => post.publish(now).map(|first| first_publication = Some(first)),
+        ScheduledMove::Unpublish => post.unpublish(),
+    };
+    if let Err(code) = result {
+        post.fail_schedule(due, code, now);
+    }
+    post.touch(by, now);
+    db::post::save(tx, &mut post).await?;
+    match (result, first_publication) {
+        (Err(code), _) => tracing::info!(post = %post.id, code = code.id, "scheduled move of a post failed"),
+        (Ok(()), Some(first_publication)) => {
+            db::feed::upsert(tx, &post).await?;
+            outbox::append(tx, &PostPublished::of(&post, first_publication)).await?;
+        }
+        (Ok(()), None) => {
+            db::feed::delete(tx, id).await?;
+            outbox::append(tx, &PostUnpublished::of(&post)).await?;
+        }
+    }
+    Ok(post.schedule.next_at())
+}

@@ -1,0 +1,232 @@
+//! Revisions of the content of a post.
+
+use news::Service;
+use serde_json::{Value, json};
+use testkit::client::Response;
+use testkit::eventually;
+use testkit::issuer::CLIENTS;
+use testkit::service::Running;
+
+use crate::{
+    Author, MANAGE, POSTS, author, author_at, author_of, each, embed, guid, list, path, proxy, read_snapshot,
+    service, snapshot_path, take_path, text, text_block, wait_until_detached, with,
+};
+
+fn revisions(post: &str) -> String {
+    format!("{POSTS}/{post}/revisions")
+}
+
+async fn restore(author: &Author, post: &str, version: i64) -> Response {
+    author.news.post(&format!("{}/{version}/restore", revisions(post)), Value::Null).await
+}
+
+async fn versions(author: &Author, post: &str) -> Vec<i64> {
+    let page = author.news.get(&format!("{}?PageSize=100", revisions(post))).await.expect(200);
+    each(&page["Items"], "Version").into_iter().map(|version| version.as_i64().unwrap()).collect()
+}
+
+/// RULE-NWS-077: each change of the content has a revision with its author, its time and its
+/// blocks. A restored one is a new version.
+#[tokio::test]
+async fn each_change_has_a_revision_that_can_be_restored() {
+    let author = author();
+    let editor = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
+    let post = author.create_post_of([text_block("first")]).await;
+    author.news.put(&path(&post), json!({"Title": "x"})).await.expect(200);
+    editor.set_blocks(&post, [text_block("second"), text_block("third")]).await.expect(200);
+    author.change_status(&post, "publish").await.expect(200);
+    let changed = author.read(&post).await;
+
+    let page = author.news.get(&revisions(&post)).await.expect(200);
+
+    assert_eq!(each(&page["Items"], "Version"), [4, 2]);
+    let newest = &page["Items"][0];
+    assert_eq!((&newest["ActorUserId"], &newest["BlocksCount"]), (&json!(editor.id), &json!(2)));
+    assert!(newest["SizeBytes"].as_i64().unwrap() > page["Items"][1]["SizeBytes"].as_i64().unwrap());
+    let first = author.news.get(&format!("{}/2", revisions(&post))).await.expect(200);
+    assert_eq!((&first["ActorUserId"], &first["Version"]), (&json!(author.id), &json!(2)));
+    assert_eq!(each(&first["Blocks"], "PlainText"), ["first"]);
+    assert_eq!(first["OccurredAt"], page["Items"][1]["OccurredAt"]);
+
+    let restored = restore(&author, &post, 2).await.expect(200);
+
+    assert_eq!((&restored["Version"], &restored["BlocksCount"]), (&json!(6), &json!(1)));
+    let read = author.read(&post).await;
+    assert_eq!((&read["Blocks"], &read["Status"]), (&first["Blocks"], &json!("Published")));
+    assert_eq!(read["UpdatedByUserId"], author.id.to_string());
+    assert_ne!(read["Blocks"], changed["Blocks"]);
+    assert_eq!(versions(&author, &post).await, [6, 4, 2]);
+    let again = restore(&author, &post, 2).await.expect(200);
+    assert_eq!(again["Version"], 6, "the same content changes nothing");
+}
+
+/// RULE-NWS-077: two revisions are compared block by block.
+#[tokio::test]
+async fn difference_names_the_changed_blocks() {
+    let author = author();
+    let post = author.create_post_of(["a", "b", "c"].map(text_block)).await;
+    let blocks = author.read(&post).await["Blocks"].take();
+    let kept = |at: usize, words: &str| with(text_block(words), "BlockId", blocks[at]["BlockId"].clone());
+    author.set_blocks(&post, [text_block("new"), kept(2, "c"), kept(0, "changed")]).await.expect(200);
+    let compare = async |version: i64, since: i64| {
+        author.news.get(&format!("{}/{version}/changes?Since={since}", revisions(&post))).await.expect(200)
+    };
+
+    let found = compare(3, 2).await;
+
+    assert_eq!((&found["Since"], &found["Version"]), (&json!(2), &json!(3)));
+    let changes = list(&found["Blocks"]).iter().map(|block| {
+        let words = |side: &str| block[side]["PlainText"].as_str().unwrap_or("-").to_owned();
+        (text(&block["Change"]).to_owned(), words("Before"), words("After"))
+    });
+    let changes: Vec<_> = changes.collect();
+    let expected =
+        [("Added", "-", "new"), ("Moved", "c", "c"), ("Changed", "a", "changed"), ("Removed", "b", "-")];
+    let expected = expected.map(|(change, before, after)| (change.into(), before.into(), after.into()));
+    assert!(changes == expected || changes[1].0 != "Moved" && changes.len() == 3, "{changes:?}");
+    assert_eq!(found["Blocks"][0]["Before"], Value::Null);
+    assert_eq!(compare(2, 2).await["Blocks"], json!([]));
+    let back = compare(2, 3).await;
+    assert_eq!(list(&back["Blocks"]).last().unwrap()["Change"], "Removed");
+    let missing = format!("{}/3/changes?Since=1", revisions(&post));
+    author.news.get(&missing).await.expect_problem(404, "NEWS_REVISION_NOT_FOUND");
+    let absent = format!("{}/3/changes", revisions(&post));
+    author.news.get(&absent).await.expect_refusal("VALIDATION_FAILED", "/Since", "required");
+}
+
+/// RULE-NWS-078: a restored embed whose snapshot is detached gets a new snapshot of its selection.
+/// One that the post still has keeps its snapshot.
+#[tokio::test]
+async fn restored_embed_never_shows_a_detached_snapshot() {
+    let author = author();
+    let (left, kept) = (author.create_selection().await, author.create_selection().await);
+    let post = author.create_post().await;
+    let saved = author.set_blocks(&post, [embed(&left), embed(&kept)]).await.expect(200);
+    let [old, stays] = [0, 1].map(|at| text(&saved["EmbedSnapshotIds"][at]).to_owned());
+    author.set_blocks(&post, [embed(&kept)]).await.expect(200);
+    assert_eq!(wait_until_detached(&old).await, "BlockReplaced");
+
+    let restored = restore(&author, &post, 2).await.expect(200);
+
+    let new = text(&restored["EmbedSnapshotIds"][0]);
+    assert!(new != old && restored["EmbedSnapshotIds"][1] == stays, "{restored}");
+    assert_eq!(read_snapshot(new).await["Status"], "Active");
+    assert_eq!(proxy().calls(take_path(&kept)).len(), 1, "the kept snapshot needs no call");
+    let read = author.read(&post).await;
+    assert_eq!(list(&read["Blocks"][0]["Items"]).len(), 3);
+    let shown = author.news.get(&format!("{}/2", revisions(&post))).await.expect(200);
+    assert_eq!(
+        (&shown["Blocks"][0]["SnapshotId"], &shown["Blocks"][0]["Items"]),
+        (&json!(old), &Value::Null)
+    );
+    let calls = proxy().calls(snapshot_path(&old)).iter().filter(|call| call.method == "GET").count();
+    assert_eq!(calls, 0, "a revision shows no items");
+}
+
+/// RULE-NWS-078: a revision whose selection is gone is not restored, and the refusal names its
+/// block. The post keeps its content.
+#[tokio::test]
+async fn revision_of_a_deleted_selection_is_refused() {
+    let author = author();
+    let selection = author.create_selection().await;
+    let post = author.create_post_of([text_block("x"), embed(&selection)]).await;
+    let snapshot = text(&author.read(&post).await["Blocks"][1]["SnapshotId"]).to_owned();
+    author.set_blocks(&post, [text_block("y")]).await.expect(200);
+    wait_until_detached(&snapshot).await;
+    author.delete_selection(&selection).await;
+    let before = author.read(&post).await;
+    let refused = restore(&author, &post, 2).await;
+    refused.expect_refusal("NEWS_SELECTION_SOURCE_DELETED", "/Blocks/1/SourceSelectionId", "source_deleted");
+    assert_eq!(author.read(&post).await, before);
+}
+
+/// RULE-NWS-077, RULE-NWS-081: refusals of revisions.
+#[tokio::test]
+async fn revisions_are_refused_in_order() {
+    let (author, stranger) = (author(), author());
+    let post = author.publish_post().await;
+    let draft = author.create_post_of([text_block("x")]).await;
+    for path in [
+        revisions(&post),
+        format!("{}/2", revisions(&post)),
+        format!("{}/2/changes?Since=2", revisions(&post)),
+    ] {
+        stranger.news.get(&path).await.expect_problem(403, "FORBIDDEN");
+        service().guest().get(&path).await.expect_problem(401, "UNAUTHORIZED");
+    }
+    stranger.news.get(&revisions(&draft)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+    restore(&stranger, &post, 2).await.expect_problem(403, "FORBIDDEN");
+    for version in [1, 3, 99] {
+        restore(&author, &post, version).await.expect_problem(404, "NEWS_REVISION_NOT_FOUND");
+        let path = format!("{}/{version}", revisions(&post));
+        author.news.get(&path).await.expect_problem(404, "NEWS_REVISION_NOT_FOUND");
+    }
+    author.set_blocks(&draft, [text_block("y")]).await.expect(200);
+    let outdated = format!("{}/2/restore", revisions(&draft));
+    let body = json!({"Version": 2});
+    author.news.post(&outdated, body).await.expect_problem(409, "CONCURRENCY_CONFLICT");
+    author.change_status(&draft, "archive").await.expect(200);
+    restore(&author, &draft, 2).await.expect_problem(409, "NEWS_POST_ARCHIVED");
+    let foreign = author.news.get(&format!("{}?PageSize=1", revisions(&draft))).await.expect(200);
+    let foreign = format!("{}?Cursor={}", revisions(&post), text(&foreign["NextCursor"]));
+    author.news.get(&foreign).await.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
+}
+
+/// RULE-NWS-082: a post keeps its newest 50 revisions, and the sizes that the author's row counts
+/// are those of the stored revisions.
+#[tokio::test]
+async fn post_keeps_its_newest_revisions() {
+    let author = author();
+    let post = author.create_post().await;
+    for n in 0..53 {
+        author.set_blocks(&post, [text_block(&"x".repeat(n + 1))]).await.expect(200);
+    }
+    assert_eq!(versions(&author, &post).await, (5..=54).rev().collect::<Vec<i64>>());
+    let sql = service().sql().await;
+    let counted = "select revision_bytes, content_bytes, (select sum(blocks_bytes) from post_revision where author_id = author.id)::bigint \
+                   from author where user_id::text = $1";
+    let row = sql.query_one(counted, &[&author.id.to_string()]).await.unwrap();
+    let [revisions, content, stored] = [0, 1, 2].map(|column| row.get::<_, i64>(column));
+    assert_eq!(revisions, stored);
+    assert!(content > 0 && content < revisions);
+}
+
+/// RULE-NWS-082: revisions are deleted after 90 days, and before that if posts and revisions of an
+/// author exceed the limit together. They never refuse an edit.
+#[tokio::test]
+async fn old_and_surplus_revisions_are_deleted() {
+    let settings = [
+        ("SELECTIONS_URL", "http://127.0.0.1:1"),
+        ("CLIENT_SECRET", CLIENTS[0].1),
+        ("NEWS_MAX_CONTENT_MIB_PER_AUTHOR", "1"),
+    ];
+    let news = Running::start::<Service>(&settings);
+    let (author, sql) = (author_at(&news), news.sql().await);
+    let run = async || {
+        sql.execute("update job set due_at = now() where kind = 'post-revisions'", &[]).await.unwrap();
+    };
+    let old = author.create_post_of([text_block("x")]).await;
+    author.set_blocks(&old, [text_block("y")]).await.expect(200);
+    let aged = "update post_revision set created_at = now() - interval '91 days' where version = 2";
+    assert_eq!(sql.execute(aged, &[]).await.unwrap(), 1);
+    run().await;
+    eventually("the old revision is gone", async || (versions(&author, &old).await == [3]).then_some(()))
+        .await;
+
+    let post = author.create_post().await;
+    for n in 0..9 {
+        let blocks = (0..8).map(|_| text_block(&format!("{n}").repeat(10_000)));
+        author.set_blocks(&post, blocks).await.expect(200);
+    }
+    run().await;
+    eventually("the surplus is gone", async || {
+        let row = sql.query_one("select content_bytes + revision_bytes, revision_bytes from author", &[]);
+        let row = row.await.unwrap();
+        let (all, revisions): (i64, i64) = (row.get(0), row.get(1));
+        (all <= 1024 * 1024 && revisions > 0).then_some(())
+    })
+    .await;
+    let left = versions(&author, &post).await;
+    assert!(left.len() < 9 && left[0] == 10, "the oldest are deleted: {left:?}");
+    restore(&author, &post, left[1]).await.expect(200);
+}

@@ -1,0 +1,102 @@
+//! Deleted posts that are brought back.
+
+use serde_json::{Value, json};
+use testkit::bus::Published;
+use testkit::client::Response;
+
+use crate::{
+    ARCHIVED, Author, DELETED, POSTS, UNPUBLISHED, author, embed, path, read_snapshot, service, text,
+    text_block, wait_until_detached,
+};
+
+async fn undelete(author: &Author, post: &str) -> Response {
+    author.news.post(&format!("{POSTS}/{post}/undelete"), Value::Null).await
+}
+
+/// RULE-NWS-083: a deleted post can be brought back with its content. A published one is
+/// Unpublished, and the last event says so.
+#[tokio::test]
+async fn deleted_post_can_be_brought_back() {
+    let author = author();
+    for (way, status, topic) in [
+        (&[][..], "Draft", UNPUBLISHED),
+        (&["publish"], "Unpublished", UNPUBLISHED),
+        (&["publish", "unpublish"], "Unpublished", UNPUBLISHED),
+        (&["archive"], "Archived", ARCHIVED),
+    ] {
+        let post = author.create_post_of([text_block("x")]).await;
+        for step in way {
+            author.change_status(&post, step).await.expect(200);
+        }
+        let before = author.read(&post).await;
+        author.news.delete(&path(&post)).await.expect(204);
+        author.news.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+
+        let back = undelete(&author, &post).await.expect(200);
+
+        assert_eq!((&back["Status"], &back["DeletedAt"]), (&json!(status), &Value::Null), "{way:?}");
+        for member in ["Blocks", "Title", "PublishedAt", "AuthorId"] {
+            assert_eq!(back[member], before[member], "{member}");
+        }
+        assert_eq!(author.read(&post).await, back);
+        let mut events = service().published(&post).await;
+        events.sort_by_key(Published::sequence);
+        let last = &events[events.len() - 2..];
+        assert_eq!([&last[0].topic, &last[1].topic], [DELETED, topic]);
+        assert_eq!(last[1].payload["Version"], back["Version"]);
+        undelete(&author, &post).await.expect_problem(409, "NEWS_POST_INVALID_TRANSITION");
+    }
+}
+
+/// RULE-NWS-083: the embeds of a post that is brought back get new snapshots.
+#[tokio::test]
+async fn embeds_of_a_deleted_post_get_new_snapshots() {
+    let author = author();
+    let selection = author.create_selection().await;
+    let post = author.create_post_of([embed(&selection), text_block("x")]).await;
+    let old = text(&author.read(&post).await["Blocks"][0]["SnapshotId"]).to_owned();
+    author.news.delete(&path(&post)).await.expect(204);
+    assert_eq!(wait_until_detached(&old).await, "PostDeleted");
+
+    let back = undelete(&author, &post).await.expect(200);
+
+    let new = text(&back["Blocks"][0]["SnapshotId"]);
+    assert_ne!(new, old);
+    assert_eq!(read_snapshot(new).await["Status"], "Active");
+    assert_eq!(
+        (back["Blocks"][0]["Items"].as_array().unwrap().len(), &back["Blocks"][1]["PlainText"]),
+        (3, &json!("x"))
+    );
+}
+
+/// RULE-NWS-083: a post whose selection is gone is brought back without its embeds.
+#[tokio::test]
+async fn post_of_a_deleted_selection_is_brought_back_without_its_embeds() {
+    let author = author();
+    let selection = author.create_selection().await;
+    let post = author.create_post_of([embed(&selection), text_block("x")]).await;
+    let old = text(&author.read(&post).await["Blocks"][0]["SnapshotId"]).to_owned();
+    author.news.delete(&path(&post)).await.expect(204);
+    wait_until_detached(&old).await;
+    author.delete_selection(&selection).await;
+    let back = undelete(&author, &post).await.expect(200);
+    assert_eq!(back["Blocks"].as_array().unwrap().len(), 1);
+    let revision = author.news.get(&format!("{POSTS}/{post}/revisions/2")).await.expect(200);
+    assert_eq!(revision["Blocks"][0]["SnapshotId"], old, "the revision still has the embed");
+}
+
+/// RULE-NWS-083: after 30 days a deleted post cannot be brought back, and never by a stranger.
+#[tokio::test]
+async fn deleted_post_is_gone_after_thirty_days() {
+    let (author, stranger) = (author(), author());
+    let (post, living) = (author.create_post().await, author.create_post().await);
+    author.news.delete(&path(&post)).await.expect(204);
+    undelete(&stranger, &post).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+    undelete(&stranger, &living).await.expect_problem(403, "FORBIDDEN");
+    let sql = service().sql().await;
+    for (days, status) in [(31, 404), (29, 200)] {
+        let aged = format!("update post set deleted_at = now() - interval '{days} days' where id::text = $1");
+        sql.execute(&aged, &[&post]).await.unwrap();
+        assert_eq!(undelete(&author, &post).await.status, status, "{days}");
+    }
+}
