@@ -85,14 +85,13 @@ create trigger post_log_append_only before update or delete or truncate on post_
 -- The contents of a post after its changes, the present one included. A job deletes them after 90
 -- days, and earlier if the author stores too much.
 create table post_revision (
-    post_id uuid not null,
+    post_id uuid not null references post (id),
     version bigint not null,
     author_id uuid not null references author (id),
     blocks json not null,
     blocks_bytes integer not null,
     created_at timestamptz not null,
-    primary key (post_id, version),
-    foreign key (post_id, version) references post_log
+    primary key (post_id, version)
 );
 create index post_revision_created on post_revision (created_at);
 create index post_revision_author on post_revision (author_id, created_at);

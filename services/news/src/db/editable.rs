@@ -14,7 +14,7 @@ use super::feed::{FeedFilter, FeedSort, PostSummary, rank_expression};
 use super::schema::post;
 use crate::domain::{EditablePosts, PostStatus};
 
-/// What a list of an editor contains.
+/// The filter of a list of an editor.
 pub struct EditorFilter {
     /// Restricts the list to posts of the caller.
     pub is_mine: bool,
@@ -47,26 +47,23 @@ pub async fn list(
     paging: &Paging<FeedSort>,
 ) -> Result<Page<PostSummary>, ::db::Error> {
     let query = filter.content.query.as_ref().filter(|_| matches!(paging.sort, FeedSort::Relevance));
-    let sorted = match query {
-        Some(query) => {
-            let rank = rank_expression(
-                "(select coalesce(ts_rank(found.words, asked), ts_rank(post.label_words, asked)) from ",
-                query,
-                " as asked left join post_search as found on found.post_id = post.id)",
-            );
-            let newest = matching(editor, filter).select(post::id);
-            let newest = newest.order(post::created_at.desc()).limit(MAX_TOTAL_COUNT);
-            let order = (list::order_by(paging, rank), post::published_at.desc(), post::id);
-            post::table.filter(post::id.eq_any(newest)).into_boxed().order(order)
-        }
-        None => {
-            let order = match paging.sort {
-                // PostgreSQL sorts nulls last in ascending and first in descending order.
-                FeedSort::PublishedAt | FeedSort::Relevance => list::order_by(paging, post::published_at),
-                FeedSort::CreatedAt => list::order_by(paging, post::created_at),
-            };
-            matching(editor, filter).order((order, post::id))
-        }
+    let sorted = if let Some(query) = query {
+        let rank = rank_expression(
+            "(select coalesce(ts_rank(found.words, asked), ts_rank(post.label_words, asked)) from ",
+            query,
+            " as asked left join post_search as found on found.post_id = post.id)",
+        );
+        let newest = matching(editor, filter).select(post::id);
+        let newest = newest.order(post::created_at.desc()).limit(MAX_TOTAL_COUNT);
+        let order = (list::order_by(paging, rank), post::published_at.desc(), post::id);
+        post::table.filter(post::id.eq_any(newest)).into_boxed().order(order)
+    } else {
+        let order = match paging.sort {
+            // PostgreSQL sorts nulls last in ascending and first in descending order.
+            FeedSort::PublishedAt | FeedSort::Relevance => list::order_by(paging, post::published_at),
+            FeedSort::CreatedAt => list::order_by(paging, post::created_at),
+        };
+        matching(editor, filter).order((order, post::id))
     };
     let sorted = sorted.select(PostSummary::as_select());
     let mut page = list::page(conn, paging, sorted, matching(editor, filter).select(post::id)).await?;

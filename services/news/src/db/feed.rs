@@ -77,7 +77,7 @@ impl PostSummary {
 pub enum FeedSort {
     PublishedAt,
     CreatedAt,
-    /// How well a post matches `Query`. Without a query it is `PublishedAt`.
+    /// Rank of a post for `Query`. Without a query it is `PublishedAt`.
     Relevance,
 }
 
@@ -130,7 +130,7 @@ pub async fn delete(tx: &mut Tx, id: PostId) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// What a list of published posts contains.
+/// The filter of a list of published posts.
 #[derive(Clone, Debug, Default)]
 pub struct FeedFilter {
     /// A query of [`search_query`](crate::domain::search_query).
@@ -149,24 +149,18 @@ pub async fn list_published(
     paging: &Paging<FeedSort>,
 ) -> Result<Page<PostSummary>, ::db::Error> {
     let query = filter.query.as_ref().filter(|_| matches!(paging.sort, FeedSort::Relevance));
-    let page = match query {
-        Some(query) => {
-            let rank = rank_expression("ts_rank(words, ", query, ")");
-            let newest = matching(filter).select(post_search::post_id);
-            let newest = newest.order(post_search::published_at.desc()).limit(MAX_TOTAL_COUNT);
-            let order =
-                (list::order_by(paging, rank), post_search::published_at.desc(), post_search::post_id);
-            post_search::table.filter(post_search::post_id.eq_any(newest)).into_boxed().order(order)
-        }
-        None => {
-            let order = match paging.sort {
-                FeedSort::PublishedAt | FeedSort::Relevance => {
-                    list::order_by(paging, post_search::published_at)
-                }
-                FeedSort::CreatedAt => list::order_by(paging, post_search::created_at),
-            };
-            matching(filter).order((order, post_search::post_id))
-        }
+    let page = if let Some(query) = query {
+        let rank = rank_expression("ts_rank(words, ", query, ")");
+        let newest = matching(filter).select(post_search::post_id);
+        let newest = newest.order(post_search::published_at.desc()).limit(MAX_TOTAL_COUNT);
+        let order = (list::order_by(paging, rank), post_search::published_at.desc(), post_search::post_id);
+        post_search::table.filter(post_search::post_id.eq_any(newest)).into_boxed().order(order)
+    } else {
+        let order = match paging.sort {
+            FeedSort::PublishedAt | FeedSort::Relevance => list::order_by(paging, post_search::published_at),
+            FeedSort::CreatedAt => list::order_by(paging, post_search::created_at),
+        };
+        matching(filter).order((order, post_search::post_id))
     };
     let page = page.select(post_search::post_id).limit(paging.limit()).offset(paging.offset());
     let mut shared = conn;

@@ -32,8 +32,6 @@ pub struct RevisionSummary {
     pub actor_user_id: UserId,
     pub blocks_count: i32,
     /// Size of the stored blocks, in bytes.
-    #[serde(rename = "SizeBytes")]
-    #[schema(rename = "SizeBytes")]
     pub size_bytes: i32,
     #[serde(with = "time::serde::rfc3339")]
     pub occurred_at: OffsetDateTime,

@@ -1,4 +1,4 @@
-//! What a scheduled move reads beside its post.
+//! Reads of scheduled moves beside their posts: the time and the revocations of access.
 
 use ::db::{Prepared, Tx};
 use diesel::sql_types::{Array, Bool, Nullable, Timestamptz, Uuid as SqlUuid};

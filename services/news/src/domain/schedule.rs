@@ -34,6 +34,7 @@ pub struct ScheduleFailure {
     #[serde(rename = "Move")]
     pub failed_move: ScheduledMove,
     /// The code of the problem that the move by a request would return.
+    #[schema(examples("NEWS_POST_PUBLISH_INCOMPLETE"))]
     pub code: String,
     /// Time of the attempt, in UTC.
     #[serde(with = "time::serde::rfc3339")]

@@ -1,6 +1,6 @@
 //! Texts and queries of the full-text search.
 
-use values::fold;
+use values::{Text, fold};
 
 use super::Post;
 
@@ -14,8 +14,8 @@ pub fn search_words(text: &str) -> String {
 
 /// Returns the words of the summary and the tags of a post, as the search compares them.
 pub fn label_text(post: &Post) -> String {
-    let summary = post.summary.iter().map(|summary| summary.as_str());
-    let labels: Vec<_> = summary.chain(post.tags.iter().map(|tag| tag.as_str())).collect();
+    let summary = post.summary.iter().map(Text::as_str);
+    let labels: Vec<_> = summary.chain(post.tags.iter().map(Text::as_str)).collect();
     search_words(&labels.join("\n"))
 }
 

@@ -73,8 +73,8 @@ impl Check for ListPosts {
 ///
 /// Lists the published posts, or those of them that match `Query`.
 /// With `Mine` it lists the caller's own posts: the published ones, and in every status those that
-/// the caller may edit. With `Editable` it lists the posts of every author that the caller may edit.
-/// With both it lists the caller's own posts that the caller may edit.
+/// the caller may edit. With `Editable` it lists the posts of every author that the caller may
+/// edit. With both it lists the caller's own posts that the caller may edit.
 #[utoipa::path(
     tag = "Posts", security(()), params(ListPosts, Paging<FeedSort>),
     responses(

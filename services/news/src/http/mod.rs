@@ -115,7 +115,7 @@ fn revisions(routes: &mut Routes<'_>) {
                 .admits(EDITORS)
                 .refuses(CHANGE_REFUSALS)
                 .refuses(EDIT_REFUSALS)
-                .refuses([REVISION_NOT_FOUND]),
+                .refuses([REVISION_NOT_FOUND, SNAPSHOT_INVALID]),
         )
         .service(revision::undelete_post.admits(EDITORS).refuses(readers).refuses([
             POST_INVALID_TRANSITION,

@@ -194,6 +194,7 @@ pub async fn compare_post_revisions(
 /// Idempotent: the same content changes nothing and keeps the version.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path), ("version" = i64, Path)),
+    request_body(content = Option<RestoreRevision>, description = "At most 256 KiB."),
     responses((status = 200, description = "The saved content", body = SetPostBlocksResult))
 )]
 #[post("/api/v1/posts/{post_id}/revisions/{version}/restore")]

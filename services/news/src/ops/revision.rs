@@ -1,14 +1,16 @@
 //! Use cases that bring earlier contents and deleted posts back.
 
+use std::collections::HashMap;
+
 use ::db::{Db, Tx};
 use auth::Actor;
 use messaging::outbox;
 use time::{Duration, OffsetDateTime};
 
 use super::block::{EditContext, set_post_blocks};
-use super::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent};
+use super::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, embeds};
 use crate::db;
-use crate::domain::{Block, Post, PostId, PostStatus, Quotas, may_edit};
+use crate::domain::{Block, Post, PostId, PostStatus, Quotas, SelectionId, SnapshotId, may_edit};
 use crate::error::{Error, FORBIDDEN, POST_INVALID_TRANSITION, POST_NOT_FOUND, REVISION_NOT_FOUND};
 use crate::events::{PostArchived, PostUnpublished};
 
@@ -38,7 +40,7 @@ pub async fn restore_revision(
         return Err(FORBIDDEN.into());
     }
     let revision = db::revision::read(context.db, id, revision).await?.ok_or(REVISION_NOT_FOUND)?;
-    let edit = BlocksEdit { version, blocks: to_new_blocks(revision.blocks) };
+    let edit = BlocksEdit { version, blocks: to_new_blocks(revision.blocks, &post) };
     set_post_blocks(context, actor, now, id, edit).await
 }
 
@@ -64,7 +66,7 @@ pub async fn undelete_post(
     if post.blocks.len() == blocks.len() || post.check_editable().is_err() {
         return Ok(post);
     }
-    let edit = BlocksEdit { version: None, blocks: to_new_blocks(blocks) };
+    let edit = BlocksEdit { version: None, blocks: to_new_blocks(blocks, &post) };
     Ok(set_post_blocks(context, actor, now, id, edit).await.unwrap_or_else(|error| {
         tracing::info!(post = %id, %error, "post was brought back without its embeds");
         post
@@ -111,13 +113,19 @@ async fn bring_back(
     Ok((post, blocks))
 }
 
-/// Returns the blocks of a request for this content. Embeds name their sources.
-fn to_new_blocks(blocks: Vec<Block>) -> Vec<NewBlock> {
+/// Returns the blocks of a request for this content.
+///
+/// An embed names the snapshot that the post has of its selection, or else the selection.
+fn to_new_blocks(blocks: Vec<Block>, post: &Post) -> Vec<NewBlock> {
+    let kept: HashMap<SelectionId, SnapshotId> =
+        embeds(post).map(|embed| (embed.source_selection_id, embed.snapshot_id)).collect();
+    let target =
+        |source| kept.get(&source).map_or(EmbedTarget::Source(source), |id| EmbedTarget::Snapshot(*id));
     let content = |block| match block {
         Block::SelectionEmbed(embed) => NewContent::Embed {
             block_id: embed.block_id,
             sort_order: embed.sort_order,
-            target: EmbedTarget::Source(embed.source_selection_id),
+            target: target(embed.source_selection_id),
             refresh: false,
         },
         Block::Text(_) | Block::ImageGallery(_) => NewContent::Ready(block),

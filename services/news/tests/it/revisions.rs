@@ -8,8 +8,8 @@ use testkit::issuer::CLIENTS;
 use testkit::service::Running;
 
 use crate::{
-    Author, MANAGE, POSTS, author, author_at, author_of, each, embed, guid, list, path, proxy, read_snapshot,
-    service, snapshot_path, take_path, text, text_block, wait_until_detached, with,
+    Author, MANAGE, POSTS, author, author_at, author_of, each, embed, embed_snapshot, guid, list, path,
+    proxy, read_snapshot, service, snapshot_path, take_path, text, text_block, wait_until_detached, with,
 };
 
 fn revisions(post: &str) -> String {
@@ -17,7 +17,7 @@ fn revisions(post: &str) -> String {
 }
 
 async fn restore(author: &Author, post: &str, version: i64) -> Response {
-    author.news.post(&format!("{}/{version}/restore", revisions(post)), Value::Null).await
+    author.news.post(&format!("{}/{version}/restore", revisions(post)), json!({})).await
 }
 
 async fn versions(author: &Author, post: &str) -> Vec<i64> {
@@ -103,7 +103,8 @@ async fn restored_embed_never_shows_a_detached_snapshot() {
     let post = author.create_post().await;
     let saved = author.set_blocks(&post, [embed(&left), embed(&kept)]).await.expect(200);
     let [old, stays] = [0, 1].map(|at| text(&saved["EmbedSnapshotIds"][at]).to_owned());
-    author.set_blocks(&post, [embed(&kept)]).await.expect(200);
+    author.set_blocks(&post, [embed_snapshot(&stays)]).await.expect(200);
+    author.delete_selection(&kept).await;
     assert_eq!(wait_until_detached(&old).await, "BlockReplaced");
 
     let restored = restore(&author, &post, 2).await.expect(200);
@@ -161,6 +162,7 @@ async fn revisions_are_refused_in_order() {
         let path = format!("{}/{version}", revisions(&post));
         author.news.get(&path).await.expect_problem(404, "NEWS_REVISION_NOT_FOUND");
     }
+    author.news.get(&format!("{}/x", revisions(&post))).await.expect_problem(404, "NOT_FOUND");
     author.set_blocks(&draft, [text_block("y")]).await.expect(200);
     let outdated = format!("{}/2/restore", revisions(&draft));
     let body = json!({"Version": 2});

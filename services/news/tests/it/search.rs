@@ -1,4 +1,4 @@
-//! What the search reads, and its order by relevance.
+//! The texts that the search reads, and its order by relevance.
 
 use serde_json::json;
 
