@@ -193,10 +193,10 @@ async fn restore_takes_lost_publications_back() {
     let output = restored.run(&["restored", "--since", "2020-01-01T00:00:00Z"]).await;
 
     assert!(output.status.success(), "{output:?}");
-    let last = restored.events(&lost).await.pop().unwrap();
-    assert_eq!((last.topic.as_str(), &last.payload["Version"]), (DELETED, &json!(4)));
-    assert_eq!(last.payload["AuthorUserId"], author.id.to_string());
-    let last = restored.events(&draft).await.pop().unwrap();
-    assert_eq!((last.topic.as_str(), &last.payload["Version"]), (UNPUBLISHED, &json!(4)));
+    let end = restored.events(&lost).await.pop().unwrap();
+    assert_eq!((end.topic.as_str(), &end.payload["Version"]), (DELETED, &json!(4)));
+    assert_eq!(end.payload["AuthorUserId"], author.id.to_string());
+    let end = restored.events(&draft).await.pop().unwrap();
+    assert_eq!((end.topic.as_str(), &end.payload["Version"]), (UNPUBLISHED, &json!(4)));
     assert_eq!(author.read(&draft).await["Version"], 4);
 }
