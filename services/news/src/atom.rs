@@ -66,7 +66,7 @@ impl AtomFeeds {
 }
 
 /// Returns the document of a feed. Links are relative to its address.
-fn to_xml(company: Option<CompanyId>, entries: Vec<FeedEntry>) -> String {
+fn to_xml(company: Option<CompanyId>, entries: Vec<(FeedEntry, OffsetDateTime)>) -> String {
     let (id, title, path) = match company {
         None => ("urn:news:posts".to_owned(), "Posts".to_owned(), "/api/v1/posts/feed/atom".to_owned()),
         Some(company) => (
@@ -75,24 +75,24 @@ fn to_xml(company: Option<CompanyId>, entries: Vec<FeedEntry>) -> String {
             format!("/api/v1/posts/feed/atom?AuthorCompanyId={company}"),
         ),
     };
-    let updated = entries.iter().map(|entry| entry.updated_at).max().unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let updated = entries.iter().map(|(_, at)| *at).max().unwrap_or(OffsetDateTime::UNIX_EPOCH);
     let feed = Feed {
         id,
         title: Text::plain(title),
         updated: date(updated),
         links: vec![link("self", path, "application/atom+xml")],
-        entries: entries.into_iter().map(to_entry).collect(),
+        entries: entries.into_iter().map(|(entry, at)| to_entry(entry, at)).collect(),
         ..Feed::default()
     };
     feed.to_string()
 }
 
-fn to_entry(entry: FeedEntry) -> Entry {
+fn to_entry(entry: FeedEntry, changed_at: OffsetDateTime) -> Entry {
     let category = |tag: &str| Category { term: xml_text(tag), ..Category::default() };
     Entry {
         id: urn(entry.id),
         title: Text::plain(xml_text(entry.title.as_str())),
-        updated: date(entry.updated_at),
+        updated: date(changed_at),
         published: entry.published_at.map(date),
         // Atom requires a name. The public id of the author is all that readers may know.
         authors: vec![Person { name: entry.author_id.to_string(), ..Person::default() }],

@@ -1,5 +1,7 @@
 //! The search projection of published posts, and the lists and the Atom feed that read it.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use ::db::{Conn, Json, Prepared, Tx};
@@ -233,23 +235,28 @@ pub struct FeedEntry {
     pub summary: Option<Summary>,
     pub tags: Json<Vec<Tag>>,
     pub published_at: Option<OffsetDateTime>,
-    pub updated_at: OffsetDateTime,
 }
 
-/// Returns the published posts that changed last, of a company or of all.
+/// Returns the published posts that changed last, of a company or of all, with the times of their
+/// changes. A new schedule is no change for readers.
 pub async fn list_last_changed(
     mut conn: &Conn,
     company: Option<CompanyId>,
     limit: i64,
-) -> Result<Vec<FeedEntry>, ::db::Error> {
+) -> Result<Vec<(FeedEntry, OffsetDateTime)>, ::db::Error> {
     let filter = FeedFilter { company, ..FeedFilter::default() };
-    let ids = matching(&filter).order((post_search::updated_at.desc(), post_search::post_id)).limit(limit);
-    let ids: Vec<PostId> = ids.select(post_search::post_id).load(&mut conn).await?;
+    let found = matching(&filter).order((post_search::updated_at.desc(), post_search::post_id)).limit(limit);
+    let found = found.select((post_search::post_id, post_search::updated_at)).load(&mut conn).await?;
+    let mut times: HashMap<PostId, OffsetDateTime> = found.into_iter().collect();
     let entries = post::table
-        .filter(post::id.eq_any(ids))
+        .filter(post::id.eq_any(times.keys().copied().collect::<Vec<_>>()))
         // Excludes posts that were unpublished or deleted between the two reads.
         .filter(post::deleted_at.is_null())
         .filter(post::status.eq(PostStatus::Published))
-        .order((post::updated_at.desc(), post::id));
-    Ok(entries.select(FeedEntry::as_select()).load(&mut conn).await?)
+        .select(FeedEntry::as_select());
+    let entries: Vec<FeedEntry> = entries.load(&mut conn).await?;
+    let mut entries: Vec<_> =
+        entries.into_iter().filter_map(|entry| times.remove(&entry.id).map(|at| (entry, at))).collect();
+    entries.sort_by_key(|(entry, at)| (Reverse(*at), entry.id));
+    Ok(entries)
 }
