@@ -4,8 +4,9 @@
 //! snapshot keeps them for hours, and a lane that waits costs the others nothing.
 
 use db::{Conn, Db, Prepared, Tx};
+use diesel::OptionalExtension;
 use diesel::dsl::sql;
-use diesel::sql_types::{Array, BigInt, Double, Text};
+use diesel::sql_types::{Array, BigInt, Double, Integer, Nullable, Text};
 use diesel_async::{RunQueryDsl, SimpleAsyncConnection};
 
 /// A point in the order of ids, with the transactions that had written to the outbox by then.
@@ -152,4 +153,47 @@ pub(crate) async fn lower_floors_above_ids(conn: &mut Conn) -> Result<(), db::Er
     .execute(conn)
     .await?;
     Ok(())
+}
+
+#[derive(diesel::QueryableByName)]
+struct Growth {
+    #[diesel(sql_type = Nullable<Integer>)]
+    grows_from: Option<i32>,
+}
+
+/// Holds the events of `topic`, which has `partitions` partitions and is about to get more.
+pub(crate) async fn hold(tx: &mut Tx, topic: &str, partitions: i32) -> Result<(), db::Error> {
+    diesel::sql_query(
+        "insert into outbox_lane (topic, grows_from) values ($1, $2) \
+         on conflict (topic) do update set grows_from = excluded.grows_from",
+    )
+    .bind::<Text, _>(topic)
+    .bind::<Integer, _>(partitions)
+    .execute(tx.conn())
+    .await?;
+    Ok(())
+}
+
+/// Returns the number of partitions with which [`hold`] found the topic. `None` if it is not held.
+pub(crate) async fn held_with(conn: &mut Conn, topic: &str) -> Result<Option<i32>, db::Error> {
+    let growth = diesel::sql_query("select grows_from from outbox_lane where topic = $1")
+        .bind::<Text, _>(topic)
+        .get_result::<Growth>(conn)
+        .await
+        .optional()?;
+    Ok(growth.and_then(|growth| growth.grows_from))
+}
+
+/// Releases a topic that [`hold`] held.
+pub(crate) async fn release(conn: &mut Conn, topic: &str) -> Result<(), db::Error> {
+    let release = diesel::sql_query("update outbox_lane set grows_from = null where topic = $1");
+    release.bind::<Text, _>(topic).execute(conn).await?;
+    Ok(())
+}
+
+/// Returns the number of topics that [`hold`] holds.
+pub(crate) async fn count_held(conn: &mut Conn) -> Result<i64, db::Error> {
+    let count =
+        Prepared(diesel::sql_query("select count(*) as count from outbox_lane where grows_from is not null"));
+    Ok(count.get_result::<Count>(conn).await?.count)
 }

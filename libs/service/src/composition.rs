@@ -116,7 +116,8 @@ pub async fn run_operation<S: Service>(
     operation: messaging::Operation,
 ) -> anyhow::Result<()> {
     let db = open_db(&config)?;
-    operation.execute(&bus::<S>(db, config.messaging), S::REPUBLISHED, S::RESTORED).await
+    let bus = bus::<S>(db, config.messaging);
+    operation.execute(&bus, S::EVENTS, S::REPUBLISHED, S::RESTORED).await
 }
 
 /// Runs a command that the service adds. `arguments` are the command line without the binary.

@@ -11,7 +11,8 @@ use std::time::Duration;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Headers;
-use rdkafka::{ClientConfig, Message};
+use rdkafka::metadata::MetadataTopic;
+use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 
 /// Timeout of a request for the end of a partition.
 const WATERMARK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -242,6 +243,22 @@ impl Log {
                 .then(|| format!("{partition:?}: read to {next} of {end:?}, last failure {last:?}"))
         });
         unread.collect()
+    }
+
+    /// Also reads the partitions that a topic has had since the log was created.
+    ///
+    /// # Errors
+    /// If no broker responds.
+    pub fn follow_new_partitions(&self, topic: &str) -> anyhow::Result<()> {
+        let metadata = self.consumer.fetch_metadata(Some(topic), WATERMARK_TIMEOUT)?;
+        let known = self.consumer.assignment()?;
+        let mut new = TopicPartitionList::new();
+        for partition in metadata.topics().iter().flat_map(MetadataTopic::partitions) {
+            if known.find_partition(topic, partition.id()).is_none() {
+                new.add_partition_offset(topic, partition.id(), Offset::Beginning)?;
+            }
+        }
+        Ok(self.consumer.incremental_assign(&new)?)
     }
 
     /// Adds the delivered events to `history`.

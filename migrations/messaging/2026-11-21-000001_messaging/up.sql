@@ -33,7 +33,10 @@ create table outbox (
 -- deletion.
 create table outbox_lane (
     topic text primary key,
-    floor bigint not null default 0
+    floor bigint not null default 0,
+    -- The number of partitions of a topic that is about to get more. Until it has them, the relay sends
+    -- none of its events. Null: the topic is not held.
+    grows_from integer
 );
 
 -- The lease of the relay. The epoch increases with each change of owner. A late delete of the
@@ -65,8 +68,8 @@ create table outbox_parked (
 );
 create index outbox_parked_key on outbox_parked (topic, key);
 
--- The next rows to send, in the order of their ids: not in flight, not of a held topic, not of a
--- held key, and not behind a parked event. The last row may exceed `max_bytes`. There is no row while
+-- The next rows to send, in the order of their ids: not in flight, not of a topic that is held or
+-- grows, not of a held key, and not behind a parked event. The last row may exceed `max_bytes`. There is no row while
 -- the lease has another history than the database.
 --
 -- Statistics cannot follow an outbox that grows from nothing to a backlog within seconds. For an
@@ -101,7 +104,7 @@ as $$
                 order by id
                 limit max_rows
             ) as pending
-            where lane.topic <> all (held_topics)
+            where lane.topic <> all (held_topics) and lane.grows_from is null
             order by id
             limit max_rows
         ) as lowest

@@ -20,7 +20,7 @@ use crate::rig::eventually;
 
 /// Partitions of a topic, as with the embedded broker: enough that the order per key differs from
 /// the order per topic.
-const PARTITIONS: i32 = 4;
+pub const PARTITIONS: i32 = 4;
 /// Response time of the embedded broker while it is frozen: longer than its clients wait.
 const FROZEN_RESPONSE_DELAY: Duration = Duration::from_secs(12);
 /// Timeout of a request for the leader of a partition.
@@ -88,6 +88,11 @@ impl Broker {
         let partitions = metadata.topics()[0].partitions();
         let leader = partitions.iter().find(|known| known.id() == partition).unwrap().leader();
         u16::try_from(leader - 1).unwrap()
+    }
+
+    /// Returns the number of partitions of a topic.
+    pub async fn partitions(&self, topic: &str) -> i32 {
+        topics(&self.client().await).get(topic).copied().unwrap_or_default()
     }
 
     /// Kills a node, which closes its connections.

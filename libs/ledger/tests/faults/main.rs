@@ -16,6 +16,7 @@ mod dead_letters;
 mod embedded;
 mod failover;
 mod frozen;
+mod growth;
 mod kafka;
 mod kills;
 mod lanes;

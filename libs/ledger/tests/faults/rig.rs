@@ -146,6 +146,11 @@ impl Rig {
         ledger(&self.process_url, &self.servers, &self.group_suffix)
     }
 
+    /// Returns the id of a consumer group on the broker.
+    pub fn group(&self, group: &str) -> String {
+        format!("{group}{}", self.group_suffix)
+    }
+
     /// Starts a process with the role `work`: relay and consumers.
     pub async fn start_worker(&self) -> Replica {
         self.start("work", &[]).await

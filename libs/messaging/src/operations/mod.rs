@@ -1,10 +1,13 @@
 //! The commands for operators in every service's binary.
 
 mod dead_letters;
+mod growth;
+mod lock;
 mod offsets;
 mod parked;
 mod republish;
 mod restored;
+mod topics;
 
 use std::num::NonZeroU32;
 
@@ -13,7 +16,9 @@ use time::OffsetDateTime;
 use self::dead_letters::DeadLetterCommand;
 use self::offsets::{ConsumerCommand, parse_time};
 use self::parked::ParkedCommand;
+use self::topics::TopicCommand;
 use crate::bus::Bus;
+use crate::contract::asyncapi::PublishedEvent;
 
 pub use self::republish::{Republish, Republisher};
 pub use self::restored::{PublishedState, Restore, Restorer, VersionNames};
@@ -30,6 +35,9 @@ pub enum Operation {
     /// List, release or discard events that the broker rejects
     #[command(subcommand)]
     Parked(ParkedCommand),
+    /// Increase the partitions of a topic without losing the order of a key
+    #[command(subcommand)]
+    Topics(TopicCommand),
     /// Publish the current state of all aggregates of one kind again
     Republish {
         /// The kind, as events name it in `aggregatetype`
@@ -60,6 +68,7 @@ impl Operation {
     pub async fn execute(
         self,
         bus: &Bus,
+        published: &[PublishedEvent],
         republishers: &[Republisher],
         restorers: &[Restorer],
     ) -> anyhow::Result<()> {
@@ -67,6 +76,7 @@ impl Operation {
             Self::DeadLetters(command) => command.execute(bus).await,
             Self::Consumers(command) => command.execute(bus).await,
             Self::Parked(command) => command.execute(bus).await,
+            Self::Topics(command) => command.execute(bus, published).await,
             Self::Republish { kind, per_second } => {
                 republish::execute(bus, republishers, &kind, per_second).await
             }

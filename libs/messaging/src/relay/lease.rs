@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use db::Conn;
+use db::{Conn, Tx};
 use diesel::OptionalExtension;
 use diesel::sql_types::{BigInt, Bool, Double, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
@@ -36,7 +36,7 @@ pub(super) enum Acquisition {
 
 /// The right to relay, which expires without a renewal.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lease {
+pub(crate) struct Lease {
     pub owner: Uuid,
     pub epoch: i64,
 }
@@ -56,11 +56,15 @@ struct Remaining {
 }
 
 impl Lease {
+    /// The time after which no relay sends anything that it has read before an
+    /// [`interrupt`](Self::interrupt).
+    pub const INTERRUPTION: Duration = Duration::from_secs(3);
+
     /// Acquires the lease if it is free or expired.
     ///
     /// Each session has a new owner id. If the previous session of this replica left its lease to
     /// expire, this session therefore waits for the expiry, too.
-    pub async fn acquire(conn: &mut Conn) -> Result<Acquisition, db::Error> {
+    pub(super) async fn acquire(conn: &mut Conn) -> Result<Acquisition, db::Error> {
         let owner = EventId::generate().into();
         let acquired = diesel::sql_query(format!(
             "update outbox_lease set owner = $1, epoch = epoch + 1, expires_at = clock_timestamp() + {TTL} \
@@ -80,6 +84,18 @@ impl Lease {
         .get_result::<Remaining>(conn)
         .await?;
         Ok(Acquisition::HeldFor(Duration::try_from_secs_f64(held.seconds).unwrap_or_default()))
+    }
+
+    /// Ends the session of the present owner, if there is one. The owner notices it at its next
+    /// renewal, and closes its producer. The next session begins after [`TTL`].
+    pub async fn interrupt(tx: &mut Tx) -> Result<(), db::Error> {
+        diesel::sql_query(format!(
+            "update outbox_lease set owner = $1, epoch = epoch + 1, expires_at = clock_timestamp() + {TTL}"
+        ))
+        .bind::<SqlUuid, _>(Uuid::from(EventId::generate()))
+        .execute(tx.conn())
+        .await?;
+        Ok(())
     }
 
     /// Renews the lease at each interval. Returns when the lease is lost or may be lost, or when

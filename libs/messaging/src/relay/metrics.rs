@@ -43,7 +43,7 @@ impl RelayMetrics {
             );
             registry.register(
                 "outbox_held_topics",
-                "Topics of waiting events that are missing or forbidden",
+                "Topics whose events wait: missing, forbidden, or about to get more partitions",
                 registered.held_topics.clone(),
             );
             registry.register(

@@ -17,12 +17,14 @@ use runtime::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use self::error::{RepeatedRejection, SESSION_RETRY_INTERVAL, SessionError};
-use self::lease::{Acquisition, Lease};
+use self::lease::Acquisition;
 use self::metrics::RelayMetrics;
 use self::session::RelaySession;
 use crate::config::{Config, QuietContext};
 use crate::history::{self, Renumbering};
 use crate::lanes;
+
+pub(crate) use self::lease::Lease;
 
 /// The shortest pause between two attempts to acquire the lease.
 const MIN_ACQUIRE_INTERVAL: Duration = Duration::from_millis(25);

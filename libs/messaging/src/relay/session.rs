@@ -266,7 +266,7 @@ impl<'s> Pipeline<'s> {
         for topic in &settled.forbidden {
             self.destinations.hold_forbidden(topic);
         }
-        let held = self.destinations.held_count();
+        let held = self.destinations.held_count() + self.upkeep.growing_count();
         self.session.metrics.held_topics.set(i64::try_from(held).unwrap_or(i64::MAX));
         // While rows were in flight, more may have been committed.
         let is_idle =

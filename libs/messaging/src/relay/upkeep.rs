@@ -22,11 +22,13 @@ pub(super) struct LaneUpkeep {
     deleted: HashMap<String, usize>,
     /// Floors that rise as soon as the horizon is settled.
     rising: Option<(Horizon, Vec<String>)>,
+    /// The number of topics that are held until they have more partitions.
+    growing: usize,
 }
 
 impl LaneUpkeep {
     pub fn new() -> Self {
-        Self { due_at: Instant::now(), deleted: HashMap::new(), rising: None }
+        Self { due_at: Instant::now(), deleted: HashMap::new(), rising: None, growing: 0 }
     }
 
     pub fn count_deleted(&mut self, topic: &str) {
@@ -35,6 +37,11 @@ impl LaneUpkeep {
         } else {
             self.deleted.insert(topic.to_owned(), 1);
         }
+    }
+
+    /// Returns the number of topics that are held until they have more partitions.
+    pub fn growing_count(&self) -> usize {
+        self.growing
     }
 
     /// Maintains the lanes if this is due, and returns true if there are new ones. A failure is
@@ -59,6 +66,7 @@ impl LaneUpkeep {
     async fn try_run(&mut self, db: &Db) -> Result<bool, db::Error> {
         let mut conn = db.conn().await?;
         let has_new_lanes = lanes::discover(&mut conn).await? > 0;
+        self.growing = usize::try_from(lanes::count_held(&mut conn).await?).unwrap_or(usize::MAX);
         if let Some((horizon, topics)) = &self.rising {
             if horizon.is_settled(&mut conn).await? {
                 drop(conn);

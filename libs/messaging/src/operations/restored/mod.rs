@@ -6,7 +6,6 @@
 //! above the published one and publishes the current state. It also publishes the end of each
 //! entity that no longer exists.
 
-mod lock;
 mod published;
 mod reader;
 mod steps;
@@ -20,13 +19,13 @@ use futures_util::future::BoxFuture;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use self::lock::RunLock;
 use self::reader::TopicReader;
 use self::steps::Steps;
 use self::store::{Batch, Versions};
 use crate::bus::Bus;
 use crate::contract::event::Aggregate;
 use crate::history;
+use crate::operations::lock::{Run, RunLock};
 use crate::operations::republish::Republish;
 use crate::outbox::RowlessOutbox;
 
@@ -121,7 +120,7 @@ pub(super) async fn execute(
     since: Option<OffsetDateTime>,
     dry_run: bool,
 ) -> anyhow::Result<()> {
-    let _lock = RunLock::take(&bus.db).await?;
+    let _lock = RunLock::take(&bus.db, Run::Restored).await?;
     if !dry_run {
         let renumbering = bus.db.tx(async |tx| {
             history::forget_positions(tx).await?;

@@ -1,26 +1,35 @@
-//! The lock that admits one run of the command for each schema.
+//! The lock that admits one run of a command for each schema.
 
 use anyhow::bail;
 use db::{Conn, Db};
 use diesel::OptionalExtension;
-use diesel::sql_types::{Bool, Text};
+use diesel::sql_types::{Bool, Integer, Text};
 use diesel_async::{RunQueryDsl, SimpleAsyncConnection};
 
 /// Begins the transaction that has the lock. Behind a pooler, a session lock could outlive this
 /// command on a server connection. The idle transaction has no snapshot, so it delays no vacuum.
 const BEGIN: &str = "begin; set local idle_in_transaction_session_timeout = 0";
 
-/// Takes the lock unless another session has it. The first key is ASCII: "rest".
-const TRY_LOCK: &str = "select pg_try_advisory_xact_lock(1919251316, hashtext(current_schema())) as is_taken";
+/// Takes the lock unless another session has it.
+const TRY_LOCK: &str = "select pg_try_advisory_xact_lock($1, hashtext(current_schema())) as is_taken";
 
 /// The session that has the lock. It has been idle since it took the lock.
 const SELECT_HOLDER: &str = "\
     select format('session %s of %s, which runs since %s', pid, coalesce(host(client_addr), 'a local socket'), \
         date_trunc('second', xact_start)) as text \
     from pg_locks join pg_stat_activity using (pid) \
-    where locktype = 'advisory' and granted and objsubid = 2 and classid = 1919251316::oid \
+    where locktype = 'advisory' and granted and objsubid = 2 and classid = $1::oid \
         and objid = (hashtext(current_schema())::bigint & 4294967295)::oid \
         and database = (select oid from pg_database where datname = current_database())";
+
+/// The command that runs once at a time. The value is its name in ASCII, the first key of the lock.
+#[derive(Clone, Copy)]
+pub(super) enum Run {
+    /// "rest"
+    Restored = 1_919_251_316,
+    /// "grow"
+    Grow = 1_735_552_887,
+}
 
 #[derive(diesel::QueryableByName)]
 struct Lock {
@@ -41,13 +50,14 @@ pub(super) struct RunLock {
 
 impl RunLock {
     /// Takes the lock. Fails at once if another run has it.
-    pub(super) async fn take(db: &Db) -> anyhow::Result<Self> {
+    pub(super) async fn take(db: &Db, run: Run) -> anyhow::Result<Self> {
         let mut conn = db.connect().await?;
         conn.batch_execute(BEGIN).await?;
-        let lock: Lock = diesel::sql_query(TRY_LOCK).get_result(&mut conn).await?;
+        let key = run as i32;
+        let lock: Lock = diesel::sql_query(TRY_LOCK).bind::<Integer, _>(key).get_result(&mut conn).await?;
         if !lock.is_taken {
-            let holder: Option<Holder> =
-                diesel::sql_query(SELECT_HOLDER).get_result(&mut conn).await.optional()?;
+            let holder = diesel::sql_query(SELECT_HOLDER).bind::<Integer, _>(key);
+            let holder: Option<Holder> = holder.get_result(&mut conn).await.optional()?;
             let holder = holder.map_or_else(|| "a session that has just ended".to_owned(), |row| row.text);
             bail!("another run of this command has the lock: {holder}");
         }

@@ -1,0 +1,139 @@
+//! The commands for the partitions of a service's own topics.
+//!
+//! More partitions move keys, so a later event of a key could overtake an earlier one that waits in
+//! another partition. A topic therefore grows while the relay holds its events, and after every
+//! consumer group has applied what is in its present partitions.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use db::Db;
+
+use super::growth::{Consumers, create_partitions, partition_count};
+use super::lock::{Run, RunLock};
+use crate::bus::Bus;
+use crate::contract::asyncapi::PublishedEvent;
+use crate::lanes;
+use crate::relay::Lease;
+
+const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// The number of checks after which the command prints the waiting groups again.
+const CHECKS_PER_REPORT: u32 = 20;
+
+#[derive(Debug, clap::Subcommand)]
+pub enum TopicCommand {
+    /// Increase the partitions of a topic of this service. Its events wait until every consumer
+    /// group has applied the earlier ones. Run the command again after an interruption
+    Grow {
+        topic: String,
+        /// The number of partitions that the topic will have
+        #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
+        partitions: i32,
+        #[command(flatten)]
+        groups: Groups,
+    },
+    /// Release a topic whose growth was interrupted before it had more partitions
+    Release { topic: String },
+}
+
+/// The consumer groups of a topic.
+#[derive(Debug, clap::Args)]
+pub struct Groups {
+    /// The consumer groups of the topic, separated by commas; empty if it has none
+    #[arg(long = "groups", value_name = "GROUPS", value_delimiter = ',', required = true)]
+    pub(super) named: Vec<String>,
+    /// A group that no longer runs, and whose position does not count
+    #[arg(long = "ignore-group", value_name = "GROUP")]
+    pub(super) ignored: Vec<String>,
+}
+
+impl TopicCommand {
+    pub(super) async fn execute(self, bus: &Bus, published: &[PublishedEvent]) -> anyhow::Result<()> {
+        let (Self::Grow { topic, .. } | Self::Release { topic }) = &self;
+        let is_own = published.iter().any(|event| event.topic == topic);
+        ensure!(is_own, "{} does not publish to {topic}", bus.service);
+        let _lock = RunLock::take(&bus.db, Run::Grow).await?;
+        match &self {
+            Self::Grow { topic, partitions, groups } => grow(bus, topic, *partitions, groups).await,
+            Self::Release { topic } => release(bus, topic).await,
+        }
+    }
+}
+
+/// Takes the steps that are left. Each of them may have been taken by an interrupted run.
+async fn grow(bus: &Bus, topic: &str, partitions: i32, groups: &Groups) -> anyhow::Result<()> {
+    let present = partition_count(bus, topic).await?;
+    ensure!(present <= partitions, "{topic} has {present} partitions, and Kafka removes none");
+    if held_with(&bus.db, topic).await?.is_none() {
+        if present == partitions {
+            println!("{topic} has {partitions} partitions");
+            return Ok(());
+        }
+        hold(&bus.db, topic, present).await?;
+    }
+    // Also after an interruption, since that run may not have waited.
+    tokio::time::sleep(Lease::INTERRUPTION).await;
+    println!("{topic} is held; its events wait until this command, or a repetition of it, has ended");
+    drain(&Consumers::find(bus, topic, groups).await?).await?;
+    // A restore of the database may have released the topic.
+    ensure!(
+        held_with(&bus.db, topic).await?.is_some(),
+        "{topic} is not held any more; run the command again"
+    );
+    if present < partitions {
+        create_partitions(bus, topic, partitions).await?;
+    }
+    lanes::release(&mut *bus.db.conn().await?, topic).await?;
+    println!("{topic} has {partitions} partitions and is released");
+    Ok(())
+}
+
+/// Holds the events of a topic, and ends the session of the relay.
+///
+/// The next session reads no event of the topic. Its producer therefore does not know the topic,
+/// and fetches the new number of partitions after the release.
+async fn hold(db: &Db, topic: &str, partitions: i32) -> Result<(), db::Error> {
+    db.tx(async |tx| {
+        lanes::hold(tx, topic, partitions).await?;
+        Lease::interrupt(tx).await
+    })
+    .await
+}
+
+/// Waits until every consumer group has applied all messages of the topic.
+async fn drain(consumers: &Consumers) -> anyhow::Result<()> {
+    println!("consumer groups: {}", consumers.names());
+    let mut checks = 0_u32;
+    loop {
+        let waiting = consumers.waiting().await?;
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        if checks.is_multiple_of(CHECKS_PER_REPORT) {
+            for (group, messages) in waiting {
+                println!("{group} has {messages} messages left");
+            }
+        }
+        checks += 1;
+        tokio::time::sleep(DRAIN_CHECK_INTERVAL).await;
+    }
+}
+
+async fn release(bus: &Bus, topic: &str) -> anyhow::Result<()> {
+    let Some(before) = held_with(&bus.db, topic).await? else {
+        println!("{topic} is not held");
+        return Ok(());
+    };
+    let present = partition_count(bus, topic).await?;
+    ensure!(
+        present == before,
+        "{topic} had {before} partitions and has {present}; run `topics grow` with --partitions {present}"
+    );
+    lanes::release(&mut *bus.db.conn().await?, topic).await?;
+    println!("{topic} has {present} partitions and is released");
+    Ok(())
+}
+
+async fn held_with(db: &Db, topic: &str) -> Result<Option<i32>, db::Error> {
+    lanes::held_with(&mut *db.conn().await?, topic).await
+}
