@@ -18,6 +18,8 @@ pub struct Config {
     server: tokio_postgres::Config,
     /// `None` for plain connections.
     pub(crate) tls: Option<MakeRustlsConnect>,
+    tls_mode: Option<TlsMode>,
+    authorities: Option<Authorities>,
     pub(crate) schema: &'static str,
     pub(crate) pool_size: usize,
     /// The maximum wait for a connection or a lookup.
@@ -47,18 +49,33 @@ impl Config {
             env.or("DATABASE_WAIT_MS", 2_000, "maximum wait for a connection or a lookup, in milliseconds");
         let statement_timeout_ms =
             env.or("DATABASE_STATEMENT_TIMEOUT_MS", 5_000, "timeout of one statement, in milliseconds");
-        let mut server = server?;
-        let tls = read_tls(env, &server, mode?, authorities?)?;
-        server.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
+        let (tls_mode, authorities) = (mode?, authorities?);
+        let (server, tls) = with_tls(env, "DATABASE_URL", server?, tls_mode, authorities.clone())?;
         Some(Self {
             server,
             tls,
+            tls_mode,
+            authorities,
             schema,
             pool_size: pool_size?,
             wait_timeout: Duration::from_millis(wait_ms?),
             statement_timeout_ms: statement_timeout_ms?,
             has_generic_plans: false,
         })
+    }
+
+    /// Reads the address of a replica, which has the other settings of `primary`. The inner `None`
+    /// is an unset variable.
+    pub fn read_replica(env: &mut Env, primary: Option<&Self>) -> Option<Option<Self>> {
+        let server = env.optional::<tokio_postgres::Config>(
+            "DATABASE_READ_URL",
+            "URL of a replica of the database for the reads of guests; without it they use DATABASE_URL",
+        )?;
+        let Some(server) = server else { return Some(None) };
+        let primary = primary?;
+        let (mode, authorities) = (primary.tls_mode, primary.authorities.clone());
+        let (server, tls) = with_tls(env, "DATABASE_READ_URL", server, mode, authorities)?;
+        Some(Some(Self { server, tls, ..primary.clone() }))
     }
 
     pub(crate) fn with_generic_plans(&self) -> Self {
@@ -112,10 +129,24 @@ impl Config {
     }
 }
 
+/// Returns the server of `variable` with its mode of TLS, and the connector unless it is plain.
+fn with_tls(
+    env: &mut Env,
+    variable: &'static str,
+    mut server: tokio_postgres::Config,
+    mode: Option<TlsMode>,
+    authorities: Option<Authorities>,
+) -> Option<(tokio_postgres::Config, Option<MakeRustlsConnect>)> {
+    let tls = read_tls(env, variable, &server, mode, authorities)?;
+    server.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
+    Some((server, tls))
+}
+
 /// Returns the TLS connector, or `Some(None)` for plain connections.
 #[expect(clippy::option_option, reason = "the form of all optional settings")]
 fn read_tls(
     env: &mut Env,
+    variable: &'static str,
     server: &tokio_postgres::Config,
     mode: Option<TlsMode>,
     authorities: Option<Authorities>,
@@ -124,7 +155,7 @@ fn read_tls(
     match mode.unwrap_or_else(|| TlsMode::default_for(server)) {
         TlsMode::Disable => Some(None),
         TlsMode::VerifyFull if is_disabled_by_url => env.reject(
-            "DATABASE_URL",
+            variable,
             "sslmode=disable contradicts DATABASE_TLS=verify-full, the default outside loopback; set \
              DATABASE_TLS=disable for plain connections",
         ),
@@ -209,6 +240,27 @@ mod tests {
     fn url_without_tls_is_refused_outside_loopback() {
         let plain = refusal(&[("DATABASE_URL", "postgres://db.example.org/a?sslmode=disable")]);
         assert!(plain.contains("set DATABASE_TLS=disable for plain connections"), "{plain}");
+    }
+
+    /// RULE-ALL-120: the rules of TLS hold for the replica, too.
+    #[test]
+    fn replica_has_the_rules_of_tls_of_the_primary() {
+        let read = |url: &'static str, mode: &'static str| {
+            let mut env = Env::new(move |name| match name {
+                "DATABASE_URL" => Some("postgres://localhost/a".to_owned()),
+                "DATABASE_READ_URL" => Some(url.to_owned()),
+                "DATABASE_TLS" => Some(mode.to_owned()),
+                _ => None,
+            });
+            let primary = Config::read(&mut env, "shop");
+            let replica = Config::read_replica(&mut env, primary.as_ref());
+            env.finish(replica).map(Option::unwrap).map_err(|error| error.to_string())
+        };
+        assert!(read("postgres://localhost/a", "").unwrap().tls.is_none());
+        assert!(read("postgres://db.example.org/a", "").unwrap().tls.is_some());
+        assert!(read("postgres://db.example.org/a", "disable").unwrap().tls.is_none());
+        let plain = read("postgres://db.example.org/a?sslmode=disable", "").err().unwrap();
+        assert!(plain.contains("DATABASE_READ_URL is not valid"), "{plain}");
     }
 
     /// RULE-ALL-098: settings of TLS that are not understood stop the service at its start.

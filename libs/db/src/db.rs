@@ -167,7 +167,7 @@ impl Db {
     }
 
     /// Never fails. [`Process::spawn`] requires the `Result`.
-    async fn close_idle_repeatedly(self, ending: CancellationToken) -> anyhow::Result<()> {
+    pub(crate) async fn close_idle_repeatedly(self, ending: CancellationToken) -> anyhow::Result<()> {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(IDLE_TIMEOUT / 4) => self.close_idle(IDLE_TIMEOUT),

@@ -11,6 +11,7 @@ mod locale;
 mod migrate;
 mod pipelined;
 mod prepared;
+mod replica;
 mod tls;
 mod tx;
 
@@ -23,4 +24,5 @@ pub use json::Json;
 pub use migrate::{migrate, migrate_within};
 pub use pipelined::PipelinedConn;
 pub use prepared::{Limited, Prepared};
+pub use replica::{Replica, ReplicaReads};
 pub use tx::Tx;

@@ -61,6 +61,7 @@ fn is_local(host: &Host) -> bool {
 }
 
 /// The certificates of trusted authorities.
+#[derive(Clone)]
 pub(crate) struct Authorities(RootCertStore);
 
 impl FromStr for Authorities {

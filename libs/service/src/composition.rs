@@ -7,7 +7,7 @@ use actix_web::web;
 use anyhow::Context;
 use auth::{INTERNAL_AUDIENCE, Keys, Revocations, USER_AUDIENCE, Verifier};
 use clap::ArgMatches;
-use db::{Db, PipelinedConn};
+use db::{Db, PipelinedConn, Replica};
 use jobs::Jobs;
 use messaging::{AsyncApi, Bus};
 use runtime::{Phase, Process};
@@ -17,6 +17,7 @@ use crate::command::{self, RegisteredCommand};
 use crate::config::Config;
 use crate::http_stream;
 use crate::idempotency;
+use crate::reads::Reads;
 use crate::service::{Role, Service};
 
 /// The addresses of a started service. `None` if its role has no such listener.
@@ -74,6 +75,8 @@ pub async fn start<S: Service>(
         } else {
             Revocations::none()
         };
+        let replica =
+            config.replica.map(|replica| Replica::start(replica, db.clone(), process)).transpose()?;
         let keys = Keys::new(auth)?;
         process.spawn(Phase::Work, "issuer keys", |ending| keys.clone().refresh(ending));
         for listener in S::LISTENERS {
@@ -84,11 +87,17 @@ pub async fn start<S: Service>(
             let Some(address) = address else { continue };
             let verifier = web::Data::new(Verifier::new(keys.clone(), audience, revocations.clone()));
             let (app, messages) = (app.clone(), info.messages.clone());
-            let (database, pool) = (config.database.clone(), db.clone());
+            let (database, pool, replica) = (config.database.clone(), db.clone(), replica.clone());
             let revocations = web::Data::new(revocations.clone());
             let address = server.listen(*listener, address, move |worker| {
                 // Each worker thread has a connection of its own for lookups.
                 let lookups = web::Data::new(PipelinedConn::new(&database, pool.clone()));
+                let reads = Reads {
+                    lookups: lookups.clone().into_inner(),
+                    primary: pool.clone(),
+                    replica: replica.as_ref().map(Replica::reads),
+                };
+                worker.app_data(web::Data::new(reads));
                 worker.app_data(app.clone()).app_data(messages.clone());
                 worker.app_data(verifier.clone()).app_data(revocations.clone()).app_data(lookups);
             })?;

@@ -10,6 +10,8 @@ use crate::service::Service;
 /// The configuration of the service `S`.
 pub struct Config<S: Service> {
     pub(crate) database: db::Config,
+    /// `None` without a replica for the reads of guests.
+    pub(crate) replica: Option<db::Config>,
     pub(crate) messaging: messaging::Config,
     pub(crate) web: web::Config,
     /// `None` if the service has no listeners.
@@ -22,6 +24,8 @@ pub struct Config<S: Service> {
 /// Reads the configuration of `S`. Returns `None` after an error, which `env` collects.
 pub fn configure<S: Service>(env: &mut Env) -> Option<Config<S>> {
     let database = db::Config::read(env, S::NAME);
+    let replica =
+        if S::READS_FROM_REPLICA { db::Config::read_replica(env, database.as_ref()) } else { Some(None) };
     let messaging = messaging::Config::read(env);
     let auth = (!S::LISTENERS.is_empty()).then(|| auth::Config::read(env));
     let web = web::Config::read(env);
@@ -33,6 +37,7 @@ pub fn configure<S: Service>(env: &mut Env) -> Option<Config<S>> {
     let settings = S::settings(env);
     Some(Config {
         database: database?,
+        replica: replica?,
         messaging: messaging?,
         web: web?,
         auth: swap(auth)?,

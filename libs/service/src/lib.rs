@@ -10,6 +10,7 @@ mod http_stream;
 mod idempotency;
 pub mod list;
 mod process;
+mod reads;
 mod service;
 
 pub use access::access_revocations;
@@ -19,4 +20,5 @@ pub use config::{Config, configure};
 pub use error::Error;
 pub use idempotency::{Idempotency, Reply};
 pub use process::main;
+pub use reads::Reads;
 pub use service::{Role, Service};

@@ -31,6 +31,9 @@ pub trait Service: 'static {
     const LISTENERS: &'static [Listener] = &[];
     /// The maximum number of open connections of each listener.
     const MAX_CONNECTIONS: usize = ::web::DEFAULT_MAX_CONNECTIONS;
+    /// True if handlers use [`Reads`](crate::Reads), so that guests may read from a replica of the
+    /// database.
+    const READS_FROM_REPLICA: bool = false;
     /// The published events.
     const EVENTS: &'static [PublishedEvent] = &[];
     /// The aggregates whose current state can be republished.

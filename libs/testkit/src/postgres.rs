@@ -43,6 +43,7 @@ pub enum ShutdownMode {
 }
 
 /// The account of the server's clients.
+#[derive(Clone)]
 struct Account {
     user: String,
     password: String,
@@ -142,6 +143,30 @@ impl Postgres {
         let output = copy.arg("--pgdata").arg(self.standby()).stdin(Stdio::null()).output().await?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(())
+    }
+
+    /// Starts a standby that receives everything that this server commits.
+    ///
+    /// # Errors
+    /// If the server is not running, or the standby does not start.
+    pub async fn start_standby(&self) -> anyhow::Result<Self> {
+        let parent = self.folder.parent().context("the folder has no parent")?;
+        let mut standby = Self {
+            programs: self.programs.clone(),
+            owner: self.owner,
+            folder: child::temporary(parent),
+            port: ports::free()?,
+            account: self.account.clone(),
+            server: None,
+        };
+        std::fs::create_dir_all(&standby.folder)?;
+        chown(&standby.folder, Some(self.owner.0), Some(self.owner.1))?;
+        let mut copy = self.command("pg_basebackup");
+        copy.args(["--no-sync", "--checkpoint=fast", "--write-recovery-conf", "--dbname", &self.url()]);
+        let output = copy.arg("--pgdata").arg(standby.data()).stdin(Stdio::null()).output().await?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        standby.restart().await?;
+        Ok(standby)
     }
 
     /// Crashes the server and promotes the standby at the same address. Everything that was

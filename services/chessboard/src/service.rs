@@ -23,6 +23,7 @@ impl service::Service for Service {
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/chessboard");
     const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
+    const READS_FROM_REPLICA: bool = true;
     const EVENTS: &'static [PublishedEvent] = events::ALL;
     const REPUBLISHED: &'static [Republisher] = events::REPUBLISHED;
     const RESTORED: &'static [Restorer] = events::RESTORED;

@@ -26,6 +26,7 @@ impl ::service::Service for Service {
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/news");
     const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
+    const READS_FROM_REPLICA: bool = true;
     const EVENTS: &'static [PublishedEvent] = events::ALL;
     const REPUBLISHED: &'static [Republisher] = events::REPUBLISHED;
     const RESTORED: &'static [Restorer] = events::RESTORED;

@@ -25,6 +25,7 @@ impl ::service::Service for Service {
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/selections");
     const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC, http::INTERNAL];
+    const READS_FROM_REPLICA: bool = true;
     const EVENTS: &'static [PublishedEvent] = events::ALL;
     const CONSUMERS: &'static [Subscription] =
         &[access_revocations("selections.access"), Subscription::of::<Chessboard>()];

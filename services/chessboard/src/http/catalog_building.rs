@@ -1,12 +1,13 @@
 //! Buildings of the catalog.
 
-use ::db::PipelinedConn;
+use ::db::Conn;
 use ::web::{ClientAddress, reserve};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, Responder, get, web};
 use auth::Guest;
 use serde::Serialize;
+use service::Reads;
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -45,16 +46,18 @@ pub async fn get_catalog_building(
     guest: Guest,
     address: ClientAddress,
     path: Path<(ProjectId, BuildingId)>,
-    lookups: Data<PipelinedConn>,
+    reads: Data<Reads>,
     request: HttpRequest,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
     let (project, id) = *path;
     let currency = app.settings.currency;
-    let found =
-        lookups.run(async |conn| db::catalog_building::look_up(conn, project, id, currency).await).await?;
+    let found = reads
+        .look_up(&guest, async |conn| db::catalog_building::look_up(conn, project, id, currency).await)
+        .await?;
     let (building, objects) = found.ok_or(BUILDING_NOT_FOUND)?;
     reserve(&request, usize::try_from(objects).unwrap_or_default() * OBJECT_BYTES).await?;
-    let objects = db::catalog_object::list_by_building(&*app.db.conn().await?, id).await?;
+    let list = async |conn: &Conn| db::catalog_object::list_by_building(conn, id).await;
+    let objects = reads.query(&guest, list).await?;
     Ok(web::Json(CatalogBuildingGrid { building, grid: build_grid(objects) }))
 }

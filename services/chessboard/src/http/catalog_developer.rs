@@ -1,12 +1,13 @@
 //! Developers of the catalog.
 
-use ::db::PipelinedConn;
+use ::db::Conn;
 use ::web::{Both, ClientAddress, Page, Paging, Query};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, get, web};
 use auth::{CompanyId, Guest};
 use serde::Deserialize;
+use service::Reads;
 use utoipa::IntoParams;
 use values::Text;
 
@@ -41,11 +42,12 @@ pub async fn list_catalog_developers(
     guest: Guest,
     address: ClientAddress,
     Both(Query(parameters), paging): Both<Query<ListCatalogDevelopers>, Paging<CatalogDeveloperSort>>,
+    reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
-    let conn = app.db.conn().await?;
     let query = parameters.query.as_ref().map(Text::as_str);
-    Ok(web::Json(db::catalog_developer::search(&conn, query, &paging).await?))
+    let search = async |conn: &Conn| db::catalog_developer::search(conn, query, &paging).await;
+    Ok(web::Json(reads.query(&guest, search).await?))
 }
 
 /// Read a developer.
@@ -64,9 +66,9 @@ pub async fn get_catalog_developer(
     guest: Guest,
     address: ClientAddress,
     id: Path<CompanyId>,
-    lookups: Data<PipelinedConn>,
+    reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
-    let found = lookups.run(async |conn| db::catalog_developer::look_up(conn, *id).await).await?;
+    let found = reads.look_up(&guest, async |conn| db::catalog_developer::look_up(conn, *id).await).await?;
     Ok(web::Json(found.ok_or(DEVELOPER_NOT_FOUND)?))
 }

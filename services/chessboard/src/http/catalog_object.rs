@@ -1,6 +1,6 @@
 //! Property objects of the catalog.
 
-use ::db::{Conn, PipelinedConn};
+use ::db::Conn;
 use ::web::{
     Both, Check, CheckedQuery, ClientAddress, CommaSeparated, CursorPage, Fields, Sorting, unknown_cursor,
 };
@@ -9,6 +9,7 @@ use actix_web::web::{Data, Path};
 use actix_web::{Responder, get, web};
 use auth::{CompanyId, Guest};
 use serde::{Deserialize, Serialize};
+use service::Reads;
 use utoipa::{IntoParams, ToSchema};
 use values::Invalid;
 
@@ -133,7 +134,7 @@ pub async fn search_catalog_objects(
     guest: Guest,
     address: ClientAddress,
     Both(Both(CheckedQuery(parameters), sorting), paging): SearchParameters,
-    lookups: Data<PipelinedConn>,
+    reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
     if paging.after.is_some_and(|after| !after.has_sorting(sorting)) {
@@ -142,9 +143,9 @@ pub async fn search_catalog_objects(
     let filter = ObjectFilter::from(parameters);
     let search = async |conn: &Conn| db::catalog_object::search(conn, &filter, sorting, &paging).await;
     let page = if filter.is_plain_walk(&paging) {
-        lookups.run(search).await?
+        reads.look_up(&guest, search).await?
     } else {
-        search(&*app.db.conn().await?).await?
+        reads.query(&guest, search).await?
     };
     Ok(web::Json(page))
 }
@@ -165,10 +166,10 @@ pub async fn get_catalog_object(
     guest: Guest,
     address: ClientAddress,
     id: Path<PropertyObjectId>,
-    lookups: Data<PipelinedConn>,
+    reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
-    let found = lookups.run(async |conn| db::catalog_object::look_up(conn, *id).await).await?;
+    let found = reads.look_up(&guest, async |conn| db::catalog_object::look_up(conn, *id).await).await?;
     Ok(web::Json(found.ok_or(PROPERTY_OBJECT_NOT_FOUND)?))
 }
 
@@ -200,9 +201,10 @@ pub async fn get_catalog_price_history(
     guest: Guest,
     address: ClientAddress,
     id: Path<PropertyObjectId>,
-    lookups: Data<PipelinedConn>,
+    reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
-    let found = lookups.run(async |conn| db::catalog_object::list_price_history(conn, *id).await).await?;
+    let found =
+        reads.look_up(&guest, async |conn| db::catalog_object::list_price_history(conn, *id).await).await?;
     Ok(web::Json(PriceHistory { items: found.ok_or(PROPERTY_OBJECT_NOT_FOUND)? }))
 }

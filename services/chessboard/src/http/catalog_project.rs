@@ -1,6 +1,6 @@
 //! Projects of the catalog.
 
-use ::db::PipelinedConn;
+use ::db::Conn;
 use ::web::{Both, Check, CheckedQuery, ClientAddress, CommaSeparated, Fields, Page, Paging};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
@@ -8,6 +8,7 @@ use actix_web::{Responder, get, web};
 use auth::{CompanyId, Guest};
 use futures_util::future::try_join;
 use serde::{Deserialize, Serialize};
+use service::Reads;
 use time::Date;
 use utoipa::{IntoParams, ToSchema};
 use values::{Text, fold};
@@ -104,11 +105,12 @@ pub async fn list_catalog_projects(
     guest: Guest,
     address: ClientAddress,
     Both(CheckedQuery(parameters), paging): Both<CheckedQuery<SearchProjects>, Paging<CatalogProjectSort>>,
+    reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
-    let conn = app.db.conn().await?;
-    let page = db::catalog_project::search(&conn, &parameters.into(), &paging, app.settings.currency).await?;
-    Ok(web::Json(page))
+    let (filter, currency) = (parameters.into(), app.settings.currency);
+    let search = async |conn: &Conn| db::catalog_project::search(conn, &filter, &paging, currency).await;
+    Ok(web::Json(reads.query(&guest, search).await?))
 }
 
 /// Count the facets of a project search.
@@ -132,10 +134,12 @@ pub async fn get_catalog_facets(
     guest: Guest,
     address: ClientAddress,
     CheckedQuery(parameters): CheckedQuery<SearchProjects>,
+    reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
-    let conn = app.db.conn().await?;
-    Ok(web::Json(db::catalog_facets::count(&conn, &parameters.into(), app.settings.currency).await?))
+    let (filter, currency) = (parameters.into(), app.settings.currency);
+    let count = async |conn: &Conn| db::catalog_facets::count(conn, &filter, currency).await;
+    Ok(web::Json(reads.query(&guest, count).await?))
 }
 
 /// A project with its description and buildings.
@@ -166,11 +170,11 @@ pub async fn get_catalog_project(
     guest: Guest,
     address: ClientAddress,
     id: Path<ProjectId>,
-    lookups: Data<PipelinedConn>,
+    reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
     let currency = app.settings.currency;
-    let found = lookups.run(async |conn| {
+    let found = reads.look_up(&guest, async |conn| {
         let buildings = db::catalog_building::list_by_project(conn, *id, currency);
         try_join(db::catalog_project::look_up(conn, *id, currency), buildings).await
     });

@@ -4,7 +4,9 @@ use chessboard::Service;
 use reqwest::Method;
 use testkit::client::{Client, send};
 use testkit::dedicated::DedicatedService;
+use testkit::eventually;
 use testkit::issuer::Claims;
+use testkit::service::Running;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
 use crate::catalog_fill::{Object, single_building_catalog};
@@ -151,4 +153,43 @@ async fn catalog_rejects_writing_methods() {
             refused.expect_problem(405, "METHOD_NOT_ALLOWED");
         }
     }
+}
+
+/// RULE-ALL-120: with a replica, a guest reads the catalog of the replica, and a user that of the
+/// primary.
+#[tokio::test]
+async fn guest_reads_the_catalog_from_the_replica() {
+    let other = Running::start::<Service>(&[]);
+    let service = Running::start::<Service>(&[("DATABASE_READ_URL", &other.database_url)]);
+    let mut catalog = single_building_catalog();
+    catalog.objects = vec![Object::new(&catalog.buildings[0], "1")];
+    catalog.fill(&other).await;
+    let (developer, project, object) =
+        (catalog.developers[0].id, catalog.projects[0].id, catalog.objects[0].id);
+    let guest = service.guest();
+    eventually("the replica", async || {
+        (guest.get(&format!("{DEVELOPERS}/{developer}")).await.status == 200).then_some(())
+    })
+    .await;
+    let (_, user) = service.user();
+    for path in [
+        format!("{DEVELOPERS}/{developer}"),
+        format!("{PROJECTS}/{project}"),
+        format!("{PROJECTS}/{project}/buildings/{}", catalog.buildings[0].id),
+        format!("{OBJECTS}/{object}"),
+        format!("{OBJECTS}/{object}/price-history"),
+    ] {
+        guest.get(&path).await.expect(200);
+        user.get(&path).await.expect(404);
+    }
+    for path in [DEVELOPERS.to_owned(), PROJECTS.to_owned(), format!("{OBJECTS}?ProjectId={project}")] {
+        let count = async |reader: &Client| {
+            let page = reader.get(&path).await.expect(200);
+            page["Items"].as_array().map(Vec::len)
+        };
+        assert_eq!((count(&guest).await, count(&user).await), (Some(1), Some(0)), "{path}");
+    }
+    let facets = format!("{PROJECTS}/facets");
+    let (shown, own) = (guest.get(&facets).await.expect(200), user.get(&facets).await.expect(200));
+    assert_ne!(shown, own);
 }

@@ -1,11 +1,13 @@
 //! The public feed, the search, and the lists of authors and editors.
 
+use ::db::Conn;
 use ::web::{Check, CheckedQuery, ClientAddress, CommaSeparated, Fields, Page, Paging, Problem};
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::{CompanyId, Guest, UserId};
 use serde::Deserialize;
+use service::Reads;
 use time::OffsetDateTime;
 use utoipa::IntoParams;
 use values::{Invalid, Text, is_blank};
@@ -89,6 +91,7 @@ pub async fn list_posts(
     address: ClientAddress,
     CheckedQuery(list): CheckedQuery<ListPosts>,
     paging: Result<Paging<FeedSort>, Problem>,
+    reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
     if guest.actor.is_none() {
         app.guest_reads.check(address)?;
@@ -103,7 +106,6 @@ pub async fn list_posts(
     let query = list.query.as_ref().map(Text::as_str);
     let query = query.filter(|query| !ignores_query && !is_blank(query)).map(search_query);
     let content = FeedFilter { query, tag: list.tag.as_ref().map(tag_key), company: list.author_company_id };
-    let conn = app.db.conn().await?;
     let page = if let Some(actor) = editor {
         let filter = EditorFilter {
             is_mine: list.mine,
@@ -115,9 +117,11 @@ pub async fn list_posts(
             content,
         };
         let (of_all, own) = (EditablePosts::of(&actor), EditablePosts::own(&actor));
+        let conn = app.db.conn().await?;
         db::editable::list(&conn, &Editor { user: actor.user_id, of_all, own }, &filter, &paging).await?
     } else {
-        db::feed::list_published(&conn, &content, &paging).await?
+        let list = async |conn: &Conn| db::feed::list_published(conn, &content, &paging).await;
+        reads.query(&guest, list).await?
     };
     Ok(web::Json(page))
 }

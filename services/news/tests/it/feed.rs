@@ -6,13 +6,13 @@ use futures_util::future::{join_all, join3};
 use news::Service;
 use serde_json::{Value, json};
 use testkit::client::Client;
-use testkit::expensive;
 use testkit::issuer::{CLIENTS, Claims, Issuer};
 use testkit::service::Running;
+use testkit::{eventually, expensive};
 
 use crate::{
-    POSTS, author, author_at, each, encoded, formatted, gallery, guid, list, path, publish, service, start,
-    text, text_block, unique_word,
+    POSTS, author, author_at, each, encoded, formatted, gallery, guid, list, path, publish, selections,
+    service, start, text, text_block, unique_word,
 };
 
 pub async fn find(query: &str) -> Vec<String> {
@@ -465,4 +465,26 @@ async fn unverifiable_token_does_not_get_the_guest_feed() {
     }
     news.guest().get(&format!("{POSTS}?Mine=true")).await.expect_problem(401, "UNAUTHORIZED");
     news.guest().get(POSTS).await.expect(200);
+}
+
+/// RULE-ALL-120: with a replica, a guest's feed is that of the replica, and a user's that of the
+/// primary.
+#[tokio::test]
+async fn guest_reads_the_feed_from_the_replica() {
+    let other = start(&selections().internal_url());
+    let service = Running::start::<Service>(&[
+        ("SELECTIONS_URL", &selections().internal_url()),
+        ("CLIENT_SECRET", CLIENTS[0].1),
+        ("DATABASE_READ_URL", &other.database_url),
+    ]);
+    let post = author_at(&other).publish_post().await;
+    let ids = async |reader: &Client| {
+        let page = reader.get(POSTS).await.expect(200);
+        list(&page["Items"]).iter().map(|post| text(&post["Id"]).to_owned()).collect::<Vec<_>>()
+    };
+
+    let guest = service.guest();
+    eventually("the replica", async || (ids(&guest).await == [post.as_str()]).then_some(())).await;
+    let (_, user) = service.user();
+    assert_eq!(ids(&user).await, Vec::<String>::new());
 }

@@ -1,13 +1,12 @@
 //! Operations on selections.
 
-use ::db::PipelinedConn;
 use ::web::{ClientAddress, Fields, Json, Messages, OptionalJson, Page, Paging, Problem};
 use actix_web::http::Method;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, put, web};
 use auth::{Actor, Guest};
 use serde::Deserialize;
-use service::{Idempotency, Reply};
+use service::{Idempotency, Reads, Reply};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -210,7 +209,7 @@ pub async fn refuse_method_of_favorites() -> Result<HttpResponse, Problem> {
 #[get("/api/v1/selections/{selection}")]
 pub async fn open_selection(
     app: Data<App>,
-    lookups: Data<PipelinedConn>,
+    reads: Data<Reads>,
     guest: Guest,
     address: ClientAddress,
     segment: Path<String>,
@@ -226,7 +225,7 @@ pub async fn open_selection(
         app.guest_reads.check(address)?;
     }
     let open = match segment.parse::<PublicCode>() {
-        Ok(code) => lookups.run(async |conn| db::selection::open(conn, &code).await).await?,
+        Ok(code) => reads.find(&guest, async |conn| db::selection::open(conn, &code).await).await?,
         Err(_) => None,
     };
     if open.is_none() && is_guest {

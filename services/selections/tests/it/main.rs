@@ -27,6 +27,7 @@ mod overload;
 mod paging;
 mod problems;
 mod races;
+mod read_replica;
 mod repeats;
 mod replicas;
 mod revocations;

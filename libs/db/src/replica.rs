@@ -1,0 +1,183 @@
+//! Reads from a replica of the database, for callers that have no writes of their own to see.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use diesel::QueryResult;
+use diesel::sql_types::{BigInt, Bool, Text};
+use diesel_async::RunQueryDsl;
+use runtime::{Phase, Process};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::conn::Conn;
+use crate::db::Db;
+use crate::error::Error;
+use crate::pipelined::PipelinedConn;
+
+/// The age of the oldest state that a replica may show.
+const MAX_LAG: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// The timeout of one check, after which the replica counts as down.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Selects the server, its position in the log in bytes, and its timeline, which a standby does not
+/// know.
+const SELECT_POSITION: &str = "\
+    select (select system_identifier from pg_control_system()) as system, pg_is_in_recovery() as is_standby, \
+      coalesce(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end \
+        - '0/0'::pg_lsn, 0)::bigint as position, \
+      case when pg_is_in_recovery() then '' else left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline";
+
+/// A replica of the database, which serves reads while it is up and close to the primary.
+#[derive(Clone)]
+pub struct Replica {
+    config: Config,
+    db: Db,
+    is_usable: watch::Receiver<bool>,
+}
+
+/// The reads of one worker thread from a replica.
+pub struct ReplicaReads {
+    replica: Replica,
+    lookups: PipelinedConn,
+}
+
+#[derive(diesel::QueryableByName)]
+struct Position {
+    #[diesel(sql_type = BigInt)]
+    system: i64,
+    #[diesel(sql_type = Bool)]
+    is_standby: bool,
+    #[diesel(sql_type = BigInt)]
+    position: i64,
+    #[diesel(sql_type = Text)]
+    timeline: String,
+}
+
+impl Replica {
+    /// Starts to compare the replica at `config` with `primary`. It serves reads after the first
+    /// comparison.
+    ///
+    /// # Errors
+    /// If the pool size is not usable.
+    pub fn start(config: Config, primary: Db, process: &Process) -> anyhow::Result<Self> {
+        let db = Db::new(&config)?;
+        let (usable, is_usable) = watch::channel(false);
+        let checks = Checks { primary, replica: db.clone(), conns: None, samples: VecDeque::new() };
+        process.spawn(Phase::Work, "replica checks", |ending| checks.run(usable, ending));
+        let idle = db.clone();
+        process.spawn(Phase::Work, "idle connections of the replica", |ending| {
+            idle.close_idle_repeatedly(ending)
+        });
+        Ok(Self { config, db, is_usable })
+    }
+
+    /// Returns the reads of one worker thread.
+    pub fn reads(&self) -> ReplicaReads {
+        let lookups = PipelinedConn::new(&self.config, self.db.clone());
+        ReplicaReads { replica: self.clone(), lookups }
+    }
+
+    /// Runs a read. Returns `None` if the replica cannot serve it, or becomes unusable meanwhile.
+    async fn attempt<T>(&self, read: impl Future<Output = Result<T, Error>>) -> Option<Result<T, Error>> {
+        let mut is_usable = self.is_usable.clone();
+        if !*is_usable.borrow_and_update() {
+            return None;
+        }
+        tokio::select! {
+            result = read => match result {
+                // The statement would take as long on the primary.
+                Err(error) if error.is_statement_timeout() => Some(Err(error)),
+                Err(Error::Unavailable(_)) => None,
+                result => Some(result),
+            },
+            _ = is_usable.wait_for(|is_usable| !is_usable) => None,
+        }
+    }
+}
+
+impl ReplicaReads {
+    /// Runs a lookup by key, as [`PipelinedConn::run`] does. Returns `None` if the caller has to use
+    /// the primary.
+    pub async fn look_up<T>(
+        &self,
+        lookup: impl AsyncFn(&Conn) -> QueryResult<T>,
+    ) -> Option<Result<T, Error>> {
+        self.replica.attempt(self.lookups.run(lookup)).await
+    }
+
+    /// Runs any other read on a connection of the pool. Returns `None` if the caller has to use the
+    /// primary.
+    pub async fn query<T, E: Into<Error>>(
+        &self,
+        query: impl AsyncFn(&Conn) -> Result<T, E>,
+    ) -> Option<Result<T, Error>> {
+        let read = async { query(&*self.replica.db.conn().await?).await.map_err(Into::into) };
+        self.replica.attempt(read).await
+    }
+}
+
+/// The comparison of the replica with the primary.
+///
+/// A standby that has lost its primary does not know how old its state is. The positions of the
+/// primary are therefore sampled, and the replica must have replayed one of the last ones.
+struct Checks {
+    primary: Db,
+    replica: Db,
+    /// The connections to both, outside the pools, which may be in use.
+    conns: Option<(Conn, Conn)>,
+    /// The positions of the primary in the last [`MAX_LAG`].
+    samples: VecDeque<(Instant, i64)>,
+}
+
+impl Checks {
+    /// Never fails. [`Process::spawn`] requires the `Result`.
+    async fn run(mut self, usable: watch::Sender<bool>, ending: CancellationToken) -> anyhow::Result<()> {
+        loop {
+            let checked = timeout(CHECK_TIMEOUT, self.check()).await;
+            let checked =
+                checked.unwrap_or_else(|_| Err(Error::Unavailable("no response in time".to_owned())));
+            if checked.is_err() {
+                self.conns = None;
+            }
+            let is_usable = matches!(checked, Ok(true));
+            if usable.send_replace(is_usable) != is_usable {
+                match checked {
+                    Ok(true) => tracing::info!("the replica serves the reads of guests"),
+                    Ok(false) => tracing::warn!("the replica lags; guests read from the primary"),
+                    Err(error) => tracing::warn!(%error, "the replica failed; guests read from the primary"),
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(CHECK_INTERVAL) => {}
+                () = ending.cancelled() => return Ok(()),
+            }
+        }
+    }
+
+    /// Returns true if the replica belongs to the primary and shows a state of the last [`MAX_LAG`].
+    async fn check(&mut self) -> Result<bool, Error> {
+        let (primary, replica) = match &mut self.conns {
+            Some(conns) => conns,
+            None => self.conns.insert((self.primary.connect().await?, self.replica.connect().await?)),
+        };
+        let sampled_at = Instant::now();
+        let of_primary = select_position(primary).await?;
+        let of_replica = select_position(replica).await?;
+        self.samples.retain(|(sampled_at, _)| sampled_at.elapsed() <= MAX_LAG);
+        if !of_primary.is_standby {
+            self.samples.push_back((sampled_at, of_primary.position));
+        }
+        // A standby that was promoted by mistake has another timeline, and may be ahead.
+        let is_related = of_primary.system == of_replica.system
+            && (of_replica.is_standby || of_primary.timeline == of_replica.timeline);
+        Ok(is_related && self.samples.iter().any(|(_, position)| *position <= of_replica.position))
+    }
+}
+
+async fn select_position(conn: &mut Conn) -> QueryResult<Position> {
+    diesel::sql_query(SELECT_POSITION).get_result(conn).await
+}

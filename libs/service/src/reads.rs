@@ -1,0 +1,75 @@
+//! The reads of public operations, which may go to a replica of the database.
+
+use std::sync::Arc;
+
+use auth::Guest;
+use db::{Conn, Db, Error, PipelinedConn, ReplicaReads};
+use diesel::QueryResult;
+
+/// The reads of public operations, for one worker thread.
+///
+/// A guest reads from the replica if there is one. A signed-in user reads from the primary, and so
+/// sees the own writes. While the replica is down or lags, everyone reads from the primary.
+pub struct Reads {
+    pub(crate) lookups: Arc<PipelinedConn>,
+    pub(crate) primary: Db,
+    pub(crate) replica: Option<ReplicaReads>,
+}
+
+impl Reads {
+    /// Runs a lookup by key, as [`PipelinedConn::run`] does.
+    ///
+    /// # Errors
+    /// As [`PipelinedConn::run`].
+    pub async fn look_up<T>(
+        &self,
+        reader: &Guest,
+        lookup: impl AsyncFn(&Conn) -> QueryResult<T>,
+    ) -> Result<T, Error> {
+        if let Some(replica) = self.replica_for(reader)
+            && let Some(result) = replica.look_up(&lookup).await
+        {
+            return result;
+        }
+        self.lookups.run(lookup).await
+    }
+
+    /// Runs a lookup by key. Repeats it on the primary if the replica has no row, since the primary
+    /// may have received it just now.
+    ///
+    /// # Errors
+    /// As [`PipelinedConn::run`].
+    pub async fn find<T>(
+        &self,
+        reader: &Guest,
+        lookup: impl AsyncFn(&Conn) -> QueryResult<Option<T>>,
+    ) -> Result<Option<T>, Error> {
+        if let Some(replica) = self.replica_for(reader)
+            && let Some(Ok(Some(found))) = replica.look_up(&lookup).await
+        {
+            return Ok(Some(found));
+        }
+        self.lookups.run(lookup).await
+    }
+
+    /// Runs any other read on a connection of a pool.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if no connection becomes free in time, and the errors of the query.
+    pub async fn query<T, E: Into<Error>>(
+        &self,
+        reader: &Guest,
+        query: impl AsyncFn(&Conn) -> Result<T, E>,
+    ) -> Result<T, Error> {
+        if let Some(replica) = self.replica_for(reader)
+            && let Some(result) = replica.query(&query).await
+        {
+            return result;
+        }
+        query(&*self.primary.conn().await?).await.map_err(Into::into)
+    }
+
+    fn replica_for(&self, reader: &Guest) -> Option<&ReplicaReads> {
+        self.replica.as_ref().filter(|_| reader.actor.is_none())
+    }
+}
