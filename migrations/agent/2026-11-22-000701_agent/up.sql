@@ -174,7 +174,7 @@ create table ledger_audit (
     audited_at timestamptz not null default clock_timestamp()
 );
 
--- Payout runs. The job pays account by account and stores the last one.
+-- Payout runs. Jobs pay the parts of a run.
 create table payout_run (
     id uuid primary key,
     run_key text collate "C" not null unique check (run_key ~ '^[A-Za-z0-9._-]{1,64}$'),
@@ -183,16 +183,26 @@ create table payout_run (
     agent_user_ids uuid[], -- null: all agents
     withholding_bps integer not null check (withholding_bps between 0 and 10000),
     status text collate "C" not null check (status in ('Running', 'Completed')),
-    -- The account that was processed last.
-    last_agent_user_id uuid,
-    last_currency text collate "C",
     created_at timestamptz not null,
     created_by_user_id uuid not null,
     completed_at timestamptz,
-    check ((status = 'Completed') = (completed_at is not null)),
-    check ((last_agent_user_id is null) = (last_currency is null))
+    check ((status = 'Completed') = (completed_at is not null))
 );
 create index payout_run_running on payout_run (created_at, id) where status = 'Running';
+
+-- The parts of a run that are not paid yet: ranges of agents without an overlap. A job pays a part
+-- account by account.
+create table payout_run_part (
+    run_id uuid not null references payout_run (id),
+    part smallint not null,
+    after_agent_user_id uuid, -- null: from the first agent
+    up_to_agent_user_id uuid, -- null: to the last agent
+    -- The account that was processed last.
+    last_agent_user_id uuid,
+    last_currency text collate "C",
+    primary key (run_id, part),
+    check ((last_agent_user_id is null) = (last_currency is null))
+);
 
 -- Payouts. An account has at most one in a run.
 create table payout (

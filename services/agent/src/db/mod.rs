@@ -17,6 +17,7 @@ pub mod payout;
 pub mod payout_list;
 pub mod payout_preview;
 pub mod payout_run;
+pub mod payout_run_part;
 pub mod performance;
 pub mod rate;
 pub mod rate_card;

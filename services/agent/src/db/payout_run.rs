@@ -1,14 +1,14 @@
 //! Payout runs and their progress.
 
 use ::db::{Conn, Prepared, Tx};
-use auth::UserId;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
+use time::OffsetDateTime;
 use values::Currency;
 
 use super::schema::payout_run;
-use crate::domain::{AccountKey, PayoutRun, PayoutRunId, PayoutRunView, RunKey, RunTotal, Sum};
+use crate::domain::{PayoutRun, PayoutRunId, PayoutRunStatus, PayoutRunView, RunKey, RunTotal, Sum};
 
 /// Stores a run. Returns false if a run with this key exists.
 pub async fn insert(tx: &mut Tx, new: &PayoutRun) -> Result<bool, ::db::Error> {
@@ -21,48 +21,21 @@ pub async fn find_by_key(tx: &mut Tx, key: &RunKey) -> Result<PayoutRun, ::db::E
     Ok(of_key.first(tx.conn()).await?)
 }
 
-/// Locks a run, so that two workers do not pay it at the same time.
+pub async fn find(tx: &mut Tx, id: PayoutRunId) -> Result<PayoutRun, ::db::Error> {
+    let find = payout_run::table.find(id).select(PayoutRun::as_select());
+    Ok(Prepared(find).get_result(tx.conn()).await?)
+}
+
+/// Locks a run, so that two workers neither divide nor complete it at the same time.
 pub async fn lock(tx: &mut Tx, id: PayoutRunId) -> Result<PayoutRun, ::db::Error> {
     let lock = payout_run::table.find(id).select(PayoutRun::as_select()).for_no_key_update();
     Ok(lock.get_result(tx.conn()).await?)
 }
 
-/// Returns the next account with a payable accrual that is not negative.
-pub async fn next_account(tx: &mut Tx, run: &PayoutRun) -> Result<Option<AccountKey>, ::db::Error> {
-    #[derive(QueryableByName)]
-    struct Next {
-        #[diesel(sql_type = SqlUuid)]
-        agent_user_id: UserId,
-        #[diesel(sql_type = Text)]
-        currency: Currency,
-    }
-    let next = diesel::sql_query(
-        "select agent_user_id, currency from account \
-         where ($1::uuid is null or (agent_user_id, currency) > ($1, $2)) \
-            and ($3::uuid[] is null or agent_user_id = any($3)) \
-            and exists (select from accrual where accrual.agent_user_id = account.agent_user_id \
-                and accrual.currency = account.currency and accrual.status = 'Approved' \
-                and accrual.payout_id is null and accrual.amount >= 0 and accrual.approved_at < $4) \
-         order by agent_user_id, currency limit 1",
-    );
-    // Not cached: the plan depends on the values, because a run pays all agents or a few.
-    let next = next
-        .bind::<Nullable<SqlUuid>, _>(run.last_agent_user_id)
-        .bind::<Nullable<Text>, _>(run.last_currency)
-        .bind::<Nullable<Array<SqlUuid>>, _>(run.agent_user_ids.as_ref())
-        .bind::<Timestamptz, _>(run.period_to);
-    let next = next.get_result::<Next>(tx.conn()).await.optional()?;
-    Ok(next.map(|next| (next.agent_user_id, next.currency)))
-}
-
-/// Stores the progress of a run.
-pub async fn save_progress(tx: &mut Tx, run: &PayoutRun) -> Result<(), ::db::Error> {
-    let update = diesel::update(payout_run::table.find(run.id)).set((
-        payout_run::status.eq(run.status),
-        payout_run::last_agent_user_id.eq(run.last_agent_user_id),
-        payout_run::last_currency.eq(run.last_currency),
-        payout_run::completed_at.eq(run.completed_at),
-    ));
+/// Stores that a run is completed.
+pub async fn complete(tx: &mut Tx, id: PayoutRunId, at: OffsetDateTime) -> Result<(), ::db::Error> {
+    let update = diesel::update(payout_run::table.find(id))
+        .set((payout_run::status.eq(PayoutRunStatus::Completed), payout_run::completed_at.eq(at)));
     Prepared(update).execute(tx.conn()).await?;
     Ok(())
 }

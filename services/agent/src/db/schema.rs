@@ -114,11 +114,20 @@ diesel::table! {
         agent_user_ids -> Nullable<Array<Uuid>>,
         withholding_bps -> Integer,
         status -> Text,
-        last_agent_user_id -> Nullable<Uuid>,
-        last_currency -> Nullable<Text>,
         created_at -> Timestamptz,
         created_by_user_id -> Uuid,
         completed_at -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
+    payout_run_part (run_id, part) {
+        run_id -> Uuid,
+        part -> SmallInt,
+        after_agent_user_id -> Nullable<Uuid>,
+        up_to_agent_user_id -> Nullable<Uuid>,
+        last_agent_user_id -> Nullable<Uuid>,
+        last_currency -> Nullable<Text>,
     }
 }
 

@@ -33,7 +33,8 @@ pub use money_log::{MoneyEntry, MoneyEntryView};
 pub use payout::{FailureReason, PaymentReference, Payout, PayoutStatus, PayoutTransition, PayoutView};
 pub use payout_preview::{PayoutPreview, deviation_percent};
 pub use payout_run::{
-    MAX_RUN_AGENTS, MAX_RUN_PERIOD, PayoutRun, PayoutRunStatus, PayoutRunView, RunKey, RunTotal, Sum,
+    MAX_RUN_AGENTS, MAX_RUN_PERIOD, PayoutRun, PayoutRunPart, PayoutRunStatus, PayoutRunView, RunKey,
+    RunTotal, Sum,
 };
 pub use performance::{CalendarMonth, CountBy, CycleDays, Period, Zone, conversion_bps, mean_cycle_days};
 pub use rate::{Agent, AgentView, CardKey, MAX_BPS, MAX_CARD_RATES, Rate, RateCard, RateCardView, SaleRate};

@@ -274,8 +274,6 @@ mod tests {
             agent_user_ids: None,
             withholding_bps,
             status: PayoutRunStatus::Running,
-            last_agent_user_id: None,
-            last_currency: None,
             created_at: NOW,
             created_by_user_id: uuid::Uuid::nil().into(),
             completed_at: None,

@@ -12,7 +12,7 @@ use utoipa::openapi::schema::ObjectBuilder;
 use values::{BasisPoints, Checked, Currency, Invalid, Rule, Text};
 
 use super::PayoutRunId;
-use crate::db::schema::payout_run;
+use crate::db::schema::{payout_run, payout_run_part};
 
 /// The longest period of a run.
 pub const MAX_RUN_PERIOD: Duration = Duration::days(366);
@@ -66,9 +66,6 @@ pub struct PayoutRun {
     pub agent_user_ids: Option<Vec<UserId>>,
     pub withholding_bps: i32,
     pub status: PayoutRunStatus,
-    /// The account that the run has processed last.
-    pub last_agent_user_id: Option<UserId>,
-    pub last_currency: Option<Currency>,
     pub created_at: OffsetDateTime,
     pub created_by_user_id: UserId,
     pub completed_at: Option<OffsetDateTime>,
@@ -84,6 +81,39 @@ impl PayoutRun {
 
     pub fn withholding(&self) -> BasisPoints {
         BasisPoints(self.withholding_bps.unsigned_abs())
+    }
+}
+
+/// The part of a run that one job pays: the accounts of a range of agents.
+#[derive(Clone, Debug, Queryable, Selectable, Insertable)]
+#[diesel(table_name = payout_run_part, check_for_backend(Pg))]
+pub struct PayoutRunPart {
+    pub run_id: PayoutRunId,
+    pub part: i16,
+    /// The last agent before the range. `None` if the range begins with the first agent.
+    pub after_agent_user_id: Option<UserId>,
+    /// The last agent of the range. `None` if the range ends with the last agent.
+    pub up_to_agent_user_id: Option<UserId>,
+    /// The account that was processed last.
+    pub last_agent_user_id: Option<UserId>,
+    pub last_currency: Option<Currency>,
+}
+
+impl PayoutRunPart {
+    /// Returns the parts of a run whose ranges end with `ends` and with the last agent.
+    pub fn of(run_id: PayoutRunId, ends: &[UserId]) -> Vec<Self> {
+        let starts = std::iter::once(None).chain(ends.iter().copied().map(Some));
+        let ends = ends.iter().copied().map(Some).chain(std::iter::once(None));
+        let ranges = (0..).zip(std::iter::zip(starts, ends));
+        let parts = ranges.map(|(part, (after_agent_user_id, up_to_agent_user_id))| Self {
+            run_id,
+            part,
+            after_agent_user_id,
+            up_to_agent_user_id,
+            last_agent_user_id: None,
+            last_currency: None,
+        });
+        parts.collect()
     }
 }
 

@@ -96,8 +96,6 @@ impl BeginPayoutRun {
             agent_user_ids: members.agent_user_ids,
             withholding_bps: members.withholding_bps,
             status: PayoutRunStatus::Running,
-            last_agent_user_id: None,
-            last_currency: None,
             created_at: now,
             created_by_user_id: by,
             completed_at: None,

@@ -1,6 +1,7 @@
-//! The job `payout-run`: pays a run account by account, each in a transaction of its own.
+//! The jobs `payout-run`: one divides a run into parts, and each of the others pays a part, account
+//! by account in transactions of their own.
 //!
-//! The run stores the last account, so that another replica can continue after a crash.
+//! A part stores its last account, so that another replica can continue after a crash.
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use ::jobs::{Job, Jobs};
 use runtime::clock;
 
 use crate::app::App;
+use crate::domain::PayoutRunId;
 use crate::error::Error;
 use crate::ops;
 use crate::ops::payout_run::PAYOUT_RUN;
@@ -16,7 +18,9 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     jobs.due_with_poll_interval(PAYOUT_RUN, app.settings.payout_run_poll_interval, move |job| {
         let app = app.clone();
         async move {
-            while pay_next(&app, &job).await? {
+            let Some((run, part)) = job.key.split_once('/') else { return divide(&app, &job).await };
+            let part = (run.parse()?, part.parse()?);
+            while pay_next(&app, &job, part).await? {
                 job.check_ending()?;
             }
             Ok(())
@@ -24,11 +28,21 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     })
 }
 
-/// Pays the next account. Returns false if the run is completed.
-async fn pay_next(app: &App, job: &Job) -> anyhow::Result<bool> {
-    let (id, max_lines, now) = (job.key.parse()?, app.settings.payout_max_lines.get().into(), clock::now());
+async fn divide(app: &App, job: &Job) -> anyhow::Result<()> {
+    let (id, now) = (job.key.parse()?, clock::now());
+    let divided = app.db.tx(async |tx| {
+        ops::payout_run::divide(tx, id, now).await?;
+        job.complete(tx).await?;
+        Ok::<_, Error>(())
+    });
+    Ok(divided.await?)
+}
+
+/// Pays the next account. Returns false if the part is paid.
+async fn pay_next(app: &App, job: &Job, part: (PayoutRunId, i16)) -> anyhow::Result<bool> {
+    let (max_lines, now) = (app.settings.payout_max_lines.get().into(), clock::now());
     let step = app.db.tx(async |tx| {
-        let has_more = ops::payout_run::pay_next(tx, id, max_lines, now).await?;
+        let has_more = ops::payout_run::pay_next(tx, part, max_lines, now).await?;
         if !has_more {
             job.complete(tx).await?;
         }

@@ -6,12 +6,20 @@ use time::OffsetDateTime;
 
 use super::Books;
 use crate::db;
-use crate::domain::{AccountKey, Entry, MoneyEntry, Payout, PayoutRun, PayoutRunId, PayoutRunStatus};
+use crate::domain::{
+    AccountKey, Entry, MoneyEntry, Payout, PayoutRun, PayoutRunId, PayoutRunPart, PayoutRunStatus,
+};
 use crate::error::{Error, PAYOUT_RUN_KEY_REUSED};
 use crate::events::PayoutStatusChanged;
 
-/// The kind of the job that pays a run. Its key is the run's id.
+/// The kind of the jobs of a run. The one whose key is the run's id divides the run into parts. The
+/// others pay one part each, and their key has the number of the part behind a slash.
 pub const PAYOUT_RUN: &str = "payout-run";
+
+/// The greatest number of parts: enough for two replicas, which run eight jobs at once.
+const MAX_PARTS: i64 = 16;
+/// The smallest number of accounts in a part. A smaller part would take less than a second.
+const MIN_ACCOUNTS: i64 = 100;
 
 /// Starts a run unless a run with its key exists. Returns the id of the run, and true if it is new.
 ///
@@ -27,27 +35,47 @@ pub async fn start(tx: &mut Tx, new: &PayoutRun) -> Result<(PayoutRunId, bool), 
     if new.has_same_content(&existing) { Ok((existing.id, false)) } else { Err(PAYOUT_RUN_KEY_REUSED.into()) }
 }
 
-/// Pays the next account of a run. Completes the run and returns false if no account is left.
+/// Divides a run into parts, and schedules their jobs. A run of named agents has one part.
+pub async fn divide(tx: &mut Tx, id: PayoutRunId, now: OffsetDateTime) -> Result<(), Error> {
+    // Two replicas may both run the job after a lease has expired. The lock serializes them.
+    let run = db::payout_run::lock(tx, id).await?;
+    if run.status == PayoutRunStatus::Completed || db::payout_run_part::is_any_left(tx, id).await? {
+        return Ok(());
+    }
+    let ends = match run.agent_user_ids {
+        None => db::payout_run_part::divide_agents(tx, MAX_PARTS, MIN_ACCOUNTS).await?,
+        Some(_) => Vec::new(),
+    };
+    let parts = PayoutRunPart::of(id, &ends);
+    db::payout_run_part::insert(tx, &parts).await?;
+    let keys = parts.iter().map(|part| format!("{id}/{}", part.part));
+    Ok(jobs::schedule(tx, PAYOUT_RUN, keys, now).await?)
+}
+
+/// Pays the next account of a part. Removes the part and returns false if no account is left. The
+/// last part completes the run.
 pub async fn pay_next(
     tx: &mut Tx,
-    id: PayoutRunId,
+    (id, part): (PayoutRunId, i16),
     max_lines: i64,
     now: OffsetDateTime,
 ) -> Result<bool, Error> {
     // After a lease has expired, two replicas may run the job at once. The lock serializes them.
-    let mut run = db::payout_run::lock(tx, id).await?;
-    if run.status == PayoutRunStatus::Completed {
-        return Ok(false);
-    }
-    let next = db::payout_run::next_account(tx, &run).await?;
-    if let Some(account) = next {
+    let Some(mut part) = db::payout_run_part::lock(tx, id, part).await? else { return Ok(false) };
+    let run = db::payout_run::find(tx, id).await?;
+    if let Some(account) = db::payout_run_part::next_account(tx, &run, &part).await? {
         pay(tx, &run, account, max_lines, now).await?;
-        (run.last_agent_user_id, run.last_currency) = (Some(account.0), Some(account.1));
-    } else {
-        (run.status, run.completed_at) = (PayoutRunStatus::Completed, Some(now.max(run.created_at)));
+        (part.last_agent_user_id, part.last_currency) = (Some(account.0), Some(account.1));
+        db::payout_run_part::save_progress(tx, &part).await?;
+        return Ok(true);
     }
-    db::payout_run::save_progress(tx, &run).await?;
-    Ok(next.is_some())
+    db::payout_run_part::remove(tx, &part).await?;
+    // Of two parts that end at the same time, the one that gets the lock later sees no other part.
+    db::payout_run::lock(tx, id).await?;
+    if !db::payout_run_part::is_any_left(tx, id).await? {
+        db::payout_run::complete(tx, id, now.max(run.created_at)).await?;
+    }
+    Ok(false)
 }
 
 /// Creates the payout of an account, if its payable accruals have a sum above 0.

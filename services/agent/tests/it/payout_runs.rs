@@ -1,13 +1,13 @@
 //! Payout runs.
 
 use serde_json::{Value, json};
-use testkit::guid;
+use testkit::{eventually, guid};
 use time::Duration;
 use uuid::Uuid;
 
 use crate::fixtures::{
     AccrualFixture, accrual, ago, await_completion, balance, decider, list_payouts, now, pay, pay_one, payer,
-    payout_path, rfc3339, run_body,
+    payout_path, rfc3339, run_body, write_each,
 };
 use crate::{
     Deal, PAYOUT_STATUS_CHANGED, PAYOUTS, PLATFORM, accruals_of, claims_of, id_of, list, money, rub, service,
@@ -93,6 +93,36 @@ async fn run_pays_approved_accruals_by_currency() {
         })
     );
     assert!(service.published(one.id).await.is_empty(), "an accrual that enters a payout publishes nothing");
+}
+
+/// RULE-AGT-078: a run of all agents has several parts. One that waits delays no other, each
+/// account is paid once, and the last part completes the run.
+#[tokio::test]
+async fn run_of_all_agents_is_paid_in_parts() {
+    let service = &start(&[]);
+    let mut agents: Vec<Uuid> = (0..250).map(|_| guid()).collect();
+    agents.sort_unstable();
+    write_each(service, agents.iter().map(|agent| AccrualFixture::approved(*agent, 10))).await;
+    let locked = service.sql().await;
+    let lock = "select from account where agent_user_id = $1::text::uuid for update";
+    locked.batch_execute("begin").await.unwrap();
+    locked.execute(lock, &[&agents[0].to_string()]).await.unwrap();
+
+    let begun = payer(service).post(&payouts(), without(run_body(&[]), "AgentUserIds")).await.expect(201);
+    let sql = service.sql().await;
+    let paid = async |count: i64| {
+        let query = "select count(*) from payout";
+        let paid: i64 = sql.query_one(query, &[]).await.unwrap().get(0);
+        (paid == count).then_some(())
+    };
+    eventually("the payouts of the other parts", async || paid(150).await).await;
+    let path = format!("{PLATFORM}/payout-runs/{}", id_of(&begun["Id"]));
+    assert_eq!(payer(service).get(&path).await.expect(200)["Status"], "Running");
+    locked.batch_execute("rollback").await.unwrap();
+
+    let run = await_completion(service, &begun["Id"]).await;
+    assert_eq!(run["PayoutsCount"], 250);
+    paid(250).await.expect("one payout for each account");
 }
 
 /// RULE-AGT-021, RULE-ALL-007: `Withheld` is rounded half to even, and `Net` is the rest.

@@ -59,7 +59,7 @@ pub fn payout(agent: Uuid) -> (Value, Value) {
     let (from, to) = ("2025-12-01T00:00:00Z", LONG_AGO);
     let run_row = json!({
         "id": run, "run_key": run, "period_from": from, "period_to": to, "agent_user_ids": null, "withholding_bps": 0,
-        "status": "Completed", "last_agent_user_id": null, "last_currency": null, "created_at": LONG_AGO,
+        "status": "Completed", "created_at": LONG_AGO,
         "created_by_user_id": guid(), "completed_at": LONG_AGO,
     });
     let payout = json!({
