@@ -95,8 +95,8 @@ fn public(routes: &mut Routes<'_>) {
                 block::set_post_blocks
                     .admits(EDITORS)
                     .refuses(CHANGE_REFUSALS)
-                    .refuses(EDIT_REFUSALS)
-                    .refuses([TOO_MANY_BLOCKS, SNAPSHOT_INVALID]),
+                    .refuses([TOO_MANY_BLOCKS, SNAPSHOT_INVALID])
+                    .refuses(EDIT_REFUSALS),
             ),
     );
 }
