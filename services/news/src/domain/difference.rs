@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Block, BlockId};
 
 values::text_enum! {
-    /// The kind of a difference of a block between two contents. `SortOrder` alone is no difference.
+    /// The kind of a difference between two contents. `SortOrder` alone is no difference.
     pub enum BlockChange {
         Added,
         Removed,
