@@ -81,7 +81,8 @@ impl Replica {
         ReplicaReads { replica: self.clone(), lookups }
     }
 
-    /// Runs a read. Returns `None` if the replica cannot serve it, or becomes unusable meanwhile.
+    /// Runs a read. Returns `None` if the replica cannot serve it, or becomes unusable before the
+    /// result.
     async fn attempt<T>(&self, read: impl Future<Output = Result<T, Error>>) -> Option<Result<T, Error>> {
         let mut is_usable = self.is_usable.clone();
         if !*is_usable.borrow_and_update() {
@@ -100,8 +101,8 @@ impl Replica {
 }
 
 impl ReplicaReads {
-    /// Runs a lookup by key, as [`PipelinedConn::run`] does. Returns `None` if the caller has to use
-    /// the primary.
+    /// Runs a lookup by key, as [`PipelinedConn::run`] does. Returns `None` if the caller has to
+    /// use the primary.
     pub async fn look_up<T>(
         &self,
         lookup: impl AsyncFn(&Conn) -> QueryResult<T>,
@@ -158,7 +159,8 @@ impl Checks {
         }
     }
 
-    /// Returns true if the replica belongs to the primary and shows a state of the last [`MAX_LAG`].
+    /// Returns true if the replica belongs to the primary and shows a state of the last
+    /// [`MAX_LAG`].
     async fn check(&mut self) -> Result<bool, Error> {
         let (primary, replica) = match &mut self.conns {
             Some(conns) => conns,

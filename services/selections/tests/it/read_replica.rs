@@ -39,7 +39,7 @@ async fn guest_reads_from_the_replica_and_a_user_from_the_primary() {
 /// RULE-ALL-120: without a replica that responds, guests read from the primary.
 #[tokio::test]
 async fn guest_reads_from_the_primary_while_the_replica_is_down() {
-    let service = start(&format!("postgres://nobody@127.0.0.1:{}/none", ports::free().unwrap()));
+    let service = start(&format!("postgres://guest@127.0.0.1:{}/none", ports::free().unwrap()));
     let selection = create(&service).await;
     service.guest().get(&open_path(&selection)).await.expect(200);
 }
