@@ -97,9 +97,9 @@ pub async fn list_posts(
         app.guest_reads.check(address)?;
     }
     let is_of_editor = list.mine || list.editable;
-    let editor = match guest.actor {
+    let editor = match &guest.actor {
         None if is_of_editor => return Err(UNAUTHORIZED.into()),
-        actor => actor.filter(|_| is_of_editor),
+        actor => actor.as_ref().filter(|_| is_of_editor),
     };
     let paging = paging?;
     let ignores_query = list.mine && !list.editable;
@@ -116,7 +116,7 @@ pub async fn list_posts(
             created_to: list.created_to,
             content,
         };
-        let (of_all, own) = (EditablePosts::of(&actor), EditablePosts::own(&actor));
+        let (of_all, own) = (EditablePosts::of(actor), EditablePosts::own(actor));
         let conn = app.db.conn().await?;
         db::editable::list(&conn, &Editor { user: actor.user_id, of_all, own }, &filter, &paging).await?
     } else {

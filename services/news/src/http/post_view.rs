@@ -209,9 +209,9 @@ pub async fn to_view(app: &App, post: Post, audience: Audience) -> PostView {
         updated_at: post.updated_at,
         updated_by_user_id: audience.for_editors(post.updated_by_user_id),
         deleted_at: post.deleted_at,
-        publish_at: audience.editors(post.schedule.publish_at).flatten(),
-        unpublish_at: audience.editors(post.schedule.unpublish_at).flatten(),
-        schedule_failure: audience.editors(post.schedule_failure).flatten(),
+        publish_at: audience.for_editors(post.schedule.publish_at).flatten(),
+        unpublish_at: audience.for_editors(post.schedule.unpublish_at).flatten(),
+        schedule_failure: audience.for_editors(post.schedule_failure).flatten(),
         version: post.version,
     }
 }

@@ -43,7 +43,8 @@ impl ObjectCard {
 pub struct CardItem {
     #[serde(flatten)]
     item: Item,
-    /// `null` unless the catalog shows the object now.
+    /// Absent unless the catalog shows the object now.
+    #[serde(skip_serializing_if = "Option::is_none")]
     card: Option<ObjectCard>,
 }
 

@@ -1,5 +1,6 @@
 //! Operations on selections.
 
+use ::db::PipelinedConn;
 use ::web::{ClientAddress, Fields, Json, Messages, OptionalJson, Page, Paging, Problem};
 use actix_web::http::Method;
 use actix_web::web::{Data, Path};
@@ -210,6 +211,7 @@ pub async fn refuse_method_of_favorites() -> Result<HttpResponse, Problem> {
 pub async fn open_selection(
     app: Data<App>,
     reads: Data<Reads>,
+    lookups: Data<PipelinedConn>,
     guest: Guest,
     address: ClientAddress,
     segment: Path<String>,

@@ -20,7 +20,7 @@ pub(super) async fn read(pilot: &Pilot, base_url: &str) -> anyhow::Result<()> {
     // Drops the errors of earlier pages.
     pilot.take_console_errors().await?;
     pilot.go(&format!("{base_url}/docs")).await?;
-    pilot.see("body[data-ready][data-shown='overview']").await?;
+    pilot.wait_for("body[data-ready][data-shown='overview']").await?;
     let measured = pilot.run(MEASURE).await?;
     let number = |name: &str| measured[name].as_u64().unwrap_or_default();
     ensure!(number("operations") > 150, "the page lists {} operations", number("operations"));
@@ -29,10 +29,10 @@ pub(super) async fn read(pilot: &Pilot, base_url: &str) -> anyhow::Result<()> {
     let found = pilot.run("return document.querySelectorAll('#operations li:not([hidden])').length").await?;
     ensure!(found.as_u64().is_some_and(|found| (1..10).contains(&found)), "{found} operations have {CODE}");
     pilot.click(&format!("#operations a[href='#{OPERATION}']")).await?;
-    pilot.see(&format!("body[data-shown='{OPERATION}']")).await?;
+    pilot.wait_for(&format!("body[data-shown='{OPERATION}']")).await?;
     ensure!(pilot.text("#permissions .permission").await? == PERMISSION, "the permission is not shown");
     ensure!(pilot.text("#callers").await?.contains("permission"), "the callers are not shown in words");
-    pilot.see(&format!("tr[data-code='{CODE}']")).await?;
+    pilot.wait_for(&format!("tr[data-code='{CODE}']")).await?;
 
     let errors = pilot.take_console_errors().await?;
     ensure!(errors.is_empty(), "the browser reports errors: {errors:?}");

@@ -67,17 +67,17 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
     story.check(again["Version"] == after["Version"], &format!("Version is still {}", after["Version"]));
 
     story.step("A guest opens it again: the card of each flat comes with it.");
-    let seen = story.get(&by_code, None, promise(200)).await?;
+    let seen = story.get(&by_code, None, expected(200)).await?;
     let card = &seen["Items"][0]["Card"];
     story.check(card["Number"] == "3" && card["Price"].is_object(), &format!("the first card is {card}"));
 
     story.step("Anna switches the link off, and the code opens nothing. Then she switches it on again.");
     let link = format!("{own}/{id}/link");
     let off = json!({ "IsEnabled": false, "ExpiresAt": null });
-    story.put(&link, Some(&anna), &off, promise(200)).await?;
-    story.get(&by_code, None, promise(404).code("SELECTIONS_NOT_FOUND")).await?;
+    story.put(&link, Some(&anna), &off, expected(200)).await?;
+    story.get(&by_code, None, expected(404).code("SELECTIONS_NOT_FOUND")).await?;
     let on = json!({ "IsEnabled": true, "ExpiresAt": null });
-    let details = story.put(&link, Some(&anna), &on, promise(200)).await?;
+    let details = story.put(&link, Some(&anna), &on, expected(200)).await?;
     story.check(details["PublicCode"] == code, "its public code is the same");
 
     story.step("News asks the issuer for its machine token.");
