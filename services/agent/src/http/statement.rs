@@ -8,6 +8,7 @@ use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, get};
 use auth::{CompanyId, Permitted};
 use csv::{Terminator, WriterBuilder};
+use export::escape_formula;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::{IntoParams, ToSchema};
@@ -124,11 +125,6 @@ impl From<PayoutLine> for CsvLine {
             earned_at: line.earned_at,
         }
     }
-}
-
-/// Prefixes a text that a spreadsheet would execute as a formula.
-fn escape_formula(text: String) -> String {
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text }
 }
 
 /// Formats lines as CSV (RFC 4180) with a header.

@@ -1,0 +1,107 @@
+//! Exports of lists as CSV or XLSX files, in bounded memory.
+
+mod cell;
+mod comma_separated;
+mod spreadsheet;
+
+use std::fmt::Display;
+use std::io;
+
+use actix_web::HttpResponse;
+use actix_web::body::SizedStream;
+use actix_web::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use actix_web::web::{Bytes, block};
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use tokio_util::io::ReaderStream;
+use web::Problem;
+
+pub use cell::{Cell, Row, escape_formula};
+
+use crate::spreadsheet::Spreadsheet;
+
+values::text_enum! {
+    /// The format of an exported file.
+    pub enum ExportFormat {
+        Csv,
+        Xlsx,
+    }
+}
+
+/// The maximum number of rows of a spreadsheet, which limits its file on the disk.
+pub const MAX_SPREADSHEET_ROWS: usize = 100_000;
+
+/// The media type of a spreadsheet.
+pub const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+
+/// The size of the chunks in which a spreadsheet is sent.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// The name of an exported file without its extension, and the names of its columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    pub name: &'static str,
+    pub columns: &'static [&'static str],
+}
+
+/// Responds with a file of the rows that `batches` returns.
+///
+/// A CSV file is sent while the rows are read, and the client's speed limits the reads.
+/// A spreadsheet is written to a temporary file first, since its format needs all rows.
+///
+/// # Errors
+/// The first error of `batches` in a spreadsheet or before the first batch.
+/// A later error of a CSV file breaks the connection, so the client sees that the file is not
+/// whole.
+pub async fn respond<S, E>(format: ExportFormat, table: Table, batches: S) -> Result<HttpResponse, E>
+where
+    S: Stream<Item = Result<Vec<Row>, E>> + 'static,
+    E: From<Problem> + Display + 'static,
+{
+    let mut response = HttpResponse::Ok();
+    let (media_type, extension) = match format {
+        ExportFormat::Csv => ("text/csv; charset=utf-8", "csv"),
+        ExportFormat::Xlsx => (XLSX, "xlsx"),
+    };
+    let disposition = format!("attachment; filename=\"{}.{extension}\"", table.name);
+    response.insert_header((CONTENT_TYPE, media_type)).insert_header((CONTENT_DISPOSITION, disposition));
+    match format {
+        ExportFormat::Csv => {
+            let mut batches = Box::pin(batches);
+            let first = batches.next().await.transpose()?.unwrap_or_default();
+            let header = comma_separated::header(table.columns);
+            let rest = batches.map(|batch| match batch {
+                Ok(rows) => comma_separated::encode(&rows).map(Bytes::from),
+                Err(error) => Err(log_interruption(&error)),
+            });
+            let first = header.and_then(|header| {
+                comma_separated::encode(&first).map(|rows| Bytes::from([header, rows].concat()))
+            });
+            Ok(response.streaming(stream::iter([first]).chain(rest)))
+        }
+        ExportFormat::Xlsx => {
+            let _permit = spreadsheet::permit().await?;
+            let mut batches = Box::pin(batches);
+            let mut sheet = run(move || Spreadsheet::new(table)).await?;
+            while let Some(rows) = batches.try_next().await? {
+                sheet = run(move || sheet.append(&rows)).await?;
+            }
+            let file = run(move || sheet.finish()).await?;
+            let length = file.length;
+            let reader = ReaderStream::with_capacity(tokio::fs::File::from_std(file.file), CHUNK_BYTES);
+            Ok(response.body(SizedStream::new(length, reader)))
+        }
+    }
+}
+
+/// Runs a function that waits for the disk on a thread for such functions.
+async fn run<T: Send + 'static>(
+    f: impl FnOnce() -> Result<T, rust_xlsxwriter::XlsxError> + Send + 'static,
+) -> Result<T, Problem> {
+    let done = block(f).await.map_err(|error| Problem::internal(&error))?;
+    done.map_err(|error| Problem::internal(&error))
+}
+
+fn log_interruption(error: &impl Display) -> io::Error {
+    tracing::error!(%error, "failed to finish an export");
+    io::Error::other("the export was interrupted")
+}

@@ -1,0 +1,112 @@
+//! XLSX files, whose rows go to a temporary file at once.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::time::Duration;
+
+use rust_xlsxwriter::{ExcelDateTime, Format, Workbook, Worksheet, XlsxError};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+use web::Problem;
+
+use crate::Table;
+use crate::cell::{Cell, Row, is_formula};
+
+/// The maximum number of spreadsheets that a process writes at once, which limits the space on the
+/// disk.
+static WRITERS: Semaphore = Semaphore::const_new(2);
+
+/// The maximum wait for a turn.
+const TURN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Waits for a turn to write a spreadsheet.
+///
+/// # Errors
+/// `503 SERVICE_UNAVAILABLE` without a turn in time.
+pub(crate) async fn permit() -> Result<SemaphorePermit<'static>, Problem> {
+    let turn = timeout(TURN_TIMEOUT, WRITERS.acquire()).await;
+    turn.map_err(|_| Problem::unavailable(&"too many exports"))?.map_err(|error| Problem::unavailable(&error))
+}
+
+/// A spreadsheet in progress.
+pub(crate) struct Spreadsheet {
+    workbook: Workbook,
+    next_row: u32,
+    formats: Formats,
+}
+
+struct Formats {
+    header: Format,
+    time: Format,
+    /// The format of a text that begins like a formula. An edit of the cell does not execute it.
+    quoted: Format,
+}
+
+/// A finished file, to read from its beginning. The disk space is freed when it is closed.
+pub(crate) struct Finished {
+    pub file: File,
+    pub length: u64,
+}
+
+impl Spreadsheet {
+    pub(crate) fn new(table: Table) -> Result<Self, XlsxError> {
+        let mut workbook = Workbook::new();
+        let formats = Formats {
+            header: Format::new().set_bold(),
+            time: Format::new().set_num_format("yyyy-mm-dd hh:mm:ss"),
+            quoted: Format::new().set_quote_prefix(),
+        };
+        let sheet = workbook.add_worksheet_with_constant_memory()?;
+        sheet.set_freeze_panes(1, 0)?;
+        for (column, name) in (0..).zip(table.columns) {
+            sheet.write_string_with_format(0, column, *name, &formats.header)?;
+        }
+        Ok(Self { workbook, next_row: 1, formats })
+    }
+
+    pub(crate) fn append(mut self, rows: &[Row]) -> Result<Self, XlsxError> {
+        let sheet = self.workbook.worksheet_from_index(0)?;
+        for row in rows {
+            for (column, cell) in (0..).zip(row) {
+                write(sheet, &self.formats, self.next_row, column, cell)?;
+            }
+            self.next_row += 1;
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn finish(mut self) -> Result<Finished, XlsxError> {
+        let mut file = tempfile::tempfile()?;
+        self.workbook.save_to_writer(&mut file)?;
+        let length = file.stream_position()?;
+        file.seek(SeekFrom::Start(0))?;
+        Ok(Finished { file, length })
+    }
+}
+
+fn write(
+    sheet: &mut Worksheet,
+    formats: &Formats,
+    row: u32,
+    column: u16,
+    cell: &Cell,
+) -> Result<(), XlsxError> {
+    match cell {
+        Cell::Empty => {}
+        Cell::Text(text) if is_formula(text) => {
+            sheet.write_string_with_format(row, column, text, &formats.quoted)?;
+        }
+        Cell::Text(text) => {
+            sheet.write_string(row, column, text)?;
+        }
+        Cell::Number(number) => {
+            #[expect(clippy::cast_precision_loss, reason = "spreadsheets have floats only")]
+            sheet.write_number(row, column, *number as f64)?;
+        }
+        Cell::Time(time) => {
+            let time = ExcelDateTime::from_timestamp(time.unix_timestamp())?;
+            sheet.write_datetime_with_format(row, column, &time, &formats.time)?;
+        }
+    }
+    Ok(())
+}
