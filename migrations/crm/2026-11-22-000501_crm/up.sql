@@ -37,8 +37,14 @@ create table property_object (
     price bigint not null, -- in minor units
     currency text collate "C" not null,
     status text collate "C" not null,
-    version bigint not null
+    version bigint not null,
+    -- The forms of the names that searches compare.
+    folded_project_name text collate "C" not null,
+    folded_number text collate "C" not null
 ) with (fillfactor = 85);
+create index property_object_number on property_object (folded_number);
+create index property_object_project on property_object using gin (trigrams(folded_project_name))
+    with (fastupdate = off);
 
 -- Pipelines: the steps of each developer.
 
@@ -87,6 +93,9 @@ create table deal (
     step_entered_at timestamptz not null,
     contract_type text collate "C" check (contract_type in ('Ddu', 'Dkp', 'Assignment')),
     payment_method text collate "C" check (payment_method in ('Cash', 'Mortgage', 'Installment')),
+    contract_number text check (char_length(contract_number) between 1 and 64),
+    -- The form of the contract number that searches compare.
+    folded_contract_number text collate "C",
     escrow_account_number text collate "C" check (escrow_account_number ~ '^[0-9]{20}$'),
     fixation_data text check (char_length(fixation_data) between 1 and 4000),
     cancelled_at timestamptz,
@@ -113,6 +122,7 @@ create table deal (
     check ((status = 'Completed') = (completed_at is not null)),
     -- INV-DEAL-6: a deal in Sale has contract type and payment method.
     check (status <> 'Sale' or (contract_type is not null and payment_method is not null)),
+    check ((contract_number is null) = (folded_contract_number is null)),
     check ((request_id is null) = (request_family is null))
     -- Frequent vacuums keep the visibility map current, which index-only scans need.
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
@@ -138,6 +148,11 @@ create index deal_step_updated on deal (step_id, updated_at, id);
 create index deal_object on deal (property_object_id, created_at, id);
 create index deal_client on deal (client_user_id, created_at, id);
 create index deal_agent on deal (agent_user_id, created_at, id) where agent_user_id is not null;
+create index deal_without_agent on deal (tenant_id, created_at, id) where agent_user_id is null;
+create index deal_amount on deal (amount, created_at, id);
+create index deal_tenant_amount on deal (tenant_id, amount, created_at, id);
+create index deal_contract_number on deal (folded_contract_number, created_at, id)
+    where folded_contract_number is not null;
 
 -- Bookings of objects by deals.
 
@@ -157,6 +172,8 @@ create table booking (
 -- INV-BKG-1: at most one Active booking of an object and one of a deal.
 create unique index booking_active_object on booking (property_object_id) where status = 'Active';
 create unique index booking_active_deal on booking (deal_id) where status = 'Active';
+-- Lists by the expiry of the Active booking.
+create index booking_active_expiry on booking (expires_at) include (deal_id) where status = 'Active';
 -- The job booking-expiry.
 create index booking_overdue on booking (expires_at, id) where status = 'Active' and not is_expiry_suspended;
 
@@ -190,20 +207,46 @@ create table timeline (
     agent_user_id uuid,
     amount bigint not null,
     currency text collate "C" not null,
+    -- Platform: the deal's company reads neither the note nor the reason of this row.
+    audience text collate "C" not null default 'Everyone' check (audience in ('Everyone', 'Platform')),
     check ((actor_user_id is null) = (actor_role = 'System')),
+    constraint hidden_text_is_of_the_platform
+        check (audience = 'Everyone' or actor_role in ('PlatformManager', 'CareService')),
     -- INV-TLE-5: only the platform and the care service write manual notes.
     constraint manual_note_is_of_the_platform
         check (kind <> 'ManualNote' or actor_role in ('PlatformManager', 'CareService'))
 );
 create unique index timeline_newest on timeline (deal_id, position desc);
 
--- INV-TLE-1, INV-STP-2: the timeline and the log of pipelines are append-only.
+-- The register of status overrides. Each one also has its rows in the timeline.
+
+create table status_override (
+    id uuid primary key,
+    deal_id uuid not null references deal (id),
+    tenant_id uuid not null,
+    actor_user_id uuid not null,
+    from_status text collate "C" not null,
+    to_status text collate "C" not null,
+    comment text not null check (char_length(comment) between 1 and 2000),
+    created_at timestamptz not null,
+    row_version bigint not null, -- version of the deal after the override
+    unique (deal_id, row_version)
+);
+create index status_override_newest on status_override (created_at desc, id desc);
+create index status_override_actor on status_override (actor_user_id, created_at desc, id desc);
+create index status_override_tenant on status_override (tenant_id, created_at desc, id desc);
+create index status_override_deal on status_override (deal_id, created_at desc, id desc);
+
+-- INV-TLE-1, INV-STP-2, INV-OVR-1: the timeline, the log of pipelines and the register of overrides
+-- are append-only.
 create function reject_change() returns trigger language plpgsql as $$
 begin
     raise exception '% is append-only', tg_table_name using errcode = 'restrict_violation';
 end
 $$;
 create trigger timeline_append_only before update or delete or truncate on timeline
+    for each statement execute function reject_change();
+create trigger status_override_append_only before update or delete or truncate on status_override
     for each statement execute function reject_change();
 create trigger pipeline_log_append_only before update or delete or truncate on pipeline_log
     for each statement execute function reject_change();
@@ -252,3 +295,17 @@ end
 $$;
 create trigger count_changed_deals after update on deal referencing old table as gone new table as added
     for each statement execute function count_changed_deals();
+
+-- Saved views: queries of lists of deals that a person has named.
+
+create table saved_view (
+    id uuid primary key,
+    owner_user_id uuid not null,
+    -- Null for a view of the platform's lists, else the company whose deals it lists.
+    company_id uuid,
+    name text not null check (char_length(name) between 1 and 100),
+    query text not null check (char_length(query) <= 2000),
+    created_at timestamptz not null,
+    updated_at timestamptz not null
+);
+create index saved_view_owner on saved_view (owner_user_id, company_id, created_at, id);

@@ -33,9 +33,15 @@ CRM_PIPELINE_STEP_GROUP_FIXED = The group of a step cannot change
 CRM_PIPELINE_CONFLICT = The pipeline has changed since you read it
     .detail = Read it again and repeat your change.
 CRM_SELECTION_NOT_FOUND = The deal has no selection that can be shown
+CRM_SAVED_VIEW_NOT_FOUND = There is no such saved view
+CRM_SAVED_VIEW_LIMIT_REACHED = You have 50 saved views already
+    .detail = Delete one that you no longer need.
+CRM_EXPORT_TOO_LARGE = The spreadsheet would have too many rows
+    .detail = Narrow the filters, or export as CSV.
 
 # Reasons why a member is refused.
 bad_account_number = An account number has 20 digits
+excluded_by_target = This is not possible for the target status
 
 # The steps of a new pipeline.
 step_new = New

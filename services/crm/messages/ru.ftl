@@ -33,9 +33,15 @@ CRM_PIPELINE_STEP_GROUP_FIXED = Группу этапа изменить нел�
 CRM_PIPELINE_CONFLICT = Воронку уже изменили
     .detail = Обновите данные и повторите изменение.
 CRM_SELECTION_NOT_FOUND = У сделки нет подборки, которую можно показать
+CRM_SAVED_VIEW_NOT_FOUND = Такого сохранённого вида нет
+CRM_SAVED_VIEW_LIMIT_REACHED = У вас уже 50 сохранённых видов
+    .detail = Удалите тот, который больше не нужен.
+CRM_EXPORT_TOO_LARGE = В таблице было бы слишком много строк
+    .detail = Сузьте фильтры или выберите формат CSV.
 
 # Reasons why a member is refused.
 bad_account_number = В номере счёта 20 цифр
+excluded_by_target = Это невозможно для выбранного статуса
 
 # The steps of a new pipeline.
 step_new = Новая

@@ -42,3 +42,8 @@ pub const STEP_NOT_FOUND: Code = Code::new(404, "CRM_STEP_NOT_FOUND");
 pub const PIPELINE_STEP_GROUP_FIXED: Code = Code::new(422, "CRM_PIPELINE_STEP_GROUP_FIXED");
 pub const PIPELINE_CONFLICT: Code = Code::conflict("CRM_PIPELINE_CONFLICT");
 pub const SELECTION_NOT_FOUND: Code = Code::new(404, "CRM_SELECTION_NOT_FOUND");
+/// A spreadsheet would have more rows than it may have.
+pub const EXPORT_TOO_LARGE: Code = Code::new(422, "CRM_EXPORT_TOO_LARGE");
+pub const SAVED_VIEW_NOT_FOUND: Code = Code::new(404, "CRM_SAVED_VIEW_NOT_FOUND");
+/// A person has at most 50 views in a route family.
+pub const SAVED_VIEW_LIMIT_REACHED: Code = Code::new(409, "CRM_SAVED_VIEW_LIMIT_REACHED");

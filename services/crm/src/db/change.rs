@@ -4,14 +4,14 @@ use ::db::{Conn, Json, Prepared, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
-use futures_util::future::{join, join3};
+use futures_util::future::{join, join3, join4};
 use time::OffsetDateTime;
-use values::{Currency, Private};
+use values::{Currency, Private, fold};
 
-use super::schema::{booking, deal, stage, step, timeline};
+use super::schema::{booking, deal, stage, status_override, step, timeline};
 use crate::domain::{
-    Author, Booking, Change, CreationRequest, Deal, DealId, Role, StepId, TimelineEntry, TimelineKind,
-    TimelineRow, TimelineRowId,
+    Author, Booking, Change, CreationRequest, Deal, DealId, FreeText, NoteAudience, OverrideId, Role, StepId,
+    TimelineEntry, TimelineKind, TimelineRow, TimelineRowId,
 };
 use crate::error::{DEAL_CONFLICT, Error};
 
@@ -36,8 +36,8 @@ pub async fn insert(
     if !is_live {
         return Err(DEAL_CONFLICT.into());
     }
-    let created = [TimelineEntry::DealCreated {}];
-    let (appended, opened) = join(append_entries(conn, new, &created, author), open_stage(conn, new)).await;
+    let created = [NewTimelineRow::of(new, &TimelineEntry::DealCreated {}, author, NoteAudience::Everyone)];
+    let (appended, opened) = join(append_rows(conn, &created), open_stage(conn, new)).await;
     appended?;
     opened?;
     Ok(true)
@@ -67,11 +67,39 @@ pub async fn save(tx: &mut Tx, change: &Change) -> Result<(), Error> {
             None => Ok(()),
         }
     };
-    let append = append_entries(conn, after, &change.entries, change.author);
-    let (appended, opened, booked) = join3(append, open, book).await;
+    let rows = change.entries.iter();
+    let rows: Vec<_> =
+        rows.map(|entry| NewTimelineRow::of(after, entry, change.author, change.audience)).collect();
+    let register = async {
+        match &change.override_comment {
+            Some(comment) => insert_override(conn, change, comment).await,
+            None => Ok(()),
+        }
+    };
+    let (appended, opened, booked, registered) = join4(append_rows(conn, &rows), open, book, register).await;
     appended?;
     opened?;
-    Ok(booked?)
+    booked?;
+    Ok(registered?)
+}
+
+/// Adds an override to the register. A job makes no override.
+async fn insert_override(mut conn: &Conn, change: &Change, comment: &FreeText) -> QueryResult<()> {
+    let Some(actor) = change.author.user_id else { return Ok(()) };
+    let after = &change.after;
+    let insert = diesel::insert_into(status_override::table).values((
+        status_override::id.eq(OverrideId::generate()),
+        status_override::deal_id.eq(after.id),
+        status_override::tenant_id.eq(after.tenant_id),
+        status_override::actor_user_id.eq(actor),
+        status_override::from_status.eq(change.before.status),
+        status_override::to_status.eq(after.status),
+        status_override::comment.eq(comment.expose()),
+        status_override::created_at.eq(change.at()),
+        status_override::row_version.eq(after.row_version),
+    ));
+    Prepared(insert).execute(&mut conn).await?;
+    Ok(())
 }
 
 /// Locks a deal until the transaction ends, and returns it.
@@ -85,10 +113,11 @@ pub async fn append_note(
     tx: &mut Tx,
     deal: &Deal,
     note: &TimelineEntry,
+    audience: NoteAudience,
     author: Author,
     at: OffsetDateTime,
 ) -> Result<TimelineRow, ::db::Error> {
-    let row = NewTimelineRow { created_at: at, ..NewTimelineRow::of(deal, note, author) };
+    let row = NewTimelineRow { created_at: at, ..NewTimelineRow::of(deal, note, author, audience) };
     let insert = diesel::insert_into(timeline::table).values(row).returning(TimelineRow::as_returning());
     Ok(insert.get_result(tx.conn()).await?)
 }
@@ -133,6 +162,7 @@ async fn insert_row(mut conn: &Conn, new: &Deal, request: Option<CreationRequest
 async fn update_row(mut conn: &Conn, change: &Change) -> QueryResult<bool> {
     let after = &change.after;
     let contract = &after.contract;
+    let folded_number = contract.contract_number.as_ref().map(|number| fold(number.expose().as_str()));
     let row = deal::table.find(after.id).filter(deal::row_version.eq(change.before.row_version));
     let update = diesel::update(row).set((
         deal::agent_user_id.eq(after.agent_user_id),
@@ -144,6 +174,8 @@ async fn update_row(mut conn: &Conn, change: &Change) -> QueryResult<bool> {
         deal::step_entered_at.eq(after.step_entered_at),
         deal::contract_type.eq(contract.contract_type),
         deal::payment_method.eq(contract.payment_method),
+        deal::contract_number.eq(contract.contract_number.as_ref().map(Private::expose)),
+        deal::folded_contract_number.eq(folded_number),
         deal::escrow_account_number.eq(contract.escrow_account_number.as_ref().map(Private::expose)),
         deal::fixation_data.eq(contract.fixation_data.as_ref().map(Private::expose)),
         deal::cancelled_at.eq(after.cancelled_at),
@@ -186,14 +218,8 @@ async fn upsert_booking(mut conn: &Conn, booking: &Booking) -> QueryResult<()> {
 }
 
 /// Appends the rows of one change in their order.
-async fn append_entries(
-    mut conn: &Conn,
-    after: &Deal,
-    entries: &[TimelineEntry],
-    author: Author,
-) -> QueryResult<()> {
-    let rows: Vec<_> = entries.iter().map(|entry| NewTimelineRow::of(after, entry, author)).collect();
-    // A change has at most three rows, so the cache gets at most three prepared statements.
+async fn append_rows(mut conn: &Conn, rows: &[NewTimelineRow<'_>]) -> QueryResult<()> {
+    // A change has at most four rows, so the cache gets at most four prepared statements.
     Prepared(diesel::insert_into(timeline::table).values(rows)).execute(&mut conn).await?;
     Ok(())
 }
@@ -213,10 +239,11 @@ struct NewTimelineRow<'e> {
     agent_user_id: Option<UserId>,
     amount: i64,
     currency: Currency,
+    audience: NoteAudience,
 }
 
 impl<'e> NewTimelineRow<'e> {
-    fn of(after: &Deal, entry: &'e TimelineEntry, author: Author) -> Self {
+    fn of(after: &Deal, entry: &'e TimelineEntry, author: Author, audience: NoteAudience) -> Self {
         Self {
             id: TimelineRowId::generate(),
             deal_id: after.id,
@@ -229,6 +256,7 @@ impl<'e> NewTimelineRow<'e> {
             agent_user_id: after.agent_user_id,
             amount: after.amount.amount_minor.get(),
             currency: after.amount.currency,
+            audience: if entry.has_audience() { audience } else { NoteAudience::Everyone },
         }
     }
 }

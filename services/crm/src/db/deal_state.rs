@@ -72,6 +72,18 @@ pub async fn look_up_with_agent(
     Ok(state.map(|state| DealState { is_agent_active, ..state }))
 }
 
+/// Like [`look_up`], with the state of the deal's object.
+pub async fn look_up_with_object(mut conn: &Conn, id: DealId) -> QueryResult<Option<DealState>> {
+    let other = conn;
+    let Some(state) = look_up(conn, id).await? else { return Ok(None) };
+    let object = state.deal.property_object_id;
+    let status = property_object::table.find(object).select(property_object::status);
+    let status = async { status.first(&mut conn).await.optional() };
+    let (status, (is_booked, is_sold)) = try_join(status, look_up_other_deals(other, object, id)).await?;
+    let object = status.map(|status| ObjectState { status, is_booked, is_sold });
+    Ok(Some(DealState { object, ..state }))
+}
+
 /// Locks the object of a deal, and reads the deal with the state of the object.
 ///
 /// The lock serializes bookings and completions of one object.

@@ -1,23 +1,19 @@
 //! Reads of deals, joined with the names of their objects and the expiry of their bookings.
 
 use ::db::{Conn, Prepared};
-use ::web::{Page, Paging, SortKey};
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
-use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
-use futures_util::future::try_join;
 use serde::Serialize;
-use service::list::CappedCount;
-use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 use super::schema::deal;
 use crate::domain::{
-    Amount, ContractType, DealCard, DealId, DealStatus, FreeText, PaymentMethod, PropertyObjectId,
+    Amount, ContractNumber, ContractType, DealCard, DealId, FreeText, PaymentMethod, PropertyObjectId,
     PublishedName, SelectionId, StepId, StepName,
 };
 
@@ -72,33 +68,39 @@ pub struct DealView {
     #[diesel(embed)]
     pub summary: DealSummary,
     #[diesel(sql_type = Nullable<Text>)]
-    developer_name: Option<PublishedName>,
+    pub developer_name: Option<PublishedName>,
     #[diesel(sql_type = Text)]
-    step_name: StepName,
+    pub step_name: StepName,
     /// Id of the selection that led to the deal. Null without one.
-    selection_id: Option<SelectionId>,
-    contract_type: Option<ContractType>,
-    payment_method: Option<PaymentMethod>,
+    pub selection_id: Option<SelectionId>,
+    pub contract_type: Option<ContractType>,
+    pub payment_method: Option<PaymentMethod>,
+    pub contract_number: Option<ContractNumber>,
     /// Time of the cancellation, in UTC. Null unless cancelled.
     #[serde(with = "time::serde::rfc3339::option")]
-    cancelled_at: Option<OffsetDateTime>,
+    pub cancelled_at: Option<OffsetDateTime>,
     /// Reason for the cancellation. Null unless cancelled.
-    cancel_reason: Option<FreeText>,
+    pub cancel_reason: Option<FreeText>,
     #[serde(with = "time::serde::rfc3339::option")]
-    completed_at: Option<OffsetDateTime>,
-    created_by_user_id: UserId,
+    pub completed_at: Option<OffsetDateTime>,
+    pub created_by_user_id: UserId,
     /// `null` before the first change and after a change by a job.
-    updated_by_user_id: Option<UserId>,
+    pub updated_by_user_id: Option<UserId>,
 }
 
+/// The columns of a [`DealView`], from [`VIEW_JOINS`].
+pub const VIEW_COLUMNS: &str = "\
+    developer.name as developer_name, step.name as step_name, deal.selection_id, deal.contract_type, \
+    deal.payment_method, deal.contract_number, deal.cancelled_at, deal.cancel_reason, deal.completed_at, \
+    deal.created_by_user_id, deal.updated_by_user_id";
+
+/// The joins of `deal` with its step and its developer.
+pub const VIEW_JOINS: &str = "\
+    join step on step.id = deal.step_id left join developer on developer.id = deal.tenant_id";
+
 pub async fn look_up(mut conn: &Conn, id: DealId) -> QueryResult<Option<DealView>> {
-    let sql = format!(
-        "select {SUMMARY_COLUMNS}, developer.name as developer_name, step.name as step_name, deal.selection_id, \
-            deal.contract_type, deal.payment_method, deal.cancelled_at, deal.cancel_reason, deal.completed_at, \
-            deal.created_by_user_id, deal.updated_by_user_id \
-        from deal join step on step.id = deal.step_id left join developer on developer.id = deal.tenant_id {JOINS} \
-        where deal.id = $1"
-    );
+    let sql =
+        format!("select {SUMMARY_COLUMNS}, {VIEW_COLUMNS} from deal {VIEW_JOINS} {JOINS} where deal.id = $1");
     let view = Prepared(diesel::sql_query(sql).bind::<SqlUuid, _>(id));
     view.get_result(&mut conn).await.optional()
 }
@@ -121,7 +123,7 @@ pub async fn find_parties(mut conn: &Conn, id: DealId) -> QueryResult<Option<Dea
 }
 
 /// The filters that lists and boards share.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DealFilter {
     pub property_object_id: Option<PropertyObjectId>,
     pub client_user_id: Option<UserId>,
@@ -165,56 +167,4 @@ impl DealFilter {
             .bind::<Nullable<Timestamptz>, _>(self.created_from)
             .bind::<Nullable<Timestamptz>, _>(self.created_to)
     }
-}
-
-/// The sort keys of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
-pub enum DealSort {
-    CreatedAt,
-    UpdatedAt,
-}
-
-impl SortKey for DealSort {
-    const DEFAULT: &'static str = "-CreatedAt";
-}
-
-/// The deals to list. Absent members match every deal.
-#[derive(Debug, Default)]
-pub struct DealListQuery {
-    pub tenant_id: Option<CompanyId>,
-    pub statuses: Option<Vec<DealStatus>>,
-    pub step_id: Option<StepId>,
-    pub filter: DealFilter,
-}
-
-/// Reads one page of deals.
-pub async fn list(
-    conn: &Conn,
-    query: DealListQuery,
-    paging: &Paging<DealSort>,
-) -> QueryResult<Page<DealSummary>> {
-    let listed = format!(
-        "($1::uuid is null or deal.tenant_id = $1) and ($2::text[] is null or deal.status = any($2)) \
-        and ($3::uuid is null or deal.step_id = $3) and {FILTER}"
-    );
-    let order = match (paging.sort, paging.descending) {
-        (DealSort::CreatedAt, false) => "deal.created_at, deal.id",
-        (DealSort::CreatedAt, true) => "deal.created_at desc, deal.id",
-        (DealSort::UpdatedAt, false) => "deal.updated_at, deal.id",
-        (DealSort::UpdatedAt, true) => "deal.updated_at desc, deal.id",
-    };
-    let names =
-        |statuses: &Vec<DealStatus>| statuses.iter().map(|status| <&'static str>::from(*status)).collect();
-    let statuses: Option<Vec<_>> = query.statuses.as_ref().map(names);
-    let bind = |sql: String| query.filter.bind(sql, query.tenant_id, statuses.clone(), query.step_id);
-    // The limit applies before the joins, so only the deals of one page are joined.
-    let page = format!(
-        "select {SUMMARY_COLUMNS} from (select * from deal where {listed} order by {order} limit $9 offset $10) as deal {JOINS} \
-        order by {order}"
-    );
-    let page = bind(page).bind::<BigInt, _>(paging.limit()).bind::<BigInt, _>(paging.offset());
-    let count = CappedCount(bind(format!("select from deal where {listed}")));
-    let (mut first, mut second) = (conn, conn);
-    let (items, total) = try_join(page.load(&mut first), count.get_result(&mut second)).await?;
-    Ok(paging.page(items, total))
 }

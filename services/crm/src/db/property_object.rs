@@ -4,6 +4,7 @@ use ::db::{Prepared, Tx};
 use diesel::prelude::*;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
+use values::fold;
 
 use super::schema::property_object;
 use crate::domain::PropertyObject;
@@ -21,9 +22,15 @@ pub async fn upsert(tx: &mut Tx, new: &PropertyObject) -> Result<(), ::db::Error
         property_object::currency.eq(excluded(property_object::currency)),
         property_object::status.eq(excluded(property_object::status)),
         property_object::version.eq(excluded(property_object::version)),
+        property_object::folded_project_name.eq(excluded(property_object::folded_project_name)),
+        property_object::folded_number.eq(excluded(property_object::folded_number)),
     );
     let upsert = diesel::insert_into(property_object::table)
-        .values(new)
+        .values((
+            new,
+            property_object::folded_project_name.eq(fold(new.project_name.as_str())),
+            property_object::folded_number.eq(fold(new.number.as_str())),
+        ))
         .on_conflict(property_object::id)
         .do_update()
         .set(latest)

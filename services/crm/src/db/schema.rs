@@ -49,6 +49,8 @@ diesel::table! {
         currency -> Text,
         status -> Text,
         version -> BigInt,
+        folded_project_name -> Text,
+        folded_number -> Text,
     }
 }
 
@@ -80,6 +82,8 @@ diesel::table! {
         step_entered_at -> Timestamptz,
         contract_type -> Nullable<Text>,
         payment_method -> Nullable<Text>,
+        contract_number -> Nullable<Text>,
+        folded_contract_number -> Nullable<Text>,
         escrow_account_number -> Nullable<Text>,
         fixation_data -> Nullable<Text>,
         cancelled_at -> Nullable<Timestamptz>,
@@ -135,6 +139,33 @@ diesel::table! {
         agent_user_id -> Nullable<Uuid>,
         amount -> BigInt,
         currency -> Text,
+        audience -> Text,
+    }
+}
+
+diesel::table! {
+    status_override (id) {
+        id -> Uuid,
+        deal_id -> Uuid,
+        tenant_id -> Uuid,
+        actor_user_id -> Uuid,
+        from_status -> Text,
+        to_status -> Text,
+        comment -> Text,
+        created_at -> Timestamptz,
+        row_version -> BigInt,
+    }
+}
+
+diesel::table! {
+    saved_view (id) {
+        id -> Uuid,
+        owner_user_id -> Uuid,
+        company_id -> Nullable<Uuid>,
+        name -> Text,
+        query -> Text,
+        created_at -> Timestamptz,
+        updated_at -> Timestamptz,
     }
 }
 

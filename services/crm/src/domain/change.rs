@@ -6,7 +6,8 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 use super::{
-    Booking, BookingStatus, Deal, DealState, DealStatus, FreeText, Role, Step, StepGroup, TimelineEntry,
+    Booking, BookingStatus, Deal, DealState, DealStatus, FreeText, NoteAudience, Role, Step, StepGroup,
+    TimelineEntry,
 };
 
 /// The author of a change, as the timeline records it.
@@ -42,6 +43,10 @@ pub struct Change {
     /// The previous or a new booking, as it is after the change.
     pub booking: Option<Booking>,
     pub entries: Vec<TimelineEntry>,
+    /// The readers of the note and the reason of an override.
+    pub audience: NoteAudience,
+    /// The comment of an override, for the register.
+    pub override_comment: Option<FreeText>,
     pub author: Author,
 }
 
@@ -58,7 +63,16 @@ impl Change {
             ..before.clone()
         };
         let booking = state.booking.clone();
-        Self { before, after, previous_booking: booking.clone(), booking, entries: Vec::new(), author }
+        Self {
+            before,
+            after,
+            previous_booking: booking.clone(),
+            booking,
+            entries: Vec::new(),
+            audience: NoteAudience::Everyone,
+            override_comment: None,
+            author,
+        }
     }
 
     /// Returns the time of the change.
@@ -85,6 +99,15 @@ impl Change {
     pub(super) fn with_entry(mut self, entry: TimelineEntry) -> Self {
         self.entries.push(entry);
         self
+    }
+
+    /// Books the object until `expires_at`. The deal has its new step already.
+    #[must_use]
+    pub(super) fn with_booking(mut self, expires_at: OffsetDateTime) -> Self {
+        let booking = Booking::new(&self.after, expires_at);
+        let created = TimelineEntry::BookingCreated { booking_id: booking.id, expires_at };
+        self.booking = Some(booking);
+        self.with_entry(created)
     }
 
     /// Adds a `StatusChanged` row if the status has changed.

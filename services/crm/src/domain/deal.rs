@@ -16,6 +16,8 @@ use crate::db::schema::deal;
 pub type FreeText = Private<Prose<1, 2000>>;
 /// The number of a deal's entry in the state property registry.
 pub type RegistryRecordNumber = Private<Prose<1, 64>>;
+/// The number of the sales contract.
+pub type ContractNumber = Private<Prose<1, 64>>;
 /// The number of the account that holds the client's money until the completion.
 pub type EscrowAccountNumber = Private<Checked<AccountNumberRule>>;
 /// The agreement that fixes the price.
@@ -111,6 +113,7 @@ pub struct Amount {
 pub struct Contract {
     pub contract_type: Option<ContractType>,
     pub payment_method: Option<PaymentMethod>,
+    pub contract_number: Option<ContractNumber>,
     pub escrow_account_number: Option<EscrowAccountNumber>,
     pub fixation_data: Option<FixationData>,
 }

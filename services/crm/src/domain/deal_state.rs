@@ -20,7 +20,7 @@ pub struct DealState {
     /// The requested agent is an active employee of an active agency. Read only for changes of the
     /// agent.
     pub is_agent_active: bool,
-    /// Read only for bookings and completions.
+    /// Read only for bookings, completions, and overrides that book or are previewed.
     pub object: Option<ObjectState>,
 }
 
@@ -32,4 +32,29 @@ pub struct ObjectState {
     pub is_booked: bool,
     /// Another deal of the object is Completed.
     pub is_sold: bool,
+}
+
+values::text_enum! {
+    /// The availability of a deal's object for a booking by this deal.
+    pub enum ObjectAvailability {
+        Free,
+        /// Another deal has an Active booking of the object.
+        Booked,
+        /// Another deal of the object is Completed, or chessboard shows the object as Sold.
+        Sold,
+        /// Chessboard shows the object as Unavailable.
+        Unavailable,
+    }
+}
+
+impl ObjectState {
+    pub const fn availability(self) -> ObjectAvailability {
+        match self.status {
+            _ if self.is_sold => ObjectAvailability::Sold,
+            ObjectStatus::Sold => ObjectAvailability::Sold,
+            ObjectStatus::Unavailable => ObjectAvailability::Unavailable,
+            _ if self.is_booked => ObjectAvailability::Booked,
+            _ => ObjectAvailability::Free,
+        }
+    }
 }

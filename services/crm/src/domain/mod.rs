@@ -8,6 +8,8 @@ mod deal_state;
 mod pipeline;
 mod replica;
 mod rules;
+mod saved_view;
+mod status_override;
 mod terms;
 mod timeline;
 
@@ -18,17 +20,19 @@ pub use access::{
 pub use booking::{Booking, BookingStatus, check_expiry};
 pub use change::{Author, Change, DealEventType};
 pub use deal::{
-    Amount, Contract, ContractType, Deal, DealCard, DealStatus, EscrowAccountNumber, FixationData, FreeText,
-    PaymentMethod, RegistryRecordNumber, SeenVersion, StepGroup,
+    Amount, Contract, ContractNumber, ContractType, Deal, DealCard, DealStatus, EscrowAccountNumber,
+    FixationData, FreeText, PaymentMethod, RegistryRecordNumber, SeenVersion, StepGroup,
 };
-pub use deal_state::{DealState, ObjectState};
+pub use deal_state::{DealState, ObjectAvailability, ObjectState};
 pub use pipeline::{
     DEFAULT_PIPELINE, DesiredStep, PipelineEditor, PipelineRefusal, Replacement, Step, StepName,
     receiving_step, replace,
 };
 pub use replica::{Company, CompanyKind, CompanyStatus, ObjectStatus, PropertyObject, PublishedName};
 pub use rules::{ContractChange, CreationRequest, NewDeal, OfferedObject, Operation};
-pub use timeline::{ContractField, TimelineEntry, TimelineKind, TimelineRow};
+pub use saved_view::{MAX_SAVED_VIEWS, SavedView, ViewContent, ViewName, ViewOwner, ViewQuery};
+pub use status_override::StatusOverride;
+pub use timeline::{ContractField, NoteAudience, TimelineEntry, TimelineKind, TimelineRow};
 
 ids::typed_id!(
     /// The id of a deal.
@@ -45,6 +49,14 @@ ids::typed_id!(
 ids::typed_id!(
     /// The id of a row of a timeline.
     TimelineRowId
+);
+ids::typed_id!(
+    /// The id of an override in the register.
+    OverrideId
+);
+ids::typed_id!(
+    /// The id of a saved view.
+    SavedViewId
 );
 ids::typed_id!(
     /// The id of a property object, which chessboard owns.

@@ -12,8 +12,8 @@ use values::{Code, Whole};
 use super::terms::{check_agent, check_amount, check_parties};
 use super::{
     Amount, Author, Booking, BookingStatus, Change, CompanyStatus, Contract, ContractField, Deal, DealId,
-    DealState, DealStatus, FreeText, PropertyObject, RegistryRecordNumber, RequestId, Role, SelectionId,
-    Step, StepGroup, StepId, TimelineEntry, receiving_step,
+    DealState, DealStatus, FreeText, ObjectAvailability, ObjectState, PropertyObject, RegistryRecordNumber,
+    RequestId, Role, SelectionId, StatusOverride, Step, StepGroup, StepId, TimelineEntry, receiving_step,
 };
 use crate::error::{
     DEAL_ALREADY_TERMINAL, DEAL_BOOKING_ALREADY_ACTIVE, DEAL_BOOKING_REQUIRED, DEAL_CONTRACT_TYPE_REQUIRED,
@@ -44,13 +44,21 @@ pub enum Operation {
     Complete {
         number: RegistryRecordNumber,
     },
-    /// A platform manager overrides the status. A preview has no comment.
-    Override {
-        target: DealStatus,
-        comment: Option<FreeText>,
-    },
+    /// A platform manager overrides the status.
+    Override(StatusOverride),
     /// The job `booking-expiry` ends an overdue booking.
     Expire,
+}
+
+impl Operation {
+    /// Returns true if the rules depend on the state of the object.
+    pub const fn needs_object(&self) -> bool {
+        match self {
+            Self::Book { .. } | Self::Complete { .. } => true,
+            Self::Override(requested) => requested.booked_until.is_some(),
+            _ => false,
+        }
+    }
 }
 
 /// Requested contract data.
@@ -76,7 +84,7 @@ enum StatusCheck {
 const fn check_status(from: DealStatus, operation: &Operation) -> StatusCheck {
     match (from, operation) {
         (DealStatus::Application | DealStatus::Booking | DealStatus::Sale, _)
-        | (DealStatus::Cancelled, Operation::Override { .. }) => StatusCheck::Passed,
+        | (DealStatus::Cancelled, Operation::Override(_)) => StatusCheck::Passed,
         (DealStatus::Cancelled, Operation::Cancel { .. })
         | (DealStatus::Completed, Operation::Complete { .. }) => StatusCheck::NoOp,
         (DealStatus::Cancelled | DealStatus::Completed, _) => StatusCheck::Terminal,
@@ -119,7 +127,7 @@ impl DealState {
             Operation::Prolong { expires_at } => self.prolong(change, expires_at),
             Operation::Cancel { reason } => self.cancel(change, reason).map(Some),
             Operation::Complete { number } => self.complete(change, number).map(Some),
-            Operation::Override { target, comment } => self.override_status(change, target, comment),
+            Operation::Override(requested) => self.override_status(change, requested),
             Operation::Expire => Ok(self.expire(change)),
         };
         Ok(decided?.map(Change::finish))
@@ -160,6 +168,7 @@ impl DealState {
         let changed_fields: Vec<_> = [
             (old.contract_type != contract.contract_type, ContractField::ContractType),
             (old.payment_method != contract.payment_method, ContractField::PaymentMethod),
+            (old.contract_number != contract.contract_number, ContractField::ContractNumber),
             (old.escrow_account_number != contract.escrow_account_number, ContractField::EscrowAccountNumber),
             (old.fixation_data != contract.fixation_data, ContractField::FixationData),
             (deal.amount != amount, ContractField::Amount),
@@ -193,22 +202,23 @@ impl DealState {
     }
 
     fn book(&self, mut change: Change, expires_at: OffsetDateTime) -> Result<Change, Code> {
-        if self.booking.is_some() {
-            return Err(DEAL_BOOKING_ALREADY_ACTIVE);
-        }
-        if self.object.is_some_and(|object| !object.status.is_for_sale() || object.is_sold) {
-            return Err(PROPERTY_OBJECT_NOT_AVAILABLE);
-        }
-        if self.object.is_some_and(|object| object.is_booked) {
-            return Err(PROPERTY_OBJECT_ALREADY_BOOKED);
-        }
+        self.check_bookable()?;
         if self.deal.step_group == StepGroup::Application {
             change = change.with_step(self.receiving(StepGroup::Booking)?, None);
         }
-        let booking = Booking::new(&change.after, expires_at);
-        let created = TimelineEntry::BookingCreated { booking_id: booking.id, expires_at };
-        change.booking = Some(booking);
-        Ok(change.with_entry(created).with_status_entry(None))
+        Ok(change.with_booking(expires_at).with_status_entry(None))
+    }
+
+    /// Checks that neither the deal nor another one has booked the object, and that it is for sale.
+    pub(super) fn check_bookable(&self) -> Result<(), Code> {
+        if self.booking.is_some() {
+            return Err(DEAL_BOOKING_ALREADY_ACTIVE);
+        }
+        match self.object.map_or(ObjectAvailability::Free, ObjectState::availability) {
+            ObjectAvailability::Free => Ok(()),
+            ObjectAvailability::Booked => Err(PROPERTY_OBJECT_ALREADY_BOOKED),
+            ObjectAvailability::Sold | ObjectAvailability::Unavailable => Err(PROPERTY_OBJECT_NOT_AVAILABLE),
+        }
     }
 
     fn prolong(&self, mut change: Change, expires_at: OffsetDateTime) -> Result<Option<Change>, Code> {
@@ -251,31 +261,6 @@ impl DealState {
             .with_entry(TimelineEntry::DealCompleted { registry_record_number: number }))
     }
 
-    fn override_status(
-        &self,
-        change: Change,
-        target: DealStatus,
-        comment: Option<FreeText>,
-    ) -> Result<Option<Change>, Code> {
-        if target == self.deal.status {
-            return Ok(None);
-        }
-        let step = self.receiving(target.group())?;
-        check_contract(step.group, &self.deal.contract)?;
-        let change = if target == DealStatus::Cancelled {
-            change
-                .with_step(step, comment.clone())
-                .with_ended_booking(BookingStatus::Cancelled)
-                .with_entry(TimelineEntry::DealCancelled { reason: comment.clone() })
-        } else {
-            change.with_step(step, None).with_status_entry(comment.clone())
-        };
-        Ok(Some(match comment {
-            Some(text) => change.with_entry(TimelineEntry::ManualNote { text }),
-            None => change,
-        }))
-    }
-
     /// Ends an overdue booking. The deal stays in its step (INV-BKG-3, INV-BKG-4).
     fn expire(&self, change: Change) -> Option<Change> {
         let booking_id = self.booking.as_ref().filter(|booking| booking.is_overdue(change.at()))?.id;
@@ -286,13 +271,13 @@ impl DealState {
         )
     }
 
-    fn receiving(&self, group: StepGroup) -> Result<&Step, Code> {
+    pub(super) fn receiving(&self, group: StepGroup) -> Result<&Step, Code> {
         receiving_step(&self.steps, group).ok_or(DEAL_STEP_NOT_FOUND)
     }
 }
 
 /// Checks that a deal in Sale has contract type and payment method (INV-DEAL-6).
-fn check_contract(group: StepGroup, contract: &Contract) -> Result<(), Code> {
+pub(super) fn check_contract(group: StepGroup, contract: &Contract) -> Result<(), Code> {
     if group == StepGroup::Contract && !contract.is_ready_for_sale() {
         return Err(DEAL_CONTRACT_TYPE_REQUIRED);
     }

@@ -4,7 +4,7 @@ use ::db::Json;
 use auth::UserId;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
@@ -38,9 +38,24 @@ values::text_enum! {
     pub enum ContractField {
         ContractType,
         PaymentMethod,
+        ContractNumber,
         EscrowAccountNumber,
         FixationData,
         Amount,
+    }
+}
+
+values::text_enum! {
+    /// The readers of a note: everyone who reads the timeline, or platform routes alone.
+    pub enum NoteAudience {
+        Everyone,
+        Platform,
+    }
+}
+
+impl NoteAudience {
+    pub const fn is_everyone(self) -> bool {
+        matches!(self, Self::Everyone)
     }
 }
 
@@ -63,6 +78,32 @@ pub struct TimelineRow {
     /// Version of the deal after the change.
     #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
     pub row_version: i64,
+    /// `Platform` if company routes do not show the text of this row.
+    pub audience: NoteAudience,
+}
+
+/// The payload of `StatusChanged`.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StatusChange {
+    from_status: DealStatus,
+    to_status: DealStatus,
+    reason: Option<FreeText>,
+}
+
+impl TimelineRow {
+    /// Removes the reason if the row is the platform's.
+    ///
+    /// # Errors
+    /// If the payload is not one of a change of status.
+    pub fn hide_reason(self) -> serde_json::Result<Self> {
+        if self.audience.is_everyone() {
+            return Ok(self);
+        }
+        let change: StatusChange = serde_json::from_str(self.payload.expose().0.get())?;
+        let payload = serde_json::value::to_raw_value(&StatusChange { reason: None, ..change })?;
+        Ok(Self { payload: Private::new(Json(payload)), ..self })
+    }
 }
 
 /// The payload of a row. It has names of contract data and never their values.
@@ -115,6 +156,11 @@ pub enum TimelineEntry {
 }
 
 impl TimelineEntry {
+    /// Returns true if the row has a text that an audience may be restricted for.
+    pub const fn has_audience(&self) -> bool {
+        matches!(self, Self::ManualNote { .. } | Self::StatusChanged { .. })
+    }
+
     pub fn kind(&self) -> TimelineKind {
         match self {
             Self::DealCreated {} => TimelineKind::DealCreated,

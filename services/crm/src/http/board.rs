@@ -11,7 +11,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use values::Whole;
 
-use super::deal_read::DealFilterParams;
+use super::deal_list::DealFilterParams;
 use crate::app::App;
 use crate::db;
 use crate::db::board::{Board, Column, ColumnKey, ColumnPaging, Selected};

@@ -11,8 +11,8 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::db;
 use crate::domain::{
-    Amount, ChangeOwnDeals, Contract, ContractChange, ContractType, DealCard, DealId, EscrowAccountNumber,
-    FixationData, ManageDeals, Operation, PaymentMethod, SeenVersion,
+    Amount, ChangeOwnDeals, Contract, ContractChange, ContractNumber, ContractType, DealCard, DealId,
+    EscrowAccountNumber, FixationData, ManageDeals, Operation, PaymentMethod, SeenVersion,
 };
 use crate::error::{DEAL_NOT_FOUND, Error};
 use crate::ops::deal_command::DealCommand;
@@ -24,6 +24,7 @@ pub struct ContractView {
     deal_id: DealId,
     contract_type: Option<ContractType>,
     payment_method: Option<PaymentMethod>,
+    contract_number: Option<ContractNumber>,
     escrow_account_number: Option<EscrowAccountNumber>,
     fixation_data: Option<FixationData>,
     amount: Amount,
@@ -39,6 +40,7 @@ pub struct UpdateContract {
     contract_type: Option<ContractType>,
     /// Required in Sale.
     payment_method: Option<PaymentMethod>,
+    contract_number: Option<ContractNumber>,
     escrow_account_number: Option<EscrowAccountNumber>,
     fixation_data: Option<FixationData>,
     /// Omit it to keep the amount. On company routes a new amount must be close to the object's
@@ -51,9 +53,17 @@ pub struct UpdateContract {
 
 impl UpdateContract {
     fn operation(self, tolerance_percent: u8) -> (Option<SeenVersion>, Operation) {
-        let Self { contract_type, payment_method, escrow_account_number, fixation_data, amount, row_version } =
-            self;
-        let contract = Contract { contract_type, payment_method, escrow_account_number, fixation_data };
+        let Self {
+            contract_type,
+            payment_method,
+            contract_number,
+            escrow_account_number,
+            fixation_data,
+            amount,
+            row_version,
+        } = self;
+        let contract =
+            Contract { contract_type, payment_method, contract_number, escrow_account_number, fixation_data };
         let change = ContractChange { contract, amount, tolerance_percent };
         (row_version, Operation::ReplaceContract(change))
     }
@@ -94,11 +104,13 @@ pub async fn get_own_deal_contract(
 async fn read(lookups: &PipelinedConn, id: DealId, reach: Reach) -> Result<ContractView, Error> {
     let found = lookups.run(async |conn| db::deal_state::find_deal(conn, id).await).await?;
     let deal = found.filter(|deal| reach.covers(deal.tenant_id)).ok_or(DEAL_NOT_FOUND)?;
-    let Contract { contract_type, payment_method, escrow_account_number, fixation_data } = deal.contract;
+    let Contract { contract_type, payment_method, contract_number, escrow_account_number, fixation_data } =
+        deal.contract;
     Ok(ContractView {
         deal_id: deal.id,
         contract_type,
         payment_method,
+        contract_number,
         escrow_account_number,
         fixation_data,
         amount: deal.amount,

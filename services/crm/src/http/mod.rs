@@ -4,10 +4,14 @@ mod board;
 mod booking;
 mod contract;
 mod deal;
+mod deal_list;
 mod deal_read;
+mod export;
 mod manager;
 mod note;
+mod override_register;
 mod pipeline;
+mod saved_view;
 mod selection;
 mod status_override;
 
@@ -24,9 +28,10 @@ use crate::error::{
     AGENT_IS_ACTOR, AGENT_IS_CLIENT, AGENT_NOT_ACTIVE, AMOUNT_OUT_OF_TOLERANCE, CLIENT_IS_ACTOR,
     DEAL_ALREADY_TERMINAL, DEAL_BOOKING_ALREADY_ACTIVE, DEAL_BOOKING_REQUIRED, DEAL_CONFLICT,
     DEAL_CONTRACT_TYPE_REQUIRED, DEAL_MOVE_FORBIDDEN, DEAL_NOT_FOUND, DEAL_STATUS_OVERRIDE_FORBIDDEN,
-    DEAL_STEP_NOT_FOUND, DEVELOPER_NOT_ACTIVE, DEVELOPER_NOT_FOUND, FORBIDDEN, PIPELINE_CONFLICT,
-    PIPELINE_STEP_GROUP_FIXED, PROPERTY_OBJECT_ALREADY_BOOKED, PROPERTY_OBJECT_NOT_AVAILABLE,
-    PROPERTY_OBJECT_NOT_FOUND, SELECTION_NOT_FOUND, SELECTION_NOT_OF_CLIENT, STEP_NOT_FOUND,
+    DEAL_STEP_NOT_FOUND, DEVELOPER_NOT_ACTIVE, DEVELOPER_NOT_FOUND, EXPORT_TOO_LARGE, FORBIDDEN,
+    PIPELINE_CONFLICT, PIPELINE_STEP_GROUP_FIXED, PROPERTY_OBJECT_ALREADY_BOOKED,
+    PROPERTY_OBJECT_NOT_AVAILABLE, PROPERTY_OBJECT_NOT_FOUND, SAVED_VIEW_LIMIT_REACHED, SAVED_VIEW_NOT_FOUND,
+    SELECTION_NOT_FOUND, SELECTION_NOT_OF_CLIENT, STEP_NOT_FOUND,
 };
 
 /// The public listener: platform routes for all deals, company routes for the own company's deals.
@@ -36,6 +41,7 @@ pub const PUBLIC: Listener = Listener {
     tags: &[
         ("Deals", "Deals of all developers, for platform managers and the care service."),
         ("Own deals", "Deals of the own company."),
+        ("Overrides", "The register of status overrides."),
         ("Board", "The deals of a developer by step."),
         ("Pipeline", "The steps of a developer's deals."),
     ],
@@ -91,8 +97,16 @@ const COMPLETE_REFUSALS: [Code; 6] = [
     DEAL_STEP_NOT_FOUND,
 ];
 
-const OVERRIDE_REFUSALS: [Code; 3] =
-    [DEAL_STATUS_OVERRIDE_FORBIDDEN, DEAL_STEP_NOT_FOUND, DEAL_CONTRACT_TYPE_REQUIRED];
+const OVERRIDE_REFUSALS: [Code; 6] = [
+    DEAL_STATUS_OVERRIDE_FORBIDDEN,
+    DEAL_STEP_NOT_FOUND,
+    DEAL_CONTRACT_TYPE_REQUIRED,
+    DEAL_BOOKING_ALREADY_ACTIVE,
+    PROPERTY_OBJECT_NOT_AVAILABLE,
+    PROPERTY_OBJECT_ALREADY_BOOKED,
+];
+
+const EXPORT_REFUSALS: [Code; 2] = [FORBIDDEN, EXPORT_TOO_LARGE];
 
 fn public(routes: &mut Routes<'_>) {
     routes.service(
@@ -101,7 +115,9 @@ fn public(routes: &mut Routes<'_>) {
             .configure(reads)
             .configure(deals)
             .configure(contracts_and_bookings)
-            .configure(notes_and_overrides),
+            .configure(notes_and_overrides)
+            .configure(exports)
+            .configure(saved_views),
     );
 }
 
@@ -110,8 +126,8 @@ fn reads(routes: &mut Routes<'_>) {
     let replace_refusals =
         [FORBIDDEN, DEVELOPER_NOT_FOUND, DEAL_STEP_NOT_FOUND, PIPELINE_STEP_GROUP_FIXED, PIPELINE_CONFLICT];
     routes
-        .service(deal_read::list_deals.requires::<Permitted<ReadDeals>>().refuses([FORBIDDEN]))
-        .service(deal_read::list_own_deals.requires::<Permitted<ReadOwnDeals>>().refuses([FORBIDDEN]))
+        .service(deal_list::list_deals.requires::<Permitted<ReadDeals>>().refuses([FORBIDDEN]))
+        .service(deal_list::list_own_deals.requires::<Permitted<ReadOwnDeals>>().refuses([FORBIDDEN]))
         .service(deal_read::get_deal.requires::<Permitted<ReadDeals>>().refuses(READ_REFUSALS))
         .service(deal_read::get_own_deal.requires::<Permitted<ReadOwnDeals>>().refuses(READ_REFUSALS))
         .service(deal_read::list_deal_timeline.requires::<Permitted<ReadDeals>>().refuses(READ_REFUSALS))
@@ -290,5 +306,65 @@ fn notes_and_overrides(routes: &mut Routes<'_>) {
                 .requires::<Permitted<ManageDeals>>()
                 .refuses(CHANGE_REFUSALS)
                 .refuses(OVERRIDE_REFUSALS),
+        )
+        .service(
+            override_register::list_status_overrides
+                .requires::<Permitted<ManageDeals>>()
+                .refuses([FORBIDDEN]),
         );
+}
+
+fn exports(routes: &mut Routes<'_>) {
+    routes
+        .service(export::export_deals.requires::<Permitted<ReadDeals>>().refuses(EXPORT_REFUSALS))
+        .service(export::export_own_deals.requires::<Permitted<ReadOwnDeals>>().refuses(EXPORT_REFUSALS))
+        .service(
+            export::export_status_overrides.requires::<Permitted<ManageDeals>>().refuses(EXPORT_REFUSALS),
+        );
+}
+
+fn saved_views(routes: &mut Routes<'_>) {
+    routes
+        .service(saved_view::list_saved_views.requires::<Permitted<ReadDeals>>().refuses([FORBIDDEN]))
+        .service(
+            saved_view::create_saved_view
+                .requires::<Permitted<ReadDeals>>()
+                .refuses([FORBIDDEN, SAVED_VIEW_LIMIT_REACHED]),
+        )
+        .service(saved_view::get_saved_view.requires::<Permitted<ReadDeals>>().refuses([
+            FORBIDDEN,
+            EMPTY_ID,
+            SAVED_VIEW_NOT_FOUND,
+        ]))
+        .service(
+            saved_view::replace_saved_view
+                .requires::<Permitted<ReadDeals>>()
+                .refuses([FORBIDDEN, SAVED_VIEW_NOT_FOUND]),
+        )
+        .service(saved_view::delete_saved_view.requires::<Permitted<ReadDeals>>().refuses([
+            FORBIDDEN,
+            EMPTY_ID,
+            SAVED_VIEW_NOT_FOUND,
+        ]))
+        .service(saved_view::list_own_saved_views.requires::<Permitted<ReadOwnDeals>>().refuses([FORBIDDEN]))
+        .service(
+            saved_view::create_own_saved_view
+                .requires::<Permitted<ReadOwnDeals>>()
+                .refuses([FORBIDDEN, SAVED_VIEW_LIMIT_REACHED]),
+        )
+        .service(saved_view::get_own_saved_view.requires::<Permitted<ReadOwnDeals>>().refuses([
+            FORBIDDEN,
+            EMPTY_ID,
+            SAVED_VIEW_NOT_FOUND,
+        ]))
+        .service(
+            saved_view::replace_own_saved_view
+                .requires::<Permitted<ReadOwnDeals>>()
+                .refuses([FORBIDDEN, SAVED_VIEW_NOT_FOUND]),
+        )
+        .service(saved_view::delete_own_saved_view.requires::<Permitted<ReadOwnDeals>>().refuses([
+            FORBIDDEN,
+            EMPTY_ID,
+            SAVED_VIEW_NOT_FOUND,
+        ]));
 }

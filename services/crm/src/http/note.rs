@@ -11,7 +11,9 @@ use utoipa::ToSchema;
 
 use super::{ALL_DEALS, OWN_DEALS};
 use crate::app::App;
-use crate::domain::{CareForDeals, ChangeOwnDeals, DealId, FreeText, TimelineEntry, TimelineRow};
+use crate::domain::{
+    CareForDeals, ChangeOwnDeals, DealId, FreeText, NoteAudience, TimelineEntry, TimelineRow,
+};
 use crate::error::Error;
 use crate::ops;
 use crate::ops::deal_command::Manager;
@@ -19,6 +21,14 @@ use crate::ops::deal_command::Manager;
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct AddNote {
+    text: FreeText,
+    /// Readers of the note. `Platform` hides it on company routes; by default everyone reads it.
+    audience: Option<NoteAudience>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct AddOwnNote {
     text: FreeText,
 }
 
@@ -39,7 +49,8 @@ pub async fn add_note(
     idempotency: Idempotency,
     body: Json<AddNote>,
 ) -> Result<HttpResponse, Error> {
-    let note = TimelineEntry::ManualNote { text: body.0.text };
+    let AddNote { text, audience } = body.0;
+    let note = (TimelineEntry::ManualNote { text }, audience.unwrap_or(NoteAudience::Everyone));
     add(&app, permitted.into(), ALL_DEALS, id.0, &idempotency, &note).await
 }
 
@@ -48,7 +59,7 @@ pub async fn add_note(
 /// Possible in every status. The deal and its `RowVersion` stay unchanged.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    request_body(content = AddNote, description = "At most 256 KiB."),
+    request_body(content = AddOwnNote, description = "At most 256 KiB."),
     responses((status = 201, description = "The new row of the timeline", body = TimelineRow,
             headers(("Location" = String, description = "The timeline"))))
 )]
@@ -58,9 +69,9 @@ pub async fn add_own_note(
     permitted: Permitted<ChangeOwnDeals>,
     id: PathReference<DealId>,
     idempotency: Idempotency,
-    body: Json<AddNote>,
+    body: Json<AddOwnNote>,
 ) -> Result<HttpResponse, Error> {
-    let note = TimelineEntry::CompanyNote { text: body.0.text };
+    let note = (TimelineEntry::CompanyNote { text: body.0.text }, NoteAudience::Everyone);
     add(&app, permitted.into(), OWN_DEALS, id.0, &idempotency, &note).await
 }
 
@@ -70,11 +81,11 @@ async fn add(
     deals: &str,
     id: DealId,
     idempotency: &Idempotency,
-    note: &TimelineEntry,
+    (note, audience): &(TimelineEntry, NoteAudience),
 ) -> Result<HttpResponse, Error> {
     let now = clock::now();
     let add = async |tx: &mut _| {
-        let row = ops::deal::add_note(tx, id, reach, note, author, now).await?;
+        let row = ops::deal::add_note(tx, id, reach, note, *audience, author, now).await?;
         Ok(Reply::created(row).at(format!("{deals}/{id}/timeline")))
     };
     idempotency.run(&app.db, add).await

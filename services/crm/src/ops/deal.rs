@@ -7,7 +7,8 @@ use time::OffsetDateTime;
 
 use crate::db;
 use crate::domain::{
-    Author, Change, CreationRequest, Deal, DealEventType, DealId, Operation, TimelineEntry, TimelineRow,
+    Author, Change, CreationRequest, Deal, DealEventType, DealId, NoteAudience, Operation, TimelineEntry,
+    TimelineRow,
 };
 use crate::error::{DEAL_NOT_FOUND, Error};
 use crate::events::{
@@ -71,12 +72,13 @@ pub async fn add_note(
     id: DealId,
     reach: Reach,
     note: &TimelineEntry,
+    audience: NoteAudience,
     author: Author,
     now: OffsetDateTime,
 ) -> Result<TimelineRow, Error> {
     let deal = db::change::lock(tx, id).await?.filter(|deal| reach.covers(deal.tenant_id));
     let deal = deal.ok_or(DEAL_NOT_FOUND)?;
-    Ok(db::change::append_note(tx, &deal, note, author, now.max(deal.updated_at)).await?)
+    Ok(db::change::append_note(tx, &deal, note, audience, author, now.max(deal.updated_at)).await?)
 }
 
 /// Ends the booking of a deal if it is overdue. Returns false if another transaction is changing

@@ -62,7 +62,8 @@ impl DealCommand {
 
     /// Decides the command and writes its change by compare and swap.
     ///
-    /// A booking or a completion locks the object first, so the whole command is one transaction.
+    /// A booking, a completion or an override that books locks the object first, so the whole
+    /// command is one transaction.
     /// Every other command reads and decides before its transaction.
     ///
     /// # Errors
@@ -70,7 +71,7 @@ impl DealCommand {
     /// race.
     pub async fn execute(self, db: &Db, lookups: &PipelinedConn) -> Result<Outcome, Error> {
         let id = self.deal_id;
-        if matches!(self.operation, Operation::Book { .. } | Operation::Complete { .. }) {
+        if self.operation.needs_object() {
             return db.tx(async |tx| self.execute_locked(tx).await).await;
         }
         let state = match self.operation {
@@ -86,7 +87,7 @@ impl DealCommand {
         Ok(decision.into())
     }
 
-    /// Locks the object of the deal, decides a booking or a completion and writes its change.
+    /// Locks the object of the deal, decides the command and writes its change.
     ///
     /// # Errors
     /// As [`execute`](Self::execute).

@@ -3,3 +3,4 @@
 pub mod deal;
 pub mod deal_command;
 pub mod pipeline;
+pub mod saved_view;

@@ -43,6 +43,15 @@ const TABLE: &str = "
     list_client_selections    |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     get_pipeline              |   200    | 200  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     replace_pipeline          |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_status_overrides     |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    export_deals              |   200    | 200  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    export_status_overrides   |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    export_own_deals          |   403    | 403  |  200   |   200   |   403    |    200    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_saved_views          |   200    | 200  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    create_saved_view         |   201    | 201  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_saved_view            |   200    | 404  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    replace_saved_view        |   200    | 404  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    delete_saved_view         |   204    | 404  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     create_own_deal           |   403    | 403  |  403   |   201   |   403    |    422    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     list_own_deals            |   403    | 403  |  200   |   200   |   403    |    200    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     get_own_deal              |   403    | 403  |  200   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -62,6 +71,11 @@ const TABLE: &str = "
     get_own_deal_selection    |   403    | 403  |  200   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     get_own_pipeline          |   403    | 403  |  200   |   200   |   200    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     replace_own_pipeline      |   403    | 403  |  403   |   403   |   200    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_own_saved_views      |   403    | 403  |  200   |   200   |   403    |    200    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    create_own_saved_view     |   403    | 403  |  201   |   201   |   403    |    201    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_own_saved_view        |   403    | 403  |  404   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    replace_own_saved_view    |   403    | 403  |  404   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    delete_own_saved_view     |   403    | 403  |  404   |   204   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
 ";
 
 /// Returns the developer of most deals.
@@ -100,7 +114,7 @@ async fn deal_to_read() -> Deal {
 
 /// Returns a deal on which the operation succeeds.
 async fn deal_for(operation: &str) -> Deal {
-    if operation.starts_with("get_") || operation.starts_with("list_") {
+    if ["get_", "list_", "export_"].iter().any(|prefix| operation.starts_with(prefix)) {
         return deal_to_read().await;
     }
     if operation == "complete_deal" {
@@ -135,6 +149,7 @@ async fn body_of(operation: &str, deal: Deal) -> Value {
         "add_note" | "add_own_note" => json!({"Text": "x"}),
         "override_deal_status" => json!({"TargetStatus": "Booking", "Comment": "x"}),
         "preview_deal_override" => json!({"TargetStatus": "Booking"}),
+        "create_saved_view" | "create_own_saved_view" => json!({"Name": "x", "Query": "Statuses=Sale"}),
         "replace_pipeline" | "replace_own_pipeline" => {
             let steps = steps(deal.developer).await.into_iter();
             let renamed = steps
@@ -197,7 +212,29 @@ fn people(developer: Uuid) -> Vec<(&'static str, Vec<Claims>)> {
     ]
 }
 
+/// Creates a view whose owner is the only caller of a column that finds it.
+async fn prepare_view(operation: &str, developer: Uuid) -> Case {
+    let is_own = operation.contains("_own_");
+    let (column, base, owner) = if is_own {
+        ("manager", OWN, user_with(Some(developer), &[MANAGE_OWN]))
+    } else {
+        ("platform", PLATFORM, user_with(None, &[MANAGE]))
+    };
+    let by = service().caller(&owner);
+    let view = by.post(&format!("{base}/saved-views"), json!({"Name": "x", "Query": ""})).await.expect(201);
+    let mut people = people(developer);
+    people.iter_mut().filter(|(name, _)| *name == column).for_each(|(_, users)| *users = vec![owner.clone()]);
+    Case {
+        parameters: vec![("view_id", id_of(&view["Id"]).to_string())],
+        body: if operation.starts_with("replace_") { json!({"Name": "y", "Query": ""}) } else { Value::Null },
+        people,
+    }
+}
+
 async fn prepare(operation: &str) -> Case {
+    if operation.ends_with("saved_view") && !operation.starts_with("create_") {
+        return prepare_view(operation, developer().await).await;
+    }
     let deal = deal_for(operation).await;
     let step = steps_of(deal.developer, "Application").await[0];
     Case {
@@ -229,6 +266,8 @@ async fn permission_is_checked_before_path_query_and_body() {
     for path in [
         format!("{PLATFORM}/deals?Page=0&Sort=x"),
         format!("{OWN}/deals?Statuses=x"),
+        format!("{PLATFORM}/status-overrides?Cursor=x"),
+        format!("{OWN}/exports/deals?Format=x"),
         format!("{PLATFORM}/board"),
         format!("{PLATFORM}/pipeline-steps"),
         format!("{PLATFORM}/deals/{nil}"),

@@ -16,7 +16,7 @@ const ACCOUNT: &str = "40817810099910004312";
 fn whole() -> Value {
     json!({
         "ContractType": "Assignment", "PaymentMethod": "Cash", "EscrowAccountNumber": ACCOUNT,
-        "FixationData": " цена до марта ", "Amount": {"AmountMinor": 5, "Currency": "USD"},
+        "FixationData": " цена до марта ", "ContractNumber": "ДДУ-17", "Amount": {"AmountMinor": 5, "Currency": "USD"},
     })
 }
 
@@ -39,15 +39,16 @@ async fn contract_data_are_replaced_whole() {
     put(&deal, json!({"ContractType": "Ddu", "Amount": null})).await.expect(200);
     let left = platform().get(&deal.path("/contract")).await.expect(200);
     let expected = json!({
-        "DealId": deal.id, "ContractType": "Ddu", "PaymentMethod": null, "EscrowAccountNumber": null,
-        "FixationData": null, "Amount": whole()["Amount"], "RowVersion": 3,
+        "DealId": deal.id, "ContractType": "Ddu", "PaymentMethod": null, "ContractNumber": null,
+        "EscrowAccountNumber": null, "FixationData": null, "Amount": whole()["Amount"], "RowVersion": 3,
     });
     assert_eq!(left, expected);
     let timeline = deal.timeline().await;
     assert_eq!(each(&timeline, "Kind"), ["DealCreated", "ContractChanged", "ContractChanged"]);
-    let all = ["ContractType", "PaymentMethod", "EscrowAccountNumber", "FixationData", "Amount"];
+    let all =
+        ["ContractType", "PaymentMethod", "ContractNumber", "EscrowAccountNumber", "FixationData", "Amount"];
     assert_eq!(timeline[1]["Payload"], json!({"ChangedFields": all}));
-    assert_eq!(timeline[2]["Payload"], json!({"ChangedFields": all[..4]}));
+    assert_eq!(timeline[2]["Payload"], json!({"ChangedFields": all[..5]}));
     assert_eq!(topics(&deal.events().await), [CREATED], "a change of contract data publishes nothing");
 }
 

@@ -359,7 +359,9 @@ fn is_preview(found: &Value, from: &Deal, to: &Deal, events: &[&str]) -> bool {
         "To": {"Status": to.status(), "StepId": to.step, "StepGroup": to.group},
         "CancelsBooking": to.group == "Cancelled" && from.booking.is_some(), "Events": events,
     });
-    plain(found) == plain(&expected)
+    // The model has no states of objects, which tests of revivals compare.
+    let found = crate::without(found.clone(), "ObjectAvailability");
+    plain(&found) == plain(&expected)
 }
 
 /// The number of histories that always run.

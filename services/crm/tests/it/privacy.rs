@@ -27,7 +27,10 @@ const REASON: &str = "marked-reason";
 const CANCEL_REASON: &str = "marked-cancellation";
 const NOTE: &str = "marked-note";
 const NUMBER: &str = "marked-number";
-const ALL: [&str; 7] = [ESCROW, FIXATION, COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER];
+const CONTRACT_NUMBER: &str = "marked-contract";
+const VIEW_NAME: &str = "marked-view";
+const ALL: [&str; 9] =
+    [ESCROW, FIXATION, COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER, CONTRACT_NUMBER, VIEW_NAME];
 const TIMELINE_MARKS: [&str; 5] = [COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER];
 
 /// A deployed service whose every response is checked for marks.
@@ -159,7 +162,8 @@ fn own(deal: Uuid, below: &str) -> String {
 }
 
 fn contract_data() -> Value {
-    json!({"ContractType": "Ddu", "PaymentMethod": "Cash", "EscrowAccountNumber": ESCROW, "FixationData": FIXATION})
+    json!({"ContractType": "Ddu", "PaymentMethod": "Cash", "EscrowAccountNumber": ESCROW, "FixationData": FIXATION,
+        "ContractNumber": CONTRACT_NUMBER})
 }
 
 /// Calls every operation with success, and brings one deal to each end.
@@ -213,14 +217,15 @@ async fn drive(watched: &Watched) -> Vec<Uuid> {
             (manager, own(*deal, ""), true),
             (care, path(*deal, ""), false),
         ] {
-            watched.get(by, &path, &[CANCEL_REASON]).await.expect(200);
+            watched.get(by, &path, &[CANCEL_REASON, CONTRACT_NUMBER]).await.expect(200);
             watched.get(by, &format!("{path}/timeline?PageSize=100"), &TIMELINE_MARKS).await.expect(200);
             watched.get(by, &format!("{path}/stages"), &[]).await.expect(200);
             watched.get(by, &format!("{path}/selection"), &[]).await.expect(200);
             let status = if contracts { 200 } else { 403 };
-            let contract = watched.get(by, &format!("{path}/contract"), &[ESCROW, FIXATION]).await;
+            let shown = [ESCROW, FIXATION, CONTRACT_NUMBER];
+            let contract = watched.get(by, &format!("{path}/contract"), &shown).await;
             assert_eq!(contract.status, status);
-            assert_eq!(find_marks(&contract.text, &ALL).len(), if contracts { 2 } else { 0 });
+            assert_eq!(find_marks(&contract.text, &ALL).len(), if contracts { 3 } else { 0 });
         }
         watched.get(platform, &path(*deal, "/client-selections"), &[]).await.expect(200);
     }
@@ -231,9 +236,19 @@ async fn drive(watched: &Watched) -> Vec<Uuid> {
             format!("deals?TenantId={developer}"),
             format!("board?TenantId={developer}"),
             format!("board/columns/{step}"),
+            format!("deals?ContractNumber={CONTRACT_NUMBER}"),
         ] {
             watched.get(by, &format!("{family}/{below}"), &[]).await.expect(200);
         }
+        let shown = [CANCEL_REASON, CONTRACT_NUMBER];
+        watched.get(by, &format!("{family}/exports/deals"), &shown).await.expect(200);
+        let view = json!({"Name": VIEW_NAME, "Query": format!("ContractNumber={CONTRACT_NUMBER}")});
+        let (views, shown) = (format!("{family}/saved-views"), [VIEW_NAME, CONTRACT_NUMBER]);
+        watched.post(by, &views, view, &shown).await.expect(201);
+        watched.get(by, &views, &shown).await.expect(200);
+    }
+    for below in ["status-overrides", "exports/status-overrides"] {
+        watched.get(platform, &format!("{PLATFORM}/{below}"), &[COMMENT, CANCEL_REASON]).await.expect(200);
     }
     deals
 }
@@ -272,9 +287,12 @@ async fn refuse(watched: &Watched, deals: &[Uuid]) {
             );
         }
     }
-    for (member, mark) in
-        [("EscrowAccountNumber", ESCROW), ("FixationData", FIXATION), ("ContractType", FIXATION)]
-    {
+    for (member, mark) in [
+        ("EscrowAccountNumber", ESCROW),
+        ("FixationData", FIXATION),
+        ("ContractNumber", CONTRACT_NUMBER),
+        ("ContractType", FIXATION),
+    ] {
         for body in bodies(member, mark) {
             watched.put(&watched.manager, &own(kept, "/contract"), body).await;
         }

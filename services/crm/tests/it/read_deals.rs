@@ -28,6 +28,8 @@ async fn deal_view_has_every_field_except_secrets() {
         ("updated_by_user_id", json!(by)),
         ("escrow_account_number", json!("40817810099910004312")),
         ("fixation_data", json!("very secret")),
+        ("contract_number", json!("ДДУ-17")),
+        ("folded_contract_number", json!("дду-17")),
         ("row_version", json!(4_294_967_295_i64)),
         ("amount", json!(1_000_000_000_000_000_i64)),
         ("currency", json!("USD")),
@@ -43,7 +45,7 @@ async fn deal_view_has_every_field_except_secrets() {
         "ClientUserId": deal["client_user_id"], "AgentUserId": agent,
         "Amount": {"AmountMinor": 1_000_000_000_000_000_i64, "Currency": "USD"}, "StepEnteredAt": LONG_AGO,
         "BookingExpiresAt": null, "CreatedAt": LONG_AGO, "DeveloperName": "Ромашка", "StepName": step["Name"],
-        "SelectionId": selection, "ContractType": "Ddu", "PaymentMethod": "Cash", "CancelledAt": null,
+        "SelectionId": selection, "ContractType": "Ddu", "PaymentMethod": "Cash", "ContractNumber": "ДДУ-17", "CancelledAt": null,
         "CancelReason": null, "CompletedAt": null, "CreatedByUserId": deal["created_by_user_id"],
         "UpdatedByUserId": by,
     });

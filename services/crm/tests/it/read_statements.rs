@@ -42,6 +42,7 @@ async fn fill(sql: &Client, count: usize) -> Filled {
         json!({
             "id": deal["property_object_id"], "tenant_id": developer, "project_name": "Лесной", "building_name": "1",
             "number": "12", "price": 100, "currency": "RUB", "status": "Available", "version": 1,
+            "folded_project_name": "лесной", "folded_number": "12",
         })
     };
     let booking = |deal: &Value| {
@@ -64,7 +65,14 @@ async fn fill(sql: &Client, count: usize) -> Filled {
             "left_at": if at + 1 < count { json!(seconds_later(at + 1)) } else { Value::Null },
         })
     };
+    let status_override = |at: usize| {
+        json!({
+            "id": guid(), "deal_id": deal, "tenant_id": developer, "actor_user_id": guid(), "from_status": "Sale",
+            "to_status": "Booking", "comment": "x", "created_at": seconds_later(at), "row_version": at + 2,
+        })
+    };
     insert_with(sql, "deal", &deals).await;
+    insert_with(sql, "status_override", &(0..count).map(status_override).collect::<Vec<_>>()).await;
     insert_with(sql, "property_object", &deals.iter().map(object).collect::<Vec<_>>()).await;
     insert_with(sql, "booking", &deals.iter().map(booking).collect::<Vec<_>>()).await;
     insert_with(sql, "timeline", &(0..count).map(note).collect::<Vec<_>>()).await;
@@ -81,6 +89,13 @@ fn reads(filled: &Filled) -> Vec<(String, &'static str)> {
         (format!("{PLATFORM}/deals?{of_tenant}"), "/Items"),
         (format!("{PLATFORM}/deals?{of_tenant}&Statuses=Booking&Sort=UpdatedAt"), "/Items"),
         (format!("{OWN}/deals?StepId={step}&PageSize=100"), "/Items"),
+        (
+            format!("{OWN}/deals?ProjectName=лес&ObjectNumber=12&BookingExpiresFrom={LONG_AGO}&PageSize=100"),
+            "/Items",
+        ),
+        (format!("{PLATFORM}/status-overrides?{of_tenant}"), "/Items"),
+        (format!("{PLATFORM}/exports/deals?TenantId={developer}"), ""),
+        (format!("{PLATFORM}/exports/status-overrides?DealId={deal}"), ""),
         (format!("{PLATFORM}/deals/{deal}"), ""),
         (format!("{PLATFORM}/deals/{deal}/timeline?PageSize=100"), "/Items"),
         (format!("{PLATFORM}/deals/{deal}/stages?PageSize=100"), "/Items"),

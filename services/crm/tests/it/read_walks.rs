@@ -135,6 +135,7 @@ async fn timeline_row_has_every_field() {
     let expected = json!({
         "Id": second["id"], "DealId": deal, "Kind": "DealCreated", "Payload": {"Text": "5"},
         "ActorUserId": second["actor_user_id"], "ActorRole": "CareService", "CreatedAt": seconds_later(5), "RowVersion": 1,
+        "Audience": "Everyone",
     });
     assert_eq!(page["Items"][0], expected);
 }

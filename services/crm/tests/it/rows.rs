@@ -20,7 +20,7 @@ pub fn deal_row(step: &Value) -> Value {
         "step_id": step["Id"], "step_group": group, "step_entered_at": LONG_AGO,
         "contract_type": if group == "Contract" { json!("Ddu") } else { Value::Null },
         "payment_method": if group == "Contract" { json!("Cash") } else { Value::Null },
-        "escrow_account_number": null, "fixation_data": null, "cancelled_at": at("Cancelled"),
+        "contract_number": null, "folded_contract_number": null, "escrow_account_number": null, "fixation_data": null, "cancelled_at": at("Cancelled"),
         "cancel_reason": if status == "Cancelled" { json!("x") } else { Value::Null },
         "completed_at": at("Completed"), "created_at": LONG_AGO, "created_by_user_id": guid(),
         "updated_at": LONG_AGO, "updated_by_user_id": null, "row_version": 1,

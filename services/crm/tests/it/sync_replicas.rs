@@ -82,7 +82,8 @@ async fn object_event_replaces_the_replica_and_keeps_deals() {
     let row = row("property_object", object_id).await.unwrap();
     let expected = json!({
         "id": object_id, "tenant_id": other, "project_name": "Другой", "building_name": "2", "number": "13А", "price": 5,
-        "currency": "USD", "status": "Sold", "version": event["Version"],
+        "currency": "USD", "status": "Sold", "version": event["Version"], "folded_project_name": "другой",
+        "folded_number": "13а",
     });
     assert_eq!(row, expected);
     let view = platform().get(&format!("{PLATFORM}/deals/{id}")).await.expect(200);

@@ -47,9 +47,10 @@ const STEPS: &str = "\
         generate_series(0, case when d = 1 then 49 else 6 end) as place on conflict do nothing";
 
 const OBJECTS: &str = "\
-    insert into property_object (id, tenant_id, project_name, building_name, number, price, currency, status, version) \
+    insert into property_object (id, tenant_id, project_name, building_name, number, price, currency, status, version, \
+        folded_project_name, folded_number) \
     select pg_temp.seeded('0022', n), pg_temp.seeded('0020', pg_temp.developer_of(n)), 'Project ' || n % 50, \
-        'Building ' || n % 7, n::text, 500000000 + n % 1000 * 1000000, 'RUB', 'Available', 1 \
+        'Building ' || n % 7, n::text, 500000000 + n % 1000 * 1000000, 'RUB', 'Available', 1, 'project ' || n % 50, n::text \
     from generate_series($1::bigint, $2::bigint) as n";
 
 /// Inserts the deals, each with its own object. 2,000 agents share them; each client has three.

@@ -6,8 +6,8 @@ use values::{Private, Prose, Whole};
 use super::{Amount, Contract, ContractChange, DealState, Operation, check_status, is_move_allowed};
 use crate::domain::{
     Author, Booking, BookingStatus, Change, CompanyStatus, ContractType, Deal, DealEventType, DealId,
-    DealStatus, FreeText, ObjectState, ObjectStatus, PaymentMethod, PropertyObjectId, Role, Step, StepGroup,
-    StepId, StepName,
+    DealStatus, FreeText, NoteAudience, ObjectState, ObjectStatus, PaymentMethod, PropertyObjectId, Role,
+    StatusOverride, Step, StepGroup, StepId, StepName,
 };
 
 const GROUPS: [StepGroup; 5] = [
@@ -107,6 +107,10 @@ fn states() -> impl Strategy<Value = DealState> {
     )
 }
 
+fn status_override(target: DealStatus, comment: Option<FreeText>) -> StatusOverride {
+    StatusOverride { target, comment, audience: NoteAudience::Everyone, booked_until: None }
+}
+
 /// Returns an operation of a kind. A move leads to a live step of the state.
 fn operation(state: &DealState, kind: usize, choice: usize) -> Operation {
     let targets = [DealStatus::Application, DealStatus::Booking, DealStatus::Sale, DealStatus::Cancelled];
@@ -123,7 +127,7 @@ fn operation(state: &DealState, kind: usize, choice: usize) -> Operation {
         4 => Operation::Prolong { expires_at: hours(2 + i64::from(choice.is_multiple_of(2))) },
         5 => Operation::Cancel { reason: free_text("x") },
         COMPLETE => Operation::Complete { number: Private::new(Prose::parse("7").unwrap()) },
-        OVERRIDE => Operation::Override { target: targets[choice % 4], comment: Some(free_text("x")) },
+        OVERRIDE => Operation::Override(status_override(targets[choice % 4], Some(free_text("x")))),
         _ => Operation::Expire,
     }
 }
@@ -231,7 +235,7 @@ fn ended_deal_refuses_operations_as_in_the_table() {
         (Operation::Book { expires_at: hours(1) }, Terminal, Terminal),
         (Operation::Cancel { reason: free_text("x") }, NoOp, Terminal),
         (Operation::Complete { number: number() }, Terminal, NoOp),
-        (Operation::Override { target: DealStatus::Cancelled, comment: None }, Passed, Terminal),
+        (Operation::Override(status_override(DealStatus::Cancelled, None)), Passed, Terminal),
     ];
     for (operation, cancelled, completed) in operations {
         assert_eq!(check_status(DealStatus::Cancelled, &operation), cancelled, "{operation:?}");

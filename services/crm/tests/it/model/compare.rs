@@ -94,7 +94,7 @@ async fn rows(by: &Client, deal: &Deal, notes: &BTreeSet<Uuid>) {
     let expected = deal.rows.iter().rev().map(|row| {
         json!({
             "DealId": deal.id, "Kind": row.kind, "Payload": row.payload, "ActorUserId": row.actor,
-            "ActorRole": row.role, "CreatedAt": row.at, "RowVersion": row.row_version,
+            "ActorRole": row.role, "CreatedAt": row.at, "RowVersion": row.row_version, "Audience": "Everyone",
         })
     });
     let found = found.into_iter().filter(|row| !notes.contains(&crate::id_of(&row["Id"])));

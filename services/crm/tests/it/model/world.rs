@@ -165,7 +165,7 @@ impl Deal {
     pub fn contract_view(&self) -> Value {
         json!({
             "DealId": self.id, "ContractType": self.contract.kind, "PaymentMethod": self.contract.payment,
-            "EscrowAccountNumber": self.contract.escrow, "FixationData": self.contract.fixation,
+            "ContractNumber": null, "EscrowAccountNumber": self.contract.escrow, "FixationData": self.contract.fixation,
             "Amount": rub(self.amount), "RowVersion": self.row_version,
         })
     }

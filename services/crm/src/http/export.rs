@@ -1,0 +1,269 @@
+//! Routes that export lists as files.
+
+use ::web::{Both, CheckedQuery, Query};
+use actix_web::middleware::from_fn;
+use actix_web::web::Data;
+use actix_web::{HttpResponse, get};
+use auth::{CompanyId, Permitted};
+use export::{Cell, ExportFormat, MAX_SPREADSHEET_ROWS, Row, Table};
+use futures_util::{Stream, stream};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use values::{Private, Prose, Text};
+
+use super::deal_list::{
+    DealFilterParams, DealQuery, DealSearchParams, StateParams, TenantParam, to_list_query,
+};
+use super::override_register::OverrideFilterParams;
+use crate::app::App;
+use crate::db;
+use crate::db::deal_view::DealView;
+use crate::db::status_override::{OverrideFilter, OverrideKey, OverrideRecord};
+use crate::domain::{ManageDeals, ReadDeals, ReadOwnDeals};
+use crate::error::{EXPORT_TOO_LARGE, Error};
+
+/// The number of rows that one statement reads.
+const BATCH: u16 = 1_000;
+
+#[derive(Deserialize, IntoParams)]
+#[serde(rename_all = "PascalCase")]
+#[into_params(rename_all = "PascalCase", parameter_in = Query)]
+pub struct ExportParams {
+    /// Format of the file; `Csv` if absent. `Xlsx` has at most 100,000 rows.
+    #[param(inline)]
+    format: Option<ExportFormat>,
+}
+
+impl ExportParams {
+    fn format(&self) -> ExportFormat {
+        self.format.unwrap_or(ExportFormat::Csv)
+    }
+}
+
+/// Reads all rows of a list in batches. `read` returns up to [`BATCH`] rows after a key.
+///
+/// No connection is in use between two batches, so a slow client holds none.
+fn walk<T, K, R, F>(
+    format: ExportFormat,
+    key: fn(&T) -> K,
+    to_row: fn(&T) -> Row,
+    read: R,
+) -> impl Stream<Item = Result<Vec<Row>, Error>>
+where
+    R: Fn(Option<K>) -> F,
+    F: Future<Output = Result<Vec<T>, Error>>,
+{
+    let first = Some((None, 0));
+    stream::try_unfold((first, read), move |(next, read)| async move {
+        let Some((after, count)) = next else { return Ok(None) };
+        let found = read(after).await?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let count = count + found.len();
+        if matches!(format, ExportFormat::Xlsx) && count > MAX_SPREADSHEET_ROWS {
+            return Err(EXPORT_TOO_LARGE.into());
+        }
+        let last = found.last().filter(|_| found.len() == usize::from(BATCH));
+        let next = last.map(|last| (Some(key(last)), count));
+        Ok(Some((found.iter().map(to_row).collect(), (next, read))))
+    })
+}
+
+const DEALS: Table = Table {
+    name: "deals",
+    columns: &[
+        "DealId",
+        "Status",
+        "StepName",
+        "StepGroup",
+        "TenantId",
+        "DeveloperName",
+        "ProjectName",
+        "BuildingName",
+        "Number",
+        "PropertyObjectId",
+        "ClientUserId",
+        "AgentUserId",
+        "AmountMinor",
+        "Currency",
+        "ContractType",
+        "PaymentMethod",
+        "ContractNumber",
+        "BookingExpiresAt",
+        "StepEnteredAt",
+        "CreatedAt",
+        "UpdatedAt",
+        "CancelledAt",
+        "CancelReason",
+        "CompletedAt",
+        "RowVersion",
+    ],
+};
+
+fn name<const MIN: usize, const MAX: usize>(text: Option<&Text<MIN, MAX>>) -> Cell {
+    Cell::text(text.map(Text::as_str))
+}
+
+fn written<const MIN: usize, const MAX: usize>(text: Option<&Private<Prose<MIN, MAX>>>) -> Cell {
+    Cell::text(text.map(|text| text.expose().as_str()))
+}
+
+fn word(word: Option<impl Into<&'static str>>) -> Cell {
+    Cell::text(word.map(Into::into))
+}
+
+fn deal_row(view: &DealView) -> Row {
+    let deal = &view.summary;
+    vec![
+        Cell::id(Some(deal.card.deal_id)),
+        word(Some(deal.card.status)),
+        Cell::text(Some(view.step_name.as_str())),
+        word(Some(deal.card.step_group)),
+        Cell::id(Some(deal.tenant_id)),
+        name(view.developer_name.as_ref()),
+        name(deal.project_name.as_ref()),
+        name(deal.building_name.as_ref()),
+        name(deal.number.as_ref()),
+        Cell::id(Some(deal.property_object_id)),
+        Cell::id(Some(deal.client_user_id)),
+        Cell::id(deal.agent_user_id),
+        Cell::Number(deal.amount.amount_minor.get()),
+        Cell::Text(deal.amount.currency.to_string()),
+        word(view.contract_type),
+        word(view.payment_method),
+        written(view.contract_number.as_ref()),
+        Cell::time(deal.booking_expires_at),
+        Cell::Time(deal.step_entered_at),
+        Cell::Time(deal.created_at),
+        Cell::Time(deal.card.updated_at),
+        Cell::time(view.cancelled_at),
+        written(view.cancel_reason.as_ref()),
+        Cell::time(view.completed_at),
+        Cell::Number(deal.card.row_version),
+    ]
+}
+
+async fn respond_with_deals(
+    app: Data<App>,
+    format: ExportFormat,
+    tenant_id: Option<CompanyId>,
+    query: DealQuery,
+) -> Result<HttpResponse, Error> {
+    let query = to_list_query(tenant_id, query);
+    let read = move |after| {
+        let (app, query) = (app.clone(), query.clone());
+        async move {
+            let conn = app.db.conn().await?;
+            Ok(db::deal_list::read_batch(&conn, &query, after, i64::from(BATCH)).await?)
+        }
+    };
+    let key = |last: &DealView| (last.summary.created_at, last.summary.card.deal_id);
+    export::respond(format, DEALS, walk(format, key, deal_row, read)).await
+}
+
+/// Export deals.
+///
+/// All deals that match the filters, newest first. CSV is sent while the deals are read, with
+/// UTF-8 and a header.
+#[utoipa::path(
+    tag = "Deals", params(ExportParams, TenantParam, StateParams, DealFilterParams, DealSearchParams),
+    responses((status = 200, description = "The file", content(
+        (String = "text/csv"), (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
+    )))
+)]
+#[get("/api/platform-manager/crm/exports/deals", wrap = "from_fn(auth::expensive)")]
+pub async fn export_deals(
+    app: Data<App>,
+    _: Permitted<ReadDeals>,
+    Both(Query(params), Both(Query(tenant), query)): Both<
+        Query<ExportParams>,
+        Both<Query<TenantParam>, DealQuery>,
+    >,
+) -> Result<HttpResponse, Error> {
+    respond_with_deals(app, params.format(), tenant.id(), query).await
+}
+
+/// Export the deals of the own company.
+///
+/// All deals that match the filters, newest first. CSV is sent while the deals are read, with
+/// UTF-8 and a header.
+#[utoipa::path(
+    tag = "Own deals", params(ExportParams, StateParams, DealFilterParams, DealSearchParams),
+    responses((status = 200, description = "The file", content(
+        (String = "text/csv"), (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
+    )))
+)]
+#[get("/api/v1/crm/exports/deals", wrap = "from_fn(auth::expensive)")]
+pub async fn export_own_deals(
+    app: Data<App>,
+    permitted: Permitted<ReadOwnDeals>,
+    Both(Query(params), query): Both<Query<ExportParams>, DealQuery>,
+) -> Result<HttpResponse, Error> {
+    respond_with_deals(app, params.format(), Some(permitted.granted), query).await
+}
+
+const OVERRIDES: Table = Table {
+    name: "status-overrides",
+    columns: &[
+        "Id",
+        "CreatedAt",
+        "ActorUserId",
+        "DealId",
+        "TenantId",
+        "DeveloperName",
+        "ProjectName",
+        "BuildingName",
+        "Number",
+        "FromStatus",
+        "ToStatus",
+        "Comment",
+        "RowVersion",
+    ],
+};
+
+fn override_row(record: &OverrideRecord) -> Row {
+    vec![
+        Cell::id(Some(record.id)),
+        Cell::Time(record.created_at),
+        Cell::id(Some(record.actor_user_id)),
+        Cell::id(Some(record.deal_id)),
+        Cell::id(Some(record.tenant_id)),
+        name(record.developer_name.as_ref()),
+        name(record.project_name.as_ref()),
+        name(record.building_name.as_ref()),
+        name(record.number.as_ref()),
+        word(Some(record.from_status)),
+        word(Some(record.to_status)),
+        written(Some(&record.comment)),
+        Cell::Number(record.row_version),
+    ]
+}
+
+/// Export overrides.
+///
+/// All overrides that match the filters, newest first. CSV is sent while the overrides are read,
+/// with UTF-8 and a header.
+#[utoipa::path(
+    tag = "Overrides", params(ExportParams, OverrideFilterParams),
+    responses((status = 200, description = "The file", content(
+        (String = "text/csv"), (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
+    )))
+)]
+#[get("/api/platform-manager/crm/exports/status-overrides", wrap = "from_fn(auth::expensive)")]
+pub async fn export_status_overrides(
+    app: Data<App>,
+    _: Permitted<ManageDeals>,
+    Both(Query(params), CheckedQuery(filter)): Both<Query<ExportParams>, CheckedQuery<OverrideFilterParams>>,
+) -> Result<HttpResponse, Error> {
+    let (format, filter) = (params.format(), OverrideFilter::from(filter));
+    let read = move |after| {
+        let app = app.clone();
+        async move {
+            let conn = app.db.conn().await?;
+            Ok(db::status_override::read_batch(&conn, filter, after, i64::from(BATCH)).await?)
+        }
+    };
+    let key = |last: &OverrideRecord| OverrideKey::from(last);
+    export::respond(format, OVERRIDES, walk(format, key, override_row, read)).await
+}
