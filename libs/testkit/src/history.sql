@@ -21,6 +21,13 @@ create function {schema}.history_append() returns trigger language plpgsql secur
     return null;
 end $$;
 
+-- After a failover the relay gives new ids to events that it has not sent.
+create function {schema}.history_renumber() returns trigger language plpgsql security definer as $$ begin
+    update {schema}.history_appended set sequence = new.id
+    where topic = old.topic and key = old.key and sequence = old.id;
+    return null;
+end $$;
+
 create function {schema}.history_receive() returns trigger language plpgsql security definer as $$ begin
     insert into {schema}.history_received (consumer, topic, key, sequence)
     values (new.consumer, new.topic, new.key, new.sequence);
@@ -29,6 +36,9 @@ end $$;
 
 create trigger history after insert on {schema}.outbox
 for each row execute function {schema}.history_append();
+
+create trigger history_renumber after update of id on {schema}.outbox
+for each row when (old.headers ->> 'ce_sequence' is null) execute function {schema}.history_renumber();
 
 -- The inbox stores 0 for events without a sequence.
 create trigger history after insert or update of sequence on {schema}.inbox

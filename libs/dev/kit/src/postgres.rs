@@ -1,5 +1,6 @@
 //! A PostgreSQL cluster of this clone.
 
+mod standby;
 pub mod tools;
 
 use std::fmt::Write;
@@ -13,6 +14,7 @@ use testkit::ports;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
 
+use self::standby::Standby;
 use self::tools::Tools;
 use crate::account::Account;
 use crate::children;
@@ -41,6 +43,7 @@ pub struct Cluster {
     saved: SavedState,
     /// Address of the server beside loopback.
     extra_address: Option<IpAddr>,
+    standby: Option<Standby>,
 }
 
 /// State of a cluster between two starts.
@@ -87,7 +90,7 @@ impl Cluster {
             Some(_) => SavedState::load(name)?,
             None => create(name, &folder, &tools, account, step).await?,
         };
-        let cluster = Self { name, folder, tools, account, saved, extra_address: None };
+        let cluster = Self { name, folder, tools, account, saved, extra_address: None, standby: None };
         cluster.ensure_version()?;
         Ok(cluster)
     }
@@ -103,7 +106,7 @@ impl Cluster {
         };
         let account = Account::find(&folder.join("data"))?;
         let saved = SavedState::load(name)?;
-        Ok(Some(Self { name, folder, tools, account, saved, extra_address: None }))
+        Ok(Some(Self { name, folder, tools, account, saved, extra_address: None, standby: None }))
     }
 
     /// Starts the server unless it runs, and creates the database if it is missing.
@@ -116,8 +119,8 @@ impl Cluster {
                 self.saved.save(self.name)?;
             }
             step.note(format!("starting on port {}", self.saved.port));
-            self.configure()?;
-            self.launch()?;
+            self.configure(&self.data(), self.saved.port)?;
+            self.launch(&self.data())?;
         }
         let server = connect(&self.url_of("postgres")).await.context("the private PostgreSQL cluster")?;
         let found =
@@ -158,7 +161,8 @@ impl Cluster {
         if self.running_port().await?.is_none() {
             return Ok(false);
         }
-        let output = self.pg_ctl().args(["stop", mode, "--wait", "--timeout=60"]).output().await?;
+        let mut pg_ctl = self.pg_ctl(&self.data());
+        let output = pg_ctl.args(["stop", mode, "--wait", "--timeout=60"]).output().await?;
         ensure!(output.status.success(), "PostgreSQL did not stop: {}", last_line(&output.stderr));
         Ok(true)
     }
@@ -203,9 +207,10 @@ impl Cluster {
         Ok(())
     }
 
-    fn pg_ctl(&self) -> tokio::process::Command {
+    /// Returns a command for the server on this data.
+    fn pg_ctl(&self, data: &Path) -> tokio::process::Command {
         let mut command = self.account.command(&self.tools.path("pg_ctl"), &self.folder);
-        command.arg("--silent").arg("--pgdata").arg(self.data());
+        command.arg("--silent").arg("--pgdata").arg(data);
         // Ctrl-C signals the whole group, but the database must outlive the services.
         command.process_group(0);
         command
@@ -237,18 +242,17 @@ impl Cluster {
     }
 
     /// Writes the settings that differ from PostgreSQL's defaults.
-    fn configure(&self) -> anyhow::Result<()> {
+    fn configure(&self, data: &Path, port: u16) -> anyhow::Result<()> {
         let socket = self.folder.to_string_lossy().replace('\'', "''");
         // A socket's path has at most 107 bytes. Without a socket, clients use TCP.
         let socket = if socket.len() < 80 { socket } else { String::new() };
         let extra_address = self.extra_address.map(|address| format!(",{address}")).unwrap_or_default();
         let mut settings = format!(
-            "port = {}\nlisten_addresses = '127.0.0.1{extra_address}'\nunix_socket_directories = '{socket}'\nunix_socket_permissions = 0700\n\
-            max_connections = {MAX_CONNECTIONS}\n",
-            self.saved.port
+            "port = {port}\nlisten_addresses = '127.0.0.1{extra_address}'\nunix_socket_directories = '{socket}'\nunix_socket_permissions = 0700\n\
+            max_connections = {MAX_CONNECTIONS}\n"
         );
         if self.extra_address.is_some() {
-            let path = self.data().join("devstack-hba.conf");
+            let path = data.join("devstack-hba.conf");
             std::fs::write(&path, REMOTE_HBA)?;
             self.account.chown(&path)?;
             writeln!(settings, "hba_file = '{}'", path.to_string_lossy().replace('\'', "''"))?;
@@ -256,15 +260,15 @@ impl Cluster {
         if self.name == Self::TESTS {
             settings.push_str(TEST_SETTINGS);
         }
-        let path = self.data().join("devstack.conf");
+        let path = data.join("devstack.conf");
         std::fs::write(&path, settings)?;
         self.account.chown(&path)
     }
 
     /// Starts the server. The call blocks, so that Ctrl-C cannot leave an unknown server behind.
-    fn launch(&self) -> anyhow::Result<()> {
+    fn launch(&self, data: &Path) -> anyhow::Result<()> {
         let log = self.log();
-        let mut pg_ctl = self.pg_ctl();
+        let mut pg_ctl = self.pg_ctl(data);
         pg_ctl.args(["start", "--wait", "--timeout=60", "--log"]).arg(&log);
         let output = tokio::task::block_in_place(|| pg_ctl.as_std_mut().output())?;
         if !output.status.success() {

@@ -146,7 +146,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{rules, tests_of};
+    use super::{rules, tests_of, with_absolute_anchors};
 
     #[test]
     fn rules_stand_before_the_colon_of_a_doc_comment() {

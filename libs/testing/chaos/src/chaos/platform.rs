@@ -55,6 +55,8 @@ pub(super) enum Fault {
     KillReplica(usize),
     FreezeReplica(usize),
     CrashDatabase,
+    /// The database crashes, and its standby, which has every commit, replaces it.
+    FailOver,
     CutConnections,
     KillBroker(usize),
     FreezeBroker(usize),
@@ -69,6 +71,7 @@ impl Fault {
             (5, Self::KillReplica(replica)),
             (5, Self::FreezeReplica(replica)),
             (1, Self::CrashDatabase),
+            (1, Self::FailOver),
             (2, Self::CutConnections),
             (1, Self::KillBroker(node)),
             (1, Self::FreezeBroker(node)),
@@ -129,6 +132,7 @@ impl Platform {
     pub(super) async fn start(&mut self) -> anyhow::Result<()> {
         let step = Step::start("database");
         self.cluster.start(&step).await?;
+        self.cluster.add_standby().await?;
         step.done(self.cluster.describe());
         let mut common = Settings::from([
             ("DATABASE_URL", self.cluster.url()),
@@ -200,6 +204,7 @@ impl Platform {
                 self.cluster.crash().await?;
                 self.cluster.start(&Step::start("database")).await?;
             }
+            Fault::FailOver => self.cluster.fail_over().await?,
             Fault::CutConnections => {
                 let server = postgres::connect(&self.cluster.url()).await?;
                 let others =
@@ -226,7 +231,7 @@ impl Platform {
         match *fault {
             Fault::KillReplica(number) | Fault::FreezeReplica(number) => self.replicas[number].restore(),
             Fault::KillBroker(_) | Fault::FreezeBroker(_) => self.recover_broker().await,
-            Fault::CrashDatabase | Fault::CutConnections => Ok(()),
+            Fault::CrashDatabase | Fault::FailOver | Fault::CutConnections => Ok(()),
         }
     }
 
@@ -271,6 +276,7 @@ impl Platform {
                 format!("{} is frozen for {seconds:.1} s", self.replicas[number].name)
             }
             Fault::CrashDatabase => "the database crashed and was restarted".to_owned(),
+            Fault::FailOver => "the database crashed and its standby was promoted".to_owned(),
             Fault::CutConnections => "all connections to the database are cut".to_owned(),
             Fault::KillBroker(node) => {
                 format!("node {node} of the broker is killed; back in {seconds:.1} s")
@@ -286,7 +292,6 @@ impl Platform {
         if let Broker::Kafka(cluster) = self.broker {
             cluster.stop().await?;
         }
-        self.cluster.stop().await?;
-        Ok(())
+        self.cluster.stop_with_standby().await
     }
 }

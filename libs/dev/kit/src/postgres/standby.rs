@@ -1,0 +1,71 @@
+//! A standby that replaces the server of a cluster after a failure.
+
+use std::path::PathBuf;
+
+use anyhow::ensure;
+use testkit::ports;
+
+use super::{Cluster, connect, last_line};
+
+/// A copy of a running server that follows its log.
+pub(super) struct Standby {
+    data: PathBuf,
+    port: u16,
+}
+
+impl Cluster {
+    /// Copies the running server to a standby, and makes each commit wait for it.
+    pub async fn add_standby(&mut self) -> anyhow::Result<()> {
+        let standby = Standby { data: self.folder.join("standby"), port: ports::free()? };
+        // Remains of an interrupted command.
+        self.stop_standby(&standby).await?;
+        if standby.data.exists() {
+            std::fs::remove_dir_all(&standby.data)?;
+        }
+        let mut backup = self.account.command(&self.tools.path("pg_basebackup"), &self.folder);
+        backup.args(["--write-recovery-conf", "--checkpoint=fast", "--wal-method=stream"]);
+        backup.arg("--dbname").arg(self.url_of("postgres")).arg("--pgdata").arg(&standby.data);
+        let output = backup.output().await?;
+        ensure!(output.status.success(), "the backup failed: {}", last_line(&output.stderr));
+        self.configure(&standby.data, standby.port)?;
+        self.launch(&standby.data)?;
+        self.standby = Some(standby);
+        let server = connect(&self.url_of("postgres")).await?;
+        server.client.execute("alter system set synchronous_standby_names = 'ANY 1 (*)'", &[]).await?;
+        server.client.execute("select pg_reload_conf()", &[]).await?;
+        Ok(())
+    }
+
+    /// Crashes the server, and promotes the standby in its place and on its port. A new standby
+    /// then follows; until it does, commits wait.
+    pub async fn fail_over(&mut self) -> anyhow::Result<()> {
+        let Some(standby) = self.standby.take() else { anyhow::bail!("the cluster has no standby") };
+        self.crash().await?;
+        self.stop_standby(&standby).await?;
+        std::fs::remove_dir_all(self.data())?;
+        std::fs::rename(&standby.data, self.data())?;
+        self.configure(&self.data(), self.saved.port)?;
+        self.launch(&self.data())?;
+        let output = self.pg_ctl(&self.data()).args(["promote", "--wait"]).output().await?;
+        ensure!(output.status.success(), "the promotion failed: {}", last_line(&output.stderr));
+        self.add_standby().await
+    }
+
+    /// Stops the server and its standby without waiting for their clients.
+    pub async fn stop_with_standby(&mut self) -> anyhow::Result<()> {
+        // The primary ends first, since its last commits wait for the standby.
+        self.stop().await?;
+        match self.standby.take() {
+            Some(standby) => self.stop_standby(&standby).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn stop_standby(&self, standby: &Standby) -> anyhow::Result<()> {
+        if standby.data.join("postmaster.pid").exists() {
+            // The command fails if the file is left of a server that has ended.
+            self.pg_ctl(&standby.data).args(["stop", "--mode=fast", "--wait"]).output().await?;
+        }
+        Ok(())
+    }
+}
