@@ -28,9 +28,9 @@ const MESSAGE: &str = "When can I see it? <b>Today</b>?";
 ///
 /// Two windows act as two people of the demo. One books and frees a flat, and the other shows the
 /// change. They exchange messages and call. The page shows an agent's commissions, and is shown in
-/// Russian. Each service's API page sends requests, and the page of the platform shows an operation.
-/// Needs `chromium` and `chromedriver`. With --media a LiveKit server carries the call, and each
-/// side must receive the other's media.
+/// Russian. Each service's API page sends requests, and the page of the platform shows an
+/// operation. Needs `chromium` and `chromedriver`. With --media a LiveKit server carries the call,
+/// and each side must receive the other's media.
 #[derive(Args)]
 pub struct Browser {
     /// Also run a LiveKit server, or require that of the running stack

@@ -115,8 +115,8 @@ type SearchParameters = Both<Both<CheckedQuery<SearchObjects>, Sorting<CatalogOb
 
 /// Search property objects.
 ///
-/// Searches within one project or developer, or reads up to 200 objects by their ids. A walk along the
-/// cursors returns each object exactly once, if the object does not change during the walk.
+/// Searches within one project or developer, or reads up to 200 objects by their ids. A walk along
+/// the cursors returns each object exactly once, if the object does not change during the walk.
 #[utoipa::path(
     tag = "Catalog", security(()), params(SearchObjects, Sorting<CatalogObjectSort>, ObjectPaging),
     responses(

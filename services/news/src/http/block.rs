@@ -40,8 +40,8 @@ pub struct SetPostBlocks {
     #[serde(deserialize_with = "read_up_to_limit")]
     #[schema(value_type = Vec<BlockInput>, max_items = 200)]
     blocks: Vec<Box<RawValue>>,
-    /// The version that the caller read. A different stored version returns 409, unless the content is
-    /// already the same.
+    /// The version that the caller read. A different stored version returns 409, unless the content
+    /// is already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }

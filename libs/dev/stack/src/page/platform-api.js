@@ -14,16 +14,19 @@ var REPEATABLE = /* @__PURE__ */ new Set([
   "/api/platform-manager/crm/deals",
   "/api/platform-manager/crm/deals/{deal_id}/booking",
   "/api/platform-manager/crm/deals/{deal_id}/notes",
+  "/api/platform-manager/crm/saved-views",
   "/api/v1/admin/developers",
   "/api/v1/crm/deals",
   "/api/v1/crm/deals/{deal_id}/booking",
   "/api/v1/crm/deals/{deal_id}/notes",
+  "/api/v1/crm/saved-views",
   "/api/v1/developers/projects",
   "/api/v1/developers/projects/{project_id}/buildings",
   "/api/v1/my/commission-accruals/{accrual_id}/adjustment-requests",
   "/api/v1/posts",
   "/api/v1/selections",
-  "/api/v1/selections/from-favorites"
+  "/api/v1/selections/from-favorites",
+  "/api/v1/selections/{selection}/duplicate"
 ]);
 
 // src/lists.ts
