@@ -49,7 +49,7 @@ async fn sell(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> a
     let user = hire(story, scene).await?;
     let mut sold = SoldDeal {
         user,
-        sonya: scene.token(&Claims::user(user).permission("agent.sold.use"))?,
+        sonya: scene.token(&Claims::user(user).permission("agent.cabinet.use"))?,
         olga: scene.sign_in(&OLGA).await?,
         galina: scene.sign_in(&GALINA).await?,
         my: scene.public("my"),
@@ -137,7 +137,7 @@ async fn complete(
     let accrual = page["Items"][0]["Id"].as_str().context("an accrual without an id")?;
 
     story.step("Another agent cannot see the commission.");
-    let other = scene.token(&Claims::user(ANNA.user).permission("agent.sold.use"))?;
+    let other = scene.token(&Claims::user(ANNA.user).permission("agent.cabinet.use"))?;
     let path = format!("{}/commission-accruals/{accrual}/adjustment-requests", sold.my);
     let body = json!({"Reason": "Other", "Comment": "It is mine"});
     story.post(&path, Some(&other), &body, expected(404).code("AGENT_ACCRUAL_NOT_FOUND")).await?;
