@@ -133,10 +133,7 @@ fn is_assigned(group: &GroupInfo, topic: &str) -> bool {
     assignments.any(|assignment| assignment.windows(named.len()).any(|window| window == named))
 }
 
-/// Gives a topic `partitions` partitions, and waits until every broker knows all of them.
-///
-/// A producer asks any broker for the number. From one that lags behind it would learn the earlier
-/// number, and would send a key to its earlier partition for minutes.
+/// Gives a topic `partitions` partitions. Some brokers may know them later.
 pub(super) async fn create_partitions(bus: &Bus, topic: &str, partitions: i32) -> anyhow::Result<()> {
     let config = reader(bus);
     let admin: AdminClient<DefaultClientContext> = config.create()?;
@@ -151,6 +148,15 @@ pub(super) async fn create_partitions(bus: &Bus, topic: &str, partitions: i32) -
             );
         }
     }
+    Ok(())
+}
+
+/// Waits until every broker knows all partitions of a topic.
+///
+/// A producer asks any broker for the number. From one that lags behind it would learn the earlier
+/// number, and would send a key to its earlier partition for minutes.
+pub(super) async fn wait_until_known(bus: &Bus, topic: &str, partitions: i32) -> anyhow::Result<()> {
+    let config = reader(bus);
     let deadline = Instant::now() + PROPAGATION_TIMEOUT;
     loop {
         let (config, topic) = (config.clone(), topic.to_owned());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use db::Db;
 
-use super::growth::{Consumers, create_partitions, partition_count};
+use super::growth::{Consumers, create_partitions, partition_count, wait_until_known};
 use super::lock::{Run, RunLock};
 use crate::bus::Bus;
 use crate::contract::asyncapi::PublishedEvent;
@@ -83,6 +83,8 @@ async fn grow(bus: &Bus, topic: &str, partitions: i32, groups: &Groups) -> anyho
     if present < partitions {
         create_partitions(bus, topic, partitions).await?;
     }
+    // Also after an interruption, since that run may have ended before all brokers knew them.
+    wait_until_known(bus, topic, partitions).await?;
     lanes::release(&mut *bus.db.conn().await?, topic).await?;
     println!("{topic} has {partitions} partitions and is released");
     Ok(())
