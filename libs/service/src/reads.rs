@@ -45,9 +45,10 @@ impl Reads {
         lookup: impl AsyncFn(&Conn) -> QueryResult<Option<T>>,
     ) -> Result<Option<T>, Error> {
         if let Some(replica) = self.replica_for(reader)
-            && let Some(Ok(Some(found))) = replica.look_up(&lookup).await
+            && let Some(result) = replica.look_up(&lookup).await
+            && !matches!(result, Ok(None))
         {
-            return Ok(Some(found));
+            return result;
         }
         self.lookups.run(lookup).await
     }
