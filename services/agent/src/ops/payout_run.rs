@@ -16,8 +16,9 @@ use crate::events::PayoutStatusChanged;
 /// others pay one part each, and their key has the number of the part behind a slash.
 pub const PAYOUT_RUN: &str = "payout-run";
 
-/// The greatest number of parts: enough for two replicas, which run eight jobs at once.
-const MAX_PARTS: i64 = 16;
+/// The greatest number of parts: half of the eight jobs that a replica runs at once, so that
+/// another run does not wait for this one.
+const MAX_PARTS: i64 = 4;
 /// The smallest number of accounts in a part. A smaller part would take less than a second.
 const MIN_ACCOUNTS: i64 = 100;
 
