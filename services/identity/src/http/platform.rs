@@ -6,6 +6,7 @@
 use std::sync::LazyLock;
 
 use ::web::{Problem, Routes, StaticFile};
+use actix_web::http::Method;
 use actix_web::http::header::CONTENT_SECURITY_POLICY;
 use actix_web::http::header::HeaderValue;
 use actix_web::web::{self, Path};
@@ -44,6 +45,11 @@ pub fn routes(routes: &mut Routes<'_>) {
         .route("/docs", web::get().to(page))
         .route("/docs/", web::get().to(page))
         .route("/docs/{file}", web::get().to(file));
+    // The contract document does not list these paths, so the common rejection does not know them.
+    for path in ["/openapi.json", "/docs", "/docs/"] {
+        routes.route(path, web::route().to(reject_method));
+    }
+    routes.route("/docs/{file}", web::route().to(reject_method_of_file));
 }
 
 /// Returns the document. The first request of a process compresses it, so that does not delay other
@@ -60,6 +66,19 @@ async fn page(request: HttpRequest) -> HttpResponse {
 }
 
 async fn file(request: HttpRequest, name: Path<String>) -> Result<HttpResponse, Problem> {
-    let file = FILES.iter().find(|(file, _)| *file == *name);
-    file.map(|(_, file)| file.respond(&request)).ok_or_else(Problem::not_found)
+    Ok(find_file(&name)?.respond(&request))
+}
+
+fn find_file(name: &str) -> Result<&'static StaticFile, Problem> {
+    let file = FILES.iter().find(|(file, _)| *file == name);
+    file.map(|(_, file)| file).ok_or_else(Problem::not_found)
+}
+
+async fn reject_method() -> Result<HttpResponse, Problem> {
+    Err(Problem::method_not_allowed(vec![Method::GET]))
+}
+
+async fn reject_method_of_file(name: Path<String>) -> Result<HttpResponse, Problem> {
+    find_file(&name)?;
+    reject_method().await
 }

@@ -2,6 +2,8 @@
 
 use reqwest::Method;
 use reqwest::header::{ACCEPT_ENCODING, IF_NONE_MATCH};
+use serde_json::Value;
+use testkit::client::send;
 
 use crate::service;
 
@@ -47,4 +49,21 @@ async fn platform_document_is_the_stored_one() {
     assert!(compressed.bytes().await.unwrap().len() < document.text.len() / 8);
     let repeated = request(IF_NONE_MATCH, document.header("etag")).send().await.unwrap();
     assert_eq!(repeated.status(), 304);
+}
+
+/// RULE-ALL-117: the page, its files and the document allow `GET` and `HEAD` alone.
+#[tokio::test]
+async fn platform_page_and_document_allow_only_get() {
+    let guest = service().guest();
+    for path in ["/openapi.json", "/docs", "/docs/", "/docs/page.css"] {
+        for method in [Method::POST, Method::PUT, Method::DELETE] {
+            let refused = send(guest.request(method, path)).await;
+            assert_eq!(refused.header("allow"), "GET, HEAD", "{path}");
+            refused.expect_problem(405, "IDENTITY_METHOD_NOT_ALLOWED");
+        }
+        let head = guest.request(Method::HEAD, path).send().await.unwrap();
+        assert_eq!(head.status(), 200, "{path}");
+        assert!(head.bytes().await.unwrap().is_empty(), "{path}");
+    }
+    assert_eq!(guest.post("/docs/page.rs", Value::Null).await.status, 404);
 }
