@@ -224,20 +224,19 @@ pub async fn look_up(mut conn: &Conn, id: PropertyObjectId) -> QueryResult<Optio
     Ok(row.map(CatalogObject::from))
 }
 
-/// Returns the live objects of a building in the order of a grid.
+/// Returns the visible objects of a building in the order of a grid.
+///
+/// Checks the visibility again, since the building may be from a replica that is behind.
 pub async fn list_by_building(
     mut conn: &Conn,
     building_id: BuildingId,
 ) -> Result<Vec<GridObject>, ::db::Error> {
-    let objects = property_object::table
-        .filter(property_object::building_id.eq(building_id))
-        .filter(property_object::removed_at.is_null())
-        .order((
-            property_object::section,
-            property_object::floor.desc(),
-            property_object::position_on_floor,
-            property_object::number,
-        ));
+    let objects = visible().filter(property_object::building_id.eq(building_id)).order((
+        property_object::section,
+        property_object::floor.desc(),
+        property_object::position_on_floor,
+        property_object::number,
+    ));
     Ok(objects.select(GridObject::as_select()).load(&mut conn).await?)
 }
 
