@@ -81,6 +81,11 @@ impl PipelinedConn {
         }
     }
 
+    /// Returns the maximum wait for a connection or a response (`DATABASE_WAIT_MS`).
+    pub fn wait_timeout(&self) -> Duration {
+        self.config.wait_timeout
+    }
+
     /// Runs a lookup. If the connection breaks, runs it once more on a new connection.
     ///
     /// # Errors

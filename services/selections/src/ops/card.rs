@@ -8,7 +8,7 @@ use ::web::Problem;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::db;
 use crate::db::selection::OpenSelection;
@@ -19,6 +19,9 @@ use crate::error::Error;
 const MAX_AGE: Duration = Duration::from_secs(5);
 /// Capacity of the cache in bytes, over a hundred selections of 200 items.
 const CACHE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The approximate size of an entry without its items.
+const ENTRY_BYTES: u64 = 256;
 
 /// The version of a selection.
 type Key = (SelectionId, i64);
@@ -31,13 +34,13 @@ struct ReadItems {
     read_at: Instant,
 }
 
-/// Weighs items by their bytes.
+/// Weighs items by their bytes, and adds the approximate size of an entry.
 #[derive(Clone)]
 struct Bytes;
 
 impl Weighter<Key, Arc<ReadItems>> for Bytes {
     fn weight(&self, _: &Key, read: &Arc<ReadItems>) -> u64 {
-        read.items.get().len() as u64
+        read.items.get().len() as u64 + ENTRY_BYTES
     }
 }
 
@@ -53,7 +56,10 @@ impl Cards {
     pub async fn add_to(&self, opened: &mut OpenSelection, lookups: &PipelinedConn) -> Result<(), Error> {
         let key = (opened.id, opened.version);
         self.0.remove_if(&key, |cached| cached.read_at.elapsed() > MAX_AGE);
-        let cached = self.0.get_or_insert_async(&key, read(&opened.view.items.0, lookups)).await?;
+        let cached = self.0.get_or_insert_async(&key, read(&opened.view.items.0, lookups));
+        // After a failed lookup its waiters repeat it one after the other.
+        let cached = timeout(lookups.wait_timeout(), cached).await;
+        let cached = cached.map_err(|_| ::db::Error::Unavailable("no cards in time".to_owned()))??;
         opened.view.items = Json(cached.items.clone());
         Ok(())
     }
