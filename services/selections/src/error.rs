@@ -3,7 +3,7 @@
 use values::Code;
 use web::Problem;
 
-use crate::domain::{ItemsError, MAX_COLLABORATORS, MAX_FAVORITES, MAX_ITEMS, MAX_SELECTIONS};
+use crate::domain::{ItemsError, MAX_COLLABORATORS, MAX_FAVORITES, MAX_ITEMS, MAX_SELECTIONS, MAX_SHARED};
 
 pub use ::service::Error;
 
@@ -27,6 +27,9 @@ pub const FAVORITES_LIMIT_EXCEEDED: Code =
     Code::new(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED").with_arg("max", MAX_FAVORITES as u64);
 pub const COLLABORATORS_LIMIT_EXCEEDED: Code =
     Code::new(409, "SELECTIONS_COLLABORATORS_LIMIT_EXCEEDED").with_arg("max", MAX_COLLABORATORS as u64);
+/// Rejects a collaborator with whom the maximum number of selections is shared.
+pub const SHARED_LIMIT_EXCEEDED: Code =
+    Code::new(409, "SELECTIONS_SHARED_LIMIT_EXCEEDED").with_arg("max", MAX_SHARED as u64);
 /// Rejects a snapshot of a deleted selection (INV-SNP-002).
 pub const SOURCE_DELETED: Code = Code::new(400, "SELECTIONS_SOURCE_DELETED");
 /// Rejects a snapshot of a selection without items (INV-SNP-002).

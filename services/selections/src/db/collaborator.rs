@@ -55,6 +55,19 @@ pub async fn delete(tx: &mut Tx, selection: SelectionId, user: UserId) -> Result
     Ok(())
 }
 
+/// Deletes all collaborators of a selection.
+pub async fn delete_all(tx: &mut Tx, selection: SelectionId) -> Result<(), ::db::Error> {
+    let of_selection = collaborator::table.filter(collaborator::selection_id.eq(selection));
+    diesel::delete(of_selection).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// Returns the number of selections that are shared with a user.
+pub async fn count_shared(conn: &mut Conn, user: UserId) -> Result<i64, ::db::Error> {
+    let of_user = collaborator::table.filter(collaborator::user_id.eq(user));
+    Ok(of_user.count().get_result(conn).await?)
+}
+
 pub async fn count(conn: &mut Conn, selection: SelectionId) -> Result<i64, ::db::Error> {
     let of_selection = collaborator::table.filter(collaborator::selection_id.eq(selection));
     Ok(of_selection.count().get_result(conn).await?)

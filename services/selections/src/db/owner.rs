@@ -32,6 +32,17 @@ pub async fn release_selection(tx: &mut Tx, user_id: UserId) -> Result<(), ::db:
     Ok(())
 }
 
+/// Locks the row of a user with whom selections are shared. Inserts it if there is none.
+pub async fn lock(tx: &mut Tx, user_id: UserId) -> Result<(), ::db::Error> {
+    let lock = diesel::insert_into(owner::table)
+        .values(owner::user_id.eq(user_id))
+        .on_conflict(owner::user_id)
+        .do_update()
+        .set(owner::user_id.eq(excluded(owner::user_id)));
+    Prepared(lock).execute(tx.conn()).await?;
+    Ok(())
+}
+
 /// Increments the number of favorites. Returns false at the limit.
 pub async fn reserve_favorite(tx: &mut Tx, user_id: UserId) -> Result<bool, ::db::Error> {
     let reserve = diesel::insert_into(owner::table)

@@ -3,6 +3,7 @@
 use ::db::{Conn, Json, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
 use auth::UserId;
+use diesel::dsl::exists;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -162,10 +163,34 @@ pub async fn find(conn: &mut Conn, id: SelectionId) -> Result<Option<Selection>,
     Ok(row.map(Selection::from))
 }
 
-/// Returns the selection and locks its row, so that concurrent changes take turns.
-pub async fn find_locked(tx: &mut Tx, id: SelectionId) -> Result<Option<Selection>, ::db::Error> {
-    let row = selection::table.find(id).select(SelectionView::as_select()).for_no_key_update();
-    let row: Option<SelectionView> = row.first(tx.conn()).await.optional()?;
+/// Returns a user's selection and locks its row, so that concurrent changes take turns.
+///
+/// Locks no deleted selection and none of another owner, so a stranger delays no change.
+pub async fn lock_own(tx: &mut Tx, id: SelectionId, owner: UserId) -> Result<Option<Selection>, ::db::Error> {
+    let own = selection::table
+        .find(id)
+        .filter(selection::deleted_at.is_null())
+        .filter(selection::owner_user_id.eq(owner))
+        .select(SelectionView::as_select())
+        .for_no_key_update();
+    let row: Option<SelectionView> = own.first(tx.conn()).await.optional()?;
+    Ok(row.map(Selection::from))
+}
+
+/// Returns and locks a selection, as [`lock_own`] does, for its owner and its collaborators.
+pub async fn lock_editable(
+    tx: &mut Tx,
+    id: SelectionId,
+    user: UserId,
+) -> Result<Option<Selection>, ::db::Error> {
+    let is_collaborator = exists(collaborator::table.find((id, user)));
+    let editable = selection::table
+        .find(id)
+        .filter(selection::deleted_at.is_null())
+        .filter(selection::owner_user_id.eq(user).or(is_collaborator))
+        .select(SelectionView::as_select())
+        .for_no_key_update();
+    let row: Option<SelectionView> = editable.first(tx.conn()).await.optional()?;
     Ok(row.map(Selection::from))
 }
 
@@ -224,6 +249,9 @@ pub async fn list_of_owner(
 }
 
 /// Returns one page of the selections of which a user is a collaborator, without deleted ones.
+///
+/// A user has at most [`MAX_SHARED`](crate::domain::MAX_SHARED) of them, so no index has their
+/// order.
 pub async fn list_shared(
     conn: &Conn,
     user: UserId,

@@ -8,3 +8,5 @@ pub const MAX_SELECTIONS: u16 = 100;
 pub const MAX_FAVORITES: u16 = MAX_ITEMS;
 /// Maximum number of collaborators of a selection.
 pub const MAX_COLLABORATORS: u16 = 20;
+/// Maximum number of selections that are shared with one person.
+pub const MAX_SHARED: u16 = 1_000;

@@ -14,8 +14,8 @@ use utoipa_actix_web::scope;
 
 use crate::error::{
     CODE_UNAVAILABLE, COLLABORATORS_LIMIT_EXCEEDED, CONFLICT, DUPLICATE_ITEM, FAVORITES_EMPTY,
-    FAVORITES_LIMIT_EXCEEDED, ITEMS_LIMIT_EXCEEDED, LIMIT_EXCEEDED, NOT_FOUND, SNAPSHOT_NOT_FOUND,
-    SOURCE_DELETED, SOURCE_EMPTY,
+    FAVORITES_LIMIT_EXCEEDED, ITEMS_LIMIT_EXCEEDED, LIMIT_EXCEEDED, NOT_FOUND, SHARED_LIMIT_EXCEEDED,
+    SNAPSHOT_NOT_FOUND, SOURCE_DELETED, SOURCE_EMPTY,
 };
 
 /// The port of users and guests.
@@ -98,9 +98,11 @@ fn collaborators(routes: &mut Routes<'_>) {
     routes
         .service(collaborator::list_shared_selections.admits("every user, for selections that others share"))
         .service(collaborator::list_collaborators.admits(OWNER).refuses([NOT_FOUND]))
-        .service(
-            collaborator::add_collaborator.admits(OWNER).refuses([NOT_FOUND, COLLABORATORS_LIMIT_EXCEEDED]),
-        )
+        .service(collaborator::add_collaborator.admits(OWNER).refuses([
+            NOT_FOUND,
+            COLLABORATORS_LIMIT_EXCEEDED,
+            SHARED_LIMIT_EXCEEDED,
+        ]))
         .service(
             collaborator::remove_collaborator
                 .admits("the owner of the selection, or the collaborator")

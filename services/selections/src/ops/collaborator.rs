@@ -6,14 +6,15 @@ use time::OffsetDateTime;
 
 use super::selection::is_own;
 use crate::db;
-use crate::domain::{MAX_COLLABORATORS, SelectionId};
-use crate::error::{COLLABORATORS_LIMIT_EXCEEDED, Error, NOT_FOUND};
+use crate::domain::{MAX_COLLABORATORS, MAX_SHARED, SelectionId};
+use crate::error::{COLLABORATORS_LIMIT_EXCEEDED, Error, NOT_FOUND, SHARED_LIMIT_EXCEEDED};
 
 /// Lets a person edit a selection. The owner needs no entry.
 ///
 /// # Errors
 /// - [`NOT_FOUND`] if the actor does not own such a selection.
 /// - [`COLLABORATORS_LIMIT_EXCEEDED`] if the selection has the maximum number of collaborators.
+/// - [`SHARED_LIMIT_EXCEEDED`] if the maximum number of selections is shared with the person.
 pub async fn add_collaborator(
     tx: &mut Tx,
     actor: &Actor,
@@ -22,13 +23,20 @@ pub async fn add_collaborator(
     user: UserId,
 ) -> Result<(), Error> {
     // The lock keeps the limit under concurrent requests.
-    let selection = db::selection::find_locked(tx, id).await?.filter(|found| is_own(found, actor));
-    if selection.ok_or(NOT_FOUND)?.owner_user_id == user {
+    db::selection::lock_own(tx, id, actor.user_id).await?.ok_or(NOT_FOUND)?;
+    if user == actor.user_id {
         return Ok(());
     }
     let is_new = db::collaborator::insert(tx, id, user, now).await?;
     if is_new && db::collaborator::count(tx.conn(), id).await? > i64::from(MAX_COLLABORATORS) {
         return Err(COLLABORATORS_LIMIT_EXCEEDED.into());
+    }
+    if is_new {
+        // Other owners may add the same person at the same time.
+        db::owner::lock(tx, user).await?;
+        if db::collaborator::count_shared(tx.conn(), user).await? > i64::from(MAX_SHARED) {
+            return Err(SHARED_LIMIT_EXCEEDED.into());
+        }
     }
     Ok(())
 }

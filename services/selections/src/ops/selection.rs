@@ -254,6 +254,7 @@ pub async fn delete_selection(
         find_own(tx.conn(), actor, id).await?;
         return Err(error);
     }
+    db::collaborator::delete_all(tx, id).await?;
     db::owner::release_selection(tx, actor.user_id).await?;
     outbox::append(tx, &SelectionDeleted::of(&selection)).await?;
     Ok(())
@@ -280,20 +281,6 @@ pub async fn find_own(conn: &mut Conn, actor: &Actor, id: SelectionId) -> Result
 /// [`NOT_FOUND`] if the actor can edit no such selection.
 pub async fn find_editable(conn: &mut Conn, actor: &Actor, id: SelectionId) -> Result<Selection, Error> {
     let selection = db::selection::find(conn, id).await?;
-    check_editable(conn, actor, selection).await
-}
-
-/// Returns a selection as [`find_editable`] does, and locks it for a change without a version.
-async fn lock_editable(tx: &mut Tx, actor: &Actor, id: SelectionId) -> Result<Selection, Error> {
-    let selection = db::selection::find_locked(tx, id).await?;
-    check_editable(tx.conn(), actor, selection).await
-}
-
-async fn check_editable(
-    conn: &mut Conn,
-    actor: &Actor,
-    selection: Option<Selection>,
-) -> Result<Selection, Error> {
     let selection = selection.filter(|found| found.deleted_at.is_none()).ok_or(NOT_FOUND)?;
     if selection.owner_user_id == actor.user_id
         || db::collaborator::is_collaborator(conn, selection.id, actor.user_id).await?
@@ -301,6 +288,12 @@ async fn check_editable(
         return Ok(selection);
     }
     Err(NOT_FOUND.into())
+}
+
+/// Returns a selection as [`find_editable`] does, and locks it for a change without a version.
+async fn lock_editable(tx: &mut Tx, actor: &Actor, id: SelectionId) -> Result<Selection, Error> {
+    let selection = db::selection::lock_editable(tx, id, actor.user_id).await?;
+    selection.ok_or_else(|| NOT_FOUND.into())
 }
 
 /// Saves the actor's change if the row still has the version that was read.

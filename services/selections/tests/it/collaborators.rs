@@ -1,6 +1,9 @@
 //! Collaborators of a selection.
 
 use serde_json::{Value, json};
+use testkit::held::Held;
+use tokio_postgres::Client;
+use uuid::Uuid;
 
 use crate::{
     collaborator_path, create_selection, details_path, guid, guids, item_path, items, items_path,
@@ -108,4 +111,59 @@ async fn twenty_first_collaborator_is_refused() {
     let present = owner.get(&format!("{}/collaborators", path(&selection))).await.expect(200);
     let present = present["Items"][0]["UserId"].as_str().unwrap().parse().unwrap();
     add(present).await.expect(204);
+}
+
+/// Shares 1,000 selections of other people with a person.
+pub async fn fill_shared(sql: &Client, person: Uuid) {
+    let fill = format!(
+        "with filled as (
+             insert into selection (id, owner_user_id, public_code, title, items, created_at, updated_at,
+                 version, updated_by_user_id)
+             select gen_random_uuid(), gen_random_uuid(), left(md5(random()::text || n), 12), 'x', '[]',
+                 now(), now(), 1, gen_random_uuid()
+             from generate_series(1, 1000) as n
+             returning id
+         )
+         insert into collaborator select id, '{person}', now() from filled"
+    );
+    sql.batch_execute(&fill).await.unwrap();
+}
+
+/// RULE-SEL-059: at most 1,000 selections are shared with one person, without deleted ones.
+#[tokio::test]
+async fn selection_above_the_shared_limit_is_refused() {
+    let (_, owner) = service().user();
+    let (first, second) = (create_selection(&owner).await, create_selection(&owner).await);
+    let (id, person) = service().user();
+    let sql = service().sql().await;
+    fill_shared(&sql, id).await;
+    let add = async |selection: &Value| owner.put(&collaborator_path(selection, id), Value::Null).await;
+    add(&first).await.expect_problem(409, "SELECTIONS_SHARED_LIMIT_EXCEEDED");
+    person.get(&details_path(&first)).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+
+    let shared = person.get(SHARED).await.expect(200)["Items"][0].clone();
+    person.delete(&collaborator_path(&shared, id)).await.expect(204);
+    add(&first).await.expect(204);
+    add(&second).await.expect_problem(409, "SELECTIONS_SHARED_LIMIT_EXCEEDED");
+    add(&first).await.expect(204);
+    owner.delete(&path(&first)).await.expect(204);
+    add(&second).await.expect(204);
+}
+
+/// INV-SEL-002: the request of a stranger does not wait for a change of the selection.
+#[tokio::test]
+async fn stranger_waits_for_no_lock() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let (_, stranger) = service().user();
+    let lock = format!("select from selection where id = '{}' for update", crate::text(&selection["Id"]));
+    let held = Held::lock(service(), &lock).await;
+    for refused in [
+        stranger.put(&item_path(&selection, guid()), Value::Null).await,
+        stranger.delete(&item_path(&selection, guid())).await,
+        stranger.put(&collaborator_path(&selection, guid()), Value::Null).await,
+    ] {
+        refused.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    }
+    held.release().await;
 }

@@ -11,6 +11,7 @@ use testkit::service::Running;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::collaborators::fill_shared;
 use crate::{
     FAVORITES, FROM_FAVORITES, SELECTIONS, collaborator_path, create_selection, create_selection_of,
     favorite, guid, items, items_path, join_limited, mark, members, path, service, snapshot_path,
@@ -236,6 +237,8 @@ async fn every_documented_problem_is_in_russian() {
         text(&selection["Id"])
     );
     sql.batch_execute(&collaborators).await.unwrap();
+    let person = guid();
+    fill_shared(&sql, person).await;
     let request = |caller: &Client, method: Method, path: &str| {
         caller.request(method, path).header("accept-language", "ru")
     };
@@ -265,6 +268,7 @@ async fn every_documented_problem_is_in_russian() {
         post(&full, SELECTIONS, json!({"Title": "x"})),
         request(&full, Method::PUT, &favorite(object)),
         request(&owner, Method::PUT, &collaborator_path(&selection, object)),
+        request(&owner, Method::PUT, &collaborator_path(&empty, person)),
         request(&owner, Method::POST, SELECTIONS).header("content-type", "application/json").body(stalled),
         put(&path(&selection), json!({"Title": "x".repeat(256 * 1024)})),
         put(&items_path(&selection), twice),
