@@ -43,8 +43,7 @@ impl ObjectCard {
 pub struct CardItem {
     #[serde(flatten)]
     item: Item,
-    /// Absent unless the catalog shows the object now.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `null` unless the catalog shows the object now.
     card: Option<ObjectCard>,
 }
 

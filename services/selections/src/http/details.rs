@@ -69,7 +69,7 @@ impl SelectionDetails {
 /// Read a selection by its id.
 ///
 /// For the owner and the collaborators, whatever the state of the link is.
-/// An item has no card unless the catalog shows its object.
+/// The card of an item is `null` unless the catalog shows its object.
 #[utoipa::path(
     tag = "Selections", params(("selection" = SelectionId, Path)),
     responses((status = 200, description = "The selection", body = SelectionDetails))
