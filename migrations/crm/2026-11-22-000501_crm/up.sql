@@ -151,6 +151,8 @@ create index deal_agent on deal (agent_user_id, created_at, id) where agent_user
 create index deal_without_agent on deal (tenant_id, created_at, id) where agent_user_id is null;
 create index deal_amount on deal (amount, created_at, id);
 create index deal_tenant_amount on deal (tenant_id, amount, created_at, id);
+create index deal_currency on deal (currency, created_at, id);
+create index deal_tenant_currency on deal (tenant_id, currency, created_at, id);
 create index deal_contract_number on deal (folded_contract_number, created_at, id)
     where folded_contract_number is not null;
 
