@@ -75,6 +75,7 @@ pub struct DealView {
     pub selection_id: Option<SelectionId>,
     pub contract_type: Option<ContractType>,
     pub payment_method: Option<PaymentMethod>,
+    /// Null for readers without access to contract data.
     pub contract_number: Option<ContractNumber>,
     /// Time of the cancellation, in UTC. Null unless cancelled.
     #[serde(with = "time::serde::rfc3339::option")]

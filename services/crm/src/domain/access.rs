@@ -1,6 +1,6 @@
 //! Permissions of callers. The timeline records the first role that applies to an actor.
 
-use auth::{Actor, CompanyId, Permission, Scope};
+use auth::{Actor, CompanyId, Permission, Reach, Scope};
 
 const MANAGE: &str = "crm.deals.manage";
 const CARE: &str = "crm.deals.care";
@@ -85,6 +85,14 @@ impl Permission for ChangeOwnDeals {
 
     fn granted(actor: &Actor) -> Option<CompanyId> {
         actor.holds_for_company(MANAGE_OWN)
+    }
+}
+
+/// Returns true if the user may read the contract data of the deals within a reach.
+pub fn may_read_contracts(actor: &Actor, reach: Reach) -> bool {
+    match reach {
+        Reach::Platform => ManageDeals::granted(actor).is_some(),
+        Reach::Company(company) => ChangeOwnDeals::granted(actor) == Some(company),
     }
 }
 

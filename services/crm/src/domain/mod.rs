@@ -15,7 +15,7 @@ mod timeline;
 
 pub use access::{
     CareForDeals, ChangeOwnDeals, ManageDeals, ManageOwnPipeline, ReadDeals, ReadOwnDeals, ReadOwnPipeline,
-    Role,
+    Role, may_read_contracts,
 };
 pub use booking::{Booking, BookingStatus, check_expiry};
 pub use change::{Author, Change, DealEventType};

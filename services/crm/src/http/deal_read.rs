@@ -4,7 +4,7 @@ use ::db::PipelinedConn;
 use ::web::{CursorPage, CursorPaging, PathReference, unknown_cursor};
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
-use auth::{CompanyId, Permitted, Reach};
+use auth::{Actor, CompanyId, Permitted, Reach};
 use futures_util::future::try_join;
 
 use crate::app::App;
@@ -12,13 +12,22 @@ use crate::db;
 use crate::db::deal_view::DealView;
 use crate::db::stage_page::{Stage, StageKey};
 use crate::db::timeline_page::TimelineKey;
-use crate::domain::{DealId, ReadDeals, ReadOwnDeals, TimelineRow};
+use crate::domain::{DealId, ReadDeals, ReadOwnDeals, TimelineRow, may_read_contracts};
 use crate::error::{DEAL_NOT_FOUND, Error};
 
-async fn read(lookups: &PipelinedConn, reach: Reach, id: DealId) -> Result<web::Json<DealView>, Error> {
+async fn read(
+    lookups: &PipelinedConn,
+    actor: &Actor,
+    reach: Reach,
+    id: DealId,
+) -> Result<web::Json<DealView>, Error> {
     let found = lookups.run(async |conn| db::deal_view::look_up(conn, id).await).await?;
     let found = found.filter(|view| reach.covers(view.summary.tenant_id));
-    Ok(web::Json(found.ok_or(DEAL_NOT_FOUND)?))
+    let mut view = found.ok_or(DEAL_NOT_FOUND)?;
+    if !may_read_contracts(actor, reach) {
+        view.contract_number = None;
+    }
+    Ok(web::Json(view))
 }
 
 /// Read a deal.
@@ -30,11 +39,11 @@ async fn read(lookups: &PipelinedConn, reach: Reach, id: DealId) -> Result<web::
 )]
 #[get("/api/platform-manager/crm/deals/{deal_id}")]
 pub async fn get_deal(
-    _: Permitted<ReadDeals>,
+    permitted: Permitted<ReadDeals>,
     PathReference(id): PathReference<DealId>,
     lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
-    read(&lookups, Reach::Platform, id).await
+    read(&lookups, &permitted.actor, Reach::Platform, id).await
 }
 
 /// Read a deal of the own company.
@@ -50,7 +59,7 @@ pub async fn get_own_deal(
     PathReference(id): PathReference<DealId>,
     lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
-    read(&lookups, Reach::Company(permitted.granted), id).await
+    read(&lookups, &permitted.actor, Reach::Company(permitted.granted), id).await
 }
 
 /// Returns the response unless the deal is unknown or outside the reach.
