@@ -32,12 +32,67 @@ impl Cell {
     }
 }
 
+/// The characters that begin a formula, also in full width.
+const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+
+/// The characters at which a spreadsheet may end a cell. In some languages `;` is one of them, even
+/// within quotes.
+const SEPARATORS: [char; 4] = [';', '\t', '\r', '\n'];
+
 /// Returns true if a spreadsheet would read the text as a formula.
 pub(crate) fn is_formula(text: &str) -> bool {
-    text.starts_with(['=', '+', '-', '@', '\t', '\r'])
+    text.starts_with(FORMULA) || text.starts_with(['\t', '\r', '\n'])
 }
 
-/// Prefixes a text that a spreadsheet would execute as a formula.
+/// Prefixes each part of a text that a spreadsheet would execute as a formula, also if it splits
+/// the text into several cells.
 pub fn escape_formula(text: String) -> String {
-    if is_formula(&text) { format!("'{text}") } else { text }
+    let mut escaped = String::with_capacity(text.len() + 1);
+    if is_formula(&text) && !text.starts_with(FORMULA) {
+        escaped.push('\'');
+    }
+    let mut is_start = true;
+    for character in text.chars() {
+        if is_start && FORMULA.contains(&character) {
+            escaped.push('\'');
+        }
+        escaped.push(character);
+        // A quote at the start of a cell is no part of its text.
+        is_start = SEPARATORS.contains(&character) || is_start && character == '"';
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{escape_formula, is_formula};
+
+    /// RULE-CRM-081: an apostrophe precedes each part that is a formula, also after a separator.
+    #[test]
+    fn formula_at_start_or_after_separator_is_defused() {
+        for (text, escaped) in [
+            ("=1", "'=1"),
+            ("+1", "'+1"),
+            ("-1", "'-1"),
+            ("@a", "'@a"),
+            ("＝1", "'＝1"),
+            ("＋1", "'＋1"),
+            ("－1", "'－1"),
+            ("＠a", "'＠a"),
+            ("\t1", "'\t1"),
+            ("\r1", "'\r1"),
+            ("\n1", "'\n1"),
+            ("\n=1", "'\n'=1"),
+            ("a;=1;-2", "a;'=1;'-2"),
+            ("a\t+1\r@b\n＝1", "a\t'+1\r'@b\n'＝1"),
+            ("a;\"=1", "a;\"'=1"),
+            ("1=1", "1=1"),
+            ("a; b\r\nc", "a; b\r\nc"),
+            ("a-b", "a-b"),
+            ("", ""),
+        ] {
+            assert_eq!(escape_formula(text.to_owned()), escaped, "{text:?}");
+        }
+        assert!(is_formula("＝1") && is_formula("\n1") && !is_formula("a;=1") && !is_formula(""));
+    }
 }

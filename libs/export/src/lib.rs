@@ -2,6 +2,7 @@
 
 mod cell;
 mod comma_separated;
+mod limits;
 mod spreadsheet;
 
 use std::fmt::Display;
@@ -17,6 +18,7 @@ use web::Problem;
 
 pub use cell::{Cell, Row, escape_formula};
 
+use crate::limits::{Limited, permit};
 use crate::spreadsheet::Spreadsheet;
 
 values::text_enum! {
@@ -28,7 +30,7 @@ values::text_enum! {
 }
 
 /// The maximum number of rows of a spreadsheet, which limits its file on the disk.
-pub const MAX_SPREADSHEET_ROWS: usize = 100_000;
+pub const MAX_SPREADSHEET_ROWS: u32 = 100_000;
 
 /// The media type of a spreadsheet.
 pub const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
@@ -47,8 +49,10 @@ pub struct Table {
 ///
 /// A CSV file is sent while the rows are read, and the client's speed limits the reads.
 /// A spreadsheet is written to a temporary file first, since its format needs all rows.
+/// A process has a limited number of exports of each format in progress until they are sent.
 ///
 /// # Errors
+/// `503 SERVICE_UNAVAILABLE` while too many other exports are in progress.
 /// The first error of `batches` in a spreadsheet or before the first batch.
 /// A later error of a CSV file breaks the connection, so the client sees that the file is not
 /// whole.
@@ -64,6 +68,7 @@ where
     };
     let disposition = format!("attachment; filename=\"{}.{extension}\"", table.name);
     response.insert_header((CONTENT_TYPE, media_type)).insert_header((CONTENT_DISPOSITION, disposition));
+    let permit = permit(format).await?;
     match format {
         ExportFormat::Csv => {
             let mut batches = Box::pin(batches);
@@ -76,10 +81,10 @@ where
             let first = header.and_then(|header| {
                 comma_separated::encode(&first).map(|rows| Bytes::from([header, rows].concat()))
             });
-            Ok(response.streaming(stream::iter([first]).chain(rest)))
+            let body = stream::iter([first]).chain(rest);
+            Ok(response.streaming(Limited { body, _permit: permit }))
         }
         ExportFormat::Xlsx => {
-            let _permit = spreadsheet::permit().await?;
             let mut batches = Box::pin(batches);
             let mut sheet = run(move || Spreadsheet::new(table)).await?;
             while let Some(rows) = batches.try_next().await? {
@@ -87,8 +92,8 @@ where
             }
             let file = run(move || sheet.finish()).await?;
             let length = file.length;
-            let reader = ReaderStream::with_capacity(tokio::fs::File::from_std(file.file), CHUNK_BYTES);
-            Ok(response.body(SizedStream::new(length, reader)))
+            let body = ReaderStream::with_capacity(tokio::fs::File::from_std(file.file), CHUNK_BYTES);
+            Ok(response.body(SizedStream::new(length, Limited { body, _permit: permit })))
         }
     }
 }
@@ -104,4 +109,37 @@ async fn run<T: Send + 'static>(
 fn log_interruption(error: &impl Display) -> io::Error {
     tracing::error!(%error, "failed to finish an export");
     io::Error::other("the export was interrupted")
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::{HttpResponse, ResponseError};
+    use futures_util::{future, stream};
+    use web::Problem;
+
+    use super::limits::{MAX_CSV_FILES, MAX_SPREADSHEETS};
+    use super::{Cell, ExportFormat, Table, respond};
+
+    async fn export(format: ExportFormat) -> Result<HttpResponse, Problem> {
+        let table = Table { name: "x", columns: &["X"] };
+        respond(format, table, stream::iter([Ok(vec![vec![Cell::Number(1)]])])).await
+    }
+
+    /// RULE-CRM-084: an export above the limit of its format gets 503 until the body of another one
+    /// ends.
+    #[tokio::test]
+    async fn export_above_limit_is_refused_until_another_body_ends() {
+        let check = async |format, limit| {
+            let mut sent = Vec::new();
+            for _ in 0..limit {
+                sent.push(export(format).await.unwrap());
+            }
+            let refused = export(format).await.unwrap_err();
+            assert_eq!(refused.status_code(), 503);
+            sent.pop();
+            export(format).await.unwrap();
+        };
+        future::join(check(ExportFormat::Csv, MAX_CSV_FILES), check(ExportFormat::Xlsx, MAX_SPREADSHEETS))
+            .await;
+    }
 }

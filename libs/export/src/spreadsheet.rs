@@ -2,31 +2,11 @@
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::time::Duration;
 
 use rust_xlsxwriter::{ExcelDateTime, Format, Workbook, Worksheet, XlsxError};
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::timeout;
-use web::Problem;
 
 use crate::Table;
 use crate::cell::{Cell, Row, is_formula};
-
-/// The maximum number of spreadsheets that a process writes at once, which limits the space on the
-/// disk.
-static WRITERS: Semaphore = Semaphore::const_new(2);
-
-/// The maximum wait for a turn.
-const TURN_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Waits for a turn to write a spreadsheet.
-///
-/// # Errors
-/// `503 SERVICE_UNAVAILABLE` without a turn in time.
-pub(crate) async fn permit() -> Result<SemaphorePermit<'static>, Problem> {
-    let turn = timeout(TURN_TIMEOUT, WRITERS.acquire()).await;
-    turn.map_err(|_| Problem::unavailable(&"too many exports"))?.map_err(|error| Problem::unavailable(&error))
-}
 
 /// A spreadsheet in progress.
 pub(crate) struct Spreadsheet {

@@ -42,6 +42,7 @@ CRM_EXPORT_TOO_LARGE = The spreadsheet would have too many rows
 # Reasons why a member is refused.
 bad_account_number = An account number has 20 digits
 excluded_by_target = This is not possible for the target status
+not_permitted = Your role does not permit this filter
 
 # The steps of a new pipeline.
 step_new = New

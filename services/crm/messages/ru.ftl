@@ -42,6 +42,7 @@ CRM_EXPORT_TOO_LARGE = В таблице было бы слишком много
 # Reasons why a member is refused.
 bad_account_number = В номере счёта 20 цифр
 excluded_by_target = Это невозможно для выбранного статуса
+not_permitted = Ваша роль не разрешает этот фильтр
 
 # The steps of a new pipeline.
 step_new = Новая

@@ -160,6 +160,12 @@ pub async fn list(
     Ok(paging.page(items, total))
 }
 
+/// Returns true if more than `limit` deals match.
+pub async fn has_more_than(mut conn: &Conn, query: &DealListQuery, limit: u32) -> QueryResult<bool> {
+    let next = format!("select from deal where {} offset $21 limit 1", query.condition());
+    Ok(query.bind(next).bind::<BigInt, _>(i64::from(limit)).execute(&mut conn).await? > 0)
+}
+
 /// The position of a deal in an export. It never changes, so a walk returns each deal once.
 pub type DealKey = (OffsetDateTime, DealId);
 

@@ -5,6 +5,7 @@ use ::web::{CursorPage, CursorPaging};
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
 use diesel::prelude::*;
+use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::sql_types::{BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
@@ -71,20 +72,31 @@ pub struct OverrideFilter {
     pub deal_id: Option<DealId>,
 }
 
-/// The limit applies before the joins. The statement is planned for its values, so absent filters
-/// are dropped.
-const SQL: &str = "\
-    select made.*, developer.name as developer_name, object.project_name, object.building_name, object.number \
-    from (select * from status_override \
-        where ($1::timestamptz is null or created_at >= $1) and ($2::timestamptz is null or created_at < $2) \
-        and ($3::uuid is null or actor_user_id = $3) and ($4::uuid is null or tenant_id = $4) \
-        and ($5::uuid is null or deal_id = $5) \
-        and ($6::timestamptz is null or (created_at, id) < ($6, $7::uuid)) \
-        order by created_at desc, id desc limit $8) as made \
-    join deal on deal.id = made.deal_id \
-    left join property_object as object on object.id = deal.property_object_id \
-    left join developer on developer.id = made.tenant_id \
-    order by made.created_at desc, made.id desc";
+/// The condition with the parameters of [`OverrideFilter::bind`]. The statement is planned for its
+/// values, so absent filters are dropped.
+const FILTER: &str = "\
+    ($1::timestamptz is null or created_at >= $1) and ($2::timestamptz is null or created_at < $2) \
+    and ($3::uuid is null or actor_user_id = $3) and ($4::uuid is null or tenant_id = $4) \
+    and ($5::uuid is null or deal_id = $5)";
+
+impl OverrideFilter {
+    /// Binds the first five parameters of a statement.
+    fn bind(self, sql: String) -> BoxedSqlQuery<'static, Pg, SqlQuery> {
+        diesel::sql_query(sql)
+            .into_boxed()
+            .bind::<Nullable<Timestamptz>, _>(self.created_from)
+            .bind::<Nullable<Timestamptz>, _>(self.created_to)
+            .bind::<Nullable<SqlUuid>, _>(self.actor_user_id)
+            .bind::<Nullable<SqlUuid>, _>(self.tenant_id)
+            .bind::<Nullable<SqlUuid>, _>(self.deal_id)
+    }
+}
+
+/// Returns true if more than `limit` overrides match.
+pub async fn has_more_than(mut conn: &Conn, filter: OverrideFilter, limit: u32) -> QueryResult<bool> {
+    let next = format!("select from status_override where {FILTER} offset $6 limit 1");
+    Ok(filter.bind(next).bind::<BigInt, _>(i64::from(limit)).execute(&mut conn).await? > 0)
+}
 
 /// Reads up to `limit` overrides after one of them.
 pub async fn read_batch(
@@ -93,13 +105,19 @@ pub async fn read_batch(
     after: Option<OverrideKey>,
     limit: i64,
 ) -> QueryResult<Vec<OverrideRecord>> {
-    let batch = diesel::sql_query(SQL)
-        .into_boxed()
-        .bind::<Nullable<Timestamptz>, _>(filter.created_from)
-        .bind::<Nullable<Timestamptz>, _>(filter.created_to)
-        .bind::<Nullable<SqlUuid>, _>(filter.actor_user_id)
-        .bind::<Nullable<SqlUuid>, _>(filter.tenant_id)
-        .bind::<Nullable<SqlUuid>, _>(filter.deal_id)
+    // The limit applies before the joins.
+    let batch = format!(
+        "select made.*, developer.name as developer_name, object.project_name, object.building_name, object.number \
+        from (select * from status_override \
+            where {FILTER} and ($6::timestamptz is null or (created_at, id) < ($6, $7::uuid)) \
+            order by created_at desc, id desc limit $8) as made \
+        join deal on deal.id = made.deal_id \
+        left join property_object as object on object.id = deal.property_object_id \
+        left join developer on developer.id = made.tenant_id \
+        order by made.created_at desc, made.id desc"
+    );
+    let batch = filter
+        .bind(batch)
         .bind::<Nullable<Timestamptz>, _>(after.map(|key| key.created_at))
         .bind::<Nullable<SqlUuid>, _>(after.map(|key| key.id))
         .bind::<BigInt, _>(limit);

@@ -1,21 +1,21 @@
 //! Routes that list deals, and the filters of lists, boards and exports.
 
-use ::web::{Both, Check, CheckedQuery, CommaSeparated, Fields, Page, Paging, Query};
+use ::web::{Both, Check, CheckedQuery, CommaSeparated, FieldError, Fields, Page, Paging, Problem, Query};
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
-use auth::{CompanyId, Permitted, UserId};
+use auth::{Actor, CompanyId, Permitted, Reach, UserId};
 use ids::Reference;
 use serde::Deserialize;
 use time::OffsetDateTime;
 use utoipa::IntoParams;
-use values::{Currency, Private, Text, Whole, fold};
+use values::{Currency, Invalid, Private, Text, Whole, fold};
 
 use crate::app::App;
 use crate::db;
 use crate::db::deal_list::{DealListQuery, DealSearch, DealSort};
 use crate::db::deal_view::{DealFilter, DealSummary};
-use crate::domain::{DealStatus, PropertyObjectId, ReadDeals, ReadOwnDeals, StepId};
+use crate::domain::{DealStatus, PropertyObjectId, ReadDeals, ReadOwnDeals, StepId, may_read_contracts};
 use crate::error::Error;
 
 /// The developer whose deals are listed.
@@ -88,6 +88,9 @@ impl From<DealFilterParams> for DealFilter {
 /// A bound of an amount in minor units.
 type AmountBound = Whole<0, 1_000_000_000_000_001>;
 
+/// The minimum length of a part of a project's name. The index has trigrams.
+const MIN_PROJECT_NAME: usize = 3;
+
 /// The filters of lists and exports alone.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
@@ -96,12 +99,12 @@ pub struct DealSearchParams {
     /// Whole number of the object, regardless of letter case and of the kinds of spaces and dashes.
     #[param(inline)]
     object_number: Option<Text<0, 100>>,
-    /// Text to find literally anywhere in the name of the object's project, regardless of letter
-    /// case and of the kinds of spaces and dashes.
+    /// Text of at least 3 characters to find literally anywhere in the name of the object's
+    /// project, regardless of letter case and of the kinds of spaces and dashes.
     #[param(inline)]
     project_name: Option<Text<0, 100>>,
     /// Whole number of the contract, regardless of letter case and of the kinds of spaces and
-    /// dashes.
+    /// dashes. Only for readers of contract data.
     #[param(value_type = Option<Text<0, 100>>, inline)]
     contract_number: Option<Private<Text<0, 100>>>,
     /// Id of a user who is the client or the agent.
@@ -146,17 +149,25 @@ impl Check for DealSearchParams {
         let (from, to) = (self.booking_expires_from.as_ref(), self.booking_expires_to.as_ref());
         fields.check_range("/BookingExpiresTo", from, to);
         fields.check_range("/UpdatedTo", self.updated_from.as_ref(), self.updated_to.as_ref());
+        let project = self.project_name.as_ref().and_then(to_filter);
+        if project.is_some_and(|project| project.chars().count() < MIN_PROJECT_NAME) {
+            let invalid = Invalid::new("too_short").with("min", MIN_PROJECT_NAME);
+            fields.check::<()>("/ProjectName", Err(invalid));
+        }
     }
+}
+
+/// Returns the folded text. A blank one does not filter.
+fn to_filter(text: &Text<0, 100>) -> Option<String> {
+    Some(fold(text.as_str())).filter(|text| !text.is_empty())
 }
 
 impl From<DealSearchParams> for DealSearch {
     fn from(params: DealSearchParams) -> Self {
-        // A blank value does not filter.
-        let folded = |text: &Text<0, 100>| Some(fold(text.as_str())).filter(|text| !text.is_empty());
         Self {
-            object_number: params.object_number.as_ref().and_then(folded),
-            project_name: params.project_name.as_ref().and_then(folded),
-            contract_number: params.contract_number.as_ref().and_then(|number| folded(number.expose())),
+            object_number: params.object_number.as_ref().and_then(to_filter),
+            project_name: params.project_name.as_ref().and_then(to_filter),
+            contract_number: params.contract_number.as_ref().and_then(|number| to_filter(number.expose())),
             participant_user_id: params.participant_user_id.map(|id| id.0),
             amount_from: params.amount_from.map(Whole::get),
             amount_to: params.amount_to.map(Whole::get),
@@ -174,17 +185,54 @@ impl From<DealSearchParams> for DealSearch {
 pub type DealQuery =
     Both<Both<Query<StateParams>, CheckedQuery<DealFilterParams>>, CheckedQuery<DealSearchParams>>;
 
-/// Returns the deals to list for a company, or for all companies.
-pub fn to_list_query(
-    tenant_id: Option<CompanyId>,
-    Both(Both(Query(state), CheckedQuery(filter)), CheckedQuery(search)): DealQuery,
-) -> DealListQuery {
-    DealListQuery {
-        tenant_id,
-        statuses: state.statuses.map(|statuses| statuses.0),
-        step_id: state.step_id.map(|id| id.0),
-        filter: filter.into(),
-        search: search.into(),
+/// The reader of a list, and the deals that the reader may list.
+pub struct DealReader {
+    pub reach: Reach,
+    pub reads_contracts: bool,
+}
+
+impl DealReader {
+    fn new(actor: &Actor, reach: Reach) -> Self {
+        Self { reach, reads_contracts: may_read_contracts(actor, reach) }
+    }
+
+    /// Returns the deals to list. On company routes they are the company's, with any `tenant_id`.
+    ///
+    /// # Errors
+    /// `VALIDATION_FAILED` for a search by contract number without access to contract data.
+    pub fn to_list_query(
+        &self,
+        tenant_id: Option<CompanyId>,
+        Both(Both(Query(state), CheckedQuery(filter)), CheckedQuery(search)): DealQuery,
+    ) -> Result<DealListQuery, Problem> {
+        if search.contract_number.is_some() && !self.reads_contracts {
+            let invalid = Invalid::new("not_permitted");
+            let field = "/ContractNumber".to_owned();
+            return Err(Problem::validation_failed(vec![FieldError { field, invalid }]));
+        }
+        let tenant_id = match self.reach {
+            Reach::Platform => tenant_id,
+            Reach::Company(company) => Some(company),
+        };
+        Ok(DealListQuery {
+            tenant_id,
+            statuses: state.statuses.map(|statuses| statuses.0),
+            step_id: state.step_id.map(|id| id.0),
+            filter: filter.into(),
+            search: search.into(),
+        })
+    }
+}
+
+impl From<&Permitted<ReadDeals>> for DealReader {
+    fn from(permitted: &Permitted<ReadDeals>) -> Self {
+        Self::new(&permitted.actor, Reach::Platform)
+    }
+}
+
+impl From<&Permitted<ReadOwnDeals>> for DealReader {
+    fn from(permitted: &Permitted<ReadOwnDeals>) -> Self {
+        Self::new(&permitted.actor, Reach::Company(permitted.granted))
     }
 }
 
@@ -192,10 +240,11 @@ type ListQuery = Both<DealQuery, Paging<DealSort>>;
 
 async fn list(
     app: &App,
+    reader: &DealReader,
     tenant_id: Option<CompanyId>,
     Both(query, paging): ListQuery,
 ) -> Result<web::Json<Page<DealSummary>>, Error> {
-    let query = to_list_query(tenant_id, query);
+    let query = reader.to_list_query(tenant_id, query)?;
     let conn = app.db.conn().await?;
     Ok(web::Json(db::deal_list::list(&conn, &query, &paging).await?))
 }
@@ -210,10 +259,10 @@ async fn list(
 #[get("/api/platform-manager/crm/deals", wrap = "from_fn(auth::expensive)")]
 pub async fn list_deals(
     app: Data<App>,
-    _: Permitted<ReadDeals>,
+    permitted: Permitted<ReadDeals>,
     Both(Query(tenant), query): Both<Query<TenantParam>, ListQuery>,
 ) -> Result<impl Responder, Error> {
-    list(&app, tenant.id(), query).await
+    list(&app, &(&permitted).into(), tenant.id(), query).await
 }
 
 /// List the deals of the own company.
@@ -229,5 +278,5 @@ pub async fn list_own_deals(
     permitted: Permitted<ReadOwnDeals>,
     query: ListQuery,
 ) -> Result<impl Responder, Error> {
-    list(&app, Some(permitted.granted), query).await
+    list(&app, &(&permitted).into(), None, query).await
 }

@@ -1,19 +1,19 @@
 //! Routes that export lists as files.
 
-use ::web::{Both, CheckedQuery, Query};
+use ::web::{Both, CheckedQuery, Problem, Query};
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{HttpResponse, get};
-use auth::{CompanyId, Permitted};
+use auth::{Actor, CompanyId, Permitted};
 use export::{Cell, ExportFormat, MAX_SPREADSHEET_ROWS, Row, Table};
 use futures_util::{Stream, stream};
+use runtime::clock;
 use serde::Deserialize;
+use time::OffsetDateTime;
 use utoipa::IntoParams;
 use values::{Private, Prose, Text};
 
-use super::deal_list::{
-    DealFilterParams, DealQuery, DealSearchParams, StateParams, TenantParam, to_list_query,
-};
+use super::deal_list::{DealFilterParams, DealQuery, DealReader, DealSearchParams, StateParams, TenantParam};
 use super::override_register::OverrideFilterParams;
 use crate::app::App;
 use crate::db;
@@ -43,8 +43,13 @@ impl ExportParams {
 /// Reads all rows of a list in batches. `read` returns up to [`BATCH`] rows after a key.
 ///
 /// No connection is in use between two batches, so a slow client holds none.
+///
+/// # Errors
+/// `UNAUTHORIZED` before the next batch at `expires_at`, when the token expires, and
+/// [`EXPORT_TOO_LARGE`].
 fn walk<T, K, R, F>(
     format: ExportFormat,
+    expires_at: OffsetDateTime,
     key: fn(&T) -> K,
     to_row: fn(&T) -> Row,
     read: R,
@@ -56,12 +61,15 @@ where
     let first = Some((None, 0));
     stream::try_unfold((first, read), move |(next, read)| async move {
         let Some((after, count)) = next else { return Ok(None) };
+        if clock::now() >= expires_at {
+            return Err(Problem::unauthorized().into());
+        }
         let found = read(after).await?;
         if found.is_empty() {
             return Ok(None);
         }
         let count = count + found.len();
-        if matches!(format, ExportFormat::Xlsx) && count > MAX_SPREADSHEET_ROWS {
+        if matches!(format, ExportFormat::Xlsx) && count > MAX_SPREADSHEET_ROWS as usize {
             return Err(EXPORT_TOO_LARGE.into());
         }
         let last = found.last().filter(|_| found.len() == usize::from(BATCH));
@@ -147,19 +155,32 @@ fn deal_row(view: &DealView) -> Row {
 async fn respond_with_deals(
     app: Data<App>,
     format: ExportFormat,
+    actor: &Actor,
+    reader: DealReader,
     tenant_id: Option<CompanyId>,
     query: DealQuery,
 ) -> Result<HttpResponse, Error> {
-    let query = to_list_query(tenant_id, query);
+    let query = reader.to_list_query(tenant_id, query)?;
+    if format == ExportFormat::Xlsx {
+        let conn = app.db.conn().await?;
+        if db::deal_list::has_more_than(&conn, &query, MAX_SPREADSHEET_ROWS).await? {
+            return Err(EXPORT_TOO_LARGE.into());
+        }
+    }
+    let reads_contracts = reader.reads_contracts;
     let read = move |after| {
         let (app, query) = (app.clone(), query.clone());
         async move {
             let conn = app.db.conn().await?;
-            Ok(db::deal_list::read_batch(&conn, &query, after, i64::from(BATCH)).await?)
+            let mut found = db::deal_list::read_batch(&conn, &query, after, i64::from(BATCH)).await?;
+            if !reads_contracts {
+                found.iter_mut().for_each(|view| view.contract_number = None);
+            }
+            Ok(found)
         }
     };
     let key = |last: &DealView| (last.summary.created_at, last.summary.card.deal_id);
-    export::respond(format, DEALS, walk(format, key, deal_row, read)).await
+    export::respond(format, DEALS, walk(format, actor.expires_at(), key, deal_row, read)).await
 }
 
 /// Export deals.
@@ -175,13 +196,14 @@ async fn respond_with_deals(
 #[get("/api/platform-manager/crm/exports/deals", wrap = "from_fn(auth::expensive)")]
 pub async fn export_deals(
     app: Data<App>,
-    _: Permitted<ReadDeals>,
+    permitted: Permitted<ReadDeals>,
     Both(Query(params), Both(Query(tenant), query)): Both<
         Query<ExportParams>,
         Both<Query<TenantParam>, DealQuery>,
     >,
 ) -> Result<HttpResponse, Error> {
-    respond_with_deals(app, params.format(), tenant.id(), query).await
+    let reader = DealReader::from(&permitted);
+    respond_with_deals(app, params.format(), &permitted.actor, reader, tenant.id(), query).await
 }
 
 /// Export the deals of the own company.
@@ -200,7 +222,8 @@ pub async fn export_own_deals(
     permitted: Permitted<ReadOwnDeals>,
     Both(Query(params), query): Both<Query<ExportParams>, DealQuery>,
 ) -> Result<HttpResponse, Error> {
-    respond_with_deals(app, params.format(), Some(permitted.granted), query).await
+    let reader = DealReader::from(&permitted);
+    respond_with_deals(app, params.format(), &permitted.actor, reader, None, query).await
 }
 
 const OVERRIDES: Table = Table {
@@ -253,10 +276,16 @@ fn override_row(record: &OverrideRecord) -> Row {
 #[get("/api/platform-manager/crm/exports/status-overrides", wrap = "from_fn(auth::expensive)")]
 pub async fn export_status_overrides(
     app: Data<App>,
-    _: Permitted<ManageDeals>,
+    permitted: Permitted<ManageDeals>,
     Both(Query(params), CheckedQuery(filter)): Both<Query<ExportParams>, CheckedQuery<OverrideFilterParams>>,
 ) -> Result<HttpResponse, Error> {
     let (format, filter) = (params.format(), OverrideFilter::from(filter));
+    if format == ExportFormat::Xlsx {
+        let conn = app.db.conn().await?;
+        if db::status_override::has_more_than(&conn, filter, MAX_SPREADSHEET_ROWS).await? {
+            return Err(EXPORT_TOO_LARGE.into());
+        }
+    }
     let read = move |after| {
         let app = app.clone();
         async move {
@@ -265,5 +294,6 @@ pub async fn export_status_overrides(
         }
     };
     let key = |last: &OverrideRecord| OverrideKey::from(last);
-    export::respond(format, OVERRIDES, walk(format, key, override_row, read)).await
+    export::respond(format, OVERRIDES, walk(format, permitted.actor.expires_at(), key, override_row, read))
+        .await
 }

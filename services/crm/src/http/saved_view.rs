@@ -10,7 +10,7 @@ use service::{Idempotency, Reply};
 use utoipa::ToSchema;
 use values::Invalid;
 
-use super::deal_list::{DealQuery, TenantParam};
+use super::deal_list::{DealQuery, DealReader, TenantParam};
 use crate::app::App;
 use crate::db::deal_list::DealSort;
 use crate::domain::{
@@ -28,17 +28,39 @@ pub struct SaveView {
     query: ViewQuery,
 }
 
-/// The parts of a query that a saved view keeps.
-type Listed = Both<Both<Query<TenantParam>, DealQuery>, Sorting<DealSort>>;
+/// The parts of a query that belong to a page, which a saved view does not keep.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct PageParams {
+    page: Option<String>,
+    page_size: Option<String>,
+    cursor: Option<String>,
+}
+
+/// Returns true if the list of the reader's deals accepts the query of a view.
+fn is_accepted(query: &str, reader: &DealReader) -> bool {
+    let is_without_page = |Query(PageParams { page, page_size, cursor })| {
+        page.is_none() && page_size.is_none() && cursor.is_none()
+    };
+    let is_tenant_accepted = || match reader.reach {
+        Reach::Platform => Query::<TenantParam>::from_query(query).is_ok(),
+        Reach::Company(_) => true,
+    };
+    let listed = Both::<DealQuery, Sorting<DealSort>>::from_query(query);
+    !query.starts_with('?')
+        && Query::from_query(query).is_ok_and(is_without_page)
+        && is_tenant_accepted()
+        && listed.is_ok_and(|Both(query, _)| reader.to_list_query(None, query).is_ok())
+}
 
 impl SaveView {
-    /// Checks that a list of deals accepts the query.
-    fn check(self) -> Result<ViewContent, Problem> {
+    /// Checks that the list of the reader's deals accepts the query.
+    fn check(self, reader: &DealReader) -> Result<ViewContent, Problem> {
         let Self { name, query } = self;
-        Listed::from_query(query.expose().as_str()).map_err(|_| {
+        if !is_accepted(query.expose().as_str(), reader) {
             let invalid = Invalid::new("unknown_value");
-            Problem::validation_failed(vec![FieldError { field: "/Query".to_owned(), invalid }])
-        })?;
+            return Err(Problem::validation_failed(vec![FieldError { field: "/Query".to_owned(), invalid }]));
+        }
         Ok(ViewContent { name, query })
     }
 }
@@ -78,11 +100,11 @@ async fn create(
     owner: ViewOwner,
     views: &str,
     idempotency: &Idempotency,
-    body: SaveView,
+    content: &ViewContent,
 ) -> Result<HttpResponse, Error> {
-    let (content, now) = (body.check()?, clock::now());
+    let now = clock::now();
     let create = async |tx: &mut _| {
-        let view = ops::saved_view::create(tx, owner, &content, now).await?;
+        let view = ops::saved_view::create(tx, owner, content, now).await?;
         let location = format!("{views}/{}", view.id);
         Ok(Reply::created(view).at(location))
     };
@@ -93,10 +115,10 @@ async fn replace(
     app: &App,
     owner: ViewOwner,
     id: SavedViewId,
-    body: SaveView,
+    content: &ViewContent,
 ) -> Result<web::Json<SavedView>, Error> {
-    let (content, now) = (body.check()?, clock::now());
-    let view = app.db.tx(async |tx| ops::saved_view::replace(tx, owner, id, &content, now).await).await?;
+    let now = clock::now();
+    let view = app.db.tx(async |tx| ops::saved_view::replace(tx, owner, id, content, now).await).await?;
     Ok(web::Json(view))
 }
 
@@ -149,7 +171,8 @@ pub async fn create_saved_view(
     idempotency: Idempotency,
     body: Json<SaveView>,
 ) -> Result<HttpResponse, Error> {
-    create(&app, permitted.into(), ALL_VIEWS, &idempotency, body.0).await
+    let content = body.0.check(&(&permitted).into())?;
+    create(&app, permitted.into(), ALL_VIEWS, &idempotency, &content).await
 }
 
 /// Replace my saved view.
@@ -165,7 +188,8 @@ pub async fn replace_saved_view(
     id: PathReference<SavedViewId>,
     body: Json<SaveView>,
 ) -> Result<impl Responder, Error> {
-    replace(&app, permitted.into(), id.0, body.0).await
+    let content = body.0.check(&(&permitted).into())?;
+    replace(&app, permitted.into(), id.0, &content).await
 }
 
 /// Delete my saved view.
@@ -226,7 +250,8 @@ pub async fn create_own_saved_view(
     idempotency: Idempotency,
     body: Json<SaveView>,
 ) -> Result<HttpResponse, Error> {
-    create(&app, permitted.into(), OWN_VIEWS, &idempotency, body.0).await
+    let content = body.0.check(&(&permitted).into())?;
+    create(&app, permitted.into(), OWN_VIEWS, &idempotency, &content).await
 }
 
 /// Replace my saved view of the own company's deals.
@@ -242,7 +267,8 @@ pub async fn replace_own_saved_view(
     id: PathReference<SavedViewId>,
     body: Json<SaveView>,
 ) -> Result<impl Responder, Error> {
-    replace(&app, permitted.into(), id.0, body.0).await
+    let content = body.0.check(&(&permitted).into())?;
+    replace(&app, permitted.into(), id.0, &content).await
 }
 
 /// Delete my saved view of the own company's deals.

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::database;
 use testkit::deployed::Deployed;
-use testkit::issuer::CLIENTS;
+use testkit::issuer::{CLIENTS, Claims};
+use time::Duration;
 use uuid::Uuid;
 use zip::ZipArchive;
 
@@ -36,15 +37,18 @@ async fn csv(by: &Client, path: &str) -> Vec<Vec<String>> {
     reader.records().map(|record| record.unwrap().iter().map(str::to_owned).collect()).collect()
 }
 
-/// Returns the XML of the only sheet of a spreadsheet.
-async fn sheet(by: &Client, path: &str) -> String {
+/// Returns the XML of the only sheet of a spreadsheet, and that of its styles.
+async fn sheet(by: &Client, path: &str) -> (String, String) {
     let (media_type, disposition, content) = download(by, path).await;
     assert_eq!(media_type, XLSX);
     assert!(disposition.ends_with(".xlsx\""), "{disposition}");
     let mut archive = ZipArchive::new(Cursor::new(content)).unwrap();
-    let mut xml = String::new();
-    archive.by_name("xl/worksheets/sheet1.xml").unwrap().read_to_string(&mut xml).unwrap();
-    xml
+    let mut read = |name| {
+        let mut xml = String::new();
+        archive.by_name(name).unwrap().read_to_string(&mut xml).unwrap();
+        xml
+    };
+    (read("xl/worksheets/sheet1.xml"), read("xl/styles.xml"))
 }
 
 /// RULE-CRM-079: an export has all deals of the list, newest first, in both formats. On company
@@ -72,8 +76,9 @@ async fn export_has_the_deals_of_the_list() {
         expected.sort_unstable();
         assert_eq!(found, expected, "each deal once");
     }
-    let xml = sheet(&platform(), &format!("{path}&Format=Xlsx")).await;
+    let (xml, styles) = sheet(&platform(), &format!("{path}&Format=Xlsx")).await;
     assert_eq!(xml.matches("<row ").count(), 1 + ids.len());
+    assert!(!styles.contains("quotePrefix"), "no cell is like a formula");
     assert!(ids.iter().all(|id| xml.contains(&id.to_string())));
     let empty = csv(&platform(), &format!("{path}&Statuses=Completed")).await;
     assert_eq!(empty.len(), 1, "the names of the columns alone");
@@ -114,8 +119,9 @@ async fn export_shows_fields_and_defuses_formulas() {
     assert_eq!((cell("ContractNumber"), cell("CancelReason")), ("'=1+1".to_owned(), format!("'{reason}")));
     assert_eq!(cell("CompletedAt"), "");
     assert!(!records.iter().flatten().any(|cell| cell.contains("secret") || cell.contains("40817")));
-    let xml = sheet(&platform(), &format!("{path}&Format=Xlsx")).await;
+    let (xml, styles) = sheet(&platform(), &format!("{path}&Format=Xlsx")).await;
     assert!(xml.contains("=1+1") && !xml.contains("<f>"), "a text, not a formula");
+    assert!(styles.contains("quotePrefix=\"1\""), "an edit does not make it a formula: {styles}");
     let overrides = format!("{PLATFORM}/exports/status-overrides?DealId={}", deal.id);
     let records = csv(&platform(), &overrides).await;
     let record = |names: &[&str]| -> Vec<String> {
@@ -125,7 +131,7 @@ async fn export_shows_fields_and_defuses_formulas() {
     assert_eq!(records.len(), 2);
     let names = ["FromStatus", "ToStatus", "Comment", "DeveloperName"];
     assert_eq!(record(&names), ["Application", "Cancelled", &format!("'{reason}"), "Ромашка"]);
-    let xml = sheet(&platform(), &format!("{overrides}&Format=Xlsx")).await;
+    let (xml, _) = sheet(&platform(), &format!("{overrides}&Format=Xlsx")).await;
     assert_eq!(xml.matches("<row ").count(), 2);
 }
 
@@ -158,8 +164,21 @@ async fn insert_many(sql: &tokio_postgres::Client, developer: Uuid, step: Uuid, 
     sql.batch_execute("analyze deal; analyze property_object; analyze booking").await.unwrap();
 }
 
-/// RULE-CRM-080: 100,000 deals are exported in bounded memory, in both formats. One deal more is
-/// refused as a spreadsheet, and not as CSV.
+/// Checks that a file breaks off at the expiry of the token, while a client reads it slowly.
+async fn check_expiry(serve: &Deployed) {
+    let claims = Claims { lifetime: Duration::seconds(5), ..user_with(None, &[MANAGE]) };
+    let by = serve.caller(&claims);
+    let request = by.request(reqwest::Method::GET, &format!("{PLATFORM}/exports/deals"));
+    let mut response = request.send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    tokio::time::sleep(std::time::Duration::from_secs(6)).await;
+    while let Ok(chunk) = response.chunk().await {
+        assert!(chunk.is_some(), "the whole file was sent");
+    }
+}
+
+/// RULE-CRM-080, RULE-CRM-085: 100,000 deals are exported in bounded memory, in both formats. One
+/// deal more is refused as a spreadsheet, and not as CSV. A file ends with the token.
 #[tokio::test]
 async fn export_of_100000_deals_takes_bounded_memory() {
     const MAX_GROWTH: usize = 48 << 20;
@@ -194,6 +213,7 @@ async fn export_of_100000_deals_takes_bounded_memory() {
         assert!(content.len() > least, "{path}: {}", content.len());
         assert!(grown < MAX_GROWTH, "{path}: {grown} bytes");
     }
+    check_expiry(&serve).await;
     let one = json!({
         "id": guid(), "tenant_id": developer, "property_object_id": guid(), "client_user_id": guid(), "amount": 1,
         "currency": "RUB", "status": "Application", "step_id": step, "step_group": "Application",

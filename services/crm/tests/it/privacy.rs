@@ -217,7 +217,8 @@ async fn drive(watched: &Watched) -> Vec<Uuid> {
             (manager, own(*deal, ""), true),
             (care, path(*deal, ""), false),
         ] {
-            watched.get(by, &path, &[CANCEL_REASON, CONTRACT_NUMBER]).await.expect(200);
+            let shown: &[_] = if contracts { &[CANCEL_REASON, CONTRACT_NUMBER] } else { &[CANCEL_REASON] };
+            watched.get(by, &path, shown).await.expect(200);
             watched.get(by, &format!("{path}/timeline?PageSize=100"), &TIMELINE_MARKS).await.expect(200);
             watched.get(by, &format!("{path}/stages"), &[]).await.expect(200);
             watched.get(by, &format!("{path}/selection"), &[]).await.expect(200);
@@ -247,6 +248,7 @@ async fn drive(watched: &Watched) -> Vec<Uuid> {
         watched.post(by, &views, view, &shown).await.expect(201);
         watched.get(by, &views, &shown).await.expect(200);
     }
+    watched.get(care, &format!("{PLATFORM}/exports/deals"), &[CANCEL_REASON]).await.expect(200);
     for below in ["status-overrides", "exports/status-overrides"] {
         watched.get(platform, &format!("{PLATFORM}/{below}"), &[COMMENT, CANCEL_REASON]).await.expect(200);
     }

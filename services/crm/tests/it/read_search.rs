@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 use testkit::guid;
 
 use crate::rows::{deal_ids, deal_row, insert, insert_deals, seconds_later};
-use crate::{OWN, PLATFORM, create_developer, list, manager, object, platform, publish_object, steps, with};
+use crate::{
+    CARE, MANAGE_OWN, OWN, PLATFORM, READ_OWN, care, create_developer, list, manager, object, platform,
+    publish_object, service, steps, user_with, with,
+};
 
 /// RULE-CRM-077: a deal is found by its object, project, contract, participant, amount, booking and
 /// last change. All filters must match.
@@ -54,8 +57,9 @@ async fn deals_are_searched() {
         ("ProjectName=лесн", &[0, 1]),
         ("ProjectName=ЗВЕЗД", &[2]),
         ("ProjectName=лесная%20%20ОПУШКА", &[1]),
-        ("ProjectName=«", &[0]),
-        ("ProjectName=%25", &[]),
+        ("ProjectName=«ле", &[0]),
+        ("ProjectName=%25ле", &[]),
+        ("ProjectName=%20%20", &[0, 1, 2, 3, 4]),
         ("ContractNumber=дду-17/б", &[]),
         ("ContractNumber=дду%20-%2017/Б", &[4]),
         (&format!("ParticipantUserId={person}"), &[0, 1]),
@@ -98,6 +102,7 @@ async fn invalid_search_is_refused() {
     for (query, field, code) in [
         (format!("ObjectNumber={long}"), "/ObjectNumber", "too_long"),
         (format!("ProjectName={long}"), "/ProjectName", "too_long"),
+        ("ProjectName=%20ле%20".to_owned(), "/ProjectName", "too_short"),
         (format!("ContractNumber={long}"), "/ContractNumber", "too_long"),
         ("ParticipantUserId=x".to_owned(), "/ParticipantUserId", "invalid_type"),
         ("AmountFrom=-1".to_owned(), "/AmountFrom", "out_of_range"),
@@ -143,5 +148,39 @@ async fn contract_number_is_stored_shown_and_found() {
         let refused =
             platform().put(&deal.path("/contract"), with(body.clone(), "ContractNumber", number)).await;
         refused.expect_refusal("VALIDATION_FAILED", "/ContractNumber", code);
+    }
+}
+
+/// RULE-CRM-078: without access to contract data a deal and an export show no contract number, and
+/// a search for one is refused.
+#[tokio::test]
+async fn contract_number_is_hidden_from_readers_without_contract_data() {
+    let deal = crate::create_deal().await;
+    let body = with(crate::contract(), "ContractNumber", "ДДУ-18");
+    platform().put(&deal.path("/contract"), body).await.expect(200);
+    let of_company = |permissions: &[&str]| service().caller(&user_with(Some(deal.developer), permissions));
+    for (by, family, is_shown) in [
+        (care(), PLATFORM, false),
+        (of_company(&[CARE, MANAGE_OWN]), PLATFORM, false),
+        (of_company(&[READ_OWN]), OWN, false),
+        (of_company(&[READ_OWN, MANAGE_OWN]), OWN, true),
+        (platform(), PLATFORM, true),
+    ] {
+        let shown = if is_shown { json!("ДДУ-18") } else { Value::Null };
+        assert_eq!(by.get(&format!("{family}/deals/{}", deal.id)).await.expect(200)["ContractNumber"], shown);
+        let file = by.get(&format!("{family}/exports/deals?TenantId={}", deal.developer)).await;
+        assert_eq!(file.status, 200);
+        assert_eq!(
+            (file.text.contains(&deal.id.to_string()), file.text.contains("ДДУ-18")),
+            (true, is_shown)
+        );
+        for path in ["deals", "exports/deals"] {
+            let found = by.get(&format!("{family}/{path}?ContractNumber=ДДУ-18")).await;
+            if is_shown {
+                assert_eq!(found.status, 200);
+            } else {
+                found.expect_refusal("VALIDATION_FAILED", "/ContractNumber", "not_permitted");
+            }
+        }
     }
 }
