@@ -46,9 +46,9 @@ pub(crate) fn is_formula(text: &str) -> bool {
 
 /// Prefixes each part of a text that a spreadsheet would execute as a formula, also if it splits
 /// the text into several cells.
-pub fn escape_formula(text: String) -> String {
+pub fn escape_formula(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 1);
-    if is_formula(&text) && !text.starts_with(FORMULA) {
+    if is_formula(text) && !text.starts_with(FORMULA) {
         escaped.push('\'');
     }
     let mut is_start = true;
@@ -91,7 +91,7 @@ mod tests {
             ("a-b", "a-b"),
             ("", ""),
         ] {
-            assert_eq!(escape_formula(text.to_owned()), escaped, "{text:?}");
+            assert_eq!(escape_formula(text), escaped, "{text:?}");
         }
         assert!(is_formula("＝1") && is_formula("\n1") && !is_formula("a;=1") && !is_formula(""));
     }

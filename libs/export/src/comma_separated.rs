@@ -28,7 +28,7 @@ fn write<R: Iterator<Item = String>>(records: impl IntoIterator<Item = R>) -> io
 fn to_text(cell: &Cell) -> String {
     match cell {
         Cell::Empty => String::new(),
-        Cell::Text(text) => escape_formula(text.clone()),
+        Cell::Text(text) => escape_formula(text),
         Cell::Number(number) => number.to_string(),
         Cell::Time(time) => time.format(&Rfc3339).unwrap_or_default(),
     }

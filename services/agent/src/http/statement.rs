@@ -116,7 +116,7 @@ impl From<PayoutLine> for CsvLine {
             deal_id: line.deal_id,
             property_object_id: line.property_object_id,
             developer_company_id: line.developer_company_id,
-            developer_name: line.developer_name.map(escape_formula),
+            developer_name: line.developer_name.as_deref().map(escape_formula),
             kind: line.kind,
             base_amount_minor: line.base_amount,
             rate_bps: line.rate_bps,

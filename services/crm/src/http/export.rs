@@ -174,7 +174,9 @@ async fn respond_with_deals(
             let conn = app.db.conn().await?;
             let mut found = db::deal_list::read_batch(&conn, &query, after, i64::from(BATCH)).await?;
             if !reads_contracts {
-                found.iter_mut().for_each(|view| view.contract_number = None);
+                for view in &mut found {
+                    view.contract_number = None;
+                }
             }
             Ok(found)
         }
