@@ -23,12 +23,10 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The timeout of one check, after which the replica counts as down.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Selects the server, the database, the server's position in the log in bytes, and its timeline,
-/// which a standby does not know.
+/// Selects the server, its position in the log in bytes, and its timeline, which a standby does not
+/// know.
 const SELECT_POSITION: &str = "\
-    select (select system_identifier from pg_control_system()) as system, \
-      (select oid::bigint from pg_database where datname = current_database()) as database, \
-      pg_is_in_recovery() as is_standby, \
+    select (select system_identifier from pg_control_system()) as system, pg_is_in_recovery() as is_standby, \
       coalesce(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end \
         - '0/0'::pg_lsn, 0)::bigint as position, \
       case when pg_is_in_recovery() then '' else left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline";
@@ -51,9 +49,6 @@ pub struct ReplicaReads {
 struct Position {
     #[diesel(sql_type = BigInt)]
     system: i64,
-    /// The id of the database, which a standby copies.
-    #[diesel(sql_type = BigInt)]
-    database: i64,
     #[diesel(sql_type = Bool)]
     is_standby: bool,
     #[diesel(sql_type = BigInt)]
@@ -180,7 +175,6 @@ impl Checks {
         }
         // A standby that was promoted by mistake has another timeline, and may be ahead.
         let is_related = of_primary.system == of_replica.system
-            && of_primary.database == of_replica.database
             && (of_replica.is_standby || of_primary.timeline == of_replica.timeline);
         Ok(is_related && self.samples.iter().any(|(_, position)| *position <= of_replica.position))
     }
