@@ -44,11 +44,11 @@ create table post (
     publish_at timestamptz,
     unpublish_at timestamptz check (unpublish_at > publish_at),
     scheduled_by_user_id uuid,
-    scheduled_at timestamptz,
+    schedule_token_issued_at timestamptz,
     -- The last move that failed, until the next schedule or publication.
     schedule_failure json,
     version bigint not null check (version >= 1),
-    check ((publish_at is null and unpublish_at is null) or (scheduled_by_user_id is not null and scheduled_at is not null))
+    check ((publish_at is null and unpublish_at is null) or (scheduled_by_user_id is not null and schedule_token_issued_at is not null))
 );
 create index post_author on post (author_user_id, created_at desc, id) where deleted_at is null;
 -- The lists of editors: of a company, and of all companies. No index has a column that an edit of

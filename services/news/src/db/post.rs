@@ -53,7 +53,7 @@ struct PostRow {
     publish_at: Option<OffsetDateTime>,
     unpublish_at: Option<OffsetDateTime>,
     scheduled_by_user_id: Option<UserId>,
-    scheduled_at: Option<OffsetDateTime>,
+    schedule_token_issued_at: Option<OffsetDateTime>,
     schedule_failure: Option<Json<ScheduleFailure>>,
     version: i64,
 }
@@ -79,7 +79,7 @@ impl From<PostRow> for Post {
             schedule: Schedule {
                 publish_at: row.publish_at,
                 unpublish_at: row.unpublish_at,
-                set_by: row.scheduled_by_user_id.zip(row.scheduled_at),
+                set_by: row.scheduled_by_user_id.zip(row.schedule_token_issued_at),
             },
             schedule_failure: row.schedule_failure.map(|failure| failure.0),
             version: row.version,
@@ -246,7 +246,7 @@ fn columns_with_embeds() -> _ {
         post::publish_at,
         post::unpublish_at,
         post::scheduled_by_user_id,
-        post::scheduled_at,
+        post::schedule_token_issued_at,
         post::schedule_failure,
         post::version,
     )
@@ -306,7 +306,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
         post::publish_at.eq(changed.schedule.publish_at),
         post::unpublish_at.eq(changed.schedule.unpublish_at),
         post::scheduled_by_user_id.eq(changed.schedule.set_by.map(|(user, _)| user)),
-        post::scheduled_at.eq(changed.schedule.set_by.map(|(_, at)| at)),
+        post::schedule_token_issued_at.eq(changed.schedule.set_by.map(|(_, at)| at)),
         post::schedule_failure.eq(changed.schedule_failure.as_ref().map(Json)),
         post::version.eq(changed.version + 1),
     ));

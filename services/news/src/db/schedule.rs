@@ -24,18 +24,21 @@ pub async fn now(tx: &mut Tx) -> Result<OffsetDateTime, ::db::Error> {
     Ok(now.get_result::<Now>(tx.conn()).await?.now)
 }
 
-/// Returns true if a user or a company of `subjects` lost access at or after `since`.
+/// Returns true if a revocation of a user or a company of `subjects` applies to a token of this
+/// issue time.
 ///
+/// A token has its issue time in whole seconds, so one of the same second may be older.
 /// The table belongs to `libs/service`, which keeps the last revocation of each user and company.
 pub async fn is_access_revoked(
     tx: &mut Tx,
     subjects: [Option<Uuid>; 2],
-    since: OffsetDateTime,
+    token_issued_at: OffsetDateTime,
 ) -> Result<bool, ::db::Error> {
     let found = diesel::sql_query(
-        "select exists(select from access_revocation where subject_id = any($1) and not_before >= $2) as is_revoked",
+        "select exists(select from access_revocation where subject_id = any($1) \
+         and date_trunc('second', not_before) >= $2) as is_revoked",
     )
     .bind::<Array<Nullable<SqlUuid>>, _>(subjects.to_vec())
-    .bind::<Timestamptz, _>(since);
+    .bind::<Timestamptz, _>(token_issued_at);
     Ok(Prepared(found).get_result::<Revoked>(tx.conn()).await?.is_revoked)
 }

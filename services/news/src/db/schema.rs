@@ -49,7 +49,7 @@ diesel::table! {
         publish_at -> Nullable<Timestamptz>,
         unpublish_at -> Nullable<Timestamptz>,
         scheduled_by_user_id -> Nullable<Uuid>,
-        scheduled_at -> Nullable<Timestamptz>,
+        schedule_token_issued_at -> Nullable<Timestamptz>,
         schedule_failure -> Nullable<Json>,
         version -> BigInt,
     }

@@ -14,7 +14,8 @@ use crate::error::{POST_INVALID_TRANSITION, POST_SCHEDULE_MISSED};
 pub struct Schedule {
     pub publish_at: Option<OffsetDateTime>,
     pub unpublish_at: Option<OffsetDateTime>,
-    /// The user who has set the times, and when. `None` without a time.
+    /// The user who has set the times, and the issue time of this user's token. `None` without a
+    /// time.
     pub set_by: Option<(UserId, OffsetDateTime)>,
 }
 
@@ -55,7 +56,8 @@ impl Schedule {
 }
 
 impl Post {
-    /// Replaces the schedule. The caller has checked that `unpublish_at` is after `publish_at`.
+    /// Replaces the schedule by that of a user, whose token has this issue time. The caller has
+    /// checked that `unpublish_at` is after `publish_at`.
     ///
     /// # Errors
     /// - `POST_ARCHIVED` if the post is archived.
@@ -65,7 +67,7 @@ impl Post {
         &mut self,
         publish_at: Option<OffsetDateTime>,
         unpublish_at: Option<OffsetDateTime>,
-        by: UserId,
+        (by, token_issued_at): (UserId, OffsetDateTime),
         now: OffsetDateTime,
     ) -> Result<(), Code> {
         self.check_editable()?;
@@ -77,7 +79,7 @@ impl Post {
         if publish_at.is_some() && unpublish_at.is_some_and(|at| at <= now) {
             return Err(POST_SCHEDULE_MISSED);
         }
-        let set_by = publish_at.or(unpublish_at).map(|_| (by, now));
+        let set_by = publish_at.or(unpublish_at).map(|_| (by, token_issued_at));
         self.schedule = Schedule { publish_at, unpublish_at, set_by };
         self.schedule_failure = None;
         Ok(())

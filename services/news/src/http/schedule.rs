@@ -36,8 +36,9 @@ pub struct SchedulePost {
 ///
 /// Replaces both times. The service makes each move once, within seconds after its time by the
 /// clock of the database. A move that is not possible by then clears the schedule: the post keeps
-/// its status, and `ScheduleFailure` has the code of the problem. A move by a user who has lost
-/// access since then fails with `FORBIDDEN`. Idempotent: the same times change nothing.
+/// its status, and `ScheduleFailure` has the code of the problem. A publication by a user
+/// who has lost access since then fails with `FORBIDDEN`. Idempotent: the same times of the same
+/// user change nothing.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),
     responses((status = 200, description = "The post after the change", body = PostView))

@@ -5,6 +5,7 @@ use auth::Actor;
 use messaging::outbox;
 use time::OffsetDateTime;
 use uuid::Uuid;
+use web::Problem;
 
 use super::post::find_for_edit;
 use crate::db;
@@ -32,12 +33,16 @@ pub async fn set_schedule(tx: &mut Tx, actor: &Actor, id: PostId, new: NewSchedu
     let mut post = find_for_edit(tx, actor, id).await?;
     post.check_editable()?;
     let stored = (post.schedule.publish_at, post.schedule.unpublish_at);
-    if stored == (new.publish_at, new.unpublish_at) && post.schedule_failure.is_none() {
+    // The moves of a schedule depend on the access of the user who has set it.
+    let is_of_actor = post.schedule.set_by.is_none_or(|(by, _)| by == actor.user_id);
+    if stored == (new.publish_at, new.unpublish_at) && is_of_actor && post.schedule_failure.is_none() {
         return Ok(post);
     }
     // The times are compared by the clock of the database, as the job compares them.
     let now = db::schedule::now(tx).await?;
-    post.set_schedule(new.publish_at, new.unpublish_at, actor.user_id, now)?;
+    let issued_at =
+        OffsetDateTime::from_unix_timestamp(actor.issued_at()).map_err(|error| Problem::internal(&error))?;
+    post.set_schedule(new.publish_at, new.unpublish_at, (actor.user_id, issued_at), now)?;
     if new.version.is_some_and(|version| version != post.version) {
         return Err(CONFLICT.into());
     }
@@ -67,15 +72,17 @@ pub async fn schedule_job(tx: &mut Tx, post: &Post) -> Result<(), ::db::Error> {
 pub async fn make_due_move(tx: &mut Tx, id: PostId) -> Result<Option<OffsetDateTime>, Error> {
     let Some(mut post) = db::post::lock(tx, id).await? else { return Ok(None) };
     let now = db::schedule::now(tx).await?;
-    let (Some(due), Some((by, set_at))) = (post.schedule.due(now), post.schedule.set_by) else {
+    let (Some(due), Some((by, token_issued_at))) = (post.schedule.due(now), post.schedule.set_by) else {
         return Ok(post.schedule.next_at());
     };
     let subjects = [Some(Uuid::from(by)), post.author_company_id.map(Uuid::from)];
-    let is_revoked = db::schedule::is_access_revoked(tx, subjects, set_at).await?;
+    // An unpublication is made in any case, so that no revocation keeps content public.
+    let is_revoked = due == ScheduledMove::Publish
+        && db::schedule::is_access_revoked(tx, subjects, token_issued_at).await?;
     let is_missed = due == ScheduledMove::Publish && post.schedule.unpublish_at.is_some_and(|at| at <= now);
     let mut first_publication = None;
     let result = match due {
-        // A user who lost access since then could not make the move now.
+        // A user who lost access since then could not publish now.
         _ if is_revoked => Err(FORBIDDEN),
         ScheduledMove::Publish if is_missed => Err(POST_SCHEDULE_MISSED),
         ScheduledMove::Publish => post.publish(now).map(|first| first_publication = Some(first)),

@@ -6,15 +6,15 @@ use news::Service;
 use serde_json::{Value, json};
 use testkit::client::Response;
 use testkit::eventually;
-use testkit::issuer::CLIENTS;
-use testkit::service::Running;
+use testkit::issuer::{CLIENTS, Claims};
+use testkit::service::{Running, issuer};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::{
-    Author, CREATE_COMPANY, MANAGE_OWN, POSTS, PUBLISHED, UNPUBLISHED, author, author_at, author_of, guid,
-    path, service, text, text_block,
+    Author, CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, PUBLISHED, UNPUBLISHED, author, author_at, author_of,
+    guid, path, service, text, text_block,
 };
 
 fn in_seconds(seconds: i64) -> String {
@@ -202,28 +202,62 @@ async fn missed_publication_is_not_made_up() {
     assert_eq!((&failed["Status"], service().published(&post).await.len()), (&json!("Draft"), 0));
 }
 
-/// RULE-NWS-075: a move of a user who lost access after setting it fails with `FORBIDDEN`.
+/// RULE-NWS-075: a publication by a user who lost access fails with `FORBIDDEN`, even if the
+/// revocation precedes the schedule and follows the issue of its token.
 #[tokio::test]
 async fn move_of_a_user_without_access_fails() {
     for of_company in [false, true] {
         let company = guid();
-        let author = author_of(service(), guid(), &|claims| {
-            claims.company(company).permission(MANAGE_OWN).permission(CREATE_COMPANY)
-        });
+        let issued_at = runtime::clock::now().unix_timestamp() - 60;
+        let mut author = author();
+        let claims = Claims::user(author.id);
+        let claims = claims.company(company).permission(MANAGE_OWN).permission(CREATE_COMPANY);
+        author.news = service().bearer(&issuer().token_issued_at(&claims, issued_at).unwrap());
         let created = author.news.post(POSTS, json!({"Title": "x", "AuthorCompanyId": company})).await;
         let post = text(&created.expect(201)["Id"]).to_owned();
         author.set_blocks(&post, [text_block("x")]).await.expect(200);
         schedule(&author, &post, json!({"PublishAt": in_seconds(3600)})).await.expect(200);
         let sql = service().sql().await;
         let subject = if of_company { company } else { author.id }.to_string();
-        let revoke = "insert into access_revocation values ($1::text::uuid, 'User', clock_timestamp())";
-        sql.execute(revoke, &[&subject]).await.unwrap();
+        let revoke = "insert into access_revocation values ($1::text::uuid, 'User', to_timestamp($2::bigint::float8) + interval '0.9 seconds')";
+        sql.execute(revoke, &[&subject, &issued_at]).await.unwrap();
         pass_time(service(), &post).await;
-        let manager = author_of(service(), guid(), &|claims| claims.permission(crate::MANAGE));
+        let manager = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
         let failed = wait_for_failure(&manager, &post).await;
         assert_eq!(failed["ScheduleFailure"]["Code"], "FORBIDDEN");
         assert_eq!(failed["Status"], "Draft");
     }
+}
+
+/// RULE-NWS-075: a revocation does not prevent an unpublication.
+#[tokio::test]
+async fn post_of_a_user_without_access_is_unpublished() {
+    let author = author();
+    let post = author.publish_post().await;
+    schedule(&author, &post, json!({"UnpublishAt": in_seconds(3600)})).await.expect(200);
+    let sql = service().sql().await;
+    let revoke = "insert into access_revocation values ($1::text::uuid, 'User', clock_timestamp())";
+    sql.execute(revoke, &[&author.id.to_string()]).await.unwrap();
+    pass_time(service(), &post).await;
+    let manager = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
+    let moved = wait_for_status(&manager, &post, "Unpublished").await;
+    assert_eq!(moved["ScheduleFailure"], Value::Null);
+}
+
+/// RULE-NWS-074: another user who sets the same times becomes the user of the moves.
+#[tokio::test]
+async fn same_times_of_another_user_are_a_new_schedule() {
+    let author = author();
+    let manager = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
+    let post = author.create_post_of([text_block("x")]).await;
+    let body = json!({"PublishAt": in_seconds(3600)});
+    schedule(&author, &post, body.clone()).await.expect(200);
+    let set = schedule(&manager, &post, body.clone()).await.expect(200);
+    assert_eq!((&set["Version"], &set["UpdatedByUserId"]), (&json!(4), &json!(manager.id)));
+    assert_eq!(schedule(&manager, &post, body).await.expect(200)["Version"], 4);
+    pass_time(service(), &post).await;
+    let published = wait_for_status(&author, &post, "Published").await;
+    assert_eq!(published["UpdatedByUserId"], json!(manager.id));
 }
 
 /// RULE-NWS-076, RULE-NWS-080: a schedule fits the status of the post, and its range is not empty.
