@@ -11,6 +11,7 @@ use diesel::dsl::{AsExprOf, sql};
 use diesel::expression::{SqlLiteral, UncheckedBind};
 use diesel::pg::Pg;
 use diesel::prelude::*;
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::{Array, Bool, Float, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use futures_util::future::try_join;
@@ -166,7 +167,18 @@ pub async fn list_published(
     };
     let page = page.select(post_search::post_id).limit(paging.limit()).offset(paging.offset());
     let mut shared = conn;
-    let (ids, total) = try_join(page.load::<PostId>(&mut shared), count(conn, filter)).await?;
+    // The index of the order finds posts of a rare tag only after all others.
+    let tagged =
+        if filter.tag.is_some() && query.is_none() { Some(count(conn, filter).await?) } else { None };
+    let (ids, total) = match tagged {
+        Some(total) if total < MAX_TOTAL_COUNT => {
+            let columns = (post_search::post_id, post_search::published_at, post_search::created_at);
+            let found = SortedAfterwards { found: matching(filter).select(columns), paging };
+            (found.load::<PostId>(&mut shared).await?, total)
+        }
+        Some(total) => (page.load(&mut shared).await?, total),
+        None => try_join(page.load::<PostId>(&mut shared), count(conn, filter)).await?,
+    };
     let mut posts: Vec<PostSummary> = post::table
         .filter(post::id.eq_any(&ids))
         // Excludes posts that were unpublished or deleted between the two reads.
@@ -182,6 +194,40 @@ pub async fn list_published(
     }
     posts.sort_by_key(|post| ids.iter().position(|id| *id == post.id));
     Ok(paging.page(posts, total))
+}
+
+/// Finds up to [`MAX_TOTAL_COUNT`] posts without an order, and sorts them for a page of ids.
+struct SortedAfterwards<'p, Q> {
+    found: Q,
+    paging: &'p Paging<FeedSort>,
+}
+
+impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for SortedAfterwards<'_, Q> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        // PostgreSQL plans the query for its tag.
+        out.unsafe_to_cache_prepared();
+        out.push_sql("with found as materialized (");
+        self.found.walk_ast(out.reborrow())?;
+        out.push_sql(&format!(" limit {MAX_TOTAL_COUNT}) select post_id from found order by "));
+        out.push_sql(match self.paging.sort {
+            FeedSort::PublishedAt | FeedSort::Relevance => "published_at",
+            FeedSort::CreatedAt => "created_at",
+        });
+        out.push_sql(if self.paging.descending { " desc" } else { " asc" });
+        out.push_sql(&format!(", post_id limit {} offset {}", self.paging.limit(), self.paging.offset()));
+        Ok(())
+    }
+}
+
+/// Makes the SQL the key of the statement in diesel's cache.
+impl<Q> QueryId for SortedAfterwards<'_, Q> {
+    type QueryId = ();
+
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<Q> Query for SortedAfterwards<'_, Q> {
+    type SqlType = SqlUuid;
 }
 
 async fn count(mut conn: &Conn, filter: &FeedFilter) -> QueryResult<i64> {
