@@ -156,15 +156,24 @@ impl Block {
         self
     }
 
-    /// Returns the block with another sort order.
-    #[must_use]
-    pub fn with_sort_order(mut self, order: u32) -> Self {
-        match &mut self {
-            Self::Text(TextBlock { sort_order, .. })
-            | Self::ImageGallery(Gallery { sort_order, .. })
-            | Self::SelectionEmbed(Embed { sort_order, .. }) => *sort_order = order,
+    /// Returns true if the blocks differ in their sort orders at most.
+    pub fn has_content_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(text), Self::Text(other)) => {
+                let TextBlock { block_id, sort_order: _, format, text, plain_text, rendered } = text;
+                (block_id, format) == (&other.block_id, &other.format)
+                    && (text, plain_text, rendered) == (&other.text, &other.plain_text, &other.rendered)
+            }
+            (Self::ImageGallery(gallery), Self::ImageGallery(other)) => {
+                let Gallery { block_id, sort_order: _, layout, images } = gallery;
+                (block_id, layout, images) == (&other.block_id, &other.layout, &other.images)
+            }
+            // The card of an embed is short.
+            (Self::SelectionEmbed(embed), Self::SelectionEmbed(other)) => {
+                Embed { sort_order: other.sort_order, ..embed.clone() } == *other
+            }
+            _ => false,
         }
-        self
     }
 
     pub fn sort_order(&self) -> u32 {

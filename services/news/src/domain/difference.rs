@@ -31,23 +31,23 @@ pub fn differences(before: Vec<Block>, after: Vec<Block>) -> Vec<BlockDifference
     let places: HashMap<BlockId, usize> = after.iter().zip(0..).map(|(block, at)| (block.id(), at)).collect();
     let kept: Vec<usize> = before.iter().filter_map(|block| places.get(&block.id()).copied()).collect();
     let in_place: HashSet<usize> = longest_increasing(&kept).into_iter().collect();
-    let mut old: HashMap<BlockId, Block> = before.iter().cloned().map(|block| (block.id(), block)).collect();
+    let mut old: HashMap<BlockId, (usize, Block)> =
+        before.into_iter().enumerate().map(|(place, block)| (block.id(), (place, block))).collect();
     let mut found = Vec::new();
     for (place, block) in after.into_iter().enumerate() {
         let id = block.id();
-        let before = old.remove(&id);
+        let before = old.remove(&id).map(|(_, block)| block);
         let change = match &before {
             None => BlockChange::Added,
-            Some(before) if before.clone().with_sort_order(block.sort_order()) != block => {
-                BlockChange::Changed
-            }
+            Some(before) if !before.has_content_of(&block) => BlockChange::Changed,
             Some(_) if !in_place.contains(&place) => BlockChange::Moved,
             Some(_) => continue,
         };
         found.push(BlockDifference { id, change, before, after: Some(block) });
     }
-    let removed = before.into_iter().filter(|block| old.contains_key(&block.id()));
-    found.extend(removed.map(|block| BlockDifference {
+    let mut removed: Vec<(usize, Block)> = old.into_values().collect();
+    removed.sort_unstable_by_key(|(place, _)| *place);
+    found.extend(removed.into_iter().map(|(_, block)| BlockDifference {
         id: block.id(),
         change: BlockChange::Removed,
         before: Some(block),

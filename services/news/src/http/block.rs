@@ -28,10 +28,10 @@ use crate::ops::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, block
 /// characters.
 const MAX_BODY_BYTES: usize = 24 * 1024 * 1024;
 
-/// Maximum size of blocks that the thread of the listener parses, in bytes.
+/// Maximum size of blocks that the thread of the listener parses or compares, in bytes.
 ///
 /// Sanitizing more bytes would delay the other requests of the thread.
-const MAX_INLINE_BYTES: usize = 16 * 1024;
+pub const MAX_INLINE_BYTES: usize = 16 * 1024;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
