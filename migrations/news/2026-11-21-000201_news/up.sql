@@ -10,6 +10,8 @@ create table author (
     -- The size of the revisions of these posts.
     revision_bytes bigint not null default 0
 );
+-- Finds the authors above the limit.
+create index author_stored on author ((content_bytes + revision_bytes)) where revision_bytes > 0;
 
 create table post (
     id uuid primary key,
@@ -39,8 +41,8 @@ create table post (
     updated_at timestamptz not null,
     updated_by_user_id uuid not null,
     deleted_at timestamptz,
-    -- The times of the next moves, and the user who has set them. The job `post-schedule` makes the
-    -- moves and clears the times.
+    -- The times of the next moves, the user who has set them, and the issue time of this user's
+    -- token. The job `post-schedule` makes the moves and clears the times.
     publish_at timestamptz,
     unpublish_at timestamptz check (unpublish_at > publish_at),
     scheduled_by_user_id uuid,
@@ -82,51 +84,87 @@ $$;
 create trigger post_log_append_only before update or delete or truncate on post_log
     for each statement execute function post_log_append_only();
 
--- The contents of a post after its changes, the present one included. A job deletes them after 90
--- days, and earlier if the author stores too much.
+-- Earlier contents of a post. A job deletes them 90 days after their replacement, and earlier if the
+-- author stores too much.
 create table post_revision (
     post_id uuid not null references post (id),
     version bigint not null,
     author_id uuid not null references author (id),
     blocks json not null,
     blocks_bytes integer not null,
+    -- Time of the replacement.
     created_at timestamptz not null,
     primary key (post_id, version)
 );
 create index post_revision_created on post_revision (created_at);
 create index post_revision_author on post_revision (author_id, created_at);
 
--- An edit of a draft is one statement, so a trigger writes the entry and the revision. It keeps the
--- newest 50 revisions of a post, of at most 64 MiB together. The row of the author is locked last,
--- as by the job.
+-- An edit of a draft is one statement, so a trigger writes the entry and the revision. It stores the
+-- replaced content under the version of the entry before, in three cases: another user made that
+-- entry, the edit removes blocks or half of the size, or no revision of the post is newer than 5
+-- minutes. A post keeps its newest 49 revisions, of at most 64 MiB together. The row of the author
+-- is locked last, as by the job.
 create function log_content_change() returns trigger language plpgsql set search_path from current as $$
 declare
-    change bigint := new.blocks_bytes;
+    last record;
+    change bigint := 0;
 begin
+    select version, actor_user_id into last from post_log where post_id = new.id order by version desc limit 1;
     insert into post_log (post_id, version, kind, actor_user_id, blocks_count, occurred_at)
     values (new.id, new.version, 'PostContentChangedEvent', new.updated_by_user_id, new.blocks_count, new.updated_at);
-    with counted as (
-        select version, row_number() over newest as number, sum(blocks_bytes) over newest as bytes
-        from post_revision where post_id = new.id window newest as (order by version desc)
-    ), surplus as (
-        delete from post_revision using counted
-        where post_revision.post_id = new.id and post_revision.version = counted.version
-            and (counted.number >= 50 or counted.bytes + new.blocks_bytes > 64 * 1024 * 1024)
-        returning post_revision.blocks_bytes
-    )
-    select change - coalesce(sum(blocks_bytes), 0) from surplus into change;
-    insert into post_revision (post_id, version, author_id, blocks, blocks_bytes, created_at)
-    values (new.id, new.version, new.author_id, new.blocks, new.blocks_bytes, new.updated_at);
+    if last.version is not null and (
+        last.actor_user_id <> new.updated_by_user_id
+        or new.blocks_count < old.blocks_count
+        or new.blocks_bytes < old.blocks_bytes / 2
+        or not exists (
+            select from post_revision where post_id = new.id and created_at > new.updated_at - interval '5 minutes'
+        )
+    ) then
+        with counted as (
+            select version, row_number() over newest as number, sum(blocks_bytes) over newest as bytes
+            from post_revision where post_id = new.id window newest as (order by version desc)
+        ), locked as (
+            select version from post_revision
+            where post_id = new.id and version in (
+                select version from counted where number >= 49 or bytes + old.blocks_bytes > 64 * 1024 * 1024
+            )
+            order by version for update
+        ), surplus as (
+            delete from post_revision using locked
+            where post_revision.post_id = new.id and post_revision.version = locked.version
+            returning post_revision.blocks_bytes
+        )
+        select old.blocks_bytes - coalesce(sum(blocks_bytes), 0) from surplus into change;
+        insert into post_revision (post_id, version, author_id, blocks, blocks_bytes, created_at)
+        values (new.id, last.version, new.author_id, old.blocks, old.blocks_bytes, new.updated_at);
+    end if;
     -- A new post has no blocks, so only edits change the size of the content.
-    update author set
-        content_bytes = content_bytes + new.blocks_bytes - old.blocks_bytes,
-        revision_bytes = revision_bytes + change
-    where id = new.author_id;
+    if change <> 0 or new.blocks_bytes <> old.blocks_bytes then
+        update author set
+            content_bytes = content_bytes + new.blocks_bytes - old.blocks_bytes,
+            revision_bytes = revision_bytes + change
+        where id = new.author_id;
+    end if;
     return null;
 end
 $$;
 create trigger log_content_change after update of blocks on post
     for each row when (new.version > old.version) execute function log_content_change();
+
+-- The contents that a post can show: its revisions, and the present content under the version of
+-- its newest entry.
+create view kept_revision as
+select content.post_id, content.version, entry.actor_user_id, entry.blocks_count, entry.occurred_at,
+    content.blocks, content.blocks_bytes
+from (
+    select post_id, version, blocks, blocks_bytes from post_revision
+    union all
+    select post.id, newest.version, post.blocks, post.blocks_bytes
+    from post cross join lateral (
+        select version from post_log where post_id = post.id order by version desc limit 1
+    ) as newest
+) as content
+join post_log as entry on entry.post_id = content.post_id and entry.version = content.version;
 
 -- Compression takes much of PostgreSQL's time for an edit, and lz4 is faster than the default
 -- method. Not every server is built with lz4.

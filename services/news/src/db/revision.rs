@@ -1,20 +1,22 @@
-//! The stored contents of posts, one after each change. The log has their authors and times.
+//! The kept contents of posts: revisions and the present content. The log has their authors and
+//! times.
 
 use std::num::NonZeroU32;
 
 use ::db::{Conn, Db, Json, Prepared, Tx};
 use ::web::{CursorPage, CursorPaging};
 use auth::UserId;
+use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Timestamptz};
+use diesel::sql_types::{BigInt, Bool, Timestamptz};
 use diesel_async::RunQueryDsl;
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 use super::log::LogKey;
-use super::schema::{author, post_log, post_revision};
+use super::schema::{author, kept_revision};
 use crate::domain::{AuthorId, Block, PostId};
 
 /// Size of blocks, in bytes, above which the connection that carried them is closed. A pooled
@@ -22,6 +24,8 @@ use crate::domain::{AuthorId, Block, PostId};
 const LARGE_REVISION_BYTES: i32 = 1024 * 1024;
 /// Number of revisions that one statement deletes.
 const PURGE_BATCH: i64 = 500;
+/// Size of the revisions that one statement deletes, in bytes. The last one can exceed it.
+const PURGE_BYTES: i64 = 64 * 1024 * 1024;
 
 /// A revision of the content of a post, without its blocks.
 #[derive(Debug, Queryable, Serialize, ToSchema)]
@@ -45,43 +49,44 @@ pub struct Revision {
     pub blocks: Vec<Block>,
 }
 
-/// Returns one page of the revisions of a post, newest first.
+/// Returns one page of the revisions of a post and its present content, newest first.
 pub async fn list(
     mut conn: &Conn,
     post: PostId,
     paging: &CursorPaging<LogKey>,
 ) -> Result<CursorPage<RevisionSummary>, ::db::Error> {
-    let mut found = of_post(post)
+    let mut found = kept_revision::table
+        .filter(kept_revision::post_id.eq(post))
         .select((
-            post_revision::version,
-            post_log::actor_user_id,
-            post_log::blocks_count,
-            post_revision::blocks_bytes,
-            post_log::occurred_at,
+            kept_revision::version,
+            kept_revision::actor_user_id,
+            kept_revision::blocks_count,
+            kept_revision::blocks_bytes,
+            kept_revision::occurred_at,
         ))
         .into_boxed::<Pg>();
     if let Some(LogKey { version }) = paging.after {
-        found = found.filter(post_revision::version.lt(version));
+        found = found.filter(kept_revision::version.lt(version));
     }
-    let found = found.order(post_revision::version.desc()).limit(paging.limit()).load(&mut conn).await?;
+    let found = found.order(kept_revision::version.desc()).limit(paging.limit()).load(&mut conn).await?;
     Ok(paging.page(found, |last: &RevisionSummary| LogKey { version: last.version }))
 }
 
-/// Returns the size of the blocks of a revision, in bytes.
+/// Returns the size of the blocks of a revision or the present content, in bytes.
 pub async fn find_size(mut conn: &Conn, post: PostId, version: i64) -> Result<Option<usize>, ::db::Error> {
-    let size = post_revision::table.find((post, version)).select(post_revision::blocks_bytes);
+    let size = kept_revision::table.find((post, version)).select(kept_revision::blocks_bytes);
     let size: Option<i32> = size.get_result(&mut conn).await.optional()?;
     Ok(size.map(|size| usize::try_from(size).unwrap_or(0)))
 }
 
-/// Reads a revision with its blocks.
+/// Reads a revision or the present content with its blocks.
 pub async fn read(db: &Db, post: PostId, version: i64) -> Result<Option<Revision>, ::db::Error> {
     let mut conn = db.conn().await?;
-    let found = of_post(post).filter(post_revision::version.eq(version)).select((
-        post_log::actor_user_id,
-        post_log::occurred_at,
-        post_revision::blocks,
-        post_revision::blocks_bytes,
+    let found = kept_revision::table.find((post, version)).select((
+        kept_revision::actor_user_id,
+        kept_revision::occurred_at,
+        kept_revision::blocks,
+        kept_revision::blocks_bytes,
     ));
     let rows: Vec<(UserId, OffsetDateTime, Json<Vec<Block>>, i32)> = found.load(&mut conn).await?;
     if rows.iter().any(|(.., size)| *size > LARGE_REVISION_BYTES) {
@@ -96,26 +101,27 @@ pub async fn read(db: &Db, post: PostId, version: i64) -> Result<Option<Revision
     }))
 }
 
-#[diesel::dsl::auto_type(no_type_alias)]
-fn of_post(post: PostId) -> _ {
-    let is_entry =
-        post_log::post_id.eq(post_revision::post_id).and(post_log::version.eq(post_revision::version));
-    post_revision::table.inner_join(post_log::table.on(is_entry)).filter(post_revision::post_id.eq(post))
-}
-
-/// Deletes up to a batch of revisions from before a time, and returns their number.
+/// Deletes up to a batch of revisions that were replaced before a time, and returns their number.
+///
+/// Revisions in use by another transaction stay for the next run.
 pub async fn purge(tx: &mut Tx, before: OffsetDateTime) -> Result<usize, ::db::Error> {
     let purge = diesel::sql_query(
-        "with old as (select post_id, version from post_revision where created_at < $1 order by created_at \
-         limit $2 for update skip locked), \
-         gone as (delete from post_revision using old where post_revision.post_id = old.post_id \
-         and post_revision.version = old.version returning author_id, blocks_bytes), \
+        "with old as materialized (select post_id, version, blocks_bytes, created_at from post_revision \
+         where created_at < $1 order by created_at limit $2), \
+         aged as materialized (select post_id, version, sum(blocks_bytes) over (order by created_at, post_id, version) \
+         - blocks_bytes as older_bytes from old), \
+         locked as materialized (select post_id, version from post_revision \
+         where (post_id, version) in (select post_id, version from aged where older_bytes < $3) \
+         order by post_id, version for update skip locked), \
+         gone as (delete from post_revision using locked where post_revision.post_id = locked.post_id \
+         and post_revision.version = locked.version returning author_id, blocks_bytes), \
          freed as (select author_id, sum(blocks_bytes) as bytes, count(*) as revisions from gone group by author_id), \
          counted as (update author set revision_bytes = revision_bytes - freed.bytes from freed \
          where author.id = freed.author_id) \
          select coalesce(sum(revisions), 0)::bigint as revisions from freed",
     );
-    let purge = purge.bind::<Timestamptz, _>(before).bind::<BigInt, _>(PURGE_BATCH);
+    let purge =
+        purge.bind::<Timestamptz, _>(before).bind::<BigInt, _>(PURGE_BATCH).bind::<BigInt, _>(PURGE_BYTES);
     let purged: Purged = Prepared(purge).get_result(tx.conn()).await?;
     Ok(usize::try_from(purged.revisions).unwrap_or(0))
 }
@@ -131,26 +137,36 @@ pub async fn list_authors_above(db: &Db, limit_mib: NonZeroU32) -> Result<Vec<Au
     let limit = i64::from(limit_mib.get()) * 1024 * 1024;
     let mut conn = db.conn().await?;
     let above = author::table
-        .filter(author::revision_bytes.gt(0_i64))
+        // A generic plan uses the partial index only with a literal.
+        .filter(sql::<Bool>("revision_bytes > 0"))
         .filter((author::content_bytes + author::revision_bytes).gt(limit))
         .select(author::id)
         .limit(PURGE_BATCH);
     Ok(above.load(&mut conn).await?)
 }
 
-/// Deletes the oldest revisions of an author until posts and revisions fit into `limit_mib`.
-pub async fn trim(tx: &mut Tx, author: AuthorId, limit_mib: NonZeroU32) -> Result<(), ::db::Error> {
+/// Deletes the oldest revisions of an author until posts and revisions fit into `limit_mib`, up to
+/// a batch. Returns the number of deleted revisions.
+pub async fn trim(tx: &mut Tx, author: AuthorId, limit_mib: NonZeroU32) -> Result<usize, ::db::Error> {
     let limit = i64::from(limit_mib.get()) * 1024 * 1024;
     let trim = diesel::sql_query(
-        "with surplus as (select content_bytes + revision_bytes - $2 as bytes from author where id = $1), \
-         aged as (select post_id, version, sum(blocks_bytes) over (order by created_at, post_id, version) - blocks_bytes \
-         as older_bytes from post_revision where author_id = $1), \
-         gone as (delete from post_revision using aged, surplus where post_revision.post_id = aged.post_id \
-         and post_revision.version = aged.version and aged.older_bytes < surplus.bytes returning blocks_bytes) \
-         update author set revision_bytes = revision_bytes - (select coalesce(sum(blocks_bytes), 0) from gone) \
-         where id = $1",
+        "with surplus as (select least(content_bytes + revision_bytes - $2, $3) as bytes from author where id = $1), \
+         aged as materialized (select post_id, version, sum(blocks_bytes) over (order by created_at, post_id, version) \
+         - blocks_bytes as older_bytes from post_revision where author_id = $1), \
+         locked as materialized (select post_id, version from post_revision \
+         where (post_id, version) in (select post_id, version from aged, surplus where older_bytes < surplus.bytes) \
+         order by post_id, version for update), \
+         gone as (delete from post_revision using locked where post_revision.post_id = locked.post_id \
+         and post_revision.version = locked.version returning blocks_bytes), \
+         freed as (select coalesce(sum(blocks_bytes), 0) as bytes, count(*) as revisions from gone), \
+         counted as (update author set revision_bytes = revision_bytes - freed.bytes from freed \
+         where author.id = $1 and freed.revisions > 0) \
+         select revisions from freed",
     );
-    let trim = trim.bind::<diesel::sql_types::Uuid, _>(author).bind::<BigInt, _>(limit);
-    Prepared(trim).execute(tx.conn()).await?;
-    Ok(())
+    let trim = trim
+        .bind::<diesel::sql_types::Uuid, _>(author)
+        .bind::<BigInt, _>(limit)
+        .bind::<BigInt, _>(PURGE_BYTES);
+    let trimmed: Purged = Prepared(trim).get_result(tx.conn()).await?;
+    Ok(usize::try_from(trimmed.revisions).unwrap_or(0))
 }

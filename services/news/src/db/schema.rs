@@ -67,13 +67,15 @@ diesel::table! {
 }
 
 diesel::table! {
-    post_revision (post_id, version) {
+    /// The view of the revisions and the present content of each post.
+    kept_revision (post_id, version) {
         post_id -> Uuid,
         version -> BigInt,
-        author_id -> Uuid,
+        actor_user_id -> Uuid,
+        blocks_count -> Integer,
+        occurred_at -> Timestamptz,
         blocks -> Json,
         blocks_bytes -> Integer,
-        created_at -> Timestamptz,
     }
 }
 
@@ -118,4 +120,3 @@ diesel::table! {
 
 diesel::allow_tables_to_appear_in_same_query!(author, post);
 diesel::allow_tables_to_appear_in_same_query!(post, post_search);
-diesel::allow_tables_to_appear_in_same_query!(post_log, post_revision);
