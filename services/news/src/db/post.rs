@@ -139,6 +139,19 @@ pub async fn read(db: &Db, id: PostId) -> Result<Option<Post>, ::db::Error> {
     Ok(post)
 }
 
+/// Reads the blocks of a version of the post, deleted or not.
+pub async fn read_blocks(db: &Db, id: PostId, version: i64) -> Result<Option<Vec<Block>>, ::db::Error> {
+    let mut conn = db.conn().await?;
+    let found = post::table.find(id).filter(post::version.eq(version));
+    let rows = found.select((post::blocks, post::blocks_bytes)).load(&mut conn).await?;
+    let row: Option<(Json<Vec<Block>>, i32)> = rows.into_iter().next();
+    if row.as_ref().is_some_and(|(_, size)| usize::try_from(*size).is_ok_and(|size| size > LARGE_POST_BYTES))
+    {
+        ::db::close(conn);
+    }
+    Ok(row.map(|(blocks, _)| blocks.0))
+}
+
 /// Reads the post in a transaction, unless it is deleted.
 pub async fn find(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
     let post = single(not_deleted(id).select(PostRow::as_select()).load(tx.conn()).await?);
@@ -170,10 +183,17 @@ pub async fn list_states(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<(Post, usize)>
 /// A post that a lookup found.
 pub struct FoundPost {
     pub post: Post,
-    /// False if `post` has only its embeds, because it is too long for a lookup.
+    /// False if `post` has only its embeds, as when it is too long for a lookup.
     pub is_whole: bool,
     /// Estimated size of the post in a response, in bytes.
     pub bytes: usize,
+}
+
+/// Looks up the post with only its embeds, deleted or not.
+pub async fn look_up_any(mut conn: &Conn, id: PostId) -> QueryResult<Option<FoundPost>> {
+    let found = post::table.find(id).select((columns_with_embeds(), post::blocks_bytes));
+    let found = found.load(&mut conn).await?.into_iter().next();
+    Ok(found.map(|(row, size): (PostRow, i32)| to_found(row.into(), None, size)))
 }
 
 /// Looks up the post, unless it is deleted.
@@ -183,18 +203,23 @@ pub async fn look_up(mut conn: &Conn, id: PostId) -> QueryResult<Option<FoundPos
         not_deleted(id).select((columns_with_embeds(), blocks, post::blocks_bytes)).load(&mut conn).await?;
     let found = rows.into_iter().next();
     Ok(found.map(|(row, blocks, size): (PostRow, Option<Json<Vec<Block>>>, i32)| {
-        let mut post = Post::from(row);
-        let items = post.blocks.iter().filter_map(Block::embed).map(|embed| embed.items_count as usize);
-        let size = usize::try_from(size).unwrap_or(0);
-        // A text is stored as it was sent and as plain text, and the response adds its HTML.
-        let texts = (size + size / 2).min(size.max(MAX_TEXTS_BYTES));
-        let bytes = texts + items.sum::<usize>() * EMBED_ITEM_BYTES;
-        let is_whole = blocks.is_some();
-        if let Some(Json(blocks)) = blocks {
-            post.blocks = blocks;
-        }
-        FoundPost { post, is_whole, bytes }
+        to_found(row.into(), blocks, size)
     }))
+}
+
+/// Returns the result of a lookup of a post with its embeds, its blocks if they were read, and
+/// their size.
+fn to_found(mut post: Post, blocks: Option<Json<Vec<Block>>>, size: i32) -> FoundPost {
+    let items = post.blocks.iter().filter_map(Block::embed).map(|embed| embed.items_count as usize);
+    let size = usize::try_from(size).unwrap_or(0);
+    // A text is stored as it was sent and as plain text, and the response adds its HTML.
+    let texts = (size + size / 2).min(size.max(MAX_TEXTS_BYTES));
+    let bytes = texts + items.sum::<usize>() * EMBED_ITEM_BYTES;
+    let is_whole = blocks.is_some();
+    if let Some(Json(blocks)) = blocks {
+        post.blocks = blocks;
+    }
+    FoundPost { post, is_whole, bytes }
 }
 
 /// A post as the blocks edit needs it.

@@ -120,6 +120,7 @@ fn revisions(routes: &mut Routes<'_>) {
         .service(revision::undelete_post.admits(EDITORS).refuses(readers).refuses([
             POST_INVALID_TRANSITION,
             DRAFTS_LIMIT_EXCEEDED,
+            SELECTIONS_UNAVAILABLE,
             CONFLICT,
         ]));
 }

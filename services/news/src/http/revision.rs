@@ -1,7 +1,7 @@
 //! Revisions of the content of a post, and deleted posts that are brought back.
 
 use ::db::PipelinedConn;
-use ::web::{CursorPage, CursorPaging, OptionalJson, Query, reserve, unknown_cursor};
+use ::web::{CursorPage, CursorPaging, OptionalJson, Problem, Query, reserve, unknown_cursor};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, Responder, get, post, web};
 use auth::{Actor, UserId};
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::{IntoParams, ToSchema};
 
-use super::block::SetPostBlocksResult;
+use super::block::{MAX_INLINE_BYTES, SetPostBlocksResult};
 use super::post_view::{Audience, BlockView, PostView, to_block_view, to_view};
 use crate::app::App;
 use crate::db;
 use crate::db::log::LogKey;
 use crate::db::revision::{Revision, RevisionSummary};
-use crate::domain::{BlockChange, BlockId, Post, PostId, differences, may_edit, may_see};
+use crate::domain::{Block, BlockChange, BlockId, Post, PostId, differences, may_edit, may_see};
 use crate::error::{Error, FORBIDDEN, POST_NOT_FOUND, REVISION_NOT_FOUND};
 use crate::ops;
 use crate::ops::block::EditContext;
@@ -87,13 +87,13 @@ async fn find_for_edit(app: &App, actor: &Actor, id: PostId) -> Result<Post, Err
     if may_edit(actor, &post) { Ok(post) } else { Err(FORBIDDEN.into()) }
 }
 
-/// Reserves the bytes of revisions in a response, then reads them.
+/// Reserves the bytes of revisions in a response, then reads them. Returns them with their size.
 async fn read_revisions<const N: usize>(
     app: &App,
     request: &HttpRequest,
     id: PostId,
     versions: [i64; N],
-) -> Result<Vec<Revision>, Error> {
+) -> Result<(Vec<Revision>, usize), Error> {
     let mut bytes = 0;
     for version in versions {
         let conn = app.db.conn().await?;
@@ -106,13 +106,14 @@ async fn read_revisions<const N: usize>(
     for version in versions {
         revisions.push(db::revision::read(&app.db, id, version).await?.ok_or(REVISION_NOT_FOUND)?);
     }
-    Ok(revisions)
+    Ok((revisions, bytes))
 }
 
 /// List the revisions of a post.
 ///
-/// Contents of the post after each change, newest first, the present one included. They are kept
-/// for 90 days, up to 50 and 64 MiB of a post. Only users who may edit the post may read them.
+/// The present content and earlier ones, newest first. A series of saves of one user within 5
+/// minutes keeps one of them. They are kept for 90 days after their replacement, up to 49 and
+/// 64 MiB of a post. Only users who may edit the post may read them.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path), CursorPaging<LogKey>),
     responses((status = 200, description = "One page", body = CursorPage<RevisionSummary>))
@@ -149,7 +150,7 @@ pub async fn read_post_revision(
     let (id, version) = ids.into_inner();
     let post = find_for_edit(&app, &actor, id).await?;
     let audience = Audience::of_editor(&actor, &post);
-    let found = read_revisions(&app, &request, id, [version]).await?;
+    let (found, _) = read_revisions(&app, &request, id, [version]).await?;
     let Revision { version, actor_user_id, occurred_at, blocks } =
         found.into_iter().next().ok_or(REVISION_NOT_FOUND)?;
     let blocks = blocks.into_iter().map(|block| to_block_view(block, audience)).collect();
@@ -174,17 +175,28 @@ pub async fn compare_post_revisions(
     let (id, version) = ids.into_inner();
     let post = find_for_edit(&app, &actor, id).await?;
     let audience = Audience::of_editor(&actor, &post);
-    let mut found = read_revisions(&app, &request, id, [since, version]).await?.into_iter();
+    let (found, bytes) = read_revisions(&app, &request, id, [since, version]).await?;
+    let mut found = found.into_iter();
     let (Some(before), Some(after)) = (found.next(), found.next()) else {
         return Err(REVISION_NOT_FOUND.into());
     };
-    let differing = differences(before.blocks, after.blocks).into_iter().map(|found| BlockDifferenceView {
+    let compare = move || compare_blocks(before.blocks, after.blocks, audience);
+    let blocks = if bytes <= MAX_INLINE_BYTES {
+        compare()
+    } else {
+        web::block(compare).await.map_err(|error| Problem::internal(&error))?
+    };
+    Ok(web::Json(RevisionDifference { since, version, blocks }))
+}
+
+fn compare_blocks(before: Vec<Block>, after: Vec<Block>, audience: Audience) -> Vec<BlockDifferenceView> {
+    let differing = differences(before, after).into_iter().map(|found| BlockDifferenceView {
         block_id: found.id,
         change: found.change,
         before: found.before.map(|block| to_block_view(block, audience)),
         after: found.after.map(|block| to_block_view(block, audience)),
     });
-    Ok(web::Json(RevisionDifference { since, version, blocks: differing.collect() }))
+    differing.collect()
 }
 
 /// Restore a revision of a post.
@@ -204,21 +216,25 @@ pub async fn restore_post_revision(
     actor: Actor,
     ids: Path<(PostId, i64)>,
     body: OptionalJson<RestoreRevision>,
+    request: HttpRequest,
 ) -> Result<impl Responder, Error> {
     let (id, revision) = ids.into_inner();
     let OptionalJson(RestoreRevision { version }) = body;
     let now = runtime::clock::now();
+    let post = ops::revision::find_restorable(&lookups, &actor, id).await?;
+    let (found, _) = read_revisions(&app, &request, id, [revision]).await?;
+    let Revision { blocks, .. } = found.into_iter().next().ok_or(REVISION_NOT_FOUND)?;
     let context =
         EditContext { lookups: &lookups, db: &app.db, selections: &app.selections, quotas: app.quotas };
-    let post = ops::revision::restore_revision(context, &actor, now, id, revision, version).await?;
+    let post = ops::revision::restore_revision(context, &actor, now, &post, blocks, version).await?;
     Ok(web::Json(SetPostBlocksResult::from(post)))
 }
 
 /// Bring a deleted post back.
 ///
 /// A post can be brought back for 30 days after its deletion. A published one becomes Unpublished.
-/// Embeds get new snapshots of their selections. If one of them cannot get one, all embeds are left
-/// out, and the revision before the deletion has them.
+/// Embeds get new snapshots of their selections. If one of these is gone or empty, all embeds are
+/// left out, and the revision before the deletion has them.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),
     responses((status = 200, description = "The post after the change", body = PostView))
@@ -234,10 +250,9 @@ pub async fn undelete_post(
     let now = runtime::clock::now();
     let context =
         EditContext { lookups: &lookups, db: &app.db, selections: &app.selections, quotas: app.quotas };
-    ops::revision::undelete_post(context, &actor, now, *id).await?;
-    let found = lookups.run(async |conn| db::post::look_up(conn, *id).await).await?;
-    reserve(&request, found.ok_or(POST_NOT_FOUND)?.bytes).await?;
-    let post = db::post::read(&app.db, *id).await?.ok_or(POST_NOT_FOUND)?;
+    let found = ops::revision::find_deleted(&lookups, &actor, now, *id).await?;
+    reserve(&request, found.bytes).await?;
+    let post = ops::revision::undelete_post(&context, &actor, now, found.post).await?;
     let audience = Audience::of_editor(&actor, &post);
     Ok(HttpResponse::Ok().json(to_view(&app, post, audience).await))
 }

@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use web::Problem;
 
 use super::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, block_pointer, embeds};
+use super::revision::bring_back;
 use crate::clients::{Selections, SnapshotCard, TakeSnapshot};
 use crate::db;
 use crate::db::post::PostToEdit;
@@ -53,10 +54,12 @@ pub struct EditContext<'e> {
 /// A round of an edit, with the post as it was read.
 struct Round<'r> {
     id: EditId,
-    read: &'r PostToEdit,
+    post: &'r Post,
     blocks: &'r [NewBlock],
     /// The snapshots that new ones of their sources replace.
     replaced: &'r HashMap<SelectionId, SnapshotId>,
+    /// True if the save also brings the deleted post back.
+    undeletes: bool,
 }
 
 /// Replaces the whole content of a post, or changes nothing if the post has this content.
@@ -84,7 +87,7 @@ pub async fn set_post_blocks(
     edit.blocks.sort_by_key(NewBlock::sort_order);
     let read = find_for_edit(context.lookups, actor, id, &mut edit).await?;
     let post = &read.post;
-    let mut replaced = edit.refresh_sources(post);
+    let replaced = edit.refresh_sources(post);
     let BlocksEdit { version, blocks } = edit;
     if replaced.is_empty()
         && let Some(unchanged) = find_unchanged(context.db, &read, &blocks).await?
@@ -95,18 +98,36 @@ pub async fn set_post_blocks(
         return Err(CONFLICT.into());
     }
     check_content(context.quotas, &read, &blocks)?;
+    resolve_and_save(&context, actor, now + started.elapsed(), post, &blocks, replaced, false).await
+}
+
+/// Resolves the embeds of an edit and saves it, in up to [`MAX_ROUNDS`] rounds. `undeletes` also
+/// brings a deleted post back.
+///
+/// # Errors
+/// The errors of [`set_post_blocks`] from [`SNAPSHOT_INVALID`] on.
+pub async fn resolve_and_save(
+    context: &EditContext<'_>,
+    actor: &Actor,
+    now: OffsetDateTime,
+    post: &Post,
+    blocks: &[NewBlock],
+    mut replaced: HashMap<SelectionId, SnapshotId>,
+    undeletes: bool,
+) -> Result<Post, Error> {
+    let started = Instant::now();
     for _ in 0..MAX_ROUNDS {
         let now = now + started.elapsed();
-        let round = Round { id: EditId::generate(), read: &read, blocks: &blocks, replaced: &replaced };
-        let calls = resolve_embeds(&context, actor, now, &round);
+        let round = Round { id: EditId::generate(), post, blocks, replaced: &replaced, undeletes };
+        let calls = resolve_embeds(context, actor, now, &round);
         let resolved = timeout_at(started + CALLS_TIMEOUT, calls)
             .await
             .map_err(|_| selections_unavailable(&"calls of one edit timed out"))??;
-        match save(&context, actor, now, &round, &resolved).await {
+        match save(context, actor, now, &round, &resolved).await {
             // The next round takes new snapshots in place of these.
             Err(SaveError::Detaching(snapshots)) => {
                 for id in snapshots {
-                    if let Some(index) = index_of(&blocks, EmbedTarget::Snapshot(id)) {
+                    if let Some(index) = index_of(blocks, EmbedTarget::Snapshot(id)) {
                         return Err(at_block(SNAPSHOT_INVALID.into(), index, "SnapshotId"));
                     }
                     let embed = resolved.values().find(|embed| embed.card.snapshot_id == id);
@@ -228,7 +249,7 @@ async fn resolve_embeds(
     &EditContext { db, selections, .. }: &EditContext<'_>,
     actor: &Actor,
     now: OffsetDateTime,
-    Round { id: edit, read: PostToEdit { post, .. }, blocks, replaced }: &Round<'_>,
+    Round { id: edit, post, blocks, replaced, .. }: &Round<'_>,
 ) -> Result<HashMap<EmbedTarget, ResolvedEmbed>, Error> {
     let mut resolved = current_embeds(post);
     let unknown =
@@ -312,13 +333,13 @@ impl<E: Into<Error>> From<E> for SaveError {
 
 /// Saves content, search text and projection together, and schedules detachments (rules 8 and 9).
 async fn save(
-    &EditContext { db, .. }: &EditContext<'_>,
+    &EditContext { db, quotas, .. }: &EditContext<'_>,
     actor: &Actor,
     now: OffsetDateTime,
-    Round { id: edit, read, blocks, .. }: &Round<'_>,
+    &Round { id: edit, post, blocks, undeletes, .. }: &Round<'_>,
     resolved: &HashMap<EmbedTarget, ResolvedEmbed>,
 ) -> Result<Post, SaveError> {
-    let mut post = read.post.clone();
+    let mut post = post.clone();
     let before = embed_snapshot_ids(&post.blocks);
     let new = blocks.iter().map(|block| block.to_block(resolved).map(Cow::into_owned));
     post.blocks = new.collect::<Result<_, _>>()?;
@@ -335,7 +356,7 @@ async fn save(
         db::post::save_blocks(tx, &mut post).await?;
         let conn = &*tx.conn();
         let delete_claims =
-            async { if claims == 0 { Ok(0) } else { db::snapshot::delete_claims(conn, *edit).await } };
+            async { if claims == 0 { Ok(0) } else { db::snapshot::delete_claims(conn, edit).await } };
         let (detaching, deleted) =
             try_join(db::snapshot::cancel_detachments(conn, &after), delete_claims).await?;
         if !detaching.is_empty() {
@@ -347,7 +368,9 @@ async fn save(
         }
         let removed = before.into_iter().filter(|id| !after.contains(id));
         db::snapshot::schedule_detachments(tx, post.id, removed, "BlockReplaced", now).await?;
-        if post.status == PostStatus::Published {
+        if undeletes {
+            bring_back(tx, actor, now, quotas, &mut post).await?;
+        } else if post.status == PostStatus::Published {
             db::feed::upsert(tx, &post).await?;
         }
         Ok(post)

@@ -2,94 +2,138 @@
 
 use std::collections::HashMap;
 
-use ::db::{Db, Tx};
+use ::db::{PipelinedConn, Tx};
 use auth::Actor;
 use messaging::outbox;
 use time::{Duration, OffsetDateTime};
 
-use super::block::{EditContext, set_post_blocks};
+use super::block::{EditContext, resolve_and_save, set_post_blocks};
 use super::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, embeds};
 use crate::db;
+use crate::db::post::FoundPost;
 use crate::domain::{Block, Post, PostId, PostStatus, Quotas, SelectionId, SnapshotId, may_edit};
-use crate::error::{Error, FORBIDDEN, POST_INVALID_TRANSITION, POST_NOT_FOUND, REVISION_NOT_FOUND};
+use crate::error::{
+    CONFLICT, Error, FORBIDDEN, POST_INVALID_TRANSITION, POST_NOT_FOUND, SELECTION_SOURCE_DELETED,
+    SELECTION_SOURCE_EMPTY,
+};
 use crate::events::{PostArchived, PostUnpublished};
 
 /// Time during which a deleted post can be brought back.
 const DELETED_RETENTION: Duration = Duration::days(30);
 
-/// Makes the content of a revision the content of its post, as a new version.
+/// Looks up the post of a revision, if the actor may restore it.
+///
+/// # Errors
+/// In this order: [`POST_NOT_FOUND`], `POST_ARCHIVED`, [`FORBIDDEN`].
+pub async fn find_restorable(lookups: &PipelinedConn, actor: &Actor, id: PostId) -> Result<Post, Error> {
+    let found = lookups.run(async |conn| db::post::look_up_for_edit(conn, id).await).await?;
+    let post = found.ok_or(POST_NOT_FOUND)?.post;
+    post.check_editable()?;
+    if may_edit(actor, &post) { Ok(post) } else { Err(FORBIDDEN.into()) }
+}
+
+/// Makes the blocks of a revision the content of its post, as a new version.
 ///
 /// An embed whose snapshot the post no longer has gets a new snapshot of its selection, since the
 /// old one is detached or will be.
 ///
 /// # Errors
-/// In this order: [`POST_NOT_FOUND`], `POST_ARCHIVED`, [`FORBIDDEN`], [`REVISION_NOT_FOUND`], and
-/// the errors of [`set_post_blocks`] from `CONFLICT` on.
+/// The errors of [`set_post_blocks`], and [`CONFLICT`] if the post has changed since it was read.
 pub async fn restore_revision(
     context: EditContext<'_>,
     actor: &Actor,
     now: OffsetDateTime,
-    id: PostId,
-    revision: i64,
+    post: &Post,
+    blocks: Vec<Block>,
     version: Option<i64>,
 ) -> Result<Post, Error> {
-    let found = context.lookups.run(async |conn| db::post::look_up(conn, id).await).await?;
-    let post = found.ok_or(POST_NOT_FOUND)?.post;
-    post.check_editable()?;
-    if !may_edit(actor, &post) {
-        return Err(FORBIDDEN.into());
-    }
-    let revision = db::revision::read(context.db, id, revision).await?.ok_or(REVISION_NOT_FOUND)?;
-    let edit = BlocksEdit { version, blocks: to_new_blocks(revision.blocks, &post) };
-    set_post_blocks(context, actor, now, id, edit).await
+    let edit = BlocksEdit { version: version.or(Some(post.version)), blocks: to_new_blocks(blocks, post) };
+    set_post_blocks(context, actor, now, post.id, edit).await
 }
 
-/// Brings a deleted post back, if it was deleted within [`DELETED_RETENTION`].
-///
-/// A published post becomes Unpublished. The snapshots of the post are detached, so its embeds get
-/// new ones. If one of them cannot get one, all embeds are left out; the revision before the
-/// deletion has them.
+/// Looks up a deleted post with only its embeds, if it can be brought back.
 ///
 /// # Errors
-/// - [`POST_NOT_FOUND`] if the post is missing or was deleted earlier.
+/// - [`POST_NOT_FOUND`] if the post is missing or was deleted before [`DELETED_RETENTION`], or if
+///   the actor may not edit the deleted post.
 /// - [`FORBIDDEN`] if the actor may not edit the post.
 /// - [`POST_INVALID_TRANSITION`] if the post is not deleted.
-/// - `DRAFTS_LIMIT_EXCEEDED` if the author has the maximum number of drafts.
-pub async fn undelete_post(
-    context: EditContext<'_>,
+pub async fn find_deleted(
+    lookups: &PipelinedConn,
     actor: &Actor,
     now: OffsetDateTime,
     id: PostId,
-) -> Result<Post, Error> {
-    let (db, quotas) = (context.db, context.quotas);
-    let (post, blocks) = db.tx(async |tx| bring_back(tx, actor, now, quotas, id).await).await?;
-    if post.blocks.len() == blocks.len() || post.check_editable().is_err() {
-        return Ok(post);
+) -> Result<FoundPost, Error> {
+    let found = lookups.run(async |conn| db::post::look_up_any(conn, id).await).await?;
+    let found = found.ok_or(POST_NOT_FOUND)?;
+    match (found.post.deleted_at, may_edit(actor, &found.post)) {
+        (Some(at), true) if at + DELETED_RETENTION > now => Ok(found),
+        (Some(_), _) => Err(POST_NOT_FOUND.into()),
+        (None, false) => Err(FORBIDDEN.into()),
+        (None, true) => Err(POST_INVALID_TRANSITION.into()),
     }
-    let edit = BlocksEdit { version: None, blocks: to_new_blocks(blocks, &post) };
-    Ok(set_post_blocks(context, actor, now, id, edit).await.unwrap_or_else(|error| {
-        tracing::info!(post = %id, %error, "post was brought back without its embeds");
-        post
-    }))
 }
 
-/// Brings a deleted post back without its embeds. Returns it with the blocks that it had.
-async fn bring_back(
+/// Brings a post back that [`find_deleted`] has found.
+///
+/// A published post becomes Unpublished. The snapshots of the post are detached, so its embeds get
+/// new ones before the post returns. If one of the selections is gone or empty, all embeds are left
+/// out; the revision before the deletion has them.
+///
+/// # Errors
+/// - `SELECTIONS_UNAVAILABLE` if the snapshots cannot be taken. The post stays deleted.
+/// - [`CONFLICT`] if the post has changed.
+/// - `DRAFTS_LIMIT_EXCEEDED` if the author has the maximum number of drafts.
+pub async fn undelete_post(
+    context: &EditContext<'_>,
+    actor: &Actor,
+    now: OffsetDateTime,
+    deleted: Post,
+) -> Result<Post, Error> {
+    let (id, version) = (deleted.id, deleted.version);
+    if embeds(&deleted).next().is_some() && deleted.check_editable().is_ok() {
+        let blocks = db::post::read_blocks(context.db, id, version).await?.ok_or(CONFLICT)?;
+        // The post has no snapshot any more, so each embed names its selection.
+        let post = Post { blocks: Vec::new(), ..deleted };
+        let blocks = to_new_blocks(blocks, &post);
+        let saved = resolve_and_save(context, actor, now, &post, &blocks, HashMap::new(), true).await;
+        match saved {
+            Err(error) if error.is(SELECTION_SOURCE_DELETED) || error.is(SELECTION_SOURCE_EMPTY) => {
+                tracing::info!(post = %id, %error, "a post is brought back without its embeds");
+            }
+            saved => return saved,
+        }
+    }
+    context
+        .db
+        .tx(async |tx| {
+            let locked = db::post::lock_any(tx, id).await?;
+            let mut post = locked.filter(|post| post.version == version).ok_or(CONFLICT)?;
+            if embeds(&post).next().is_some() {
+                post.blocks.retain(|block| block.embed().is_none());
+                post.touch(actor.user_id, now);
+                db::post::save_blocks(tx, &mut post).await?;
+            }
+            bring_back(tx, actor, now, context.quotas, &mut post).await?;
+            Ok(post)
+        })
+        .await
+}
+
+/// Ends the deletion of a locked post.
+///
+/// Save its blocks before: that save locks revisions and then the author, whom this function locks.
+///
+/// # Errors
+/// `DRAFTS_LIMIT_EXCEEDED`, or [`CONFLICT`] if the row no longer has the version that was read.
+pub async fn bring_back(
     tx: &mut Tx,
     actor: &Actor,
     now: OffsetDateTime,
     quotas: Quotas,
-    id: PostId,
-) -> Result<(Post, Vec<Block>), Error> {
-    let found = db::post::lock_any(tx, id).await?;
-    let is_gone = |post: &Post| post.deleted_at.is_some_and(|at| at + DELETED_RETENTION <= now);
-    let mut post = found.filter(|post| !is_gone(post)).ok_or(POST_NOT_FOUND)?;
-    if !may_edit(actor, &post) {
-        return Err(if post.deleted_at.is_some() { POST_NOT_FOUND } else { FORBIDDEN }.into());
-    }
-    if post.deleted_at.take().is_none() {
-        return Err(POST_INVALID_TRANSITION.into());
-    }
+    post: &mut Post,
+) -> Result<(), Error> {
+    post.deleted_at = None;
     match post.status {
         PostStatus::Draft => {
             db::author::lock_or_insert(tx, post.author_user_id).await?;
@@ -99,18 +143,13 @@ async fn bring_back(
         PostStatus::Unpublished | PostStatus::Archived => {}
     }
     post.touch(actor.user_id, now);
-    db::post::save(tx, &mut post).await?;
-    let blocks = post.blocks.clone();
-    post.blocks.retain(|block| block.embed().is_none());
-    if post.blocks.len() < blocks.len() {
-        db::post::save_blocks(tx, &mut post).await?;
-    }
+    db::post::save(tx, post).await?;
     if post.status == PostStatus::Archived {
-        outbox::append(tx, &PostArchived::of(&post)).await?;
+        outbox::append(tx, &PostArchived::of(post)).await?;
     } else {
-        outbox::append(tx, &PostUnpublished::of(&post)).await?;
+        outbox::append(tx, &PostUnpublished::of(post)).await?;
     }
-    Ok((post, blocks))
+    Ok(())
 }
 
 /// Returns the blocks of a request for this content.
@@ -132,16 +171,4 @@ fn to_new_blocks(blocks: Vec<Block>, post: &Post) -> Vec<NewBlock> {
     };
     let numbered = blocks.into_iter().zip(0..);
     numbered.map(|(block, index)| NewBlock { index, has_new_id: false, content: content(block) }).collect()
-}
-
-/// Deletes the oldest revisions of authors whose posts and revisions are too large together.
-///
-/// # Errors
-/// [`Error::Database`]
-pub async fn trim_revisions(db: &Db, quotas: Quotas) -> Result<(), Error> {
-    let Some(limit) = quotas.content_mib else { return Ok(()) };
-    for author in db::revision::list_authors_above(db, limit).await? {
-        db.tx(async |tx| db::revision::trim(tx, author, limit).await).await?;
-    }
-    Ok(())
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Starts an instance of news with one more setting.
-fn start_with_limit(name: &str, limit: &str) -> Running {
+pub fn start_with_limit(name: &str, limit: &str) -> Running {
     let calls = [("SELECTIONS_URL", "http://127.0.0.1:1"), ("CLIENT_SECRET", CLIENTS[0].1)];
     Running::start::<Service>(&[calls[0], calls[1], (name, limit)])
 }

@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 use testkit::bus::Published;
 use testkit::client::Response;
 
+use crate::quotas::start_with_limit;
+use crate::selections_down::{Fixture, assert_unavailable};
 use crate::{
-    ARCHIVED, Author, DELETED, POSTS, UNPUBLISHED, author, embed, path, read_snapshot, service, text,
-    text_block, wait_until_detached,
+    ARCHIVED, Author, DELETED, POSTS, UNPUBLISHED, author, author_at, embed, eventually, path, read_snapshot,
+    service, text, text_block, wait_until_detached,
 };
 
 async fn undelete(author: &Author, post: &str) -> Response {
@@ -83,6 +85,49 @@ async fn post_of_a_deleted_selection_is_brought_back_without_its_embeds() {
     assert_eq!(back["Blocks"].as_array().unwrap().len(), 1);
     let revision = author.news.get(&format!("{POSTS}/{post}/revisions/2")).await.expect(200);
     assert_eq!(revision["Blocks"][0]["SnapshotId"], old, "the revision still has the embed");
+}
+
+/// RULE-NWS-083: while selections is down, a post with embeds stays deleted. A later request brings
+/// it back with them.
+#[tokio::test]
+async fn post_with_embeds_stays_deleted_while_selections_is_down() {
+    let fixture = Fixture::new().await;
+    let (author, post) = (&fixture.author, fixture.post.as_str());
+    let saved = fixture.edit().await.expect(200);
+    let old = text(&saved["EmbedSnapshotIds"][0]).to_owned();
+    author.news.delete(&path(post)).await.expect(204);
+    wait_until_detached(&old).await;
+    fixture.proxy.refuse();
+
+    assert_unavailable(undelete(author, post).await);
+
+    author.news.get(&path(post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+    let sql = fixture.news.sql().await;
+    let stored = "select version, blocks_count from post where id::text = $1 and deleted_at is not null";
+    let row = sql.query_one(stored, &[&post]).await.unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (4, 2));
+    fixture.proxy.listen();
+    let back = eventually("the post is back", async || {
+        let back = undelete(author, post).await;
+        (back.status == 200).then_some(back.body)
+    })
+    .await;
+    assert_eq!(back["Blocks"][1]["Items"].as_array().unwrap().len(), 3);
+    assert_ne!(back["Blocks"][1]["SnapshotId"], old);
+}
+
+/// RULE-NWS-065, RULE-NWS-083: an author at the limit of drafts brings no draft back.
+#[tokio::test]
+async fn draft_above_the_limit_stays_deleted() {
+    let news = start_with_limit("NEWS_MAX_DRAFTS_PER_AUTHOR", "1");
+    let author = author_at(&news);
+    let post = author.create_post_of([text_block("x")]).await;
+    author.news.delete(&path(&post)).await.expect(204);
+    let other = author.create_post().await;
+    undelete(&author, &post).await.expect_problem(409, "NEWS_DRAFTS_LIMIT_EXCEEDED");
+    author.news.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+    author.news.delete(&path(&other)).await.expect(204);
+    undelete(&author, &post).await.expect(200);
 }
 
 /// RULE-NWS-083: after 30 days a deleted post cannot be brought back, and never by a stranger.
