@@ -45,8 +45,8 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// order
 ///
 /// Each service runs as three processes; all use one database and one broker of the command. At
-/// random, the command kills and freezes processes, cuts connections, crashes the database, promotes
-/// its standby, and crashes nodes of the broker, while users write.
+/// random, the command kills and freezes processes, cuts connections, crashes the database,
+/// promotes its standby, and crashes nodes of the broker, while users write.
 ///
 /// Then the command checks the events. Every committed event is delivered, and no other. Each key
 /// is in order. Each consumer has applied every message once and in order. The outboxes are empty,
