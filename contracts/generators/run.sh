@@ -68,7 +68,7 @@ python() {
   local folder=$work/clients/$1
   mkdir -p "$work/clients" &&
     PATH=$work/python/bin:$PATH openapi-python-client generate --path "$(document "$1")" --meta none \
-      --output-path "$folder" --custom-template-path "$here/python-templates" --overwrite --fail-on-warning &&
+      --output-path "$folder" --custom-template-path "$here/python-templates" --config "$here/openapi-python-client.yaml" --overwrite --fail-on-warning &&
     "$work/python/bin/python" -m compileall -q "$folder" &&
     PYTHONPATH=$work "$work/python/bin/python" "$here/unknown_values.py" "clients.$1"
 }

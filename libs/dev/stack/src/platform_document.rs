@@ -1,7 +1,7 @@
 //! The OpenAPI document of the public platform, merged from the documents of the services.
 //!
-//! It has the operations of users and guests. A component that services share is there once. If
-//! services define one name differently, the definition of most services keeps the name, and each
+//! The document has the operations of users and guests, and each shared component once. If services
+//! define one name differently, the definition of most services keeps the name, and each
 //! other one gets the first service that has it: `RoleOfCrm`.
 
 use std::collections::{BTreeMap, BTreeSet};

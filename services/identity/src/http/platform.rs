@@ -1,7 +1,7 @@
 //! The document of the whole platform and the page that shows it, which the base URL serves at
 //! `/openapi.json` and `/docs`.
 //!
-//! They are the same for all services. Identity serves them, since every deployment has it.
+//! Identity serves both, since every deployment has identity.
 
 use std::sync::LazyLock;
 

@@ -99,7 +99,7 @@ pub async fn undelete_post(
         let saved = resolve_and_save(context, actor, now, &post, &blocks, HashMap::new(), true).await;
         match saved {
             Err(error) if error.is(SELECTION_SOURCE_DELETED) || error.is(SELECTION_SOURCE_EMPTY) => {
-                tracing::info!(post = %id, %error, "a post is brought back without its embeds");
+                tracing::info!(post = %id, %error, "post restored without its embeds");
             }
             saved => return saved,
         }
