@@ -40,12 +40,13 @@ const RING_SECONDS: u32 = 5;
 /// Identity: a company is founded, and roles and a suspension change the next tokens of its
 /// employees. Chessboard: a developer gets a profile, a project and a grid of flats; an external
 /// system takes over fields; a suspension empties the catalog. CRM: a deal is created, booked,
-/// arbitrated, cancelled and revived, and its flat becomes booked and free. Messenger: the members
-/// of a deal exchange messages, see its status and call each other. Agent: a sale earns a
-/// commission, which is adjusted, paid and reversed. Selections: a selection is created, shared,
-/// edited, embedded and deleted, with its events. News: a post with an embedded selection is
-/// published, read and changed, also while selections is stopped. Last, an employee leaves, and
-/// every service ends the access.
+/// arbitrated, cancelled and revived, and its flat becomes booked and free; the platform finds it
+/// in the register of overrides, in searches and in exports. Messenger: the members of a deal
+/// exchange messages, see its status and call each other. Agent: a sale earns a commission, which
+/// is adjusted, paid and reversed. Selections: a selection is created, shared, edited, embedded and
+/// deleted, with its events. News: a post with an embedded selection is published, read and
+/// changed, also while selections is stopped; it is scheduled, restored and brought back. Last, an
+/// employee leaves, and every service ends the access.
 ///
 /// The demo deletes its data at the end, except for sold flats, and archives the company. Exit code
 /// 1 if a step fails.

@@ -1,5 +1,7 @@
 //! The third chapter: a deal from application to booking, and its arbitration.
 
+mod office;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -38,7 +40,8 @@ pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Re
     book(story, &deal, &mut bus).await?;
     sell(story, &deal, &mut bus).await?;
     cancel(story, &deal, &mut bus).await?;
-    revive(story, &deal, &mut bus).await
+    revive(story, &deal, &mut bus).await?;
+    office::play(story, scene, &deal).await
 }
 
 async fn apply(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> anyhow::Result<Deal> {

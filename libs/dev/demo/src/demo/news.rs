@@ -1,5 +1,7 @@
 //! The seventh chapter: a post that embeds a selection, also while selections is stopped.
 
+mod editing;
+
 use anyhow::Context;
 use serde_json::{Value, json};
 use testkit::issuer::{CLIENTS, Claims};
@@ -29,7 +31,8 @@ pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Re
     let post = write(story, scene).await?;
     let first = publish(story, scene, &post, bus).await?;
     replace(story, scene, &post, &first).await?;
-    outage(story, scene, &post).await
+    outage(story, scene, &post).await?;
+    editing::play(story, scene, &post).await
 }
 
 async fn write(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Post> {

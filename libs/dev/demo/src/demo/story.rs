@@ -109,7 +109,18 @@ impl Story {
         expected: ExpectedResponse,
     ) -> anyhow::Result<Value> {
         let request = self.client.get(url);
-        self.call(Method::GET, url, request, token, expected).await
+        Ok(self.call(Method::GET, url, request, token, expected).await?.body)
+    }
+
+    /// Returns the response as text, for a file or a feed.
+    pub(super) async fn get_text(
+        &mut self,
+        url: &str,
+        token: Option<&str>,
+        expected: ExpectedResponse,
+    ) -> anyhow::Result<String> {
+        let request = self.client.get(url);
+        Ok(self.call(Method::GET, url, request, token, expected).await?.text)
     }
 
     /// Sends a POST request, without a body if it is `null`.
@@ -122,7 +133,7 @@ impl Story {
     ) -> anyhow::Result<Value> {
         let request = self.client.post(url);
         let request = if body.is_null() { request } else { request.json(body) };
-        self.call(Method::POST, url, request, token, expected).await
+        Ok(self.call(Method::POST, url, request, token, expected).await?.body)
     }
 
     pub(super) async fn put(
@@ -133,7 +144,7 @@ impl Story {
         expected: ExpectedResponse,
     ) -> anyhow::Result<Value> {
         let request = self.client.put(url).json(body);
-        self.call(Method::PUT, url, request, token, expected).await
+        Ok(self.call(Method::PUT, url, request, token, expected).await?.body)
     }
 
     pub(super) async fn delete(
@@ -143,7 +154,7 @@ impl Story {
         expected: ExpectedResponse,
     ) -> anyhow::Result<Value> {
         let request = self.client.delete(url);
-        self.call(Method::DELETE, url, request, token, expected).await
+        Ok(self.call(Method::DELETE, url, request, token, expected).await?.body)
     }
 
     pub(super) async fn post_form(
@@ -153,7 +164,7 @@ impl Story {
         expected: ExpectedResponse,
     ) -> anyhow::Result<Value> {
         let request = self.client.post(url).form(form);
-        self.call(Method::POST, url, request, None, expected).await
+        Ok(self.call(Method::POST, url, request, None, expected).await?.body)
     }
 
     async fn call(
@@ -163,7 +174,7 @@ impl Story {
         mut request: reqwest::RequestBuilder,
         token: Option<&str>,
         expected: ExpectedResponse,
-    ) -> anyhow::Result<Value> {
+    ) -> anyhow::Result<Response> {
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }
@@ -179,7 +190,7 @@ impl Story {
             tokio::time::sleep(POLL_INTERVAL).await;
         };
         self.judge(&format!("{method} {url}"), &expected, &response, started.elapsed());
-        Ok(response.body)
+        Ok(response)
     }
 
     fn judge(&mut self, call: &str, expected: &ExpectedResponse, response: &Response, took: Duration) {
