@@ -156,12 +156,12 @@ impl FromRequest for Actor {
 /// A caller with an invalid token is a guest. A caller whose token cannot be verified now gets
 /// status 503.
 #[derive(Clone, Debug)]
-pub struct Guest {
+pub struct AnyCaller {
     /// The user, if the request has a valid token.
     pub actor: Option<Actor>,
 }
 
-impl FromRequest for Guest {
+impl FromRequest for AnyCaller {
     type Error = Problem;
     type Future = Ready<Result<Self, Problem>>;
 
@@ -181,12 +181,12 @@ impl FromRequest for Guest {
 /// A request without `Authorization` is a guest's. An invalid token gets status 401, because its
 /// user would take a guest's response for the whole one.
 #[derive(Clone, Debug)]
-pub struct Visitor {
+pub struct OptionalActor {
     /// The user, if the request has a token.
     pub actor: Option<Actor>,
 }
 
-impl FromRequest for Visitor {
+impl FromRequest for OptionalActor {
     type Error = Problem;
     type Future = Ready<Result<Self, Problem>>;
 

@@ -9,7 +9,9 @@ mod permission;
 mod revocations;
 mod verifier;
 
-pub use extract::{Actor, Caller, Client, Crm, Guest, Issuer, News, Visitor, authenticate, expensive};
+pub use extract::{
+    Actor, AnyCaller, Caller, Client, Crm, Issuer, News, OptionalActor, authenticate, expensive,
+};
 pub use grant::{Grant, Scope};
 pub use id::{CompanyId, UserId};
 pub use keys::{Config, Keys};

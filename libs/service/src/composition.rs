@@ -66,7 +66,8 @@ pub async fn start<S: Service>(
     let info = service_info::<S>(&config.web.default_language)?;
     let admission_db = db.clone();
     let server = Server::new(process, config.web.clone(), info.clone());
-    let server = server.shed_while(move || admission_db.is_overloaded()).max_connections(S::MAX_CONNECTIONS);
+    let server =
+        server.shed_load_while(move || admission_db.is_overloaded()).max_connections(S::MAX_CONNECTIONS);
     let app = web::Data::new(S::app(db.clone(), config.settings)?);
     let (mut public, mut internal) = (None, None);
     if let Some(auth) = config.auth.filter(|_| role.serves()) {

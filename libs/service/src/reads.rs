@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use auth::Guest;
+use auth::AnyCaller;
 use db::{Conn, Db, Error, PipelinedConn, ReplicaReads};
 use diesel::QueryResult;
 
@@ -23,10 +23,10 @@ impl Reads {
     /// As [`PipelinedConn::run`].
     pub async fn look_up<T>(
         &self,
-        reader: &Guest,
+        caller: &AnyCaller,
         lookup: impl AsyncFn(&Conn) -> QueryResult<T>,
     ) -> Result<T, Error> {
-        if let Some(replica) = self.replica_for(reader)
+        if let Some(replica) = self.replica_for(caller)
             && let Some(result) = replica.look_up(&lookup).await
         {
             return result;
@@ -41,10 +41,10 @@ impl Reads {
     /// As [`PipelinedConn::run`].
     pub async fn find<T>(
         &self,
-        reader: &Guest,
+        caller: &AnyCaller,
         lookup: impl AsyncFn(&Conn) -> QueryResult<Option<T>>,
     ) -> Result<Option<T>, Error> {
-        if let Some(replica) = self.replica_for(reader)
+        if let Some(replica) = self.replica_for(caller)
             && let Some(result) = replica.look_up(&lookup).await
             && !matches!(result, Ok(None))
         {
@@ -59,10 +59,10 @@ impl Reads {
     /// [`Error::Unavailable`] if no connection becomes free in time, and the errors of the query.
     pub async fn query<T, E: Into<Error>>(
         &self,
-        reader: &Guest,
+        caller: &AnyCaller,
         query: impl AsyncFn(&Conn) -> Result<T, E>,
     ) -> Result<T, Error> {
-        if let Some(replica) = self.replica_for(reader)
+        if let Some(replica) = self.replica_for(caller)
             && let Some(result) = replica.query(&query).await
         {
             return result;
@@ -70,7 +70,7 @@ impl Reads {
         query(&*self.primary.conn().await?).await.map_err(Into::into)
     }
 
-    fn replica_for(&self, reader: &Guest) -> Option<&ReplicaReads> {
-        self.replica.as_ref().filter(|_| reader.actor.is_none())
+    fn replica_for(&self, caller: &AnyCaller) -> Option<&ReplicaReads> {
+        self.replica.as_ref().filter(|_| caller.actor.is_none())
     }
 }

@@ -49,7 +49,7 @@ pub type Lines<const MIN: usize, const MAX: usize> = Checked<Trimmed<MIN, MAX, t
 pub type Prose<const MIN: usize, const MAX: usize> = Checked<Stripped<MIN, MAX>>;
 
 /// A text with any characters except NUL, which may be blank.
-pub type Sent<const MIN: usize, const MAX: usize> = Checked<AsSent<MIN, MAX>>;
+pub type Verbatim<const MIN: usize, const MAX: usize> = Checked<Unchanged<MIN, MAX>>;
 
 impl<R: Rule> Checked<R> {
     pub fn parse(raw: &str) -> Result<Self, Invalid> {
@@ -149,9 +149,9 @@ impl<const MIN: usize, const MAX: usize> Rule for Stripped<MIN, MAX> {
 /// Use it for messages of other systems, and where another rule decides whether a text is empty.
 /// [`Text`] rejects a blank text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum AsSent<const MIN: usize, const MAX: usize> {}
+pub enum Unchanged<const MIN: usize, const MAX: usize> {}
 
-impl<const MIN: usize, const MAX: usize> Rule for AsSent<MIN, MAX> {
+impl<const MIN: usize, const MAX: usize> Rule for Unchanged<MIN, MAX> {
     fn parse(raw: &str) -> Result<String, Invalid> {
         check_length(raw, MIN, MAX)?;
         Ok(raw.to_owned())
@@ -199,7 +199,7 @@ impl<const MAX: usize, const TRIMMED: bool> Rule for EmailAddress<MAX, TRIMMED> 
 
 #[cfg(test)]
 mod tests {
-    use super::{Email, Line, Lines, Prose, Sent, TrimmedEmail};
+    use super::{Email, Line, Lines, Prose, TrimmedEmail, Verbatim};
 
     /// RULE-ALL-006: a text of white space and invisible characters is empty.
     #[test]
@@ -209,10 +209,10 @@ mod tests {
             assert_eq!(Lines::<0, 9>::parse(blank).unwrap().as_str(), "");
             assert_eq!(Prose::<1, 9>::parse(blank).unwrap_err().code, "too_short", "{blank:?}");
             assert_eq!(Prose::<0, 9>::parse(blank).unwrap().as_str(), "");
-            assert_eq!(Sent::<1, 9>::parse(blank).unwrap().as_str(), blank);
+            assert_eq!(Verbatim::<1, 9>::parse(blank).unwrap().as_str(), blank);
         }
         assert_eq!(Prose::<1, 9>::parse(" \u{200b}x ").unwrap().as_str(), "\u{200b}x");
-        assert_eq!(Sent::<1, 1>::parse("").unwrap_err().code, "too_short");
+        assert_eq!(Verbatim::<1, 1>::parse("").unwrap_err().code, "too_short");
     }
 
     #[test]

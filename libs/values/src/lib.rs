@@ -24,7 +24,8 @@ mod web_address;
 pub use {diesel, serde, strum, utoipa};
 
 pub use checked::{
-    AsSent, Checked, Email, EmailAddress, Line, Lines, Prose, Rule, Sent, Stripped, Trimmed, TrimmedEmail,
+    Checked, Email, EmailAddress, Line, Lines, Prose, Rule, Stripped, Trimmed, TrimmedEmail, Unchanged,
+    Verbatim,
 };
 pub use code::Code;
 pub use confidential::check_public;

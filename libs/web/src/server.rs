@@ -92,7 +92,10 @@ impl Server {
 
     /// Rejects requests while `is_database_saturated` returns true.
     #[must_use]
-    pub fn shed_while(mut self, is_database_saturated: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+    pub fn shed_load_while(
+        mut self,
+        is_database_saturated: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
         self.admission.is_database_saturated = Arc::new(is_database_saturated);
         self
     }

@@ -2,7 +2,7 @@
 
 use ::db::Db;
 use ::web::{ClientAddress, Problem, RateLimit};
-use auth::Guest;
+use auth::AnyCaller;
 
 use crate::settings::Settings;
 
@@ -19,7 +19,7 @@ impl App {
     ///
     /// # Errors
     /// `429 RATE_LIMITED` if the address has exceeded its reads.
-    pub fn limit_guest(&self, reader: &Guest, address: ClientAddress) -> Result<(), Problem> {
-        if reader.actor.is_some() { Ok(()) } else { self.guest_reads.check(address) }
+    pub fn limit_guest(&self, caller: &AnyCaller, address: ClientAddress) -> Result<(), Problem> {
+        if caller.actor.is_some() { Ok(()) } else { self.guest_reads.check(address) }
     }
 }

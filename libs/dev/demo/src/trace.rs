@@ -140,11 +140,11 @@ async fn collect_trace(
 async fn play(stack: &Stack) -> anyhow::Result<()> {
     let (identity, flats) = (Identity::of(stack)?, Flats::of(stack).await?);
     let client = http::client()?;
-    let ask = async |method: Method, path: &str, by: &Actor, body: Value| {
+    let send = async |method: Method, path: &str, by: &Actor, body: Value| {
         let url = format!("{}/api/{path}", stack.base_url);
         let request = client.request(method.clone(), &url).bearer_auth(identity.token(by).await?).json(&body);
-        let answer = request.send().await?;
-        let (status, text) = (answer.status(), answer.text().await?);
+        let response = request.send().await?;
+        let (status, text) = (response.status(), response.text().await?);
         ensure!(status.is_success(), "{method} {url}: {status} {text}");
         anyhow::Ok(serde_json::from_str::<Value>(&text)?)
     };
@@ -152,18 +152,18 @@ async fn play(stack: &Stack) -> anyhow::Result<()> {
         "PropertyObjectId": flats.id(FLAT), "ClientUserId": ANNA.user, "AgentUserId": IGOR.user,
         "RequestId": flats.id(FLAT),
     });
-    let made = ask(Method::POST, "v1/crm/deals", &DMITRI, body).await?;
+    let made = send(Method::POST, "v1/crm/deals", &DMITRI, body).await?;
     let deal = made["DealId"].as_str().context("a deal without an id")?;
-    ask(Method::POST, &format!("v1/crm/deals/{deal}/booking"), &DMITRI, json!({})).await?;
+    send(Method::POST, &format!("v1/crm/deals/{deal}/booking"), &DMITRI, json!({})).await?;
     let contract = json!({"ContractType": "Ddu", "PaymentMethod": "Mortgage"});
-    ask(Method::PUT, &format!("v1/crm/deals/{deal}/contract"), &DMITRI, contract).await?;
+    send(Method::PUT, &format!("v1/crm/deals/{deal}/contract"), &DMITRI, contract).await?;
     let override_status = format!("platform-manager/crm/deals/{deal}{ROOT}");
     let sale = json!({"TargetStatus": "Sale", "Comment": "Both sides have signed"});
-    ask(Method::POST, &override_status, &PAVEL, sale).await?;
+    send(Method::POST, &override_status, &PAVEL, sale).await?;
     // All services have applied the earlier events by then, so that the picture shows the last
     // override only.
     sleep(QUIET_PERIOD).await;
     let cancelled = json!({"TargetStatus": "Cancelled", "Comment": "The bank has refused the mortgage"});
-    ask(Method::POST, &override_status, &PAVEL, cancelled).await?;
+    send(Method::POST, &override_status, &PAVEL, cancelled).await?;
     Ok(())
 }

@@ -5,7 +5,7 @@ mod socket;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-pub use self::socket::{Control, Request, ask};
+pub use self::socket::{Control, Request, send};
 use crate::SERVICES;
 use crate::stack::Stack;
 
@@ -39,18 +39,18 @@ fn names() -> PossibleValuesParser {
 
 impl Stop {
     pub async fn run(self) -> anyhow::Result<()> {
-        send(Request::Stop(self.service)).await
+        send_and_print(Request::Stop(self.service)).await
     }
 }
 
 impl Start {
     pub async fn run(self) -> anyhow::Result<()> {
-        send(Request::Start(self.service)).await
+        send_and_print(Request::Start(self.service)).await
     }
 }
 
-async fn send(request: Request) -> anyhow::Result<()> {
+async fn send_and_print(request: Request) -> anyhow::Result<()> {
     Stack::running()?;
-    crate::say(&ask(&request).await?);
+    crate::say(&send(&request).await?);
     Ok(())
 }

@@ -96,14 +96,14 @@ async fn create_selection(stack: &Stack, flats: &Flats) -> anyhow::Result<String
     if selection.is_null() {
         let items = [2, 6, 10].map(|number| json!({ "PropertyObjectId": flats.id(number) }));
         let body = json!({ "Title": "Two rooms by the river", "Description": "To look at together", "Items": items });
-        let answer = client.post(&url).bearer_auth(&token).json(&body).send().await?;
+        let response = client.post(&url).bearer_auth(&token).json(&body).send().await?;
         ensure!(
-            answer.status().is_success(),
+            response.status().is_success(),
             "failed to create the selection: {} {}",
-            answer.status(),
-            answer.text().await?
+            response.status(),
+            response.text().await?
         );
-        selection = answer.json().await?;
+        selection = response.json().await?;
     }
     Ok(selection["PublicCode"].as_str().context("a selection without a code")?.to_owned())
 }

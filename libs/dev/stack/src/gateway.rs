@@ -127,8 +127,8 @@ async fn forward(routes: Data<Routes>, request: HttpRequest, payload: Payload) -
     if has_body {
         forwarded = forwarded.body(stream(payload));
     }
-    if let Ok(answer) = forwarded.send().await {
-        return pass_back(answer);
+    if let Ok(upstream) = forwarded.send().await {
+        return pass_back(upstream);
     }
     let mut away =
         problem(&request, &routes.messages, StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE");
@@ -169,18 +169,18 @@ fn stream(mut payload: Payload) -> reqwest::Body {
     reqwest::Body::wrap_stream(chunks)
 }
 
-fn pass_back(answer: reqwest::Response) -> HttpResponse {
-    let status = StatusCode::from_u16(answer.status().as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
+fn pass_back(upstream: reqwest::Response) -> HttpResponse {
+    let status = StatusCode::from_u16(upstream.status().as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
     let mut response = HttpResponse::build(status);
     let mut length = None;
-    for (name, value) in answer.headers() {
+    for (name, value) in upstream.headers() {
         if name == reqwest::header::CONTENT_LENGTH {
             length = value.to_str().ok().and_then(|text| text.parse().ok());
         } else if !OWN_HEADERS.contains(&name.as_str()) {
             response.append_header((name.as_str(), value.as_bytes()));
         }
     }
-    let body = answer.bytes_stream();
+    let body = upstream.bytes_stream();
     match length {
         Some(length) => response.body(SizedStream::new(length, body)),
         None => response.streaming(body),
@@ -224,16 +224,17 @@ mod tests {
     use crate::services;
 
     /// Sends a request to a gateway whose services are all stopped.
-    async fn ask(path: &str) -> (u16, Option<String>, Value) {
+    async fn send(path: &str) -> (u16, Option<String>, Value) {
         let upstream = format!("http://127.0.0.1:{}", ports::free().unwrap());
         let services = services::all().into_iter().map(|service| (service, upstream.clone())).collect();
         let routes = Data::new(Routes::new(services).unwrap());
         let gateway = test::init_service(App::new().configure(|app| configure(app, routes))).await;
         let request =
             test::TestRequest::with_uri(path).insert_header((header::ACCEPT_LANGUAGE, "ru")).to_request();
-        let answer = test::call_service(&gateway, request).await;
-        let retry = answer.headers().get(header::RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned());
-        (answer.status().as_u16(), retry, test::read_body_json(answer).await)
+        let upstream = test::call_service(&gateway, request).await;
+        let retry =
+            upstream.headers().get(header::RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned());
+        (upstream.status().as_u16(), retry, test::read_body_json(upstream).await)
     }
 
     /// RULE-ALL-053: the base URL returns 404 for everything that is not a public path of a
@@ -249,7 +250,7 @@ mod tests {
             "/api/v1/selections/%2e%2e/internal/selections/x",
         ];
         for path in paths {
-            let (status, _, body) = ask(path).await;
+            let (status, _, body) = send(path).await;
             assert_eq!((status, body["code"].as_str()), (404, Some("NOT_FOUND")), "{path}");
             assert_eq!(body["title"], "Здесь ничего нет");
         }
@@ -258,7 +259,7 @@ mod tests {
     /// RULE-ALL-053: the paths of a service that is down are unavailable, not missing.
     #[actix_web::test]
     async fn stopped_service_answers_503_with_retry_after() {
-        let (status, retry, body) = ask("/api/v1/selections").await;
+        let (status, retry, body) = send("/api/v1/selections").await;
         assert_eq!((status, retry.as_deref()), (503, Some("1")));
         assert_eq!(body["code"], "SERVICE_UNAVAILABLE");
     }

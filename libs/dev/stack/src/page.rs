@@ -77,7 +77,7 @@ impl Page {
 
     async fn is_ready(&self, admin: &str) -> bool {
         let asked = self.client.get(format!("{admin}/health/ready")).timeout(HEALTH_TIMEOUT).send().await;
-        asked.is_ok_and(|answer| answer.status().is_success())
+        asked.is_ok_and(|response| response.status().is_success())
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
     use devkit::identity::Identity;
 
     /// Returns status, policy and text while every service is stopped.
-    async fn ask(request: test::TestRequest) -> (u16, String, String) {
+    async fn send(request: test::TestRequest) -> (u16, String, String) {
         ask_as("127.0.0.1:8080", request).await
     }
 
@@ -209,16 +209,16 @@ mod tests {
         let identity = Identity::new(issuer, "http://127.0.0.1:1".to_owned()).unwrap();
         let page = Data::new(Page::new(services, identity, feed).unwrap());
         let app = test::init_service(App::new().configure(|app| configure(app, page))).await;
-        let answer = test::call_service(&app, request.insert_header((HOST, host)).to_request()).await;
-        let policy = answer.headers().get("content-security-policy");
+        let response = test::call_service(&app, request.insert_header((HOST, host)).to_request()).await;
+        let policy = response.headers().get("content-security-policy");
         let policy = policy.map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
-        let status = answer.status().as_u16();
-        (status, policy, String::from_utf8(test::read_body(answer).await.to_vec()).unwrap())
+        let status = response.status().as_u16();
+        (status, policy, String::from_utf8(test::read_body(response).await.to_vec()).unwrap())
     }
 
     #[actix_web::test]
     async fn about_lists_services_and_people() {
-        let (status, _, about) = ask(test::TestRequest::with_uri("/stack/about")).await;
+        let (status, _, about) = send(test::TestRequest::with_uri("/stack/about")).await;
         let about: serde_json::Value = serde_json::from_str(&about).unwrap();
         let names = |list: &str| -> Vec<String> {
             let list = about[list].as_array().unwrap().iter();
@@ -233,7 +233,7 @@ mod tests {
     /// The policy forbids inline scripts, handlers in attributes and markup made of texts.
     #[actix_web::test]
     async fn first_page_is_plain_files_of_this_origin() {
-        let (status, policy, page) = ask(test::TestRequest::with_uri("/")).await;
+        let (status, policy, page) = send(test::TestRequest::with_uri("/")).await;
         assert_eq!(status, 200);
         assert!(policy.starts_with("default-src 'self';") && !policy.contains("unsafe"), "{policy}");
         assert!(!page.contains("://") && !page.contains("style=") && !page.contains(" on"), "{page}");
@@ -241,7 +241,7 @@ mod tests {
             assert!(page.contains(part), "{page}");
         }
         for (name, _, text) in FILES {
-            let (status, _, served) = ask(test::TestRequest::with_uri(&format!("/stack/{name}"))).await;
+            let (status, _, served) = send(test::TestRequest::with_uri(&format!("/stack/{name}"))).await;
             assert!(status == 200 && served == text, "{name}");
             for refused in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
                 assert!(!text.contains(refused), "{name} has {refused}");
@@ -254,17 +254,17 @@ mod tests {
                 );
             }
         }
-        assert_eq!(ask(test::TestRequest::with_uri("/stack/page.rs")).await.0, 404);
+        assert_eq!(send(test::TestRequest::with_uri("/stack/page.rs")).await.0, 404);
     }
 
     #[actix_web::test]
     async fn only_actors_get_tokens() {
-        let (status, _, token) = ask(test::TestRequest::post().uri("/stack/tokens/anna")).await;
+        let (status, _, token) = send(test::TestRequest::post().uri("/stack/tokens/anna")).await;
         assert_eq!((status, token.split('.').count()), (200, 3));
         // Identity determines the permissions of employees, and it is down here.
-        assert_eq!(ask(test::TestRequest::post().uri("/stack/tokens/maria")).await.0, 503);
-        assert_eq!(ask(test::TestRequest::post().uri("/stack/tokens/news")).await.0, 404);
-        assert_ne!(ask(test::TestRequest::with_uri("/stack/tokens/anna")).await.0, 200);
+        assert_eq!(send(test::TestRequest::post().uri("/stack/tokens/maria")).await.0, 503);
+        assert_eq!(send(test::TestRequest::post().uri("/stack/tokens/news")).await.0, 404);
+        assert_ne!(send(test::TestRequest::with_uri("/stack/tokens/anna")).await.0, 200);
     }
 
     /// RULE-ALL-090: a foreign host name gets neither the page nor a token, however the path is

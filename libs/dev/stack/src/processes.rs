@@ -102,11 +102,11 @@ pub async fn ready(admin: SocketAddr) -> anyhow::Result<()> {
     let deadline = tokio::time::Instant::now() + READY_TIMEOUT;
     let mut missing = "no answer".to_owned();
     while tokio::time::Instant::now() < deadline {
-        if let Ok(answer) = client.get(format!("http://{admin}/health/ready")).send().await {
-            if answer.status().is_success() {
+        if let Ok(response) = client.get(format!("http://{admin}/health/ready")).send().await {
+            if response.status().is_success() {
                 return Ok(());
             }
-            missing = answer.text().await?;
+            missing = response.text().await?;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

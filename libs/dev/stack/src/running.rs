@@ -200,14 +200,14 @@ impl Running {
                     None => std::future::pending().await,
                 }
             };
-            let asked = async {
+            let request = async {
                 match &self.control {
                     Some(control) => control.next().await,
                     None => std::future::pending().await,
                 }
             };
             let pending = tokio::select! {
-                pending = asked => pending,
+                pending = request => pending,
                 error = supervisor::ended("gateway", &self.process) => return error,
                 error = self.supervisor.ended() => return error,
                 error = kafka => return error,

@@ -362,22 +362,31 @@ mod tests {
         for document in all().iter().map(openapi) {
             for (_, path, operation) in operations(&document) {
                 let parameters = operation["parameters"].as_array().into_iter().flatten();
-                let asked: BTreeSet<_> = parameters.filter_map(|of| of["name"].as_str()).collect();
+                let parameter_names: BTreeSet<_> = parameters.filter_map(|of| of["name"].as_str()).collect();
                 let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
-                let answered = members(&document, schema);
-                if asked.contains("Page") {
-                    assert!(asked.contains("PageSize") && asked.contains("Sort"), "{path}: {asked:?}");
+                let members = members(&document, schema);
+                if parameter_names.contains("Page") {
+                    assert!(
+                        parameter_names.contains("PageSize") && parameter_names.contains("Sort"),
+                        "{path}: {parameter_names:?}"
+                    );
                     let whole = ["Items", "Page", "PageSize", "TotalCount"].map(str::to_owned);
-                    assert_eq!(answered, BTreeSet::from(whole), "{path}");
+                    assert_eq!(members, BTreeSet::from(whole), "{path}");
                     lists += 1;
                 }
-                if asked.contains("Cursor") {
-                    assert!(asked.contains("PageSize") && !asked.contains("Page"), "{path}: {asked:?}");
-                    assert!(answered.contains("Items") && answered.contains("NextCursor?"), "{path}");
+                if parameter_names.contains("Cursor") {
+                    assert!(
+                        parameter_names.contains("PageSize") && !parameter_names.contains("Page"),
+                        "{path}: {parameter_names:?}"
+                    );
+                    assert!(members.contains("Items") && members.contains("NextCursor?"), "{path}");
                     lists += 1;
                 }
-                if asked.contains("Limit") {
-                    assert!(asked.contains("Query") && answered.contains("Items"), "{path}: {asked:?}");
+                if parameter_names.contains("Limit") {
+                    assert!(
+                        parameter_names.contains("Query") && members.contains("Items"),
+                        "{path}: {parameter_names:?}"
+                    );
                     lists += 1;
                 }
             }

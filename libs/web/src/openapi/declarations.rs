@@ -52,7 +52,7 @@ pub struct WithCallers<T> {
 }
 
 /// Declares the callers and the refusals of an operation.
-pub trait Refuses: HttpServiceFactory + OpenApiFactory + Sized {
+pub trait OperationExt: HttpServiceFactory + OpenApiFactory + Sized {
     /// Declares the requirement of the handler, for the document.
     fn requires<P: Requirement>(self) -> WithCallers<Self> {
         WithCallers { operation: self, extension: PERMISSION_EXTENSION, callers: P::any_of().into() }
@@ -70,7 +70,7 @@ pub trait Refuses: HttpServiceFactory + OpenApiFactory + Sized {
     }
 }
 
-impl<T: HttpServiceFactory + OpenApiFactory> Refuses for T {}
+impl<T: HttpServiceFactory + OpenApiFactory> OperationExt for T {}
 
 impl<T: HttpServiceFactory> HttpServiceFactory for WithRefusals<T> {
     fn register(self, config: &mut AppService) {

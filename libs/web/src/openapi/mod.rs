@@ -1,5 +1,6 @@
 //! The OpenAPI document of a service and the page that shows it.
 
+pub(crate) mod declarations;
 mod descriptions;
 pub(crate) mod document;
 mod enums;
@@ -8,6 +9,5 @@ mod names;
 pub(crate) mod operations;
 pub(crate) mod page;
 mod problem_responses;
-pub(crate) mod refuses;
 mod schemas;
 pub(crate) mod security;

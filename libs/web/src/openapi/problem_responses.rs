@@ -15,8 +15,8 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr};
 use values::{FieldError, Invalid};
 
 use crate::listener::{Callers, ServiceInfo};
+use crate::openapi::declarations::take_refusals;
 use crate::openapi::idempotency::is_idempotency_key;
-use crate::openapi::refuses::take_refusals;
 use crate::openapi::security::is_open_to_guests;
 use crate::request::json::DEFAULT_LIMIT;
 use crate::response::problem::{IDEMPOTENCY_KEY_IN_USE, IDEMPOTENCY_KEY_REUSED, OUTCOME_UNKNOWN, Problem};

@@ -9,8 +9,8 @@ use utoipa::openapi::security::{
 };
 
 use crate::listener::Callers;
+use crate::openapi::declarations::{CALLERS_EXTENSION, PERMISSION_EXTENSION};
 use crate::openapi::operations::operations;
-use crate::openapi::refuses::{CALLERS_EXTENSION, PERMISSION_EXTENSION};
 
 /// The scheme of operations whose callers sign the body instead of sending a token.
 ///

@@ -14,7 +14,7 @@ mod tests;
 
 /// A change of a sale that a stage change of the deal causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SaleTransition {
     Begin,
     Complete,
     End,
@@ -33,17 +33,19 @@ impl Deal {
     ///
     /// The stored status may be an unknown one, so `sale_row_version` decides whether a sale is
     /// active.
-    pub fn steps(&self, change: &StageChange) -> &'static [Step] {
+    pub fn steps(&self, change: &StageChange) -> &'static [SaleTransition] {
         let has_sale = self.sale_row_version.is_some();
         match change.to {
-            DealStatus::Sale if !has_sale => &[Step::Begin],
-            DealStatus::Completed if !has_sale => &[Step::Begin, Step::Complete],
+            DealStatus::Sale if !has_sale => &[SaleTransition::Begin],
+            DealStatus::Completed if !has_sale => &[SaleTransition::Begin, SaleTransition::Complete],
             DealStatus::Completed if self.completed_at.is_some() => &[],
             DealStatus::Completed if self.sale_currency != Some(change.amount.currency) => {
-                &[Step::End, Step::Begin, Step::Complete]
+                &[SaleTransition::End, SaleTransition::Begin, SaleTransition::Complete]
             }
-            DealStatus::Completed => &[Step::Complete],
-            DealStatus::Application | DealStatus::Booking | DealStatus::Cancelled if has_sale => &[Step::End],
+            DealStatus::Completed => &[SaleTransition::Complete],
+            DealStatus::Application | DealStatus::Booking | DealStatus::Cancelled if has_sale => {
+                &[SaleTransition::End]
+            }
             _ => &[],
         }
     }
@@ -51,10 +53,10 @@ impl Deal {
     /// Returns the accounts that the steps may change.
     pub fn affected_accounts(
         &self,
-        steps: &[Step],
+        steps: &[SaleTransition],
         change: &StageChange,
     ) -> impl Iterator<Item = AccountKey> + use<> {
-        let begins = steps.contains(&Step::Begin);
+        let begins = steps.contains(&SaleTransition::Begin);
         let new_agent = change.agent_user_id.filter(|_| begins);
         self.sale_account().into_iter().chain(new_agent.map(|agent| (agent, change.amount.currency)))
     }
@@ -70,7 +72,7 @@ impl Deal {
     /// `rate` is the rate of the change's agent at the time of the change.
     pub fn apply(
         &mut self,
-        steps: &[Step],
+        steps: &[SaleTransition],
         change: &StageChange,
         mut sale: Sale,
         rate: Option<SaleRate>,
@@ -80,20 +82,20 @@ impl Deal {
         let mut posting = Posting::default();
         for step in steps {
             match step {
-                Step::Begin => {
+                SaleTransition::Begin => {
                     self.begin(change);
                     let base = rate.and_then(|rate| self.create_base(rate, now)).transpose()?;
                     self.is_unrated = base.is_none() && self.sale_agent_user_id.is_some();
                     posting.entries.extend(base.clone().map(Entry::added));
                     sale = Sale::new(base.into_iter().collect());
                 }
-                Step::Complete => {
+                SaleTransition::Complete => {
                     self.completed_at = Some(change.at);
                     self.completed_amount = Some(change.amount.amount_minor);
                     let amount = change.amount.amount_minor;
                     posting.entries.extend(sale.complete(amount, change.at, limit, now)?);
                 }
-                Step::End => {
+                SaleTransition::End => {
                     self.end();
                     posting.ended.extend(sale.effective().map(|accrual| accrual.id));
                     posting.entries.extend(sale.end(change.at, now)?);

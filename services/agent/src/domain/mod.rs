@@ -28,7 +28,7 @@ pub use assignment::{MissingTerm, SaleAssignment};
 pub use bonus::{BonusLimit, BonusProposal, BonusProposalView};
 pub use deal::{Deal, DealEvent, DealStatus, DealTopic, StageChange};
 pub use entry::Entry;
-pub use ledger::Step;
+pub use ledger::SaleTransition;
 pub use money_log::{MoneyEntry, MoneyEntryView};
 pub use payout::{FailureReason, PaymentReference, Payout, PayoutStatus, PayoutTransition, PayoutView};
 pub use payout_preview::{PayoutPreview, deviation_percent};

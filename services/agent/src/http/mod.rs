@@ -17,7 +17,7 @@ mod rate_card;
 mod statement;
 mod summary;
 
-use ::web::{Callers, Listener, Refuses, Routes};
+use ::web::{Callers, Listener, OperationExt, Routes};
 use actix_web::middleware::from_fn;
 use auth::Permitted;
 use utoipa_actix_web::scope;

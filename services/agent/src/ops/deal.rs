@@ -12,7 +12,7 @@ use super::accrual::close_open;
 use crate::db;
 use crate::db::rate::UnratedSale;
 use crate::domain::{
-    AccrualId, ApprovalLimit, Deal, DealEvent, DealId, DealTopic, Overflow, Sale, StageChange, Step,
+    AccrualId, ApprovalLimit, Deal, DealEvent, DealId, DealTopic, Overflow, Sale, SaleTransition, StageChange,
 };
 use crate::error::Error;
 
@@ -87,7 +87,7 @@ async fn apply_stage_change(
     let steps = deal.steps(change);
     let rate = async {
         match change.agent_user_id {
-            Some(agent) if steps.contains(&Step::Begin) => {
+            Some(agent) if steps.contains(&SaleTransition::Begin) => {
                 db::rate::find(tx, agent, deal.developer_company_id, change.at).await
             }
             _ => Ok(None),

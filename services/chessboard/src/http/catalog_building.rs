@@ -5,7 +5,7 @@ use ::web::{ClientAddress, reserve};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, Responder, get, web};
-use auth::Guest;
+use auth::AnyCaller;
 use serde::Serialize;
 use service::Reads;
 use utoipa::ToSchema;
@@ -43,21 +43,21 @@ pub struct CatalogBuildingGrid {
 #[get("/api/v1/public/projects/{project_id}/buildings/{building_id}", wrap = "from_fn(::web::cacheable)")]
 pub async fn get_catalog_building(
     app: Data<App>,
-    guest: Guest,
+    caller: AnyCaller,
     address: ClientAddress,
     path: Path<(ProjectId, BuildingId)>,
     reads: Data<Reads>,
     request: HttpRequest,
 ) -> Result<impl Responder, Error> {
-    app.limit_guest(&guest, address)?;
+    app.limit_guest(&caller, address)?;
     let (project, id) = *path;
     let currency = app.settings.currency;
     let found = reads
-        .look_up(&guest, async |conn| db::catalog_building::look_up(conn, project, id, currency).await)
+        .look_up(&caller, async |conn| db::catalog_building::look_up(conn, project, id, currency).await)
         .await?;
     let (building, objects) = found.ok_or(BUILDING_NOT_FOUND)?;
     reserve(&request, usize::try_from(objects).unwrap_or_default() * OBJECT_BYTES).await?;
     let list = async |conn: &Conn| db::catalog_object::list_by_building(conn, id).await;
-    let objects = reads.query(&guest, list).await?;
+    let objects = reads.query(&caller, list).await?;
     Ok(web::Json(CatalogBuildingGrid { building, grid: build_grid(objects) }))
 }

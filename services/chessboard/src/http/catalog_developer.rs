@@ -5,7 +5,7 @@ use ::web::{Both, ClientAddress, Page, Paging, Query};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, get, web};
-use auth::{CompanyId, Guest};
+use auth::{AnyCaller, CompanyId};
 use serde::Deserialize;
 use service::Reads;
 use utoipa::IntoParams;
@@ -39,15 +39,15 @@ pub struct ListCatalogDevelopers {
 #[get("/api/v1/public/developers", wrap = "from_fn(auth::expensive)", wrap = "from_fn(::web::cacheable)")]
 pub async fn list_catalog_developers(
     app: Data<App>,
-    guest: Guest,
+    caller: AnyCaller,
     address: ClientAddress,
     Both(Query(parameters), paging): Both<Query<ListCatalogDevelopers>, Paging<CatalogDeveloperSort>>,
     reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
-    app.limit_guest(&guest, address)?;
+    app.limit_guest(&caller, address)?;
     let query = parameters.query.as_ref().map(Text::as_str);
     let search = async |conn: &Conn| db::catalog_developer::search(conn, query, &paging).await;
-    Ok(web::Json(reads.query(&guest, search).await?))
+    Ok(web::Json(reads.query(&caller, search).await?))
 }
 
 /// Read a developer.
@@ -63,12 +63,12 @@ pub async fn list_catalog_developers(
 #[get("/api/v1/public/developers/{developer_id}", wrap = "from_fn(::web::cacheable)")]
 pub async fn get_catalog_developer(
     app: Data<App>,
-    guest: Guest,
+    caller: AnyCaller,
     address: ClientAddress,
     id: Path<CompanyId>,
     reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
-    app.limit_guest(&guest, address)?;
-    let found = reads.look_up(&guest, async |conn| db::catalog_developer::look_up(conn, *id).await).await?;
+    app.limit_guest(&caller, address)?;
+    let found = reads.look_up(&caller, async |conn| db::catalog_developer::look_up(conn, *id).await).await?;
     Ok(web::Json(found.ok_or(DEVELOPER_NOT_FOUND)?))
 }

@@ -7,7 +7,7 @@ use ::web::{
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, get, web};
-use auth::{CompanyId, Guest};
+use auth::{AnyCaller, CompanyId};
 use serde::{Deserialize, Serialize};
 use service::Reads;
 use utoipa::{IntoParams, ToSchema};
@@ -131,21 +131,21 @@ type SearchParameters = Both<Both<CheckedQuery<SearchObjects>, Sorting<CatalogOb
 )]
 pub async fn search_catalog_objects(
     app: Data<App>,
-    guest: Guest,
+    caller: AnyCaller,
     address: ClientAddress,
     Both(Both(CheckedQuery(parameters), sorting), paging): SearchParameters,
     reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
-    app.limit_guest(&guest, address)?;
+    app.limit_guest(&caller, address)?;
     if paging.after.is_some_and(|after| !after.has_sorting(sorting)) {
         return Err(unknown_cursor().into());
     }
     let filter = ObjectFilter::from(parameters);
     let search = async |conn: &Conn| db::catalog_object::search(conn, &filter, sorting, &paging).await;
     let page = if filter.is_plain_walk(&paging) {
-        reads.look_up(&guest, search).await?
+        reads.look_up(&caller, search).await?
     } else {
-        reads.query(&guest, search).await?
+        reads.query(&caller, search).await?
     };
     Ok(web::Json(page))
 }
@@ -163,13 +163,13 @@ pub async fn search_catalog_objects(
 #[get("/api/v1/public/property-objects/{property_object_id}", wrap = "from_fn(::web::cacheable)")]
 pub async fn get_catalog_object(
     app: Data<App>,
-    guest: Guest,
+    caller: AnyCaller,
     address: ClientAddress,
     id: Path<PropertyObjectId>,
     reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
-    app.limit_guest(&guest, address)?;
-    let found = reads.look_up(&guest, async |conn| db::catalog_object::look_up(conn, *id).await).await?;
+    app.limit_guest(&caller, address)?;
+    let found = reads.look_up(&caller, async |conn| db::catalog_object::look_up(conn, *id).await).await?;
     Ok(web::Json(found.ok_or(PROPERTY_OBJECT_NOT_FOUND)?))
 }
 
@@ -198,13 +198,13 @@ pub struct PriceHistory {
 )]
 pub async fn get_catalog_price_history(
     app: Data<App>,
-    guest: Guest,
+    caller: AnyCaller,
     address: ClientAddress,
     id: Path<PropertyObjectId>,
     reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
-    app.limit_guest(&guest, address)?;
+    app.limit_guest(&caller, address)?;
     let found =
-        reads.look_up(&guest, async |conn| db::catalog_object::list_price_history(conn, *id).await).await?;
+        reads.look_up(&caller, async |conn| db::catalog_object::list_price_history(conn, *id).await).await?;
     Ok(web::Json(PriceHistory { items: found.ok_or(PROPERTY_OBJECT_NOT_FOUND)? }))
 }

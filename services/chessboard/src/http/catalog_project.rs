@@ -5,7 +5,7 @@ use ::web::{Both, Check, CheckedQuery, ClientAddress, CommaSeparated, Fields, Pa
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, get, web};
-use auth::{CompanyId, Guest};
+use auth::{AnyCaller, CompanyId};
 use futures_util::future::try_join;
 use serde::{Deserialize, Serialize};
 use service::Reads;
@@ -102,15 +102,15 @@ impl From<SearchProjects> for ProjectFilter {
 #[get("/api/v1/public/projects", wrap = "from_fn(auth::expensive)", wrap = "from_fn(::web::cacheable)")]
 pub async fn list_catalog_projects(
     app: Data<App>,
-    guest: Guest,
+    caller: AnyCaller,
     address: ClientAddress,
     Both(CheckedQuery(parameters), paging): Both<CheckedQuery<SearchProjects>, Paging<CatalogProjectSort>>,
     reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
-    app.limit_guest(&guest, address)?;
+    app.limit_guest(&caller, address)?;
     let (filter, currency) = (parameters.into(), app.settings.currency);
     let search = async |conn: &Conn| db::catalog_project::search(conn, &filter, &paging, currency).await;
-    Ok(web::Json(reads.query(&guest, search).await?))
+    Ok(web::Json(reads.query(&caller, search).await?))
 }
 
 /// Count the facets of a project search.
@@ -131,15 +131,15 @@ pub async fn list_catalog_projects(
 )]
 pub async fn get_catalog_facets(
     app: Data<App>,
-    guest: Guest,
+    caller: AnyCaller,
     address: ClientAddress,
     CheckedQuery(parameters): CheckedQuery<SearchProjects>,
     reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
-    app.limit_guest(&guest, address)?;
+    app.limit_guest(&caller, address)?;
     let (filter, currency) = (parameters.into(), app.settings.currency);
     let count = async |conn: &Conn| db::catalog_facets::count(conn, &filter, currency).await;
-    Ok(web::Json(reads.query(&guest, count).await?))
+    Ok(web::Json(reads.query(&caller, count).await?))
 }
 
 /// A project with its description and buildings.
@@ -167,14 +167,14 @@ pub struct CatalogProjectCard {
 #[get("/api/v1/public/projects/{project_id}", wrap = "from_fn(::web::cacheable)")]
 pub async fn get_catalog_project(
     app: Data<App>,
-    guest: Guest,
+    caller: AnyCaller,
     address: ClientAddress,
     id: Path<ProjectId>,
     reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
-    app.limit_guest(&guest, address)?;
+    app.limit_guest(&caller, address)?;
     let currency = app.settings.currency;
-    let found = reads.look_up(&guest, async |conn| {
+    let found = reads.look_up(&caller, async |conn| {
         let buildings = db::catalog_building::list_by_project(conn, *id, currency);
         try_join(db::catalog_project::look_up(conn, *id, currency), buildings).await
     });

@@ -18,7 +18,7 @@ use crate::domain::{
     SeenVersion, check_expiry,
 };
 use crate::error::{DEAL_BOOKING_REQUIRED, Error};
-use crate::ops::deal_command::{DealCommand, Manager, Outcome};
+use crate::ops::deal_command::{CommandCaller, DealCommand, Outcome};
 
 /// A booking with its deal after the change.
 #[derive(Serialize, ToSchema)]
@@ -123,7 +123,7 @@ pub async fn book_own_deal(
 
 async fn book(
     app: &App,
-    manager: Manager,
+    caller: CommandCaller,
     deals: &str,
     id: DealId,
     idempotency: &Idempotency,
@@ -139,7 +139,7 @@ async fn book(
         None => now + app.settings.booking_ttl,
     };
     let operation = Operation::Book { expires_at };
-    let command = DealCommand { manager, deal_id: id, seen_version: body.row_version, operation, now };
+    let command = DealCommand { caller, deal_id: id, seen_version: body.row_version, operation, now };
     let book = async |tx: &mut _| {
         let view = BookingView::of(command.execute_locked(tx).await?)?;
         Ok(Reply::created(view).at(format!("{deals}/{id}")))
@@ -188,13 +188,13 @@ pub async fn prolong_own_booking(
 async fn prolong(
     app: &App,
     lookups: &PipelinedConn,
-    manager: Manager,
+    caller: CommandCaller,
     id: DealId,
     body: &ProlongBooking,
 ) -> Result<BookingView, Error> {
     let now = clock::now();
     let operation = Operation::Prolong { expires_at: check_expires_at(body.expires_at, now)? };
-    let command = DealCommand { manager, deal_id: id, seen_version: body.row_version, operation, now };
+    let command = DealCommand { caller, deal_id: id, seen_version: body.row_version, operation, now };
     BookingView::of(command.execute(&app.db, lookups).await?)
 }
 

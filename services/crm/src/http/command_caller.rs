@@ -1,30 +1,30 @@
-//! Conversions of permissions into managers of deals.
+//! Conversions of permissions into callers of commands.
 
 use auth::{Permission, Permitted, Reach};
 
 use crate::domain::{Author, CareForDeals, ChangeOwnDeals, ManageDeals, Role};
-use crate::ops::deal_command::Manager;
+use crate::ops::deal_command::CommandCaller;
 
-impl From<Permitted<ManageDeals>> for Manager {
+impl From<Permitted<ManageDeals>> for CommandCaller {
     fn from(permitted: Permitted<ManageDeals>) -> Self {
-        create_platform_manager(&permitted, Role::PlatformManager)
+        platform_caller(&permitted, Role::PlatformManager)
     }
 }
 
-impl From<Permitted<CareForDeals>> for Manager {
+impl From<Permitted<CareForDeals>> for CommandCaller {
     fn from(permitted: Permitted<CareForDeals>) -> Self {
-        create_platform_manager(&permitted, permitted.granted)
+        platform_caller(&permitted, permitted.granted)
     }
 }
 
-impl From<Permitted<ChangeOwnDeals>> for Manager {
+impl From<Permitted<ChangeOwnDeals>> for CommandCaller {
     fn from(permitted: Permitted<ChangeOwnDeals>) -> Self {
         let author = Author { user_id: Some(permitted.actor.user_id), role: Role::DeveloperManager };
         Self { author, reach: Reach::Company(permitted.granted) }
     }
 }
 
-fn create_platform_manager<P: Permission>(permitted: &Permitted<P>, role: Role) -> Manager {
+fn platform_caller<P: Permission>(permitted: &Permitted<P>, role: Role) -> CommandCaller {
     let author = Author { user_id: Some(permitted.actor.user_id), role };
-    Manager { author, reach: Reach::Platform }
+    CommandCaller { author, reach: Reach::Platform }
 }

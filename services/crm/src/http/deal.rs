@@ -19,7 +19,7 @@ use crate::domain::{
     Operation, PropertyObjectId, RegistryRecordNumber, RequestId, SeenVersion, SelectionId, StepId,
 };
 use crate::error::{DEAL_NOT_FOUND, Error, PROPERTY_OBJECT_NOT_FOUND, SELECTION_NOT_OF_CLIENT};
-use crate::ops::deal_command::{DealCommand, Manager};
+use crate::ops::deal_command::{CommandCaller, DealCommand};
 use crate::{db, ops};
 
 type ObjectReference = Reference<PropertyObjectId>;
@@ -70,8 +70,8 @@ pub async fn create_deal(
     if let Some(response) = idempotency.find_response(&app.db).await? {
         return Ok(response);
     }
-    let (creator, manager) = (permitted.actor.user_id, permitted.into());
-    create(&app, &lookups, creator, manager, request.path(), &idempotency, &body.0).await
+    let (creator, caller) = (permitted.actor.user_id, permitted.into());
+    create(&app, &lookups, creator, caller, request.path(), &idempotency, &body.0).await
 }
 
 /// Create a deal of the own company.
@@ -97,15 +97,15 @@ pub async fn create_own_deal(
     if let Some(response) = idempotency.find_response(&app.db).await? {
         return Ok(response);
     }
-    let (creator, manager) = (permitted.actor.user_id, permitted.into());
-    create(&app, &lookups, creator, manager, request.path(), &idempotency, &body.0).await
+    let (creator, caller) = (permitted.actor.user_id, permitted.into());
+    create(&app, &lookups, creator, caller, request.path(), &idempotency, &body.0).await
 }
 
 async fn create(
     app: &App,
     lookups: &PipelinedConn,
     creator: UserId,
-    Manager { author, reach }: Manager,
+    CommandCaller { author, reach }: CommandCaller,
     path: &str,
     idempotency: &Idempotency,
     body: &CreateDeal,

@@ -2,12 +2,12 @@
 
 mod board;
 mod booking;
+mod command_caller;
 mod contract;
 mod deal;
 mod deal_list;
 mod deal_read;
 mod export;
-mod manager;
 mod note;
 mod override_register;
 mod pipeline;
@@ -15,7 +15,7 @@ mod saved_view;
 mod selection;
 mod status_override;
 
-use ::web::{Callers, EMPTY_ID, Listener, Refuses, Routes};
+use ::web::{Callers, EMPTY_ID, Listener, OperationExt, Routes};
 use actix_web::middleware::from_fn;
 use auth::Permitted;
 use utoipa_actix_web::scope;

@@ -16,7 +16,7 @@ use crate::domain::{
 };
 use crate::error::Error;
 use crate::ops;
-use crate::ops::deal_command::Manager;
+use crate::ops::deal_command::CommandCaller;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
@@ -77,7 +77,7 @@ pub async fn add_own_note(
 
 async fn add(
     app: &App,
-    Manager { author, reach }: Manager,
+    CommandCaller { author, reach }: CommandCaller,
     deals: &str,
     id: DealId,
     idempotency: &Idempotency,

@@ -122,7 +122,7 @@ pub async fn override_deal_status(
     let requested = StatusOverride { target: target_status, comment: Some(comment), audience, booked_until };
     let operation = create_operation(requested)?;
     let command =
-        DealCommand { manager: permitted.into(), deal_id: id.0, seen_version: row_version, operation, now };
+        DealCommand { caller: permitted.into(), deal_id: id.0, seen_version: row_version, operation, now };
     Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }
 
@@ -148,8 +148,8 @@ pub async fn preview_deal_override(
     let audience = NoteAudience::Everyone;
     let operation =
         create_operation(StatusOverride { target: target_status, comment: None, audience, booked_until })?;
-    let (id, manager) = (id.0, permitted.into());
-    let command = DealCommand { manager, deal_id: id, seen_version: row_version, operation, now };
+    let (id, caller) = (id.0, permitted.into());
+    let command = DealCommand { caller, deal_id: id, seen_version: row_version, operation, now };
     let state = lookups.run(async |conn| db::deal_state::look_up_with_object(conn, id).await).await?;
     let Decision { state, change } = command.decide(state)?;
     let is_revival = state.deal.status == DealStatus::Cancelled && change.is_some();

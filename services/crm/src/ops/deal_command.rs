@@ -12,14 +12,14 @@ use crate::ops::deal;
 
 /// The caller of a command: the author of its change, and the deals that the permission covers.
 #[derive(Clone, Copy, Debug)]
-pub struct Manager {
+pub struct CommandCaller {
     pub author: Author,
     pub reach: Reach,
 }
 
 /// A requested operation on a deal.
 pub struct DealCommand {
-    pub manager: Manager,
+    pub caller: CommandCaller,
     pub deal_id: DealId,
     /// The version that the caller has seen. Another version is a conflict.
     pub seen_version: Option<SeenVersion>,
@@ -52,12 +52,12 @@ impl From<Decision> for Outcome {
 
 impl DealCommand {
     pub fn new(
-        manager: impl Into<Manager>,
+        caller: impl Into<CommandCaller>,
         deal_id: DealId,
         seen_version: Option<SeenVersion>,
         operation: Operation,
     ) -> Self {
-        Self { manager: manager.into(), deal_id, seen_version, operation, now: clock::now() }
+        Self { caller: caller.into(), deal_id, seen_version, operation, now: clock::now() }
     }
 
     /// Decides the command and writes its change by compare and swap.
@@ -106,10 +106,10 @@ impl DealCommand {
     /// In this order: [`DEAL_NOT_FOUND`] if the deal is unknown or outside the reach; the refusals
     /// of the operation; [`DEAL_CONFLICT`] if the seen version of a change is stale.
     pub fn decide(self, state: Option<DealState>) -> Result<Decision, Error> {
-        let reach = self.manager.reach;
+        let reach = self.caller.reach;
         let state = state.filter(|state| reach.covers(state.deal.tenant_id));
         let state = state.ok_or(DEAL_NOT_FOUND)?;
-        let change = state.decide(self.operation, self.manager.author, self.now)?;
+        let change = state.decide(self.operation, self.caller.author, self.now)?;
         let is_stale = self.seen_version.is_some_and(|seen| seen.get() != state.deal.row_version);
         if change.is_some() && is_stale {
             return Err(DEAL_CONFLICT.into());

@@ -11,7 +11,7 @@ mod role;
 mod tenant;
 mod tenant_employee;
 
-use ::web::{Callers, Listener, Refuses, Routes};
+use ::web::{Callers, Listener, OperationExt, Routes};
 use actix_web::middleware::from_fn;
 use auth::Permitted;
 use utoipa_actix_web::scope;

@@ -182,7 +182,12 @@ pub async fn delete_departure(tx: &mut Tx, chat: ChatId, user: UserId) -> Result
 ///
 /// The first role is kept, so a user whom the deal named as the Manager, and later as the agent,
 /// can still enter as the Manager.
-pub async fn insert_bar(tx: &mut Tx, chat: ChatId, user: UserId, role: Role) -> Result<(), ::db::Error> {
+pub async fn insert_barred_entry(
+    tx: &mut Tx,
+    chat: ChatId,
+    user: UserId,
+    role: Role,
+) -> Result<(), ::db::Error> {
     let insert = diesel::sql_query(
         "insert into departure (user_id, chat_id, barred_role, barred_at) \
          values ($1, $2, $3, clock_timestamp()) on conflict (user_id, chat_id) do update set \

@@ -4,12 +4,12 @@ use auth::UserId;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use values::Sent;
+use values::Verbatim;
 
 use super::{ConferenceId, EndReason, Media};
 
 /// A deal status of CRM. Unknown statuses pass through.
-pub type DealStatus = Sent<1, 64>;
+pub type DealStatus = Verbatim<1, 64>;
 
 /// The content of a System message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

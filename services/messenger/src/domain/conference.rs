@@ -13,7 +13,7 @@ use values::Code;
 
 use super::limits::MAX_INVITATIONS;
 use super::lobby::Knock;
-use super::participant::{Entry, Participant, ParticipantState};
+use super::participant::{Participant, ParticipantEntry, ParticipantState};
 use super::{ChatId, ConferenceId, DealId};
 use crate::db::schema::conference;
 use crate::error::PARTICIPANT_NOT_FOUND;
@@ -72,7 +72,7 @@ pub struct Conference {
     /// The host, then by `InvitedAt`, or by `JoinedAt` for a participant without invitation.
     #[serde(serialize_with = "serialize_participants")]
     #[schema(value_type = Vec<Participant>)]
-    pub participants: Json<Vec<Entry>>,
+    pub participants: Json<Vec<ParticipantEntry>>,
     /// True if members without an invitation have to knock.
     #[serde(rename = "Lobby")]
     pub has_lobby: bool,
@@ -87,7 +87,7 @@ pub struct Conference {
 }
 
 fn serialize_participants<S: Serializer>(
-    participants: &Json<Vec<Entry>>,
+    participants: &Json<Vec<ParticipantEntry>>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(participants.0.iter().map(|entry| &entry.participant))
@@ -140,7 +140,7 @@ impl Conference {
         now: OffsetDateTime,
     ) -> Self {
         let invited = invitees.iter().map(|user| {
-            let mut entry = Entry::member(*user);
+            let mut entry = ParticipantEntry::member(*user);
             entry.invite(now);
             entry
         });
@@ -157,7 +157,7 @@ impl Conference {
             ended_at: None,
             end_reason: None,
             ended_by_user_id: None,
-            participants: Json([Entry::host(host, now)].into_iter().chain(invited).collect()),
+            participants: Json([ParticipantEntry::host(host, now)].into_iter().chain(invited).collect()),
             has_lobby,
             knocks: Json(Vec::new()),
             empty_since: None,
@@ -169,18 +169,18 @@ impl Conference {
         self.status != ConferenceStatus::Ended
     }
 
-    pub fn entry(&self, user: UserId) -> Option<&Entry> {
+    pub fn entry(&self, user: UserId) -> Option<&ParticipantEntry> {
         self.participants.0.iter().find(|entry| entry.participant.user_id == user)
     }
 
-    pub fn entry_mut(&mut self, user: UserId) -> Option<&mut Entry> {
+    pub fn entry_mut(&mut self, user: UserId) -> Option<&mut ParticipantEntry> {
         self.participants.0.iter_mut().find(|entry| entry.participant.user_id == user)
     }
 
-    pub fn entry_or_insert(&mut self, user: UserId) -> &mut Entry {
+    pub fn entry_or_insert(&mut self, user: UserId) -> &mut ParticipantEntry {
         let entries = &mut self.participants.0;
         let at = entries.iter().position(|entry| entry.participant.user_id == user).unwrap_or_else(|| {
-            entries.push(Entry::member(user));
+            entries.push(ParticipantEntry::member(user));
             entries.len() - 1
         });
         &mut entries[at]
@@ -196,7 +196,7 @@ impl Conference {
         self.users_where(|entry| entry.participant.joined_at.is_some())
     }
 
-    fn users_where(&self, matches: impl Fn(&Entry) -> bool) -> Vec<UserId> {
+    fn users_where(&self, matches: impl Fn(&ParticipantEntry) -> bool) -> Vec<UserId> {
         self.participants
             .0
             .iter()
@@ -215,7 +215,7 @@ impl Conference {
 
     /// Returns true for the present host.
     pub fn is_host(&self, user: UserId) -> bool {
-        self.entry(user).is_some_and(Entry::is_host)
+        self.entry(user).is_some_and(ParticipantEntry::is_host)
     }
 
     pub fn is_removed(&self, user: UserId) -> bool {

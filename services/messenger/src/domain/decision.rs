@@ -10,7 +10,7 @@ use values::Code;
 
 use super::conference::{Conference, ConferenceStatus, EndReason, Timing};
 use super::limits::MAX_SEATS;
-use super::participant::{ConnectedParticipant, ConnectionSid, Entry, ParticipantState};
+use super::participant::{ConnectedParticipant, ConnectionSid, ParticipantEntry, ParticipantState};
 use crate::error::{
     ADMISSION_DENIED, CONFERENCE_ENDED, CONFERENCE_FULL, FORBIDDEN, PARTICIPANT_NOT_FOUND,
     PARTICIPANT_REMOVED,
@@ -170,7 +170,7 @@ impl Conference {
     }
 
     /// Returns the entry of a user who may be connected, if LiveKit reported an event after `at`.
-    fn overtaken_entry(&mut self, user: UserId, at: OffsetDateTime) -> Option<&mut Entry> {
+    fn overtaken_entry(&mut self, user: UserId, at: OffsetDateTime) -> Option<&mut ParticipantEntry> {
         let is_live = self.is_live();
         let entry = self.entry_mut(user)?;
         (is_live && !entry.is(ParticipantState::Removed) && entry.is_overtaken(at)).then_some(entry)
@@ -326,8 +326,9 @@ impl Decision {
         }
         for ConnectedParticipant { user_id, sid } in present {
             let entry = self.conference.entry(*user_id);
-            let is_absent =
-                |entry: &Entry| entry.is_unchanged_since(before) && !entry.is(ParticipantState::Joined);
+            let is_absent = |entry: &ParticipantEntry| {
+                entry.is_unchanged_since(before) && !entry.is(ParticipantState::Joined)
+            };
             if entry.is_none_or(is_absent) {
                 self.connect(*user_id, sid.clone(), at, now);
             }
@@ -379,7 +380,7 @@ impl Decision {
     /// Sorts the participants, and derives the status from their states.
     fn update_status(&mut self, now: OffsetDateTime) {
         let conference = &mut self.conference;
-        conference.participants.0.sort_by_key(|Entry { participant, .. }| {
+        conference.participants.0.sort_by_key(|ParticipantEntry { participant, .. }| {
             (participant.role, participant.invited_at.or(participant.joined_at))
         });
         let is_answered = conference

@@ -21,7 +21,7 @@ pub use decision::{Action, MediaCommand};
 pub use employment::{EMPLOYMENT_CONSUMER_GROUP, Employments};
 pub use lobby::ConferenceChange;
 pub use message::{Message, MessageKind, PrivateText};
-pub use participant::{ConnectedParticipant, ConnectionSid, Entry, ParticipantState};
+pub use participant::{ConnectedParticipant, ConnectionSid, ParticipantEntry, ParticipantState};
 pub use report::{Report, ReportComment, ReportReason, ReportStatus};
 pub use stream_event::{StreamEvent, StreamEventKind};
 

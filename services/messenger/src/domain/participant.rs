@@ -54,7 +54,7 @@ pub struct Participant {
 /// A participant with its connections, which no response shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Entry {
+pub struct ParticipantEntry {
     #[serde(flatten)]
     pub participant: Participant,
     /// The newest known connection, until it ends.
@@ -85,7 +85,7 @@ pub struct ConnectedParticipant {
     pub sid: Option<ConnectionSid>,
 }
 
-impl Entry {
+impl ParticipantEntry {
     /// Returns an entry in a provisional state, which the caller replaces.
     fn new(user_id: UserId, role: ParticipantRole) -> Self {
         Self {

@@ -11,7 +11,7 @@ mod stream;
 mod supervision;
 mod webhook;
 
-use ::web::{Callers, EMPTY_ID, Listener, OUTCOME_UNKNOWN, Refuses, Routes};
+use ::web::{Callers, EMPTY_ID, Listener, OUTCOME_UNKNOWN, OperationExt, Routes};
 use actix_web::middleware::from_fn;
 use auth::Permitted;
 use utoipa_actix_web::scope;

@@ -73,7 +73,7 @@ pub async fn open_stream(
     let (number, receiver) = app.streams.open(user);
     let is_behind = position < found.last_event;
     if !is_behind {
-        app.streams.go_live(user, number, position);
+        app.streams.start_sending(user, number, position);
     }
     // Streams that were opened together, as after a restart, must not end together.
     let max_duration = settings.max_duration.mul_f64(rand::random_range(0.9..=1.0));
@@ -177,7 +177,7 @@ impl StreamReader {
         self.pending.extend(batch.into_iter().flat_map(|batch| batch.frames));
         self.catch_up_after = (!is_last).then_some(last);
         if is_last {
-            self.app.streams.go_live(self.actor.user_id, self.number, last);
+            self.app.streams.start_sending(self.actor.user_id, self.number, last);
         }
         Ok(true)
     }

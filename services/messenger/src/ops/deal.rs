@@ -45,7 +45,7 @@ pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> R
     }
     for (user, role) in list_named_users(&deal) {
         if absent.contains(&role) && chat.member(user).is_none() {
-            db::employment::insert_bar(tx, chat.id, user, role).await?;
+            db::employment::insert_barred_entry(tx, chat.id, user, role).await?;
         }
     }
     notify_members(tx, &chat, StreamEvent::Chat).await?;
@@ -95,7 +95,7 @@ pub async fn apply_change(tx: &mut Tx, change: &DealChange) -> Result<(), Error>
         && changed.agent_user_id != chat.agent_user_id
         && changed.member(new).is_none()
     {
-        db::employment::insert_bar(tx, chat.id, new, Role::Agent).await?;
+        db::employment::insert_barred_entry(tx, chat.id, new, Role::Agent).await?;
     }
     if agent_change.left.is_some() || agent_change.joined.is_some() {
         let users = chat.members.iter().chain(&changed.members).map(|member| member.user_id);

@@ -11,7 +11,7 @@ use web::Problem;
 
 use crate::clients::{LiveKit, MediaAccess};
 use crate::db;
-use crate::domain::{Conference, ConferenceId, Entry, MediaCommand};
+use crate::domain::{Conference, ConferenceId, MediaCommand, ParticipantEntry};
 use crate::error::Error;
 
 /// The job that sends a command to LiveKit. Its key is a [`RoomCommand`].
@@ -76,7 +76,9 @@ pub async fn send_command(
     match command {
         MediaCommand::DeleteRoom => livekit.delete_room(room).await,
         // The user was invited or joined again since the command was scheduled.
-        MediaCommand::RemoveParticipant(user) if conference.entry(user).is_some_and(Entry::is_seated) => {
+        MediaCommand::RemoveParticipant(user)
+            if conference.entry(user).is_some_and(ParticipantEntry::is_seated) =>
+        {
             Ok(())
         }
         MediaCommand::RemoveParticipant(user) => livekit.remove_participant(room, user).await,

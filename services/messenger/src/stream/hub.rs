@@ -75,7 +75,7 @@ impl Hub {
     }
 
     /// Sends the events after `last_sent` to the stream from now on.
-    pub fn go_live(&self, user: UserId, number: u64, last_sent: i64) {
+    pub fn start_sending(&self, user: UserId, number: u64, last_sent: i64) {
         let mut streams = self.streams();
         let own = streams.by_user.get_mut(&user);
         if let Some(stream) = own.into_iter().flatten().find(|stream| stream.number == number) {
@@ -192,7 +192,7 @@ mod tests {
     async fn slow_reader_receives_256_events_and_no_more() {
         let (hub, user) = (Hub::default(), UserId::generate());
         let (number, mut receiver) = hub.open(user);
-        hub.go_live(user, number, 0);
+        hub.start_sending(user, number, 0);
         assert!(!hub.send(&batch(user, 1..=300)), "the queue has no room for all");
         assert_eq!(hub.positions(), [(user, 256)], "the next batch has the rest");
         for id in 1..=100 {
@@ -221,7 +221,7 @@ mod tests {
         let (number, _receiver) = hub.open(user);
         hub.wake([absent, user]);
         assert_eq!(hub.woken_positions().await, [], "the stream catches up");
-        hub.go_live(user, number, 7);
+        hub.start_sending(user, number, 7);
         assert_eq!(hub.woken_positions().await, [(user, 7)]);
         hub.wake([absent]);
         let woken = tokio::time::timeout(Duration::from_millis(50), hub.woken_positions()).await;
@@ -236,7 +236,7 @@ mod tests {
     async fn stream_ends_at_a_gap() {
         let (hub, user) = (Hub::default(), UserId::generate());
         let (number, mut receiver) = hub.open(user);
-        hub.go_live(user, number, 3);
+        hub.start_sending(user, number, 3);
         hub.send(&batch(user, 2..=5));
         hub.send(&batch(user, 7..=8));
         assert_eq!(hub.positions(), []);
@@ -256,7 +256,7 @@ mod tests {
         let (hub, user) = (Hub::default(), UserId::generate());
         let mut streams: Vec<_> = (0..6).map(|_| hub.open(user)).collect();
         for (number, _) in &streams {
-            hub.go_live(user, *number, 0);
+            hub.start_sending(user, *number, 0);
         }
         hub.send(&batch(user, 1..=1));
         let received: Vec<_> = streams.iter_mut().map(|(_, receiver)| receiver.try_recv().is_ok()).collect();

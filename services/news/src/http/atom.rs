@@ -4,7 +4,7 @@ use ::web::{ClientAddress, Query};
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{HttpResponse, get};
-use auth::{CompanyId, Guest};
+use auth::{AnyCaller, CompanyId};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -34,11 +34,11 @@ pub struct AtomFeedQuery {
 #[get("/api/v1/posts/feed/atom", wrap = "from_fn(::web::cacheable)")]
 pub async fn read_atom_feed(
     app: Data<App>,
-    guest: Guest,
+    caller: AnyCaller,
     address: ClientAddress,
     Query(AtomFeedQuery { author_company_id }): Query<AtomFeedQuery>,
 ) -> Result<HttpResponse, Error> {
-    if guest.actor.is_none() {
+    if caller.actor.is_none() {
         app.guest_reads.check(address)?;
     }
     let feed = app.atom_feeds.read(&app.db, author_company_id).await?;

@@ -5,7 +5,7 @@ use ::web::{Check, CheckedQuery, ClientAddress, CommaSeparated, Fields, Page, Pa
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
-use auth::{CompanyId, Guest, UserId};
+use auth::{AnyCaller, CompanyId, UserId};
 use serde::Deserialize;
 use service::Reads;
 use time::OffsetDateTime;
@@ -87,17 +87,17 @@ impl Check for ListPosts {
 #[get("/api/v1/posts", wrap = "from_fn(auth::expensive)", wrap = "from_fn(::web::cacheable)")]
 pub async fn list_posts(
     app: Data<App>,
-    guest: Guest,
+    caller: AnyCaller,
     address: ClientAddress,
     CheckedQuery(list): CheckedQuery<ListPosts>,
     paging: Result<Paging<FeedSort>, Problem>,
     reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
-    if guest.actor.is_none() {
+    if caller.actor.is_none() {
         app.guest_reads.check(address)?;
     }
     let is_of_editor = list.mine || list.editable;
-    let editor = match &guest.actor {
+    let editor = match &caller.actor {
         None if is_of_editor => return Err(UNAUTHORIZED.into()),
         actor => actor.as_ref().filter(|_| is_of_editor),
     };
@@ -121,7 +121,7 @@ pub async fn list_posts(
         db::editable::list(&conn, &Editor { user: actor.user_id, of_all, own }, &filter, &paging).await?
     } else {
         let list = async |conn: &Conn| db::feed::list_published(conn, &content, &paging).await;
-        reads.query(&guest, list).await?
+        reads.query(&caller, list).await?
     };
     Ok(web::Json(page))
 }

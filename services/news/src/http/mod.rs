@@ -9,7 +9,7 @@ mod post_view;
 mod revision;
 mod schedule;
 
-use ::web::{Callers, Listener, Refuses, Routes};
+use ::web::{Callers, Listener, OperationExt, Routes};
 use actix_web::middleware::from_fn;
 use auth::Permitted;
 use utoipa_actix_web::scope;

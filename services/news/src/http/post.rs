@@ -5,7 +5,7 @@ use ::web::{ClientAddress, Json, reserve};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, delete, get, post, put};
-use auth::{Actor, CompanyId, Permitted, Visitor};
+use auth::{Actor, CompanyId, OptionalActor, Permitted};
 use serde::{Deserialize, Deserializer};
 use service::{Idempotency, Reply};
 use utoipa::ToSchema;
@@ -131,7 +131,7 @@ pub async fn create_post(
 #[get("/api/v1/posts/{post_id}", wrap = "from_fn(::web::cacheable)")]
 pub async fn get_post(
     app: Data<App>,
-    visitor: Visitor,
+    visitor: OptionalActor,
     id: Path<PostId>,
     address: ClientAddress,
     lookups: Data<PipelinedConn>,

@@ -7,7 +7,7 @@ mod internal;
 mod item;
 mod selection;
 
-use ::web::{Callers, Listener, METHOD_NOT_ALLOWED, Refuses, Routes};
+use ::web::{Callers, Listener, METHOD_NOT_ALLOWED, OperationExt, Routes};
 use actix_web::middleware::from_fn;
 use actix_web::web;
 use utoipa_actix_web::scope;

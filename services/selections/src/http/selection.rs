@@ -5,7 +5,7 @@ use ::web::{ClientAddress, Fields, Json, Messages, OptionalJson, Page, Paging, P
 use actix_web::http::Method;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, put, web};
-use auth::{Actor, Guest};
+use auth::{Actor, AnyCaller};
 use serde::Deserialize;
 use service::{Idempotency, Reads, Reply};
 use utoipa::ToSchema;
@@ -212,7 +212,7 @@ pub async fn open_selection(
     app: Data<App>,
     reads: Data<Reads>,
     lookups: Data<PipelinedConn>,
-    guest: Guest,
+    caller: AnyCaller,
     address: ClientAddress,
     segment: Path<String>,
 ) -> Result<impl Responder, Error> {
@@ -222,12 +222,12 @@ pub async fn open_selection(
     if !app.public_open {
         return Err(NOT_FOUND.into());
     }
-    let is_guest = guest.actor.is_none();
+    let is_guest = caller.actor.is_none();
     if is_guest {
         app.guest_reads.check(address)?;
     }
     let open = match segment.parse::<PublicCode>() {
-        Ok(code) => reads.find(&guest, async |conn| db::selection::open(conn, &code).await).await?,
+        Ok(code) => reads.find(&caller, async |conn| db::selection::open(conn, &code).await).await?,
         Err(_) => None,
     };
     if open.is_none() && is_guest {
@@ -235,7 +235,7 @@ pub async fn open_selection(
     }
     let mut open = open.ok_or(NOT_FOUND)?;
     app.cards.add_to(&mut open, &lookups).await?;
-    if guest.actor.is_none_or(|actor| actor.user_id != open.owner_user_id) {
+    if caller.actor.is_none_or(|actor| actor.user_id != open.owner_user_id) {
         app.openings.count(open.id, runtime::clock::now());
     }
     Ok(web::Json(open.view))

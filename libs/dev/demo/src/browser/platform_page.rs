@@ -37,10 +37,10 @@ pub(super) async fn read(pilot: &Pilot, base_url: &str) -> anyhow::Result<()> {
     let errors = pilot.take_console_errors().await?;
     ensure!(errors.is_empty(), "the browser reports errors: {errors:?}");
     ensure!(pilot.loaded_only_own_resources().await?, "the page loads resources of another origin");
-    let answer = pilot
+    let response = pilot
         .run("return fetch('/openapi.json').then((answer) => answer.json()).then((api) => api.info.title)")
         .await?;
-    ensure!(answer == "Platform", "the base URL does not serve the document: {answer}");
+    ensure!(response == "Platform", "the base URL does not serve the document: {response}");
     super::done(&format!(
         "the page of the platform lists {} operations after {} ms and {} KB, and shows permission and problems",
         number("operations"),

@@ -119,14 +119,14 @@ impl<'a> Scene<'a> {
         // Recorded before the request, since the service may stop even if the reply is lost.
         self.stopped = Some(service);
         devkit::say(&format!("    {} {service}", style("cargo dev stop").dim()));
-        control::ask(&Request::Stop(service.to_owned())).await.map(drop)
+        control::send(&Request::Stop(service.to_owned())).await.map(drop)
     }
 
     /// Starts the stopped service again.
     pub(super) async fn start(&mut self) -> anyhow::Result<()> {
         let Some(service) = self.stopped else { return Ok(()) };
         devkit::say(&format!("    {} {service}", style("cargo dev start").dim()));
-        control::ask(&Request::Start(service.to_owned())).await?;
+        control::send(&Request::Start(service.to_owned())).await?;
         self.stopped = None;
         Ok(())
     }

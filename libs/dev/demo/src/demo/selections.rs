@@ -83,8 +83,8 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
     story.step("News asks the issuer for its machine token.");
     let form =
         [("grant_type", "client_credentials"), ("client_id", CLIENTS[0].0), ("client_secret", CLIENTS[0].1)];
-    let answer = story.post_form(&format!("{}/token", scene.stack.issuer), &form, expected(200)).await?;
-    let news = answer["access_token"].as_str().unwrap_or_default().to_owned();
+    let response = story.post_form(&format!("{}/token", scene.stack.issuer), &form, expected(200)).await?;
+    let news = response["access_token"].as_str().unwrap_or_default().to_owned();
 
     story.step("News embeds the selection in a post: an immutable copy, on a port that guests cannot reach.");
     let body = json!({ "PostId": Uuid::from_u128(id.as_u128() ^ 1), "ActorUserId": ANNA.user });

@@ -39,7 +39,7 @@ enum Reply {
 }
 
 /// Sends a request to the running stack and waits until it is done.
-pub async fn ask(request: &Request) -> anyhow::Result<String> {
+pub async fn send(request: &Request) -> anyhow::Result<String> {
     ask_at(&Folder::open(&stack::dev("")?)?, request).await
 }
 

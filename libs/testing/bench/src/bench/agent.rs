@@ -137,26 +137,26 @@ impl Bench<'_> {
         let (arguments, seconds) = ([measured_query.path.clone(), token], effort.choose(5, 2));
         let connections = measured_query.connections;
         let load = |rate| Load { script: "token", arguments: &arguments, connections, seconds, rate };
-        let (mut asked, mut alone) = (Vec::new(), Vec::new());
+        let (mut measured, mut baseline) = (Vec::new(), Vec::new());
         load(None).run(&self.service.url).await?;
         for round in 1..=effort.rounds() {
             step.note(format!("{}, round {round}", measured_query.what));
-            asked.push(load(None).run(&self.service.url).await?.per_second);
-            alone.push(pgbench_of(self.environment, "agent", &files, &[], connections, seconds).await?);
+            measured.push(load(None).run(&self.service.url).await?.per_second);
+            baseline.push(pgbench_of(self.environment, "agent", &files, &[], connections, seconds).await?);
         }
-        let ratios = Rounds::ratios(&asked, &alone);
-        let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
+        let ratios = Rounds::ratios(&measured, &baseline);
+        let (measured, baseline) = (Rounds::new(measured), Rounds::new(baseline));
         let mut p95_by_round = Vec::new();
         for round in 1..=effort.rounds() {
             step.note(format!("{} at half of its rate, round {round}", measured_query.what));
-            p95_by_round.push(load(Some(asked.median() / 2.0)).run(&self.service.url).await?.p95);
+            p95_by_round.push(load(Some(measured.median() / 2.0)).run(&self.service.url).await?.p95);
         }
         let what = format!("an agent with {deals} deals: {}", measured_query.what);
         let p95 = format!("{what}: p95 at half of that rate");
         Ok(vec![
-            Row::new(format!("{what}/s"), Unit::PerSecond, asked),
-            Row::new(format!("{what}: the same SQL alone/s"), Unit::PerSecond, alone),
-            Row::new(format!("{what}: of the same SQL alone"), Unit::Ratio, ratios)
+            Row::new(format!("{what}/s"), Unit::PerSecond, measured),
+            Row::new(format!("{what}: the same SQL alone/s"), Unit::PerSecond, baseline),
+            Row::new(format!("{what}: ratio to the same SQL alone"), Unit::Ratio, ratios)
                 .goal(Goal::AtLeast(measured_query.goal)),
             Row::new(p95, Unit::Milliseconds, Rounds::new(p95_by_round))
                 .goal(Goal::Below(measured_query.max_p95)),
@@ -203,9 +203,9 @@ impl Bench<'_> {
         let token = self.platform.issuer.token(&manager)?;
         let url = format!("{}/api/platform-manager/agent/payouts", self.service.url);
         let body = json!({"RunKey": "bench", "PeriodFrom": FROM, "PeriodTo": TO});
-        let answer = self.client.post(url).bearer_auth(&token).json(&body).send().await?;
-        let status = answer.status();
-        let body = answer.text().await?;
+        let response = self.client.post(url).bearer_auth(&token).json(&body).send().await?;
+        let status = response.status();
+        let body = response.text().await?;
         ensure!(status.is_success(), "{status} {body}");
         let run: Value = serde_json::from_str(&body)?;
         Ok(run["Id"].as_str().context("no id")?.to_owned())

@@ -21,9 +21,9 @@ pub(super) async fn statements(
     let log = environment.log();
     set_statement_log(client, "0").await?;
     let before = tokio::fs::metadata(&log).await?.len();
-    let answer = request.send().await?;
-    let status = answer.status();
-    let body = answer.text().await?;
+    let response = request.send().await?;
+    let status = response.status();
+    let body = response.text().await?;
     set_statement_log(client, "-1").await?;
     ensure!(status.is_success(), "{status} {body}");
     let output = tokio::fs::read(&log).await.with_context(|| log.display().to_string())?;

@@ -160,9 +160,9 @@ impl Bench<'_> {
         let url = format!("{}/api/v1/developers{path}", self.service.url);
         let request = self.client.request(method, url).bearer_auth(&self.manager);
         let request = if body.is_null() { request } else { request.json(body) };
-        let answer = request.send().await?;
-        let status = answer.status();
-        let body = answer.text().await?;
+        let response = request.send().await?;
+        let status = response.status();
+        let body = response.text().await?;
         ensure!(status.is_success(), "{path}: {status} {body}");
         Ok(if status == StatusCode::NO_CONTENT { Value::Null } else { serde_json::from_str(&body)? })
     }
@@ -187,9 +187,9 @@ impl Bench<'_> {
         let first = format!("/api/v1/public/property-objects?DeveloperId={DEVELOPER}&Sort=Price&PageSize=50");
         let (mut pages, mut path) = (vec![first.clone()], first.clone());
         for page in 1..300 {
-            let answer = self.client.get(format!("{}{path}", self.service.url)).send().await?;
-            let answer: Value = answer.error_for_status()?.json().await?;
-            let Some(cursor) = answer["NextCursor"].as_str() else { break };
+            let response = self.client.get(format!("{}{path}", self.service.url)).send().await?;
+            let response: Value = response.error_for_status()?.json().await?;
+            let Some(cursor) = response["NextCursor"].as_str() else { break };
             path = format!("{first}&Cursor={cursor}");
             if page % 20 == 0 {
                 pages.push(path.clone());
@@ -219,22 +219,23 @@ impl Bench<'_> {
             seconds,
             rate,
         };
-        let (mut asked, mut alone, mut late) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut measured, mut baseline, mut late) = (Vec::new(), Vec::new(), Vec::new());
         load(CONNECTIONS, None).run_allowing_late(&self.service.url).await?;
         for _ in 1..=effort.rounds() {
             let outcome = load(CONNECTIONS, None).run_allowing_late(&self.service.url).await?;
-            asked.push(outcome.per_second);
+            measured.push(outcome.per_second);
             late.push(f64::from(outcome.late));
-            alone.push(pgbench_of(self.environment, "chessboard", &files, &[], CONNECTIONS, seconds).await?);
+            baseline
+                .push(pgbench_of(self.environment, "chessboard", &files, &[], CONNECTIONS, seconds).await?);
         }
-        let ratios = Rounds::ratios(&asked, &alone);
-        let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
-        let rate = asked.median();
+        let ratios = Rounds::ratios(&measured, &baseline);
+        let (measured, baseline) = (Rounds::new(measured), Rounds::new(baseline));
+        let rate = measured.median();
         let what = format!("{objects} objects: {}", measured_query.what);
         let mut rows = vec![
-            Row::new(format!("{what}/s"), Unit::PerSecond, asked),
-            Row::new(format!("{what}: the same SQL alone/s"), Unit::PerSecond, alone),
-            Row::new(format!("{what}: of the same SQL alone"), Unit::Ratio, ratios)
+            Row::new(format!("{what}/s"), Unit::PerSecond, measured),
+            Row::new(format!("{what}: the same SQL alone/s"), Unit::PerSecond, baseline),
+            Row::new(format!("{what}: ratio to the same SQL alone"), Unit::Ratio, ratios)
                 .goal(Goal::AtLeast(measured_query.goal)),
         ];
         let mut outcomes = Vec::new();
@@ -285,7 +286,7 @@ impl Bench<'_> {
     async fn replace(&self, effort: Effort, objects: u64) -> anyhow::Result<(Vec<Row>, f64)> {
         let sql = include_str!("../../scripts/replace_grid.sql")
             .replace(":building", &format!("'{}'::uuid", self.building_id));
-        let (mut replaced, mut alone) = (Vec::new(), Vec::new());
+        let (mut replaced, mut baseline) = (Vec::new(), Vec::new());
         for round in 0..u32::try_from(effort.rounds())? {
             let begun = Instant::now();
             for grid in 0..GRIDS {
@@ -296,11 +297,11 @@ impl Bench<'_> {
             for _ in 0..GRIDS {
                 self.connection.client.batch_execute(&sql).await?;
             }
-            alone.push(f64::from(GRIDS) / begun.elapsed().as_secs_f64());
+            baseline.push(f64::from(GRIDS) / begun.elapsed().as_secs_f64());
             self.connection.client.batch_execute("delete from outbox").await?;
             self.connection.client.batch_execute("vacuum property_object, outbox").await?;
         }
-        let ratios = Rounds::ratios(&replaced, &alone);
+        let ratios = Rounds::ratios(&replaced, &baseline);
         let milliseconds = |rates: &[f64]| Rounds::new(rates.iter().map(|rate| 1e3 / rate).collect());
         let what = format!("{objects} objects: grid of 5,000 replaced");
         let rows = vec![
@@ -308,7 +309,7 @@ impl Bench<'_> {
             Row::new(
                 format!("{what}: the same rows by bare statements"),
                 Unit::Milliseconds,
-                milliseconds(&alone),
+                milliseconds(&baseline),
             ),
             Row::new(format!("{what}: of the bare statements"), Unit::Ratio, ratios).goal(Goal::AtLeast(0.5)),
         ];

@@ -142,26 +142,26 @@ impl Bench<'_> {
         let (half, seconds) = (self.many.deals / 2, effort.choose(3, 2));
         let booking = "select md5($1::text || 2)::uuid::text";
         let booking: String = self.connection.client.query_one(booking, &[&self.many.id]).await?.get(0);
-        let (mut asked, mut alone) = (Vec::new(), Vec::new());
+        let (mut measured, mut baseline) = (Vec::new(), Vec::new());
         self.override_some(32, seconds, None).await?;
         for round in 1..=effort.rounds() {
             step.note(format!("overrides, round {round}"));
-            asked.push(self.override_some(32, seconds, None).await?.per_second);
+            measured.push(self.override_some(32, seconds, None).await?.per_second);
             let variables = [("deals", half.to_string()), ("step", booking.clone())];
-            alone.push(pgbench(self.environment, "crm", "override", &variables, 32, seconds).await?);
+            baseline.push(pgbench(self.environment, "crm", "override", &variables, 32, seconds).await?);
             self.reset().await?;
         }
-        let ratios = Rounds::ratios(&asked, &alone);
-        let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
+        let ratios = Rounds::ratios(&measured, &baseline);
+        let (measured, baseline) = (Rounds::new(measured), Rounds::new(baseline));
         let mut outcomes = Vec::new();
         for _ in 1..=effort.rounds() {
-            outcomes.push(self.override_some(64, seconds, Some(asked.median() / 2.0)).await?);
+            outcomes.push(self.override_some(64, seconds, Some(measured.median() / 2.0)).await?);
         }
         let what = format!("{} deals: overrides at 32 connections", self.many.deals);
         let mut rows = vec![
-            Row::new(format!("{what}/s"), Unit::PerSecond, asked),
-            Row::new(format!("{what}: the same statements alone/s"), Unit::PerSecond, alone),
-            Row::new(format!("{what}: of the same statements alone"), Unit::Ratio, ratios)
+            Row::new(format!("{what}/s"), Unit::PerSecond, measured),
+            Row::new(format!("{what}: the same statements alone/s"), Unit::PerSecond, baseline),
+            Row::new(format!("{what}: ratio to the same statements alone"), Unit::Ratio, ratios)
                 .goal(Goal::AtLeast(0.5)),
         ];
         let what = format!("{} deals: overrides at half of that rate", self.many.deals);
@@ -230,10 +230,10 @@ impl Bench<'_> {
     }
 
     async fn get(&self, path: &str) -> anyhow::Result<()> {
-        let answer =
+        let response =
             self.client.get(format!("{}{path}", self.service.url)).bearer_auth(&self.token).send().await?;
-        let status = answer.status();
-        let body = answer.text().await?;
+        let status = response.status();
+        let body = response.text().await?;
         ensure!(status.is_success(), "{path}: {status} {body}");
         Ok(())
     }

@@ -83,7 +83,7 @@ async fn token(
 ) -> anyhow::Result<Vec<Row>> {
     let handlers = Handlers::start(environment, platform.issuer.url())?;
     let token = platform.issuer.token(&Claims::user(Uuid::from_u128(rand::random())))?;
-    let ask = async |path: &str| {
+    let load = async |path: &str| {
         let arguments = [path.to_owned(), token.clone()];
         let load = Load {
             script: "token",
@@ -97,9 +97,9 @@ async fn token(
     let (mut known, mut bare) = (Vec::new(), Vec::new());
     for round in 1..=effort.rounds() {
         step.note(format!("round {round}: with a token"));
-        known.push(ask("/known").await?);
+        known.push(load("/known").await?);
         step.note(format!("round {round}: the bare handler"));
-        bare.push(ask("/bare").await?);
+        bare.push(load("/bare").await?);
     }
     handlers.handle.stop(true).await;
     let ratio = Rounds::ratios(&known, &bare);

@@ -130,24 +130,25 @@ impl Bench {
         let load =
             |connections, rate| Load { script: "claims", arguments: &arguments, connections, seconds, rate };
         load(32, None).run(&self.internal).await?;
-        let (mut asked, mut alone) = (Vec::new(), Vec::new());
+        let (mut measured, mut baseline) = (Vec::new(), Vec::new());
         for round in 1..=effort.rounds() {
             step.note(format!("{tenants} companies: claims, round {round}"));
-            asked.push(load(32, None).run(&self.internal).await?.per_second);
+            measured.push(load(32, None).run(&self.internal).await?.per_second);
             let variables = [("employees", EMPLOYEES.to_string())];
-            alone.push(pgbench(environment, "identity", "claims", &variables, 32, seconds).await?);
+            baseline.push(pgbench(environment, "identity", "claims", &variables, 32, seconds).await?);
         }
-        let ratios = Rounds::ratios(&asked, &alone);
-        let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
+        let ratios = Rounds::ratios(&measured, &baseline);
+        let (measured, baseline) = (Rounds::new(measured), Rounds::new(baseline));
         let mut outcomes = Vec::new();
         for _ in 1..=effort.rounds() {
-            outcomes.push(load(256, Some(asked.median() / 2.0)).run(&self.internal).await?);
+            outcomes.push(load(256, Some(measured.median() / 2.0)).run(&self.internal).await?);
         }
         let what = format!("{tenants} companies: claims at 32 connections");
         let mut rows = vec![
-            Row::new(format!("{what}/s"), Unit::PerSecond, asked),
-            Row::new(format!("{what}: the same SQL alone/s"), Unit::PerSecond, alone),
-            Row::new(format!("{what}: of the same SQL alone"), Unit::Ratio, ratios).goal(Goal::AtLeast(0.85)),
+            Row::new(format!("{what}/s"), Unit::PerSecond, measured),
+            Row::new(format!("{what}: the same SQL alone/s"), Unit::PerSecond, baseline),
+            Row::new(format!("{what}: ratio to the same SQL alone"), Unit::Ratio, ratios)
+                .goal(Goal::AtLeast(0.85)),
         ];
         rows.extend(latencies(&format!("{tenants} companies: claims at half of that rate"), &outcomes));
         Ok(rows)
@@ -160,21 +161,21 @@ impl Bench {
         effort: Effort,
         tenants: u64,
     ) -> anyhow::Result<Vec<Row>> {
-        let (mut asked, mut alone) = (Vec::new(), Vec::new());
+        let (mut measured, mut baseline) = (Vec::new(), Vec::new());
         for _ in 1..=effort.rounds() {
-            asked.push(measure_p95(async || self.get(&measured_query.path).await).await?);
+            measured.push(measure_p95(async || self.get(&measured_query.path).await).await?);
             if let Some((query, found)) = measured_query.bare {
-                alone.push(measure_p95(async || self.search(query, found).await).await?);
+                baseline.push(measure_p95(async || self.search(query, found).await).await?);
             }
         }
         let what = format!("{tenants} companies: {}", measured_query.what);
-        let row = Row::new(format!("{what}: p95"), Unit::Milliseconds, Rounds::new(asked));
+        let row = Row::new(format!("{what}: p95"), Unit::Milliseconds, Rounds::new(measured));
         let mut rows = vec![row.goal(Goal::Below(measured_query.goal))];
-        if !alone.is_empty() {
+        if !baseline.is_empty() {
             let row = Row::new(
                 format!("{what}: p95 of the same SQL alone"),
                 Unit::Milliseconds,
-                Rounds::new(alone),
+                Rounds::new(baseline),
             );
             rows.push(row);
         }
@@ -182,10 +183,10 @@ impl Bench {
     }
 
     async fn get(&self, path: &str) -> anyhow::Result<()> {
-        let answer =
+        let response =
             self.client.get(format!("{}{path}", self.service.url)).bearer_auth(&self.token).send().await?;
-        let status = answer.status();
-        let body = answer.text().await?;
+        let status = response.status();
+        let body = response.text().await?;
         ensure!(status.is_success(), "{path}: {status} {body}");
         Ok(())
     }

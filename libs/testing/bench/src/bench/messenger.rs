@@ -114,26 +114,26 @@ impl Bench<'_> {
             load.run(&self.service.url).await
         };
         send(32, None).await?;
-        let (mut asked, mut alone) = (Vec::new(), Vec::new());
+        let (mut measured, mut baseline) = (Vec::new(), Vec::new());
         for round in 1..=effort.rounds() {
             step.note(format!("messages, round {round}"));
-            asked.push(send(32, None).await?.per_second);
+            measured.push(send(32, None).await?.per_second);
             let variables = [("chats", CHATS.to_string())];
-            alone.push(pgbench(self.environment, "messenger", "send", &variables, 32, seconds).await?);
+            baseline.push(pgbench(self.environment, "messenger", "send", &variables, 32, seconds).await?);
             self.forget_events().await?;
         }
-        let ratios = Rounds::ratios(&asked, &alone);
-        let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
+        let ratios = Rounds::ratios(&measured, &baseline);
+        let (measured, baseline) = (Rounds::new(measured), Rounds::new(baseline));
         let mut outcomes: Vec<Outcome> = Vec::new();
         for _ in 1..=effort.rounds() {
-            outcomes.push(send(64, Some(asked.median() / 2.0)).await?);
+            outcomes.push(send(64, Some(measured.median() / 2.0)).await?);
         }
         self.forget_events().await?;
         let what = "messages at 32 connections";
         let mut rows = vec![
-            Row::new(format!("{what}/s"), Unit::PerSecond, asked),
-            Row::new(format!("{what}: the same statements alone/s"), Unit::PerSecond, alone),
-            Row::new(format!("{what}: of the same statements alone"), Unit::Ratio, ratios)
+            Row::new(format!("{what}/s"), Unit::PerSecond, measured),
+            Row::new(format!("{what}: the same statements alone/s"), Unit::PerSecond, baseline),
+            Row::new(format!("{what}: ratio to the same statements alone"), Unit::Ratio, ratios)
                 .goal(Goal::AtLeast(0.4)),
         ];
         let what = "messages at half of that rate";
@@ -182,8 +182,8 @@ impl Bench<'_> {
                 let body = serde_json::json!({"Text": delay.mark(number)});
                 sending.spawn(self.client.post(url).bearer_auth(token).json(&body).send());
             }
-            while let Some(answer) = sending.join_next().await {
-                answer??.error_for_status()?;
+            while let Some(response) = sending.join_next().await {
+                response??.error_for_status()?;
             }
             let took = delay.all(3).await?;
             for (figures, per_mille) in rounds.iter_mut().zip([500, 990, 999]) {
@@ -263,9 +263,9 @@ impl Bench<'_> {
 
     async fn get(&self, token: &str, path: &str) -> anyhow::Result<()> {
         let url = format!("{}/api/messenger/{path}", self.service.url);
-        let answer = self.client.get(url).bearer_auth(token).send().await?;
-        let status = answer.status();
-        let body = answer.text().await?;
+        let response = self.client.get(url).bearer_auth(token).send().await?;
+        let status = response.status();
+        let body = response.text().await?;
         ensure!(status.is_success(), "{path}: {status} {body}");
         Ok(())
     }

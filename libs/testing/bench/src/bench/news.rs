@@ -118,9 +118,9 @@ impl<'g> Bench<'g> {
 }
 
 async fn send(request: RequestBuilder) -> anyhow::Result<()> {
-    let answer = request.send().await?;
-    let status = answer.status();
-    let body = answer.text().await.context("no body")?;
+    let response = request.send().await?;
+    let status = response.status();
+    let body = response.text().await.context("no body")?;
     ensure!(status.is_success(), "{status} {body}");
     Ok(())
 }

@@ -65,26 +65,27 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     fill(&connection, some).await?;
     let mut highest = 0.0;
     for connections in effort.choose(vec![1, 8, 32, 64], vec![32]) {
-        let (mut opened, mut alone) = (Vec::new(), Vec::new());
+        let (mut opened, mut baseline) = (Vec::new(), Vec::new());
         for round in 1..=effort.rounds() {
             step.note(format!("{connections} connections, round {round}: opened"));
             opened.push(open(some, connections, None).await?.per_second);
             step.note(format!("{connections} connections, round {round}: the same SQL alone"));
             let variables = [("selections", some.to_string())];
-            alone.push(pgbench(environment, "selections", "open", &variables, connections, seconds).await?);
+            baseline
+                .push(pgbench(environment, "selections", "open", &variables, connections, seconds).await?);
         }
         let ratio = Row::new(
-            format!("{connections} connections: of the same SQL alone"),
+            format!("{connections} connections: ratio to the same SQL alone"),
             Unit::Ratio,
-            Rounds::ratios(&opened, &alone),
+            Rounds::ratios(&opened, &baseline),
         );
-        let (opened, alone) = (Rounds::new(opened), Rounds::new(alone));
+        let (opened, baseline) = (Rounds::new(opened), Rounds::new(baseline));
         highest = opened.median().max(highest);
         rows.push(Row::new(format!("{connections} connections: opened/s"), Unit::PerSecond, opened));
         rows.push(Row::new(
             format!("{connections} connections: the same SQL alone/s"),
             Unit::PerSecond,
-            alone,
+            baseline,
         ));
         rows.push(if connections == 32 { ratio.goal(Goal::AtLeast(0.85)) } else { ratio });
     }

@@ -247,8 +247,8 @@ fn ended(pod: &Value) -> usize {
 
 async fn permitted(verb: &str, what: &str, namespace: &str) -> anyhow::Result<()> {
     let namespace = format!("--namespace={namespace}");
-    let answer = output("kubectl", &["auth", "can-i", verb, what, &namespace], None).await?;
-    ensure!(answer.status.success(), "the user of KUBECONFIG may not {verb} {what}");
+    let output = output("kubectl", &["auth", "can-i", verb, what, &namespace], None).await?;
+    ensure!(output.status.success(), "the user of KUBECONFIG may not {verb} {what}");
     Ok(())
 }
 

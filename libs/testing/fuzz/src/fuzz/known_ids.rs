@@ -41,7 +41,7 @@ async fn create_chats(stack: &Stack) -> anyhow::Result<()> {
     let url = format!("{}/api/messenger/chats", stack.base_url);
     let deadline = tokio::time::Instant::now() + REPLICATION_TIMEOUT;
     let found = loop {
-        let found = ask(client.get(format!("{url}?PageSize=100")).bearer_auth(&anna)).await?;
+        let found = send(client.get(format!("{url}?PageSize=100")).bearer_auth(&anna)).await?;
         let chats = found["Items"].as_array().context("no list")?;
         if chats.len() >= DEALS {
             break chats.iter().map(|chat| text(&chat["Id"])).collect::<anyhow::Result<Vec<_>>>()?;
@@ -52,9 +52,9 @@ async fn create_chats(stack: &Stack) -> anyhow::Result<()> {
     let (mut messages, mut conferences) = (Vec::new(), Vec::new());
     for chat in &found {
         let message = client.post(format!("{url}/{chat}/messages")).bearer_auth(&anna);
-        messages.push(text(&ask(message.json(&json!({"Text": "x"}))).await?["Id"])?);
+        messages.push(text(&send(message.json(&json!({"Text": "x"}))).await?["Id"])?);
         let conference = client.post(format!("{url}/{chat}/conferences")).bearer_auth(&anna);
-        conferences.push(text(&ask(conference.json(&json!({"Media": "Video"}))).await?["Id"])?);
+        conferences.push(text(&send(conference.json(&json!({"Media": "Video"}))).await?["Id"])?);
     }
     save([("chats", found), ("messages", messages), ("conferences", conferences)])
 }
@@ -64,7 +64,7 @@ async fn create_deals(stack: &Stack) -> anyhow::Result<()> {
     let (client, maria) = (http::client()?, Identity::of(stack)?.token(&MARIA).await?);
     let (flats, url) = (Flats::of(stack).await?, format!("{}/api/v1/crm", stack.base_url));
     let pipeline = client.get(format!("{url}/pipeline-steps")).bearer_auth(&maria);
-    let pipeline = ask_until_known(pipeline).await?;
+    let pipeline = send_until_known(pipeline).await?;
     let steps = pipeline["Steps"].as_array().context("no steps")?;
     let steps = steps.iter().map(|step| text(&step["Id"])).collect::<anyhow::Result<_>>()?;
     let mut deals = Vec::new();
@@ -77,10 +77,11 @@ async fn create_deals(stack: &Stack) -> anyhow::Result<()> {
             "RequestId": Uuid::from_u128(rand::random()),
         });
         let made = client.post(format!("{url}/deals")).bearer_auth(&maria).json(&body);
-        let id = text(&ask_until_known(made).await?["DealId"])?;
+        let id = text(&send_until_known(made).await?["DealId"])?;
         if number.is_multiple_of(3) {
             let contract = json!({"ContractType": "Ddu", "PaymentMethod": "Cash"});
-            ask(client.put(format!("{url}/deals/{id}/contract")).bearer_auth(&maria).json(&contract)).await?;
+            send(client.put(format!("{url}/deals/{id}/contract")).bearer_auth(&maria).json(&contract))
+                .await?;
         }
         deals.push(id);
     }
@@ -88,23 +89,23 @@ async fn create_deals(stack: &Stack) -> anyhow::Result<()> {
 }
 
 /// Repeats a request until CRM has replicated developers and flats by Kafka.
-async fn ask_until_known(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
-    ask_until(request, |_| true).await
+async fn send_until_known(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
+    send_until(request, |_| true).await
 }
 
 /// Repeats a request until its response satisfies `is_it`.
-async fn ask_until(
+async fn send_until(
     request: reqwest::RequestBuilder,
     is_it: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<Value> {
     let deadline = tokio::time::Instant::now() + REPLICATION_TIMEOUT;
     loop {
-        let answer = ask(request.try_clone().context("a body that can be sent once only")?).await;
-        if answer.as_ref().is_ok_and(&is_it) {
-            return answer;
+        let response = send(request.try_clone().context("a body that can be sent once only")?).await;
+        if response.as_ref().is_ok_and(&is_it) {
+            return response;
         }
         if tokio::time::Instant::now() >= deadline {
-            answer?;
+            response?;
             bail!("the created data does not appear");
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -119,11 +120,12 @@ async fn create_buildings(stack: &Stack) -> anyhow::Result<()> {
     let (mut projects, mut buildings, mut objects) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..PROJECTS {
         let body = json!({"Name": "x", "Class": "Elite", "City": "x", "Address": "x"});
-        let project = text(&ask(client.post(&url).bearer_auth(&maria).json(&body)).await?["Id"])?;
+        let project = text(&send(client.post(&url).bearer_auth(&maria).json(&body)).await?["Id"])?;
         for _ in 0..BUILDINGS {
             let body = json!({"Name": "x", "SectionsCount": 9, "FloorsTotal": 99, "State": "Planned"});
             let of_project = format!("{url}/{project}/buildings");
-            let building = text(&ask(client.post(&of_project).bearer_auth(&maria).json(&body)).await?["Id"])?;
+            let building =
+                text(&send(client.post(&of_project).bearer_auth(&maria).json(&body)).await?["Id"])?;
             let object = json!({
                 "Number": "x",
                 "Kind": "Flat",
@@ -135,12 +137,12 @@ async fn create_buildings(stack: &Stack) -> anyhow::Result<()> {
                 "Price": {"AmountMinor": 1, "Currency": "RUB"},
             });
             let grid = client.put(format!("{of_project}/{building}/property-objects"));
-            ask(grid.bearer_auth(&maria).json(&json!({"Objects": [object]}))).await?;
+            send(grid.bearer_auth(&maria).json(&json!({"Objects": [object]}))).await?;
             let whole = client.get(format!("{of_project}/{building}")).bearer_auth(&maria);
-            objects.push(text(&ask(whole).await?["Grid"][0]["Floors"][0]["Objects"][0]["Id"])?);
+            objects.push(text(&send(whole).await?["Grid"][0]["Floors"][0]["Objects"][0]["Id"])?);
             buildings.push(building);
         }
-        ask(client.post(format!("{url}/{project}/publish")).bearer_auth(&maria)).await?;
+        send(client.post(format!("{url}/{project}/publish")).bearer_auth(&maria)).await?;
         projects.push(project);
     }
     save([("projects", projects), ("buildings", buildings), ("property-objects", objects)])
@@ -154,10 +156,10 @@ async fn create_companies(stack: &Stack) -> anyhow::Result<()> {
     for number in 0..COMPANIES {
         let kind = ["Developer", "Agency", "Partner"][number % 3];
         let body = json!({"Name": "x", "Type": kind});
-        let tenant = ask(client.post(url("admin/tenants")).bearer_auth(&olga).json(&body)).await?;
+        let tenant = send(client.post(url("admin/tenants")).bearer_auth(&olga).json(&body)).await?;
         tenants.push(text(&tenant["Id"])?);
         let body = json!({"Name": "x", "Email": format!("{}@example.com", devkit::random_hex())});
-        let employee = ask(client.post(url("employees")).bearer_auth(&olga).json(&body)).await?;
+        let employee = send(client.post(url("employees")).bearer_auth(&olga).json(&body)).await?;
         employees.push(text(&employee["Id"])?);
     }
     let roles = ["platform-admin", "deal-arbiter", "care-service", "agent"];
@@ -182,11 +184,11 @@ async fn create_selections(stack: &Stack) -> anyhow::Result<()> {
     let (mut ids, mut codes, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..SELECTIONS {
         let body = json!({"Title": "x", "Items": [{"PropertyObjectId": flats.id(1)}]});
-        let selection = ask(client.post(&url).bearer_auth(&anna).json(&body)).await?;
+        let selection = send(client.post(&url).bearer_auth(&anna).json(&body)).await?;
         let id = text(&selection["Id"])?;
         let body = json!({"PostId": Uuid::from_u128(rand::random()), "ActorUserId": ANNA.user});
         let taking = format!("{internal}/api/v1/internal/selections/{id}/snapshots");
-        let snapshot = ask(client.post(taking).bearer_auth(&news).json(&body)).await?;
+        let snapshot = send(client.post(taking).bearer_auth(&news).json(&body)).await?;
         snapshots.push(text(&snapshot["SnapshotId"])?);
         codes.push(text(&selection["PublicCode"])?);
         ids.push(id);
@@ -202,7 +204,7 @@ fn save<const N: usize>(lists: [(&str, Vec<String>); N]) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn ask(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
+async fn send(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
     Ok(request.send().await?.error_for_status()?.json().await?)
 }
 

@@ -4,7 +4,7 @@ use time::macros::datetime;
 use uuid::Uuid;
 use values::{BasisPoints, Currency, Money};
 
-use super::{Entry, Step};
+use super::{Entry, SaleTransition};
 use crate::domain::{
     Accrual, AccrualKind, AccrualStatus, ApprovalLimit, Deal, DealEvent, DealStatus, DealTopic, PayoutId,
     Sale, SaleRate, StageChange,
@@ -46,7 +46,7 @@ impl Ledger {
         Self { deal: Deal::empty(&event), limit: u64::MAX, accruals: Vec::new() }
     }
 
-    fn apply(&mut self, change: &StageChange, rate: Option<SaleRate>) -> &'static [Step] {
+    fn apply(&mut self, change: &StageChange, rate: Option<SaleRate>) -> &'static [SaleTransition] {
         let of_sale = |accrual: &&Accrual| Some(accrual.sale_row_version) == self.deal.sale_row_version;
         let sale = Sale::new(self.accruals.iter().filter(of_sale).cloned().collect());
         let steps = self.deal.steps(change);
@@ -149,8 +149,9 @@ proptest! {
 #[test]
 fn stage_change_takes_the_steps_of_the_table() {
     use DealStatus::{Application, Booking, Cancelled, Completed, Other, Sale};
-    let none: &[Step] = &[];
-    let (begin, complete, end) = (&[Step::Begin][..], &[Step::Complete][..], &[Step::End][..]);
+    let none: &[SaleTransition] = &[];
+    let (begin, complete, end) =
+        (&[SaleTransition::Begin][..], &[SaleTransition::Complete][..], &[SaleTransition::End][..]);
     for (earlier, to, expected) in [
         (vec![], Sale, begin),
         (vec![Application], Sale, begin),
@@ -163,9 +164,9 @@ fn stage_change_takes_the_steps_of_the_table() {
         (vec![Completed], Sale, none),
         (vec![Sale], Completed, complete),
         (vec![Sale, Other], Completed, complete),
-        (vec![], Completed, &[Step::Begin, Step::Complete]),
-        (vec![Booking], Completed, &[Step::Begin, Step::Complete]),
-        (vec![Sale, Booking], Completed, &[Step::Begin, Step::Complete]),
+        (vec![], Completed, &[SaleTransition::Begin, SaleTransition::Complete]),
+        (vec![Booking], Completed, &[SaleTransition::Begin, SaleTransition::Complete]),
+        (vec![Sale, Booking], Completed, &[SaleTransition::Begin, SaleTransition::Complete]),
         (vec![Completed], Completed, none),
         (vec![Sale, Completed, Other], Completed, none),
         (vec![Sale], Application, end),
@@ -198,7 +199,7 @@ fn completion_in_another_currency_begins_another_sale() {
     ledger.apply(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(share(1_000)));
     let usd = "USD".parse().unwrap();
     let steps = ledger.apply(&change(2, DealStatus::Completed, 50, usd), Some(share(1_000)));
-    assert_eq!(steps, [Step::End, Step::Begin, Step::Complete]);
+    assert_eq!(steps, [SaleTransition::End, SaleTransition::Begin, SaleTransition::Complete]);
     let now = |accrual: &Accrual| (accrual.status, accrual.amount, accrual.currency);
     let [former, latter] = &ledger.accruals[..] else { panic!("{:?}", ledger.accruals) };
     assert_eq!(now(former), (AccrualStatus::Reversed, 100, Currency::RUB));

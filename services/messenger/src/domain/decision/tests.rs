@@ -11,7 +11,7 @@ use super::{Action, MediaCommand};
 use crate::domain::conference::{Conference, ConferenceStatus, DealChatIds, EndReason, Media, Timing};
 use crate::domain::limits::MAX_SEATS;
 use crate::domain::lobby::{Knock, KnockState};
-use crate::domain::participant::{ConnectedParticipant, Entry, ParticipantState};
+use crate::domain::participant::{ConnectedParticipant, ParticipantEntry, ParticipantState};
 use crate::domain::{ChatId, DealId};
 use crate::error::{
     ADMISSION_DENIED, ADMISSION_REQUIRED, CONFERENCE_ENDED, FORBIDDEN, PARTICIPANT_NOT_FOUND,
@@ -170,7 +170,7 @@ fn assert_invariants(before: &Conference, after: &Conference) {
         assert!(!entry.is(ParticipantState::Joined) || entry.participant.left_at.is_none());
         assert!(!entry.is(ParticipantState::Missed) || after.active_at.is_some() || !after.is_live());
     }
-    for Entry { participant: was, .. } in &before.participants.0 {
+    for ParticipantEntry { participant: was, .. } in &before.participants.0 {
         let is = &after.entry(was.user_id).expect("every entry stays").participant;
         assert!(was.joined_at.is_none() || was.joined_at == is.joined_at, "the first join stays");
         assert!(is.invited_at >= was.invited_at);
@@ -182,7 +182,7 @@ fn assert_invariants(before: &Conference, after: &Conference) {
         assert!(was.is_none() || was == is, "a time is set once");
     }
     if !after.is_live() {
-        assert!(!entries.iter().any(Entry::is_seated));
+        assert!(!entries.iter().any(ParticipantEntry::is_seated));
         assert!(after.end_reason.is_some() && after.ended_at.is_some());
     }
     if !before.is_live() {
@@ -211,7 +211,7 @@ fn assert_lobby(before: &Conference, after: &Conference) {
         assert!(after.is_live() || *state == KnockState::Denied, "no user waits after the end");
         assert!(!before.is_denied(*user_id) || *state == KnockState::Denied);
     }
-    let is_new = |entry: &&Entry| before.entry(entry.participant.user_id).is_none();
+    let is_new = |entry: &&ParticipantEntry| before.entry(entry.participant.user_id).is_none();
     for entry in after.participants.0.iter().filter(is_new) {
         assert!(!after.has_lobby || entry.is(ParticipantState::Invited), "{entry:?}");
     }

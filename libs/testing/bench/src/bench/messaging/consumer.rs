@@ -53,7 +53,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
     let mut messages = Ready::load(&connection.client, count).await?;
     connection.client.batch_execute("truncate outbox").await?;
     let producer = bench.warm_producer(CONSUMED).await?;
-    let (mut consumed, mut alone, mut committed) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut consumed, mut baseline, mut committed) = (Vec::new(), Vec::new(), Vec::new());
     let mut sequence = 0;
     for round in 1..=effort.rounds() {
         step.note(format!("round {round}: {count} messages"));
@@ -64,16 +64,16 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
         send(&producer, &messages).await?;
         consumed.push(consume(bench, BATCHES, count).await?);
         step.note(format!("round {round}: a transaction for each message"));
-        alone.push(consume(bench, SINGLE_MESSAGES, count).await?);
+        baseline.push(consume(bench, SINGLE_MESSAGES, count).await?);
         step.note(format!("round {round}: transactions alone"));
         committed.push(commit(bench, count, sequence).await?);
     }
     step.done(format!("{count} messages, {} rounds", effort.rounds()));
-    let gain = Rounds::ratios(&consumed, &alone);
-    let ratios = Rounds::ratios(&alone, &committed);
+    let gain = Rounds::ratios(&consumed, &baseline);
+    let ratios = Rounds::ratios(&baseline, &committed);
     Ok(vec![
         Row::new("Consumer, messages/s", Unit::PerSecond, Rounds::new(consumed)),
-        Row::new("Consumer, one message a transaction, a second", Unit::PerSecond, Rounds::new(alone)),
+        Row::new("Consumer, one message a transaction, a second", Unit::PerSecond, Rounds::new(baseline)),
         Row::new("The same transactions alone, a second", Unit::PerSecond, Rounds::new(committed)),
         Row::new("Consumer / one message a transaction", Unit::Ratio, gain).goal(Goal::AtLeast(3.0)),
         Row::new("One message a transaction / transactions alone", Unit::Ratio, ratios),

@@ -35,20 +35,20 @@ impl Streams {
         let open = |token: &String| {
             let request = client.get(format!("{url}/api/messenger/stream")).bearer_auth(token);
             async move {
-                let mut answer = request.send().await?.error_for_status()?;
-                let first = answer.chunk().await?.context("a stream has ended at once")?;
+                let mut response = request.send().await?.error_for_status()?;
+                let first = response.chunk().await?.context("a stream has ended at once")?;
                 ensure!(first.starts_with(b"id: "), "a stream does not begin with an event");
-                Ok::<_, anyhow::Error>(answer)
+                Ok::<_, anyhow::Error>(response)
             }
         };
         let opening: Vec<_> = tokens.iter().map(open).collect();
         let opened: Vec<Response> = stream::iter(opening).buffer_unordered(CONCURRENCY).try_collect().await?;
         let (mut readers, ended) = (JoinSet::new(), Arc::new(AtomicU64::new(0)));
         let count = opened.len();
-        for answer in opened {
+        for response in opened {
             let (delay, ended) = (delay.cloned(), Arc::clone(&ended));
             readers.spawn(async move {
-                read(answer, delay).await;
+                read(response, delay).await;
                 ended.fetch_add(1, Ordering::Relaxed);
             });
         }
@@ -60,9 +60,9 @@ impl Streams {
     }
 }
 
-async fn read(mut answer: Response, delay: Option<Arc<Delay>>) {
+async fn read(mut response: Response, delay: Option<Arc<Delay>>) {
     let mut received = String::new();
-    while let Ok(Some(chunk)) = answer.chunk().await {
+    while let Ok(Some(chunk)) = response.chunk().await {
         let Some(delay) = &delay else { continue };
         received.push_str(&String::from_utf8_lossy(&chunk));
         while let Some((event, rest)) = received.split_once("\n\n") {

@@ -52,7 +52,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
             written.push(pgbench(bench.environment, "news", "edit", &writes, connections, seconds).await?);
         }
         let ratio = Row::new(
-            format!("{connections} connections: of the same writes alone"),
+            format!("{connections} connections: ratio to the same writes alone"),
             Unit::Ratio,
             Rounds::ratios(&edited, &written),
         );

@@ -7,7 +7,7 @@ use time::Duration;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-use super::{ask, ask_until, ask_until_known, save, text};
+use super::{save, send, send_until, send_until_known, text};
 use devkit::actors::{GALINA, IGOR, MARIA, OLGA};
 use devkit::http;
 use devkit::identity::Identity;
@@ -45,19 +45,19 @@ pub(super) async fn create(stack: &Stack) -> anyhow::Result<()> {
         "Rates": [{"RateBps": 300, "ValidFrom": "2026-01-01T00:00:00Z"}],
     });
     let cards = people.client.put(people.platform("commission-rates"));
-    ask(cards.bearer_auth(&people.olga).json(&card)).await?;
+    send(cards.bearer_auth(&people.olga).json(&card)).await?;
     let deals = people.sell().await?;
     let mut runs = Vec::new();
     for deals in deals[..COMPLETED].chunks(SALES_OF_PAYOUT) {
         runs.push(people.pay(deals).await?);
     }
     let accruals = people.own("commission-accruals?PageSize=100");
-    let accruals = ask_until(accruals, |page| items(page).len() >= SALES).await?;
+    let accruals = send_until(accruals, |page| items(page).len() >= SALES).await?;
     let mut requests = Vec::new();
     for accrual in items(&accruals).iter().step_by(2) {
         requests.push(people.request_adjustment(accrual).await?);
     }
-    let payouts = ask(people.own("payouts?PageSize=100")).await?;
+    let payouts = send(people.own("payouts?PageSize=100")).await?;
     save([("accruals", ids(&accruals)?), ("payouts", ids(&payouts)?), ("runs", runs), ("requests", requests)])
 }
 
@@ -76,11 +76,11 @@ impl People {
     async fn build(&self) -> anyhow::Result<Vec<String>> {
         let url = format!("{}/api/v1/developers/projects", self.base_url);
         let body = json!({"Name": "x", "Class": "Elite", "City": "x", "Address": "x"});
-        let project = ask(self.client.post(&url).bearer_auth(&self.maria).json(&body)).await?;
+        let project = send(self.client.post(&url).bearer_auth(&self.maria).json(&body)).await?;
         let url = format!("{url}/{}/buildings", text(&project["Id"])?);
         let floors = SALES.div_ceil(FLATS_OF_FLOOR);
         let body = json!({"Name": "x", "SectionsCount": 1, "FloorsTotal": floors, "State": "Planned"});
-        let building = ask(self.client.post(&url).bearer_auth(&self.maria).json(&body)).await?;
+        let building = send(self.client.post(&url).bearer_auth(&self.maria).json(&body)).await?;
         let url = format!("{url}/{}", text(&building["Id"])?);
         let flat = |number: usize| {
             json!({
@@ -96,8 +96,8 @@ impl People {
         };
         let grid = json!({"Objects": (0..SALES).map(flat).collect::<Vec<_>>()});
         let put = self.client.put(format!("{url}/property-objects"));
-        ask(put.bearer_auth(&self.maria).json(&grid)).await?;
-        let building = ask(self.client.get(&url).bearer_auth(&self.maria)).await?;
+        send(put.bearer_auth(&self.maria).json(&grid)).await?;
+        let building = send(self.client.get(&url).bearer_auth(&self.maria)).await?;
         let floors = building["Grid"][0]["Floors"].as_array().context("a building without floors")?;
         let flats = floors.iter().flat_map(|floor| floor["Objects"].as_array().into_iter().flatten());
         flats.map(|flat| text(&flat["Id"])).collect()
@@ -115,13 +115,13 @@ impl People {
                 "RequestId": Uuid::from_u128(rand::random()),
             });
             let made = self.client.post(&url).bearer_auth(&self.maria).json(&body);
-            let id = text(&ask_until_known(made).await?["DealId"])?;
+            let id = text(&send_until_known(made).await?["DealId"])?;
             let contract = json!({"ContractType": "Ddu", "PaymentMethod": "Cash"});
             let put = self.client.put(format!("{url}/{id}/contract"));
-            ask(put.bearer_auth(&self.maria).json(&contract)).await?;
+            send(put.bearer_auth(&self.maria).json(&contract)).await?;
             let body = json!({"TargetStatus": "Sale", "Comment": "x"});
             let url = format!("{}/api/platform-manager/crm/deals/{id}/override-status", self.base_url);
-            ask(self.client.post(url).bearer_auth(&self.olga).json(&body)).await?;
+            send(self.client.post(url).bearer_auth(&self.olga).json(&body)).await?;
             deals.push(id);
         }
         Ok(deals)
@@ -132,11 +132,11 @@ impl People {
         for deal in deals {
             let url = format!("{}/api/v1/crm/deals/{deal}/complete", self.base_url);
             let body = json!({"RegistryRecordNumber": "x"});
-            ask(self.client.post(url).bearer_auth(&self.maria).json(&body)).await?;
+            send(self.client.post(url).bearer_auth(&self.maria).json(&body)).await?;
         }
         let is_unpaid = |accrual: &&Value| accrual["PayoutId"].is_null();
         let approved = self.own("commission-accruals?Status=Approved&PageSize=100");
-        ask_until(approved, |page| items(page).iter().filter(is_unpaid).count() == deals.len()).await?;
+        send_until(approved, |page| items(page).iter().filter(is_unpaid).count() == deals.len()).await?;
         let now = runtime::clock::now();
         let body = json!({
             "RunKey": format!("fuzz-{}", devkit::random_hex()),
@@ -144,9 +144,9 @@ impl People {
             "PeriodTo": now.format(&Rfc3339)?,
         });
         let begin = self.client.post(self.platform("payouts")).bearer_auth(&self.galina).json(&body);
-        let id = text(&ask(begin).await?["Id"])?;
+        let id = text(&send(begin).await?["Id"])?;
         let run = self.client.get(self.platform(&format!("payout-runs/{id}"))).bearer_auth(&self.galina);
-        ask_until(run, |run| run["Status"] == "Completed").await?;
+        send_until(run, |run| run["Status"] == "Completed").await?;
         Ok(id)
     }
 
@@ -160,7 +160,7 @@ impl People {
         });
         let id = text(&accrual["Id"])?;
         let url = format!("{}/api/v1/my/commission-accruals/{id}/adjustment-requests", self.base_url);
-        text(&ask(self.client.post(url).bearer_auth(&self.igor).json(&body)).await?["Id"])
+        text(&send(self.client.post(url).bearer_auth(&self.igor).json(&body)).await?["Id"])
     }
 }
 
