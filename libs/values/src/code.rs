@@ -88,3 +88,41 @@ impl Code {
         self.is_conflict || matches!(self.status, 429 | 503)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Code;
+
+    /// Each method changes its own part of a code.
+    #[test]
+    fn code_has_the_parts_that_it_declares() {
+        const MEMBER: (&str, &str) = ("HeldBy", "Anna");
+        let code = Code::common(429, "TOO_MANY")
+            .with_arg("max", 3)
+            .with_text("name", "Spring")
+            .with_member(&MEMBER)
+            .at("/Title", "too_long")
+            .retry_after(9);
+        let expected = Code {
+            status: 429,
+            id: "TOO_MANY",
+            is_common: true,
+            arg: Some(("max", 3)),
+            text: Some(("name", "Spring")),
+            member: Some(&MEMBER),
+            field: Some(("/Title", "too_long")),
+            retry_after: Some(9),
+            is_conflict: false,
+        };
+        assert_eq!(code, expected);
+        assert_eq!(Code::conflict("TAKEN"), Code { is_conflict: true, ..Code::new(409, "TAKEN") });
+    }
+
+    /// Consumers retry after a conflict, a limit and an outage.
+    #[test]
+    fn conflict_limit_and_outage_are_transient() {
+        assert!(Code::conflict("TAKEN").is_transient());
+        assert!(Code::new(429, "LIMITED").is_transient() && Code::new(503, "UNAVAILABLE").is_transient());
+        assert!(!Code::new(409, "TAKEN").is_transient() && !Code::new(404, "MISSING").is_transient());
+    }
+}

@@ -20,6 +20,9 @@ mod text_enum;
 mod visible;
 mod web_address;
 
+#[cfg(test)]
+mod tests;
+
 #[doc(hidden)]
 pub use {diesel, serde, strum, utoipa};
 

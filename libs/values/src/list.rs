@@ -66,3 +66,23 @@ impl<T: utoipa::ToSchema, const MIN: usize, const MAX: usize> utoipa::ToSchema f
         T::schemas(schemas);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::List;
+
+    /// A list has at least the minimum and at most the maximum of items.
+    #[test]
+    fn list_of_a_wrong_length_is_rejected() {
+        for items in [vec![7], vec![7, 8], vec![7, 8, 9]] {
+            let list = List::<i32, 1, 3>::parse(items.clone()).unwrap();
+            assert_eq!(list.as_slice(), items);
+            assert_eq!(list.into_inner(), items);
+        }
+        let too_few = List::<i32, 1, 3>::parse(vec![]).unwrap_err();
+        assert_eq!((too_few.code, too_few.args), ("too_few", vec![("min", 1)]));
+        let too_many = List::<i32, 1, 3>::parse(vec![0; 4]).unwrap_err();
+        assert_eq!((too_many.code, too_many.args), ("too_many", vec![("max", 3)]));
+        assert_eq!(List::<i32, 0, 3>::parse(vec![]).unwrap(), List::default());
+    }
+}

@@ -161,6 +161,7 @@ mod tests {
     fn sum_of_two_currencies_or_out_of_bounds_is_none() {
         assert_eq!(rub(2).checked_add(rub(-5)), Some(rub(-3)));
         assert_eq!(rub(i64::MAX).checked_add(rub(1)), None);
+        assert_eq!(rub(3).checked_neg(), Some(rub(-3)));
         assert_eq!(rub(i64::MIN).checked_neg(), None);
         assert_eq!(rub(i64::MAX).share(BasisPoints(20_000)), None);
         assert_eq!(rub(1).checked_add(Money { currency: "USD".parse().unwrap(), ..rub(1) }), None);
@@ -172,6 +173,7 @@ mod tests {
         let json = r#"{"AmountMinor":1250000000,"Currency":"RUB"}"#;
         let money: Money = serde_json::from_str(json).unwrap();
         assert_eq!(serde_json::to_string(&money).unwrap(), json);
+        assert_eq!(format!("{money:?}"), "Money { amount_minor: 1250000000, currency: RUB }");
         for wrong in [r#"{"AmountMinor":1.5,"Currency":"RUB"}"#, r#"{"AmountMinor":1,"Currency":"rub"}"#] {
             assert!(serde_json::from_str::<Money>(wrong).is_err(), "{wrong}");
         }

@@ -274,6 +274,7 @@ mod tests {
         #[test]
         fn decimal_survives_a_round_trip(units in 1_i64..=100_000_000, zeros in 0_usize..4) {
             let area = Area::from_units(units).unwrap();
+            prop_assert_eq!(i64::from(area.units()), units);
             let json = serde_json::to_string(&area).unwrap();
             prop_assert_eq!(serde_json::from_str::<Area>(&json).unwrap(), area);
             let written = format!("{}.{:02}{}", units / 100, units % 100, "0".repeat(zeros));

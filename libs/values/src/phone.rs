@@ -324,4 +324,12 @@ mod tests {
             }
         }
     }
+
+    /// The text of a region is its code, and the error for another text names an example.
+    #[test]
+    fn region_is_printed_as_its_code() {
+        assert_eq!("RU".parse::<PhoneRegion>().unwrap().to_string(), "RU");
+        let error = "Russia".parse::<PhoneRegion>().unwrap_err();
+        assert_eq!(error.to_string(), "not a region code such as RU");
+    }
 }

@@ -208,3 +208,54 @@ impl<'de, T, P: FnOnce(&str) -> Result<T, Invalid>> Visitor<'de> for TextVisitor
         self.visit_bool(false)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_ERRORS, collect_errors};
+    use crate::{FieldError, Invalid, Whole};
+
+    /// Reads a list with this number of invalid items. Returns whether the reading ended, and the
+    /// number of errors.
+    fn read_invalid(count: usize) -> (bool, usize) {
+        let json = serde_json::to_string(&vec![10; count]).unwrap();
+        let (list, errors) = collect_errors(
+            || serde_json::from_str::<Vec<Whole<0, 9>>>(&json),
+            |field, _| FieldError { field, invalid: Invalid::new("invalid_json") },
+        );
+        (list.is_none(), errors.len())
+    }
+
+    /// A response reports up to 16 errors. The last one ends the reading.
+    #[test]
+    fn reading_ends_at_the_maximum_of_errors() {
+        assert_eq!(read_invalid(0), (false, 0));
+        assert_eq!(read_invalid(MAX_ERRORS - 1), (false, MAX_ERRORS - 1));
+        assert_eq!(read_invalid(MAX_ERRORS), (true, MAX_ERRORS));
+        assert_eq!(read_invalid(MAX_ERRORS + 4), (true, MAX_ERRORS));
+    }
+
+    /// A failure that is no invalid value ends the reading and is the last error.
+    #[test]
+    fn failure_ends_the_reading_and_is_described() {
+        let (list, errors) = collect_errors(
+            || serde_json::from_str::<Vec<Whole<0, 9>>>("[10, 11, "),
+            |field, error| FieldError {
+                field,
+                invalid: Invalid::new("invalid_json").with("line", error.line()),
+            },
+        );
+        assert_eq!(list, None);
+        let codes: Vec<_> = errors.iter().map(|error| error.invalid.to_string()).collect();
+        assert_eq!(codes, ["out_of_range", "out_of_range", "invalid_json"]);
+    }
+
+    /// A panic of one request does not collect the errors of the next one.
+    #[test]
+    fn panic_ends_the_collection() {
+        let read = || -> Result<(), ()> { panic!("a failed read") };
+        let collect =
+            || collect_errors(read, |field, ()| FieldError { field, invalid: Invalid::new("failed") });
+        assert!(std::panic::catch_unwind(collect).is_err());
+        assert!(serde_json::from_str::<Whole<0, 9>>("10").is_err());
+    }
+}
