@@ -70,6 +70,10 @@ mod tests {
         ] {
             assert_eq!(Grant::parse(text), Some(Grant { name: name.to_owned(), scope }), "{text}");
         }
+        assert_eq!(
+            [Scope::Organization, Scope::Platform].map(|scope| scope.to_string()),
+            ["organization", "platform"]
+        );
         for text in
             ["", "@platform", "@", "a@", "a@elsewhere", "a@Platform", "a@platform ", "a@platform@platform"]
         {

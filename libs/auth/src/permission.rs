@@ -105,8 +105,11 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::Reach;
+    use ::web::Requirement;
+
+    use super::{Permission, Permitted, Reach};
     use crate::extract::Actor;
+    use crate::grant::Scope;
     use crate::id::CompanyId;
 
     /// Returns a user with `permission` and optionally a company.
@@ -145,5 +148,25 @@ mod tests {
         }
         assert!(Reach::Company(own).covers(own) && !Reach::Company(own).covers(CompanyId::generate()));
         assert!(Reach::Platform.covers(own));
+    }
+
+    enum ManageDeals {}
+
+    impl Permission for ManageDeals {
+        type Granted = ();
+
+        const ANY_OF: &'static [(&'static str, Scope)] =
+            &[("deals.manage", Scope::Platform), ("deals.own.manage", Scope::Organization)];
+
+        fn granted(_: &Actor) -> Option<()> {
+            Some(())
+        }
+    }
+
+    /// Documents name each permission with its scope.
+    #[test]
+    fn requirement_names_its_permissions_with_their_scopes() {
+        let names = Permitted::<ManageDeals>::any_of();
+        assert_eq!(names, ["deals.manage@platform", "deals.own.manage@organization"]);
     }
 }

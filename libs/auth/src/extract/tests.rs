@@ -1,13 +1,16 @@
-//! The tokens that a revocation invalidates.
+//! The token of a request, its callers, and the tokens that a revocation invalidates.
 
 use std::sync::Arc;
 
-use serde_json::json;
+use actix_web::http::header::AUTHORIZATION;
+use actix_web::test::TestRequest;
+use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use super::Actor;
-
+use super::{Actor, Authentication, Caller, Crm, Issuer, News, Visitor, bearer};
+use crate::grant::Grant;
 use crate::id::{CompanyId, UserId};
 use crate::revocations::Revocations;
 
@@ -56,4 +59,69 @@ fn revocation_concerns_its_own_subject_only() {
         assert!(concerned.iter().all(|actor| revocations.revokes(actor)), "{subject:?}");
         assert!(!others.iter().any(|actor| revocations.revokes(actor)), "{subject:?}");
     }
+}
+
+/// Returns a request with a verified token that has these claims.
+fn verified(members: &Value) -> HttpRequest {
+    let mut claims = json!({"sub": UserId::generate(), "iat": 0, "exp": u32::MAX});
+    for (name, value) in members.as_object().unwrap() {
+        claims[name] = value.clone();
+    }
+    let request = TestRequest::default().insert_header((AUTHORIZATION, "Bearer token")).to_http_request();
+    let claims = serde_json::from_value(claims).unwrap();
+    request.extensions_mut().insert(Authentication::Verified(Arc::new(claims)));
+    request
+}
+
+/// The bearer token is the rest of the header. The scheme has any letter case.
+#[test]
+fn bearer_token_is_the_rest_of_the_header() {
+    for (header, token) in [
+        ("Bearer a.b.c", Some("a.b.c")),
+        ("bearer  a.b.c ", Some("a.b.c")),
+        ("Basic YTpi", None),
+        ("Bearer", None),
+    ] {
+        let request = TestRequest::default().insert_header((AUTHORIZATION, header)).to_http_request();
+        assert_eq!(bearer(&request), token, "{header}");
+    }
+    assert_eq!(bearer(&TestRequest::default().to_http_request()), None);
+}
+
+/// A request without a token is a guest's. A request whose token is not valid gets status 401.
+#[test]
+fn visitor_is_a_guest_only_without_a_token() {
+    let visitor =
+        |request: &HttpRequest| Visitor::extract(request).into_inner().map(|visitor| visitor.actor.is_some());
+    assert!(!visitor(&TestRequest::default().to_http_request()).unwrap());
+    assert!(visitor(&verified(&json!({}))).unwrap());
+    let invalid = TestRequest::default().insert_header((AUTHORIZATION, "Bearer token")).to_http_request();
+    invalid.extensions_mut().insert(Authentication::Invalid);
+    assert!(visitor(&invalid).is_err());
+}
+
+/// An internal operation accepts its own caller only.
+#[test]
+fn internal_operation_accepts_its_own_caller_only() {
+    let accepting = |request: &HttpRequest| {
+        [
+            Caller::<News>::extract(request).into_inner().is_ok(),
+            Caller::<Crm>::extract(request).into_inner().is_ok(),
+            Caller::<Issuer>::extract(request).into_inner().is_ok(),
+        ]
+    };
+    assert_eq!(accepting(&verified(&json!({"client_id": "crm"}))), [false, true, false]);
+    assert_eq!(accepting(&verified(&json!({"client_id": "issuer"}))), [false, false, true]);
+    assert_eq!(accepting(&verified(&json!({}))), [false; 3]);
+}
+
+/// A user gets other grants without a change of the company and of the token's times.
+#[test]
+fn other_grants_replace_those_of_the_token() {
+    let before = token(UserId::generate(), Some(CompanyId::generate()), OffsetDateTime::UNIX_EPOCH);
+    let grants = vec![Grant::parse("crm.deals.manage@platform").unwrap()];
+    let after = before.with_grants(grants.clone());
+    assert_eq!(after.grants(), grants);
+    assert_eq!((after.user_id, after.company_id), (before.user_id, before.company_id));
+    assert_eq!((after.issued_at(), after.expires_at()), (before.issued_at(), before.expires_at()));
 }

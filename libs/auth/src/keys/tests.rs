@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use runtime::Env;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::{Config, Keys};
+use super::{Config, Keys, Lookup, RETRY_INTERVAL, REVOCATION_MARGIN, UNKNOWN_KEY_COOLDOWN};
 
 fn keys(jwks_url: &str) -> Keys {
     let jwks_url = jwks_url.to_owned();
@@ -20,6 +21,25 @@ fn keys(jwks_url: &str) -> Keys {
     });
     let config = Config::read(&mut env);
     Keys::new(env.finish(config).unwrap()).unwrap()
+}
+
+/// Returns the keys of an issuer that sends this status, and the number of requests to it.
+fn served(status: &'static str) -> (Keys, Arc<AtomicU32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/jwks", listener.local_addr().unwrap());
+    let requests = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&requests);
+    std::thread::spawn(move || {
+        for caller in listener.incoming() {
+            counter.fetch_add(1, Ordering::Relaxed);
+            let mut caller = caller.unwrap();
+            assert!(caller.read(&mut [0; 4096]).unwrap() > 0);
+            let headers = "content-length: 11\r\nconnection: close";
+            let response = format!("HTTP/1.1 {status}\r\n{headers}\r\n\r\n{{\"keys\":[]}}");
+            caller.write_all(response.as_bytes()).unwrap();
+        }
+    });
+    (keys(&url), requests)
 }
 
 /// RULE-ALL-047: keys for other uses than signatures are left out.
@@ -47,22 +67,49 @@ async fn key_for_another_use_is_unknown() {
 /// RULE-ALL-055: an unknown `kid` causes a fetch. For some time, further unknown ids cause none.
 #[tokio::test]
 async fn unknown_key_ids_cause_one_request_to_the_issuer() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/jwks", listener.local_addr().unwrap());
-    let requests = Arc::new(AtomicU32::new(0));
-    let counter = Arc::clone(&requests);
-    std::thread::spawn(move || {
-        for caller in listener.incoming() {
-            counter.fetch_add(1, Ordering::Relaxed);
-            let mut caller = caller.unwrap();
-            assert!(caller.read(&mut [0; 4096]).unwrap() > 0);
-            let response = "HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{\"keys\":[]}";
-            caller.write_all(response.as_bytes()).unwrap();
-        }
-    });
-    let keys = keys(&url);
+    let (keys, requests) = served("200 OK");
     for id in 0..20 {
         assert!(keys.find(&id.to_string()).await.unwrap().is_none());
     }
     assert_eq!(requests.load(Ordering::Relaxed), 1);
+    let lookup = Lookup { at: Instant::now() - UNKNOWN_KEY_COOLDOWN, succeeded: true };
+    *keys.0.last_lookup.lock().await = Some(lookup);
+    assert!(keys.find("later").await.unwrap().is_none());
+    assert_eq!(requests.load(Ordering::Relaxed), 2);
+}
+
+/// While the issuer fails, it gets one request per second.
+#[tokio::test]
+async fn failed_issuer_gets_one_request_per_interval() {
+    let (keys, requests) = served("503 Service Unavailable");
+    for _ in 0..5 {
+        assert!(keys.find("unknown").await.is_err());
+    }
+    assert_eq!(requests.load(Ordering::Relaxed), 1);
+    let lookup = Lookup { at: Instant::now() - RETRY_INTERVAL, succeeded: false };
+    *keys.0.last_lookup.lock().await = Some(lookup);
+    assert!(keys.find("unknown").await.is_err());
+    assert_eq!(requests.load(Ordering::Relaxed), 2);
+}
+
+/// The keys are fetched in the background until the process stops.
+#[tokio::test]
+async fn keys_are_fetched_in_the_background() {
+    let (keys, requests) = served("200 OK");
+    let stopping = CancellationToken::new();
+    let refreshing = tokio::spawn(keys.clone().refresh(stopping.clone()));
+    while keys.read_known(|_| ()).is_none() {
+        assert!(!refreshing.is_finished());
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    stopping.cancel();
+    refreshing.await.unwrap().unwrap();
+    assert_eq!(requests.load(Ordering::Relaxed), 1);
+}
+
+/// A revocation stays in force for the maximum lifetime of a token and a margin.
+#[test]
+fn revocation_outlives_every_token() {
+    let window = keys("http://127.0.0.1:1").config().revocation_window();
+    assert_eq!(window.as_secs(), 3600 + REVOCATION_MARGIN.as_secs());
 }
