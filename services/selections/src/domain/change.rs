@@ -83,3 +83,81 @@ pub fn changes_of(
     };
     items.iter().filter_map(change_of).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::json;
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+    use values::{Currency, Money};
+
+    use super::{AddedObject, ItemChange, ObjectChange, changes_of};
+    use crate::domain::{Item, PropertyObjectId, ShownObject};
+
+    fn price(amount_minor: i64, currency: &str) -> Option<Money> {
+        Some(Money { amount_minor, currency: currency.parse().unwrap() })
+    }
+
+    fn added(status: &str, price: Option<Money>) -> AddedObject {
+        AddedObject { status: Some(status.to_owned()), price }
+    }
+
+    fn shown(status: &str, price: Option<Money>) -> ShownObject {
+        serde_json::from_value(json!({"Status": status, "Price": price})).unwrap()
+    }
+
+    /// A change of the status is reported once, and a change of the price only in one currency.
+    #[test]
+    fn changed_status_and_price_are_reported() {
+        use ObjectChange::{PriceDown, PriceUp, Sold, Withdrawn};
+        let rub = |amount_minor| Some(Money { amount_minor, currency: Currency::RUB });
+        for (then, now, expected) in [
+            (added("Free", rub(100)), shown("Free", rub(100)), vec![]),
+            (added("Free", rub(100)), shown("Booked", rub(101)), vec![PriceUp]),
+            (added("Free", rub(100)), shown("Free", rub(99)), vec![PriceDown]),
+            (added("Free", rub(100)), shown("Free", price(101, "USD")), vec![]),
+            (added("Free", None), shown("Free", rub(100)), vec![]),
+            (added("Free", rub(100)), shown("Free", None), vec![]),
+            (added("Free", rub(100)), shown("Sold", rub(99)), vec![Sold, PriceDown]),
+            (added("Sold", rub(100)), shown("Sold", rub(100)), vec![]),
+            (added("Free", rub(100)), shown("Unavailable", rub(100)), vec![Withdrawn]),
+            (added("Unavailable", rub(100)), shown("Unavailable", rub(100)), vec![]),
+            (added("Unavailable", rub(100)), shown("Free", rub(100)), vec![]),
+        ] {
+            assert_eq!(then.changes(Some(&now)), expected, "{then:?} {now:?}");
+        }
+        assert_eq!(added("Free", rub(100)).changes(None), [Withdrawn]);
+    }
+
+    /// Only changed items are listed, in their order. An object that is not public shows no price.
+    #[test]
+    fn changed_items_are_listed_in_their_order() {
+        let ids = [1, 2, 3, 4].map(|number| PropertyObjectId::from(Uuid::from_u128(number)));
+        let [dearer, same, hidden, unknown] = ids;
+        let added_at = OffsetDateTime::UNIX_EPOCH;
+        let items = [unknown, hidden, same, dearer];
+        let items: Vec<Item> = (0..)
+            .zip(items)
+            .map(|(sort_order, property_object_id)| Item { property_object_id, sort_order, added_at })
+            .collect();
+        let objects = HashMap::from([
+            (dearer, (added("Free", price(100, "RUB")), Some(shown("Free", price(101, "RUB"))))),
+            (same, (added("Free", price(100, "RUB")), Some(shown("Free", price(100, "RUB"))))),
+            (hidden, (added("Free", price(100, "RUB")), None)),
+        ]);
+        let change = |property_object_id, changes, price_when_added, price| ItemChange {
+            property_object_id,
+            added_at,
+            changes,
+            price_when_added,
+            price,
+        };
+        let expected = [
+            change(hidden, vec![ObjectChange::Withdrawn], None, None),
+            change(dearer, vec![ObjectChange::PriceUp], price(100, "RUB"), price(101, "RUB")),
+        ];
+        assert_eq!(changes_of(&items, &objects), expected);
+    }
+}

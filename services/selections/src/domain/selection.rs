@@ -180,8 +180,9 @@ mod tests {
     use time::OffsetDateTime;
     use uuid::Uuid;
 
-    use super::{ChangedField, Selection, Title};
-    use crate::domain::{ItemOrder, PublicCode};
+    use super::{ChangedField, Description, Link, Selection, Title};
+    use crate::domain::{ItemOrder, ItemsError, MAX_ITEMS, PublicCode};
+    use crate::error::{SOURCE_DELETED, SOURCE_EMPTY};
 
     fn order(numbers: &[u8]) -> ItemOrder {
         let mut distinct = numbers.to_vec();
@@ -244,5 +245,55 @@ mod tests {
             selection.replace_metadata(Title::parse("Summer").unwrap(), None, later),
             [ChangedField::Title]
         );
+    }
+
+    /// A changed description is named, and the time of the change is recorded. It never goes back.
+    #[test]
+    fn changed_description_is_named_and_its_time_recorded() {
+        let (mut selection, later) = (selection(&[]), OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR);
+        let description = Description::parse("Near the park").ok();
+        let title = selection.title.clone();
+        let changed = selection.replace_metadata(title.clone(), description.clone(), later);
+        assert_eq!(changed, [ChangedField::Description]);
+        assert_eq!((&selection.description, selection.updated_at), (&description, later));
+        selection.replace_metadata(title, None, OffsetDateTime::UNIX_EPOCH);
+        assert_eq!((selection.description, selection.updated_at), (None, later));
+    }
+
+    /// The same state of the link changes nothing.
+    #[test]
+    fn identical_link_changes_nothing() {
+        let (mut selection, later) = (selection(&[]), OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR);
+        let link = selection.link;
+        assert!(!selection.replace_link(link, later));
+        assert_eq!(selection.updated_at, OffsetDateTime::UNIX_EPOCH);
+        let off = Link { is_enabled: false, ..link };
+        assert!(selection.replace_link(off, later));
+        assert_eq!((selection.link, selection.updated_at), (off, later));
+    }
+
+    /// A full list takes no further object.
+    #[test]
+    fn full_list_takes_no_further_object() {
+        let mut selection = selection(&[]);
+        let object = |number: u16| Uuid::from_u128(number.into()).into();
+        for number in 0..MAX_ITEMS {
+            assert!(selection.add_item(object(number), OffsetDateTime::UNIX_EPOCH).unwrap().is_some());
+        }
+        let refused = selection.add_item(object(MAX_ITEMS), OffsetDateTime::UNIX_EPOCH);
+        assert_eq!(refused, Err(ItemsError::TooMany));
+        assert_eq!(selection.add_item(object(0), OffsetDateTime::UNIX_EPOCH), Ok(None));
+    }
+
+    /// A deleted or empty selection is no source of a snapshot.
+    #[test]
+    fn deleted_or_empty_selection_is_no_source() {
+        let later = OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR;
+        assert_eq!(selection(&[]).check_source(), Err(SOURCE_EMPTY));
+        let mut selection = selection(&[1]);
+        assert_eq!(selection.check_source(), Ok(()));
+        selection.delete(later);
+        assert_eq!((selection.deleted_at, selection.updated_at), (Some(later), later));
+        assert_eq!(selection.check_source(), Err(SOURCE_DELETED));
     }
 }

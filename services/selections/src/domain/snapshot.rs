@@ -113,3 +113,52 @@ pub fn withhold_hidden(
     };
     items.into_iter().map(to_view).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use serde_json::json;
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+
+    use super::{ShownObject, SnapshotItem, freeze, withhold_hidden};
+    use crate::domain::{Item, PropertyObjectId};
+
+    fn id(number: u128) -> PropertyObjectId {
+        Uuid::from_u128(number).into()
+    }
+
+    fn shown(number: &str) -> ShownObject {
+        serde_json::from_value(json!({"Number": number})).unwrap()
+    }
+
+    fn frozen(number: u128, sort_order: u32, shown: Option<ShownObject>) -> SnapshotItem {
+        SnapshotItem { property_object_id: id(number), sort_order, shown }
+    }
+
+    /// A snapshot has the items in their order. An object without data keeps its id alone.
+    #[test]
+    fn snapshot_has_the_data_of_public_objects() {
+        let added_at = OffsetDateTime::UNIX_EPOCH;
+        let item = |number, sort_order| Item { property_object_id: id(number), sort_order, added_at };
+        let frozen_items = freeze(&[item(2, 0), item(1, 1)], HashMap::from([(id(1), shown("A1"))]));
+        assert_eq!(frozen_items, [frozen(2, 0, None), frozen(1, 1, Some(shown("A1")))]);
+    }
+
+    /// The data of an object that is not public now is withheld. An object without data withholds
+    /// nothing.
+    #[test]
+    fn data_of_a_hidden_object_is_withheld() {
+        let items =
+            vec![frozen(1, 0, Some(shown("A1"))), frozen(2, 1, Some(shown("A2"))), frozen(3, 2, None)];
+        let views = withhold_hidden(items, &HashSet::from([id(1)]));
+        let views: Vec<_> = views
+            .into_iter()
+            .map(|view| (view.property_object_id, view.sort_order, view.shown, view.withheld))
+            .collect();
+        let expected =
+            [(id(1), 0, Some(shown("A1")), false), (id(2), 1, None, true), (id(3), 2, None, false)];
+        assert_eq!(views, expected);
+    }
+}
