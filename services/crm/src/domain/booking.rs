@@ -76,3 +76,57 @@ pub fn check_expiry(expires_at: OffsetDateTime, now: OffsetDateTime) -> Result<O
     let is_within = now < expires_at && expires_at <= now + MAX_BOOKING_TERM;
     if is_within { Ok(expires_at) } else { Err(Invalid::new("out_of_bounds")) }
 }
+
+#[cfg(test)]
+mod tests {
+    use time::{Duration, OffsetDateTime};
+
+    use super::{Booking, BookingStatus, MAX_BOOKING_TERM, check_expiry};
+    use crate::domain::{BookingId, DealId, PropertyObjectId};
+
+    const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+
+    fn booking(is_expiry_suspended: bool) -> Booking {
+        Booking {
+            id: BookingId::generate(),
+            deal_id: DealId::generate(),
+            property_object_id: PropertyObjectId::generate(),
+            status: BookingStatus::Active,
+            expires_at: NOW,
+            created_at: NOW,
+            ended_at: None,
+            row_version: 1,
+            is_expiry_suspended,
+        }
+    }
+
+    /// A booking is overdue from its expiry on, unless the expiry is suspended.
+    #[test]
+    fn booking_is_overdue_from_its_expiry_on() {
+        let before = NOW - Duration::SECOND;
+        assert!(booking(false).is_overdue(NOW) && !booking(false).is_overdue(before));
+        assert!(!booking(true).is_overdue(NOW) && !booking(true).is_overdue(before));
+    }
+
+    /// An ended booking has its last state and the time of its end.
+    #[test]
+    fn ended_booking_has_its_state_and_time() {
+        let active = booking(false);
+        let expected = Booking { status: BookingStatus::Expired, ended_at: Some(NOW), ..active.clone() };
+        assert_eq!(active.end(BookingStatus::Expired, NOW), expected);
+    }
+
+    /// An expiry is after now and at most 90 days ahead.
+    #[test]
+    fn expiry_is_after_now_and_within_the_term() {
+        for (expires_at, is_valid) in [
+            (NOW - Duration::SECOND, false),
+            (NOW, false),
+            (NOW + Duration::SECOND, true),
+            (NOW + MAX_BOOKING_TERM, true),
+            (NOW + MAX_BOOKING_TERM + Duration::SECOND, false),
+        ] {
+            assert_eq!(check_expiry(expires_at, NOW).ok(), is_valid.then_some(expires_at), "{expires_at}");
+        }
+    }
+}

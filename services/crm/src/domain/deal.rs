@@ -212,3 +212,41 @@ impl DealStatus {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use utoipa::ToSchema;
+
+    use values::Checked;
+
+    use super::{AccountNumberRule, Contract, ContractType, PaymentMethod};
+
+    type AccountNumber = Checked<AccountNumberRule>;
+
+    /// An account number has 20 digits.
+    #[test]
+    fn account_number_has_20_digits() {
+        let number = "40817810099910004312";
+        assert_eq!(AccountNumber::parse(number).unwrap().as_str(), number);
+        for wrong in ["", "4081781009991000431", "408178100999100043120", "4081781009991000431x"] {
+            assert_eq!(AccountNumber::parse(wrong).unwrap_err().code, "bad_account_number", "{wrong}");
+        }
+        assert_eq!(AccountNumber::name(), "EscrowAccountNumber");
+        let schema = serde_json::to_value(<AccountNumber as utoipa::PartialSchema>::schema()).unwrap();
+        assert_eq!(schema["pattern"], "^[0-9]{20}$");
+    }
+
+    /// The status Sale needs both the type of the contract and the payment method.
+    #[test]
+    fn sale_needs_contract_type_and_payment_method() {
+        for (contract_type, payment_method, is_ready) in [
+            (Some(ContractType::Ddu), Some(PaymentMethod::Cash), true),
+            (Some(ContractType::Ddu), None, false),
+            (None, Some(PaymentMethod::Cash), false),
+            (None, None, false),
+        ] {
+            let contract = Contract { contract_type, payment_method, ..Contract::default() };
+            assert_eq!(contract.is_ready_for_sale(), is_ready, "{contract:?}");
+        }
+    }
+}

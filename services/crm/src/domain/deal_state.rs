@@ -58,3 +58,25 @@ impl ObjectState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ObjectAvailability, ObjectState, ObjectStatus};
+
+    /// A sale precedes the status of chessboard, which precedes a booking.
+    #[test]
+    fn availability_is_the_first_obstacle() {
+        use ObjectAvailability::{Booked, Free, Sold, Unavailable};
+        for (status, none, booked, sold) in [
+            (ObjectStatus::Available, Free, Booked, Sold),
+            (ObjectStatus::Reserved, Free, Booked, Sold),
+            (ObjectStatus::Other, Free, Booked, Sold),
+            (ObjectStatus::Sold, Sold, Sold, Sold),
+            (ObjectStatus::Unavailable, Unavailable, Unavailable, Sold),
+        ] {
+            let of = |is_booked, is_sold| ObjectState { status, is_booked, is_sold }.availability();
+            assert_eq!([of(false, false), of(true, false), of(true, true)], [none, booked, sold], "{status}");
+            assert_eq!(status.is_for_sale(), matches!(none, Free), "{status}");
+        }
+    }
+}

@@ -233,4 +233,19 @@ mod tests {
         assert_eq!(of(&live, StepGroup::Contract).as_deref(), Some("3"));
         assert_eq!(of(&live, StepGroup::Completed), None);
     }
+
+    /// An archived step is not archived again. A replacement that only adds or only archives steps
+    /// is not empty.
+    #[test]
+    fn archived_step_is_not_archived_again() {
+        let tenant = CompanyId::from(uuid::Uuid::nil());
+        let live = replaced(&[], vec![new(StepGroup::Booking, 1), new(StepGroup::Contract, 2)]);
+        let archived = Step { archived_at: Some(time::OffsetDateTime::UNIX_EPOCH), ..live[1].clone() };
+        let known = [live[0].clone(), archived];
+        assert!(replace(tenant, &known, vec![listed(&live[0])]).unwrap().is_empty());
+        let added = replace(tenant, &live[..1], vec![listed(&live[0]), new(StepGroup::Contract, 3)]).unwrap();
+        assert_eq!((added.upserted.len(), added.archived.len(), added.is_empty()), (1, 0, false));
+        let removed = replace(tenant, &live, vec![listed(&live[0])]).unwrap();
+        assert_eq!((removed.upserted.len(), removed.archived.len(), removed.is_empty()), (0, 1, false));
+    }
 }

@@ -59,3 +59,19 @@ pub struct SavedView {
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
 }
+
+#[cfg(test)]
+mod tests {
+    use auth::{CompanyId, Reach, UserId};
+
+    use super::ViewOwner;
+
+    /// The views of a company's employee list the deals of the company.
+    #[test]
+    fn view_of_a_company_lists_its_deals() {
+        let (user_id, company) = (UserId::generate(), CompanyId::generate());
+        let company_of = |reach| ViewOwner { user_id, reach }.company_id();
+        assert_eq!(company_of(Reach::Company(company)), Some(company));
+        assert_eq!(company_of(Reach::Platform), None);
+    }
+}

@@ -67,8 +67,8 @@ mod tests {
     use proptest::prelude::*;
     use values::{Currency, Money, Whole};
 
-    use super::{check_parties, is_close};
-    use crate::domain::Amount;
+    use super::{check_agent, check_amount, check_parties, is_close};
+    use crate::domain::{Amount, Role};
 
     fn amount(minor: i64) -> Amount {
         Amount { amount_minor: Whole::parse(minor).unwrap(), currency: Currency::RUB }
@@ -113,5 +113,20 @@ mod tests {
             let checked = check_parties(Some(user(actor)), user(client), agent.map(user));
             prop_assert_eq!(checked.is_ok(), differ);
         }
+    }
+
+    /// A developer's employee chooses an active agent and an amount close to the price. The platform
+    /// chooses any.
+    #[test]
+    fn limits_bind_employees_of_the_developer_alone() {
+        let (developer, platform) = (Role::DeveloperManager, Role::PlatformManager);
+        let agent = Some(UserId::generate());
+        assert!(check_agent(developer, agent, true).is_ok() && check_agent(developer, None, false).is_ok());
+        assert!(check_agent(developer, agent, false).is_err() && check_agent(platform, agent, false).is_ok());
+        assert!(check_amount(developer, amount(120), Some(rub(100)), 20).is_ok());
+        assert!(check_amount(developer, amount(121), Some(rub(100)), 20).is_err());
+        assert!(check_amount(developer, amount(100), None, 20).is_err());
+        assert!(check_amount(platform, amount(121), Some(rub(100)), 20).is_ok());
+        assert!(check_amount(platform, amount(100), None, 20).is_ok());
     }
 }

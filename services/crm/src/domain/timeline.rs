@@ -178,3 +178,47 @@ impl TimelineEntry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ::db::Json;
+    use serde_json::json;
+    use time::OffsetDateTime;
+    use values::Private;
+
+    use super::{NoteAudience, TimelineEntry, TimelineKind, TimelineRow};
+    use crate::domain::{DealId, Role, TimelineRowId};
+
+    /// A row of the platform loses its reason alone. A row of everyone stays as it is.
+    #[test]
+    fn reason_of_a_row_of_the_platform_is_hidden() {
+        let shown = |audience, reason| {
+            let payload = json!({"FromStatus": "Sale", "ToStatus": "Booking", "Reason": reason});
+            let row = TimelineRow {
+                id: TimelineRowId::generate(),
+                deal_id: DealId::generate(),
+                kind: TimelineKind::StatusChanged,
+                payload: Private::new(Json(serde_json::value::to_raw_value(&payload).unwrap())),
+                actor_user_id: None,
+                actor_role: Role::PlatformManager,
+                created_at: OffsetDateTime::UNIX_EPOCH,
+                row_version: 2,
+                audience,
+            };
+            let row = row.hide_reason().unwrap();
+            serde_json::from_str::<serde_json::Value>(row.payload.expose().0.get()).unwrap()
+        };
+        let hidden = json!({"FromStatus": "Sale", "ToStatus": "Booking", "Reason": null});
+        assert_eq!(shown(NoteAudience::Platform, Some("by phone")), hidden);
+        assert_eq!(shown(NoteAudience::Everyone, Some("by phone"))["Reason"], "by phone");
+    }
+
+    /// A note of the platform and a change of status have an audience, and other rows have none.
+    #[test]
+    fn note_and_change_of_status_have_an_audience() {
+        let text = || Private::new(values::Prose::parse("x").unwrap());
+        assert!(TimelineEntry::ManualNote { text: text() }.has_audience());
+        assert!(!TimelineEntry::CompanyNote { text: text() }.has_audience());
+        assert!(!TimelineEntry::DealCreated {}.has_audience());
+    }
+}

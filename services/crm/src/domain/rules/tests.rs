@@ -1,3 +1,5 @@
+mod operations;
+
 use auth::UserId;
 use proptest::prelude::*;
 use time::{Duration, OffsetDateTime};
