@@ -291,5 +291,6 @@ mod tests {
         for wrong in ["a@", "a@elsewhere", "@platform", "a,b@c"] {
             assert!(wrong.parse::<Baseline>().is_err(), "{wrong}");
         }
+        assert_eq!("a,b@c".parse::<Baseline>().unwrap_err().to_string(), "b@c is not a permission");
     }
 }

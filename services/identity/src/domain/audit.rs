@@ -180,3 +180,110 @@ impl AuditEntry {
         Self { role_id: Some(role.id), role_code: Some(role.code.clone()), ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use auth::{CompanyId, UserId};
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+    use values::{Lines, Private};
+
+    use super::{
+        AuditAction, AuditActor, AuditEntry, ChangedField, EmployeeStatus, Role, RoleId, TenantStatus,
+    };
+    use crate::domain::{Employee, Tenant, TenantName, TenantType};
+
+    const AT: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+
+    fn actor() -> AuditActor {
+        AuditActor {
+            user_id: UserId::generate(),
+            company_id: Some(CompanyId::generate()),
+            trace_id: Some("trace".to_owned()),
+        }
+    }
+
+    fn employee() -> Employee {
+        let name = Private::new(values::Checked::parse("Анна").unwrap());
+        let email = Private::new(values::Checked::parse("anna@example.org").unwrap());
+        Employee::new(UserId::generate(), CompanyId::generate(), name, email, AT)
+    }
+
+    /// An entry of a tenant names the actor, the tenant, and the statuses before and after.
+    #[test]
+    fn entry_of_a_tenant_has_its_statuses() {
+        let by = actor();
+        let name = TenantName::parse("Ромашка").unwrap();
+        let mut tenant = Tenant::new(name, None, TenantType::Agency, None, AT);
+        let created = AuditEntry::tenant_created(&by, &tenant);
+        assert_eq!((created.action, created.tenant_id), (AuditAction::TenantCreated, tenant.id));
+        assert_eq!(Uuid::from(created.subject_id), Uuid::from(tenant.id));
+        assert_eq!((created.actor_user_id, created.actor_company_id), (by.user_id, by.company_id));
+        assert_eq!((created.from_status, created.to_status), (None, Some("Active".to_owned())));
+        assert_eq!(created.trace_id, by.trace_id);
+        let updated = AuditEntry::tenant_updated(&by, &tenant, vec![ChangedField::Name]);
+        assert_eq!(updated.action, AuditAction::TenantUpdated);
+        assert_eq!(updated.changed_fields, [ChangedField::Name]);
+        for (status, action) in [
+            (TenantStatus::Active, AuditAction::TenantActivated),
+            (TenantStatus::Suspended, AuditAction::TenantSuspended),
+            (TenantStatus::Archived, AuditAction::TenantArchived),
+        ] {
+            tenant.status = status;
+            let reason = Some(Private::new(Lines::parse("debts").unwrap()));
+            let entry =
+                AuditEntry::tenant_status_changed(&by, &tenant, TenantStatus::Suspended, reason.clone());
+            assert_eq!((entry.action, entry.reason), (action, reason));
+            assert_eq!(entry.from_status.as_deref(), Some("Suspended"));
+            assert_eq!(entry.to_status, Some(status.to_string()));
+        }
+    }
+
+    /// An entry of an employee names the company, the user, and the statuses before and after.
+    #[test]
+    fn entry_of_an_employee_has_its_statuses() {
+        use AuditAction::{EmployeeActivated, EmployeeCreated, EmployeeRemoved, EmployeeSuspended};
+        use EmployeeStatus::{Active, Suspended};
+        let (by, employee) = (actor(), employee());
+        for (from, to, action) in [
+            (None, Some(Active), EmployeeCreated),
+            (Some(Suspended), None, EmployeeRemoved),
+            (Some(Suspended), Some(Active), EmployeeActivated),
+            (Some(Active), Some(Suspended), EmployeeSuspended),
+        ] {
+            let entry = AuditEntry::employee_status_changed(&by, AT, &employee, from, to);
+            assert_eq!((entry.action, entry.tenant_id), (action, employee.company_id));
+            assert_eq!(Uuid::from(entry.subject_id), Uuid::from(employee.id));
+            let name = |status: Option<EmployeeStatus>| status.map(|status| status.to_string());
+            assert_eq!((entry.from_status, entry.to_status), (name(from), name(to)));
+        }
+        let updated = AuditEntry::employee_updated(&by, &employee, vec![ChangedField::Email]);
+        assert_eq!(updated.action, AuditAction::EmployeeUpdated);
+        assert_eq!(updated.changed_fields, [ChangedField::Email]);
+    }
+
+    /// An entry of a role has the id and the code of the role.
+    #[test]
+    fn entry_of_a_role_has_its_id_and_code() {
+        let (by, employee) = (actor(), employee());
+        let role = Role {
+            id: RoleId::generate(),
+            code: "agent".to_owned(),
+            assignable_to: vec![TenantType::Agency],
+            permissions: vec![],
+            is_kept_apart: false,
+        };
+        let subject = Uuid::from(employee.id).into();
+        for (entry, action) in [
+            (AuditEntry::role_assigned(&by, AT, &employee, &role), AuditAction::RoleAssigned),
+            (AuditEntry::role_removed(&by, AT, &employee, &role), AuditAction::RoleRemoved),
+            (
+                AuditEntry::grant_refused(&by, AT, employee.company_id, subject, &role),
+                AuditAction::RoleGrantRefused,
+            ),
+        ] {
+            assert_eq!((entry.action, entry.tenant_id), (action, employee.company_id));
+            assert_eq!((entry.role_id, entry.role_code.as_deref()), (Some(role.id), Some("agent")));
+        }
+    }
+}

@@ -111,3 +111,61 @@ impl Employee {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use auth::{CompanyId, UserId};
+    use time::OffsetDateTime;
+    use values::{Checked, Private};
+
+    use super::{Employee, EmployeeStatus, PersonName, WorkEmail};
+    use crate::domain::ChangedField;
+    use crate::error::EMPLOYEE_INVALID_TRANSITION;
+
+    fn name(text: &str) -> PersonName {
+        Private::new(Checked::parse(text).unwrap())
+    }
+
+    fn email(text: &str) -> WorkEmail {
+        Private::new(Checked::parse(text).unwrap())
+    }
+
+    fn employee() -> Employee {
+        let (user, company) = (UserId::generate(), CompanyId::generate());
+        Employee::new(user, company, name("Артём"), email("Anna@Example.org"), OffsetDateTime::UNIX_EPOCH)
+    }
+
+    /// Lists sort by the lower-case name, and searches match the folded name and address.
+    #[test]
+    fn employee_is_sorted_and_found_by_its_texts() {
+        let employee = employee();
+        assert_eq!(employee.lower_name(), "артём");
+        assert_eq!(employee.folded_email(), "anna@example.org");
+        assert_eq!(employee.search_text(), "артем\nanna@example.org");
+    }
+
+    /// An update returns the changed fields in the order of their names, an identical one none.
+    #[test]
+    fn update_returns_the_changed_fields() {
+        let (mut employee, later) = (employee(), OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR);
+        assert_eq!(employee.update(name("Артём"), email("Anna@Example.org"), later), []);
+        assert_eq!(employee.updated_at, OffsetDateTime::UNIX_EPOCH);
+        let changed = employee.update(name("Анна"), email("anna@example.org"), later);
+        assert_eq!(changed, [ChangedField::Email, ChangedField::Name]);
+        assert_eq!((employee.name, employee.updated_at), (name("Анна"), later));
+        assert_eq!(employee.email, email("anna@example.org"));
+    }
+
+    /// A change to the present status is refused.
+    #[test]
+    fn change_to_the_present_status_is_refused() {
+        let (mut employee, later) = (employee(), OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR);
+        let refused = employee.change_status(EmployeeStatus::Active, later);
+        assert_eq!(
+            (refused, employee.updated_at),
+            (Err(EMPLOYEE_INVALID_TRANSITION), OffsetDateTime::UNIX_EPOCH)
+        );
+        assert_eq!(employee.change_status(EmployeeStatus::Suspended, later), Ok(()));
+        assert_eq!((employee.status, employee.updated_at), (EmployeeStatus::Suspended, later));
+    }
+}

@@ -59,3 +59,40 @@ impl Role {
         self.permissions.iter().filter_map(|permission| Grant::parse(permission))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use auth::Grant;
+
+    use super::{MANAGE_EMPLOYEE_ROLES, Role, RoleId, TenantType};
+
+    fn role(permissions: &[&str]) -> Role {
+        Role {
+            id: RoleId::generate(),
+            code: "agent".to_owned(),
+            assignable_to: vec![TenantType::Agency],
+            permissions: permissions.iter().map(|permission| (*permission).to_owned()).collect(),
+            is_kept_apart: false,
+        }
+    }
+
+    /// A role is an administrator role by its permission, in either scope.
+    #[test]
+    fn role_that_manages_employees_is_an_administrator_role() {
+        assert!(role(&["a", MANAGE_EMPLOYEE_ROLES]).is_admin_role());
+        assert!(role(&[&format!("{MANAGE_EMPLOYEE_ROLES}@platform")]).is_admin_role());
+        assert!(!role(&["a", "b@platform"]).is_admin_role() && !role(&[]).is_admin_role());
+        let grants: Vec<_> = role(&["a", "b@platform"]).grants().collect();
+        assert_eq!(grants, ["a", "b@platform"].map(|text| Grant::parse(text).unwrap()));
+    }
+
+    /// A role is assignable to companies of its types alone, and each type has an administrator.
+    #[test]
+    fn role_is_assignable_to_its_types_alone() {
+        let role = role(&[]);
+        assert!(role.is_assignable_to(TenantType::Agency) && !role.is_assignable_to(TenantType::Developer));
+        let kinds = [TenantType::Developer, TenantType::Agency, TenantType::Partner, TenantType::Platform];
+        let codes = ["developer-admin", "agency-admin", "partner-admin", "platform-admin"];
+        assert_eq!(kinds.map(Role::admin_code), codes);
+    }
+}

@@ -58,3 +58,40 @@ impl FoldedQuery {
         values::like_prefix(&self.text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use values::{Line, Private};
+
+    use super::FoldedQuery;
+
+    fn query(text: &str) -> Option<FoldedQuery> {
+        FoldedQuery::new(Some(&Private::new(Line::parse(text).unwrap())))
+    }
+
+    /// A blank text does not filter. A text below three characters matches beginnings only.
+    #[test]
+    fn short_text_matches_beginnings_only() {
+        assert!(FoldedQuery::new(None).is_none() && query(" ").is_none());
+        for (text, is_short) in [("ё", true), ("ёж", true), ("ёжи", false), ("ежики", false), ("ﬁ", true)]
+        {
+            assert_eq!(query(text).unwrap().is_short(), is_short, "{text}");
+        }
+    }
+
+    /// The patterns have the folded text or the lower-case one, with escaped wildcards.
+    #[test]
+    fn patterns_have_the_escaped_text() {
+        let query = query("Ёлка_1").unwrap();
+        assert_eq!(query.text(), "елка_1");
+        assert_eq!(query.substring_pattern(), r"%елка\_1%");
+        assert_eq!(query.prefix_pattern(), r"елка\_1%");
+        assert_eq!(query.lower_prefix_pattern(), r"ёлка\_1%");
+    }
+
+    /// Only digits can begin a tax number.
+    #[test]
+    fn text_of_digits_is_a_number() {
+        assert!(query("7707").unwrap().is_number() && !query("770a").unwrap().is_number());
+    }
+}

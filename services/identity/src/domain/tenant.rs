@@ -220,8 +220,8 @@ mod tests {
 
     use super::{Reason, TaxNumber, TaxNumberDigits, Tenant, TenantName, TenantStatus, TenantType};
     use crate::domain::ChangedField;
-    use crate::error::{OWN_TENANT, TENANT_ARCHIVED, TENANT_INVALID_TRANSITION};
-    use values::{Checked, Lines, Private};
+    use crate::error::{OWN_TENANT, TENANT_ARCHIVED, TENANT_INVALID_TRANSITION, TENANT_NOT_ACTIVE};
+    use values::{Checked, Line, Lines, Private};
 
     fn tenant(status: TenantStatus) -> Tenant {
         let name = TenantName::parse("Ромашка").unwrap();
@@ -295,5 +295,50 @@ mod tests {
         {
             assert!(tax_number(text).is_none(), "{text}");
         }
+    }
+
+    /// Lists sort by the lower-case name. A folded name is stored only if it differs.
+    #[test]
+    fn tenant_is_sorted_and_found_by_its_texts() {
+        let mut own = tenant(TenantStatus::Active);
+        assert_eq!((own.lower_name().as_str(), own.folded_name()), ("ромашка", None));
+        assert_eq!(own.search_text(), "ромашка\n\n");
+        own.name = TenantName::parse("Ёлка").unwrap();
+        own.legal_name = Line::parse("ООО Ёлка").ok();
+        own.tax_number = tax_number("7707083893");
+        assert_eq!((own.lower_name(), own.folded_name()), ("ёлка".to_owned(), Some("елка".to_owned())));
+        assert_eq!(own.search_text(), "елка\nооо елка\n7707083893");
+    }
+
+    /// An archived or suspended tenant is not active.
+    #[test]
+    fn suspended_or_archived_tenant_is_not_active() {
+        use TenantStatus::{Active, Archived, Suspended};
+        let checks = [Active, Suspended, Archived].map(|status| {
+            let tenant = tenant(status);
+            (tenant.check_active(), tenant.check_not_archived())
+        });
+        let not_active = Err(TENANT_NOT_ACTIVE);
+        assert_eq!(checks, [(Ok(()), Ok(())), (not_active, Ok(())), (not_active, Err(TENANT_ARCHIVED))]);
+    }
+
+    /// A changed legal name is named before the other fields. An identical update keeps the time.
+    #[test]
+    fn update_names_the_legal_name_and_keeps_the_time() {
+        let (mut own, later) =
+            (tenant(TenantStatus::Active), OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR);
+        let name = own.name.clone();
+        assert_eq!(own.update(name.clone(), None, None, later), []);
+        assert_eq!(own.updated_at, OffsetDateTime::UNIX_EPOCH);
+        assert_eq!(own.update(name, Line::parse("ООО Ромашка").ok(), None, later), [ChangedField::LegalName]);
+    }
+
+    /// Documents have the pattern of tax numbers.
+    #[test]
+    fn schema_of_a_tax_number_has_its_pattern() {
+        type Number = Checked<TaxNumberDigits>;
+        assert_eq!(<Number as utoipa::ToSchema>::name(), "TaxNumber");
+        let schema = serde_json::to_value(<Number as utoipa::PartialSchema>::schema()).unwrap();
+        assert_eq!(schema["pattern"], "^([0-9]{10}|[0-9]{12})$");
     }
 }
