@@ -214,3 +214,85 @@ pub fn search_text(blocks: &[Block]) -> String {
         .collect();
     texts.join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use values::Text;
+
+    use super::{
+        Block, BlockId, Embed, Gallery, GalleryLayout, SelectionId, SnapshotId, TextBlock, TextFormat,
+        embed_snapshot_ids, search_text,
+    };
+
+    fn text(format: TextFormat, text: &str) -> TextBlock {
+        TextBlock::new(BlockId::generate(), 3, format, &Text::parse(text).unwrap()).unwrap()
+    }
+
+    fn embed(snapshot_id: SnapshotId, sort_order: u32) -> Embed {
+        Embed {
+            block_id: BlockId::generate(),
+            sort_order,
+            source_selection_id: SelectionId::generate(),
+            snapshot_id,
+            public_code: "abcdefghijkl".to_owned(),
+            title: "Spring".to_owned(),
+            items_count: 2,
+        }
+    }
+
+    /// Each format renders its own HTML.
+    #[test]
+    fn text_of_each_format_is_rendered_as_html() {
+        assert_eq!(text(TextFormat::Plain, "a < b").html(), "a &lt; b");
+        assert_eq!(text(TextFormat::Markdown, "**a**").html().trim(), "<p><strong>a</strong></p>");
+        assert_eq!(text(TextFormat::Html, "<b>a</b>").html(), "<b>a</b>");
+    }
+
+    /// The size of a block is that of all its texts.
+    #[test]
+    fn size_of_a_block_is_that_of_its_texts() {
+        let block =
+            TextBlock { text: "ё".to_owned(), plain_text: "abc".to_owned(), ..text(TextFormat::Plain, "x") };
+        assert_eq!(block.text_bytes(), 5);
+        assert_eq!(TextBlock { rendered: Some("abcdefg".to_owned()), ..block }.text_bytes(), 12);
+    }
+
+    /// Blocks have the same content if they differ in their sort orders at most.
+    #[test]
+    fn sort_order_is_no_content() {
+        let own = text(TextFormat::Plain, "x");
+        let has_content = |other: TextBlock| Block::Text(own.clone()).has_content_of(&Block::Text(other));
+        assert!(has_content(TextBlock { sort_order: 9, ..own.clone() }));
+        assert!(!has_content(TextBlock { block_id: BlockId::generate(), ..own.clone() }));
+        assert!(!has_content(TextBlock { text: "y".to_owned(), ..own.clone() }));
+        let embed = embed(SnapshotId::generate(), 1);
+        let block = Block::SelectionEmbed(embed.clone());
+        assert!(block.has_content_of(&Block::SelectionEmbed(Embed { sort_order: 9, ..embed.clone() })));
+        assert!(!block.has_content_of(&Block::SelectionEmbed(Embed { items_count: 9, ..embed })));
+        assert!(!block.has_content_of(&Block::Text(own)));
+    }
+
+    /// Each kind of block has its sort order. Snapshots are listed once, and texts are searched.
+    #[test]
+    fn blocks_have_their_orders_snapshots_and_texts() {
+        let [one, other] = [1, 2].map(|number| SnapshotId::from(uuid::Uuid::from_u128(number)));
+        let gallery = Gallery {
+            block_id: BlockId::generate(),
+            sort_order: 4,
+            layout: GalleryLayout::Carousel,
+            images: vec![],
+        };
+        let blocks = [
+            Block::Text(text(TextFormat::Markdown, "**a**")),
+            Block::ImageGallery(gallery),
+            Block::SelectionEmbed(embed(other, 5)),
+            Block::SelectionEmbed(embed(one, 6)),
+            Block::SelectionEmbed(embed(other, 7)),
+            Block::Text(text(TextFormat::Plain, "b")),
+        ];
+        assert_eq!(blocks.each_ref().map(Block::sort_order), [3, 4, 5, 6, 7, 3]);
+        assert_eq!(embed_snapshot_ids(&blocks), [other, one]);
+        assert_eq!(search_text(&blocks), "a\nb");
+        assert!(blocks[0].embed().is_none() && blocks[1].embed().is_none());
+    }
+}

@@ -142,3 +142,110 @@ impl Post {
         if from.contains(&self.status) { Ok(()) } else { Err(POST_INVALID_TRANSITION) }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use auth::UserId;
+    use time::OffsetDateTime;
+    use values::{List, Text};
+
+    use super::{FirstPublication, Post, PostStatus, Schedule, Tag, distinct_tags};
+    use crate::domain::{AuthorId, Block, BlockId, PostId, TextBlock, TextFormat};
+    use crate::error::{POST_ARCHIVED, POST_INVALID_TRANSITION, POST_PUBLISH_INCOMPLETE};
+
+    pub(in crate::domain) const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+
+    pub(in crate::domain) fn hours(hours: i64) -> OffsetDateTime {
+        NOW + time::Duration::hours(hours)
+    }
+
+    /// Returns a personal post with one block, that has this status.
+    pub(in crate::domain) fn post(status: PostStatus) -> Post {
+        let author = UserId::generate();
+        let text = Text::parse("Keys are handed over").unwrap();
+        let block = TextBlock::new(BlockId::generate(), 0, TextFormat::Plain, &text).unwrap();
+        Post {
+            id: PostId::generate(),
+            author_id: AuthorId::generate(),
+            author_user_id: author,
+            author_company_id: None,
+            title: Text::parse("News").unwrap(),
+            summary: None,
+            cover_file_id: None,
+            tags: vec![],
+            status,
+            blocks: vec![Block::Text(block)],
+            published_at: None,
+            created_at: NOW,
+            updated_at: hours(1),
+            updated_by_user_id: author,
+            deleted_at: None,
+            schedule: Schedule { publish_at: Some(hours(5)), unpublish_at: Some(hours(6)), set_by: None },
+            schedule_failure: None,
+            version: 1,
+        }
+    }
+
+    /// Each status permits its own moves. A move from another status is refused.
+    #[test]
+    fn move_follows_the_status() {
+        use PostStatus::{Archived, Draft, Published, Unpublished};
+        for (status, published, unpublished, archived) in [
+            (Draft, Ok(Published), Err(POST_INVALID_TRANSITION), Ok(Archived)),
+            (Published, Err(POST_INVALID_TRANSITION), Ok(Unpublished), Err(POST_INVALID_TRANSITION)),
+            (Unpublished, Ok(Published), Err(POST_INVALID_TRANSITION), Ok(Archived)),
+            (Archived, Err(POST_ARCHIVED), Err(POST_ARCHIVED), Err(POST_ARCHIVED)),
+        ] {
+            let mut moved = post(status);
+            assert_eq!(moved.publish(NOW).map(|_| moved.status), published, "{status}");
+            let mut moved = post(status);
+            assert_eq!(moved.unpublish().map(|()| moved.status), unpublished, "{status}");
+            let mut moved = post(status);
+            assert_eq!(moved.archive().map(|()| moved.status), archived, "{status}");
+            let editable = post(status).check_editable();
+            assert_eq!(editable.is_ok(), status != Archived, "{status}");
+        }
+    }
+
+    /// A post needs a block for its publication, and keeps the time of the first one.
+    #[test]
+    fn publication_needs_a_block_and_keeps_its_first_time() {
+        let mut published = post(PostStatus::Draft);
+        assert_eq!(published.publish(hours(2)), Ok(FirstPublication(true)));
+        assert_eq!((published.published_at, published.schedule.publish_at), (Some(hours(2)), None));
+        published.unpublish().unwrap();
+        assert_eq!(published.schedule, Schedule::default());
+        assert_eq!(published.publish(hours(3)), Ok(FirstPublication(false)));
+        assert_eq!(published.published_at, Some(hours(2)));
+        let mut empty = Post { blocks: vec![], ..post(PostStatus::Draft) };
+        assert_eq!(empty.publish(NOW), Err(POST_PUBLISH_INCOMPLETE));
+    }
+
+    /// An archived or deleted post has no schedule.
+    #[test]
+    fn archived_or_deleted_post_has_no_schedule() {
+        let (mut archived, mut deleted) = (post(PostStatus::Draft), post(PostStatus::Draft));
+        archived.archive().unwrap();
+        deleted.delete(hours(2));
+        assert_eq!((archived.schedule, deleted.schedule), (Schedule::default(), Schedule::default()));
+        assert_eq!(deleted.deleted_at, Some(hours(2)));
+    }
+
+    /// The time of a change does not go back, although clocks differ.
+    #[test]
+    fn time_of_a_change_does_not_go_back() {
+        let (mut changed, user) = (post(PostStatus::Draft), UserId::generate());
+        changed.touch(user, NOW);
+        assert_eq!((changed.updated_at, changed.updated_by_user_id), (hours(1), user));
+        changed.touch(user, hours(2));
+        assert_eq!(changed.updated_at, hours(2));
+    }
+
+    /// The first of the tags that search does not distinguish stays.
+    #[test]
+    fn first_of_equal_tags_stays() {
+        let tags = ["Ёлка", "Park", "ЕЛКА", "park "].map(|tag| Tag::parse(tag).unwrap());
+        let distinct = distinct_tags(List::parse(tags.to_vec()).unwrap());
+        assert_eq!(distinct, tags[..2]);
+    }
+}

@@ -47,3 +47,46 @@ impl Quotas {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::Quotas;
+
+    const MIB: usize = 1024 * 1024;
+
+    fn quotas(drafts: u32, content_mib: u32) -> Quotas {
+        Quotas { drafts: NonZeroU32::new(drafts), content_mib: NonZeroU32::new(content_mib) }
+    }
+
+    /// An author has at most the maximum of drafts. A quota of 0 is no limit.
+    #[test]
+    fn drafts_end_at_the_maximum() {
+        assert!(quotas(3, 0).check_drafts(2).is_ok());
+        for drafts in [3, 4] {
+            let refused = quotas(3, 0).check_drafts(drafts).unwrap_err();
+            assert_eq!(refused.arg, Some(("max", 3)));
+        }
+        assert!(quotas(0, 0).check_drafts(1_000_000).is_ok());
+    }
+
+    /// The blocks of an author grow up to the maximum, and always shrink.
+    #[test]
+    fn content_grows_up_to_the_maximum() {
+        for (of_author, stored, new, is_accepted) in [
+            (0, 0, 2 * MIB, true),
+            (0, 0, 2 * MIB + 1, false),
+            (2 * MIB, MIB, MIB, true),
+            (2 * MIB, MIB, MIB + 1, false),
+            (2 * MIB - 1, MIB, MIB + 1, true),
+            (3 * MIB, MIB, MIB, true),
+            (4 * MIB, MIB, MIB - 1, true),
+            (4 * MIB, MIB, MIB + 1, false),
+        ] {
+            let checked = quotas(0, 2).check_content(of_author, stored, new);
+            assert_eq!(checked.is_ok(), is_accepted, "{of_author} {stored} {new}");
+        }
+        assert!(quotas(0, 0).check_content(usize::MAX, 0, 1).is_ok());
+    }
+}

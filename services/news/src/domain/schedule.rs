@@ -92,3 +92,79 @@ impl Post {
             Some(ScheduleFailure { failed_move, code: code.id.to_owned(), failed_at: now });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use auth::UserId;
+    use time::OffsetDateTime;
+
+    use super::{Schedule, ScheduledMove};
+    use crate::domain::post::tests::{NOW, hours, post};
+    use crate::domain::{Post, PostStatus};
+    use crate::error::{
+        POST_ARCHIVED, POST_INVALID_TRANSITION, POST_PUBLISH_INCOMPLETE, POST_SCHEDULE_MISSED,
+    };
+
+    fn schedule(publish_at: Option<OffsetDateTime>, unpublish_at: Option<OffsetDateTime>) -> Schedule {
+        Schedule { publish_at, unpublish_at, set_by: None }
+    }
+
+    /// The next move is due from its time on. A publication precedes its end.
+    #[test]
+    fn move_is_due_from_its_time_on() {
+        for (publish_at, unpublish_at, next_at, next_move) in [
+            (None, None, None, None),
+            (Some(hours(1)), None, Some(hours(1)), Some(ScheduledMove::Publish)),
+            (Some(hours(1)), Some(hours(2)), Some(hours(1)), Some(ScheduledMove::Publish)),
+            (None, Some(hours(2)), Some(hours(2)), Some(ScheduledMove::Unpublish)),
+        ] {
+            let schedule = schedule(publish_at, unpublish_at);
+            assert_eq!(schedule.next_at(), next_at);
+            let Some(at) = next_at else { continue };
+            assert_eq!(schedule.due(at - time::Duration::SECOND), None);
+            assert_eq!([schedule.due(at), schedule.due(hours(9))], [next_move; 2]);
+        }
+    }
+
+    /// A draft is scheduled to be published, and a published post only to be unpublished.
+    #[test]
+    fn schedule_fits_the_status() {
+        use PostStatus::{Archived, Draft, Published};
+        let (early, late) = (Some(hours(3)), Some(hours(4)));
+        for (status, publish_at, unpublish_at, expected) in [
+            (Draft, early, None, Ok(())),
+            (Draft, early, late, Ok(())),
+            (Draft, None, None, Ok(())),
+            (Draft, None, late, Err(POST_INVALID_TRANSITION)),
+            (Published, None, late, Ok(())),
+            (Published, None, None, Ok(())),
+            (Published, early, None, Err(POST_INVALID_TRANSITION)),
+            (Published, early, late, Err(POST_INVALID_TRANSITION)),
+            (Draft, Some(NOW), Some(hours(2)), Err(POST_SCHEDULE_MISSED)),
+            (Draft, Some(NOW), Some(hours(1)), Err(POST_SCHEDULE_MISSED)),
+            (Published, None, Some(hours(1)), Ok(())),
+            (Archived, early, None, Err(POST_ARCHIVED)),
+        ] {
+            let (mut scheduled, user) = (post(status), UserId::generate());
+            let set = scheduled.set_schedule(publish_at, unpublish_at, (user, NOW), hours(2));
+            assert_eq!(set, expected, "{status} {publish_at:?} {unpublish_at:?}");
+            if expected.is_ok() {
+                let set_by = publish_at.or(unpublish_at).map(|_| (user, NOW));
+                assert_eq!(scheduled.schedule, Schedule { publish_at, unpublish_at, set_by });
+            }
+        }
+    }
+
+    /// A failed move clears the schedule, and the next schedule clears the failure.
+    #[test]
+    fn failed_move_clears_the_schedule() {
+        let mut failed: Post = post(PostStatus::Draft);
+        failed.fail_schedule(ScheduledMove::Publish, POST_PUBLISH_INCOMPLETE, hours(5));
+        assert_eq!(failed.schedule, Schedule::default());
+        let failure = failed.schedule_failure.clone().unwrap();
+        assert_eq!((failure.failed_move, failure.failed_at), (ScheduledMove::Publish, hours(5)));
+        assert_eq!(failure.code, POST_PUBLISH_INCOMPLETE.id);
+        failed.set_schedule(Some(hours(9)), None, (UserId::generate(), NOW), hours(6)).unwrap();
+        assert_eq!(failed.schedule_failure, None);
+    }
+}

@@ -49,7 +49,11 @@ pub fn search_query(query: &str) -> String {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{search_query, search_words};
+    use values::Text;
+
+    use super::{label_text, search_query, search_words};
+    use crate::domain::post::tests::post;
+    use crate::domain::{Post, PostStatus};
 
     /// RULE-NWS-035: queries keep their operators, and hyphens within words make phrases.
     #[test]
@@ -79,5 +83,14 @@ mod tests {
         fn single_words_are_the_same_in_texts_and_queries(word in "[a-zA-Zа-яА-ЯёЁ0-9\u{ad}\u{200b}]{1,20}") {
             prop_assert_eq!(search_query(&word), search_words(&word));
         }
+    }
+
+    /// The labels of a post are its summary and its tags.
+    #[test]
+    fn labels_are_the_summary_and_the_tags() {
+        let tags = ["Park", "Metro"].map(|tag| Text::parse(tag).unwrap()).to_vec();
+        let labelled =
+            Post { summary: Text::parse("Бизнес-класс").ok(), tags, ..post(PostStatus::Draft) };
+        assert_eq!(label_text(&labelled), "бизнес класс park metro");
     }
 }
