@@ -2,6 +2,9 @@
 //!
 //! The comparison decides the log entries, the version and the event of a change.
 
+#[cfg(test)]
+mod tests;
+
 use super::{Developer, DeveloperField, SyncSource};
 
 impl Developer {
