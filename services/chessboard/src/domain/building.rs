@@ -156,4 +156,13 @@ mod tests {
     fn building_without_objects_accepts_any_size() {
         assert!(facts(1, 1).extent_errors(None).is_empty());
     }
+
+    /// An error has the bounds of the coordinate.
+    #[test]
+    fn placement_error_has_the_bounds() {
+        let errors = facts(2, 9).placement_errors(Whole::parse(3).unwrap(), Whole::parse(10).unwrap());
+        let bounds: Vec<_> = errors.into_iter().map(|(member, invalid)| (member, invalid.args)).collect();
+        let expected = [("Section", vec![("min", 1), ("max", 2)]), ("Floor", vec![("min", -10), ("max", 9)])];
+        assert_eq!(bounds, expected);
+    }
 }

@@ -64,7 +64,7 @@ mod tests {
 
     use super::{Ancestors, ObjectChange};
     use crate::domain::property_object::tests::{NOW, ancestors, entry};
-    use crate::domain::{DealId, ObjectStatus, PropertyObject};
+    use crate::domain::{DealId, Edit, GridItem, ObjectStatus, PropertyObject};
 
     /// RULE-CHS-029: a change of a payload field is published, and any other change raises the
     /// version only.
@@ -115,5 +115,27 @@ mod tests {
             (2, ObjectStatus::Available, false)
         );
         assert_eq!(after.updated_at, NOW.at, "the object itself did not change");
+    }
+
+    /// A change has the statuses in the grid, and another price needs a row of the history.
+    #[test]
+    fn change_has_its_statuses_and_its_price() {
+        let ancestors = ancestors();
+        let object = PropertyObject::new(&ancestors, entry("1", 1, None), NOW);
+        let created = ObjectChange::created(object.clone());
+        assert_eq!(created.statuses(), (None, Some(ObjectStatus::Available)));
+        assert!(created.changes_price());
+        let (mut removed, mut dearer) = (object.clone(), object.clone());
+        let later = Edit { at: NOW.at + time::Duration::HOUR, by: Some(auth::UserId::generate()) };
+        removed.remove(later);
+        assert_eq!((removed.updated_at, removed.updated_by_user_id), (later.at, later.by));
+        let removed = ObjectChange::updated(object.clone(), removed, &ancestors);
+        assert_eq!(removed.statuses(), (Some(ObjectStatus::Available), None));
+        assert!(!removed.changes_price());
+        dearer.facts.price.amount_minor = Whole::parse(2).unwrap();
+        dearer.facts.section = Whole::parse(3).unwrap();
+        dearer.facts.floor = Whole::parse(7).unwrap();
+        assert_eq!((dearer.section(), dearer.floor()), (3, 7));
+        assert!(ObjectChange::updated(object, dearer, &ancestors).changes_price());
     }
 }

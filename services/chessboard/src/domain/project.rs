@@ -297,4 +297,24 @@ mod tests {
         serde_json::from_str::<Longitude>("180").unwrap();
         assert!(serde_json::from_str::<Longitude>("-180.5").is_err());
     }
+
+    /// A change or a deletion records its author and its time. Searches match the folded texts.
+    #[test]
+    fn change_records_its_author_and_its_time() {
+        let (by, later) = (UserId::generate(), OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR);
+        let mut project = project(ProjectStatus::Draft);
+        assert_eq!((project.folded_name().as_str(), project.folded_city().as_str()), ("сосны", "казань"));
+        project.publish(true, by, later).unwrap();
+        assert_eq!((project.updated_at, project.updated_by_user_id), (later, by));
+        let deleted_at = later + time::Duration::HOUR;
+        project.delete(by, deleted_at);
+        assert_eq!((project.deleted_at, project.updated_at), (Some(deleted_at), deleted_at));
+    }
+
+    /// The schema of a latitude has both bounds.
+    #[test]
+    fn schema_of_degrees_has_both_bounds() {
+        let schema = serde_json::to_value(<Latitude as utoipa::PartialSchema>::schema()).unwrap();
+        assert_eq!((&schema["minimum"], &schema["maximum"]), (&(-90).into(), &90.into()));
+    }
 }
