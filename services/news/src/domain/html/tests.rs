@@ -50,6 +50,7 @@ fn plain_text_of_html_has_its_visible_words() {
         ),
         ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp></ruby>", "漢kan"),
         ("<p hidden>x<b>y</b></p><p>z</p>", "z"),
+        ("<p hidden>x<b>y</b>w</p><p>z</p>", "z"),
         ("a&nbsp;b", "a\u{a0}b"),
         ("a&nbsp; b", "a\u{a0} b"),
     ] {
@@ -74,9 +75,17 @@ fn elements_with_raw_text_are_dropped() {
         ("<svg><title/><text>a</text></svg>b", "a b"),
         ("</noscript>a", "a"),
         ("a<script>alert(1)", "a"),
+        ("a<script><!--<script></script>x</script>b", "ab"),
+        ("a<title/>b</title>c", "ac"),
     ] {
         assert_eq!(sanitize(html).unwrap(), safe, "{html}");
     }
+}
+
+/// A block that is not allowed separates texts by a line break, and begins no text with one.
+#[test]
+fn block_that_is_not_allowed_is_a_line_break_between_texts() {
+    assert_eq!(sanitize("<main>a</main><form>b</form>").unwrap(), "a<br>b");
 }
 
 /// RULE-NWS-009: the plain text of Markdown is the visible text of its rendering.
