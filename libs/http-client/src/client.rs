@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use reqwest::StatusCode;
+use anyhow::{Context, ensure};
+use reqwest::{Method, StatusCode};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, RequestBuilder};
 use reqwest_retry::policies::ExponentialBackoff;
 use reqwest_retry::{Jitter, RetryTransientMiddleware};
@@ -45,6 +45,31 @@ impl Config {
         let client_id = env.or("CLIENT_ID", client_id.to_owned(), "OAuth 2.0 client id of this service");
         let client_secret = env.require("CLIENT_SECRET", "OAuth 2.0 client secret of this service");
         Some(Self { url: url?, issuer: issuer?, client_id: client_id?, client_secret: client_secret? })
+    }
+
+    /// Reads the settings of an API of the issuer, which an installation may lack. The outer `None`
+    /// is an error, the inner one an unset address.
+    pub fn read_optional(
+        env: &mut Env,
+        url_variable: &'static str,
+        about: &'static str,
+        client_id: &'static str,
+    ) -> Option<Option<Self>> {
+        let url = env.optional::<Url>(url_variable, about);
+        let issuer = Issuer::read(env);
+        let client_id = env.or("CLIENT_ID", client_id.to_owned(), "OAuth 2.0 client id of this service");
+        let client_secret = env.optional("CLIENT_SECRET", "OAuth 2.0 client secret of this service");
+        let (Some(url), issuer, client_id, client_secret) = (url?, issuer?, client_id?, client_secret?)
+        else {
+            return Some(None);
+        };
+        if let Err(error) = issuer.check_address(url.as_str()) {
+            return env.reject(url_variable, &error.to_string());
+        }
+        match client_secret {
+            Some(client_secret) => Some(Some(Self { url, issuer, client_id, client_secret })),
+            None => env.reject(url_variable, "it needs CLIENT_SECRET"),
+        }
     }
 }
 
@@ -103,17 +128,38 @@ impl ServiceClient {
         self.call(self.http.post(self.url_of(path)?).json(body)).await
     }
 
+    /// Sends a request that is safe to repeat, with a path below the URL of the server. Returns the
+    /// status and the body, for a server whose refusals are no problems of this platform.
+    ///
+    /// # Errors
+    /// [`CallError::Unavailable`] if no response below status 500 arrives after all retries.
+    pub async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<(StatusCode, Vec<u8>), CallError> {
+        let base = self.url.as_str().trim_end_matches('/');
+        let request = self.http.request(method, format!("{base}/{path}"));
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        self.guard(async {
+            let response = request.send().await.context("no response")?;
+            let status = response.status();
+            ensure!(!status.is_server_error(), "unexpected status {status}");
+            Ok(Ok((status, response.bytes().await?.to_vec())))
+        })
+        .await
+    }
+
     fn url_of(&self, path: &str) -> Result<Url, CallError> {
         self.url.join(path).map_err(|error| CallError::Unavailable(error.to_string()))
     }
 
     async fn call<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, CallError> {
-        let unavailable = |reason: &str| CallError::Unavailable(reason.to_owned());
-        let breaker_permit = self.breaker.try_acquire(Instant::now());
-        let breaker_permit = breaker_permit.ok_or_else(|| unavailable("the circuit breaker is open"))?;
-        let call_permit = timeout(QUEUE_TIMEOUT, self.permits.acquire()).await;
-        let _call_permit = call_permit.map_err(|_| unavailable("too many concurrent calls"))?;
-        let result = async {
+        self.guard(async {
             let response = request.send().await.context("no response")?;
             let status = response.status();
             let body = response.bytes().await?;
@@ -123,9 +169,23 @@ impl ServiceClient {
             let problem =
                 serde_json::from_slice::<ProblemBody>(&body).ok().filter(|_| status.is_client_error());
             let ProblemBody { code } = problem.with_context(|| format!("unexpected status {status}"))?;
-            Ok::<_, anyhow::Error>(Err(CallError::Refused { status, code }))
-        };
-        let result = result.await;
+            Ok(Err(CallError::Refused { status, code }))
+        })
+        .await
+    }
+
+    /// Runs a call within the limit of concurrent calls, and counts its failure for the circuit
+    /// breaker.
+    async fn guard<T>(
+        &self,
+        call: impl Future<Output = anyhow::Result<Result<T, CallError>>>,
+    ) -> Result<T, CallError> {
+        let unavailable = |reason: &str| CallError::Unavailable(reason.to_owned());
+        let breaker_permit = self.breaker.try_acquire(Instant::now());
+        let breaker_permit = breaker_permit.ok_or_else(|| unavailable("the circuit breaker is open"))?;
+        let call_permit = timeout(QUEUE_TIMEOUT, self.permits.acquire()).await;
+        let _call_permit = call_permit.map_err(|_| unavailable("too many concurrent calls"))?;
+        let result = call.await;
         breaker_permit.record(result.is_err(), Instant::now());
         result.unwrap_or_else(|error| Err(unavailable(&format!("{error:#}"))))
     }

@@ -14,3 +14,4 @@ pub use call::Call;
 pub use client::{CallError, Config, ServiceClient};
 pub use issuer::{Discovery, Issuer};
 pub use plain::{new_client, trace_headers};
+pub use reqwest::{Method, StatusCode};
