@@ -9,8 +9,12 @@ pub const PLATFORM: &str = "platform";
 /// The audience of machine tokens.
 pub const PLATFORM_INTERNAL: &str = "platform-internal";
 /// The machine clients and their secrets, which protect only a developer's own machine.
-pub const CLIENTS: [(&str, &str); 3] =
-    [("news", "news-dev-secret"), ("crm", "crm-dev-secret"), ("issuer", "issuer-dev-secret")];
+pub const CLIENTS: [(&str, &str); 4] = [
+    ("news", "news-dev-secret"),
+    ("crm", "crm-dev-secret"),
+    ("issuer", "issuer-dev-secret"),
+    ("identity", "identity-dev-secret"),
+];
 
 /// The claims of a token.
 #[derive(Clone, Debug, Serialize)]

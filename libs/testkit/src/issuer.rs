@@ -3,6 +3,8 @@
 //! Tests sign tokens with it directly, and the local stack serves it. With `KEYCLOAK_URL` the tests
 //! use tokens of Keycloak instead.
 
+mod clients;
+
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::OpenOptionsExt;
@@ -24,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use time::Duration;
 
+use self::clients::Clients;
 pub use crate::claims::{CLIENTS, Claims, PLATFORM, PLATFORM_INTERNAL};
 use crate::keycloak::Realm;
 
@@ -39,6 +42,8 @@ struct Inner {
     jwks: JwkSet,
     machine_lifetime: Option<Duration>,
     realm: Option<Arc<Realm>>,
+    /// The clients of machine accounts.
+    clients: Arc<Clients>,
 }
 
 impl Issuer {
@@ -48,20 +53,16 @@ impl Issuer {
     }
 
     /// Loads the key from a file, or creates it there with mode 0600, so that tokens outlive the
-    /// process.
+    /// process. The clients of machine accounts are in a file beside it.
     pub fn load_or_create(path: &Path, url: impl Into<String>) -> anyhow::Result<Self> {
         if !path.exists() {
-            let key = generate()?;
-            std::fs::OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(path)
-                .and_then(|mut file| file.write_all(&key))
-                .with_context(|| format!("failed to write {}", path.display()))?;
+            write_private(path, &generate()?)?;
         }
         let key = std::fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
-        Self::from_pkcs8(&key, url).with_context(|| format!("{} is not a signing key", path.display()))
+        let mut issuer = Self::from_pkcs8(&key, url)
+            .with_context(|| format!("{} is not a signing key", path.display()))?;
+        Arc::make_mut(&mut issuer.0).clients = Arc::new(Clients::load(&path.with_extension("clients.json"))?);
+        Ok(issuer)
     }
 
     fn from_pkcs8(der: &[u8], url: impl Into<String>) -> anyhow::Result<Self> {
@@ -72,7 +73,8 @@ impl Issuer {
         jwk.common.public_key_use = Some(PublicKeyUse::Signature);
         let url = url.into();
         let jwks = JwkSet { keys: vec![jwk] };
-        Ok(Self(Arc::new(Inner { url, key, key_id, jwks, machine_lifetime: None, realm: None })))
+        let clients = Arc::default();
+        Ok(Self(Arc::new(Inner { url, key, key_id, jwks, machine_lifetime: None, realm: None, clients })))
     }
 
     /// Creates an issuer that requests its tokens from Keycloak. Its own key signs forged tokens.
@@ -134,11 +136,20 @@ impl Issuer {
             .app_data(Data::new(self.clone()))
             .route("/.well-known/openid-configuration", web::get().to(discovery))
             .route("/jwks", web::get().to(jwks))
-            .route("/token", web::post().to(token));
+            .route("/token", web::post().to(token))
+            .configure(clients::routes);
     }
 
     pub fn url(&self) -> &str {
         &self.0.url
+    }
+
+    /// Returns the URL of the admin API for the clients of machine accounts.
+    pub fn admin_url(&self) -> String {
+        match self.realm() {
+            Some(realm) => realm.admin_url(),
+            None => format!("{}{}", self.0.url, clients::REALM),
+        }
     }
 
     pub fn key_id(&self) -> &str {
@@ -201,6 +212,14 @@ impl Drop for RunningIssuer {
     }
 }
 
+/// Writes a file that only this user can read.
+fn write_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(content))
+        .with_context(|| format!("failed to write {}", path.display()))
+}
+
 fn generate() -> anyhow::Result<Vec<u8>> {
     let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
         .map_err(|_| anyhow::anyhow!("failed to generate the signing key"))?;
@@ -232,19 +251,20 @@ struct TokenRequest {
     client_secret: Option<String>,
 }
 
-/// Issues a machine token for client credentials (RFC 6749, section 4.4).
+/// Issues a token of a service or of a machine account for client credentials (RFC 6749,
+/// section 4.4).
 async fn token(issuer: Data<Issuer>, request: HttpRequest, form: Form<TokenRequest>) -> HttpResponse {
     if form.grant_type != "client_credentials" {
         return refuse(HttpResponse::BadRequest(), "unsupported_grant_type");
     }
     let posted = form.client_id.clone().zip(form.client_secret.clone());
-    let known = basic(request.headers()).or(posted).and_then(|(id, secret)| {
-        CLIENTS.into_iter().find(|client| *client == (id.as_str(), secret.as_str()))
+    let claims = basic(request.headers()).or(posted).and_then(|(id, secret)| {
+        let service = CLIENTS.into_iter().find(|client| *client == (id.as_str(), secret.as_str()));
+        service.map(|(id, _)| Claims::client(id)).or_else(|| issuer.0.clients.claims(&id, &secret))
     });
-    let Some((id, _)) = known else {
+    let Some(claims) = claims else {
         return refuse(HttpResponse::Unauthorized(), "invalid_client");
     };
-    let claims = Claims::client(id);
     let claims = match issuer.0.machine_lifetime {
         Some(lifetime) => claims.lifetime(lifetime),
         None => claims,

@@ -12,8 +12,9 @@ use devkit::progress::Step;
 use devkit::signals::Signals;
 use devkit::stack::Lock;
 
-/// The test of each service that calls every operation as every kind of caller.
-const ACCESS_TABLE_TEST: &str = "every_operation_answers_each_caller_as_the_table_says";
+/// The tests that use tokens of Keycloak: those that call every operation of a service as every
+/// kind of caller, and those of machine accounts.
+const TESTS: [&str; 2] = ["every_operation_returns_the_status_of_the_table", "machine_accounts::tokens"];
 
 /// Run a real Keycloak with the realm of deploy/local/keycloak until Ctrl-C; needs Java 17 or later
 /// and Maven
@@ -21,7 +22,8 @@ const ACCESS_TABLE_TEST: &str = "every_operation_answers_each_caller_as_the_tabl
 /// Keycloak is installed once (160 MB) into .dev/keycloak. Its data is lost when it stops.
 #[derive(Args)]
 pub struct Keycloak {
-    /// Run every service's access table with tokens of Keycloak while its keys rotate, and exit
+    /// Run every service's access table with tokens of Keycloak while its keys rotate, then the
+    /// tests of machine accounts, and exit
     #[arg(long)]
     test: bool,
     /// Only install Keycloak, and report whether it can run here
@@ -47,7 +49,7 @@ impl Keycloak {
         };
         step.done(keycloak.url().to_owned());
         if self.test {
-            return run_access_tests(keycloak.url()).await;
+            return run_tests(keycloak.url()).await;
         }
         let (name, password) = ADMINISTRATOR;
         devkit::say(&format!(
@@ -64,11 +66,15 @@ impl Keycloak {
 
 /// Runs the access tests of one service after the other, since a rotation of the keys affects all
 /// tests.
-async fn run_access_tests(url: &str) -> anyhow::Result<ExitCode> {
-    let mut test = tokio::process::Command::new(std::env::current_exe()?);
-    test.args(["test", "--at-once", "1", "--locked", "--test", "it", ACCESS_TABLE_TEST])
-        .env(keycloak::URL_VARIABLE, url)
-        .stdin(Stdio::null());
-    let status = test.kill_on_drop(true).status().await.context("failed to run the tests")?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+async fn run_tests(url: &str) -> anyhow::Result<ExitCode> {
+    let mut all_succeeded = true;
+    for name in TESTS {
+        let mut test = tokio::process::Command::new(std::env::current_exe()?);
+        test.args(["test", "--at-once", "1", "--locked", "--test", "it", name])
+            .env(keycloak::URL_VARIABLE, url)
+            .stdin(Stdio::null());
+        let status = test.kill_on_drop(true).status().await.context("failed to run the tests")?;
+        all_succeeded &= status.success();
+    }
+    Ok(if all_succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

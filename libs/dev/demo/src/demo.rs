@@ -4,6 +4,7 @@ mod agent;
 mod chessboard;
 mod crm;
 mod identity;
+mod machine;
 mod messenger;
 mod news;
 mod offboarding;

@@ -18,7 +18,7 @@ pub struct Token {
     /// An actor of the demo, as `cargo dev status` lists them
     #[arg(conflicts_with_all = ["employee", "user", "client", "company", "permission"])]
     actor: Option<String>,
-    /// Any employee, with the current permissions from identity
+    /// Any employee or machine account, with the current permissions from identity
     #[arg(long, value_name = "UUID", conflicts_with_all = ["user", "client", "company", "permission"])]
     employee: Option<Uuid>,
     /// A user of your choice: any UUID

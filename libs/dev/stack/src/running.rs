@@ -78,6 +78,7 @@ impl Running {
         let listener_of_issuer = stack::listen_on_previous_port("issuer")?;
         let url = format!("http://{}", listener_of_issuer.local_addr()?);
         let issuer = Issuer::load_or_create(&stack::dev("issuer.key")?, &url)?.serve(listener_of_issuer)?;
+        let issuer_admin_url = issuer.admin_url();
         self.issuer = Some(issuer);
         step.done(&url);
 
@@ -96,6 +97,7 @@ impl Running {
             // The topics exist already.
             ("KAFKA_TOPICS", "elsewhere".to_owned()),
             ("AUTH_ISSUER", url.clone()),
+            ("IDENTITY_ISSUER_ADMIN_URL", issuer_admin_url),
             // The gateway sets the address by which guests are counted.
             ("TRUSTED_PROXIES", "127.0.0.0/8".to_owned()),
             ("PUBLIC_LISTEN", "127.0.0.1:0".to_owned()),

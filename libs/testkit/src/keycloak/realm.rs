@@ -47,6 +47,11 @@ impl Realm {
         format!("{}/realms/{REALM}", self.keycloak)
     }
 
+    /// Returns the URL of the realm in the admin API.
+    pub fn admin_url(&self) -> String {
+        format!("{}/admin/realms/{REALM}", self.keycloak)
+    }
+
     /// Sets a fast password hash, since tests create many users. Never do so for a real realm.
     pub(super) async fn prepare(&self) -> anyhow::Result<()> {
         let policy = json!({"passwordPolicy": "hashAlgorithm(pbkdf2-sha256) and hashIterations(1)"});
@@ -161,7 +166,7 @@ impl Realm {
 
     /// Calls the admin API. An object that already exists is not changed.
     async fn administer(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
-        let url = format!("{}/admin/realms/{REALM}{path}", self.keycloak);
+        let url = format!("{}{path}", self.admin_url());
         let request = http()?.request(method, url).bearer_auth(self.admin_token().await?);
         let request = if body.is_null() { request } else { request.json(body) };
         let response = request.send().await?;

@@ -6,9 +6,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::next_event;
 use super::scene::Scene;
 use super::story::{Story, expected};
+use super::{machine, next_event};
 use devkit::actors::OLGA;
 use devkit::events::Follower;
 use devstack::fixtures::people::role;
@@ -34,6 +34,7 @@ pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Re
     let company = found(story, scene).await?;
     give(story, scene, &company, &mut bus).await?;
     refuse(story, scene, &company).await?;
+    machine::play(story, scene, company.id, company.nina).await?;
     suspend(story, scene, &company, &mut bus).await?;
     log(story, scene, &company).await
 }
@@ -176,6 +177,10 @@ async fn log(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyhow:
         "EmployeeCreated",
         "RoleAssigned",
         "RoleGrantRefused",
+        "MachineAccountCreated",
+        "RoleAssigned",
+        "MachineAccountSecretRequested",
+        "MachineAccountRevoked",
         "TenantSuspended",
         "TenantActivated",
     ];
