@@ -113,6 +113,29 @@ create view employee_with_roles as
     ) as role_codes
     from employee;
 
+-- Machine accounts
+
+-- A program that acts for a company. The id is the client id at the issuer, and `sub` in tokens.
+-- The issuer alone stores the secret. A revoked account stays, since audit entries name it.
+create table machine_account (
+    id uuid primary key,
+    company_id uuid not null references tenant (id),
+    name text not null check (char_length(name) between 1 and 256),
+    status text collate "C" not null check (status in ('Active', 'Revoked')),
+    role_ids uuid[] not null,
+    -- Time of the last request for a secret.
+    secret_requested_at timestamptz,
+    created_at timestamptz not null,
+    updated_at timestamptz not null,
+    version bigint not null check (version >= 1),
+    lower_name text collate "C" not null,
+    -- The issuer may still grant rights that the account has lost.
+    is_outdated_at_issuer boolean not null default false
+) with (fillfactor = 85);
+create index machine_account_name on machine_account (company_id, lower_name, id);
+create index machine_account_created on machine_account (company_id, created_at, id);
+create index machine_account_active on machine_account (company_id) where status = 'Active';
+
 -- Audit log
 
 -- Entries are append-only (INV-IDN-010).
@@ -130,6 +153,7 @@ create table audit_entry (
     to_status text collate "C",
     changed_fields text[] not null,
     reason text check (char_length(reason) between 1 and 1000),
+    machine_account_name text,
     trace_id text collate "C",
     -- The transaction of the entry. A walk of the log leaves out entries that are committed after
     -- the walk began. `at` cannot decide this, because it precedes the commit.

@@ -18,6 +18,14 @@ IDENTITY_LAST_ADMIN = The company would lose its last administrator
 IDENTITY_ROLE_ESCALATION_FORBIDDEN = You cannot grant permissions that you do not have
     .detail = You lack { $permissions }.
 IDENTITY_ROLE_NOT_ASSIGNABLE = Companies of this type cannot use this role
+IDENTITY_MACHINE_ACCOUNT_NOT_FOUND = Machine account not found
+IDENTITY_MACHINE_ACCOUNT_REVOKED = The machine account is revoked
+    .detail = A revoked machine account cannot be changed.
+IDENTITY_MACHINE_ACCOUNT_LIMIT = The company has { $max } machine accounts
+    .detail = Revoke an account that you no longer need.
+IDENTITY_ROLE_NOT_FOR_MACHINES = Only people can have this role
+IDENTITY_ISSUER_UNAVAILABLE = The token issuer is not available
+    .detail = Request a new secret later.
 IDENTITY_CONCURRENCY_CONFLICT = Another request has changed the data
     .detail = Read the data again, then repeat your change.
 

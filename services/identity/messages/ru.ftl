@@ -18,6 +18,14 @@ IDENTITY_LAST_ADMIN = Компания останется без админис�
 IDENTITY_ROLE_ESCALATION_FORBIDDEN = Нельзя выдать права, которых у вас нет
     .detail = Вам не хватает: { $permissions }.
 IDENTITY_ROLE_NOT_ASSIGNABLE = Эта роль недоступна компаниям этого типа
+IDENTITY_MACHINE_ACCOUNT_NOT_FOUND = Учётная запись программы не найдена
+IDENTITY_MACHINE_ACCOUNT_REVOKED = Учётная запись программы отозвана
+    .detail = Отозванную учётную запись нельзя изменить.
+IDENTITY_MACHINE_ACCOUNT_LIMIT = У компании уже { $max } учётных записей программ
+    .detail = Отзовите учётную запись, которая больше не нужна.
+IDENTITY_ROLE_NOT_FOR_MACHINES = Эта роль доступна только людям
+IDENTITY_ISSUER_UNAVAILABLE = Сервис выдачи токенов недоступен
+    .detail = Запросите новый секрет позже.
 IDENTITY_CONCURRENCY_CONFLICT = Данные изменены другим запросом
     .detail = Прочитайте данные ещё раз и повторите изменение.
 

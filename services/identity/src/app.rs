@@ -3,12 +3,15 @@
 use ::db::Db;
 use auth::Actor;
 
+use crate::clients::IssuerClients;
 use crate::domain::Baseline;
 use crate::ops::actor::ActorContext;
 
 pub struct App {
     pub db: Db,
     pub baseline: Baseline,
+    /// `None` if the issuer has no API for clients.
+    pub issuer_clients: Option<IssuerClients>,
 }
 
 impl App {

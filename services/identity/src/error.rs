@@ -2,6 +2,8 @@
 
 use values::Code;
 
+use crate::domain::MAX_MACHINE_ACCOUNTS;
+
 pub use ::service::Error;
 pub use web::FORBIDDEN;
 
@@ -29,5 +31,15 @@ pub const ROLE_ESCALATION_FORBIDDEN: Code =
     Code::new(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN").with_text("permissions", "crm.deals.manage-own");
 /// Companies of this type cannot use the role (INV-IDN-007).
 pub const ROLE_NOT_ASSIGNABLE: Code = Code::new(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
+/// Rejects both a missing machine account and another company's account.
+pub const MACHINE_ACCOUNT_NOT_FOUND: Code = Code::new(404, "IDENTITY_MACHINE_ACCOUNT_NOT_FOUND");
+pub const MACHINE_ACCOUNT_REVOKED: Code = Code::new(409, "IDENTITY_MACHINE_ACCOUNT_REVOKED");
+/// A company has the maximum number of active machine accounts (INV-IDN-013).
+pub const MACHINE_ACCOUNT_LIMIT: Code =
+    Code::new(409, "IDENTITY_MACHINE_ACCOUNT_LIMIT").with_arg("max", MAX_MACHINE_ACCOUNTS as u64);
+/// The role is for people only (INV-IDN-014).
+pub const ROLE_NOT_FOR_MACHINES: Code = Code::new(422, "IDENTITY_ROLE_NOT_FOR_MACHINES");
+/// The token issuer does not manage clients now.
+pub const ISSUER_UNAVAILABLE: Code = Code::new(503, "IDENTITY_ISSUER_UNAVAILABLE").retry_after(2);
 /// Rejects an outdated version and the loser of a race.
 pub const CONFLICT: Code = Code::conflict("IDENTITY_CONCURRENCY_CONFLICT");

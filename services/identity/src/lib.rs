@@ -2,14 +2,17 @@
 
 mod app;
 mod bootstrap;
+mod clients;
 mod db;
 mod domain;
 mod error;
 mod events;
 mod http;
+mod jobs;
 mod messages;
 mod ops;
 mod service;
 mod settings;
+mod update_clients;
 
 pub use self::service::Service;

@@ -1,17 +1,21 @@
 //! The service with its listeners, events and commands.
 
 use ::db::Db;
+use ::jobs::Jobs;
 use ::service::RegisteredCommand;
 use ::web::Listener;
+use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use messaging::{PublishedEvent, Republisher, Restorer};
 use runtime::Env;
 
 use crate::app::App;
 use crate::bootstrap::Bootstrap;
+use crate::clients::IssuerClients;
 use crate::events::{AccessRevocations, Companies, Employees};
 use crate::settings::Settings;
-use crate::{events, http, messages};
+use crate::update_clients::UpdateClients;
+use crate::{events, http, jobs, messages};
 
 /// Companies, their employees and the roles that become permissions in tokens.
 pub struct Service;
@@ -29,7 +33,8 @@ impl ::service::Service for Service {
         Republisher::of::<AccessRevocations>(),
     ];
     const RESTORED: &'static [Restorer] = &[Restorer::of::<Companies>(), Restorer::of::<Employees>()];
-    const COMMANDS: &'static [RegisteredCommand] = &[RegisteredCommand::of::<Bootstrap>()];
+    const COMMANDS: &'static [RegisteredCommand] =
+        &[RegisteredCommand::of::<Bootstrap>(), RegisteredCommand::of::<UpdateClients>()];
     type Settings = Settings;
     type App = App;
 
@@ -38,6 +43,11 @@ impl ::service::Service for Service {
     }
 
     fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
-        Ok(App { db, baseline: settings.baseline })
+        let issuer_clients = settings.issuer_clients.as_ref().map(IssuerClients::new).transpose()?;
+        Ok(App { db, baseline: settings.baseline, issuer_clients })
+    }
+
+    fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
+        jobs::add(app.into_inner(), jobs)
     }
 }

@@ -6,6 +6,8 @@ use crate::domain::Baseline;
 
 pub struct Settings {
     pub baseline: Baseline,
+    /// The API of the issuer for the clients of machine accounts.
+    pub issuer_clients: Option<http_client::Config>,
 }
 
 impl Settings {
@@ -15,6 +17,12 @@ impl Settings {
             Baseline::default(),
             "permissions of every user who is not a suspended employee, separated by commas",
         );
-        Some(Self { baseline: baseline? })
+        let issuer_clients = http_client::Config::read_optional(
+            env,
+            "IDENTITY_ISSUER_ADMIN_URL",
+            "URL of a realm in Keycloak's admin API, as in https://keycloak/admin/realms/platform; without it machine accounts get no secret",
+            "identity",
+        );
+        Some(Self { baseline: baseline?, issuer_clients: issuer_clients? })
     }
 }

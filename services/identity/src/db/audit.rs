@@ -124,6 +124,7 @@ pub async fn append(tx: &mut Tx, entry: AuditEntry) -> Result<(), ::db::Error> {
             audit_entry::to_status.eq(entry.to_status),
             audit_entry::changed_fields.eq(entry.changed_fields),
             audit_entry::reason.eq(entry.reason.as_ref().map(Private::expose)),
+            audit_entry::machine_account_name.eq(entry.machine_account_name),
             audit_entry::trace_id.eq(entry.trace_id),
         ),
     ));

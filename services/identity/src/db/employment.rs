@@ -4,7 +4,7 @@ use ::db::{Conn, Prepared};
 use auth::{CompanyId, UserId};
 use diesel::QueryResult;
 use diesel::QueryableByName;
-use diesel::sql_types::{Array, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
@@ -23,26 +23,33 @@ struct Row {
     status: Option<EmployeeStatus>,
     #[diesel(sql_type = Array<Text>)]
     permissions: Vec<String>,
+    #[diesel(sql_type = Bool)]
+    is_machine: bool,
     #[diesel(sql_type = Nullable<Timestamptz>)]
     left_at: Option<OffsetDateTime>,
 }
 
 const SELECT_RECORD: &str = "\
-    select clock_timestamp() as now, employee.company_id, tenant.status as company_status, employee.status, \
-        array(select unnest(role.permissions) \
-            from employee_role join role on role.id = employee_role.role_id \
-            where employee_role.user_id = wanted.id) as permissions, \
+    select clock_timestamp() as now, tenant.id as company_id, tenant.status as company_status, \
+        case machine_account.status when 'Active' then 'Active' when 'Revoked' then 'Suspended' \
+            else employee.status end as status, \
+        machine_account.id is not null as is_machine, \
+        array(select unnest(role.permissions) from role \
+            where role.id = any(machine_account.role_ids) or role.id in \
+                (select role_id from employee_role where user_id = wanted.id)) as permissions, \
         (select max(left_at) from former_employee where user_id = wanted.id) as left_at \
     from (values ($1)) as wanted (id) \
         left join employee on employee.id = wanted.id \
-        left join tenant on tenant.id = employee.company_id";
+        left join machine_account on machine_account.id = wanted.id \
+        left join tenant on tenant.id = coalesce(employee.company_id, machine_account.company_id)";
 
-/// Returns the time of the database and the employment record of `user`.
+/// Returns the time of the database and the employment record of `user`. A machine account counts
+/// as an employee of its company, and as a Suspended one after its revocation.
 ///
 /// The record cannot change while the transaction holds a lock on the row of the user's company.
 pub async fn find_record(mut conn: &Conn, user: UserId) -> QueryResult<(OffsetDateTime, EmploymentRecord)> {
     let statement = Prepared(diesel::sql_query(SELECT_RECORD).bind::<SqlUuid, _>(user));
-    let Row { now, company_id, company_status, status, permissions, left_at } =
+    let Row { now, company_id, company_status, status, permissions, is_machine, left_at } =
         statement.get_result(&mut conn).await?;
     let stored = company_id.zip(company_status).zip(status);
     let employment = stored.map(|((company_id, company_status), status)| EmploymentState {
@@ -50,6 +57,7 @@ pub async fn find_record(mut conn: &Conn, user: UserId) -> QueryResult<(OffsetDa
         company_status,
         status,
         permissions,
+        is_machine,
     });
     Ok((now, EmploymentRecord { employment, left_at }))
 }

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod employee;
 pub mod employment;
 pub mod former_employee;
+pub mod machine_account;
 pub mod role;
 pub mod schema;
 pub mod tenant;

@@ -21,6 +21,12 @@ pub async fn find(conn: &mut Conn, id: RoleId) -> Result<Option<Role>, ::db::Err
     Ok(role::table.find(id).select(Role::as_select()).first(conn).await.optional()?)
 }
 
+/// Returns the roles with these ids, sorted by id.
+pub async fn list_by_ids(conn: &mut Conn, ids: &[RoleId]) -> Result<Vec<Role>, ::db::Error> {
+    let roles = role::table.filter(role::id.eq_any(ids)).order(role::id);
+    Ok(roles.select(Role::as_select()).load(conn).await?)
+}
+
 /// Returns the administrator role of companies of this type.
 pub async fn find_admin_role(conn: &mut Conn, kind: TenantType) -> Result<Role, ::db::Error> {
     let code = role::code.eq(Role::admin_code(kind));

@@ -74,6 +74,22 @@ diesel::table! {
 }
 
 diesel::table! {
+    machine_account (id) {
+        id -> Uuid,
+        company_id -> Uuid,
+        name -> Text,
+        status -> Text,
+        role_ids -> Array<Uuid>,
+        secret_requested_at -> Nullable<Timestamptz>,
+        created_at -> Timestamptz,
+        updated_at -> Timestamptz,
+        version -> BigInt,
+        lower_name -> Text,
+        is_outdated_at_issuer -> Bool,
+    }
+}
+
+diesel::table! {
     audit_entry (id) {
         id -> Uuid,
         at -> Timestamptz,
@@ -88,6 +104,7 @@ diesel::table! {
         to_status -> Nullable<Text>,
         changed_fields -> Array<Text>,
         reason -> Nullable<Text>,
+        machine_account_name -> Nullable<Text>,
         trace_id -> Nullable<Text>,
         added_in -> Int8,
     }

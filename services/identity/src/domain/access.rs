@@ -125,6 +125,8 @@ pub struct EmploymentState {
     pub status: EmployeeStatus,
     /// Permissions of all roles.
     pub permissions: Vec<String>,
+    /// True for a machine account, which has nothing outside its roles.
+    pub is_machine: bool,
 }
 
 /// Claims that the issuer writes into a user's token.
@@ -147,8 +149,9 @@ impl TokenClaims {
             return Self { user_id, company_id: None, permissions: Vec::new() };
         }
         let is_active = employment.company_status == TenantStatus::Active;
+        let baseline = baseline.0.iter().filter(|_| !employment.is_machine);
         let roles = employment.permissions.iter().filter(|_| is_active);
-        let permissions: BTreeSet<_> = baseline.0.iter().chain(roles).cloned().collect();
+        let permissions: BTreeSet<_> = baseline.chain(roles).cloned().collect();
         Self {
             user_id,
             company_id: is_active.then_some(employment.company_id),
@@ -270,7 +273,8 @@ mod tests {
             (Employee::Suspended, Tenant::Archived, None, none),
         ] {
             let given = ["c", "b.own", "Z", "c"].map(str::to_owned).to_vec();
-            let employment = EmploymentState { company_id, company_status, status, permissions: given };
+            let employment =
+                EmploymentState { company_id, company_status, status, permissions: given, is_machine: false };
             let claims = TokenClaims::of(user_id, Some(&employment), &baseline);
             assert_eq!(
                 (claims.company_id, claims.permissions),

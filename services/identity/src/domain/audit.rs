@@ -8,8 +8,8 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 use super::{
-    AuditEntryId, ChangedField, Employee, EmployeeStatus, Reason, Role, RoleId, SubjectId, Tenant,
-    TenantStatus,
+    AuditEntryId, ChangedField, Employee, EmployeeStatus, MachineAccount, MachineAccountName,
+    MachineAccountStatus, Reason, Role, RoleId, SubjectId, Tenant, TenantStatus,
 };
 use crate::db::schema::audit_entry;
 
@@ -29,6 +29,10 @@ values::text_enum! {
         RoleAssigned,
         RoleRemoved,
         RoleGrantRefused,
+        MachineAccountCreated,
+        MachineAccountUpdated,
+        MachineAccountSecretRequested,
+        MachineAccountRevoked,
     }
 }
 
@@ -50,7 +54,7 @@ pub struct AuditEntry {
     pub at: OffsetDateTime,
     pub action: AuditAction,
     pub tenant_id: CompanyId,
-    /// Tenant or user that the action changed.
+    /// Tenant, user or machine account that the action changed.
     pub subject_id: SubjectId,
     pub actor_user_id: UserId,
     /// Id of the actor's company at that time. Null without one.
@@ -68,6 +72,8 @@ pub struct AuditEntry {
     /// Sorted names of the fields that an update changed. Other actions have none.
     pub changed_fields: Vec<ChangedField>,
     pub reason: Option<Reason>,
+    /// Name of the machine account that the action changed. Null for other subjects.
+    pub machine_account_name: Option<MachineAccountName>,
     pub trace_id: Option<String>,
 }
 
@@ -93,6 +99,7 @@ impl AuditEntry {
             to_status: None,
             changed_fields: Vec::new(),
             reason: None,
+            machine_account_name: None,
             trace_id: by.trace_id.clone(),
         }
     }
@@ -148,6 +155,53 @@ impl AuditEntry {
         Self { from_status: name(from), to_status: name(to), ..entry }
     }
 
+    pub fn machine_account_created(by: &AuditActor, account: &MachineAccount) -> Self {
+        let action = AuditAction::MachineAccountCreated;
+        let entry = Self::of_machine_account(by, account.created_at, action, account);
+        Self { to_status: Some(account.status.to_string()), ..entry }
+    }
+
+    /// Records a new name. `account` already has it.
+    pub fn machine_account_renamed(by: &AuditActor, account: &MachineAccount) -> Self {
+        let action = AuditAction::MachineAccountUpdated;
+        let entry = Self::of_machine_account(by, account.updated_at, action, account);
+        Self { changed_fields: vec![ChangedField::Name], ..entry }
+    }
+
+    pub fn machine_account_secret_requested(
+        by: &AuditActor,
+        at: OffsetDateTime,
+        account: &MachineAccount,
+    ) -> Self {
+        Self::of_machine_account(by, at, AuditAction::MachineAccountSecretRequested, account)
+    }
+
+    /// Records a revocation. `account` is already Revoked.
+    pub fn machine_account_revoked(by: &AuditActor, account: &MachineAccount) -> Self {
+        let action = AuditAction::MachineAccountRevoked;
+        let entry = Self::of_machine_account(by, account.updated_at, action, account);
+        let from_status = Some(MachineAccountStatus::Active.to_string());
+        Self { from_status, to_status: Some(account.status.to_string()), ..entry }
+    }
+
+    pub fn machine_role_assigned(
+        by: &AuditActor,
+        at: OffsetDateTime,
+        account: &MachineAccount,
+        role: &Role,
+    ) -> Self {
+        Self::of_machine_account(by, at, AuditAction::RoleAssigned, account).with_role(role)
+    }
+
+    pub fn machine_role_removed(
+        by: &AuditActor,
+        at: OffsetDateTime,
+        account: &MachineAccount,
+        role: &Role,
+    ) -> Self {
+        Self::of_machine_account(by, at, AuditAction::RoleRemoved, account).with_role(role)
+    }
+
     pub fn role_assigned(by: &AuditActor, at: OffsetDateTime, employee: &Employee, role: &Role) -> Self {
         Self::of_employee(by, at, AuditAction::RoleAssigned, employee).with_role(role)
     }
@@ -174,6 +228,16 @@ impl AuditEntry {
     fn of_employee(by: &AuditActor, at: OffsetDateTime, action: AuditAction, employee: &Employee) -> Self {
         let subject = uuid::Uuid::from(employee.id).into();
         Self::new(by, at, action, employee.company_id, subject)
+    }
+
+    fn of_machine_account(
+        by: &AuditActor,
+        at: OffsetDateTime,
+        action: AuditAction,
+        account: &MachineAccount,
+    ) -> Self {
+        let entry = Self::new(by, at, action, account.company_id, uuid::Uuid::from(account.id).into());
+        Self { machine_account_name: Some(account.name.clone()), ..entry }
     }
 
     fn with_role(self, role: &Role) -> Self {

@@ -4,6 +4,7 @@ mod access;
 mod audit;
 mod changed_field;
 mod employee;
+mod machine_account;
 mod revocation;
 mod role;
 mod search;
@@ -16,6 +17,10 @@ pub use access::{
 pub use audit::{AuditAction, AuditActor, AuditEntry};
 pub use changed_field::ChangedField;
 pub use employee::{Employee, EmployeeStatus, PersonName, WorkEmail};
+pub use machine_account::{
+    ClientSecret, MAX_MACHINE_ACCOUNTS, MachineAccount, MachineAccountName, MachineAccountStatus,
+    MachineRoles, RoleChange,
+};
 pub use revocation::{AccessRevocation, RevokedSubject, SubjectKind};
 pub use role::{MANAGE_EMPLOYEE_ROLES, Role, RoleAssignment};
 pub use search::{FoldedQuery, SearchText};
@@ -32,6 +37,6 @@ ids::typed_id!(
     AuditEntryId
 );
 ids::typed_id!(
-    /// Id of the tenant or user that an action changed.
+    /// Id of the tenant, user or machine account that an action changed.
     SubjectId
 );

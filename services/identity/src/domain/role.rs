@@ -11,6 +11,9 @@ use crate::db::schema::{employee_role, role};
 /// Permission that makes a role an administrator role.
 pub const MANAGE_EMPLOYEE_ROLES: &str = "identity.employee-roles.manage";
 
+/// Permission to propose and to decide bonuses, which takes two employees.
+const DECIDE_COMMISSIONS: &str = "agent.commissions.manage";
+
 /// A role. The migration writes all roles, and no operation changes them.
 #[derive(Clone, Debug, Queryable, Selectable)]
 #[diesel(table_name = role, check_for_backend(Pg))]
@@ -53,6 +56,16 @@ impl Role {
     /// Returns true if employees with this role administer their company.
     pub fn is_admin_role(&self) -> bool {
         self.grants().any(|grant| grant.name == MANAGE_EMPLOYEE_ROLES)
+    }
+
+    /// Returns true if machine accounts can have this role (INV-IDN-014).
+    ///
+    /// Their administrators know the secret, so an account must not be a second person. Roles of
+    /// administrators, roles that are kept apart, and roles whose decisions need two employees
+    /// are for people.
+    pub fn is_for_machines(&self) -> bool {
+        let needs_people = self.grants().any(|grant| grant.name == DECIDE_COMMISSIONS);
+        !self.is_admin_role() && !self.is_kept_apart && !needs_people
     }
 
     pub fn grants(&self) -> impl Iterator<Item = Grant> {

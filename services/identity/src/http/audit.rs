@@ -19,7 +19,7 @@ use crate::error::Error;
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListCompanyAudit {
-    /// Tenant or user that the action changed.
+    /// Tenant, user or machine account that the action changed.
     subject_id: Option<SubjectId>,
     /// User who made the change.
     actor_user_id: Option<UserId>,

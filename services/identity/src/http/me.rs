@@ -6,6 +6,7 @@ use actix_web::{HttpRequest, Responder, get, web};
 use auth::{Actor, UserId};
 use serde::Serialize;
 use utoipa::ToSchema;
+use values::Private;
 
 use super::role::RoleView;
 use crate::app::App;
@@ -13,7 +14,8 @@ use crate::db;
 use crate::domain::{EmployeeStatus, PersonName, TenantReference, TokenClaims, WorkEmail};
 use crate::error::Error;
 
-/// The caller, with the data of the employment. Without an employment these members are null.
+/// The caller, with the data of the employment or of the machine account. Without either these
+/// members are null.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Me {
@@ -21,7 +23,7 @@ pub struct Me {
     name: Option<PersonName>,
     email: Option<WorkEmail>,
     status: Option<EmployeeStatus>,
-    /// The company that employs the caller. Null without an employment.
+    /// The company that the caller works for. Null without one.
     company: Option<TenantReference>,
     /// The roles of the caller.
     roles: Vec<RoleView>,
@@ -44,14 +46,26 @@ pub async fn get_me(
     let mut conn = app.db.conn().await?;
     let (_, record) = db::employment::find_record(&conn, user_id).await?;
     let employee = db::employee::look_up(&conn, user_id).await?;
-    let company = match &employee {
-        Some(employee) => db::tenant::look_up_reference(&conn, employee.company_id).await?,
+    let account = match employee {
+        Some(_) => None,
+        None => db::machine_account::look_up(&conn, user_id).await?,
+    };
+    let company_id = employee.as_ref().map(|employee| employee.company_id);
+    let company = match company_id.or_else(|| account.as_ref().map(|account| account.company_id)) {
+        Some(company) => db::tenant::look_up_reference(&conn, company).await?,
         None => None,
     };
-    let assignments = db::role::list_assignments(&mut conn, user_id).await?;
-    let roles = assignments.into_iter().map(|assignment| RoleView::of(assignment.role, &messages, &request));
+    let roles = match &account {
+        Some(account) => db::role::list_by_ids(&mut conn, &account.role_ids).await?,
+        None => {
+            let assignments = db::role::list_assignments(&mut conn, user_id).await?;
+            assignments.into_iter().map(|assignment| assignment.role).collect()
+        }
+    };
+    let roles = roles.into_iter().map(|role| RoleView::of(role, &messages, &request));
     let permissions = TokenClaims::of(user_id, record.employment.as_ref(), &app.baseline).permissions;
     let status = employee.as_ref().map(|employee| employee.status);
     let (name, email) = employee.map(|employee| (employee.name, employee.email)).unzip();
+    let name = name.or_else(|| account.map(|account| Private::new(account.name)));
     Ok(web::Json(Me { user_id, name, email, status, company, roles: roles.collect(), permissions }))
 }

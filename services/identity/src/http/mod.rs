@@ -4,12 +4,14 @@ mod audit;
 mod body_limit;
 mod employee;
 mod internal;
+mod machine_account;
 mod me;
 mod permitted_now;
 mod platform;
 mod role;
 mod tenant;
 mod tenant_employee;
+mod tenant_machine_account;
 
 use ::web::{Callers, Listener, OperationExt, Routes};
 use actix_web::middleware::from_fn;
@@ -20,10 +22,11 @@ use values::Code;
 use self::body_limit::BODY_TOO_LARGE;
 use crate::domain::{ManageEmployees, ManageTenants, ReadRoles, ReadTenants};
 use crate::error::{
-    CONFLICT, EMAIL_TAKEN, EMPLOYEE_INVALID_TRANSITION, FORBIDDEN, LAST_ADMIN, OWN_TENANT,
-    ROLE_ASSIGNMENT_NOT_FOUND, ROLE_ESCALATION_FORBIDDEN, ROLE_NOT_ASSIGNABLE, ROLE_NOT_FOUND,
-    TAX_NUMBER_TAKEN, TENANT_ARCHIVED, TENANT_INVALID_TRANSITION, TENANT_NOT_ACTIVE, TENANT_NOT_FOUND,
-    USER_ALREADY_EMPLOYED, USER_NOT_FOUND,
+    CONFLICT, EMAIL_TAKEN, EMPLOYEE_INVALID_TRANSITION, FORBIDDEN, ISSUER_UNAVAILABLE, LAST_ADMIN,
+    MACHINE_ACCOUNT_LIMIT, MACHINE_ACCOUNT_NOT_FOUND, MACHINE_ACCOUNT_REVOKED, OWN_TENANT,
+    ROLE_ASSIGNMENT_NOT_FOUND, ROLE_ESCALATION_FORBIDDEN, ROLE_NOT_ASSIGNABLE, ROLE_NOT_FOR_MACHINES,
+    ROLE_NOT_FOUND, TAX_NUMBER_TAKEN, TENANT_ARCHIVED, TENANT_INVALID_TRANSITION, TENANT_NOT_ACTIVE,
+    TENANT_NOT_FOUND, USER_ALREADY_EMPLOYED, USER_NOT_FOUND,
 };
 
 /// API for users.
@@ -33,6 +36,7 @@ pub const PUBLIC: Listener = Listener {
     tags: &[
         ("Tenants", "Companies and their administrators, for administrators of the platform."),
         ("Employees", "Employees of the caller's company and their roles."),
+        ("Machine accounts", "Programs that act for the caller's company."),
         ("Audit", "The audit log."),
         ("Oneself", "The caller's own data."),
     ],
@@ -57,6 +61,8 @@ fn public(routes: &mut Routes<'_>) {
             .configure(tenant_employees)
             .configure(employees)
             .configure(roles)
+            .configure(machine_accounts)
+            .configure(tenant_machine_accounts)
             .configure(audit_and_caller),
     );
 }
@@ -210,6 +216,63 @@ fn roles(routes: &mut Routes<'_>) {
         ]));
 }
 
+fn machine_accounts(routes: &mut Routes<'_>) {
+    routes
+        .service(
+            machine_account::list_machine_accounts
+                .requires::<Permitted<ManageEmployees>>()
+                .refuses([FORBIDDEN]),
+        )
+        .service(
+            machine_account::create_machine_account
+                .requires::<Permitted<ManageEmployees>>()
+                .refuses(MACHINE_ROLE_REFUSALS)
+                .refuses([BODY_TOO_LARGE, TENANT_NOT_FOUND, MACHINE_ACCOUNT_LIMIT]),
+        )
+        .service(
+            machine_account::get_machine_account
+                .requires::<Permitted<ManageEmployees>>()
+                .refuses([FORBIDDEN, MACHINE_ACCOUNT_NOT_FOUND]),
+        )
+        .service(
+            machine_account::update_machine_account
+                .requires::<Permitted<ManageEmployees>>()
+                .refuses(MACHINE_ROLE_REFUSALS)
+                .refuses([BODY_TOO_LARGE, MACHINE_ACCOUNT_NOT_FOUND, MACHINE_ACCOUNT_REVOKED, CONFLICT]),
+        )
+        .service(
+            machine_account::create_machine_account_secret
+                .requires::<Permitted<ManageEmployees>>()
+                .refuses([FORBIDDEN, MACHINE_ACCOUNT_NOT_FOUND, TENANT_NOT_ACTIVE])
+                .refuses([MACHINE_ACCOUNT_REVOKED, ISSUER_UNAVAILABLE]),
+        )
+        .service(
+            machine_account::revoke_machine_account
+                .requires::<Permitted<ManageEmployees>>()
+                .refuses([FORBIDDEN, MACHINE_ACCOUNT_NOT_FOUND, TENANT_NOT_ACTIVE])
+                .refuses([MACHINE_ACCOUNT_REVOKED]),
+        );
+}
+
+fn tenant_machine_accounts(routes: &mut Routes<'_>) {
+    routes
+        .service(
+            tenant_machine_account::list_tenant_machine_accounts
+                .requires::<Permitted<ReadTenants>>()
+                .refuses([FORBIDDEN]),
+        )
+        .service(
+            tenant_machine_account::get_tenant_machine_account
+                .requires::<Permitted<ReadTenants>>()
+                .refuses([FORBIDDEN, MACHINE_ACCOUNT_NOT_FOUND]),
+        )
+        .service(
+            tenant_machine_account::revoke_tenant_machine_account
+                .requires::<Permitted<ManageTenants>>()
+                .refuses([FORBIDDEN, MACHINE_ACCOUNT_NOT_FOUND, MACHINE_ACCOUNT_REVOKED]),
+        );
+}
+
 fn audit_and_caller(routes: &mut Routes<'_>) {
     routes
         .service(audit::list_audit.requires::<Permitted<ReadTenants>>().refuses([FORBIDDEN]))
@@ -224,6 +287,16 @@ fn internal(routes: &mut Routes<'_>) {
 /// Refusals that all changes of a tenant share.
 const TENANT_CHANGE_REFUSALS: [Code; 5] =
     [FORBIDDEN, BODY_TOO_LARGE, TENANT_NOT_FOUND, TENANT_ARCHIVED, CONFLICT];
+
+/// Refusals that all changes of a machine account's roles share.
+const MACHINE_ROLE_REFUSALS: [Code; 6] = [
+    FORBIDDEN,
+    ROLE_NOT_FOUND,
+    TENANT_NOT_ACTIVE,
+    ROLE_ESCALATION_FORBIDDEN,
+    ROLE_NOT_ASSIGNABLE,
+    ROLE_NOT_FOR_MACHINES,
+];
 
 /// Refusals that all changes of an employee share.
 const EMPLOYEE_CHANGE_REFUSALS: [Code; 5] =

@@ -13,7 +13,7 @@ use crate::domain::{
     AuditActor, AuditEntry, Employee, EmployeeStatus, ManageEmployees, ManageTenants, PersonName,
     RevokedSubject, Role, Tenant, TenantStatus, WorkEmail,
 };
-use crate::error::{CONFLICT, Error, LAST_ADMIN, TENANT_NOT_FOUND, USER_NOT_FOUND};
+use crate::error::{CONFLICT, Error, LAST_ADMIN, TENANT_NOT_FOUND, USER_ALREADY_EMPLOYED, USER_NOT_FOUND};
 use crate::events::{EmployeeRoleAssigned, EmployeeRoleRemoved, EmployeeStatusChanged};
 
 /// Name and e-mail address of an employee.
@@ -102,6 +102,9 @@ async fn employ(
     person: PersonDetails,
     now: OffsetDateTime,
 ) -> Result<Employee, Error> {
+    if db::machine_account::exists_with_id(tx.conn(), user).await? {
+        return Err(USER_ALREADY_EMPLOYED.into());
+    }
     let employee = Employee::new(user, company, person.name, person.email, now);
     db::employee::insert(tx, &employee).await?;
     db::tenant::add_to_employees_count(tx, company, 1).await?;

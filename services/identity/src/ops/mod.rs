@@ -5,5 +5,6 @@ pub mod actor;
 pub mod bootstrap;
 pub mod employee;
 mod escalation;
+pub mod machine_account;
 pub mod role;
 pub mod tenant;

@@ -6,6 +6,7 @@ use messaging::outbox;
 
 use super::access::revoke_access;
 use super::actor::{ActorContext, Authorized};
+use super::machine_account::follow_company_status;
 use crate::db;
 use crate::domain::{
     AuditEntry, LegalName, ManageTenants, Reason, RevokedSubject, TaxNumber, Tenant, TenantName,
@@ -100,6 +101,7 @@ pub async fn change_tenant_status(
     if to != TenantStatus::Active {
         revoke_access(tx, RevokedSubject::Company(id)).await?;
     }
+    follow_company_status(tx, id, to, now).await?;
     Ok(tenant)
 }
 

@@ -17,36 +17,45 @@ use crate::{
 /// Organization scope grants nothing on the platform routes. On the routes of a company's
 /// administrators, platform scope covers the caller's own company only.
 const TABLE: &str = "
-    operation                   | manager | reader | company admin | elsewhere | organization | colleague | guest | forged | news | crm | issuer | other machines
-    search_tenants              |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    lookup_tenants              |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    look_up_tenant              |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    get_tenant                  |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    create_tenant               |   201   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    update_tenant               |   200   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    suspend_tenant              |   200   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    activate_tenant             |   200   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    archive_tenant              |   200   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    list_tenant_employees       |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    get_tenant_employee         |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    create_administrator        |   201   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    remove_tenant_employee      |   204   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    remove_tenant_employee_role |   204   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    list_employees              |   403   |  403   |      200      |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    create_employee             |   403   |  403   |      201      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    get_employee                |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    update_employee             |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    suspend_employee            |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    activate_employee           |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    remove_employee             |   403   |  403   |      204      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    list_roles                  |   200   |  200   |      200      |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    list_employee_roles         |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    add_role_to_employee        |   403   |  403   |      204      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    remove_role_from_employee   |   403   |  403   |      204      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    list_audit                  |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    list_company_audit          |   403   |  403   |      200      |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
-    get_me                      |   200   |  200   |      200      |    200    |     200      |    200    |  401  |  401   | 401  | 401 |  401   |  401
-    get_claims                  |   401   |  401   |      401      |    401    |     401      |    401    |  401  |  401   | 403  | 403 |  200   |  403
+    operation                     | manager | reader | company admin | elsewhere | organization | colleague | guest | forged | news | crm | issuer | other machines
+    search_tenants                |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    lookup_tenants                |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    look_up_tenant                |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    get_tenant                    |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    create_tenant                 |   201   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    update_tenant                 |   200   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    suspend_tenant                |   200   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    activate_tenant               |   200   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    archive_tenant                |   200   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_tenant_employees         |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    get_tenant_employee           |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    create_administrator          |   201   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_tenant_employee        |   204   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_tenant_employee_role   |   204   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_employees                |   403   |  403   |      200      |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    create_employee               |   403   |  403   |      201      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    get_employee                  |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    update_employee               |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    suspend_employee              |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    activate_employee             |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_employee               |   403   |  403   |      204      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_roles                    |   200   |  200   |      200      |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_employee_roles           |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    add_role_to_employee          |   403   |  403   |      204      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_role_from_employee     |   403   |  403   |      204      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_tenant_machine_accounts  |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    get_tenant_machine_account    |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    revoke_tenant_machine_account |   200   |  403   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_machine_accounts         |   403   |  403   |      200      |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    create_machine_account        |   403   |  403   |      201      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    get_machine_account           |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    update_machine_account        |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    create_machine_account_secret |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    revoke_machine_account        |   403   |  403   |      200      |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_audit                    |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_company_audit            |   403   |  403   |      200      |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    get_me                        |   200   |  200   |      200      |    200    |     200      |    200    |  401  |  401   | 401  | 401 |  401   |  401
+    get_claims                    |   401   |  401   |      401      |    401    |     401      |    401    |  401  |  401   | 403  | 403 |  200   |  403
 ";
 
 /// Prepares a developer with an administrator and a content editor, and the request of `operation`.
@@ -63,6 +72,7 @@ async fn prepare(operation: &str) -> Case {
         }
         _ => {}
     }
+    let account = crate::machine_accounts::create(&tenant.outside_admin(), &[9]).await;
     let company = Some(tenant.0);
     let own = ADMIN_PERMISSIONS.map(|permission| permission.trim_end_matches("@platform"));
     let permissions = ["identity.employee-roles.manage", "identity.employee-roles.manage@platform"];
@@ -72,10 +82,14 @@ async fn prepare(operation: &str) -> Case {
             ("tenant_id", tenant.0.to_string()),
             ("user_id", bob.to_string()),
             ("role_id", role(granted).to_string()),
+            ("account_id", account.to_string()),
         ],
         body: match operation {
             "create_tenant" => json!({"Name": "Лютик", "Type": "Agency"}),
             "update_tenant" => json!({"Name": "Лютик"}),
+            "create_machine_account" | "update_machine_account" => {
+                json!({"Name": "Выгрузка", "RoleIds": [role(9)]})
+            }
             "create_administrator" | "create_employee" | "update_employee" => {
                 json!({"Name": "Вера", "Email": email()})
             }

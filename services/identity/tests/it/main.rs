@@ -15,6 +15,7 @@ mod employment;
 mod events;
 mod expensive;
 mod hostile;
+mod machine_accounts;
 mod me;
 mod platform_page;
 mod privacy;
@@ -35,8 +36,8 @@ use identity::Service;
 use serde_json::{Value, json};
 use testkit::bus::Published;
 use testkit::client::{Client, Response};
-use testkit::issuer::Claims;
-use testkit::service::Running;
+use testkit::issuer::{CLIENTS, Claims};
+use testkit::service::{Running, issuer};
 use testkit::{guid, text};
 use uuid::Uuid;
 
@@ -76,7 +77,16 @@ const ADMIN_PERMISSIONS: [&str; 16] = [
 /// Returns the service that most tests share. Each test creates its own tenants.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
-    SERVICE.get_or_init(|| Running::start::<Service>(&[]))
+    SERVICE.get_or_init(|| {
+        let admin_url = issuer().admin_url();
+        start_with_issuer(&admin_url)
+    })
+}
+
+/// Starts a service that manages its clients at this admin API of the issuer.
+fn start_with_issuer(admin_url: &str) -> Running {
+    let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "identity").unwrap();
+    Running::start::<Service>(&[("IDENTITY_ISSUER_ADMIN_URL", admin_url), ("CLIENT_SECRET", secret)])
 }
 
 /// Returns the claims of a new user who has these permissions and is not an employee.

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use testkit::bus::Published;
 use testkit::client::{Client, Response, send};
 use testkit::deployed::Deployed;
+use testkit::issuer::CLIENTS;
+use testkit::service::issuer;
 use testkit::{database, eventually};
 use uuid::Uuid;
 
@@ -33,7 +35,13 @@ fn assert_unmarked(what: &str, text: &str, marks: &[&str]) {
 
 /// Starts a service that logs everything.
 async fn start(database_url: &str) -> Deployed {
-    let settings = [("DATABASE_URL", database_url), ("LOG", "debug")];
+    let (admin_url, (_, secret)) = (issuer().admin_url(), CLIENTS[3]);
+    let settings = [
+        ("DATABASE_URL", database_url),
+        ("LOG", "debug"),
+        ("IDENTITY_ISSUER_ADMIN_URL", admin_url.as_str()),
+        ("CLIENT_SECRET", secret),
+    ];
     Deployed::start(env!("CARGO_BIN_EXE_identity"), &[], &settings).await
 }
 
@@ -52,9 +60,9 @@ async fn published(user: Uuid, company: Uuid) -> Vec<Published> {
     of_person
 }
 
-/// RULE-IDN-020, RULE-EVT-002: no log, span or problem contains private data, even if the database
-/// rejects a row. No event and no audit entry contains a name, an address, a query or a tax number.
-/// The event of a suspension has its reason.
+/// RULE-IDN-020, RULE-IDN-067, RULE-EVT-002: no log, span or problem contains private data, even if
+/// the database rejects a row. No event and no audit entry contains a name, an address, a query or a
+/// tax number. No log, span or entry contains a secret. The event of a suspension has its reason.
 #[tokio::test]
 async fn private_data_is_in_no_log_span_problem_event_or_entry() {
     let url = database::create().await.unwrap();
@@ -71,6 +79,12 @@ async fn private_data_is_in_no_log_span_problem_event_or_entry() {
     let admin = identity.caller(&claims_with(Some(company), &["identity.employee-roles.manage"]));
     let employee = call(&admin, &trace, Method::POST, EMPLOYEES, &person).await.expect(201);
     let user: Uuid = text(&employee["Id"]).parse().unwrap();
+    let account = json!({"Name": "x", "RoleIds": []});
+    let account =
+        call(&admin, &trace, Method::POST, "/api/identity/machine-accounts", &account).await.expect(201);
+    let path = format!("/api/identity/machine-accounts/{}/secret", text(&account["Id"]));
+    let credentials = call(&admin, &trace, Method::POST, &path, &Value::Null).await.expect(200);
+    let secret = text(&credentials["ClientSecret"]);
     call(&by, &trace, Method::GET, &format!("{TENANTS}/search?Query={QUERY}"), &Value::Null)
         .await
         .expect(200);
@@ -130,6 +144,7 @@ async fn private_data_is_in_no_log_span_problem_event_or_entry() {
     eventually("both errors in the log", async || (errors() == 2).then_some(())).await;
     for line in identity.log() {
         assert_unmarked("a line of the log", &line.to_string(), &all_marks);
+        assert_unmarked("a line of the log", &line.to_string(), &[secret]);
     }
     for name in [
         "POST /api/identity/employees",
@@ -140,10 +155,11 @@ async fn private_data_is_in_no_log_span_problem_event_or_entry() {
     }
     for span in identity.collector.all() {
         assert_unmarked("a span", &format!("{span:?}"), &all_marks);
+        assert_unmarked("a span", &format!("{span:?}"), &[secret]);
     }
     for event in published(user, company).await {
         assert_unmarked("an event", &format!("{event:?}"), &[NAME, ADDRESS, QUERY, NUMBER]);
     }
     let entries = by.get(&format!("{AUDIT}?TenantId={company}")).await.expect(200);
-    assert_unmarked("an entry", &entries.to_string(), &[NAME, ADDRESS, QUERY, NUMBER]);
+    assert_unmarked("an entry", &entries.to_string(), &[NAME, ADDRESS, QUERY, NUMBER, secret]);
 }

@@ -1,0 +1,5 @@
+//! Clients of other programs.
+
+mod issuer;
+
+pub use issuer::IssuerClients;

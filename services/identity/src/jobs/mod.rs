@@ -1,0 +1,15 @@
+//! The background jobs of the service.
+
+mod machine_client;
+
+use std::sync::Arc;
+
+use ::jobs::Jobs;
+
+use crate::app::App;
+
+pub use machine_client::MACHINE_CLIENT;
+
+pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
+    machine_client::add(app, jobs)
+}
