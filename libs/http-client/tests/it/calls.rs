@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use http_client::CallError;
+use http_client::{CallError, Config, Method};
+use runtime::Env;
 use serde_json::{Value, json};
 use testkit::faults::Fault;
 use tokio::time::{sleep, timeout};
@@ -119,4 +120,39 @@ async fn half_open_breaker_permits_three_calls() {
     for result in join_all((0..20).map(async |_| setup.client.get::<Value>("/up").await)).await {
         result.unwrap();
     }
+}
+
+/// RULE-ALL-040: an exchange with another server returns every response below 500, and reports
+/// others as unavailable.
+#[tokio::test]
+async fn exchange_returns_each_response_below_500() {
+    let setup = Setup::new();
+    for status in [200, 201, 204, 404, 409] {
+        setup.called.on("/", Fault::Respond(status, "text".to_owned()));
+        let response = setup.client.exchange(Method::PUT, "it", Some(&json!({"a": 1}))).await.unwrap();
+        assert_eq!(response.0, status);
+    }
+    let call = &setup.called.calls("/it")[0];
+    assert_eq!((call.method.as_str(), &call.body), ("PUT", &json!({"a": 1})));
+    setup.called.on("/", Fault::Respond(500, "text".to_owned()));
+    let failed = setup.client.exchange(Method::DELETE, "it", None::<&Value>).await.unwrap_err();
+    assert!(matches!(failed, CallError::Unavailable(_)), "{failed}");
+}
+
+/// RULE-ALL-074: an API of the issuer is optional. It needs a secret, and https outside loopback.
+#[test]
+fn optional_settings_are_checked_if_the_url_is_set() {
+    let read = |url: &'static str, secret: &'static str| {
+        let mut env = Env::new(move |name| match name {
+            "AUTH_ISSUER" => Some("https://issuer".to_owned()),
+            "API_URL" => Some(url.to_owned()),
+            "CLIENT_SECRET" => Some(secret.to_owned()),
+            _ => None,
+        });
+        let config = Config::read_optional(&mut env, "API_URL", "URL of an API", "caller");
+        env.finish(config).map(|config| config.is_some()).map_err(|error| error.to_string())
+    };
+    assert_eq!((read("", ""), read("", "x"), read("https://api", "x")), (Ok(false), Ok(false), Ok(true)));
+    assert!(read("https://api", "").unwrap_err().contains("it needs CLIENT_SECRET"));
+    assert!(read("http://api", "x").unwrap_err().contains("https://"));
 }

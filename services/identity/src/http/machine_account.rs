@@ -178,6 +178,7 @@ pub async fn update_machine_account(
 pub struct MachineAccountSecret {
     client_id: UserId,
     /// The secret. No operation returns it again.
+    #[schema(value_type = String)]
     client_secret: ClientSecret,
 }
 

@@ -64,6 +64,7 @@ async fn prepare(operation: &str) -> Case {
     let (admin, bob, colleague) = (tenant.admin().await, tenant.employee().await, tenant.employee().await);
     let granted = if operation == "add_role_to_employee" { 2 } else { 9 };
     crate::add_role(&tenant.outside_admin(), bob, 9).await.expect(204);
+    let account = crate::machine_accounts::create(&tenant.outside_admin(), &[9]).await;
     match operation {
         "activate_tenant" => drop(tenant.transition("suspend").await),
         "activate_employee" => {
@@ -72,7 +73,6 @@ async fn prepare(operation: &str) -> Case {
         }
         _ => {}
     }
-    let account = crate::machine_accounts::create(&tenant.outside_admin(), &[9]).await;
     let company = Some(tenant.0);
     let own = ADMIN_PERMISSIONS.map(|permission| permission.trim_end_matches("@platform"));
     let permissions = ["identity.employee-roles.manage", "identity.employee-roles.manage@platform"];

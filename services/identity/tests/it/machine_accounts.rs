@@ -238,7 +238,7 @@ async fn account_of_an_inactive_company_is_revoked_by_the_platform_only() {
     assert_eq!(operator().post(&outside, Value::Null).await.expect(200)["Status"], "Revoked");
 }
 
-/// RULE-IDN-039, RULE-IDN-063: another company's account looks like an unknown one.
+/// RULE-IDN-063: another company's account looks like an unknown one.
 #[tokio::test]
 async fn account_of_another_company_looks_unknown() {
     let (own, other) = (create_tenant("Agency").await, create_tenant("Agency").await);

@@ -5,6 +5,7 @@ var REPEATABLE = /* @__PURE__ */ new Set([
   "/api/identity/admin/tenants",
   "/api/identity/admin/tenants/{tenant_id}/administrators",
   "/api/identity/employees",
+  "/api/identity/machine-accounts",
   "/api/messenger/chats",
   "/api/messenger/chats/{chat_id}/conferences",
   "/api/messenger/chats/{chat_id}/messages",
