@@ -128,8 +128,8 @@ impl ServiceClient {
         self.call(self.http.post(self.url_of(path)?).json(body)).await
     }
 
-    /// Sends a request that is safe to repeat, with a path below the URL of the server. Returns the
-    /// status and the body, for a server whose refusals are no problems of this platform.
+    /// Sends a request that is safe to repeat. The path continues the URL of the server. Returns
+    /// the status and the body, for a server whose refusals are no problems of this platform.
     ///
     /// # Errors
     /// [`CallError::Unavailable`] if no response below status 500 arrives after all retries.
@@ -140,7 +140,7 @@ impl ServiceClient {
         body: Option<&impl Serialize>,
     ) -> Result<(StatusCode, Vec<u8>), CallError> {
         let base = self.url.as_str().trim_end_matches('/');
-        let request = self.http.request(method, format!("{base}/{path}"));
+        let request = self.http.request(method, format!("{base}{path}"));
         let request = match body {
             Some(body) => request.json(body),
             None => request,

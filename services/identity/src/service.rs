@@ -6,6 +6,7 @@ use ::service::RegisteredCommand;
 use ::web::Listener;
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
+use http_client::Call;
 use messaging::{PublishedEvent, Republisher, Restorer};
 use runtime::Env;
 
@@ -15,7 +16,7 @@ use crate::clients::IssuerClients;
 use crate::events::{AccessRevocations, Companies, Employees};
 use crate::settings::Settings;
 use crate::update_clients::UpdateClients;
-use crate::{events, http, jobs, messages};
+use crate::{clients, events, http, jobs, messages};
 
 /// Companies, their employees and the roles that become permissions in tokens.
 pub struct Service;
@@ -35,6 +36,7 @@ impl ::service::Service for Service {
     const RESTORED: &'static [Restorer] = &[Restorer::of::<Companies>(), Restorer::of::<Employees>()];
     const COMMANDS: &'static [RegisteredCommand] =
         &[RegisteredCommand::of::<Bootstrap>(), RegisteredCommand::of::<UpdateClients>()];
+    const CALLS: &'static [Call] = clients::CALLS;
     type Settings = Settings;
     type App = App;
 

@@ -129,13 +129,13 @@ async fn exchange_returns_each_response_below_500() {
     let setup = Setup::new();
     for status in [200, 201, 204, 404, 409] {
         setup.called.on("/", Fault::Respond(status, "text".to_owned()));
-        let response = setup.client.exchange(Method::PUT, "it", Some(&json!({"a": 1}))).await.unwrap();
+        let response = setup.client.exchange(Method::PUT, "/it", Some(&json!({"a": 1}))).await.unwrap();
         assert_eq!(response.0, status);
     }
     let call = &setup.called.calls("/it")[0];
     assert_eq!((call.method.as_str(), &call.body), ("PUT", &json!({"a": 1})));
     setup.called.on("/", Fault::Respond(500, "text".to_owned()));
-    let failed = setup.client.exchange(Method::DELETE, "it", None::<&Value>).await.unwrap_err();
+    let failed = setup.client.exchange(Method::DELETE, "/it", None::<&Value>).await.unwrap_err();
     assert!(matches!(failed, CallError::Unavailable(_)), "{failed}");
 }
 

@@ -2,7 +2,7 @@
 //! the local issuer also has.
 
 use auth::{CompanyId, UserId};
-use http_client::{CallError, Method, ServiceClient, StatusCode};
+use http_client::{Call, CallError, Method, ServiceClient, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -10,6 +10,18 @@ use crate::domain::{ClientSecret, TokenClaims};
 
 /// The audience of tokens of users and of machine accounts.
 const AUDIENCE: &str = "platform";
+
+const CREATE: Call = call("POST", "/clients");
+const REPLACE: Call = call("PUT", "/clients/{client_id}");
+const DELETE: Call = call("DELETE", "/clients/{client_id}");
+const CREATE_SECRET: Call = call("POST", "/clients/{client_id}/client-secret");
+
+/// Operations below the URL of a realm in the admin API.
+pub const CALLS: &[Call] = &[CREATE, REPLACE, DELETE, CREATE_SECRET];
+
+const fn call(method: &'static str, path: &'static str) -> Call {
+    Call { method, ..Call::get("the issuer", path) }
+}
 
 pub struct IssuerClients {
     issuer: ServiceClient,
@@ -36,11 +48,11 @@ impl IssuerClients {
     /// If the issuer has not stored the client.
     pub async fn put(&self, claims: &TokenClaims) -> anyhow::Result<()> {
         let client = representation(claims);
-        let path = path_of(claims.user_id);
+        let path = REPLACE.path_with(claims.user_id);
         let replaced = self.send(Method::PUT, &path, Some(&client)).await?.0;
         match replaced {
             StatusCode::NOT_FOUND => {
-                let created = self.send(Method::POST, "clients", Some(&client)).await?.0;
+                let created = self.send(Method::POST, CREATE.path, Some(&client)).await?.0;
                 expect(created == StatusCode::CREATED, created)
             }
             status => expect(status.is_success(), status),
@@ -52,7 +64,7 @@ impl IssuerClients {
     /// # Errors
     /// If the issuer may still have the client.
     pub async fn delete(&self, id: UserId) -> anyhow::Result<()> {
-        let (status, _) = self.send(Method::DELETE, &path_of(id), None::<&Value>).await?;
+        let (status, _) = self.send(Method::DELETE, &DELETE.path_with(id), None::<&Value>).await?;
         expect(status.is_success() || status == StatusCode::NOT_FOUND, status)
     }
 
@@ -61,7 +73,7 @@ impl IssuerClients {
     /// # Errors
     /// If the issuer returns no secret.
     pub async fn create_secret(&self, id: UserId) -> anyhow::Result<Option<ClientSecret>> {
-        let path = format!("{}/client-secret", path_of(id));
+        let path = CREATE_SECRET.path_with(id);
         let (status, body) = self.send(Method::POST, &path, None::<&Value>).await?;
         if status == StatusCode::NOT_FOUND {
             return Ok(None);
@@ -80,10 +92,6 @@ impl IssuerClients {
     ) -> Result<(StatusCode, Vec<u8>), CallError> {
         self.issuer.exchange(method, path, body).await
     }
-}
-
-fn path_of(id: UserId) -> String {
-    format!("clients/{id}")
 }
 
 fn expect(is_expected: bool, status: StatusCode) -> anyhow::Result<()> {

@@ -2,4 +2,4 @@
 
 mod issuer;
 
-pub use issuer::IssuerClients;
+pub use issuer::{CALLS, IssuerClients};

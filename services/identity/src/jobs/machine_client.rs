@@ -55,7 +55,7 @@ enum Sent {
     AfterAnOlderState,
 }
 
-/// Sends the state of an account until it has not changed meanwhile.
+/// Sends the state of an account, and repeats this if the state has changed since it was read.
 ///
 /// A change during a run starts a second run. The first one may finish later, so it must not leave
 /// its older state.

@@ -218,8 +218,8 @@ async fn revoked_account_cannot_be_changed() {
     }
 }
 
-/// RULE-IDN-062: an administrator of the platform revokes an account of a company of any status. The
-/// company's own administrators need an Active company.
+/// RULE-IDN-062: an administrator of the platform revokes an account of a company of any status.
+/// The company's own administrators need an Active company.
 #[tokio::test]
 async fn account_of_an_inactive_company_is_revoked_by_the_platform_only() {
     let tenant = create_tenant("Developer").await;
@@ -292,8 +292,8 @@ async fn audit_entries_name_the_account() {
     assert_eq!(entries[0]["MachineAccountName"], Value::Null);
 }
 
-/// INV-IDN-004: an account is not a person, so no company employs it and nobody gives it a role as to
-/// an employee.
+/// INV-IDN-004: an account is not a person, so no company employs it, and the roles of employees
+/// cannot be added to it.
 #[tokio::test]
 async fn account_is_not_employed() {
     let tenant = create_tenant("Developer").await;

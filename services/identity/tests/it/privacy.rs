@@ -61,8 +61,8 @@ async fn published(user: Uuid, company: Uuid) -> Vec<Published> {
 }
 
 /// RULE-IDN-020, RULE-IDN-067, RULE-EVT-002: no log, span or problem contains private data, even if
-/// the database rejects a row. No event and no audit entry contains a name, an address, a query or a
-/// tax number. No log, span or entry contains a secret. The event of a suspension has its reason.
+/// the database rejects a row. No event and no audit entry contains a name, an address, a query or
+/// a tax number. No log, span or entry contains a secret. The event of a suspension has its reason.
 #[tokio::test]
 async fn private_data_is_in_no_log_span_problem_event_or_entry() {
     let url = database::create().await.unwrap();

@@ -1,4 +1,4 @@
-//! A part of the first chapter: a program of a company gets credentials and a token, and loses them.
+//! A part of the first chapter: a program of a company gets credentials, and loses its access.
 
 use anyhow::Context;
 use serde_json::{Value, json};

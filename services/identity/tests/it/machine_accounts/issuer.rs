@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use testkit::client::Client;
 use testkit::eventually;
 use testkit::faults::{Call, Fault, FaultProxy};
 use testkit::issuer::Claims;
@@ -13,29 +14,36 @@ use super::tokens::token;
 use super::{ACCOUNTS, body, path, request_secret, revoke};
 use crate::{ACCESS_REVOKED, ADMIN_PERMISSIONS, TENANTS, claims_with, published, start_with_issuer, text};
 
-/// Returns a service, its administrator of one company, and a proxy in front of the issuer's API.
-async fn start() -> (Running, FaultProxy, Claims) {
-    // The small issuer's URL has no path. Keycloak's has the path of the realm, which the API lacks.
+/// The path of the realm in the issuer's API.
+const REALM: &str = "/admin/realms/platform";
+
+/// Starts a service behind a proxy in front of the issuer's API. Returns a company's administrator.
+async fn start() -> (Running, FaultProxy, Client) {
     let admin_url = issuer().admin_url();
-    let (host, api) = admin_url.split_once("/admin/").unwrap();
+    let host = admin_url.strip_suffix(REALM).unwrap();
     let proxy = FaultProxy::start(host);
-    let identity = start_with_issuer(&format!("{}/admin/{api}", proxy.url()));
+    let identity = start_with_issuer(&format!("{}{REALM}", proxy.url()));
+    let admin = administrator(&identity).await;
+    (identity, proxy, admin)
+}
+
+/// Creates a company, and returns a client with the permissions of its administrator.
+async fn administrator(identity: &Running) -> Client {
     let operator = identity.caller(&claims_with(None, &ADMIN_PERMISSIONS));
     let created = operator.post(TENANTS, json!({"Name": "Ромашка", "Type": "Developer"})).await.expect(201);
     let own = ADMIN_PERMISSIONS.map(|permission| permission.trim_end_matches("@platform"));
-    (identity, proxy, claims_with(Some(text(&created["Id"]).parse().unwrap()), &own))
+    identity.caller(&claims_with(Some(text(&created["Id"]).parse().unwrap()), &own))
 }
 
-async fn create(by: &testkit::client::Client) -> Uuid {
+async fn create(by: &Client) -> Uuid {
     text(&by.post(ACCOUNTS, body("Выгрузка", &[9])).await.expect(201)["Id"]).parse().unwrap()
 }
 
-/// RULE-IDN-066: while the issuer is down, an account is created and revoked. Its tokens are revoked
-/// again with every attempt, and the client ends when the issuer is back.
+/// RULE-IDN-066: an account is revoked while the issuer is down. Its tokens are revoked again with
+/// every attempt, and the client ends when the issuer is back.
 #[tokio::test]
 async fn revocation_needs_no_issuer() {
-    let (identity, proxy, claims) = start().await;
-    let admin = identity.caller(&claims);
+    let (identity, proxy, admin) = start().await;
     let account = create(&admin).await;
     let secret = request_secret(&admin, account).await.expect(200);
     let secret = text(&secret["ClientSecret"]).to_owned();
@@ -56,8 +64,7 @@ async fn revocation_needs_no_issuer() {
 /// RULE-IDN-065: a request for a secret fails while the issuer is down, and succeeds later.
 #[tokio::test]
 async fn secret_needs_the_issuer() {
-    let (identity, proxy, claims) = start().await;
-    let admin = identity.caller(&claims);
+    let (identity, proxy, admin) = start().await;
     proxy.on("/admin", Fault::problem(500, "down"));
     let account = create(&admin).await;
     let refused = request_secret(&admin, account).await;
@@ -71,8 +78,7 @@ async fn secret_needs_the_issuer() {
 /// RULE-IDN-065: a request for a secret waits for the client of a new account.
 #[tokio::test]
 async fn secret_waits_for_the_registration() {
-    let (identity, proxy, claims) = start().await;
-    let admin = identity.caller(&claims);
+    let (identity, proxy, admin) = start().await;
     proxy.next(1, "/admin", Fault::Delay(Duration::from_secs(1)));
     let account = create(&admin).await;
     request_secret(&admin, account).await.expect(200);
@@ -81,8 +87,7 @@ async fn secret_waits_for_the_registration() {
 /// RULE-IDN-066: a revocation that overtakes the registration of the client wins.
 #[tokio::test]
 async fn revocation_during_the_registration_ends_the_client() {
-    let (identity, proxy, claims) = start().await;
-    let admin = identity.caller(&claims);
+    let (identity, proxy, admin) = start().await;
     let gate = proxy.hold("/admin");
     let account = create(&admin).await;
     gate.arrived().await;
@@ -92,34 +97,29 @@ async fn revocation_during_the_registration_ends_the_client() {
     eventually("the deletion", async || deleted().then_some(())).await;
     gate.open();
     // The run of the registration creates the client, finds the revocation and deletes the client.
-    let created = || proxy.calls(CLIENTS_OF_REALM).iter().any(|call| is_creation(call));
+    let created = || proxy.calls(format!("{REALM}/clients")).iter().any(|call| is_creation(call));
     eventually("the late registration", async || created().then_some(())).await;
     let last_is_deletion = || {
-        let calls = proxy.calls(CLIENTS_OF_REALM);
+        let calls = proxy.calls(format!("{REALM}/clients"));
         calls.iter().rposition(is_creation) < calls.iter().rposition(|call| call.method == "DELETE")
     };
     eventually("the second deletion", async || last_is_deletion().then_some(())).await;
     assert_eq!(admin.get(&path(account)).await.expect(200)["Status"], "Revoked");
 }
 
-const CLIENTS_OF_REALM: &str = "/admin/realms/platform/clients";
-
 fn is_creation(call: &Call) -> bool {
     call.method == "POST" && call.path.ends_with("/clients")
 }
 
 fn api_path(account: Uuid) -> String {
-    format!("{CLIENTS_OF_REALM}/{account}")
+    format!("{REALM}/clients/{account}")
 }
 
 /// RULE-IDN-068: the command gives the issuer each account again, for example after a restore.
 #[tokio::test]
 async fn command_updates_every_client() {
     let identity = start_with_issuer(&issuer().admin_url());
-    let operator = identity.caller(&claims_with(None, &ADMIN_PERMISSIONS));
-    let created = operator.post(TENANTS, json!({"Name": "Ромашка", "Type": "Developer"})).await.expect(201);
-    let own = ADMIN_PERMISSIONS.map(|permission| permission.trim_end_matches("@platform"));
-    let admin = identity.caller(&claims_with(Some(text(&created["Id"]).parse().unwrap()), &own));
+    let admin = administrator(&identity).await;
     let account = create(&admin).await;
     request_secret(&admin, account).await.expect(200);
     let http = reqwest::ClientBuilder::new().tls_certs_only([]).build().unwrap();
@@ -142,10 +142,7 @@ async fn command_updates_every_client() {
 #[tokio::test]
 async fn service_without_an_issuer_api_creates_no_secret() {
     let identity = Running::start::<identity::Service>(&[]);
-    let operator = identity.caller(&claims_with(None, &ADMIN_PERMISSIONS));
-    let created = operator.post(TENANTS, json!({"Name": "Ромашка", "Type": "Developer"})).await.expect(201);
-    let own = ADMIN_PERMISSIONS.map(|permission| permission.trim_end_matches("@platform"));
-    let admin = identity.caller(&claims_with(Some(text(&created["Id"]).parse().unwrap()), &own));
+    let admin = administrator(&identity).await;
     let account = create(&admin).await;
     request_secret(&admin, account).await.expect_problem(503, "IDENTITY_ISSUER_UNAVAILABLE");
     revoke(&admin, account).await.expect(200);

@@ -1,5 +1,5 @@
-//! Tokens of machine accounts, from the issuer's own token endpoint. `cargo dev keycloak --test` runs
-//! these tests with Keycloak.
+//! Tokens of machine accounts, from the issuer's own token endpoint. `cargo dev keycloak --test`
+//! runs these tests with Keycloak.
 
 use std::time::Duration;
 
