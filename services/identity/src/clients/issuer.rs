@@ -118,15 +118,15 @@ fn representation(claims: &TokenClaims) -> Value {
         "optionalClientScopes": [],
         "protocolMappers": [
             mapper("audience", "oidc-audience-mapper", &json!({"included.custom.audience": AUDIENCE})),
-            claim("sub", "String", user_id.to_string()),
-            claim("company_id", "String", company_id.as_ref().map(CompanyId::to_string).unwrap_or_default()),
-            claim("permissions", "JSON", json!(permissions).to_string()),
+            claim("sub", "String", &user_id.to_string()),
+            claim("company_id", "String", &company_id.as_ref().map(CompanyId::to_string).unwrap_or_default()),
+            claim("permissions", "JSON", &json!(permissions).to_string()),
         ],
     })
 }
 
 /// Returns a mapper that gives a claim a constant value.
-fn claim(name: &str, kind: &str, value: String) -> Value {
+fn claim(name: &str, kind: &str, value: &str) -> Value {
     let config = json!({"claim.name": name, "claim.value": value, "jsonType.label": kind});
     mapper(name, "oidc-hardcoded-claim-mapper", &config)
 }

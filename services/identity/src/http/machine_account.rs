@@ -110,7 +110,7 @@ pub async fn create_machine_account(
 ///
 /// Returns 404 for a machine account of another company.
 #[utoipa::path(
-    tag = "Machine accounts", params(("account_id" = UserId, Path)),
+    tag = "Machine accounts", params(("account_id" = UserId, Path, description = "Id of the machine account.")),
     responses((status = 200, description = "The machine account", body = MachineAccount))
 )]
 #[get("/api/identity/machine-accounts/{account_id}")]
@@ -141,7 +141,7 @@ pub struct UpdateMachineAccount {
 /// hold every permission of a new role. The loss of a role ends the rights of all tokens that the
 /// account has.
 #[utoipa::path(
-    tag = "Machine accounts", params(("account_id" = UserId, Path)),
+    tag = "Machine accounts", params(("account_id" = UserId, Path, description = "Id of the machine account.")),
     request_body(content = UpdateMachineAccount, description = "At most 64 KiB."),
     responses((status = 200, description = "The machine account after the change", body = MachineAccount))
 )]
@@ -176,9 +176,10 @@ pub async fn update_machine_account(
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct MachineAccountSecret {
+    /// Id of the machine account.
     client_id: UserId,
     /// The secret. No operation returns it again.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, example = "vIGDNJtGOshoWRY54Rpt116A2PeyO5Wd")]
     client_secret: ClientSecret,
 }
 
@@ -188,7 +189,7 @@ pub struct MachineAccountSecret {
 /// `client_credentials`. The previous secret ends at once, and so do the rights of all tokens that
 /// the account has. Repeat the request if it fails.
 #[utoipa::path(
-    tag = "Machine accounts", params(("account_id" = UserId, Path)),
+    tag = "Machine accounts", params(("account_id" = UserId, Path, description = "Id of the machine account.")),
     responses((status = 200, description = "The credentials", body = MachineAccountSecret))
 )]
 #[post("/api/identity/machine-accounts/{account_id}/secret")]
@@ -232,7 +233,7 @@ async fn create_secret(app: &App, id: UserId) -> Result<ClientSecret, Error> {
 /// Ends the rights of all its tokens and deletes its client at the token issuer. A revoked account
 /// stays readable and cannot be activated again.
 #[utoipa::path(
-    tag = "Machine accounts", params(("account_id" = UserId, Path)),
+    tag = "Machine accounts", params(("account_id" = UserId, Path, description = "Id of the machine account.")),
     responses((status = 200, description = "The machine account after the change", body = MachineAccount))
 )]
 #[post("/api/identity/machine-accounts/{account_id}/revoke")]

@@ -55,12 +55,11 @@ pub async fn get_me(
         Some(company) => db::tenant::look_up_reference(&conn, company).await?,
         None => None,
     };
-    let roles = match &account {
-        Some(account) => db::role::list_by_ids(&mut conn, &account.role_ids).await?,
-        None => {
-            let assignments = db::role::list_assignments(&mut conn, user_id).await?;
-            assignments.into_iter().map(|assignment| assignment.role).collect()
-        }
+    let roles = if let Some(account) = &account {
+        db::role::list_by_ids(&mut conn, &account.role_ids).await?
+    } else {
+        let assignments = db::role::list_assignments(&mut conn, user_id).await?;
+        assignments.into_iter().map(|assignment| assignment.role).collect()
     };
     let roles = roles.into_iter().map(|role| RoleView::of(role, &messages, &request));
     let permissions = TokenClaims::of(user_id, record.employment.as_ref(), &app.baseline).permissions;

@@ -38,7 +38,7 @@ pub async fn list_tenant_machine_accounts(
 ///
 /// Returns 404 for a machine account of another tenant.
 #[utoipa::path(
-    tag = "Tenants", params(("tenant_id" = CompanyId, Path), ("account_id" = UserId, Path)),
+    tag = "Tenants", params(("tenant_id" = CompanyId, Path), ("account_id" = UserId, Path, description = "Id of the machine account.")),
     responses((status = 200, description = "The machine account", body = MachineAccount))
 )]
 #[get("/api/identity/admin/tenants/{tenant_id}/machine-accounts/{account_id}")]
@@ -57,7 +57,7 @@ pub async fn get_tenant_machine_account(
 ///
 /// Applies to a tenant of any status.
 #[utoipa::path(
-    tag = "Tenants", params(("tenant_id" = CompanyId, Path), ("account_id" = UserId, Path)),
+    tag = "Tenants", params(("tenant_id" = CompanyId, Path), ("account_id" = UserId, Path, description = "Id of the machine account.")),
     responses((status = 200, description = "The machine account after the change", body = MachineAccount))
 )]
 #[post("/api/identity/admin/tenants/{tenant_id}/machine-accounts/{account_id}/revoke")]
