@@ -73,7 +73,6 @@ pub struct AuditEntry {
     pub changed_fields: Vec<ChangedField>,
     pub reason: Option<Reason>,
     /// Name of the machine account that the action changed. Null for other subjects.
-    #[schema(example = "Import of posts")]
     pub machine_account_name: Option<MachineAccountName>,
     pub trace_id: Option<String>,
 }
