@@ -64,7 +64,7 @@ async fn revocation_needs_no_issuer() {
 /// RULE-IDN-065: a request for a secret fails while the issuer is down, and succeeds later.
 #[tokio::test]
 async fn secret_needs_the_issuer() {
-    let (identity, proxy, admin) = start().await;
+    let (_identity, proxy, admin) = start().await;
     proxy.on("/admin", Fault::problem(500, "down"));
     let account = create(&admin).await;
     let refused = request_secret(&admin, account).await;
@@ -78,7 +78,7 @@ async fn secret_needs_the_issuer() {
 /// RULE-IDN-065: a request for a secret waits for the client of a new account.
 #[tokio::test]
 async fn secret_waits_for_the_registration() {
-    let (identity, proxy, admin) = start().await;
+    let (_identity, proxy, admin) = start().await;
     proxy.next(1, "/admin", Fault::Delay(Duration::from_secs(1)));
     let account = create(&admin).await;
     request_secret(&admin, account).await.expect(200);
@@ -87,7 +87,7 @@ async fn secret_waits_for_the_registration() {
 /// RULE-IDN-066: a revocation that overtakes the registration of the client wins.
 #[tokio::test]
 async fn revocation_during_the_registration_ends_the_client() {
-    let (identity, proxy, admin) = start().await;
+    let (_identity, proxy, admin) = start().await;
     let gate = proxy.hold("/admin");
     let account = create(&admin).await;
     gate.arrived().await;
