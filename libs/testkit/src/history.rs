@@ -4,18 +4,11 @@
 //! the events that the broker delivered. The [`Verdict`] lists the violations of the delivery
 //! guarantees.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+mod log;
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
-use rdkafka::message::Headers;
-use rdkafka::metadata::MetadataTopic;
-use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Timeout of a request for the end of a partition.
-const WATERMARK_TIMEOUT: Duration = Duration::from_secs(2);
+pub use self::log::Log;
 
 /// A topic and a key. Events are ordered within a stream.
 pub type Stream = (String, String);
@@ -29,6 +22,26 @@ pub struct History {
     pub delivered: BTreeMap<Stream, Vec<i64>>,
     /// Received sequences of each consumer, in the order of its transactions.
     pub received: BTreeMap<String, BTreeMap<Stream, Vec<i64>>>,
+    /// Events that a database has lost after their commit.
+    pub lost: Vec<LostEvents>,
+}
+
+/// The events that the database of a service has lost after their commit, because a standby without
+/// them was promoted or a backup was restored. The broker may have delivered them.
+#[derive(Clone, Debug)]
+pub struct LostEvents {
+    /// The topics of the service.
+    pub topics: BTreeSet<String>,
+    /// The last sequence that the database has kept.
+    pub after: i64,
+    /// A sequence above all lost ones. The service numbers its next events above this one.
+    pub before: i64,
+}
+
+impl LostEvents {
+    fn contains(&self, (topic, _): &Stream, sequence: i64) -> bool {
+        self.topics.contains(topic) && self.after < sequence && sequence < self.before
+    }
 }
 
 /// A violation of the delivery guarantees.
@@ -56,6 +69,8 @@ pub struct Verdict {
     pub delivered: usize,
     /// Deliveries of an event after its first one. At-least-once delivery permits them.
     pub repeated: usize,
+    /// Deliveries of events that a database has lost after their commit.
+    pub undone: usize,
     /// Number of skipped events of each consumer.
     pub skipped_by_consumer: BTreeMap<String, usize>,
     pub faults: Vec<(Fault, Stream, i64)>,
@@ -86,7 +101,11 @@ impl History {
             verdict.delivered += delivered.len();
             verdict.repeated += delivered.len() - distinct.len();
             verdict.add(Fault::Lost, stream, committed.difference(&distinct).copied());
-            verdict.add(Fault::Ghost, stream, distinct.difference(committed).copied());
+            let (undone, ghosts): (Vec<i64>, Vec<i64>) = distinct
+                .difference(committed)
+                .partition(|sequence| self.lost.iter().any(|lost| lost.contains(stream, **sequence)));
+            verdict.undone += undone.len();
+            verdict.add(Fault::Ghost, stream, ghosts);
             let (overtaken, stale) = disorder(delivered);
             verdict.add(Fault::Overtaken, stream, overtaken);
             verdict.add(Fault::Stale, stream, stale);
@@ -155,6 +174,15 @@ impl Recorder {
         Ok(Self { url: url.to_owned(), schema: schema.to_owned() })
     }
 
+    /// Returns the highest committed sequence of the service in a copy of its database, or 0.
+    ///
+    /// # Errors
+    /// If the copy cannot be reached.
+    pub async fn last_committed(&self, url: &str) -> anyhow::Result<i64> {
+        let last = format!("select coalesce(max(sequence), 0) from {}.history_appended", self.schema);
+        Ok(crate::database::connect(url).await?.query_one(&last, &[]).await?.get(0))
+    }
+
     /// Adds the recorded events to `history`.
     ///
     /// # Errors
@@ -177,125 +205,9 @@ impl Recorder {
     }
 }
 
-/// A reader of the events that the broker delivers.
-pub struct Log {
-    consumer: Arc<BaseConsumer>,
-    read: Arc<Mutex<Read>>,
-}
-
-#[derive(Default)]
-struct Read {
-    delivered: BTreeMap<Stream, Vec<i64>>,
-    partitions: HashMap<Stream, i32>,
-    /// The next offset of each topic and partition.
-    next: HashMap<(String, i32), i64>,
-    count: usize,
-    /// The last error of the reader.
-    failure: Option<KafkaError>,
-}
-
-impl Log {
-    /// Starts a reader of `topics` from their beginning. Dropping the log stops the reader.
-    ///
-    /// # Errors
-    /// If no broker responds.
-    pub fn follow(brokers: &str, topics: &[String]) -> anyhow::Result<Self> {
-        let consumer = crate::bus::read(ClientConfig::new().set("bootstrap.servers", brokers), topics)?;
-        let log = Self { consumer: Arc::new(consumer), read: Arc::default() };
-        let (consumer, read) = (Arc::clone(&log.consumer), Arc::downgrade(&log.read));
-        std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            while let Some(read) = read.upgrade() {
-                next(&consumer, &read);
-            }
-        })?;
-        Ok(log)
-    }
-
-    fn state(&self) -> MutexGuard<'_, Read> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the number of read messages.
-    pub fn count(&self) -> usize {
-        self.state().count
-    }
-
-    /// Returns the partition of a stream, once one of its messages has been read.
-    pub fn partition(&self, stream: &Stream) -> Option<i32> {
-        self.state().partitions.get(stream).copied()
-    }
-
-    /// Returns a description of each partition with unread messages. Requests the ends from the
-    /// broker.
-    pub fn unread_partitions(&self) -> Vec<String> {
-        let Ok(partitions) = self.consumer.assignment() else {
-            return vec!["no partition is assigned".to_owned()];
-        };
-        let unread = partitions.elements().into_iter().filter_map(|partition| {
-            let partition = (partition.topic().to_owned(), partition.partition());
-            let next = self.state().next.get(&partition).copied().unwrap_or(0);
-            let end = self
-                .consumer
-                .fetch_watermarks(&partition.0, partition.1, WATERMARK_TIMEOUT)
-                .map(|(_, end)| end);
-            let last = self.state().failure.clone();
-            (end != Ok(next))
-                .then(|| format!("{partition:?}: read to {next} of {end:?}, last failure {last:?}"))
-        });
-        unread.collect()
-    }
-
-    /// Also reads the partitions that a topic has had since the log was created.
-    ///
-    /// # Errors
-    /// If no broker responds.
-    pub fn follow_new_partitions(&self, topic: &str) -> anyhow::Result<()> {
-        let metadata = self.consumer.fetch_metadata(Some(topic), WATERMARK_TIMEOUT)?;
-        let known = self.consumer.assignment()?;
-        let mut new = TopicPartitionList::new();
-        for partition in metadata.topics().iter().flat_map(MetadataTopic::partitions) {
-            if known.find_partition(topic, partition.id()).is_none() {
-                new.add_partition_offset(topic, partition.id(), Offset::Beginning)?;
-            }
-        }
-        Ok(self.consumer.incremental_assign(&new)?)
-    }
-
-    /// Adds the delivered events to `history`.
-    pub fn read(&self, history: &mut History) {
-        let read = self.state();
-        for (stream, sequences) in &read.delivered {
-            history.delivered.entry(stream.clone()).or_default().extend(sequences);
-        }
-    }
-}
-
-fn next(consumer: &BaseConsumer, read: &Mutex<Read>) {
-    let message = match consumer.poll(Duration::from_millis(100)) {
-        Some(Ok(message)) => message,
-        Some(Err(error)) => {
-            read.lock().unwrap_or_else(PoisonError::into_inner).failure = Some(error);
-            return;
-        }
-        None => return,
-    };
-    let sequence = message.headers().into_iter().flat_map(Headers::iter).find_map(|header| {
-        let value = header.value.filter(|_| header.key == "ce_sequence")?;
-        std::str::from_utf8(value).ok()?.parse().ok()
-    });
-    let key = String::from_utf8_lossy(message.key().unwrap_or_default()).into_owned();
-    let stream = (message.topic().to_owned(), key);
-    let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
-    read.count += 1;
-    read.next.insert((stream.0.clone(), message.partition()), message.offset() + 1);
-    read.partitions.insert(stream.clone(), message.partition());
-    // No event has the sequence -1, so the verdict reports a ghost.
-    read.delivered.entry(stream).or_default().push(sequence.unwrap_or(-1));
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Fault, History, Stream, Verdict};
+    use super::{Fault, History, LostEvents, Stream, Verdict};
 
     fn stream() -> Stream {
         ("topic".to_owned(), "key".to_owned())
@@ -342,6 +254,18 @@ mod tests {
     #[test]
     fn uncommitted_event_is_a_ghost() {
         assert_eq!(faults(&[1, 3], &[1, 2, 3], &[1, 3]), [(Fault::Ghost, 2)]);
+    }
+
+    /// RULE-EVT-028: the loss of a database explains only the events behind its last kept one.
+    #[test]
+    fn event_that_the_database_lost_is_no_ghost() {
+        let mut history = History::default();
+        history.committed.insert(stream(), [1, 2, 50].into());
+        history.delivered.insert(stream(), vec![1, 2, 3, 4, 50, 51]);
+        history.lost.push(LostEvents { topics: [stream().0].into(), after: 2, before: 50 });
+        let verdict = history.verdict();
+        assert_eq!(verdict.undone, 2);
+        assert_eq!(verdict.faults, [(Fault::Ghost, stream(), 51)]);
     }
 
     /// RULE-EVT-028: an event that another one has overtaken is detected.

@@ -1,5 +1,6 @@
 //! A PostgreSQL cluster of this clone.
 
+mod backup;
 mod standby;
 pub mod tools;
 

@@ -5,6 +5,7 @@ mod chats;
 pub mod checks;
 mod commissions;
 mod counters;
+mod loss;
 mod platform;
 mod replica;
 pub mod report;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use console::style;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -26,6 +27,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::counters::Counters;
+use self::loss::Loss;
 use self::platform::{Fault, Platform};
 use self::report::Outcome;
 use self::settle::Recordings;
@@ -65,6 +67,10 @@ pub struct Chaos {
     /// Seed of the sequence of faults; a failed round prints it
     #[arg(long)]
     seed: Option<u64>,
+    /// Lose committed changes half-way, and align the consumers as an operator does. The checks
+    /// then compare what the database has kept
+    #[arg(long, conflicts_with = "events")]
+    loss: Option<Loss>,
     /// The embedded broker has one node; Apache Kafka has three
     #[arg(long, value_enum, default_value_t = Kind::Embedded)]
     broker: Kind,
@@ -77,6 +83,13 @@ type Count = (&'static str, &'static str);
 pub struct InjectedFaults {
     pub count: u64,
     pub longest_gap: Duration,
+}
+
+impl InjectedFaults {
+    /// Returns the totals of the faults before and after a loss, with the loss.
+    fn and_loss(&self, after: &Self) -> Self {
+        Self { count: self.count + 1 + after.count, longest_gap: self.longest_gap.max(after.longest_gap) }
+    }
 }
 
 impl Chaos {
@@ -131,13 +144,18 @@ impl Chaos {
             return Ok(Some(outcome));
         }
         let broker = if self.broker == Kind::Kafka { " --broker kafka" } else { "" };
-        devkit::say(&format!("Repeat: cargo dev chaos --seconds {} --seed {seed}{broker}", self.seconds));
+        let loss = self.loss.and_then(|loss| loss.to_possible_value());
+        let loss = loss.map(|loss| format!(" --loss {}", loss.get_name())).unwrap_or_default();
+        devkit::say(&format!(
+            "Repeat: cargo dev chaos --seconds {} --seed {seed}{broker}{loss}",
+            self.seconds
+        ));
         Ok(None)
     }
 
     async fn inject_faults(&self, platform: &mut Platform, seed: u64) -> anyhow::Result<Outcome> {
         let topics = services::topics(&platform.services);
-        let recordings =
+        let mut recordings =
             Recordings::open(&platform.services, &platform.database_url(), &platform.brokers()?, &topics)
                 .await?;
         let (ending, answers) = (CancellationToken::new(), Arc::new(Answers::default()));
@@ -155,7 +173,18 @@ impl Chaos {
         }
 
         devkit::say(&style(format!("{} s of faults, seed {seed}", self.seconds)).bold().to_string());
-        let faults = self.fault_loop(platform, recordings.log(), seed).await?;
+        let mut random = StdRng::seed_from_u64(seed);
+        let time = Duration::from_secs(self.seconds);
+        let faults = match self.loss {
+            None => fault_loop(platform, recordings.log(), &mut random, time).await?,
+            Some(loss) => {
+                let before = fault_loop(platform, recordings.log(), &mut random, time / 2).await?;
+                platform.restore().await?;
+                loss.inflict(platform, &mut recordings, &mut random).await?;
+                let after = fault_loop(platform, recordings.log(), &mut random, time / 2).await?;
+                before.and_loss(&after)
+            }
+        };
         platform.restore().await?;
         ending.cancel();
         writers.join_all().await;
@@ -166,48 +195,47 @@ impl Chaos {
         })
         .await
     }
+}
 
-    /// Injects one fault after the other, each for a random time.
-    async fn fault_loop(
-        &self,
-        platform: &mut Platform,
-        log: &Log,
-        seed: u64,
-    ) -> anyhow::Result<InjectedFaults> {
-        let mut random = StdRng::seed_from_u64(seed);
-        let started = Instant::now();
-        let end = started + Duration::from_secs(self.seconds);
-        let mut active: Vec<(Instant, Fault)> = Vec::new();
-        let mut next = started + Duration::from_secs(2);
-        let (mut faults, mut count, mut last_delivery, mut longest_gap) = (0, 0, started, Duration::ZERO);
-        while Instant::now() < end {
-            tokio::time::sleep(POLL_INTERVAL).await;
-            platform.restart_ended()?;
-            let now = Instant::now();
-            if log.count() > count {
-                count = log.count();
-                last_delivery = now;
-            }
-            longest_gap = longest_gap.max(now - last_delivery);
-            for (_, fault) in active.extract_if(.., |(until, _)| *until < now) {
-                platform.recover(&fault).await?;
-            }
-            if now < next {
-                continue;
-            }
-            next = now + Duration::from_millis(random.random_range(300..2_500));
-            let fault = Fault::choose(&mut random, platform.replicas.len());
-            let duration = Duration::from_millis(random.random_range(500..8_000));
-            if platform.inject(&fault).await? {
-                devkit::say(&format!(
-                    "{:>6.1} s  {}",
-                    (now - started).as_secs_f32(),
-                    platform.describe(&fault, duration)
-                ));
-                active.push((now + duration, fault));
-                faults += 1;
-            }
+/// Injects one fault after the other, each for a random time.
+async fn fault_loop(
+    platform: &mut Platform,
+    log: &Log,
+    random: &mut StdRng,
+    time: Duration,
+) -> anyhow::Result<InjectedFaults> {
+    let started = Instant::now();
+    let end = started + time;
+    let mut active: Vec<(Instant, Fault)> = Vec::new();
+    let mut next = started + Duration::from_secs(2);
+    let (mut faults, mut count, mut last_delivery, mut longest_gap) = (0, 0, started, Duration::ZERO);
+    while Instant::now() < end {
+        tokio::time::sleep(POLL_INTERVAL).await;
+        platform.restart_ended()?;
+        let now = Instant::now();
+        if log.count() > count {
+            count = log.count();
+            last_delivery = now;
         }
-        Ok(InjectedFaults { count: faults, longest_gap })
+        longest_gap = longest_gap.max(now - last_delivery);
+        for (_, fault) in active.extract_if(.., |(until, _)| *until < now) {
+            platform.recover(&fault).await?;
+        }
+        if now < next {
+            continue;
+        }
+        next = now + Duration::from_millis(random.random_range(300..2_500));
+        let fault = Fault::choose(random, platform.replicas.len());
+        let duration = Duration::from_millis(random.random_range(500..8_000));
+        if platform.inject(&fault).await? {
+            devkit::say(&format!(
+                "{:>6.1} s  {}",
+                (now - started).as_secs_f32(),
+                platform.describe(&fault, duration)
+            ));
+            active.push((now + duration, fault));
+            faults += 1;
+        }
     }
+    Ok(InjectedFaults { count: faults, longest_gap })
 }

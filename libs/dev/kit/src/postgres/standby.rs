@@ -1,11 +1,14 @@
 //! A standby that replaces the server of a cluster after a failure.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::ensure;
 use testkit::ports;
 
-use super::{Cluster, connect, last_line};
+use super::{Cluster, DATABASE, connect, last_line};
+
+const DETACH_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A copy of a running server that follows its log.
 pub(super) struct Standby {
@@ -34,6 +37,26 @@ impl Cluster {
         server.client.execute("alter system set synchronous_standby_names = 'ANY 1 (*)'", &[]).await?;
         server.client.execute("select pg_reload_conf()", &[]).await?;
         Ok(())
+    }
+
+    /// Detaches the standby from the server, and returns the URL of its database. The standby lacks
+    /// all later commits, which no longer wait for it.
+    pub async fn detach_standby(&mut self) -> anyhow::Result<String> {
+        let Some(standby) = &self.standby else { anyhow::bail!("the cluster has no standby") };
+        let url =
+            format!("postgres://{DATABASE}:{}@127.0.0.1:{}/{DATABASE}", self.saved.password, standby.port);
+        let server = connect(&self.url_of("postgres")).await?;
+        server.client.execute("alter system set synchronous_standby_names = ''", &[]).await?;
+        server.client.execute("select pg_reload_conf()", &[]).await?;
+        let copy = connect(&url).await?;
+        copy.client.execute("alter system set primary_conninfo = ''", &[]).await?;
+        copy.client.execute("select pg_reload_conf()", &[]).await?;
+        let is_detached = "select not exists (select from pg_stat_wal_receiver) \
+            and pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()";
+        while !copy.client.query_one(is_detached, &[]).await?.get::<_, bool>(0) {
+            tokio::time::sleep(DETACH_POLL_INTERVAL).await;
+        }
+        Ok(url)
     }
 
     /// Crashes the server, and promotes the standby in its place and on its port. A new standby

@@ -31,7 +31,7 @@ pub(super) const EVENTUAL_RULES: &[Count] = &[
 /// Violations that must not exist, with the queries that count them.
 ///
 /// After a restore, a publisher sends the end of each entity that it has lost. Replicas keep such
-/// an entity in its final state.
+/// an entity in its final state. A lost revocation of access stays until the tokens have expired.
 pub(super) const RULES: &[Count] = &[
     (
         "deals without exactly one matching chat, or chats without a deal",
@@ -76,16 +76,18 @@ pub(super) const RULES: &[Count] = &[
          full join messenger.access_revocation as messenger using (subject_id, subject_kind) \
          full join news.access_revocation as news using (subject_id, subject_kind) \
          full join selections.access_revocation as selections using (subject_id, subject_kind) \
-         where (agent.not_before, chessboard.not_before, crm.not_before) \
-                is distinct from (source.not_before, source.not_before, source.not_before) \
-            or (messenger.not_before, news.not_before, selections.not_before) \
-                is distinct from (source.not_before, source.not_before, source.not_before)",
+         where (chessboard.not_before, crm.not_before, messenger.not_before, news.not_before) \
+                is distinct from (agent.not_before, agent.not_before, agent.not_before, agent.not_before) \
+            or selections.not_before is distinct from agent.not_before \
+            or agent.not_before < source.not_before or agent.not_before is null",
     ),
     (
         "developers that differ between CRM or agent and chessboard",
         "select count(*) from chessboard.developer as source \
          full join crm.developer as replica using (id) full join agent.developer as other_replica using (id) \
-         where source.name is distinct from replica.name or source.name is distinct from other_replica.name",
+         where (source.name is distinct from replica.name or source.name is distinct from other_replica.name) \
+            and (source.id is not null or not exists ( \
+                select from chessboard.lost_developer as lost where lost.id = coalesce(replica.id, other_replica.id)))",
     ),
     (
         "objects that differ between CRM or selections and chessboard",
@@ -94,11 +96,13 @@ pub(super) const RULES: &[Count] = &[
             from chessboard.property_object \
          ) select count(*) from source \
          full join crm.property_object as replica using (id) full join selections.property_object as other_replica using (id) \
-         where (source.tenant_id, source.published_project_name, source.published_building_name, source.number, \
+         where (source.id is not null or replica.status <> 'Unavailable') \
+            and (source.tenant_id, source.published_project_name, source.published_building_name, source.number, \
                 source.price, source.currency, source.published_status) \
                 is distinct from (replica.tenant_id, replica.project_name, replica.building_name, replica.number, \
                 replica.price, replica.currency, replica.status) \
-            or (source.published_is_public, source.number, source.price::text, source.published_status) is distinct from \
+            or (source.id is not null or other_replica.is_public) \
+            and (source.published_is_public, source.number, source.price::text, source.published_status) is distinct from \
                 (other_replica.is_public, other_replica.shown ->> 'Number', other_replica.shown -> 'Price' ->> 'AmountMinor', other_replica.shown ->> 'Status')",
     ),
     (

@@ -27,12 +27,20 @@ pub(super) const RULES: &[Count] = &[
          (select count(*) from messenger.message where message.chat_id = conference.chat_id \
          and card ->> 'Type' = 'ConferenceEnded' and card ->> 'ConferenceId' = conference.id::text)",
     ),
+    // A version without a row in the timeline was raised after a loss. The chat keeps the cards of
+    // lost changes then, and the last card has the present status.
     (
         "deals without exactly one card for each change of status",
         "select count(*) from crm.deal left join messenger.chat on chat.deal_id = deal.id \
-         where (select count(*) from (select status, lag(status) over (order by row_version) as before \
-         from crm.stage where stage.deal_id = deal.id) as stage where before <> status) \
-         <> (select count(*) from messenger.message where message.chat_id = chat.id \
-         and card ->> 'Type' = 'DealStatusChanged') or chat.id is null",
+         cross join lateral (select count(*) as count from ( \
+            select status, lag(status) over (order by row_version) as before from crm.stage \
+            where stage.deal_id = deal.id) as stage where before <> status) as change \
+         cross join lateral (select count(*) as count, \
+                (array_agg(card ->> 'ToStatus' order by sequence desc))[1] as last_status \
+            from messenger.message where message.chat_id = chat.id and card ->> 'Type' = 'DealStatusChanged') as card \
+         where chat.id is null or case \
+            when deal.row_version = (select count(distinct row_version) from crm.timeline where deal_id = deal.id) \
+                then card.count <> change.count \
+            else coalesce(card.last_status, 'Application') <> deal.status end",
     ),
 ];

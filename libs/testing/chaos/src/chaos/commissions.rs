@@ -32,13 +32,11 @@ pub(super) const EVENTUAL_RULES: &[Count] = &[
     ),
 ];
 
-/// Violations that must not exist, with the queries that count them.
-pub(super) const RULES: &[Count] = &[
-    // A process that is frozen while it sets a rate continues within 20 s. Until then, a sale may
-    // find no rate, and end.
-    (
-        "sales of agents without exactly one matching Base, or Bases without a sale",
-        "with sale as ( \
+/// Two parts of a `with` clause. `sale` has the beginnings of the sales of agents. `raised` has the
+/// deals with a version that is not in their timeline, since a loss of the database raised it.
+macro_rules! sales {
+    () => {
+        "sale as ( \
             select stage.deal_id, stage.row_version, stage.entered_at, deal.tenant_id, \
                 entry.agent_user_id, entry.amount, entry.currency \
             from ( \
@@ -53,21 +51,73 @@ pub(super) const RULES: &[Count] = &[
                 where timeline.deal_id = stage.deal_id and timeline.row_version = stage.row_version limit 1 \
             ) as entry \
             where stage.is_sold and not stage.was_sold and entry.agent_user_id is not null \
-         ), base as (select * from agent.accrual where kind = 'Base') \
-         select count(*) from sale full join base \
-            on base.deal_id = sale.deal_id and base.sale_row_version = sale.row_version \
-         where case \
-            when sale.deal_id is null then base.status not in ('Rejected', 'Reversed') \
-                or exists (select from crm.deal where deal.id = base.deal_id) \
-            when base.id is null then exists ( \
-                select from agent.rate_card as card join agent.rate on rate.card_id = card.id \
-                where (card.agent_user_id is null or card.agent_user_id = sale.agent_user_id) \
-                    and (card.developer_company_id is null or card.developer_company_id = sale.tenant_id) \
-                    and card.agency_company_id is null and rate.valid_from <= sale.entered_at \
-                    and (rate.valid_to is null or sale.entered_at < rate.valid_to) \
-                    and card.created_at + interval '20 seconds' < sale.entered_at) \
-            else (base.agent_user_id, base.base_amount, base.currency) \
-                <> (sale.agent_user_id, sale.amount, sale.currency) end",
+         ), raised as ( \
+            select id from crm.deal where row_version <> ( \
+                select count(distinct row_version) from crm.timeline where deal_id = deal.id) \
+         )"
+    };
+}
+
+/// The condition that a card had a rate for the agent of `sale` when the sale began.
+macro_rules! has_rate {
+    () => {
+        "exists ( \
+            select from agent.rate_card as card join agent.rate on rate.card_id = card.id \
+            where (card.agent_user_id is null or card.agent_user_id = sale.agent_user_id) \
+                and (card.developer_company_id is null or card.developer_company_id = sale.tenant_id) \
+                and card.agency_company_id is null and rate.valid_from <= sale.entered_at \
+                and (rate.valid_to is null or sale.entered_at < rate.valid_to) \
+                and card.created_at + interval '20 seconds' < sale.entered_at)"
+    };
+}
+
+/// Violations that must not exist, with the queries that count them.
+pub(super) const RULES: &[Count] = &[
+    // A process that is frozen while it sets a rate continues within 20 s. Until then, a sale may
+    // find no rate, and end.
+    (
+        "sales of agents without exactly one matching Base, or Bases without a sale",
+        concat!(
+            "with ",
+            sales!(),
+            ", base as (select * from agent.accrual where kind = 'Base') \
+             select count(*) from sale full join base \
+                on base.deal_id = sale.deal_id and base.sale_row_version = sale.row_version \
+             where coalesce(sale.deal_id, base.deal_id) not in (select id from raised) and case \
+                when sale.deal_id is null then base.status not in ('Rejected', 'Reversed') \
+                    or exists (select from crm.deal where deal.id = base.deal_id) \
+                when base.id is null then ",
+            has_rate!(),
+            " else (base.agent_user_id, base.base_amount, base.currency) \
+                    <> (sale.agent_user_id, sale.amount, sale.currency) end"
+        ),
+    ),
+    // After a loss, a sale may begin again under a raised version, which CRM does not store.
+    (
+        "present sales of raised deals without a matching effective Base, or such Bases without a sale",
+        concat!(
+            "with ",
+            sales!(),
+            ", present as ( \
+                select distinct on (sale.deal_id) sale.* from sale join crm.deal on deal.id = sale.deal_id \
+                where deal.status in ('Sale', 'Completed') order by sale.deal_id, sale.row_version desc \
+             ), base as ( \
+                select * from agent.accrual where kind = 'Base' and status not in ('Rejected', 'Reversed') \
+                    and not exists (select from agent.accrual as reversal \
+                        where reversal.reverses_accrual_id = accrual.id) \
+             ) select count(*) from raised left join present as sale on sale.deal_id = raised.id \
+             left join base on base.deal_id = raised.id \
+             where case when base.id is not null \
+                then (base.agent_user_id, base.base_amount, base.currency) \
+                    is distinct from (sale.agent_user_id, sale.amount, sale.currency) \
+                else sale.deal_id is not null and not exists (select from agent.accrual as undone \
+                    where undone.deal_id = sale.deal_id and undone.kind = 'Base' \
+                        and (undone.agent_user_id, undone.base_amount, undone.currency) \
+                            = (sale.agent_user_id, sale.amount, sale.currency)) \
+                    and ",
+            has_rate!(),
+            " end"
+        ),
     ),
     (
         "accounts that differ from the sums of their accruals",

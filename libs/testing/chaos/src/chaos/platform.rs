@@ -32,7 +32,7 @@ pub(super) struct Platform {
     pub(super) replicas: Vec<Replica>,
     /// Number of processes that ended by themselves.
     pub(super) ended: usize,
-    cluster: Cluster,
+    pub(super) cluster: Cluster,
     broker: Broker,
     /// The node of the broker that has a fault.
     node_fault: Option<NodeFault>,
@@ -240,6 +240,20 @@ impl Platform {
             Some(node_fault) => self.broker.recover(node_fault).await,
             None => Ok(()),
         }
+    }
+
+    /// Kills all processes of a service.
+    pub(super) async fn kill_service(&mut self, service: &str) -> anyhow::Result<()> {
+        for replica in self.replicas.iter_mut().filter(|replica| replica.is_of(service)) {
+            replica.kill().await?;
+        }
+        Ok(())
+    }
+
+    /// Runs an operator command of a service to its end.
+    pub(super) async fn run(&self, service: &str, arguments: &[&str]) -> anyhow::Result<()> {
+        let replica = self.replicas.iter().find(|replica| replica.is_of(service));
+        replica.with_context(|| format!("no replica of {service}"))?.run(arguments).await
     }
 
     /// Restarts the processes that ended by themselves, as an orchestrator does.

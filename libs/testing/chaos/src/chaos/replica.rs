@@ -37,13 +37,25 @@ impl Replica {
         Ok(())
     }
 
+    /// Runs an operator command of the service with the settings of this replica.
+    pub(super) async fn run(&self, arguments: &[&str]) -> anyhow::Result<()> {
+        let mut command = Command::new(processes::folder()?.join(self.program));
+        command.args(arguments).envs(&self.settings).env("LOG", "info");
+        let name = format!("chaos-{}-command", self.program);
+        Child::run(&name, &mut command).await.with_context(|| name.clone())
+    }
+
     pub(super) async fn ready(&self) -> anyhow::Result<()> {
         let admin: SocketAddr = self.settings.get("ADMIN_LISTEN").context("no admin port")?.parse()?;
         processes::ready(admin).await.with_context(|| self.name.clone())
     }
 
+    pub(super) fn is_of(&self, service: &str) -> bool {
+        self.program == service
+    }
+
     pub(super) fn serves(&self, service: &str) -> bool {
-        self.program == service && self.role == "serve"
+        self.is_of(service) && self.role == "serve"
     }
 
     /// Returns the base URL of the replica.

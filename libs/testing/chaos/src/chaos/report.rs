@@ -52,6 +52,7 @@ impl Outcome {
             ("delivered", verdict.delivered.to_string()),
             ("repeats, dropped by consumers", verdict.repeated.to_string()),
             ("published by a stale relay", verdict.count(Fault::Stale).to_string()),
+            ("delivered, then lost by the database", verdict.undone.to_string()),
             ("takeovers", self.takeovers.to_string()),
             ("longest gap", format!("{:.1} s", self.longest_gap.as_secs_f32())),
         ];

@@ -1,11 +1,12 @@
 //! Waits until every committed event has arrived and every job is done, and prints what it waits
 //! for.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
 use anyhow::Context;
-use testkit::history::{Fault, History, Log, Recorder, Verdict};
+use testkit::history::{Fault, History, Log, LostEvents, Recorder, Verdict};
 use tokio::time::Instant;
 
 use super::checks::{Leftovers, count};
@@ -22,8 +23,10 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 pub struct Recordings {
     pub(super) services: Vec<ServiceEntry>,
     database_url: String,
+    /// The recorder of each service, in the order of `services`.
     recorders: Vec<Recorder>,
     log: Log,
+    lost: Vec<LostEvents>,
 }
 
 impl Recordings {
@@ -39,7 +42,8 @@ impl Recordings {
             recorders.push(Recorder::install(database_url, service.name).await?);
         }
         let (services, database_url) = (services.to_vec(), database_url.to_owned());
-        Ok(Self { services, database_url, recorders, log: Log::follow(brokers, topics)? })
+        let log = Log::follow(brokers, topics)?;
+        Ok(Self { services, database_url, recorders, log, lost: Vec::new() })
     }
 
     pub(super) fn log(&self) -> &Log {
@@ -50,8 +54,28 @@ impl Recordings {
         postgres::connect(&self.database_url).await
     }
 
+    /// Returns the highest committed sequence of each service in a copy of the database.
+    pub(super) async fn last_committed(&self, url: &str) -> anyhow::Result<BTreeMap<&'static str, i64>> {
+        let mut last = BTreeMap::new();
+        for (service, recorder) in self.services.iter().zip(&self.recorders) {
+            last.insert(service.name, recorder.last_committed(url).await?);
+        }
+        Ok(last)
+    }
+
+    /// Accepts the delivery of events that the database has lost: those of a service after the
+    /// `kept` sequence that were numbered until now.
+    pub(super) fn accept_lost(&mut self, service: &str, kept: i64) -> anyhow::Result<()> {
+        let service = self.services.iter().find(|entry| entry.name == service);
+        let topics = service.into_iter().flat_map(|entry| entry.events).map(|event| event.topic.to_owned());
+        // After a loss, a service numbers its events from the clock's microseconds.
+        let before = i64::try_from(runtime::clock::now().unix_timestamp_nanos() / 1_000)?;
+        self.lost.push(LostEvents { topics: topics.collect(), after: kept, before });
+        Ok(())
+    }
+
     async fn verdict(&self) -> anyhow::Result<Verdict> {
-        let mut history = History::default();
+        let mut history = History { lost: self.lost.clone(), ..History::default() };
         for recorder in &self.recorders {
             recorder.read(&mut history).await.context("failed to read the recordings")?;
         }

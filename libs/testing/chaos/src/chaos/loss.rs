@@ -1,0 +1,95 @@
+//! Losses of committed changes, and the operator commands that follow them.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use runtime::clock;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::platform::Platform;
+use super::settle::Recordings;
+
+/// Services whose state other services store, and whose backup alone can be restored. The calls of
+/// `news` and `selections` have no log from which one of them could be aligned with the other.
+const PUBLISHERS: [&str; 3] = ["identity", "chessboard", "crm"];
+
+/// A way to lose committed changes whose events were delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Loss {
+    /// The promotion of an asynchronous standby that lacks the last transactions of all services
+    Tail,
+    /// The restore of a publisher's schema from a backup, while the other services continue
+    Backup,
+}
+
+impl Loss {
+    /// Loses changes of the last seconds, and runs the commands of the runbook.
+    pub(super) async fn inflict(
+        self,
+        platform: &mut Platform,
+        recordings: &mut Recordings,
+        random: &mut StdRng,
+    ) -> anyhow::Result<()> {
+        match self {
+            Self::Tail => lose_tail(platform, recordings, random).await,
+            Self::Backup => restore_backup(platform, recordings, random).await,
+        }
+    }
+}
+
+async fn lose_tail(
+    platform: &mut Platform,
+    recordings: &mut Recordings,
+    random: &mut StdRng,
+) -> anyhow::Result<()> {
+    let since = clock::now();
+    let standby = platform.cluster.detach_standby().await?;
+    let kept = recordings.last_committed(&standby).await?;
+    let seconds = pause(random, 3_000..8_000).await;
+    platform.cluster.fail_over().await?;
+    for (service, kept) in &kept {
+        recordings.accept_lost(service, *kept)?;
+    }
+    devkit::say(&format!("            a standby without the last {seconds:.1} s was promoted"));
+    // Until the commands run, new changes get the versions of lost ones.
+    pause(random, 1_000..5_000).await;
+    for service in kept.keys() {
+        align(platform, service, since).await?;
+    }
+    Ok(())
+}
+
+async fn restore_backup(
+    platform: &mut Platform,
+    recordings: &mut Recordings,
+    random: &mut StdRng,
+) -> anyhow::Result<()> {
+    let publisher = PUBLISHERS.choose(random).context("no publisher")?;
+    let since = clock::now();
+    let backup = platform.cluster.back_up(publisher).await?;
+    let seconds = pause(random, 3_000..8_000).await;
+    platform.kill_service(publisher).await?;
+    platform.cluster.restore_backup(publisher, &backup).await?;
+    let kept = recordings.last_committed(&platform.database_url()).await?;
+    recordings.accept_lost(publisher, kept.get(publisher).copied().unwrap_or_default())?;
+    devkit::say(&format!("            {publisher} was restored without the last {seconds:.1} s"));
+    align(platform, publisher, since).await?;
+    platform.restore().await
+}
+
+/// Aligns the consumers of a service with its database.
+async fn align(platform: &Platform, service: &str, since: OffsetDateTime) -> anyhow::Result<()> {
+    platform.run(service, &["restored", "--since", &since.format(&Rfc3339)?]).await
+}
+
+/// Waits for a random time, and returns it in seconds.
+async fn pause(random: &mut StdRng, milliseconds: std::ops::Range<u64>) -> f32 {
+    let pause = Duration::from_millis(random.random_range(milliseconds));
+    tokio::time::sleep(pause).await;
+    pause.as_secs_f32()
+}
