@@ -85,6 +85,30 @@ pub struct InjectedFaults {
     pub longest_gap: Duration,
 }
 
+/// The simulated users of a platform.
+struct Users {
+    tasks: JoinSet<()>,
+    ending: CancellationToken,
+}
+
+impl Users {
+    fn start(platform: &Platform, answers: &Arc<Answers>) -> anyhow::Result<Self> {
+        let (mut tasks, ending) = (JoinSet::new(), CancellationToken::new());
+        let client = devkit::http::client()?;
+        for _ in 0..WRITERS {
+            let issuer = &platform.issuer;
+            let load = Load { client: &client, timeout: RESPONSE_TIMEOUT, issuer, answers, ending: &ending };
+            load.spawn(&mut tasks, |service| platform.base(service))?;
+        }
+        Ok(Self { tasks, ending })
+    }
+
+    async fn stop(self) {
+        self.ending.cancel();
+        self.tasks.join_all().await;
+    }
+}
+
 impl InjectedFaults {
     /// Returns the totals of the faults before and after a loss, with the loss.
     fn and_loss(&self, after: &Self) -> Self {
@@ -158,19 +182,8 @@ impl Chaos {
         let mut recordings =
             Recordings::open(&platform.services, &platform.database_url(), &platform.brokers()?, &topics)
                 .await?;
-        let (ending, answers) = (CancellationToken::new(), Arc::new(Answers::default()));
-        let mut writers = JoinSet::new();
-        let client = devkit::http::client()?;
-        for _ in 0..WRITERS {
-            let load = Load {
-                client: &client,
-                timeout: RESPONSE_TIMEOUT,
-                issuer: &platform.issuer,
-                answers: &answers,
-                ending: &ending,
-            };
-            load.spawn(&mut writers, |service| platform.base(service))?;
-        }
+        let answers = Arc::new(Answers::default());
+        let mut users = Users::start(platform, &answers)?;
 
         devkit::say(&style(format!("{} s of faults, seed {seed}", self.seconds)).bold().to_string());
         let mut random = StdRng::seed_from_u64(seed);
@@ -180,14 +193,17 @@ impl Chaos {
             Some(loss) => {
                 let before = fault_loop(platform, recordings.log(), &mut random, time / 2).await?;
                 platform.restore().await?;
-                loss.inflict(platform, &mut recordings, &mut random).await?;
+                let lost = loss.inflict(platform, &mut recordings, &mut random).await?;
+                // Users share the processors of this machine with the commands.
+                users.stop().await;
+                lost.align(platform).await?;
+                users = Users::start(platform, &answers)?;
                 let after = fault_loop(platform, recordings.log(), &mut random, time / 2).await?;
                 before.and_loss(&after)
             }
         };
         platform.restore().await?;
-        ending.cancel();
-        writers.join_all().await;
+        users.stop().await;
         let requests = answers.take().successful;
         Outcome::of(&recordings, faults, requests, || {
             platform.restart_ended()?;

@@ -80,11 +80,14 @@ pub(super) const RULES: &[Count] = &[
         concat!(
             "with ",
             sales!(),
-            ", base as (select * from agent.accrual where kind = 'Base') \
+            ", base as ( \
+                select *, status in ('Rejected', 'Reversed') or exists ( \
+                    select from agent.accrual as reversal where reversal.reverses_accrual_id = accrual.id \
+                ) as is_undone from agent.accrual where kind = 'Base') \
              select count(*) from sale full join base \
                 on base.deal_id = sale.deal_id and base.sale_row_version = sale.row_version \
              where coalesce(sale.deal_id, base.deal_id) not in (select id from raised) and case \
-                when sale.deal_id is null then base.status not in ('Rejected', 'Reversed') \
+                when sale.deal_id is null then not base.is_undone \
                     or exists (select from crm.deal where deal.id = base.deal_id) \
                 when base.id is null then ",
             has_rate!(),

@@ -1,5 +1,6 @@
 //! Losses of committed changes, and the operator commands that follow them.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -27,14 +28,31 @@ pub enum Loss {
     Backup,
 }
 
+/// The services that have lost changes, and a time before the first lost one.
+pub(super) struct Lost {
+    services: Vec<&'static str>,
+    since: OffsetDateTime,
+}
+
+impl Lost {
+    /// Aligns the consumers of each service with its database, and starts killed processes.
+    pub(super) async fn align(&self, platform: &mut Platform) -> anyhow::Result<()> {
+        let since = self.since.format(&Rfc3339)?;
+        for service in &self.services {
+            platform.run(service, &["restored", "--since", &since]).await?;
+        }
+        platform.restore().await
+    }
+}
+
 impl Loss {
-    /// Loses changes of the last seconds, and runs the commands of the runbook.
+    /// Loses the changes of the last seconds.
     pub(super) async fn inflict(
         self,
         platform: &mut Platform,
         recordings: &mut Recordings,
         random: &mut StdRng,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Lost> {
         match self {
             Self::Tail => lose_tail(platform, recordings, random).await,
             Self::Backup => restore_backup(platform, recordings, random).await,
@@ -46,7 +64,7 @@ async fn lose_tail(
     platform: &mut Platform,
     recordings: &mut Recordings,
     random: &mut StdRng,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Lost> {
     let since = clock::now();
     let standby = platform.cluster.detach_standby().await?;
     let kept = recordings.last_committed(&standby).await?;
@@ -58,18 +76,15 @@ async fn lose_tail(
     devkit::say(&format!("            a standby without the last {seconds:.1} s was promoted"));
     // Until the commands run, new changes get the versions of lost ones.
     pause(random, 1_000..5_000).await;
-    for service in kept.keys() {
-        align(platform, service, since).await?;
-    }
-    Ok(())
+    Ok(Lost { services: kept.into_keys().collect(), since })
 }
 
 async fn restore_backup(
     platform: &mut Platform,
     recordings: &mut Recordings,
     random: &mut StdRng,
-) -> anyhow::Result<()> {
-    let publisher = PUBLISHERS.choose(random).context("no publisher")?;
+) -> anyhow::Result<Lost> {
+    let publisher = *PUBLISHERS.choose(random).context("no publisher")?;
     let since = clock::now();
     let backup = platform.cluster.back_up(publisher).await?;
     let seconds = pause(random, 3_000..8_000).await;
@@ -78,17 +93,11 @@ async fn restore_backup(
     let kept = recordings.last_committed(&platform.database_url()).await?;
     recordings.accept_lost(publisher, kept.get(publisher).copied().unwrap_or_default())?;
     devkit::say(&format!("            {publisher} was restored without the last {seconds:.1} s"));
-    align(platform, publisher, since).await?;
-    platform.restore().await
-}
-
-/// Aligns the consumers of a service with its database.
-async fn align(platform: &Platform, service: &str, since: OffsetDateTime) -> anyhow::Result<()> {
-    platform.run(service, &["restored", "--since", &since.format(&Rfc3339)?]).await
+    Ok(Lost { services: vec![publisher], since })
 }
 
 /// Waits for a random time, and returns it in seconds.
-async fn pause(random: &mut StdRng, milliseconds: std::ops::Range<u64>) -> f32 {
+async fn pause(random: &mut StdRng, milliseconds: Range<u64>) -> f32 {
     let pause = Duration::from_millis(random.random_range(milliseconds));
     tokio::time::sleep(pause).await;
     pause.as_secs_f32()

@@ -40,7 +40,7 @@ impl Replica {
     /// Runs an operator command of the service with the settings of this replica.
     pub(super) async fn run(&self, arguments: &[&str]) -> anyhow::Result<()> {
         let mut command = Command::new(processes::folder()?.join(self.program));
-        command.args(arguments).envs(&self.settings).env("LOG", "info");
+        command.args(arguments).envs(&self.settings).env("LOG", "error");
         let name = format!("chaos-{}-command", self.program);
         Child::run(&name, &mut command).await.with_context(|| name.clone())
     }
