@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use crate::{Decimal, Dialled, Email, Line, Lines, List, Prose, Sent, Text, TrimmedEmail, WebAddress, Whole};
+use crate::{
+    Decimal, Dialled, Email, Line, Lines, List, Prose, Text, TrimmedEmail, Verbatim, WebAddress, Whole,
+};
 
 fn schema<T: ToSchema>() -> (String, Value) {
     (T::name().into_owned(), serde_json::to_value(T::schema()).unwrap())
@@ -15,7 +17,7 @@ fn schema<T: ToSchema>() -> (String, Value) {
 fn schema_of_a_text_has_its_limits() {
     for ((name, schema), expected) in [
         (schema::<Text<1, 9>>(), "Text_1_9"),
-        (schema::<Sent<1, 9>>(), "Text_1_9"),
+        (schema::<Verbatim<1, 9>>(), "Text_1_9"),
         (schema::<Line<1, 9>>(), "Line_1_9"),
         (schema::<Lines<1, 9>>(), "Lines_1_9"),
         (schema::<Prose<1, 9>>(), "Prose_1_9"),
@@ -25,7 +27,7 @@ fn schema_of_a_text_has_its_limits() {
     }
     for ((name, schema), expected) in [
         (schema::<Text<0, 9>>(), "Text_0_9"),
-        (schema::<Sent<0, 9>>(), "Text_0_9"),
+        (schema::<Verbatim<0, 9>>(), "Text_0_9"),
         (schema::<Line<0, 9>>(), "Line_0_9"),
         (schema::<Prose<0, 9>>(), "Prose_0_9"),
     ] {

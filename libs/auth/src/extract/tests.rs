@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use super::{Actor, Authentication, Caller, Crm, Issuer, News, Visitor, bearer};
+use super::{Actor, Authentication, Caller, Crm, Issuer, News, OptionalActor, bearer};
 use crate::grant::Grant;
 use crate::id::{CompanyId, UserId};
 use crate::revocations::Revocations;
@@ -91,8 +91,9 @@ fn bearer_token_is_the_rest_of_the_header() {
 /// A request without a token is a guest's. A request whose token is not valid gets status 401.
 #[test]
 fn visitor_is_a_guest_only_without_a_token() {
-    let visitor =
-        |request: &HttpRequest| Visitor::extract(request).into_inner().map(|visitor| visitor.actor.is_some());
+    let visitor = |request: &HttpRequest| {
+        OptionalActor::extract(request).into_inner().map(|visitor| visitor.actor.is_some())
+    };
     assert!(!visitor(&TestRequest::default().to_http_request()).unwrap());
     assert!(visitor(&verified(&json!({}))).unwrap());
     let invalid = TestRequest::default().insert_header((AUTHORIZATION, "Bearer token")).to_http_request();

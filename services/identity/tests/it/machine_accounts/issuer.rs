@@ -97,7 +97,7 @@ async fn revocation_during_the_registration_ends_the_client() {
     eventually("the deletion", async || deleted().then_some(())).await;
     gate.open();
     // The run of the registration creates the client, finds the revocation and deletes the client.
-    let created = || proxy.calls(format!("{REALM}/clients")).iter().any(|call| is_creation(call));
+    let created = || proxy.calls(format!("{REALM}/clients")).iter().any(is_creation);
     eventually("the late registration", async || created().then_some(())).await;
     let last_is_deletion = || {
         let calls = proxy.calls(format!("{REALM}/clients"));

@@ -51,7 +51,7 @@ async fn note(story: &mut Story, deal: &Deal) -> anyhow::Result<()> {
 async fn register(story: &mut Story, scene: &Scene<'_>, deal: &Deal) -> anyhow::Result<()> {
     story.step("The register lists who overrode the deal, when and why.");
     let (pavel, filter) = (Some(deal.pavel.as_str()), format!("DealId={}", deal.key));
-    let overrides = deal.office(scene, &format!("status-overrides?{filter}"));
+    let overrides = platform_url(scene, &format!("status-overrides?{filter}"));
     let page = story.get(&overrides, pavel, expected(200)).await?;
     let newest = &page["Items"][0];
     story.check(
@@ -60,7 +60,7 @@ async fn register(story: &mut Story, scene: &Scene<'_>, deal: &Deal) -> anyhow::
     );
 
     story.step("He exports it as CSV for a spreadsheet.");
-    let export = deal.office(scene, &format!("exports/status-overrides?{filter}"));
+    let export = platform_url(scene, &format!("exports/status-overrides?{filter}"));
     let csv = story.get_text(&export, pavel, expected(200)).await?;
     let rows = page["Items"].as_array().map_or(0, Vec::len);
     story.check(csv.lines().count() == rows + 1, &format!("a header and {rows} rows"));
@@ -71,13 +71,13 @@ async fn search(story: &mut Story, scene: &mut Scene<'_>, deal: &Deal) -> anyhow
     story.step("Pavel finds the deal by the number of its flat and its client.");
     let pavel = Some(deal.pavel.as_str());
     let query = format!("ObjectNumber={FLAT}&ParticipantUserId={}&Statuses=Booking", ANNA.user);
-    let found = story.get(&deal.office(scene, &format!("deals?{query}")), pavel, expected(200)).await?;
+    let found = story.get(&platform_url(scene, &format!("deals?{query}")), pavel, expected(200)).await?;
     let ids: Vec<_> =
         found["Items"].as_array().into_iter().flatten().filter_map(|one| one["DealId"].as_str()).collect();
     story.check(ids == [deal.key.as_str()], &format!("{} deal", ids.len()));
 
     story.step("He saves the search as a view.");
-    let views = deal.office(scene, "saved-views");
+    let views = platform_url(scene, "saved-views");
     let body = json!({"Name": "Anna's bookings", "Query": query});
     let saved = story.post(&views, pavel, &body, expected(201)).await?;
     scene.record_created(&views, &saved, &deal.pavel)?;
@@ -87,9 +87,7 @@ async fn search(story: &mut Story, scene: &mut Scene<'_>, deal: &Deal) -> anyhow
     Ok(())
 }
 
-impl Deal {
-    /// Returns the URL of these CRM resources of the platform.
-    fn office(&self, scene: &Scene<'_>, resources: &str) -> String {
-        format!("{}/api/platform-manager/crm/{resources}", scene.stack.base_url)
-    }
+/// Returns the URL of these CRM resources of the platform.
+fn platform_url(scene: &Scene<'_>, resources: &str) -> String {
+    format!("{}/api/platform-manager/crm/{resources}", scene.stack.base_url)
 }

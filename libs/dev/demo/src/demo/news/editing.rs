@@ -1,8 +1,9 @@
 //! The second part of the chapter: schedule, revisions, feed and the return of a deleted post.
 
+use runtime::clock;
 use serde_json::json;
+use time::Duration;
 use time::format_description::well_known::Rfc3339;
-use time::{Duration, OffsetDateTime};
 
 use super::Post;
 use crate::demo::EVENT_TIMEOUT;
@@ -23,7 +24,7 @@ async fn schedule(story: &mut Story, scene: &Scene<'_>, post: &Post) -> anyhow::
 
     story.step("Anna unpublishes the post, and schedules its publication two seconds from now.");
     story.post(&post.action("unpublish"), anna, &json!({}), expected(200)).await?;
-    let publish_at = (OffsetDateTime::now_utc() + PUBLICATION_DELAY).format(&Rfc3339)?;
+    let publish_at = (clock::now() + PUBLICATION_DELAY).format(&Rfc3339)?;
     let body = json!({ "PublishAt": publish_at });
     let scheduled = story.put(&post.action("schedule"), anna, &body, expected(200)).await?;
     story.check(scheduled["Status"] == "Unpublished", &format!("PublishAt is {}", scheduled["PublishAt"]));
