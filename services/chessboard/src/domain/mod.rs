@@ -12,6 +12,8 @@ mod developer;
 mod developer_change;
 mod developer_field;
 mod edit;
+#[cfg_attr(not(test), allow(dead_code, unused_imports, reason = "the import of feeds uses the reader"))]
+pub mod feed;
 mod highlights;
 mod log;
 mod names;

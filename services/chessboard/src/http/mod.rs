@@ -4,6 +4,7 @@ mod admin_developer;
 mod building;
 mod catalog_building;
 mod catalog_developer;
+mod catalog_feed;
 mod catalog_object;
 mod catalog_project;
 mod developer;
@@ -78,6 +79,7 @@ fn catalog(routes: &mut Routes<'_>) {
     routes
         .service(catalog_developer::list_catalog_developers)
         .service(catalog_developer::get_catalog_developer.refuses([DEVELOPER_NOT_FOUND]))
+        .service(catalog_feed::get_catalog_feed.refuses([DEVELOPER_NOT_FOUND]))
         .service(catalog_project::list_catalog_projects)
         .service(catalog_project::get_catalog_facets)
         .service(catalog_project::get_catalog_project.refuses([PROJECT_NOT_FOUND]))

@@ -53,6 +53,7 @@ const TABLE: &str = "
     list_developers_property_object_events |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     list_catalog_developers   |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
     get_catalog_developer     |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
+    get_catalog_feed          |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
     list_catalog_projects     |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
     get_catalog_facets        |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
     get_catalog_project       |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200

@@ -5,6 +5,7 @@
 mod access;
 mod cat_cards;
 mod cat_facets;
+mod cat_feed;
 mod cat_figures;
 mod cat_filters;
 mod cat_grid;

@@ -1,0 +1,21 @@
+//! Feeds in YRL, the XML format of Yandex Realty, for offers of new buildings.
+
+mod element;
+mod matching;
+mod number;
+mod offer;
+mod reader;
+mod source;
+#[cfg(test)]
+mod tests;
+mod words;
+mod writer;
+
+pub use matching::{BuildingError, KnownBuilding, KnownBuildings};
+pub use offer::{BuildingNames, FeedOffer, OfferProblem};
+pub use reader::{FeedItem, FeedReader, ReadError, ReadOffer};
+pub use source::{FeedLimits, FileRefusal};
+pub use writer::{FeedSeller, OfferProject, PublicOffer, feed_end, feed_start, write_offer};
+
+/// The namespace of YRL.
+pub const NAMESPACE: &str = "http://webmaster.yandex.ru/schemas/feed/realty/2010-06";
