@@ -108,6 +108,7 @@ create index external_profile_company on external_profile (company_id, arrival_o
 create table project (
     id uuid primary key,
     tenant_id uuid not null references developer (id),
+    external_id text collate "C" check (char_length(external_id) between 1 and 128),
     name text not null check (char_length(name) between 1 and 256),
     description text check (char_length(description) <= 4000),
     class text collate "C" not null check (class in ('Economy', 'Comfort', 'Business', 'Elite')),
@@ -130,6 +131,9 @@ create table project (
     check (status = 'Draft' or published_at is not null)
 ) with (fillfactor = 85);
 create index project_tenant on project (tenant_id, created_at, id) where deleted_at is null;
+-- A deleted project frees its external id.
+create unique index project_external_id on project (tenant_id, external_id)
+    where external_id is not null and deleted_at is null;
 create index project_published on project (published_at, id) where deleted_at is null and status = 'Published';
 create index project_name on project (folded_name, id) where deleted_at is null and status = 'Published';
 create index project_city on project (folded_city, published_at, id) where deleted_at is null and status = 'Published';
@@ -142,6 +146,7 @@ create table building (
     id uuid primary key,
     project_id uuid not null references project (id),
     tenant_id uuid not null,
+    external_id text collate "C" check (char_length(external_id) between 1 and 128),
     name text not null check (char_length(name) between 1 and 128),
     sections_count smallint not null check (sections_count between 1 and 100),
     floors_total smallint not null check (floors_total between 1 and 200),
@@ -163,6 +168,9 @@ create table building (
     check (ready_quarter is null or ready_year is not null)
 ) with (fillfactor = 85);
 create index building_project on building (project_id, name, id) where deleted_at is null;
+-- A deleted building frees its external id.
+create unique index building_external_id on building (tenant_id, external_id)
+    where external_id is not null and deleted_at is null;
 
 -- Property objects and their prices.
 
@@ -171,6 +179,7 @@ create table property_object (
     building_id uuid not null references building (id),
     project_id uuid not null,
     tenant_id uuid not null,
+    external_id text collate "C" check (char_length(external_id) between 1 and 128),
     number text collate "C" not null check (char_length(number) between 1 and 32),
     kind text collate "C" not null check (kind in ('Flat', 'Apartment', 'Parking', 'Storage', 'Commercial')),
     section smallint not null check (section >= 1),
@@ -207,8 +216,12 @@ create table property_object (
     constraint property_object_number unique (building_id, number),
     check (not is_studio or kind in ('Flat', 'Apartment')),
     check (hold_deal_id is null or (status in ('Booked', 'Sold') and removed_at is null)),
-    check (hold_deal_id is not null or status = own_status)
+    check (hold_deal_id is not null or status = own_status),
+    check (external_id is null or removed_at is null)
 ) with (fillfactor = 80);
+-- An object below a deleted building keeps its external id until another object takes it.
+create unique index property_object_external_id on property_object (tenant_id, external_id)
+    where external_id is not null;
 create index property_object_project on property_object (project_id, id) where removed_at is null;
 create index property_object_project_price on property_object (project_id, price, id) where removed_at is null;
 create index property_object_project_area on property_object (project_id, area_total, id) where removed_at is null;

@@ -21,6 +21,8 @@ CHESSBOARD_BUILDINGS_LIMIT_EXCEEDED = The project has too many buildings
 CHESSBOARD_PROPERTY_OBJECT_HELD = A deal holds the object
     .detail = The deal must end first.
 CHESSBOARD_PROPERTY_OBJECT_NUMBER_TAKEN = Another object of the building has this number
+CHESSBOARD_EXTERNAL_ID_TAKEN = Another project, building or object has this external id
+    .detail = Use another external id, or remove it there first.
 CHESSBOARD_CONCURRENCY_CONFLICT = The data has changed since you read it
     .detail = Read it again and repeat your change.
 
@@ -28,3 +30,4 @@ read_only = Only the external system changes this field
 given_by_deals = Only deals set this status
 cuts_off = Some objects are beyond this limit
 not_a_home = Only flats and apartments can be studios
+exactly_one = Exactly one of the id and the external id is required

@@ -33,5 +33,7 @@ pub const BUILDINGS_LIMIT_EXCEEDED: Code =
 pub const PROPERTY_OBJECT_HELD: Code = Code::new(409, "CHESSBOARD_PROPERTY_OBJECT_HELD");
 /// Another object of the building has the number (INV-OBJ-1).
 pub const PROPERTY_OBJECT_NUMBER_TAKEN: Code = Code::new(409, "CHESSBOARD_PROPERTY_OBJECT_NUMBER_TAKEN");
+/// Another project, building or object of the company has the external id.
+pub const EXTERNAL_ID_TAKEN: Code = Code::new(409, "CHESSBOARD_EXTERNAL_ID_TAKEN");
 /// The caller's version is outdated, or the caller lost a race.
 pub const CONFLICT: Code = Code::conflict("CHESSBOARD_CONCURRENCY_CONFLICT");

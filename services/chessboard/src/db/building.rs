@@ -1,18 +1,25 @@
 //! Queries on buildings for managers, with writes and locks.
 
 use ::db::{Conn, Prepared, Tx};
+use auth::CompanyId;
 use diesel::dsl::{exists, max};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
+use super::external_id::map_taken;
 use super::schema::{building, property_object};
-use crate::domain::{Building, BuildingId, Floor, ProjectId, Section};
+use crate::domain::{Building, BuildingId, ExternalId, Floor, ProjectId, Section};
 use crate::error::{CONFLICT, Error};
 
-pub async fn insert(tx: &mut Tx, new: &Building) -> Result<(), ::db::Error> {
-    Prepared(diesel::insert_into(building::table).values(new)).execute(tx.conn()).await?;
-    renew_figures(tx, vec![new.id]).await
+/// Inserts a building.
+///
+/// # Errors
+/// [`EXTERNAL_ID_TAKEN`](crate::error::EXTERNAL_ID_TAKEN) if another building has the external id.
+pub async fn insert(tx: &mut Tx, new: &Building) -> Result<(), Error> {
+    let inserted = Prepared(diesel::insert_into(building::table).values(new)).execute(tx.conn()).await;
+    inserted.map_err(::db::Error::from).map_err(map_taken)?;
+    Ok(renew_figures(tx, vec![new.id]).await?)
 }
 
 /// Recomputes the figures of buildings whose objects this transaction has written.
@@ -53,6 +60,37 @@ pub async fn find_version(
     Ok(live(project, id).select(building::version).first(conn).await.optional()?)
 }
 
+/// Returns a live building of a developer.
+pub async fn find(
+    conn: &mut Conn,
+    tenant: CompanyId,
+    id: BuildingId,
+) -> Result<Option<Building>, ::db::Error> {
+    let row = building::table.find(id).filter(building::tenant_id.eq(tenant));
+    let row = row.filter(building::deleted_at.is_null()).select(Building::as_select());
+    Ok(row.first(conn).await.optional()?)
+}
+
+/// Returns the live building of a developer with an external id.
+pub async fn look_up_by_external_id(
+    mut conn: &Conn,
+    tenant: CompanyId,
+    id: &ExternalId,
+) -> QueryResult<Option<Building>> {
+    named(tenant, id.clone()).select(Building::as_select()).first(&mut conn).await.optional()
+}
+
+/// Locks the live building of a developer with an external id for writing until the transaction
+/// ends.
+pub async fn lock_by_external_id(
+    tx: &mut Tx,
+    tenant: CompanyId,
+    id: &ExternalId,
+) -> Result<Option<Building>, ::db::Error> {
+    let row = named(tenant, id.clone()).select(Building::as_select()).for_no_key_update();
+    Ok(row.first(tx.conn()).await.optional()?)
+}
+
 /// Locks the building for writing until the transaction ends.
 pub async fn lock(tx: &mut Tx, project: ProjectId, id: BuildingId) -> Result<Option<Building>, ::db::Error> {
     Ok(live(project, id)
@@ -84,16 +122,19 @@ pub async fn has_held_object(tx: &mut Tx, id: BuildingId) -> Result<bool, ::db::
 /// Writes the mutable columns and raises the version of the row and of `changed`.
 ///
 /// # Errors
-/// [`CONFLICT`] if the row no longer has the version that was read.
+/// - [`CONFLICT`] if the row no longer has the version that was read.
+/// - [`EXTERNAL_ID_TAKEN`](crate::error::EXTERNAL_ID_TAKEN) if another building has the external id.
 pub async fn save(tx: &mut Tx, changed: &mut Building) -> Result<(), Error> {
     let row = building::table.find(changed.id).filter(building::version.eq(changed.version));
     let save = diesel::update(row).set((
         &changed.facts,
+        building::external_id.eq(&changed.external_id),
         building::updated_at.eq(changed.updated_at),
         building::deleted_at.eq(changed.deleted_at),
         building::version.eq(changed.version + 1),
     ));
-    if Prepared(save).execute(tx.conn()).await? == 0 {
+    let saved = Prepared(save).execute(tx.conn()).await;
+    if saved.map_err(::db::Error::from).map_err(map_taken)? == 0 {
         return Err(CONFLICT.into());
     }
     changed.version += 1;
@@ -103,4 +144,12 @@ pub async fn save(tx: &mut Tx, changed: &mut Building) -> Result<(), Error> {
 #[diesel::dsl::auto_type(no_type_alias)]
 fn live(project: ProjectId, id: BuildingId) -> _ {
     building::table.find(id).filter(building::project_id.eq(project)).filter(building::deleted_at.is_null())
+}
+
+#[diesel::dsl::auto_type(no_type_alias)]
+fn named(tenant: CompanyId, id: ExternalId) -> _ {
+    building::table
+        .filter(building::tenant_id.eq(tenant))
+        .filter(building::external_id.eq(id))
+        .filter(building::deleted_at.is_null())
 }

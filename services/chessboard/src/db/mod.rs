@@ -11,6 +11,7 @@ pub mod catalog_project;
 pub mod claim;
 pub mod company;
 pub mod developer;
+mod external_id;
 pub mod external_profile;
 pub mod log;
 pub mod object_history;

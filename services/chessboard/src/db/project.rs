@@ -13,8 +13,9 @@ use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use values::{fold, like_containing};
 
+use super::external_id::map_taken;
 use super::schema::{building, project, property_object};
-use crate::domain::{Project, ProjectId, ProjectStatus};
+use crate::domain::{ExternalId, Project, ProjectId, ProjectStatus};
 use crate::error::{CONFLICT, Error};
 
 #[diesel::declare_sql_function]
@@ -38,12 +39,17 @@ impl SortKey for ProjectSort {
 pub struct ProjectFilter {
     pub query: Option<String>,
     pub statuses: Option<Vec<ProjectStatus>>,
+    pub external_id: Option<ExternalId>,
 }
 
-pub async fn insert(tx: &mut Tx, new: &Project) -> Result<(), ::db::Error> {
+/// Inserts a project unless a live project of the developer has its external id. Waits for
+/// transactions that are writing this external id.
+///
+/// Returns false if the project is not inserted.
+pub async fn insert(tx: &mut Tx, new: &Project) -> Result<bool, ::db::Error> {
     let folded = (project::folded_name.eq(new.folded_name()), project::folded_city.eq(new.folded_city()));
-    Prepared(diesel::insert_into(project::table).values((new, folded))).execute(tx.conn()).await?;
-    Ok(())
+    let insert = diesel::insert_into(project::table).values((new, folded)).on_conflict_do_nothing();
+    Ok(Prepared(insert).execute(tx.conn()).await? == 1)
 }
 
 pub async fn look_up(mut conn: &Conn, tenant: CompanyId, id: ProjectId) -> QueryResult<Option<Project>> {
@@ -57,6 +63,26 @@ pub async fn find_version(
     id: ProjectId,
 ) -> Result<Option<i64>, ::db::Error> {
     Ok(live(tenant, id).select(project::version).first(conn).await.optional()?)
+}
+
+/// Returns the live project of a developer with an external id.
+pub async fn look_up_by_external_id(
+    mut conn: &Conn,
+    tenant: CompanyId,
+    id: &ExternalId,
+) -> QueryResult<Option<Project>> {
+    named(tenant, id.clone()).select(Project::as_select()).first(&mut conn).await.optional()
+}
+
+/// Locks the live project of a developer with an external id for writing until the transaction
+/// ends.
+pub async fn lock_by_external_id(
+    tx: &mut Tx,
+    tenant: CompanyId,
+    id: &ExternalId,
+) -> Result<Option<Project>, ::db::Error> {
+    let row = named(tenant, id.clone()).select(Project::as_select()).for_no_key_update();
+    Ok(row.first(tx.conn()).await.optional()?)
 }
 
 /// Locks the project for reading until the transaction ends.
@@ -76,11 +102,13 @@ pub async fn lock(tx: &mut Tx, tenant: CompanyId, id: ProjectId) -> Result<Optio
 /// Writes the mutable columns and raises the version of the row and of `changed`.
 ///
 /// # Errors
-/// [`CONFLICT`] if the row no longer has the version that was read.
+/// - [`CONFLICT`] if the row no longer has the version that was read.
+/// - [`EXTERNAL_ID_TAKEN`](crate::error::EXTERNAL_ID_TAKEN) if another project has the external id.
 pub async fn save(tx: &mut Tx, changed: &mut Project) -> Result<(), Error> {
     let row = project::table.find(changed.id).filter(project::version.eq(changed.version));
     let save = diesel::update(row).set((
         &changed.facts,
+        project::external_id.eq(&changed.external_id),
         project::status.eq(changed.status),
         project::published_at.eq(changed.published_at),
         project::updated_at.eq(changed.updated_at),
@@ -90,7 +118,8 @@ pub async fn save(tx: &mut Tx, changed: &mut Project) -> Result<(), Error> {
         project::folded_name.eq(changed.folded_name()),
         project::folded_city.eq(changed.folded_city()),
     ));
-    if Prepared(save).execute(tx.conn()).await? == 0 {
+    let saved = Prepared(save).execute(tx.conn()).await;
+    if saved.map_err(::db::Error::from).map_err(map_taken)? == 0 {
         return Err(CONFLICT.into());
     }
     changed.version += 1;
@@ -149,10 +178,21 @@ fn filtered(tenant: CompanyId, filter: &ProjectFilter) -> project::BoxedQuery<'s
     if let Some(statuses) = &filter.statuses {
         found = found.filter(project::status.eq_any(statuses.clone()));
     }
+    if let Some(external_id) = &filter.external_id {
+        found = found.filter(project::external_id.eq(external_id.clone()));
+    }
     found
 }
 
 #[diesel::dsl::auto_type(no_type_alias)]
 fn live(tenant: CompanyId, id: ProjectId) -> _ {
     project::table.find(id).filter(project::tenant_id.eq(tenant)).filter(project::deleted_at.is_null())
+}
+
+#[diesel::dsl::auto_type(no_type_alias)]
+fn named(tenant: CompanyId, id: ExternalId) -> _ {
+    project::table
+        .filter(project::tenant_id.eq(tenant))
+        .filter(project::external_id.eq(id))
+        .filter(project::deleted_at.is_null())
 }

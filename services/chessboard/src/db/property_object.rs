@@ -11,11 +11,12 @@ use uuid::Uuid;
 use values::Currency;
 
 use super::ancestors::ObjectLocation;
+use super::external_id::map_taken;
 use super::propagation::{Propagation, Scope};
-use super::schema::property_object;
+use super::schema::{building, property_object};
 use crate::domain::{
-    Area, BuildingId, BuildingName, DealId, FileId, Finishing, Floor, ObjectKind, ObjectNumber, ObjectStatus,
-    Position, ProjectId, ProjectName, PropertyObject, PropertyObjectId, Rooms, Section,
+    Area, BuildingId, BuildingName, DealId, ExternalId, FileId, Finishing, Floor, ObjectKind, ObjectNumber,
+    ObjectStatus, Position, ProjectId, ProjectName, PropertyObject, PropertyObjectId, Rooms, Section,
 };
 use crate::error::{Error, PROPERTY_OBJECT_NUMBER_TAKEN};
 
@@ -58,6 +59,65 @@ pub async fn find_for_grid(
         .filter(property_object::removed_at.is_null().or(listed))
         .select(PropertyObject::as_select());
     Ok(rows.load(tx.conn()).await?)
+}
+
+/// Returns the live objects of the developer's live buildings with these external ids, and all
+/// objects of the building with these numbers.
+pub async fn find_for_upsert(
+    conn: &mut Conn,
+    tenant: CompanyId,
+    building: BuildingId,
+    external_ids: &[ExternalId],
+    numbers: &[ObjectNumber],
+) -> Result<Vec<PropertyObject>, ::db::Error> {
+    let named = property_object::tenant_id.eq(tenant).and(property_object::external_id.eq_any(external_ids));
+    let numbered = property_object::building_id.eq(building).and(property_object::number.eq_any(numbers));
+    let rows = property_object::table
+        .inner_join(building::table.on(building::id.eq(property_object::building_id)))
+        .filter(building::deleted_at.is_null())
+        .filter(named.or(numbered.nullable()))
+        .select(PropertyObject::as_select());
+    Ok(rows.load(conn).await?)
+}
+
+/// Returns the object of a developer with an external id, which is live and in a live building.
+pub async fn look_up_by_external_id(
+    mut conn: &Conn,
+    tenant: CompanyId,
+    id: &ExternalId,
+) -> QueryResult<Option<PropertyObject>> {
+    let row = property_object::table
+        .inner_join(building::table.on(building::id.eq(property_object::building_id)))
+        .filter(building::deleted_at.is_null())
+        .filter(property_object::tenant_id.eq(tenant))
+        .filter(property_object::external_id.eq(id));
+    row.select(PropertyObject::as_select()).first(&mut conn).await.optional()
+}
+
+/// Removes these external ids from objects of deleted buildings, and from the objects `changed`,
+/// which this transaction writes next.
+pub async fn free_external_ids(
+    tx: &mut Tx,
+    tenant: CompanyId,
+    external_ids: &[&ExternalId],
+    changed: &[PropertyObjectId],
+) -> Result<(), ::db::Error> {
+    let is_free = building::deleted_at.is_not_null().or(property_object::id.eq_any(changed));
+    let owners = property_object::table
+        .inner_join(building::table.on(building::id.eq(property_object::building_id)))
+        .filter(property_object::tenant_id.eq(tenant))
+        .filter(property_object::external_id.eq_any(external_ids))
+        .filter(is_free)
+        .order(property_object::id)
+        .select(property_object::id)
+        .for_no_key_update();
+    let owners: Vec<PropertyObjectId> = owners.load(tx.conn()).await?;
+    if !owners.is_empty() {
+        let rows = property_object::table.filter(property_object::id.eq_any(owners));
+        let free = diesel::update(rows).set(property_object::external_id.eq(None::<ExternalId>));
+        Prepared(free).execute(tx.conn()).await?;
+    }
+    Ok(())
 }
 
 /// Returns a live object of a building.
@@ -153,6 +213,7 @@ struct Row<'o> {
     building_id: BuildingId,
     project_id: ProjectId,
     tenant_id: CompanyId,
+    external_id: Option<&'o ExternalId>,
     number: &'o ObjectNumber,
     kind: ObjectKind,
     section: Section,
@@ -186,7 +247,7 @@ struct Row<'o> {
 
 /// Columns that an update leaves unchanged.
 const IMMUTABLE_COLUMNS: &str = "id, building_id, project_id, tenant_id, created_at";
-const MUTABLE_COLUMNS: &str = "number, kind, section, floor, position_on_floor, rooms, is_studio, area_total, area_living, \
+const MUTABLE_COLUMNS: &str = "external_id, number, kind, section, floor, position_on_floor, rooms, is_studio, area_total, area_living, \
     area_kitchen, finishing, price, currency, layout_file_id, status, own_status, hold_deal_id, updated_at, \
     updated_by_user_id, removed_at, version, published_project_name, published_building_name, published_is_live, published_is_public";
 
@@ -198,6 +259,7 @@ impl<'o> Row<'o> {
             building_id: object.building_id,
             project_id: object.project_id,
             tenant_id: object.tenant_id,
+            external_id: object.external_id.as_ref(),
             number: &facts.number,
             kind: facts.kind,
             section: facts.section,
@@ -231,7 +293,8 @@ impl<'o> Row<'o> {
 /// Inserts or updates objects in one statement. The transaction has locked the existing ones.
 ///
 /// # Errors
-/// [`PROPERTY_OBJECT_NUMBER_TAKEN`] if another object of the building has the number.
+/// [`PROPERTY_OBJECT_NUMBER_TAKEN`] or [`EXTERNAL_ID_TAKEN`](crate::error::EXTERNAL_ID_TAKEN) if
+/// another object has the number or the external id.
 pub async fn write<'o>(
     tx: &mut Tx,
     objects: impl IntoIterator<Item = &'o PropertyObject>,
@@ -249,14 +312,14 @@ pub async fn write<'o>(
             .join(", ")
     ));
     let written = Prepared(write.bind::<SqlJson, _>(Json(rows))).execute(tx.conn()).await;
-    written.map_err(::db::Error::from).map_err(map_number_taken)?;
+    written.map_err(::db::Error::from).map_err(map_constraint)?;
     Ok(())
 }
 
-/// Maps the violated constraint of INV-OBJ-1 to its code.
-fn map_number_taken(error: ::db::Error) -> Error {
+/// Maps a violated constraint to its code (INV-OBJ-1).
+fn map_constraint(error: ::db::Error) -> Error {
     match error.violated_constraint() {
         Some("property_object_number") => PROPERTY_OBJECT_NUMBER_TAKEN.into(),
-        _ => error.into(),
+        _ => map_taken(error),
     }
 }

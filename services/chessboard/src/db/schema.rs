@@ -83,6 +83,7 @@ diesel::table! {
     project (id) {
         id -> Uuid,
         tenant_id -> Uuid,
+        external_id -> Nullable<Text>,
         name -> Text,
         description -> Nullable<Text>,
         class -> Text,
@@ -109,6 +110,7 @@ diesel::table! {
         id -> Uuid,
         project_id -> Uuid,
         tenant_id -> Uuid,
+        external_id -> Nullable<Text>,
         name -> Text,
         sections_count -> SmallInt,
         floors_total -> SmallInt,
@@ -129,6 +131,7 @@ diesel::table! {
         building_id -> Uuid,
         project_id -> Uuid,
         tenant_id -> Uuid,
+        external_id -> Nullable<Text>,
         number -> Text,
         kind -> Text,
         section -> SmallInt,

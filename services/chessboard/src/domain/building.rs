@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::{Invalid, Text, Whole};
 
-use super::{BuildingId, Floor, ProjectId, Section};
+use super::{BuildingId, Edited, ExternalId, Floor, ProjectId, Section};
 use crate::db::schema::building;
 
 pub type BuildingName = Text<1, 128>;
@@ -48,6 +48,8 @@ pub struct Building {
     pub id: BuildingId,
     pub project_id: ProjectId,
     pub tenant_id: CompanyId,
+    /// Id in another system of the company.
+    pub external_id: Option<ExternalId>,
     #[serde(flatten)]
     #[diesel(embed)]
     pub facts: BuildingFacts,
@@ -65,19 +67,30 @@ impl Building {
     pub fn new(
         tenant_id: CompanyId,
         project_id: ProjectId,
-        facts: BuildingFacts,
+        fields: Edited<BuildingFacts>,
         now: OffsetDateTime,
     ) -> Self {
         Self {
             id: BuildingId::generate(),
             project_id,
             tenant_id,
-            facts,
+            external_id: fields.external_id.apply(None),
+            facts: fields.facts,
             created_at: now,
             updated_at: now,
             version: 1,
             deleted_at: None,
         }
+    }
+
+    /// Replaces the fields that managers write. Returns false if nothing changed.
+    pub fn update(&mut self, fields: Edited<BuildingFacts>, now: OffsetDateTime) -> bool {
+        let external_id = fields.external_id.apply(self.external_id.clone());
+        if self.facts == fields.facts && self.external_id == external_id {
+            return false;
+        }
+        (self.facts, self.external_id, self.updated_at) = (fields.facts, external_id, now);
+        true
     }
 }
 

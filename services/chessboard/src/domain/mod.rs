@@ -12,6 +12,7 @@ mod developer;
 mod developer_change;
 mod developer_field;
 mod edit;
+mod external_id;
 #[cfg_attr(not(test), allow(dead_code, unused_imports, reason = "the import of feeds uses the reader"))]
 pub mod feed;
 mod highlights;
@@ -19,10 +20,13 @@ mod log;
 mod names;
 mod object_change;
 mod object_status;
+mod object_upsert;
+mod parent;
 mod placement;
 mod project;
 mod property_object;
 mod replacement;
+mod upserted;
 
 use ids::Reference;
 
@@ -40,11 +44,14 @@ pub use developer::{
 };
 pub use developer_field::DeveloperField;
 pub use edit::Edit;
+pub use external_id::{Edited, ExternalId, ExternalIdEdit};
 pub use highlights::Highlights;
 pub use log::LogEntry;
 pub use names::{DeveloperName, LegalName};
 pub use object_change::ObjectChange;
 pub use object_status::ObjectStatus;
+pub use object_upsert::{ExternalObject, KnownObjects, ObjectRefusal, upsert_object};
+pub use parent::Parent;
 pub use placement::{Floor, Position, Section};
 pub use project::{
     Address, City, Latitude, Longitude, Project, ProjectClass, ProjectDescription, ProjectFacts, ProjectName,
@@ -54,6 +61,7 @@ pub use property_object::{
     Area, Finishing, ObjectFacts, ObjectKind, ObjectNumber, Price, PropertyObject, Rooms,
 };
 pub use replacement::{GridEntry, GridReplacement, MAX_GRID_OBJECTS, MAX_REPORTED_ERRORS, replace_grid};
+pub use upserted::Upserted;
 
 ids::typed_id!(
     /// The id of a developer's profile in the external chessboard system.
@@ -86,3 +94,8 @@ ids::typed_id!(
 
 /// The id of a file in a request body.
 pub type FileReference = Reference<FileId>;
+/// The id of a project in a request body.
+pub type ProjectReference = Reference<ProjectId>;
+
+/// The id of a building in a request body.
+pub type BuildingReference = Reference<BuildingId>;

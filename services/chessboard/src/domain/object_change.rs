@@ -1,6 +1,6 @@
 //! Changes of property objects and of their ancestors.
 
-use super::{Ancestors, ObjectStatus, PropertyObject};
+use super::{Ancestors, ExternalId, ObjectStatus, PropertyObject};
 
 /// An object before and after a change.
 #[derive(Clone, Debug)]
@@ -41,6 +41,17 @@ impl ObjectChange {
         (self.before.as_ref().and_then(PropertyObject::grid_status), self.after.grid_status())
     }
 
+    /// Returns the external id that the object gets with the change.
+    pub fn new_external_id(&self) -> Option<&ExternalId> {
+        self.after.external_id.as_ref().filter(|_| self.changes_external_id())
+    }
+
+    /// Returns true if the object gets another external id or none.
+    pub fn changes_external_id(&self) -> bool {
+        let before = self.before.as_ref().and_then(|before| before.external_id.as_ref());
+        before != self.after.external_id.as_ref()
+    }
+
     /// Returns true if the price history needs a row (INV-OBJ-3).
     pub fn changes_price(&self) -> bool {
         self.before.as_ref().is_none_or(|before| before.facts.price != self.after.facts.price)
@@ -52,7 +63,7 @@ mod tests {
     use values::{Text, Whole};
 
     use super::{Ancestors, ObjectChange};
-    use crate::domain::property_object::tests::{NOW, ancestors, facts};
+    use crate::domain::property_object::tests::{NOW, ancestors, entry};
     use crate::domain::{DealId, ObjectStatus, PropertyObject};
 
     /// RULE-CHS-029: a change of a payload field is published, and any other change raises the
@@ -60,7 +71,7 @@ mod tests {
     #[test]
     fn object_change_outside_payload_raises_version_only() {
         let ancestors = ancestors();
-        let object = PropertyObject::new(&ancestors, facts("1", 1), None, NOW);
+        let object = PropertyObject::new(&ancestors, entry("1", 1, None), NOW);
         let changed = |change: fn(&mut PropertyObject)| {
             let mut after = object.clone();
             change(&mut after);
@@ -87,7 +98,7 @@ mod tests {
     #[test]
     fn ancestor_change_is_published_once() {
         let old = ancestors();
-        let object = PropertyObject::new(&old, facts("1", 1), None, NOW);
+        let object = PropertyObject::new(&old, entry("1", 1, None), NOW);
         assert!(ObjectChange::propagated(object.clone(), &old).is_none());
         let deleted = Ancestors { is_live: false, ..old.clone() };
         let after = ObjectChange::propagated(object.clone(), &deleted).unwrap().after;

@@ -17,7 +17,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 use values::{Code, Invalid, Number, Text, fold, read_number};
 
-use super::{FileId, ProjectId};
+use super::{Edited, ExternalId, FileId, ProjectId};
 use crate::db::schema::project;
 use crate::error::{PROJECT_DEVELOPER_NOT_PUBLISHED, PROJECT_INVALID_TRANSITION};
 
@@ -130,6 +130,8 @@ pub struct ProjectFacts {
 pub struct Project {
     pub id: ProjectId,
     pub tenant_id: CompanyId,
+    /// Id in another system of the company.
+    pub external_id: Option<ExternalId>,
     #[serde(flatten)]
     #[diesel(embed)]
     pub facts: ProjectFacts,
@@ -150,11 +152,12 @@ pub struct Project {
 }
 
 impl Project {
-    pub fn new(tenant_id: CompanyId, facts: ProjectFacts, by: UserId, now: OffsetDateTime) -> Self {
+    pub fn new(tenant_id: CompanyId, fields: Edited<ProjectFacts>, by: UserId, now: OffsetDateTime) -> Self {
         Self {
             id: ProjectId::generate(),
             tenant_id,
-            facts,
+            external_id: fields.external_id.apply(None),
+            facts: fields.facts,
             status: ProjectStatus::Draft,
             published_at: None,
             created_at: now,
@@ -174,6 +177,17 @@ impl Project {
     /// Returns the folded city, by which filters compare and facets count.
     pub fn folded_city(&self) -> String {
         fold(self.facts.city.as_str())
+    }
+
+    /// Replaces the fields that managers write. Returns false if nothing changed.
+    pub fn update(&mut self, fields: Edited<ProjectFacts>, by: UserId, now: OffsetDateTime) -> bool {
+        let external_id = fields.external_id.apply(self.external_id.clone());
+        if self.facts == fields.facts && self.external_id == external_id {
+            return false;
+        }
+        (self.facts, self.external_id) = (fields.facts, external_id);
+        self.touch(by, now);
+        true
     }
 
     /// Publishes the project.
@@ -217,7 +231,7 @@ impl Project {
         self.touch(by, now);
     }
 
-    pub fn touch(&mut self, by: UserId, now: OffsetDateTime) {
+    fn touch(&mut self, by: UserId, now: OffsetDateTime) {
         self.updated_at = now;
         self.updated_by_user_id = by;
     }
@@ -230,6 +244,7 @@ mod tests {
     use values::Text;
 
     use super::{Latitude, Longitude, Project, ProjectClass, ProjectFacts, ProjectStatus};
+    use crate::domain::{Edited, ExternalIdEdit};
     use crate::error::{PROJECT_DEVELOPER_NOT_PUBLISHED, PROJECT_INVALID_TRANSITION};
 
     fn project(status: ProjectStatus) -> Project {
@@ -243,7 +258,8 @@ mod tests {
             longitude: None,
             cover_file_id: None,
         };
-        let new = Project::new(CompanyId::generate(), facts, UserId::generate(), OffsetDateTime::UNIX_EPOCH);
+        let fields = Edited { facts, external_id: ExternalIdEdit::Keep };
+        let new = Project::new(CompanyId::generate(), fields, UserId::generate(), OffsetDateTime::UNIX_EPOCH);
         Project { status, ..new }
     }
 

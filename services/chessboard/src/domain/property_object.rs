@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 use values::{Currency, Decimal, Invalid, Text, Whole};
 
 use super::{
-    Ancestors, BuildingId, DealId, Edit, FileId, Floor, GridItem, Hold, ObjectStatus, Position, ProjectId,
-    PropertyObjectId, PublishedState, Section,
+    Ancestors, BuildingId, DealId, Edit, ExternalId, FileId, Floor, GridEntry, GridItem, Hold, ObjectStatus,
+    Position, ProjectId, PropertyObjectId, PublishedState, Section,
 };
 use crate::db::schema::property_object;
 
@@ -103,6 +103,8 @@ pub struct PropertyObject {
     #[serde(skip)]
     pub project_id: ProjectId,
     pub tenant_id: CompanyId,
+    /// Id in another system of the company.
+    pub external_id: Option<ExternalId>,
     #[serde(flatten)]
     #[diesel(embed)]
     pub facts: ObjectFacts,
@@ -129,14 +131,15 @@ pub struct PropertyObject {
 
 impl PropertyObject {
     /// Creates an object, by default Available.
-    pub fn new(ancestors: &Ancestors, facts: ObjectFacts, status: Option<ObjectStatus>, edit: Edit) -> Self {
-        let status = status.unwrap_or(ObjectStatus::Available);
+    pub fn new(ancestors: &Ancestors, entry: GridEntry, edit: Edit) -> Self {
+        let status = entry.status.unwrap_or(ObjectStatus::Available);
         Self {
             id: PropertyObjectId::generate(),
             building_id: ancestors.building_id,
             project_id: ancestors.project_id,
             tenant_id: ancestors.tenant_id,
-            facts,
+            external_id: entry.external_id.apply(None),
+            facts: entry.facts,
             status,
             own_status: status,
             hold_deal_id: None,
@@ -165,16 +168,15 @@ impl PropertyObject {
         is_booked || status != Some(ObjectStatus::Booked)
     }
 
-    /// Replaces the fields that managers write. `None` keeps the current status.
-    ///
-    /// Returns false if nothing changed.
-    pub fn update(&mut self, facts: ObjectFacts, status: Option<ObjectStatus>, edit: Edit) -> bool {
+    /// Replaces the fields that managers write. Returns false if nothing changed.
+    pub fn update(&mut self, entry: GridEntry, edit: Edit) -> bool {
+        let GridEntry { facts, status, external_id } = entry;
         let status = status.unwrap_or(self.status);
-        if self.facts == facts && self.status == status {
+        let external_id = external_id.apply(self.external_id.clone());
+        if self.facts == facts && self.status == status && self.external_id == external_id {
             return false;
         }
-        self.facts = facts;
-        self.status = status;
+        (self.facts, self.status, self.external_id) = (facts, status, external_id);
         if !self.is_held() {
             self.own_status = status;
         }
@@ -182,21 +184,18 @@ impl PropertyObject {
         true
     }
 
+    /// Removes the object from the grid, which frees its external id.
     pub fn remove(&mut self, edit: Edit) {
         self.removed_at = Some(edit.at);
+        self.external_id = None;
         self.touch(edit);
     }
 
     /// Restores a removed object, held by `hold` if there is one.
-    pub fn restore(
-        &mut self,
-        facts: ObjectFacts,
-        status: Option<ObjectStatus>,
-        hold: Option<Hold>,
-        edit: Edit,
-    ) {
-        self.facts = facts;
-        self.own_status = status.unwrap_or(ObjectStatus::Available);
+    pub fn restore(&mut self, entry: GridEntry, hold: Option<Hold>, edit: Edit) {
+        self.facts = entry.facts;
+        self.external_id = entry.external_id.apply(None);
+        self.own_status = entry.status.unwrap_or(ObjectStatus::Available);
         self.status = self.own_status;
         self.removed_at = None;
         self.touch(edit);
@@ -257,7 +256,7 @@ pub mod tests {
     use values::{Currency, Text, Whole};
 
     use super::{Area, Finishing, ObjectFacts, ObjectKind, ObjectStatus, Price, PropertyObject};
-    use crate::domain::{Ancestors, BuildingId, DealId, Edit, Hold, ProjectId};
+    use crate::domain::{Ancestors, BuildingId, DealId, Edit, ExternalIdEdit, GridEntry, Hold, ProjectId};
 
     pub const NOW: Edit = Edit { at: OffsetDateTime::UNIX_EPOCH, by: None };
 
@@ -291,6 +290,10 @@ pub mod tests {
         }
     }
 
+    pub fn entry(number: &str, price: i64, status: Option<ObjectStatus>) -> GridEntry {
+        GridEntry { facts: facts(number, price), status, external_id: ExternalIdEdit::Keep }
+    }
+
     /// The statuses that a user may set.
     pub fn user_statuses() -> impl Strategy<Value = ObjectStatus> {
         use ObjectStatus::{Available, Reserved, Sold, Unavailable};
@@ -315,12 +318,12 @@ pub mod tests {
             Just(Step::Release),
         ], 0..12)) {
             let deals = [DealId::generate(), DealId::generate(), DealId::generate()];
-            let mut object = PropertyObject::new(&ancestors(), facts("1", 1), None, NOW);
+            let mut object = PropertyObject::new(&ancestors(), entry("1", 1, None), NOW);
             let mut user_status = ObjectStatus::Available;
             for step in steps {
                 match step {
                     Step::SetStatus(status) if !object.is_held() => {
-                        object.update(facts("1", 1), Some(status), NOW);
+                        object.update(entry("1", 1, Some(status)), NOW);
                         user_status = status;
                     }
                     Step::SetStatus(_) => {}
@@ -368,7 +371,7 @@ pub mod tests {
     /// RULE-CHS-026: Booked is accepted for a Booked object only.
     #[test]
     fn booked_is_allowed_for_booked_object_only() {
-        let mut object = PropertyObject::new(&ancestors(), facts("1", 1), None, NOW);
+        let mut object = PropertyObject::new(&ancestors(), entry("1", 1, None), NOW);
         let is_allowed =
             |object: Option<&PropertyObject>, status| PropertyObject::is_status_allowed(object, Some(status));
         assert!(!is_allowed(None, ObjectStatus::Booked) && !is_allowed(Some(&object), ObjectStatus::Booked));

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{
-    Ancestors, Edit, Hold, ObjectChange, ObjectFacts, ObjectNumber, ObjectStatus, PropertyObject,
-    PropertyObjectId,
+    Ancestors, Edit, ExternalIdEdit, Hold, ObjectChange, ObjectFacts, ObjectNumber, ObjectStatus,
+    PropertyObject, PropertyObjectId,
 };
 
 /// Maximum number of objects in a grid.
@@ -17,7 +17,9 @@ pub const MAX_REPORTED_ERRORS: usize = 16;
 #[derive(Clone, Debug)]
 pub struct GridEntry {
     pub facts: ObjectFacts,
+    /// `None` keeps the current status.
     pub status: Option<ObjectStatus>,
+    pub external_id: ExternalIdEdit,
 }
 
 /// The result of replacing a grid.
@@ -47,20 +49,20 @@ pub fn replace_grid(
     let mut replaced = GridReplacement::default();
     let by_number = existing.into_iter().map(|object| (object.facts.number.clone(), object));
     let mut existing: HashMap<ObjectNumber, PropertyObject> = by_number.collect();
-    for GridEntry { facts, status } in entries {
-        match existing.remove(&facts.number) {
+    for entry in entries {
+        match existing.remove(&entry.facts.number) {
             None => {
                 replaced.created += 1;
-                let new = PropertyObject::new(ancestors, facts, status, edit);
+                let new = PropertyObject::new(ancestors, entry, edit);
                 replaced.changes.push(ObjectChange::created(new));
             }
             Some(object) if object.is_held() => replaced.kept.push(object.facts.number),
             Some(object) => {
                 let mut after = object.clone();
                 if !object.is_live() {
-                    after.restore(facts, status, holds.get(&object.id).copied(), edit);
+                    after.restore(entry, holds.get(&object.id).copied(), edit);
                     replaced.created += 1;
-                } else if after.update(facts, status, edit) {
+                } else if after.update(entry, edit) {
                     replaced.updated += 1;
                 } else {
                     replaced.unchanged += 1;
@@ -93,19 +95,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{GridEntry, replace_grid};
-    use crate::domain::property_object::tests::{NOW, ancestors, facts, user_statuses};
+    use crate::domain::property_object::tests::{NOW, ancestors, entry, user_statuses};
     use crate::domain::{Ancestors, DealId, Hold, ObjectStatus, PropertyObject};
 
     /// Grids with a random price and status for each number.
     fn grids() -> impl Strategy<Value = Vec<GridEntry>> {
-        let entry = (1_i64..4, proptest::option::of(user_statuses()));
-        let entries = prop::collection::btree_map(0_u8..6, entry, 0..6);
+        let price_and_status = (1_i64..4, proptest::option::of(user_statuses()));
+        let entries = prop::collection::btree_map(0_u8..6, price_and_status, 0..6);
         entries.prop_map(|entries| {
-            let entry = |(number, (price, status)): (u8, _)| GridEntry {
-                facts: facts(&number.to_string(), price),
-                status,
-            };
-            entries.into_iter().map(entry).collect()
+            let of = |(number, (price, status)): (u8, _)| entry(&number.to_string(), price, status);
+            entries.into_iter().map(of).collect()
         })
     }
 
@@ -176,11 +175,11 @@ mod tests {
     #[test]
     fn returned_object_is_available_or_held() {
         let ancestors = ancestors();
-        let mut object = PropertyObject::new(&ancestors, facts("1", 1), Some(ObjectStatus::Reserved), NOW);
+        let mut object = PropertyObject::new(&ancestors, entry("1", 1, Some(ObjectStatus::Reserved)), NOW);
         object.remove(NOW);
         let hold = Hold { deal_id: DealId::generate(), status: ObjectStatus::Sold };
         let restore = |status, holds: &HashMap<_, _>| {
-            let grid = vec![GridEntry { facts: facts("1", 1), status }];
+            let grid = vec![entry("1", 1, status)];
             let replaced = replace_grid(vec![object.clone()], grid, holds, &ancestors, NOW);
             let after = replaced.changes[0].after.clone();
             (after.status, after.hold_deal_id, after.own_status)

@@ -15,8 +15,8 @@ use super::expected_version::DeletedVersion;
 use crate::app::App;
 use crate::db;
 use crate::domain::{
-    Building, BuildingFacts, BuildingId, BuildingName, BuildingState, GridSection, ManageOwnDeveloper,
-    ProjectId, PropertyObject, build_grid,
+    Building, BuildingFacts, BuildingId, BuildingName, BuildingState, Edited, ExternalId, ExternalIdEdit,
+    GridSection, ManageOwnDeveloper, ProjectId, PropertyObject, build_grid,
 };
 use crate::error::{BUILDING_NOT_FOUND, Error, PROJECT_NOT_FOUND};
 use crate::ops;
@@ -37,13 +37,17 @@ pub struct BuildingView {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreateBuilding {
-    name: BuildingName,
-    sections_count: Whole<1, 100>,
-    floors_total: Whole<1, 200>,
-    state: BuildingState,
-    ready_year: Option<Whole<1900, 2100>>,
+    /// Id in another system of the company. `null` or an absent member means none.
+    #[serde(default)]
+    #[schema(value_type = Option<ExternalId>)]
+    pub(super) external_id: ExternalIdEdit,
+    pub(super) name: BuildingName,
+    pub(super) sections_count: Whole<1, 100>,
+    pub(super) floors_total: Whole<1, 200>,
+    pub(super) state: BuildingState,
+    pub(super) ready_year: Option<Whole<1900, 2100>>,
     /// Only together with `ReadyYear`.
-    ready_quarter: Option<Whole<1, 4>>,
+    pub(super) ready_quarter: Option<Whole<1, 4>>,
 }
 
 impl CreateBuilding {
@@ -51,14 +55,20 @@ impl CreateBuilding {
     ///
     /// # Errors
     /// `VALIDATION_FAILED` if the year is missing.
-    fn facts(self) -> Result<BuildingFacts, Error> {
+    fn fields(self) -> Result<Edited<BuildingFacts>, Error> {
         let mut fields = Fields::default();
+        let edited = self.check(&mut fields);
+        Ok(fields.finish(Some(edited))?)
+    }
+
+    /// Returns the fields, and adds an error for a quarter without its year.
+    pub(super) fn check(self, fields: &mut Fields) -> Edited<BuildingFacts> {
         if self.ready_quarter.is_some() && self.ready_year.is_none() {
             fields.check::<()>("/ReadyYear", Err(Invalid::new("required")));
         }
-        let Self { name, sections_count, floors_total, state, ready_year, ready_quarter } = self;
+        let Self { external_id, name, sections_count, floors_total, state, ready_year, ready_quarter } = self;
         let facts = BuildingFacts { name, sections_count, floors_total, state, ready_year, ready_quarter };
-        Ok(fields.finish(Some(facts))?)
+        Edited { facts, external_id }
     }
 }
 
@@ -80,9 +90,9 @@ pub async fn create_building(
     idempotency: Idempotency,
     body: Json<CreateBuilding>,
 ) -> Result<HttpResponse, Error> {
-    let (facts, now) = (body.0.facts()?, clock::now());
+    let (fields, now) = (body.0.fields()?, clock::now());
     let create = async |tx: &mut _| {
-        let created = ops::building::create_building(tx, permitted.granted, *project, facts, now).await?;
+        let created = ops::building::create_building(tx, permitted.granted, *project, fields, now).await?;
         let location = format!("/api/v1/developers/projects/{}/buildings/{}", *project, created.id);
         Ok(Reply::created(created).at(location))
     };
@@ -121,6 +131,10 @@ pub async fn get_building(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct UpdateBuilding {
+    /// Id in another system of the company. An absent member keeps it, and `null` removes it.
+    #[serde(default)]
+    #[schema(value_type = Option<ExternalId>)]
+    external_id: ExternalIdEdit,
     name: BuildingName,
     /// At least the highest section of the objects.
     sections_count: Whole<1, 100>,
@@ -150,12 +164,21 @@ pub async fn update_building(
     ids: Path<(ProjectId, BuildingId)>,
     body: Json<UpdateBuilding>,
 ) -> Result<impl Responder, Error> {
-    let UpdateBuilding { name, sections_count, floors_total, state, ready_year, ready_quarter, version } =
-        body.0;
-    let building = CreateBuilding { name, sections_count, floors_total, state, ready_year, ready_quarter };
-    let ((project, id), facts, now) = (ids.into_inner(), building.facts()?, clock::now());
+    let UpdateBuilding {
+        external_id,
+        name,
+        sections_count,
+        floors_total,
+        state,
+        ready_year,
+        ready_quarter,
+        version,
+    } = body.0;
+    let building =
+        CreateBuilding { external_id, name, sections_count, floors_total, state, ready_year, ready_quarter };
+    let ((project, id), fields, now) = (ids.into_inner(), building.fields()?, clock::now());
     let update = async |tx: &mut _| {
-        ops::building::update_building(tx, permitted.granted, project, id, version, facts, now).await
+        ops::building::update_building(tx, permitted.granted, project, id, version, fields, now).await
     };
     Ok(web::Json(app.db.tx(update).await?))
 }

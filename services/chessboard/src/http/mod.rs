@@ -2,6 +2,7 @@
 
 mod admin_developer;
 mod building;
+mod building_upsert;
 mod catalog_building;
 mod catalog_developer;
 mod catalog_feed;
@@ -9,7 +10,10 @@ mod catalog_object;
 mod catalog_project;
 mod developer;
 mod expected_version;
+mod external_id;
+mod object_upsert;
 mod project;
+mod project_upsert;
 mod property_object;
 
 use ::web::{Callers, Listener, Refuses, Routes};
@@ -18,15 +22,16 @@ use auth::Permitted;
 use utoipa_actix_web::scope;
 use values::Code;
 
+use self::external_id::INVALID_EXTERNAL_ID;
 use self::property_object::MAX_GRID_BYTES;
 use crate::domain::{ManageDevelopers, ManageOwnDeveloper};
 use crate::error::{
     BUILDING_NOT_FOUND, BUILDINGS_LIMIT_EXCEEDED, CONFLICT, DEVELOPER_ALREADY_EXISTS,
     DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_COMPANY_NOT_FOUND, DEVELOPER_FIELD_SYNC_MANAGED,
     DEVELOPER_HAS_LIVE_PROJECTS, DEVELOPER_INVALID_TRANSITION, DEVELOPER_NOT_FOUND,
-    DEVELOPER_PUBLISH_INCOMPLETE, DEVELOPER_TALENT_DUPLICATE, FORBIDDEN, PROJECT_DEVELOPER_NOT_PUBLISHED,
-    PROJECT_INVALID_TRANSITION, PROJECT_NOT_FOUND, PROPERTY_OBJECT_HELD, PROPERTY_OBJECT_NOT_FOUND,
-    PROPERTY_OBJECT_NUMBER_TAKEN,
+    DEVELOPER_PUBLISH_INCOMPLETE, DEVELOPER_TALENT_DUPLICATE, EXTERNAL_ID_TAKEN, FORBIDDEN,
+    PROJECT_DEVELOPER_NOT_PUBLISHED, PROJECT_INVALID_TRANSITION, PROJECT_NOT_FOUND, PROPERTY_OBJECT_HELD,
+    PROPERTY_OBJECT_NOT_FOUND, PROPERTY_OBJECT_NUMBER_TAKEN,
 };
 
 /// The public listener: operations of managers and administrators, and the catalog of guests.
@@ -71,7 +76,8 @@ fn public(routes: &mut Routes<'_>) {
             .configure(own_developer)
             .configure(developers)
             .configure(projects)
-            .configure(buildings),
+            .configure(buildings)
+            .configure(external_ids),
     );
 }
 
@@ -177,17 +183,17 @@ fn projects(routes: &mut Routes<'_>) {
                 .requires::<Permitted<ManageOwnDeveloper>>()
                 .refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]),
         )
-        .service(
-            project::create_project
-                .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]),
-        )
+        .service(project::create_project.requires::<Permitted<ManageOwnDeveloper>>().refuses([
+            FORBIDDEN,
+            DEVELOPER_NOT_FOUND,
+            EXTERNAL_ID_TAKEN,
+        ]))
         .service(project::get_project.requires::<Permitted<ManageOwnDeveloper>>().refuses(PROJECT_ERRORS))
         .service(
             project::update_project
                 .requires::<Permitted<ManageOwnDeveloper>>()
                 .refuses(PROJECT_ERRORS)
-                .refuses([CONFLICT]),
+                .refuses([CONFLICT, EXTERNAL_ID_TAKEN]),
         )
         .service(
             project::publish_project
@@ -222,14 +228,14 @@ fn buildings(routes: &mut Routes<'_>) {
             building::create_building
                 .requires::<Permitted<ManageOwnDeveloper>>()
                 .refuses(PROJECT_ERRORS)
-                .refuses([BUILDINGS_LIMIT_EXCEEDED]),
+                .refuses([BUILDINGS_LIMIT_EXCEEDED, EXTERNAL_ID_TAKEN]),
         )
         .service(building::get_building.requires::<Permitted<ManageOwnDeveloper>>().refuses(BUILDING_ERRORS))
         .service(
             building::update_building
                 .requires::<Permitted<ManageOwnDeveloper>>()
                 .refuses(BUILDING_ERRORS)
-                .refuses([CONFLICT]),
+                .refuses([CONFLICT, EXTERNAL_ID_TAKEN]),
         )
         .service(
             building::delete_building
@@ -241,7 +247,7 @@ fn buildings(routes: &mut Routes<'_>) {
             property_object::replace_property_objects
                 .requires::<Permitted<ManageOwnDeveloper>>()
                 .refuses(BUILDING_ERRORS)
-                .refuses([CONFLICT, GRID_TOO_LARGE]),
+                .refuses([CONFLICT, EXTERNAL_ID_TAKEN, GRID_TOO_LARGE]),
         )
         .service(
             property_object::update_property_object
@@ -252,6 +258,7 @@ fn buildings(routes: &mut Routes<'_>) {
                     CONFLICT,
                     PROPERTY_OBJECT_HELD,
                     PROPERTY_OBJECT_NUMBER_TAKEN,
+                    EXTERNAL_ID_TAKEN,
                 ]),
         )
         .service(
@@ -265,5 +272,43 @@ fn buildings(routes: &mut Routes<'_>) {
                 .requires::<Permitted<ManageDevelopers>>()
                 .refuses(READ_ERRORS)
                 .refuses([PROPERTY_OBJECT_NOT_FOUND]),
+        );
+}
+
+/// Adds the routes of projects, buildings and objects by their external ids.
+fn external_ids(routes: &mut Routes<'_>) {
+    routes
+        .service(
+            project_upsert::get_project_by_external_id
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(PROJECT_ERRORS)
+                .refuses([INVALID_EXTERNAL_ID]),
+        )
+        .service(project_upsert::upsert_project.requires::<Permitted<ManageOwnDeveloper>>().refuses([
+            FORBIDDEN,
+            DEVELOPER_NOT_FOUND,
+            CONFLICT,
+        ]))
+        .service(
+            building_upsert::get_building_by_external_id
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses([FORBIDDEN, BUILDING_NOT_FOUND, INVALID_EXTERNAL_ID]),
+        )
+        .service(
+            building_upsert::upsert_building
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(PROJECT_ERRORS)
+                .refuses([EXTERNAL_ID_TAKEN, CONFLICT, BUILDINGS_LIMIT_EXCEEDED]),
+        )
+        .service(
+            object_upsert::get_property_object_by_external_id
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses([FORBIDDEN, PROPERTY_OBJECT_NOT_FOUND, INVALID_EXTERNAL_ID]),
+        )
+        .service(
+            object_upsert::upsert_property_object
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(BUILDING_ERRORS)
+                .refuses([EXTERNAL_ID_TAKEN, CONFLICT, PROPERTY_OBJECT_HELD, PROPERTY_OBJECT_NUMBER_TAKEN]),
         );
 }

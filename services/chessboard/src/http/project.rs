@@ -16,8 +16,9 @@ use crate::app::App;
 use crate::db;
 use crate::db::project::{ProjectFilter, ProjectSort};
 use crate::domain::{
-    Address, Building, City, FileReference, Latitude, Longitude, ManageDevelopers, ManageOwnDeveloper,
-    Project, ProjectClass, ProjectDescription, ProjectFacts, ProjectId, ProjectName, ProjectStatus,
+    Address, Building, City, Edited, ExternalId, ExternalIdEdit, FileReference, Latitude, Longitude,
+    ManageDevelopers, ManageOwnDeveloper, Project, ProjectClass, ProjectDescription, ProjectFacts, ProjectId,
+    ProjectName, ProjectStatus,
 };
 use crate::error::{DEVELOPER_NOT_FOUND, Error, PROJECT_NOT_FOUND};
 use crate::ops;
@@ -44,6 +45,9 @@ pub struct ListProjects {
     /// Values separated by commas.
     #[param(value_type = Option<Vec<ProjectStatus>>, inline, min_items = 1, style = Form, explode = false)]
     status: Option<CommaSeparated<ProjectStatus>>,
+    /// Id in another system of the company.
+    #[param(inline)]
+    external_id: Option<ExternalId>,
 }
 
 /// List the projects of my developer.
@@ -62,6 +66,7 @@ pub async fn list_projects(
     let filter = ProjectFilter {
         query: parameters.query.map(|query| query.as_str().to_owned()),
         statuses: parameters.status.map(|statuses| statuses.0),
+        external_id: parameters.external_id,
     };
     let conn = app.db.conn().await?;
     if !db::ancestors::has_developer(&conn, permitted.granted).await? {
@@ -73,15 +78,19 @@ pub async fn list_projects(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreateProject {
-    name: ProjectName,
-    description: Option<ProjectDescription>,
-    class: ProjectClass,
-    city: City,
-    address: Address,
+    /// Id in another system of the company. `null` or an absent member means none.
+    #[serde(default)]
+    #[schema(value_type = Option<ExternalId>)]
+    pub(super) external_id: ExternalIdEdit,
+    pub(super) name: ProjectName,
+    pub(super) description: Option<ProjectDescription>,
+    pub(super) class: ProjectClass,
+    pub(super) city: City,
+    pub(super) address: Address,
     /// Required together with `Longitude`.
-    latitude: Option<Latitude>,
-    longitude: Option<Longitude>,
-    cover_file_id: Option<FileReference>,
+    pub(super) latitude: Option<Latitude>,
+    pub(super) longitude: Option<Longitude>,
+    pub(super) cover_file_id: Option<FileReference>,
 }
 
 impl CreateProject {
@@ -89,7 +98,7 @@ impl CreateProject {
     ///
     /// # Errors
     /// `VALIDATION_FAILED` if one coordinate is missing.
-    fn facts(self) -> Result<ProjectFacts, Error> {
+    pub(super) fn fields(self) -> Result<Edited<ProjectFacts>, Error> {
         let mut fields = Fields::default();
         let missing = match (self.latitude, self.longitude) {
             (Some(_), None) => Some("/Longitude"),
@@ -99,11 +108,12 @@ impl CreateProject {
         if let Some(missing) = missing {
             fields.check::<()>(missing, Err(Invalid::new("required")));
         }
-        let Self { name, description, class, city, address, latitude, longitude, cover_file_id } = self;
+        let Self { external_id, name, description, class, city, address, latitude, longitude, cover_file_id } =
+            self;
         let cover_file_id = cover_file_id.map(|file| file.0);
         let facts =
             ProjectFacts { name, description, class, city, address, latitude, longitude, cover_file_id };
-        Ok(fields.finish(Some(facts))?)
+        Ok(fields.finish(Some(Edited { facts, external_id }))?)
     }
 }
 
@@ -123,9 +133,9 @@ pub async fn create_project(
     idempotency: Idempotency,
     body: Json<CreateProject>,
 ) -> Result<HttpResponse, Error> {
-    let (facts, by, now) = (body.0.facts()?, permitted.actor.user_id, clock::now());
+    let (fields, by, now) = (body.0.fields()?, permitted.actor.user_id, clock::now());
     let create = async |tx: &mut _| {
-        let created = ops::project::create_project(tx, permitted.granted, by, facts, now).await?;
+        let created = ops::project::create_project(tx, permitted.granted, by, fields, now).await?;
         let location = format!("/api/v1/developers/projects/{}", created.id);
         Ok(Reply::created(created).at(location))
     };
@@ -156,8 +166,12 @@ pub async fn get_project(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct UpdateProject {
+    /// Id in another system of the company. An absent member keeps it, and `null` removes it.
+    #[serde(default)]
+    #[schema(value_type = Option<ExternalId>)]
+    external_id: ExternalIdEdit,
     name: ProjectName,
-    /// `null` or an absent member removes the value, as for all optional members.
+    /// `null` or an absent member removes the value, as for all optional members below.
     description: Option<ProjectDescription>,
     class: ProjectClass,
     city: City,
@@ -187,6 +201,7 @@ pub async fn update_project(
     body: Json<UpdateProject>,
 ) -> Result<impl Responder, Error> {
     let UpdateProject {
+        external_id,
         name,
         description,
         class,
@@ -197,11 +212,20 @@ pub async fn update_project(
         cover_file_id,
         version,
     } = body.0;
-    let project =
-        CreateProject { name, description, class, city, address, latitude, longitude, cover_file_id };
-    let (facts, by, now) = (project.facts()?, permitted.actor.user_id, clock::now());
+    let project = CreateProject {
+        external_id,
+        name,
+        description,
+        class,
+        city,
+        address,
+        latitude,
+        longitude,
+        cover_file_id,
+    };
+    let (fields, by, now) = (project.fields()?, permitted.actor.user_id, clock::now());
     let update = async |tx: &mut _| {
-        ops::project::update_project(tx, permitted.granted, by, *id, version, facts, now).await
+        ops::project::update_project(tx, permitted.granted, by, *id, version, fields, now).await
     };
     Ok(web::Json(app.db.tx(update).await?))
 }

@@ -16,9 +16,9 @@ use crate::app::App;
 use crate::db;
 use crate::db::object_history::{HistoryKey, ObjectHistoryEntry};
 use crate::domain::{
-    Area, BuildingId, Edit, FileReference, Finishing, Floor, GridEntry, MAX_GRID_OBJECTS, ManageDevelopers,
-    ManageOwnDeveloper, ObjectFacts, ObjectKind, ObjectNumber, ObjectStatus, Position, Price, ProjectId,
-    PropertyObject, PropertyObjectId, Rooms, Section,
+    Area, BuildingId, Edit, ExternalId, ExternalIdEdit, FileReference, Finishing, Floor, GridEntry,
+    MAX_GRID_OBJECTS, ManageDevelopers, ManageOwnDeveloper, ObjectFacts, ObjectKind, ObjectNumber,
+    ObjectStatus, Position, Price, ProjectId, PropertyObject, PropertyObjectId, Rooms, Section,
 };
 use crate::error::{
     BUILDING_NOT_FOUND, DEVELOPER_NOT_FOUND, Error, PROJECT_NOT_FOUND, PROPERTY_OBJECT_NOT_FOUND,
@@ -33,35 +33,41 @@ pub const MAX_GRID_BYTES: usize = 8 * 1024 * 1024;
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ListedObject {
+    /// Id in another system of the company, unique in the grid. An absent member keeps it, and
+    /// `null` removes it.
+    #[serde(default)]
+    #[schema(value_type = Option<ExternalId>)]
+    pub(super) external_id: ExternalIdEdit,
     /// Identifies the object in its building.
-    number: ObjectNumber,
-    kind: ObjectKind,
+    pub(super) number: ObjectNumber,
+    pub(super) kind: ObjectKind,
     /// A section of the building.
-    section: Section,
+    pub(super) section: Section,
     /// A floor of the building.
-    floor: Floor,
-    position_on_floor: Position,
-    rooms: Option<Rooms>,
+    pub(super) floor: Floor,
+    pub(super) position_on_floor: Position,
+    pub(super) rooms: Option<Rooms>,
     /// True only for flats and apartments.
     #[serde(default)]
-    is_studio: bool,
-    area_total: Area,
+    pub(super) is_studio: bool,
+    pub(super) area_total: Area,
     /// At most `AreaTotal`.
-    area_living: Option<Area>,
+    pub(super) area_living: Option<Area>,
     /// At most `AreaTotal`.
-    area_kitchen: Option<Area>,
-    finishing: Finishing,
+    pub(super) area_kitchen: Option<Area>,
+    pub(super) finishing: Finishing,
     /// The price in the currency of the catalog.
-    price: Price,
-    layout_file_id: Option<FileReference>,
+    pub(super) price: Price,
+    pub(super) layout_file_id: Option<FileReference>,
     /// The default is the current status, or `Available` for a new object. Only deals set `Booked`.
-    status: Option<ObjectStatus>,
+    pub(super) status: Option<ObjectStatus>,
 }
 
 impl ListedObject {
     /// Converts the object into an entry, with errors below `prefix` for contradicting fields.
-    fn into_entry(self, fields: &mut Fields, prefix: &str, currency: Currency) -> GridEntry {
+    pub(super) fn into_entry(self, fields: &mut Fields, prefix: &str, currency: Currency) -> GridEntry {
         let Self {
+            external_id,
             number,
             kind,
             section,
@@ -96,7 +102,7 @@ impl ListedObject {
         for (member, invalid) in facts.contradictions(currency) {
             fields.check::<()>(&format!("{prefix}/{member}"), Err(invalid));
         }
-        GridEntry { facts, status }
+        GridEntry { facts, status, external_id }
     }
 }
 
@@ -148,12 +154,17 @@ pub async fn replace_property_objects(
     body: Json<ReplaceGrid, MAX_GRID_BYTES>,
 ) -> Result<impl Responder, Error> {
     let Json(ReplaceGrid { objects, version }) = body;
-    let (mut fields, mut numbers) = (Fields::default(), HashSet::new());
+    let (mut fields, mut numbers, mut external_ids) = (Fields::default(), HashSet::new(), HashSet::new());
     let listed = objects.into_inner().into_iter().enumerate();
     let entries: Vec<GridEntry> = listed
         .map(|(at, object)| {
             if !numbers.insert(object.number.clone()) {
                 fields.check::<()>(&format!("/Objects/{at}/Number"), Err(Invalid::new("duplicate")));
+            }
+            if let ExternalIdEdit::Set(Some(id)) = &object.external_id
+                && !external_ids.insert(id.clone())
+            {
+                fields.check::<()>(&format!("/Objects/{at}/ExternalId"), Err(Invalid::new("duplicate")));
             }
             object.into_entry(&mut fields, &format!("/Objects/{at}"), app.settings.currency)
         })
@@ -180,6 +191,10 @@ pub async fn replace_property_objects(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct UpdatePropertyObject {
+    /// Id in another system of the company. An absent member keeps it, and `null` removes it.
+    #[serde(default)]
+    #[schema(value_type = Option<ExternalId>)]
+    external_id: ExternalIdEdit,
     /// Unique in the building.
     number: ObjectNumber,
     kind: ObjectKind,
@@ -233,6 +248,7 @@ pub async fn update_property_object(
     let Json(sent) = body;
     let version = sent.version;
     let listed = ListedObject {
+        external_id: sent.external_id,
         number: sent.number,
         kind: sent.kind,
         section: sent.section,

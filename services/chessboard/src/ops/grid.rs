@@ -28,6 +28,8 @@ use crate::error::Error;
 /// - `VALIDATION_FAILED` if an entry is outside the building, or has status Booked and its object
 ///   is not Booked.
 /// - [`CONFLICT`](crate::error::CONFLICT) if `version` is outdated.
+/// - [`EXTERNAL_ID_TAKEN`](crate::error::EXTERNAL_ID_TAKEN) if another object of the developer has
+///   the external id of an entry.
 pub async fn replace_property_objects(
     tx: &mut Tx,
     tenant: CompanyId,
@@ -67,7 +69,7 @@ fn check_entries(
 ) -> Result<(), Error> {
     let by_number: HashMap<&ObjectNumber, &PropertyObject> =
         existing.iter().map(|object| (&object.facts.number, object)).collect();
-    let errors = entries.iter().enumerate().flat_map(|(at, GridEntry { facts, status })| {
+    let errors = entries.iter().enumerate().flat_map(|(at, GridEntry { facts, status, .. })| {
         let mut errors = building.facts.placement_errors(facts.section, facts.floor);
         if !PropertyObject::is_status_allowed(by_number.get(&facts.number).copied(), *status) {
             errors.push(("Status", Invalid::new("given_by_deals")));

@@ -8,6 +8,7 @@ pub mod developer;
 mod developer_store;
 pub mod external_profile;
 pub mod grid;
+pub mod object_upsert;
 pub mod project;
 pub mod propagation;
 pub mod property_object;

@@ -7,26 +7,77 @@ use time::OffsetDateTime;
 
 use crate::db;
 use crate::db::propagation::Scope;
-use crate::domain::{Developer, Project, ProjectFacts, ProjectId, ProjectStatus};
-use crate::error::{CONFLICT, DEVELOPER_NOT_FOUND, Error, PROJECT_NOT_FOUND, PROPERTY_OBJECT_HELD};
+use crate::domain::{
+    Developer, Edited, ExternalId, Project, ProjectFacts, ProjectId, ProjectStatus, Upserted,
+};
+use crate::error::{
+    CONFLICT, DEVELOPER_NOT_FOUND, EXTERNAL_ID_TAKEN, Error, PROJECT_NOT_FOUND, PROPERTY_OBJECT_HELD,
+};
 use crate::events::ProjectStatusChanged;
 
 /// Creates a project in Draft.
 ///
 /// # Errors
-/// [`DEVELOPER_NOT_FOUND`] if the developer is missing or deleted.
+/// - [`DEVELOPER_NOT_FOUND`] if the developer is missing or deleted.
+/// - [`EXTERNAL_ID_TAKEN`] if another project of the developer has the external id.
 pub async fn create_project(
     tx: &mut Tx,
     tenant: CompanyId,
     by: UserId,
-    facts: ProjectFacts,
+    fields: Edited<ProjectFacts>,
     now: OffsetDateTime,
 ) -> Result<Project, Error> {
     lock_developer(tx, tenant).await?.ok_or(DEVELOPER_NOT_FOUND)?;
-    let project = Project::new(tenant, facts, by, now);
-    db::project::insert(tx, &project).await?;
+    insert(tx, tenant, by, fields, now).await?.ok_or_else(|| EXTERNAL_ID_TAKEN.into())
+}
+
+/// Creates the project of an external id in Draft, or replaces its fields. Identical fields change
+/// nothing.
+///
+/// `version` is 0 if the caller expects no such project.
+///
+/// # Errors
+/// - [`DEVELOPER_NOT_FOUND`] if the developer is missing or deleted.
+/// - [`CONFLICT`] if `version` is outdated.
+pub async fn upsert_project(
+    tx: &mut Tx,
+    tenant: CompanyId,
+    by: UserId,
+    id: ExternalId,
+    version: Option<i64>,
+    facts: ProjectFacts,
+    now: OffsetDateTime,
+) -> Result<Upserted<Project>, Error> {
+    lock_developer(tx, tenant).await?.ok_or(DEVELOPER_NOT_FOUND)?;
+    let seen = db::project::look_up_by_external_id(tx.conn(), tenant, &id).await?;
+    let expected = version.or(Some(seen.map_or(0, |seen| seen.version)));
+    let fields = Edited::named(id.clone(), facts);
+    let mut found = db::project::lock_by_external_id(tx, tenant, &id).await?;
+    if found.is_none() {
+        check_version(expected, 0)?;
+        if let Some(created) = insert(tx, tenant, by, fields.clone(), now).await? {
+            return Ok(Upserted::Created(created));
+        }
+        // A concurrent request has taken the external id.
+        found = db::project::lock_by_external_id(tx, tenant, &id).await?;
+    }
+    update(tx, found.ok_or(CONFLICT)?, by, expected, fields, now).await
+}
+
+/// Inserts and publishes a project, unless another project of the developer has its external id.
+async fn insert(
+    tx: &mut Tx,
+    tenant: CompanyId,
+    by: UserId,
+    fields: Edited<ProjectFacts>,
+    now: OffsetDateTime,
+) -> Result<Option<Project>, Error> {
+    let project = Project::new(tenant, fields, by, now);
+    if !db::project::insert(tx, &project).await? {
+        return Ok(None);
+    }
     outbox::append(tx, &ProjectStatusChanged::new(&project, None)).await?;
-    Ok(project)
+    Ok(Some(project))
 }
 
 /// Replaces the fields of a project. Identical fields change nothing.
@@ -34,29 +85,40 @@ pub async fn create_project(
 /// # Errors
 /// - [`PROJECT_NOT_FOUND`] if the developer has no such live project.
 /// - [`CONFLICT`] if `version` is outdated.
+/// - [`EXTERNAL_ID_TAKEN`] if another project of the developer has the external id.
 pub async fn update_project(
     tx: &mut Tx,
     tenant: CompanyId,
     by: UserId,
     id: ProjectId,
     version: Option<i64>,
-    facts: ProjectFacts,
+    fields: Edited<ProjectFacts>,
     now: OffsetDateTime,
 ) -> Result<Project, Error> {
     let expected = version.or(db::project::find_version(tx.conn(), tenant, id).await?);
-    let mut project = db::project::lock(tx, tenant, id).await?.ok_or(PROJECT_NOT_FOUND)?;
-    if project.facts == facts {
-        return Ok(project);
+    let project = db::project::lock(tx, tenant, id).await?.ok_or(PROJECT_NOT_FOUND)?;
+    Ok(update(tx, project, by, expected, fields, now).await?.into_inner())
+}
+
+/// Replaces the fields of a locked project.
+async fn update(
+    tx: &mut Tx,
+    mut project: Project,
+    by: UserId,
+    expected: Option<i64>,
+    fields: Edited<ProjectFacts>,
+    now: OffsetDateTime,
+) -> Result<Upserted<Project>, Error> {
+    let is_renamed = project.facts.name != fields.facts.name;
+    if !project.update(fields, by, now) {
+        return Ok(Upserted::Unchanged(project));
     }
     check_version(expected, project.version)?;
-    let is_renamed = project.facts.name != facts.name;
-    project.facts = facts;
-    project.touch(by, now);
     db::project::save(tx, &mut project).await?;
     if is_renamed {
-        db::propagation::request(tx, Scope::Project, id.into(), tenant, false).await?;
+        db::propagation::request(tx, Scope::Project, project.id.into(), project.tenant_id, false).await?;
     }
-    Ok(project)
+    Ok(Upserted::Updated(project))
 }
 
 /// Publishes a project.

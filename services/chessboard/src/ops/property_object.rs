@@ -37,6 +37,8 @@ pub struct ObjectPath {
 /// - [`PROPERTY_OBJECT_HELD`] if a deal holds the object and the status changes.
 /// - [`PROPERTY_OBJECT_NUMBER_TAKEN`](crate::error::PROPERTY_OBJECT_NUMBER_TAKEN) if another object
 ///   of the building has the number.
+/// - [`EXTERNAL_ID_TAKEN`](crate::error::EXTERNAL_ID_TAKEN) if another object of the developer has
+///   the external id.
 pub async fn update_property_object(
     tx: &mut Tx,
     path: ObjectPath,
@@ -50,14 +52,13 @@ pub async fn update_property_object(
     let (mut building, ancestors) = lock_with_objects(tx, tenant, project, building).await?;
     let object = db::property_object::find(tx.conn(), building.id, id).await?;
     let before = object.ok_or(PROPERTY_OBJECT_NOT_FOUND)?;
-    let GridEntry { facts, status } = entry;
-    let mut errors = building.facts.placement_errors(facts.section, facts.floor);
-    if !PropertyObject::is_status_allowed(Some(&before), status) {
+    let mut errors = building.facts.placement_errors(entry.facts.section, entry.facts.floor);
+    if !PropertyObject::is_status_allowed(Some(&before), entry.status) {
         errors.push(("Status", Invalid::new("given_by_deals")));
     }
     reject_invalid("", errors)?;
     let mut after = before.clone();
-    if !after.update(facts, status, edit) {
+    if !after.update(entry, edit) {
         return Ok(before);
     }
     check_version(expected, before.version)?;
@@ -100,11 +101,22 @@ pub async fn save(tx: &mut Tx, changes: Vec<ObjectChange>) -> Result<(), Error> 
     if changes.is_empty() {
         return Ok(());
     }
+    free_external_ids(tx, &changes).await?;
     write(tx, &changes).await?;
     db::object_history::record(tx, &changes).await?;
     let buildings: BTreeSet<_> = changes.iter().map(|change| change.after.building_id).collect();
     db::building::renew_figures(tx, buildings.into_iter().collect()).await?;
     Ok(())
+}
+
+/// Removes the new external ids of changed objects from their former owners, which are objects of
+/// deleted buildings or change themselves.
+async fn free_external_ids(tx: &mut Tx, changes: &[ObjectChange]) -> Result<(), Error> {
+    let external_ids: Vec<_> = changes.iter().filter_map(ObjectChange::new_external_id).collect();
+    let Some(first) = changes.first().filter(|_| !external_ids.is_empty()) else { return Ok(()) };
+    let changed = changes.iter().filter(|change| change.changes_external_id());
+    let changed: Vec<_> = changed.map(|change| change.after.id).collect();
+    Ok(db::property_object::free_external_ids(tx, first.after.tenant_id, &external_ids, &changed).await?)
 }
 
 /// Writes changed objects and publishes those with a new payload.
