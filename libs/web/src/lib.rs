@@ -19,7 +19,7 @@ pub use messages::Messages;
 pub use openapi::document::{describe, to_yaml};
 pub use openapi::refuses::{Refuses, Requirement, WithCallers, WithRefusals};
 pub use openapi::security::add_sign_in;
-pub use request::body::RawBody;
+pub use request::body::{BodyStream, RawBody};
 pub use request::cursor::{CursorPage, CursorPaging, unknown_cursor};
 pub use request::fields::Fields;
 pub use request::json::{Json, OptionalJson, decode_part};

@@ -30,6 +30,7 @@ mod dev_settings;
 mod dev_sync;
 mod dev_transitions;
 mod documents;
+mod feed_imports;
 mod languages;
 mod obj_buildings;
 mod obj_events;

@@ -118,7 +118,7 @@ fn single<T>(mut found: impl Iterator<Item = T>) -> Result<T, BuildingError> {
 #[cfg(test)]
 mod tests {
     use super::{BuildingError, KnownBuilding, KnownBuildings};
-    use crate::domain::feed::BuildingNames;
+    use crate::domain::feed::offer::BuildingNames;
     use crate::domain::{BuildingId, ProjectId};
 
     fn building(project: (ProjectId, &str, &str), external_id: &str, name: &str) -> KnownBuilding {

@@ -4,6 +4,7 @@ mod element;
 mod matching;
 mod number;
 mod offer;
+mod plan;
 mod reader;
 mod source;
 #[cfg(test)]
@@ -11,9 +12,10 @@ mod tests;
 mod words;
 mod writer;
 
-pub use matching::{BuildingError, KnownBuilding, KnownBuildings};
-pub use offer::{BuildingNames, FeedOffer, OfferProblem};
-pub use reader::{FeedItem, FeedReader, ReadError, ReadOffer};
+pub use matching::{KnownBuilding, KnownBuildings};
+pub use offer::{FeedOffer, OfferProblem};
+pub use plan::{BuildingPlan, OfferOfBuilding, PlanContext, plan_building};
+pub use reader::{FeedItem, FeedReader, ReadError};
 pub use source::{FeedLimits, FileRefusal};
 pub use writer::{FeedSeller, OfferProject, PublicOffer, feed_end, feed_start, write_offer};
 

@@ -1,16 +1,15 @@
 //! An offer with typed values, or the problems for which it is rejected.
 
 use serde::{Deserialize, Serialize};
-use values::{Currency, Invalid, Text, Whole};
+use values::{Currency, Invalid, Whole};
 
 use super::element::Element;
 use super::number::{LoneSeparator, NumberError, parse_hundredths, parse_integer};
 use super::reader::FeedItem;
 use super::words::{self, RoomsWord};
-use crate::domain::{Area, Finishing, Floor, ObjectKind, ObjectNumber, Position, Price, Rooms, Section};
-
-/// The id of an offer in the developer's own system.
-pub type ExternalId = Text<1, 128>;
+use crate::domain::{
+    Area, ExternalId, Finishing, Floor, ObjectKind, ObjectNumber, Position, Price, Rooms, Section,
+};
 
 /// The elements of an offer that name its building.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,8 +11,9 @@ use sha2::{Digest, Sha256};
 
 use super::NAMESPACE;
 use super::element::Element;
-use super::offer::{BuildingNames, ExternalId, FeedOffer, OfferProblem, Values};
+use super::offer::{BuildingNames, FeedOffer, OfferProblem, Values};
 use super::source::{Exceeded, FeedLimits, FileRefusal, Source};
+use crate::domain::ExternalId;
 
 /// Longest text of an understood element, in bytes.
 const MAX_VALUE_BYTES: usize = 1024;
