@@ -91,14 +91,22 @@ pub async fn prepare_request(operation: &str, developer: Uuid) -> (Vec<(&'static
         house.manager.post(&house.project_path("/publish"), json!({})).await.expect(200);
     }
     house.grid(&flats(1)).await;
+    if operation.contains("external_id") || operation.starts_with("upsert") {
+        house.manager.put(&house.project_path(""), with(project(), "ExternalId", "a")).await.expect(200);
+        house.manager.put(&house.path(""), with(building(), "ExternalId", "a")).await.expect(200);
+        house.grid(&[with(flat("1"), "ExternalId", "a")]).await;
+    }
     let ids = vec![
         ("project_id", house.project.to_string()),
         ("building_id", house.building.to_string()),
         ("property_object_id", house.id_of("1").await.to_string()),
+        ("external_id", "a".to_owned()),
     ];
     let body = match operation {
-        "create_project" | "update_project" => project(),
+        "create_project" | "update_project" | "upsert_project" => project(),
         "create_building" | "update_building" => building(),
+        "upsert_building" => with(building(), "ProjectExternalId", "a"),
+        "upsert_property_object" => with(flat("1"), "BuildingExternalId", "a"),
         "replace_property_objects" => json!({"Objects": flats(2)}),
         "update_property_object" => flat("1"),
         _ => Value::Null,
