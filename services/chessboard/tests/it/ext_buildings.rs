@@ -74,8 +74,8 @@ async fn building_upsert_rejections_follow_order() {
     put_building(by, "b", here).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
 }
 
-/// INV-EXT-1, RULE-CHS-062, RULE-CHS-064: the external id of a building is unique in the company, also in
-/// another project. A deleted building frees it, and so does a deleted project.
+/// INV-EXT-1, RULE-CHS-062, RULE-CHS-064: the external id of a building is unique in the company,
+/// also in another project. A deleted building frees it, and so does a deleted project.
 #[tokio::test]
 async fn external_id_of_building_is_unique_until_deletion() {
     let by = manager(create_developer().await);

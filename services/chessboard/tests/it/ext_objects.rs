@@ -102,8 +102,8 @@ async fn upsert_adopts_object_with_number() {
     assert_eq!(house.object("1").await, adopted);
 }
 
-/// INV-EXT-1, RULE-CHS-064, RULE-CHS-067: an object stays in its building. A deleted building and a removal
-/// free the external ids of objects.
+/// INV-EXT-1, RULE-CHS-064, RULE-CHS-067: an object stays in its building. A deleted building and a
+/// removal free the external ids of objects.
 #[tokio::test]
 async fn external_id_of_object_is_unique_until_removal() {
     let house = draft_house().await;

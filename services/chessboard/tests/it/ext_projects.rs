@@ -58,8 +58,8 @@ async fn upsert_compares_version_of_project() {
     put_project(&by, "1", with(renamed, "Version", 1)).await.expect(200);
 }
 
-/// INV-EXT-1, RULE-CHS-062, RULE-CHS-064: a project is created and changed with an external id. An absent
-/// member keeps it, and null removes it. Another project cannot have it.
+/// INV-EXT-1, RULE-CHS-062, RULE-CHS-064: a project is created and changed with an external id. An
+/// absent member keeps it, and null removes it. Another project cannot have it.
 #[tokio::test]
 async fn external_id_of_project_is_unique_and_kept() {
     const TAKEN: &str = "CHESSBOARD_EXTERNAL_ID_TAKEN";
