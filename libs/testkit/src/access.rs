@@ -283,6 +283,9 @@ impl Operation {
 /// A path segment that does not parse as an id.
 const MALFORMED_ID: &str = "no-id";
 
+/// The path parameter that takes any text and may name a new entity.
+const EXTERNAL_ID: &str = "external_id";
+
 impl Operation {
     /// Sends the request with a malformed id and with the empty id. Returns each unexpected
     /// response.
@@ -298,7 +301,7 @@ impl Operation {
     ) -> Vec<Option<String>> {
         let mut found = Vec::new();
         for (at, (name, _)) in case.parameters.iter().enumerate() {
-            if !self.path.contains(&format!("{{{name}}}")) {
+            if !self.path.contains(&format!("{{{name}}}")) || *name == EXTERNAL_ID {
                 continue;
             }
             let call_with = async |id: String| {

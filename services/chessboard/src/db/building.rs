@@ -123,7 +123,8 @@ pub async fn has_held_object(tx: &mut Tx, id: BuildingId) -> Result<bool, ::db::
 ///
 /// # Errors
 /// - [`CONFLICT`] if the row no longer has the version that was read.
-/// - [`EXTERNAL_ID_TAKEN`](crate::error::EXTERNAL_ID_TAKEN) if another building has the external id.
+/// - [`EXTERNAL_ID_TAKEN`](crate::error::EXTERNAL_ID_TAKEN) if another building has the external
+///   id.
 pub async fn save(tx: &mut Tx, changed: &mut Building) -> Result<(), Error> {
     let row = building::table.find(changed.id).filter(building::version.eq(changed.version));
     let save = diesel::update(row).set((

@@ -318,7 +318,7 @@ fn external_ids(routes: &mut Routes<'_>) {
         .service(
             object_upsert::upsert_property_object
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(BUILDING_ERRORS)
+                .refuses([FORBIDDEN, BUILDING_NOT_FOUND])
                 .refuses([EXTERNAL_ID_TAKEN, CONFLICT, PROPERTY_OBJECT_HELD, PROPERTY_OBJECT_NUMBER_TAKEN]),
         );
 }

@@ -12,7 +12,7 @@ use crate::domain::{
     Ancestors, Building, BuildingId, Edit, ExternalObject, KnownObjects, ObjectRefusal, Parent,
     PropertyObject, Upserted, upsert_object,
 };
-use crate::error::{BUILDING_NOT_FOUND, Error};
+use crate::error::{BUILDING_NOT_FOUND, Error, PROJECT_NOT_FOUND};
 
 /// Creates the object of an external id, or replaces its fields. Identical fields change nothing.
 ///
@@ -21,7 +21,6 @@ use crate::error::{BUILDING_NOT_FOUND, Error};
 ///
 /// # Errors
 /// - [`BUILDING_NOT_FOUND`] if the developer has no such live building.
-/// - [`PROJECT_NOT_FOUND`](crate::error::PROJECT_NOT_FOUND) if its project is being deleted.
 /// - The refusals of [`upsert_object`].
 pub async fn upsert_property_object(
     tx: &mut Tx,
@@ -40,7 +39,11 @@ pub async fn upsert_property_object(
         let seen = known.find(&object.external_id, &object.facts.number).ok().flatten();
         object.expected = Some(seen.map_or(0, |seen| seen.version));
     }
-    let (mut building, ancestors) = lock_with_objects(tx, tenant, found.project_id, found.id).await?;
+    let locked = lock_with_objects(tx, tenant, found.project_id, found.id).await;
+    let (mut building, ancestors) = locked.map_err(|error| {
+        // The project was deleted after the building was read.
+        if error.is(PROJECT_NOT_FOUND) { BUILDING_NOT_FOUND.into() } else { error }
+    })?;
     let mut results = upsert_property_objects(tx, &mut building, &ancestors, vec![object], edit).await?;
     // One object has one result.
     results.remove(0).map_err(refuse)

@@ -51,6 +51,12 @@ const TABLE: &str = "
     update_property_object    |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     list_property_object_events |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     list_developers_property_object_events |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_project_by_external_id |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    upsert_project |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_building_by_external_id |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    upsert_building |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_property_object_by_external_id |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    upsert_property_object |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     list_catalog_developers   |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
     get_catalog_developer     |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
     create_feed_import         |   403    |   201   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -163,8 +169,8 @@ async fn mutations() -> Vec<(String, Method, String)> {
                 continue;
             }
             // A creation of a developer may restore a deleted one.
-            if ["put", "post", "patch", "delete"].contains(&method.as_str())
-                && (!creates || id == "create_developer")
+            if ["put", "patch", "delete"].contains(&method.as_str())
+                || method == "post" && (!creates || id == "create_developer")
             {
                 let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
                 found.push((id.to_owned(), method, path.clone()));

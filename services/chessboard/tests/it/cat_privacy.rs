@@ -62,6 +62,7 @@ async fn internal_fields_are_in_no_catalog_response() {
                 "ReplicaVersion",
                 "LastSyncedAt",
                 "ExternalChessboardDeveloperId",
+                "ExternalId",
                 "TenantId",
                 "OwnStatus",
             ] {

@@ -368,7 +368,8 @@ async fn expired_import_is_deleted_with_its_rows() {
 async fn interrupted_application_continues_with_next_building() {
     let house = published_house().await;
     let second = with(building(), "Name", "Корпус 2");
-    let second = id_of(&house.manager.post(&house.project_path("/buildings"), second).await.expect(201)["Id"]);
+    let second =
+        id_of(&house.manager.post(&house.project_path("/buildings"), second).await.expect(201)["Id"]);
     let in_second = offer("i-2", "1", 5).replace("<building-section>1", "<building-section>2");
     let validated = import(&house, feed(&[offer("i-1", "1", 5), in_second])).await;
     let (id, first, user) = (id_of(&validated["Id"]), house.building, guid());

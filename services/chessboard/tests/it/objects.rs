@@ -92,6 +92,11 @@ pub async fn prepare_request(operation: &str, developer: Uuid) -> (Vec<(&'static
         house.manager.post(&house.project_path("/publish"), json!({})).await.expect(200);
     }
     house.grid(&flats(1)).await;
+    if operation.contains("external_id") || operation.starts_with("upsert") {
+        house.manager.put(&house.project_path(""), with(project(), "ExternalId", "a")).await.expect(200);
+        house.manager.put(&house.path(""), with(building(), "ExternalId", "a")).await.expect(200);
+        house.grid(&[with(flat("1"), "ExternalId", "a")]).await;
+    }
     let import =
         if operation.contains("feed") { feed_imports::prepare(&house, operation).await } else { None };
     let ids = vec![
@@ -99,11 +104,14 @@ pub async fn prepare_request(operation: &str, developer: Uuid) -> (Vec<(&'static
         ("project_id", house.project.to_string()),
         ("building_id", house.building.to_string()),
         ("property_object_id", house.id_of("1").await.to_string()),
+        ("external_id", "a".to_owned()),
     ];
     let body = match operation {
+        "create_project" | "update_project" | "upsert_project" => project(),
         "create_feed_import" | "apply_feed_import" => json!({}),
-        "create_project" | "update_project" => project(),
         "create_building" | "update_building" => building(),
+        "upsert_building" => with(building(), "ProjectExternalId", "a"),
+        "upsert_property_object" => with(flat("1"), "BuildingExternalId", "a"),
         "replace_property_objects" => json!({"Objects": flats(2)}),
         "update_property_object" => flat("1"),
         _ => Value::Null,

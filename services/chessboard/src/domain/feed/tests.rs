@@ -331,7 +331,7 @@ fn public_offer() -> impl Strategy<Value = PublicOffer> {
     ]);
     let place = (1_i64..=100, -10_i64..=200, 1_i64..=1_000);
     let sizes = (1_i64..100_000_000, any::<bool>(), proptest::option::of(1_i64..=20), any::<bool>());
-    let texts = ("[0-9А-Яа-яA-Z/-]{1,32}", "[^\\x00;,]{1,60}", "[А-Яа-я &<>\"']{1,60}");
+    let texts = ("[0-9А-Яа-яA-Z/-]{1,32}", "К[^\\x00;,]{0,60}", "С[А-Яа-я &<>\"']{0,60}");
     (kinds, finishings, place, sizes, texts, 1_i64..=1_000_000_000_000_000).prop_map(
         |(kind, finishing, (section, floor, position), (area, has_parts, rooms, is_studio), texts, price)| {
             let (number, building, project) = texts;
