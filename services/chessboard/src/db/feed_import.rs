@@ -4,7 +4,7 @@ use ::db::{Conn, Json, Prepared, Tx};
 use ::web::{CursorPage, CursorPaging};
 use auth::CompanyId;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -147,20 +147,29 @@ pub async fn remove(tx: &mut Tx, id: FeedImportId) -> Result<(), ::db::Error> {
 }
 
 /// Stores a part of a file, by a statement of its own.
+///
+/// # Errors
+/// [`CONFLICT`] if another upload has begun, or if the import is deleted.
 pub async fn insert_chunk(
     conn: &mut Conn,
     id: FeedImportId,
     upload: FeedUploadId,
     position: i32,
     content: &[u8],
-) -> Result<(), ::db::Error> {
-    let chunk = (
-        feed_chunk::import_id.eq(id),
-        feed_chunk::upload_id.eq(upload),
-        feed_chunk::position.eq(position),
-        feed_chunk::content.eq(content),
+) -> Result<(), Error> {
+    let insert = diesel::sql_query(
+        "insert into feed_chunk (import_id, upload_id, position, content) \
+         select $1, $2, $3, $4 from feed_import \
+         where id = $1 and upload_id = $2 and state = 'Uploading' and deleted_at is null",
     );
-    Prepared(diesel::insert_into(feed_chunk::table).values(chunk)).execute(conn).await?;
+    let insert = insert
+        .bind::<SqlUuid, _>(id)
+        .bind::<SqlUuid, _>(upload)
+        .bind::<Integer, _>(position)
+        .bind::<Binary, _>(content);
+    if Prepared(insert).execute(conn).await? == 0 {
+        return Err(CONFLICT.into());
+    }
     Ok(())
 }
 
@@ -187,10 +196,7 @@ pub async fn delete_chunks(
             select import_id, upload_id, position from feed_chunk \
             where import_id = $1 and upload_id is distinct from $2 limit $3)",
     );
-    let delete = delete
-        .bind::<SqlUuid, _>(id)
-        .bind::<diesel::sql_types::Nullable<SqlUuid>, _>(kept)
-        .bind::<BigInt, _>(limit);
+    let delete = delete.bind::<SqlUuid, _>(id).bind::<Nullable<SqlUuid>, _>(kept).bind::<BigInt, _>(limit);
     Ok(Prepared(delete).execute(tx.conn()).await?)
 }
 

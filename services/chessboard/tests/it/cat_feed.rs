@@ -68,7 +68,8 @@ async fn feed_has_the_available_objects_that_guests_see() {
     assert!(feed.contains(&format!("<offer internal-id=\"{}\">", catalog.objects[0].id)), "{feed}");
 }
 
-/// RULE-CHS-078: an offer has the fields of its object, its building, its project and its developer.
+/// RULE-CHS-078: an offer has the fields of its object, its building, its project and its
+/// developer.
 #[tokio::test]
 async fn offer_has_the_fields_of_its_object_and_ancestors() {
     let house = published_house().await;
