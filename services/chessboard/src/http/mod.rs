@@ -12,6 +12,7 @@ mod developer;
 mod expected_version;
 mod external_id;
 mod feed_import;
+mod feed_import_view;
 mod object_upsert;
 mod project;
 mod project_upsert;

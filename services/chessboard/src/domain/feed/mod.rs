@@ -5,12 +5,16 @@ mod matching;
 mod number;
 mod offer;
 mod plan;
+#[cfg(test)]
+mod plan_tests;
 mod reader;
 mod source;
 #[cfg(test)]
 mod tests;
 mod words;
 mod writer;
+#[cfg(test)]
+mod writer_tests;
 
 pub use matching::{KnownBuilding, KnownBuildings};
 pub use offer::{FeedOffer, OfferProblem};
