@@ -160,7 +160,7 @@ impl Build {
         let offers = read_page(&conn, self.developer, self.last).await?;
         drop(conn);
         self.last = offers.last().map(|offer| offer.id);
-        self.is_finished = offers.len() < PAGE_SIZE;
+        self.is_finished = offers.len() < usize::from(PAGE_SIZE);
         let now = clock::now();
         let (written, encoder) = {
             let (is_first, is_last) = (!self.is_started, self.is_finished);

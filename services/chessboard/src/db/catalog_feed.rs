@@ -18,7 +18,7 @@ use crate::domain::{
 };
 
 /// Number of objects that one statement reads.
-pub const PAGE_SIZE: usize = 500;
+pub const PAGE_SIZE: u16 = 500;
 
 /// A Published developer with the version of its feed.
 #[derive(QueryableByName)]
@@ -80,7 +80,7 @@ pub async fn list_next(
     if let Some(after) = after {
         offered = offered.filter(property_object::id.gt(after));
     }
-    let page = offered.filter(list::custom_plan()).order(property_object::id.asc()).limit(PAGE_SIZE as i64);
+    let page = offered.filter(list::custom_plan()).order(property_object::id.asc()).limit(PAGE_SIZE.into());
     let rows: Vec<Row> = page.load(&mut conn).await?;
     let offer = |(id, facts, updated_at, building, project): Row| PublicOffer {
         id,

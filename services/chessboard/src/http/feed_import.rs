@@ -200,7 +200,7 @@ pub async fn list_feed_buildings(
     let conn = app.db.conn().await?;
     find(&conn, permitted.granted, *id).await?;
     let page = db::feed_change::list_buildings(&conn, *id, &paging).await.map_err(::db::Error::from)?;
-    let items = page.items.into_iter().map(|(building, project)| FeedBuildingView::new(building, project));
+    let items = page.items.into_iter().map(|(building, project)| FeedBuildingView::new(&building, project));
     Ok(web::Json(CursorPage { items: items.collect(), next_cursor: page.next_cursor }))
 }
 

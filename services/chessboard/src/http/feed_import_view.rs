@@ -134,7 +134,7 @@ impl FeedProblemView {
 }
 
 impl FeedBuildingView {
-    pub fn new(building: FeedBuilding, project_id: ProjectId) -> Self {
+    pub fn new(building: &FeedBuilding, project_id: ProjectId) -> Self {
         Self {
             project_id,
             building_id: building.building_id,

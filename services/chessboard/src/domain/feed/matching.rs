@@ -81,17 +81,17 @@ impl KnownBuildings {
             return Ok(identified.id);
         }
         let plain = plain_name(section, BUILDING_WORDS);
-        let named = buildings.iter().filter(|building| plain_name(&building.name, BUILDING_WORDS) == plain);
-        single(named.map(|building| building.id))
+        let is_meant = |building: &&KnownBuilding| plain_name(&building.name, BUILDING_WORDS) == plain;
+        single(buildings.iter().filter(is_meant).map(|building| building.id))
     }
 
     fn find_project(&self, names: &BuildingNames) -> Result<ProjectId, BuildingError> {
         if let Some(found) = names.complex_id.as_ref().and_then(|id| self.projects_by_external_id.get(id)) {
             return Ok(*found);
         }
-        let named = names.complex_name.as_ref().map(|name| plain_name(name, PROJECT_WORDS));
-        let named = named.and_then(|name| self.projects_by_name.get(&name)).map(Vec::as_slice);
-        single(named.unwrap_or_default().iter().copied())
+        let plain = names.complex_name.as_ref().map(|name| plain_name(name, PROJECT_WORDS));
+        let projects = plain.and_then(|name| self.projects_by_name.get(&name)).map(Vec::as_slice);
+        single(projects.unwrap_or_default().iter().copied())
     }
 }
 

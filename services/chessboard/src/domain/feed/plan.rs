@@ -78,7 +78,7 @@ pub fn plan_building(context: PlanContext<'_>, offers: Vec<OfferOfBuilding>) -> 
         edit: context.edit,
     };
     for OfferOfBuilding { line, external_id, offer } in offers {
-        if let Err((element, code)) = planner.add(external_id.clone(), offer) {
+        if let Err((element, code)) = planner.add(external_id.clone(), &offer) {
             planner.plan.problems.push(PlanProblem { line, external_id, element, code });
         }
     }
@@ -110,7 +110,7 @@ struct Planner<'c> {
 type Refusal = (&'static str, &'static str);
 
 impl Planner<'_> {
-    fn add(&mut self, external_id: ExternalId, offer: FeedOffer) -> Result<(), Refusal> {
+    fn add(&mut self, external_id: ExternalId, offer: &FeedOffer) -> Result<(), Refusal> {
         let number = match (&offer.number, self.known.find_named(&external_id)) {
             (Some(number), _) => number.clone(),
             (None, Some(named)) => named.facts.number.clone(),
@@ -151,7 +151,7 @@ impl Planner<'_> {
         &mut self,
         found: Option<&PropertyObject>,
         number: ObjectNumber,
-        offer: FeedOffer,
+        offer: &FeedOffer,
     ) -> Result<ObjectFacts, Refusal> {
         let before = found.map(|found| &found.facts);
         let is_single_section = self.building.facts.sections_count.get() == 1;

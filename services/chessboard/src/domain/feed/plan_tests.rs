@@ -99,9 +99,9 @@ fn problems(plan: &BuildingPlan) -> Vec<(&str, &str)> {
 fn sold_and_missing_objects_stay() {
     let mut house = House::new(1);
     house.add("1", ObjectStatus::Sold);
-    let held = house.add("2", ObjectStatus::Available);
+    let booked = house.add("2", ObjectStatus::Available);
     let hold = Hold { deal_id: DealId::generate(), status: ObjectStatus::Booked };
-    house.objects.get_mut(&held).unwrap().apply_hold(Some(hold), NOW);
+    house.objects.get_mut(&booked).unwrap().apply_hold(Some(hold), NOW);
     house.add("3", ObjectStatus::Available);
     let reserved = house.add("4", ObjectStatus::Reserved);
     let offers = vec![offer("a", Some("1"), 9), offer("b", Some("2"), 9), offer("d", Some("4"), 9)];

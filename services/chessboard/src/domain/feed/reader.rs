@@ -135,7 +135,7 @@ impl<'a> FeedReader<'a> {
             }
             Event::DocType(_) => Err(refused(line, "dtd_forbidden")),
             Event::Start(start) => self.open(line, &start).map(|()| None),
-            Event::End(_) => self.close(),
+            Event::End(_) => Ok(self.close()),
             Event::Text(text) => {
                 let text = text.xml10_content().map_err(|_| refused(line, "encoding_unsupported"))?;
                 self.append(line, &text).map(|()| None)
@@ -229,20 +229,20 @@ impl<'a> FeedReader<'a> {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<Option<FeedItem>, ReadError> {
+    fn close(&mut self) -> Option<FeedItem> {
         self.depth = self.depth.saturating_sub(1);
         if self.depth > 1 {
             if let Some(current) = &mut self.current {
                 current.close();
             }
-            return Ok(None);
+            return None;
         }
-        let Some(Current { mut values, start, .. }) = self.current.take() else { return Ok(None) };
+        let Current { mut values, start, .. } = self.current.take()?;
         if self.xml.get_ref().position() - start > self.limits.offer_bytes {
             let line = values.line;
             values.reject(line, "offer", "offer_too_large", None);
         }
-        Ok(Some(values.into_item()))
+        Some(values.into_item())
     }
 
     fn count_ignored(&mut self, path: String) {

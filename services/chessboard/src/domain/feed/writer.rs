@@ -8,6 +8,7 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesEnd, BytesStart, BytesText, Event};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use values::Whole;
 
 use super::NAMESPACE;
 use crate::db::schema::project;
@@ -170,7 +171,7 @@ impl<W: Write> Elements<W> {
         if let Some(kitchen) = facts.area_kitchen {
             self.area("kitchen-space", kitchen.units())?;
         }
-        self.optional("rooms", facts.rooms.map(|rooms| rooms.get()))?;
+        self.optional("rooms", facts.rooms.map(Whole::get))?;
         if facts.is_studio {
             self.element("studio", "1")?;
         }
@@ -190,8 +191,8 @@ impl<W: Write> Elements<W> {
             BuildingState::Commissioned => "hand-over",
         };
         self.element("building-state", state)?;
-        self.optional("built-year", building.ready_year.map(|year| year.get()))?;
-        self.optional("ready-quarter", building.ready_quarter.map(|quarter| quarter.get()))
+        self.optional("built-year", building.ready_year.map(Whole::get))?;
+        self.optional("ready-quarter", building.ready_quarter.map(Whole::get))
     }
 }
 
