@@ -45,6 +45,11 @@ impl PhoneRegion {
 }
 
 impl Phone {
+    /// Returns the number in E.164.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Returns the number that a user in `region` reaches by `dialled`.
     ///
     /// # Errors

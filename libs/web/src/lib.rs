@@ -19,7 +19,7 @@ pub use messages::Messages;
 pub use openapi::declarations::{OperationExt, Requirement, WithCallers, WithRefusals};
 pub use openapi::document::{describe, to_yaml};
 pub use openapi::security::add_sign_in;
-pub use request::body::RawBody;
+pub use request::body::{BodyStream, RawBody};
 pub use request::cursor::{CursorPage, CursorPaging, unknown_cursor};
 pub use request::fields::Fields;
 pub use request::json::{Json, OptionalJson, decode_part};
@@ -31,7 +31,7 @@ pub use request::query::{Both, Check, CheckedQuery, FromQuery, Query};
 pub use request::query_value::{CommaSeparated, Limit, read_date, read_from_str, read_time};
 pub use request::utc;
 pub use request::version::read_version;
-pub use response::cacheable::cacheable;
+pub use response::cacheable::{accepts, cacheable, is_cached_by_caller};
 pub use response::problem::{
     FORBIDDEN, IDEMPOTENCY_KEY_IN_USE, IDEMPOTENCY_KEY_REUSED, METHOD_NOT_ALLOWED, OUTCOME_UNKNOWN, Problem,
     SERVICE_UNAVAILABLE, UNAUTHORIZED,

@@ -430,3 +430,97 @@ create table propagation (
 ) with (fillfactor = 80);
 create index propagation_turn on propagation (hides desc, round, turn);
 create index propagation_tenant on propagation (tenant_id, hides, round);
+
+-- Imports of feeds.
+
+create table feed_import (
+    id uuid primary key,
+    tenant_id uuid not null references developer (id),
+    building_id uuid references building (id), -- the building of all offers, if a manager has chosen one
+    state text collate "C" not null check (state in (
+        'Created', 'Uploading', 'Uploaded', 'Validating', 'Validated', 'Applying', 'Applied', 'Failed')),
+    upload_id uuid, -- the upload whose chunks count
+    file_bytes bigint not null,
+    refusal_code text collate "C",
+    refusal_line bigint,
+    offers_count integer not null,
+    rejected_count integer not null,
+    ignored json not null default '[]', -- names and numbers of the elements that are not understood
+    skip_rejected boolean not null,
+    created_at timestamptz not null,
+    created_by_user_id uuid not null,
+    updated_at timestamptz not null,
+    applied_by_user_id uuid,
+    version bigint not null check (version >= 1),
+    deleted_at timestamptz,
+    check ((state = 'Failed') = (refusal_code is not null))
+);
+-- A developer has one import in progress.
+create unique index feed_import_in_progress on feed_import (tenant_id)
+    where deleted_at is null and state not in ('Applied', 'Failed');
+create index feed_import_tenant on feed_import (tenant_id, id desc) where deleted_at is null;
+create index feed_import_updated on feed_import (updated_at) where deleted_at is null;
+create index feed_import_deleted on feed_import (deleted_at) where deleted_at is not null;
+
+-- The file of an import, until its validation.
+create table feed_chunk (
+    import_id uuid not null references feed_import (id),
+    upload_id uuid not null,
+    position integer not null,
+    content bytea not null,
+    primary key (import_id, upload_id, position)
+);
+
+-- Accepted offers by building.
+create table feed_offer (
+    import_id uuid not null references feed_import (id),
+    building_id uuid not null,
+    position integer not null, -- position in the file
+    line bigint not null,
+    external_id text collate "C" not null,
+    offer json not null,
+    primary key (import_id, building_id, position)
+);
+
+create table feed_problem (
+    import_id uuid not null references feed_import (id),
+    id bigint not null generated always as identity,
+    building_id uuid,
+    offer_line bigint not null,
+    line bigint not null,
+    internal_id text,
+    element text collate "C" not null,
+    code text collate "C" not null,
+    value text,
+    primary key (import_id, id)
+);
+create index feed_problem_line on feed_problem (import_id, line, id);
+create index feed_problem_building on feed_problem (import_id, building_id, offer_line) where building_id is not null;
+
+create table feed_building (
+    import_id uuid not null references feed_import (id),
+    building_id uuid not null,
+    building_version bigint not null, -- the version that the validation has compared with
+    state text collate "C" not null check (state in ('Unchanged', 'Ready', 'Blocked', 'Applied', 'Outdated')),
+    offers_count integer not null,
+    rejected_count integer not null,
+    created_count integer not null,
+    updated_count integer not null,
+    unchanged_count integer not null,
+    kept_count integer not null,
+    missing_count integer not null,
+    primary key (import_id, building_id)
+);
+
+-- The preview of an import.
+create table feed_change (
+    import_id uuid not null references feed_import (id),
+    building_id uuid not null,
+    position integer not null,
+    kind text collate "C" not null check (kind in ('Created', 'Updated', 'Kept', 'Missing')),
+    property_object_id uuid not null,
+    number text not null,
+    external_id text collate "C",
+    fields json not null, -- changed fields with their old and new values
+    primary key (import_id, building_id, position)
+);

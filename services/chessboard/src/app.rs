@@ -4,12 +4,14 @@ use ::db::Db;
 use ::web::{ClientAddress, Problem, RateLimit};
 use auth::AnyCaller;
 
+use crate::public_feed::PublicFeeds;
 use crate::settings::Settings;
 
 pub struct App {
     pub db: Db,
     pub settings: Settings,
     pub guest_reads: RateLimit,
+    pub public_feeds: PublicFeeds,
 }
 
 impl App {

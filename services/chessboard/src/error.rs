@@ -35,5 +35,9 @@ pub const PROPERTY_OBJECT_HELD: Code = Code::new(409, "CHESSBOARD_PROPERTY_OBJEC
 pub const PROPERTY_OBJECT_NUMBER_TAKEN: Code = Code::new(409, "CHESSBOARD_PROPERTY_OBJECT_NUMBER_TAKEN");
 /// Another project, building or object of the company has the external id.
 pub const EXTERNAL_ID_TAKEN: Code = Code::new(409, "CHESSBOARD_EXTERNAL_ID_TAKEN");
+pub const FEED_IMPORT_NOT_FOUND: Code = Code::new(404, "CHESSBOARD_FEED_IMPORT_NOT_FOUND");
+/// The developer has an import that is not finished.
+pub const FEED_IMPORT_IN_PROGRESS: Code = Code::new(409, "CHESSBOARD_FEED_IMPORT_IN_PROGRESS");
+pub const FEED_IMPORT_INVALID_TRANSITION: Code = Code::new(409, "CHESSBOARD_FEED_IMPORT_INVALID_TRANSITION");
 /// The caller's version is outdated, or the caller lost a race.
 pub const CONFLICT: Code = Code::conflict("CHESSBOARD_CONCURRENCY_CONFLICT");

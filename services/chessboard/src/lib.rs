@@ -11,6 +11,7 @@ mod jobs;
 mod messages;
 mod metrics;
 mod ops;
+mod public_feed;
 mod service;
 mod settings;
 

@@ -11,6 +11,7 @@ use service::Role;
 
 use crate::app::App;
 use crate::messages::MESSAGES;
+use crate::public_feed::PublicFeeds;
 use crate::settings::Settings;
 use crate::{consumers, events, http, jobs, metrics};
 
@@ -37,7 +38,7 @@ impl service::Service for Service {
 
     fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
         let guest_reads = RateLimit::per_minute(settings.guest_reads_per_minute);
-        Ok(App { db, settings, guest_reads })
+        Ok(App { db, settings, guest_reads, public_feeds: PublicFeeds::new() })
     }
 
     fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {

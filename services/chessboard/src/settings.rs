@@ -1,6 +1,6 @@
 //! The settings of the service, beside the common ones.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 
 use runtime::Env;
@@ -15,6 +15,8 @@ pub struct Settings {
     pub propagation_interval: Duration,
     pub propagation_batch: NonZeroU32,
     pub guest_reads_per_minute: u32,
+    /// Days after which an import without a change is deleted.
+    pub feed_retention_days: NonZeroU16,
 }
 
 impl Settings {
@@ -45,6 +47,11 @@ impl Settings {
             120,
             "catalog reads of one guest address per minute; 0 for no limit",
         );
+        let feed_retention_days = env.or(
+            "FEED_RETENTION_DAYS",
+            const { NonZeroU16::new(30).unwrap() },
+            "time after its last change in which an import of a feed is kept, in days",
+        );
         Some(Self {
             currency: currency?,
             phone_region: phone_region?,
@@ -52,6 +59,7 @@ impl Settings {
             propagation_interval: Duration::from_millis(interval?.get().into()),
             propagation_batch: batch?,
             guest_reads_per_minute: guest_reads_per_minute?,
+            feed_retention_days: feed_retention_days?,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Request bodies as bytes.
 
-use std::future::Future;
+use std::future::{Future, Ready, ready};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -53,8 +53,7 @@ pub(super) async fn read_body<const LIMIT: usize>(
     request: &HttpRequest,
     mut payload: Payload,
 ) -> Result<BytesMut, Problem> {
-    let content_length =
-        request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let content_length = content_length(request);
     if content_length.is_some_and(|length| length > LIMIT) {
         return Err(Problem::payload_too_large(LIMIT));
     }
@@ -91,4 +90,62 @@ pub(super) async fn read_body<const LIMIT: usize>(
         request.extensions_mut().insert(BodyReservation { _reservation: reservation });
     }
     Ok(body)
+}
+
+/// A request body of at most `LIMIT` bytes of any media type, which the handler reads part by part.
+///
+/// The body holds no reservation, because the handler keeps one part at a time.
+///
+/// # Errors
+/// `413` if the `Content-Length` is above the limit.
+pub struct BodyStream<const LIMIT: usize> {
+    payload: Payload,
+    /// Bytes that have arrived and are in no part yet.
+    rest: BytesMut,
+    length: usize,
+    /// The time that the sender may still need.
+    allowance: Duration,
+}
+
+impl<const LIMIT: usize> FromRequest for BodyStream<LIMIT> {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        if content_length(request).is_some_and(|length| length > LIMIT) {
+            return ready(Err(Problem::payload_too_large(LIMIT)));
+        }
+        let (payload, rest) = (payload.take(), BytesMut::new());
+        ready(Ok(Self { payload, rest, length: 0, allowance: BODY_TIMEOUT }))
+    }
+}
+
+impl<const LIMIT: usize> BodyStream<LIMIT> {
+    /// Returns the next part, of `size` bytes or of the rest. It is empty at the end of the body.
+    ///
+    /// Only the time in which this method waits for the sender counts.
+    ///
+    /// # Errors
+    /// `408` when the body arrives too slowly, `413` above the limit, `400` for a broken body.
+    pub async fn next_part(&mut self, size: usize) -> Result<Bytes, Problem> {
+        while self.rest.len() < size {
+            let started = Instant::now();
+            let chunk = timeout_at(started + self.allowance, self.payload.next()).await;
+            let Some(chunk) = chunk.map_err(|_| Problem::request_timeout())? else { break };
+            let chunk = chunk.map_err(|_| Problem::validation_failed(vec![malformed()]))?;
+            self.length += chunk.len();
+            if self.length > LIMIT {
+                return Err(Problem::payload_too_large(LIMIT));
+            }
+            self.allowance = self.allowance.saturating_sub(started.elapsed());
+            self.allowance += Duration::from_secs(chunk.len() as u64) / MIN_BODY_BYTES_PER_SECOND;
+            self.rest.extend_from_slice(&chunk);
+        }
+        let length = self.rest.len().min(size);
+        Ok(self.rest.split_to(length).freeze())
+    }
+}
+
+fn content_length(request: &HttpRequest) -> Option<usize> {
+    request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok())
 }

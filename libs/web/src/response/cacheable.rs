@@ -81,7 +81,7 @@ pub(super) fn tag_of(body: &[u8]) -> EntityTag {
 }
 
 /// Returns true if the caller has the body with this tag.
-pub(super) fn is_cached_by_caller(request: &HttpRequest, tag: &EntityTag) -> bool {
+pub fn is_cached_by_caller(request: &HttpRequest, tag: &EntityTag) -> bool {
     match IfNoneMatch::parse(request) {
         Ok(IfNoneMatch::Any) => true,
         Ok(IfNoneMatch::Items(tags)) => tags.iter().any(|cached| cached.weak_eq(tag)),
@@ -95,7 +95,7 @@ fn accepted_encoding(request: &HttpRequest) -> Option<ContentEncoding> {
 }
 
 /// Returns true if the caller accepts the encoding.
-pub(super) fn accepts(request: &HttpRequest, encoding: ContentEncoding) -> bool {
+pub fn accepts(request: &HttpRequest, encoding: ContentEncoding) -> bool {
     let encoding = if encoding == ContentEncoding::Zstd { Encoding::zstd() } else { Encoding::gzip() };
     let accepted = request.get_header::<AcceptEncoding>();
     accepted.is_some_and(|accepted| accepted.negotiate([encoding.clone()].iter()) == Some(encoding))

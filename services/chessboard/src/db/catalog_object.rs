@@ -180,7 +180,7 @@ impl From<Row> for CatalogObject {
 
 /// Selects the live objects of Published projects of Published developers.
 #[auto_type(no_type_alias)]
-fn visible() -> _ {
+pub(super) fn visible() -> _ {
     let project_status: ProjectStatus = ProjectStatus::Published;
     let developer_status: DeveloperStatus = DeveloperStatus::Published;
     property_object::table

@@ -212,5 +212,92 @@ diesel::allow_tables_to_appear_in_same_query!(
     property_object,
     building_figures,
     deal_claim,
-    propagation
+    propagation,
+    feed_building,
 );
+
+diesel::table! {
+    feed_import (id) {
+        id -> Uuid,
+        tenant_id -> Uuid,
+        building_id -> Nullable<Uuid>,
+        state -> Text,
+        upload_id -> Nullable<Uuid>,
+        file_bytes -> BigInt,
+        refusal_code -> Nullable<Text>,
+        refusal_line -> Nullable<BigInt>,
+        offers_count -> Integer,
+        rejected_count -> Integer,
+        ignored -> Json,
+        skip_rejected -> Bool,
+        created_at -> Timestamptz,
+        created_by_user_id -> Uuid,
+        updated_at -> Timestamptz,
+        applied_by_user_id -> Nullable<Uuid>,
+        version -> BigInt,
+        deleted_at -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
+    feed_chunk (import_id, upload_id, position) {
+        import_id -> Uuid,
+        upload_id -> Uuid,
+        position -> Integer,
+        content -> Binary,
+    }
+}
+
+diesel::table! {
+    feed_offer (import_id, building_id, position) {
+        import_id -> Uuid,
+        building_id -> Uuid,
+        position -> Integer,
+        line -> BigInt,
+        external_id -> Text,
+        offer -> Json,
+    }
+}
+
+diesel::table! {
+    feed_problem (import_id, id) {
+        import_id -> Uuid,
+        id -> BigInt,
+        building_id -> Nullable<Uuid>,
+        offer_line -> BigInt,
+        line -> BigInt,
+        internal_id -> Nullable<Text>,
+        element -> Text,
+        code -> Text,
+        value -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    feed_building (import_id, building_id) {
+        import_id -> Uuid,
+        building_id -> Uuid,
+        building_version -> BigInt,
+        state -> Text,
+        offers_count -> Integer,
+        rejected_count -> Integer,
+        created_count -> Integer,
+        updated_count -> Integer,
+        unchanged_count -> Integer,
+        kept_count -> Integer,
+        missing_count -> Integer,
+    }
+}
+
+diesel::table! {
+    feed_change (import_id, building_id, position) {
+        import_id -> Uuid,
+        building_id -> Uuid,
+        position -> Integer,
+        kind -> Text,
+        property_object_id -> Uuid,
+        number -> Text,
+        external_id -> Nullable<Text>,
+        fields -> Json,
+    }
+}

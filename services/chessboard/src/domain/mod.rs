@@ -13,6 +13,8 @@ mod developer_change;
 mod developer_field;
 mod edit;
 mod external_id;
+pub mod feed;
+mod feed_import;
 mod highlights;
 mod log;
 mod names;
@@ -43,6 +45,7 @@ pub use developer::{
 pub use developer_field::DeveloperField;
 pub use edit::Edit;
 pub use external_id::{Edited, ExternalId, ExternalIdEdit};
+pub use feed_import::{FeedBuildingState, FeedImport, FeedImportState};
 pub use highlights::Highlights;
 pub use log::LogEntry;
 pub use names::{DeveloperName, LegalName};
@@ -72,6 +75,14 @@ ids::typed_id!(
 ids::typed_id!(
     /// An entry in the log of a profile.
     LogEntryId
+);
+ids::typed_id!(
+    /// An import of a feed.
+    FeedImportId
+);
+ids::typed_id!(
+    /// One upload of the file of an import.
+    FeedUploadId
 );
 ids::typed_id!(
     /// A project.

@@ -31,6 +31,16 @@ impl ObjectChange {
         (change.changes_payload() && (was_live || change.after.published.is_live)).then_some(change)
     }
 
+    /// Returns the object before the change. `None` for a new object.
+    pub fn before(&self) -> Option<&PropertyObject> {
+        self.before.as_ref()
+    }
+
+    /// Returns true if the object is new or returns.
+    pub fn is_addition(&self) -> bool {
+        self.before.as_ref().is_none_or(|before| !before.is_live())
+    }
+
     /// Returns true if the payload of the event changes.
     pub fn changes_payload(&self) -> bool {
         self.before.as_ref().is_none_or(|before| before.published_payload() != self.after.published_payload())

@@ -72,6 +72,12 @@ impl KnownObjects {
         }
     }
 
+    /// Returns the object of the building with the external id.
+    pub fn find_named(&self, id: &ExternalId) -> Option<&PropertyObject> {
+        let named = self.by_external_id.get(id).map(|at| &self.objects[*at]);
+        named.filter(|named| named.building_id == self.building)
+    }
+
     /// Returns the ids of the removed objects.
     pub fn removed(&self) -> Vec<PropertyObjectId> {
         self.objects.iter().filter(|object| !object.is_live()).map(|object| object.id).collect()

@@ -1,5 +1,7 @@
 //! A project: a residential complex of a developer.
 
+use std::fmt::{self, Display, Formatter};
+
 use auth::{CompanyId, UserId};
 use diesel::deserialize::FromSqlRow;
 use diesel::expression::AsExpression;
@@ -43,6 +45,12 @@ impl<const MAX: i32> Degrees<MAX> {
             return Ok(Self(degrees));
         }
         Err(Invalid { code: "out_of_range", args: vec![("min", (-MAX).into()), ("max", MAX.into())] })
+    }
+}
+
+impl<const MAX: i32> Display for Degrees<MAX> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
     }
 }
 

@@ -5,11 +5,14 @@ mod building;
 mod building_upsert;
 mod catalog_building;
 mod catalog_developer;
+mod catalog_feed;
 mod catalog_object;
 mod catalog_project;
 mod developer;
 mod expected_version;
 mod external_id;
+mod feed_import;
+mod feed_import_view;
 mod object_upsert;
 mod project;
 mod project_upsert;
@@ -22,15 +25,17 @@ use utoipa_actix_web::scope;
 use values::Code;
 
 use self::external_id::INVALID_EXTERNAL_ID;
+use self::feed_import::MAX_FEED_BYTES;
 use self::property_object::MAX_GRID_BYTES;
 use crate::domain::{ManageDevelopers, ManageOwnDeveloper};
 use crate::error::{
     BUILDING_NOT_FOUND, BUILDINGS_LIMIT_EXCEEDED, CONFLICT, DEVELOPER_ALREADY_EXISTS,
     DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_COMPANY_NOT_FOUND, DEVELOPER_FIELD_SYNC_MANAGED,
     DEVELOPER_HAS_LIVE_PROJECTS, DEVELOPER_INVALID_TRANSITION, DEVELOPER_NOT_FOUND,
-    DEVELOPER_PUBLISH_INCOMPLETE, DEVELOPER_TALENT_DUPLICATE, EXTERNAL_ID_TAKEN, FORBIDDEN,
-    PROJECT_DEVELOPER_NOT_PUBLISHED, PROJECT_INVALID_TRANSITION, PROJECT_NOT_FOUND, PROPERTY_OBJECT_HELD,
-    PROPERTY_OBJECT_NOT_FOUND, PROPERTY_OBJECT_NUMBER_TAKEN,
+    DEVELOPER_PUBLISH_INCOMPLETE, DEVELOPER_TALENT_DUPLICATE, EXTERNAL_ID_TAKEN, FEED_IMPORT_IN_PROGRESS,
+    FEED_IMPORT_INVALID_TRANSITION, FEED_IMPORT_NOT_FOUND, FORBIDDEN, PROJECT_DEVELOPER_NOT_PUBLISHED,
+    PROJECT_INVALID_TRANSITION, PROJECT_NOT_FOUND, PROPERTY_OBJECT_HELD, PROPERTY_OBJECT_NOT_FOUND,
+    PROPERTY_OBJECT_NUMBER_TAKEN,
 };
 
 /// The public listener: operations of managers and administrators, and the catalog of guests.
@@ -41,6 +46,7 @@ pub const PUBLIC: Listener = Listener {
         ("Catalog", "Published data for guests."),
         ("Profile", "The profile of the manager's own developer."),
         ("Projects", "Projects of the manager's own developer, with their buildings and objects."),
+        ("Feeds", "Imports of files with the objects of the manager's own developer."),
         ("Administration", "All developers, for platform administrators."),
     ],
     routes: public,
@@ -59,6 +65,11 @@ const PUBLISH_ERRORS: [Code; 3] =
 /// The errors of hiding or withdrawing a developer.
 const HIDE_ERRORS: [Code; 4] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT, DEVELOPER_INVALID_TRANSITION];
 
+const FEED_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", MAX_FEED_BYTES as u64);
+
+/// The errors of reading an import.
+const FEED_ERRORS: [Code; 2] = [FORBIDDEN, FEED_IMPORT_NOT_FOUND];
+
 const GRID_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", MAX_GRID_BYTES as u64);
 
 /// The errors of reading or deleting a project or its parts.
@@ -76,7 +87,8 @@ fn public(routes: &mut Routes<'_>) {
             .configure(developers)
             .configure(projects)
             .configure(buildings)
-            .configure(external_ids),
+            .configure(external_ids)
+            .configure(feed_imports),
     );
 }
 
@@ -84,6 +96,7 @@ fn catalog(routes: &mut Routes<'_>) {
     routes
         .service(catalog_developer::list_catalog_developers)
         .service(catalog_developer::get_catalog_developer.refuses([DEVELOPER_NOT_FOUND]))
+        .service(catalog_feed::get_catalog_feed.refuses([DEVELOPER_NOT_FOUND]))
         .service(catalog_project::list_catalog_projects)
         .service(catalog_project::get_catalog_facets)
         .service(catalog_project::get_catalog_project.refuses([PROJECT_NOT_FOUND]))
@@ -308,5 +321,49 @@ fn external_ids(routes: &mut Routes<'_>) {
                 .requires::<Permitted<ManageOwnDeveloper>>()
                 .refuses([FORBIDDEN, BUILDING_NOT_FOUND])
                 .refuses([EXTERNAL_ID_TAKEN, CONFLICT, PROPERTY_OBJECT_HELD, PROPERTY_OBJECT_NUMBER_TAKEN]),
+        );
+}
+
+/// Adds the routes of imports of feeds.
+fn feed_imports(routes: &mut Routes<'_>) {
+    routes
+        .service(
+            feed_import::create_feed_import
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(READ_ERRORS)
+                .refuses([BUILDING_NOT_FOUND, FEED_IMPORT_IN_PROGRESS]),
+        )
+        .service(
+            feed_import::list_feed_imports.requires::<Permitted<ManageOwnDeveloper>>().refuses(READ_ERRORS),
+        )
+        .service(
+            feed_import::get_feed_import.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_ERRORS),
+        )
+        .service(
+            feed_import::upload_feed_file
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(FEED_ERRORS)
+                .refuses([FEED_IMPORT_INVALID_TRANSITION, CONFLICT, FEED_TOO_LARGE]),
+        )
+        .service(
+            feed_import::list_feed_problems.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_ERRORS),
+        )
+        .service(
+            feed_import::list_feed_buildings.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_ERRORS),
+        )
+        .service(
+            feed_import::list_feed_changes.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_ERRORS),
+        )
+        .service(
+            feed_import::apply_feed_import
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(FEED_ERRORS)
+                .refuses([CONFLICT, FEED_IMPORT_INVALID_TRANSITION]),
+        )
+        .service(
+            feed_import::delete_feed_import
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(FEED_ERRORS)
+                .refuses([CONFLICT]),
         );
 }

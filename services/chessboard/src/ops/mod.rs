@@ -7,6 +7,7 @@ mod company_lock;
 pub mod developer;
 mod developer_store;
 pub mod external_profile;
+pub mod feed_import;
 pub mod grid;
 pub mod object_upsert;
 pub mod project;

@@ -96,6 +96,7 @@ async fn guest_above_limit_gets_429() {
         format!("{PROJECTS}/facets"),
         format!("{OBJECTS}?ProjectId={}", guid()),
         format!("{}/buildings/{}", unknown(PROJECTS), guid()),
+        format!("{}/feed.yrl", unknown(DEVELOPERS)),
     ] {
         let (guest, (_, user)) = (limited.guest(), limited.user());
         let mut statuses = Vec::new();

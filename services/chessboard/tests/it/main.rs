@@ -5,6 +5,7 @@
 mod access;
 mod cat_cards;
 mod cat_facets;
+mod cat_feed;
 mod cat_figures;
 mod cat_filters;
 mod cat_grid;
@@ -33,6 +34,7 @@ mod ext_buildings;
 mod ext_objects;
 mod ext_projects;
 mod ext_races;
+mod feed_imports;
 mod languages;
 mod obj_buildings;
 mod obj_events;

@@ -7,6 +7,7 @@ use testkit::client::{Client, Response};
 use testkit::{eventually, guid, text};
 use uuid::Uuid;
 
+use crate::feed_imports;
 use crate::{
     create_developer, create_published_developer, id_of, list, manager, next_sequence, service, with,
 };
@@ -96,7 +97,10 @@ pub async fn prepare_request(operation: &str, developer: Uuid) -> (Vec<(&'static
         house.manager.put(&house.path(""), with(building(), "ExternalId", "a")).await.expect(200);
         house.grid(&[with(flat("1"), "ExternalId", "a")]).await;
     }
+    let import =
+        if operation.contains("feed") { feed_imports::prepare(&house, operation).await } else { None };
     let ids = vec![
+        ("feed_import_id", import.unwrap_or_default().to_string()),
         ("project_id", house.project.to_string()),
         ("building_id", house.building.to_string()),
         ("property_object_id", house.id_of("1").await.to_string()),
@@ -104,6 +108,7 @@ pub async fn prepare_request(operation: &str, developer: Uuid) -> (Vec<(&'static
     ];
     let body = match operation {
         "create_project" | "update_project" | "upsert_project" => project(),
+        "create_feed_import" | "apply_feed_import" => json!({}),
         "create_building" | "update_building" => building(),
         "upsert_building" => with(building(), "ProjectExternalId", "a"),
         "upsert_property_object" => with(flat("1"), "BuildingExternalId", "a"),

@@ -1,0 +1,365 @@
+//! The jobs of imports of feeds: `feed-validation`, `feed-application` and `feed-cleanup`.
+
+use std::io::{self, BufReader, Read};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::db::Tx;
+use ::jobs::{Job, Jobs};
+use anyhow::{Context, anyhow};
+use runtime::clock;
+use tokio::sync::mpsc;
+use tokio::try_join;
+use values::Currency;
+
+use crate::app::App;
+use crate::db;
+use crate::db::feed_import::IgnoredElement;
+use crate::db::feed_offer::{NewOffer, NewProblem};
+use crate::domain::feed::{
+    FeedItem, FeedLimits, FeedReader, FileRefusal, KnownBuildings, OfferProblem, ReadError,
+};
+use crate::domain::{Edit, FeedBuildingState, FeedImport, FeedImportId, FeedImportState};
+use crate::error::Error;
+use crate::ops::feed_import::{APPLICATION, CLEANUP, VALIDATION, apply_building, preview_building};
+
+/// The interval of the job that deletes expired imports.
+const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
+/// Number of rows that one statement deletes.
+const DELETED_ROWS: i64 = 1_000;
+/// Number of parts of files that one statement deletes, of up to 256 KiB each.
+const DELETED_CHUNKS: i64 = 64;
+/// Number of offers that one transaction stores.
+const BATCH_SIZE: usize = 500;
+/// Number of batches and of chunks that wait between the reader and the database.
+const QUEUE_SIZE: usize = 2;
+
+pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
+    let (validated, applied, cleaned) = (app.clone(), app.clone(), app);
+    jobs.due(VALIDATION, move |job| {
+        let app = validated.clone();
+        async move { validate(&app, &job).await }
+    })
+    .due(APPLICATION, move |job| {
+        let app = applied.clone();
+        async move { apply(&app, &job).await }
+    })
+    .periodic(CLEANUP, CLEANUP_INTERVAL, move |job| {
+        let app = cleaned.clone();
+        async move { clean_up(&app, &job).await }
+    })
+}
+
+/// The end of reading a file.
+enum FileResult {
+    Read { ignored: Vec<IgnoredElement> },
+    Refused(FileRefusal),
+}
+
+/// The numbers of offers of an import.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    offers: usize,
+    rejected: usize,
+}
+
+/// Reads the file of an import, compares its offers with the objects, and deletes the file.
+///
+/// An interrupted job begins again.
+async fn validate(app: &App, job: &Job) -> anyhow::Result<()> {
+    let id: FeedImportId = job.key.parse()?;
+    if let Some(import) = app.db.tx(async |tx| begin_validation(tx, id).await).await? {
+        while app.db.tx(async |tx| db::feed_import::delete_results(tx, id, DELETED_ROWS).await).await? > 0 {
+            job.check_ending()?;
+        }
+        let (result, counts) = read_file(app, job, &import).await?;
+        let rejected = match &result {
+            FileResult::Read { .. } => preview(app, job, &import).await?,
+            FileResult::Refused(_) => 0,
+        };
+        let counts = Counts { rejected: counts.rejected + rejected, ..counts };
+        app.db.tx(async |tx| finish_validation(tx, id, result, counts).await).await?;
+    }
+    delete_chunks(app, job, id).await
+}
+
+/// Returns an import that is to be validated.
+async fn begin_validation(tx: &mut Tx, id: FeedImportId) -> Result<Option<FeedImport>, Error> {
+    let Some(mut import) = db::feed_import::lock(tx, id).await? else { return Ok(None) };
+    match import.state {
+        FeedImportState::Validating => Ok(Some(import)),
+        FeedImportState::Uploaded => {
+            import.enter(FeedImportState::Validating, clock::now());
+            db::feed_import::save(tx, &mut import).await?;
+            Ok(Some(import))
+        }
+        _ => Ok(None),
+    }
+}
+
+async fn finish_validation(
+    tx: &mut Tx,
+    id: FeedImportId,
+    result: FileResult,
+    counts: Counts,
+) -> Result<(), Error> {
+    let import = db::feed_import::lock(tx, id).await?;
+    let Some(mut import) = import.filter(|import| import.state == FeedImportState::Validating) else {
+        return Ok(());
+    };
+    import.offers_count = i32::try_from(counts.offers).unwrap_or(i32::MAX);
+    import.rejected_count = i32::try_from(counts.rejected).unwrap_or(i32::MAX);
+    match result {
+        FileResult::Read { ignored } => {
+            import.enter(FeedImportState::Validated, clock::now());
+            db::feed_import::save_ignored(tx, id, ignored).await?;
+        }
+        FileResult::Refused(refusal) => {
+            import.enter(FeedImportState::Failed, clock::now());
+            import.refusal_code = Some(refusal.code.to_owned());
+            import.refusal_line = i64::try_from(refusal.line).ok();
+        }
+    }
+    db::feed_import::save(tx, &mut import).await
+}
+
+/// Reads the file and stores its offers and their problems.
+///
+/// A thread for blocking work parses the file, and queues of two parts bound its memory.
+async fn read_file(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<(FileResult, Counts)> {
+    let mut conn = app.db.conn().await?;
+    let known = KnownBuildings::new(db::feed_offer::list_buildings(&mut conn, import.tenant_id).await?);
+    drop(conn);
+    let (chunks, received) = mpsc::channel(QUEUE_SIZE);
+    let (batches, mut parsed) = mpsc::channel(QUEUE_SIZE);
+    let parse = async {
+        let parsed = tokio::task::spawn_blocking(move || parse_file(received, &batches)).await;
+        parsed.context("the parser panicked")?
+    };
+    let store = async {
+        let mut counts = Counts::default();
+        while let Some(items) = parsed.recv().await {
+            job.check_ending()?;
+            let first = counts.offers;
+            counts.offers += items.len();
+            counts.rejected += store_batch(app, import, &known, first, items).await?;
+        }
+        anyhow::Ok(counts)
+    };
+    let (result, counts, ()) = try_join!(parse, store, send_chunks(app, import, chunks))?;
+    Ok((result, counts))
+}
+
+/// Sends the parts of the file to the parser.
+async fn send_chunks(
+    app: &App,
+    import: &FeedImport,
+    chunks: mpsc::Sender<io::Result<Vec<u8>>>,
+) -> anyhow::Result<()> {
+    let upload = import.upload_id.context("an import without a file")?;
+    for position in 0.. {
+        let mut conn = app.db.conn().await?;
+        let chunk = db::feed_import::find_chunk(&mut conn, import.id, upload, position).await;
+        drop(conn);
+        let chunk = match chunk {
+            Ok(None) => return Ok(()),
+            Ok(Some(chunk)) => chunk,
+            Err(error) => {
+                // Without this error the parser would take the parts so far for a whole file.
+                let _ = chunks.send(Err(io::Error::other("a part of the file is missing"))).await;
+                return Err(error.into());
+            }
+        };
+        if chunks.send(Ok(chunk)).await.is_err() {
+            // The parser has rejected the file.
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The parts of a file as a stream of bytes, for a thread that may block.
+struct Chunks {
+    received: mpsc::Receiver<io::Result<Vec<u8>>>,
+    current: io::Cursor<Vec<u8>>,
+}
+
+impl Read for Chunks {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.current.read(out)?;
+            if read > 0 {
+                return Ok(read);
+            }
+            match self.received.blocking_recv() {
+                None => return Ok(0),
+                Some(chunk) => self.current = io::Cursor::new(chunk?),
+            }
+        }
+    }
+}
+
+fn parse_file(
+    received: mpsc::Receiver<io::Result<Vec<u8>>>,
+    batches: &mpsc::Sender<Vec<FeedItem>>,
+) -> anyhow::Result<FileResult> {
+    let file = BufReader::new(Chunks { received, current: io::Cursor::default() });
+    let mut reader = FeedReader::new(file, FeedLimits::DEFAULT)?;
+    let mut batch = Vec::with_capacity(BATCH_SIZE);
+    loop {
+        match reader.next_offer() {
+            Ok(Some(item)) => batch.push(item),
+            Ok(None) => break,
+            Err(ReadError::Refused(refusal)) => return Ok(FileResult::Refused(refusal)),
+            Err(ReadError::Source(error)) => return Err(error.into()),
+        }
+        if batch.len() == BATCH_SIZE {
+            batches.blocking_send(std::mem::take(&mut batch)).map_err(|_| anyhow!("the job has ended"))?;
+        }
+    }
+    batches.blocking_send(batch).map_err(|_| anyhow!("the job has ended"))?;
+    let ignored = reader.ignored_elements().iter();
+    let ignored = ignored.map(|(name, count)| IgnoredElement { name: name.clone(), count: *count });
+    Ok(FileResult::Read { ignored: ignored.collect() })
+}
+
+/// Stores offers and problems. Returns the number of rejected offers.
+async fn store_batch(
+    app: &App,
+    import: &FeedImport,
+    known: &KnownBuildings,
+    first: usize,
+    items: Vec<FeedItem>,
+) -> Result<usize, Error> {
+    let (mut offers, mut problems, mut rejected) = (Vec::new(), Vec::new(), 0);
+    for (position, item) in (first..).zip(items) {
+        let building = import.building_id.map_or_else(|| known.find(&item.building), Ok);
+        let building_id = building.ok();
+        let mut refuse = |problem: OfferProblem| {
+            problems.push(NewProblem {
+                import_id: import.id,
+                building_id,
+                offer_line: item.line,
+                line: problem.line,
+                internal_id: item.internal_id.clone(),
+                element: problem.element,
+                code: problem.code,
+                value: problem.value,
+            });
+        };
+        let unknown = building.err().map(|error| OfferProblem {
+            line: item.line,
+            element: "building-name",
+            code: error.code(),
+            value: None,
+        });
+        match (item.offer, building_id, item.internal_id.clone()) {
+            (Ok(offer), Some(building_id), Some(external_id)) => {
+                let line = item.line;
+                offers.push(NewOffer {
+                    import_id: import.id,
+                    building_id,
+                    position,
+                    line,
+                    external_id,
+                    offer,
+                });
+            }
+            (offer, ..) => {
+                rejected += 1;
+                offer.err().into_iter().flatten().chain(unknown).for_each(&mut refuse);
+            }
+        }
+    }
+    let store = async |tx: &mut Tx| {
+        // A deleted import gets no rows.
+        if db::feed_import::lock(tx, import.id).await?.is_some() {
+            db::feed_offer::insert_offers(tx, offers).await?;
+            db::feed_offer::insert_problems(tx, problems).await?;
+        }
+        Ok::<_, Error>(())
+    };
+    app.db.tx(store).await?;
+    Ok(rejected)
+}
+
+/// Stores the preview of each building. Returns the number of offers that do not fit.
+async fn preview(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<usize> {
+    let (mut refused, mut last) = (0, None);
+    loop {
+        job.check_ending()?;
+        let mut conn = app.db.conn().await?;
+        let next = db::feed_offer::find_next_building(&mut conn, import.id, last).await?;
+        drop(conn);
+        let Some(building) = next else { return Ok(refused) };
+        last = Some(building);
+        let edit = Edit { at: clock::now(), by: None };
+        refused += app
+            .db
+            .tx(async |tx| {
+                if db::feed_import::lock(tx, import.id).await?.is_none() {
+                    return Ok(0);
+                }
+                preview_building(tx, import, building, app.settings.currency, edit).await
+            })
+            .await?;
+    }
+}
+
+/// Applies the buildings of an import one by one.
+///
+/// An interrupted job continues with the next building.
+async fn apply(app: &App, job: &Job) -> anyhow::Result<()> {
+    let id: FeedImportId = job.key.parse()?;
+    loop {
+        job.check_ending()?;
+        if !app.db.tx(async |tx| apply_next(tx, id, app.settings.currency).await).await? {
+            return Ok(());
+        }
+    }
+}
+
+/// Applies the next building. Returns false after the last one.
+async fn apply_next(tx: &mut Tx, id: FeedImportId, currency: Currency) -> Result<bool, Error> {
+    let import = db::feed_import::lock(tx, id).await?;
+    let Some(mut import) = import.filter(|import| import.state == FeedImportState::Applying) else {
+        return Ok(false);
+    };
+    let ready: &[_] = if import.skip_rejected {
+        &[FeedBuildingState::Ready, FeedBuildingState::Blocked]
+    } else {
+        &[FeedBuildingState::Ready]
+    };
+    let now = clock::now();
+    let Some(building) = db::feed_change::find_in_state(tx, id, ready).await? else {
+        import.enter(FeedImportState::Applied, now);
+        db::feed_import::save(tx, &mut import).await?;
+        return Ok(false);
+    };
+    let edit = Edit { at: now, by: import.applied_by_user_id };
+    apply_building(tx, &import, &building, currency, edit).await?;
+    Ok(true)
+}
+
+/// Hides expired imports, and deletes the rows of hidden ones.
+async fn clean_up(app: &App, job: &Job) -> anyhow::Result<()> {
+    let now = clock::now();
+    let before = now - time::Duration::days(app.settings.feed_retention_days.get().into());
+    app.db.tx(async |tx| db::feed_import::delete_before(tx, before, now, DELETED_ROWS).await).await?;
+    while let Some(id) = app.db.tx(async |tx| db::feed_import::find_deleted(tx).await).await? {
+        delete_chunks(app, job, id).await?;
+        while app.db.tx(async |tx| db::feed_import::delete_results(tx, id, DELETED_ROWS).await).await? > 0 {
+            job.check_ending()?;
+        }
+        app.db.tx(async |tx| db::feed_import::remove(tx, id).await).await?;
+    }
+    Ok(())
+}
+
+async fn delete_chunks(app: &App, job: &Job, id: FeedImportId) -> anyhow::Result<()> {
+    let delete = async |tx: &mut Tx| db::feed_import::delete_chunks(tx, id, None, DELETED_CHUNKS).await;
+    while app.db.tx(delete).await? > 0 {
+        job.check_ending()?;
+    }
+    Ok(())
+}

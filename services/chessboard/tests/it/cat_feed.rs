@@ -1,0 +1,224 @@
+//! The public feed of a developer in YRL.
+
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+use reqwest::Method;
+use serde_json::json;
+use testkit::client::send;
+use testkit::database;
+use testkit::deployed::Deployed;
+use testkit::statements::StatementCounter;
+use uuid::Uuid;
+
+use crate::cat_lists::DEVELOPERS;
+use crate::catalog_fill::{
+    Building, Catalog, Developer, Object, Project, execute_sql, single_building_catalog,
+    single_object_catalog,
+};
+use crate::objects::{flat, flats, published_house};
+use crate::{guid, service, with};
+
+fn feed_path(developer: Uuid) -> String {
+    format!("{DEVELOPERS}/{developer}/feed.yrl")
+}
+
+/// Returns the feed as a guest reads it.
+async fn read(developer: Uuid) -> String {
+    let answer = service().guest().get(&feed_path(developer)).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.text
+}
+
+/// Returns the texts of an element in the order of a feed.
+fn texts(feed: &str, element: &str) -> Vec<String> {
+    let (open, close) = (format!("<{element}>"), format!("</{element}>"));
+    let parts = feed.split(&open).skip(1);
+    parts.map(|part| part.split(&close).next().unwrap_or_default().to_owned()).collect()
+}
+
+/// RULE-CHS-078: the feed has the Available objects that guests see, and no storage.
+#[tokio::test]
+async fn feed_has_the_available_objects_that_guests_see() {
+    let mut catalog = single_building_catalog();
+    let hidden = Project { status: "Hidden", ..Project::new(&catalog.developers[0], "Скрытый") };
+    let deleted = Building { is_deleted: true, ..Building::new(&catalog.projects[0], "Снесён") };
+    let hidden_building = Building::new(&hidden, "Корпус 2");
+    let building = catalog.buildings[0].clone();
+    let object = |number: &str| Object::new(&building, number);
+    catalog.objects = vec![
+        object("shown"),
+        Object { kind: "Parking", rooms: None, ..object("parking") },
+        Object { kind: "Storage", rooms: None, ..object("storage") },
+        Object { status: "Sold", ..object("sold") },
+        Object { status: "Booked", ..object("booked") },
+        Object { status: "Reserved", ..object("reserved") },
+        Object { status: "Unavailable", ..object("unavailable") },
+        Object { is_removed: true, ..object("removed") },
+        Object::new(&hidden_building, "hidden"),
+        Object::new(&deleted, "deleted"),
+    ];
+    catalog.projects.push(hidden);
+    catalog.buildings.extend([hidden_building, deleted]);
+    catalog.fill(service()).await;
+    let feed = read(catalog.developers[0].id).await;
+    let mut numbers = texts(&feed, "apartment");
+    numbers.sort();
+    assert_eq!(numbers, ["parking", "shown"], "{feed}");
+    assert!(feed.contains(&format!("<offer internal-id=\"{}\">", catalog.objects[0].id)), "{feed}");
+}
+
+/// RULE-CHS-078: an offer has the fields of its object, its building, its project and its
+/// developer.
+#[tokio::test]
+async fn offer_has_the_fields_of_its_object_and_ancestors() {
+    let house = published_house().await;
+    let flat = with(with(flat("7"), "Kind", "Apartment"), "Floor", 3);
+    house.grid(&[flat]).await;
+    let feed = read(house.developer).await;
+    for (element, shown) in [
+        ("category", "квартира"),
+        ("apartments", "1"),
+        ("apartment", "7"),
+        ("locality-name", "Казань"),
+        ("address", "ул. Мира, 1"),
+        ("latitude", "55.796127"),
+        ("organization", "Ромашка"),
+        ("phone", "+74951234567"),
+        ("currency", "RUB"),
+        ("rooms", "2"),
+        ("renovation", "предчистовая"),
+        ("floor", "3"),
+        ("floors-total", "10"),
+        ("building-name", "Сосны"),
+        ("building-section", "Корпус 1"),
+        ("building-state", "unfinished"),
+        ("built-year", "2027"),
+        ("ready-quarter", "2"),
+    ] {
+        assert!(texts(&feed, element).contains(&shown.to_owned()), "{element}: {feed}");
+    }
+    assert_eq!(texts(&feed, "value"), ["12500000.00", "54.25", "30.50", "10.00"]);
+    assert!(!feed.contains("anna@example.org") && !feed.contains("HoldDealId"), "{feed}");
+}
+
+/// RULE-CHS-052, RULE-CHS-078: a developer that guests do not see has no feed, from the moment of
+/// the commit.
+#[tokio::test]
+async fn feed_ends_with_the_publication() {
+    let house = published_house().await;
+    house.grid(&flats(1)).await;
+    assert_eq!(texts(&read(house.developer).await, "apartment"), ["1"]);
+    house.manager.post(&house.project_path("/hide"), json!({})).await.expect(200);
+    assert!(texts(&read(house.developer).await, "apartment").is_empty());
+    house.manager.post("/api/v1/developers/me/hide", json!({})).await.expect(200);
+    for developer in [house.developer, guid()] {
+        let refused = service().guest().get(&feed_path(developer)).await;
+        refused.expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
+    }
+}
+
+/// RULE-CHS-079: the tag of the feed changes with each change of its content, and only then.
+#[tokio::test]
+async fn tag_changes_with_the_content() {
+    let house = published_house().await;
+    house.grid(&flats(2)).await;
+    let (guest, path) = (service().guest(), feed_path(house.developer));
+    let tag = async || {
+        let answer = guest.get(&path).await;
+        assert_eq!(answer.header("cache-control"), "public, max-age=0, must-revalidate");
+        (answer.header("etag").to_owned(), answer.text)
+    };
+    let cached = async |tag: &str| send(guest.request(Method::GET, &path).header("If-None-Match", tag)).await;
+    let mut last = tag().await;
+    assert_eq!(tag().await, last, "the second response is the cached one");
+    let (first, second) = (house.id_of("1").await, house.id_of("2").await);
+    let priced = with(flat("1"), "Price", json!({"AmountMinor": 5, "Currency": "RUB"}));
+    house.manager.put(&house.object_path(first), priced.clone()).await.expect(200);
+    let priced_feed = tag().await;
+    assert_ne!(priced_feed.0, last.0);
+    assert_eq!(cached(&last.0).await.status, 200);
+    let unchanged = cached(&priced_feed.0).await;
+    assert_eq!((unchanged.status, unchanged.text.as_str()), (304, ""));
+    last = priced_feed;
+    house.manager.put(&house.object_path(first), priced).await.expect(200);
+    assert_eq!(tag().await, last, "a change of nothing");
+    for change in [
+        format!(
+            "update property_object set version = version + 1, status = 'Booked', hold_deal_id = id where id = '{second}'"
+        ),
+        format!("update building set version = version + 1, name = 'Иной' where id = '{}'", house.building),
+        format!("update project set version = version + 1, city = 'Тула' where id = '{}'", house.project),
+        format!("update developer set version = version + 1, name = 'Иная' where id = '{}'", house.developer),
+    ] {
+        execute_sql(service(), &change).await;
+        let next = tag().await;
+        assert!(next.0 != last.0 && next.1 != last.1, "{change}");
+        last = next;
+    }
+}
+
+/// RULE-CHS-079: a guest may get the feed compressed, and a user gets it plain and without a tag.
+#[tokio::test]
+async fn guest_gets_feed_compressed_and_user_plain() {
+    let catalog = single_object_catalog();
+    catalog.fill(service()).await;
+    let path = feed_path(catalog.developers[0].id);
+    let (guest, (_, user)) = (service().guest(), service().user());
+    // The first response is built, and the second one is from the cache.
+    let mut feeds = Vec::new();
+    for _ in 0..2 {
+        let answer =
+            guest.request(Method::GET, &path).header("Accept-Encoding", "gzip").send().await.unwrap();
+        assert_eq!(answer.headers()["content-encoding"], "gzip");
+        assert_eq!(answer.headers()["content-type"], "text/xml; charset=utf-8");
+        let mut feed = String::new();
+        GzDecoder::new(&*answer.bytes().await.unwrap()).read_to_string(&mut feed).unwrap();
+        feeds.push(feed);
+        let plain = guest.get(&path).await;
+        assert_eq!(
+            (plain.header("content-encoding"), plain.header("vary")),
+            ("", "Authorization, Accept-Encoding")
+        );
+        feeds.push(plain.text);
+        let answer = user.request(Method::GET, &path).header("Accept-Encoding", "gzip").send().await.unwrap();
+        let header = |name: &str| answer.headers().get(name).map_or("", |value| value.to_str().unwrap());
+        assert_eq!(
+            (header("content-encoding"), header("etag"), header("cache-control")),
+            ("", "", "no-store")
+        );
+        feeds.push(answer.text().await.unwrap());
+    }
+    assert!(feeds.iter().all(|feed| *feed == feeds[0] && feed.ends_with("</realty-feed>\n")), "{feeds:?}");
+}
+
+/// RULE-CHS-079: a long feed is read in pages of 500 objects, each by one statement, and has each
+/// object once. A cached feed needs one statement.
+#[tokio::test]
+async fn long_feed_is_read_in_pages() {
+    let url = database::create().await.unwrap();
+    let statements = StatementCounter::start(&url).await;
+    let settings = [("DATABASE_URL", statements.url()), ("GUEST_READS_PER_MINUTE", "0")];
+    let serve = Deployed::start(env!("CARGO_BIN_EXE_chessboard"), &["serve"], &settings).await;
+    let (sql, guest) = (database::connect(&url).await.unwrap(), serve.guest());
+    sql.batch_execute("set search_path = chessboard").await.unwrap();
+    let developer = Developer::new("Большой");
+    let project = Project::new(&developer, "Город");
+    let buildings: Vec<_> = (0..11).map(|n| Building::new(&project, &format!("Корпус {n}"))).collect();
+    let objects = (0..1_100).map(|n| Object::new(&buildings[n % 11], &n.to_string())).collect();
+    let path = feed_path(developer.id);
+    Catalog { developers: vec![developer], projects: vec![project], buildings, objects }.insert(&sql).await;
+    let read = async || {
+        let before = statements.executed();
+        let answer = guest.get(&path).await;
+        let mut numbers: Vec<usize> =
+            texts(&answer.text, "apartment").iter().map(|number| number.parse().unwrap()).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..1_100).collect::<Vec<_>>());
+        statements.executed() - before
+    };
+    let (built, cached) = (read().await, read().await);
+    assert!(built >= 4, "the version and three pages: {built}");
+    assert!(built <= 4 + 12, "new connections execute some statements of their own: {built}");
+    assert!(cached < built, "{cached}");
+}
