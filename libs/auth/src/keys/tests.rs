@@ -97,7 +97,7 @@ async fn failed_issuer_gets_one_request_per_interval() {
 async fn keys_are_fetched_in_the_background() {
     let (keys, requests) = served("200 OK");
     let stopping = CancellationToken::new();
-    let refreshing = tokio::spawn(keys.clone().refresh(stopping.clone()));
+    let refreshing = tokio::task::spawn(keys.clone().refresh(stopping.clone()));
     while keys.read_known(|_| ()).is_none() {
         assert!(!refreshing.is_finished());
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;

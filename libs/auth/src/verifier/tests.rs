@@ -26,7 +26,7 @@ struct Signed {
     tokens: Vec<(String, String)>,
 }
 
-/// Returns the keys of an issuer, with a limit of two requests and one expensive request per minute.
+/// Returns the keys of an issuer, with a limit of two requests and one expensive request a minute.
 fn keys(jwks: JwkSet, token_max_lifetime: u32) -> Keys {
     let mut env = Env::new(move |name| match name {
         "AUTH_ISSUER" => Some("https://issuer".to_owned()),

@@ -115,8 +115,8 @@ mod tests {
         }
     }
 
-    /// A developer's employee chooses an active agent and an amount close to the price. The platform
-    /// chooses any.
+    /// A developer's employee chooses an active agent and an amount close to the price, and the
+    /// platform chooses any.
     #[test]
     fn limits_bind_employees_of_the_developer_alone() {
         let (developer, platform) = (Role::DeveloperManager, Role::PlatformManager);

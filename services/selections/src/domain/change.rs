@@ -96,8 +96,8 @@ mod tests {
     use super::{AddedObject, ItemChange, ObjectChange, changes_of};
     use crate::domain::{Item, PropertyObjectId, ShownObject};
 
-    fn price(amount_minor: i64, currency: &str) -> Option<Money> {
-        Some(Money { amount_minor, currency: currency.parse().unwrap() })
+    fn price(amount_minor: i64, currency: &str) -> Money {
+        Money { amount_minor, currency: currency.parse().unwrap() }
     }
 
     fn added(status: &str, price: Option<Money>) -> AddedObject {
@@ -117,7 +117,7 @@ mod tests {
             (added("Free", rub(100)), shown("Free", rub(100)), vec![]),
             (added("Free", rub(100)), shown("Booked", rub(101)), vec![PriceUp]),
             (added("Free", rub(100)), shown("Free", rub(99)), vec![PriceDown]),
-            (added("Free", rub(100)), shown("Free", price(101, "USD")), vec![]),
+            (added("Free", rub(100)), shown("Free", Some(price(101, "USD"))), vec![]),
             (added("Free", None), shown("Free", rub(100)), vec![]),
             (added("Free", rub(100)), shown("Free", None), vec![]),
             (added("Free", rub(100)), shown("Sold", rub(99)), vec![Sold, PriceDown]),
@@ -143,9 +143,9 @@ mod tests {
             .map(|(sort_order, property_object_id)| Item { property_object_id, sort_order, added_at })
             .collect();
         let objects = HashMap::from([
-            (dearer, (added("Free", price(100, "RUB")), Some(shown("Free", price(101, "RUB"))))),
-            (same, (added("Free", price(100, "RUB")), Some(shown("Free", price(100, "RUB"))))),
-            (hidden, (added("Free", price(100, "RUB")), None)),
+            (dearer, (added("Free", Some(price(100, "RUB"))), Some(shown("Free", Some(price(101, "RUB")))))),
+            (same, (added("Free", Some(price(100, "RUB"))), Some(shown("Free", Some(price(100, "RUB")))))),
+            (hidden, (added("Free", Some(price(100, "RUB"))), None)),
         ]);
         let change = |property_object_id, changes, price_when_added, price| ItemChange {
             property_object_id,
@@ -156,7 +156,7 @@ mod tests {
         };
         let expected = [
             change(hidden, vec![ObjectChange::Withdrawn], None, None),
-            change(dearer, vec![ObjectChange::PriceUp], price(100, "RUB"), price(101, "RUB")),
+            change(dearer, vec![ObjectChange::PriceUp], Some(price(100, "RUB")), Some(price(101, "RUB"))),
         ];
         assert_eq!(changes_of(&items, &objects), expected);
     }

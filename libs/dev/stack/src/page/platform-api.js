@@ -21,6 +21,7 @@ var REPEATABLE = /* @__PURE__ */ new Set([
   "/api/v1/crm/deals/{deal_id}/booking",
   "/api/v1/crm/deals/{deal_id}/notes",
   "/api/v1/crm/saved-views",
+  "/api/v1/developers/feed-imports",
   "/api/v1/developers/projects",
   "/api/v1/developers/projects/{project_id}/buildings",
   "/api/v1/my/commission-accruals/{accrual_id}/adjustment-requests",
