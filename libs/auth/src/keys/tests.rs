@@ -97,13 +97,14 @@ async fn failed_issuer_gets_one_request_per_interval() {
 async fn keys_are_fetched_in_the_background() {
     let (keys, requests) = served("200 OK");
     let stopping = CancellationToken::new();
-    let refreshing = tokio::task::spawn(keys.clone().refresh(stopping.clone()));
-    while keys.read_known(|_| ()).is_none() {
-        assert!(!refreshing.is_finished());
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    stopping.cancel();
-    refreshing.await.unwrap().unwrap();
+    let stop_after_fetch = async {
+        while keys.read_known(|_| ()).is_none() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        stopping.cancel();
+    };
+    let (refreshed, ()) = tokio::join!(keys.clone().refresh(stopping.clone()), stop_after_fetch);
+    refreshed.unwrap();
     assert_eq!(requests.load(Ordering::Relaxed), 1);
 }
 
