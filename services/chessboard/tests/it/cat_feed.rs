@@ -145,7 +145,9 @@ async fn tag_changes_with_the_content() {
     assert_eq!(tag().await, last, "a change of nothing");
     for change in [
         format!(
-            "update property_object set version = version + 1, status = 'Booked', hold_deal_id = id where id = '{second}'"
+            "update property_object set version = version + 1, status = 'Booked', hold_deal_id = id where id = '{second}'; \
+             select renew_building_figures('{}')",
+            house.building
         ),
         format!("update building set version = version + 1, name = 'Иной' where id = '{}'", house.building),
         format!("update project set version = version + 1, city = 'Тула' where id = '{}'", house.project),
