@@ -31,6 +31,8 @@ const DELETED_ROWS: i64 = 1_000;
 const DELETED_CHUNKS: i64 = 64;
 /// Number of offers that one transaction stores.
 const BATCH_SIZE: usize = 500;
+/// Number of problems at which a batch ends.
+const BATCH_PROBLEMS: usize = 1_000;
 /// Number of batches and of chunks that wait between the reader and the database.
 const QUEUE_SIZE: usize = 2;
 
@@ -205,15 +207,19 @@ fn parse_file(
 ) -> anyhow::Result<FileResult> {
     let file = BufReader::new(Chunks { received, current: io::Cursor::default() });
     let mut reader = FeedReader::new(file, FeedLimits::DEFAULT)?;
-    let mut batch = Vec::with_capacity(BATCH_SIZE);
+    let (mut batch, mut problems) = (Vec::with_capacity(BATCH_SIZE), 0);
     loop {
         match reader.next_offer() {
-            Ok(Some(item)) => batch.push(item),
+            Ok(Some(item)) => {
+                problems += item.offer.as_ref().err().map_or(0, Vec::len);
+                batch.push(item);
+            }
             Ok(None) => break,
             Err(ReadError::Refused(refusal)) => return Ok(FileResult::Refused(refusal)),
             Err(ReadError::Source(error)) => return Err(error.into()),
         }
-        if batch.len() == BATCH_SIZE {
+        if batch.len() == BATCH_SIZE || problems >= BATCH_PROBLEMS {
+            problems = 0;
             batches.blocking_send(std::mem::take(&mut batch)).map_err(|_| anyhow!("the job has ended"))?;
         }
     }

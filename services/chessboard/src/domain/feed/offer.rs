@@ -27,6 +27,9 @@ pub struct BuildingNames {
 /// Longest value that a problem repeats, in characters.
 const MAX_REPORTED_CHARS: usize = 64;
 
+/// Maximum number of problems that an offer keeps. One problem already rejects it.
+const MAX_OFFER_PROBLEMS: usize = 20;
+
 /// The reason why an offer is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfferProblem {
@@ -75,7 +78,11 @@ impl Values {
         new
     }
 
+    /// Adds a problem. Problems beyond [`MAX_OFFER_PROBLEMS`] are dropped.
     pub fn reject(&mut self, line: u64, element: &'static str, code: &'static str, value: Option<&str>) {
+        if self.problems.len() == MAX_OFFER_PROBLEMS {
+            return;
+        }
         let value = value.map(shorten).filter(|value| !value.is_empty());
         self.problems.push(OfferProblem { line, element, code, value });
     }

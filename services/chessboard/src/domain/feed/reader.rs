@@ -231,14 +231,15 @@ impl<'a> FeedReader<'a> {
 
     fn close(&mut self) -> Option<FeedItem> {
         self.depth = self.depth.saturating_sub(1);
+        let position = self.xml.get_ref().position();
+        let current = self.current.as_mut()?;
+        let is_too_large = position - current.start > self.limits.offer_bytes;
         if self.depth > 1 {
-            if let Some(current) = &mut self.current {
-                current.close();
-            }
+            current.close(is_too_large);
             return None;
         }
-        let Current { mut values, start, .. } = self.current.take()?;
-        if self.xml.get_ref().position() - start > self.limits.offer_bytes {
+        let Current { mut values, .. } = self.current.take()?;
+        if is_too_large {
             let line = values.line;
             values.reject(line, "offer", "offer_too_large", None);
         }
@@ -268,10 +269,11 @@ impl Current {
         is_ignored.then(|| self.path[..self.path.floor_char_boundary(MAX_IGNORED_NAME_BYTES)].to_owned())
     }
 
-    fn close(&mut self) {
+    /// Closes an element below the offer. An offer that is too large takes no more values.
+    fn close(&mut self, is_too_large: bool) {
         let length = self.path_lengths.pop().unwrap_or_default();
         self.path.truncate(length);
-        let Some((element, line, text)) = self.text.take() else { return };
+        let Some((element, line, text)) = self.text.take().filter(|_| !is_too_large) else { return };
         if text.len() > MAX_VALUE_BYTES {
             self.values.reject(line, element.path(), "text_too_long", Some(&text));
         } else {

@@ -1,5 +1,6 @@
 //! Tests of the reader and the writer.
 
+use std::fmt::Write as _;
 use std::io::{self, BufReader, Read, Write};
 
 use flate2::Compression;
@@ -222,6 +223,38 @@ fn file_above_limit_is_rejected() {
     let large = feed(&format!("<offer>{}</offer>", "<image>x</image>".repeat(20_000)));
     let problems = read(large.as_bytes()).unwrap()[0].offer.clone().unwrap_err();
     assert!(problems.iter().any(|problem| problem.code == "offer_too_large"));
+}
+
+/// RULE-CHS-071: an offer has at most 20 problems, however many elements it repeats.
+#[test]
+fn offer_with_100_000_repeated_elements_has_20_problems() {
+    let mut repeated = String::new();
+    for rooms in 0..100_000 {
+        write!(repeated, "<rooms>{rooms}</rooms>").unwrap();
+    }
+    let file = feed(&format!("<offer internal-id=\"1\">{repeated}</offer>"));
+    let items = read(file.as_bytes()).unwrap();
+    let problems = items[0].offer.as_ref().unwrap_err();
+    assert_eq!(problems.len(), 20);
+    assert!(problems.iter().all(|problem| problem.code == "repeated_element"), "{problems:?}");
+}
+
+/// RULE-CHS-070: an element beyond the size of an offer is not read.
+#[test]
+fn element_beyond_size_of_offer_is_not_read() {
+    let file = |bytes: usize| {
+        let text = "x".repeat(bytes);
+        feed(&format!("<offer><description>{text}</description><rooms>много</rooms></offer>"))
+    };
+    let limits = FeedLimits { offer_bytes: 1_000, ..LIMITS };
+    let codes = |file: String| {
+        let mut reader = FeedReader::new(file.as_bytes(), limits).unwrap();
+        let problems = reader.next_offer().unwrap().unwrap().offer.unwrap_err();
+        problems.iter().map(|problem| problem.code).collect::<Vec<_>>()
+    };
+    let (small, large) = (codes(file(100)), codes(file(2_000)));
+    assert!(small.contains(&"invalid_rooms") && !small.contains(&"offer_too_large"), "{small:?}");
+    assert!(large.contains(&"offer_too_large") && !large.contains(&"invalid_rooms"), "{large:?}");
 }
 
 /// RULE-CHS-070: a compressed file is read, and a damaged one or a bomb is rejected.
