@@ -98,22 +98,20 @@ pub enum RoomsWord {
 }
 
 pub fn rooms(text: &str) -> Option<RoomsWord> {
-    let word = plain(text);
-    Some(match word.as_str() {
-        "студия" | "studio" | "0" | "ст" => RoomsWord::Studio,
+    match plain(text).as_str() {
+        "студия" | "studio" | "ст" => return Some(RoomsWord::Studio),
         "свободнаяпланировка" | "свободная" | "openplan" | "open-plan" => {
-            RoomsWord::OpenPlan
+            return Some(RoomsWord::OpenPlan);
         }
-        word => {
-            let digits = word
-                .strip_suffix('+')
-                .or_else(|| word.strip_suffix("иболее"))
-                .or_else(|| word.strip_suffix("-комнатная"))
-                .or_else(|| word.strip_suffix("-к"))
-                .unwrap_or(word);
-            RoomsWord::Number(super::number::parse_integer(digits).ok()?)
-        }
-    })
+        _ => {}
+    }
+    // `plain` would read `1.0` as 10, so it reads only the word after the number.
+    let text = text.trim();
+    let end = text.rfind(|c: char| c.is_ascii_digit()).map_or(0, |last| last + 1);
+    let (digits, word) = text.split_at(end);
+    let is_known = word.is_empty() || matches!(plain(word).as_str(), "+" | "иболее" | "-комнатная" | "-к");
+    let number = super::number::parse_integer(digits).ok().filter(|_| is_known)?;
+    Some(if text == "0" { RoomsWord::Studio } else { RoomsWord::Number(number) })
 }
 
 /// Returns true for an offer that is for sale.
@@ -123,12 +121,15 @@ pub fn is_for_sale(text: &str) -> bool {
 
 /// Returns the number of a section, as in `2`, `секция 2` or `подъезд 2`.
 pub fn section(text: &str) -> Option<i64> {
-    let word = plain(text);
-    let digits = ["секция", "подъезд", "section", "entrance", "№"]
-        .iter()
-        .find_map(|name| word.strip_prefix(name))
-        .unwrap_or(&word);
-    super::number::parse_integer(digits.trim_start_matches('№')).ok()
+    // `plain` would read `1.0` as 10, so it reads only the word before the number.
+    let text = text.trim();
+    let start = text.find(|c: char| c.is_ascii_digit() || matches!(c, '-' | '−'))?;
+    let (word, digits) = text.split_at(start);
+    let name = plain(word);
+    let is_known = word.is_empty()
+        || name == "№"
+        || matches!(name.trim_end_matches('№'), "секция" | "подъезд" | "section" | "entrance");
+    super::number::parse_integer(digits).ok().filter(|_| is_known)
 }
 
 /// Returns true if the text lists several identifiers of buildings, as in `12, 13` or `1;2`.
@@ -170,7 +171,13 @@ mod tests {
         assert_eq!(rooms("Студия"), Some(RoomsWord::Studio));
         assert_eq!(rooms("0"), Some(RoomsWord::Studio));
         assert_eq!(rooms("Свободная планировка"), Some(RoomsWord::OpenPlan));
-        assert_eq!(rooms("две"), None);
+        assert_eq!(
+            (rooms("2 - комнатная"), rooms("-1")),
+            (Some(RoomsWord::Number(2)), Some(RoomsWord::Number(-1)))
+        );
+        for text in ["две", "1.0", "1 0", "1_0", "0.", ".5", "2,5", "комнат 2", ""] {
+            assert_eq!(rooms(text), None, "{text}");
+        }
     }
 
     /// RULE-CHS-071: kinds, finishings and sections are read in Russian and English.
@@ -181,7 +188,10 @@ mod tests {
         assert_eq!(finishing("Чистовая отделка"), Some(Finishing::Finished));
         assert_eq!((finishing("White Box"), finishing("хорошее")), (Some(Finishing::PreFinish), None));
         assert_eq!((section("Секция 2"), section("подъезд №3"), section("4")), (Some(2), Some(3), Some(4)));
-        assert_eq!(section("А"), None);
+        assert_eq!((section("Секция. 2"), section("№ 5"), section("-1")), (Some(2), Some(5), Some(-1)));
+        for text in ["А", "1.0", "секция 1.0", "1 0", ".5", "2А", "корпус 2", ""] {
+            assert_eq!(section(text), None, "{text}");
+        }
     }
 
     /// RULE-CHS-072: a list of numbers names several buildings, and a name with a comma does not.
