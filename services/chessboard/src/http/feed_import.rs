@@ -27,9 +27,6 @@ pub const MAX_FEED_BYTES: usize = 64 * 1024 * 1024;
 /// Size of the parts in which a file is stored.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Maximum number of parts of a file, which has up to 256 whole ones and a rest.
-const MAX_STORED_PARTS: i64 = 257;
-
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreateFeedImport {
@@ -85,10 +82,6 @@ pub async fn upload_feed_file(
     let (tenant, id) = (permitted.granted, *id);
     let begin = async |tx: &mut _| ops::feed_import::begin_upload(tx, tenant, id, clock::now()).await;
     let upload = app.db.tx(begin).await?;
-    // Repeated uploads would otherwise fill the database.
-    let delete =
-        async |tx: &mut _| db::feed_import::delete_chunks(tx, id, Some(upload), MAX_STORED_PARTS).await;
-    app.db.tx(delete).await?;
     let mut bytes = 0;
     for position in 0.. {
         let chunk = body.next_part(CHUNK_BYTES).await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::db::Tx;
 use ::jobs::{Job, Jobs};
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use runtime::clock;
 use tokio::sync::mpsc;
 use tokio::try_join;
@@ -19,7 +19,7 @@ use crate::db::feed_offer::{NewOffer, NewProblem};
 use crate::domain::feed::{
     FeedItem, FeedLimits, FeedReader, FileRefusal, KnownBuildings, OfferProblem, ReadError,
 };
-use crate::domain::{Edit, FeedBuildingState, FeedImport, FeedImportId, FeedImportState};
+use crate::domain::{Edit, FeedBuildingState, FeedImport, FeedImportId, FeedImportState, FeedUploadId};
 use crate::error::Error;
 use crate::ops::feed_import::{APPLICATION, CLEANUP, VALIDATION, apply_building, preview_building};
 
@@ -153,31 +153,44 @@ async fn read_file(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<
 }
 
 /// Sends the parts of the file to the parser.
+///
+/// # Errors
+/// An error, which the parser also receives, if a part is missing. Without it the parser would take
+/// the parts so far for a whole file.
 async fn send_chunks(
     app: &App,
     import: &FeedImport,
     chunks: mpsc::Sender<io::Result<Vec<u8>>>,
 ) -> anyhow::Result<()> {
     let upload = import.upload_id.context("an import without a file")?;
+    let mut sent = 0;
     for position in 0.. {
-        let mut conn = app.db.conn().await?;
-        let chunk = db::feed_import::find_chunk(&mut conn, import.id, upload, position).await;
-        drop(conn);
-        let chunk = match chunk {
-            Ok(None) => return Ok(()),
+        let chunk = match find_chunk(app, import.id, upload, position).await {
+            Ok(None) if sent == import.file_bytes => return Ok(()),
             Ok(Some(chunk)) => chunk,
-            Err(error) => {
-                // Without this error the parser would take the parts so far for a whole file.
+            missing => {
                 let _ = chunks.send(Err(io::Error::other("a part of the file is missing"))).await;
-                return Err(error.into());
+                missing?;
+                bail!("the file has {sent} of its {} bytes", import.file_bytes);
             }
         };
+        sent += i64::try_from(chunk.len()).unwrap_or(i64::MAX);
         if chunks.send(Ok(chunk)).await.is_err() {
             // The parser has rejected the file.
             return Ok(());
         }
     }
     Ok(())
+}
+
+async fn find_chunk(
+    app: &App,
+    id: FeedImportId,
+    upload: FeedUploadId,
+    position: i32,
+) -> Result<Option<Vec<u8>>, ::db::Error> {
+    let mut conn = app.db.conn().await?;
+    db::feed_import::find_chunk(&mut conn, id, upload, position).await
 }
 
 /// The parts of a file as a stream of bytes, for a thread that may block.

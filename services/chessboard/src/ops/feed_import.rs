@@ -31,6 +31,9 @@ pub const APPLICATION: &str = "feed-application";
 /// The kind of the job that deletes the rows of deleted imports.
 pub const CLEANUP: &str = "feed-cleanup";
 
+/// Maximum number of parts of a file of 64 MiB, which has up to 256 whole ones and a rest.
+const MAX_STORED_PARTS: i64 = 257;
+
 /// Creates an import that waits for its file.
 ///
 /// # Errors
@@ -76,6 +79,9 @@ pub async fn begin_upload(
     let mut import = lock(tx, tenant, id).await?;
     let upload = import.begin_upload(now)?;
     db::feed_import::save(tx, &mut import).await?;
+    // Repeated uploads would otherwise fill the database. Another upload waits for the import's
+    // lock before it begins, so this statement never deletes the parts of a later one.
+    db::feed_import::delete_chunks(tx, id, Some(upload), MAX_STORED_PARTS).await?;
     Ok(upload)
 }
 

@@ -33,7 +33,15 @@ pub fn feed(offers: &[String]) -> String {
     format!("<realty-feed>\n{}</realty-feed>\n", offers.concat())
 }
 
-fn import_path(import: Uuid, below: &str) -> String {
+/// Returns the bytes of a text as hexadecimal digits.
+pub fn hex(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").unwrap();
+        hex
+    })
+}
+
+pub fn import_path(import: Uuid, below: &str) -> String {
     format!("{IMPORTS}/{import}{below}")
 }
 
@@ -46,16 +54,16 @@ pub async fn prepare(house: &House, operation: &str) -> Option<Uuid> {
     }
 }
 
-async fn create(house: &House, body: Value) -> Uuid {
+pub async fn create(house: &House, body: Value) -> Uuid {
     id_of(&house.manager.post(IMPORTS, body).await.expect(201)["Id"])
 }
 
-async fn send_file(house: &House, import: Uuid, file: impl Into<reqwest::Body>) -> Response {
+pub async fn send_file(house: &House, import: Uuid, file: impl Into<reqwest::Body>) -> Response {
     send(house.manager.request(Method::PUT, &import_path(import, "/file")).body(file)).await
 }
 
 /// Waits until an import is in one of these states, and returns it.
-async fn wait_for(house: &House, import: Uuid, states: &[&str]) -> Value {
+pub async fn wait_for(house: &House, import: Uuid, states: &[&str]) -> Value {
     eventually("the state of the import", async || {
         let read = house.manager.get(&import_path(import, "")).await.expect(200);
         states.contains(&text(&read["State"])).then_some(read)
@@ -71,7 +79,7 @@ pub async fn import(house: &House, file: impl Into<reqwest::Body>) -> Value {
 }
 
 /// Applies an import and waits for the end.
-async fn apply(house: &House, import: &Value, body: Value) -> Value {
+pub async fn apply(house: &House, import: &Value, body: Value) -> Value {
     let id = id_of(&import["Id"]);
     house.manager.post(&import_path(id, "/apply"), body).await.expect(200);
     wait_for(house, id, &["Applied"]).await
@@ -83,7 +91,7 @@ async fn items(house: &House, import: &Value, below: &str) -> Vec<Value> {
 }
 
 /// Returns the only building of an import.
-async fn only_building(house: &House, import: &Value) -> Value {
+pub async fn only_building(house: &House, import: &Value) -> Value {
     let buildings = items(house, import, "/buildings").await;
     assert_eq!(each(&json!(buildings), "BuildingId"), [&json!(house.building)]);
     buildings[0].clone()
@@ -299,12 +307,6 @@ async fn interrupted_validation_begins_again() {
     let upload = guid();
     let content = feed(&[offer("g-1", "1", 5), offer("g-2", "2", 5)]);
     let (one, other) = content.split_at(content.len() / 2 + 1);
-    let hex = |part: &str| {
-        part.bytes().fold(String::new(), |mut hex, byte| {
-            write!(hex, "{byte:02x}").unwrap();
-            hex
-        })
-    };
     execute_sql(
         service(),
         &format!(
@@ -312,12 +314,14 @@ async fn interrupted_validation_begins_again() {
              insert into feed_problem (import_id, building_id, offer_line, line, element, code) \
                  values ('{import}', '{}', 1, 1, 'x', 'required'); \
              insert into feed_offer values ('{import}', '{}', 0, 1, 'old', '{{}}'); \
-             update feed_import set state = 'Validating', upload_id = '{upload}' where id = '{import}'; \
+             update feed_import set state = 'Validating', upload_id = '{upload}', file_bytes = {} \
+                 where id = '{import}'; \
              insert into job (kind, key, due_at) values ('feed-validation', '{import}', now())",
             hex(one),
             hex(other),
             house.building,
-            house.building
+            house.building,
+            content.len()
         ),
     )
     .await;

@@ -35,6 +35,7 @@ mod ext_objects;
 mod ext_projects;
 mod ext_races;
 mod feed_imports;
+mod feed_runs;
 mod languages;
 mod obj_buildings;
 mod obj_events;
