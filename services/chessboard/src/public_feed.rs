@@ -12,8 +12,8 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use futures_util::StreamExt;
 use futures_util::stream::{self, LocalBoxStream};
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use runtime::clock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -27,7 +27,8 @@ use crate::error::Error;
 /// Maximum number of feeds that a process builds at the same time.
 const MAX_BUILDS: usize = 4;
 
-/// Capacity of the cache, in compressed bytes.
+/// Capacity of the cache, in compressed bytes. There is one shard, because a shard rejects
+/// a feed above its part of the capacity.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The largest feed that is cached, in compressed bytes.
@@ -62,9 +63,17 @@ impl Weighter<CompanyId, CachedFeed> for FeedWeighter {
 }
 
 impl PublicFeeds {
+    #[expect(clippy::expect_used, reason = "both capacities are set")]
     pub fn new() -> Self {
+        let options = OptionsBuilder::new()
+            .shards(1)
+            .estimated_items_capacity(1_000)
+            .weight_capacity(CACHE_BYTES)
+            .build()
+            .expect("both capacities are set");
+        let (hash_builder, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
         Self {
-            cache: Cache::with_weighter(1_000, CACHE_BYTES, FeedWeighter),
+            cache: Cache::with_options(options, FeedWeighter, hash_builder, lifecycle),
             builds: Arc::new(Semaphore::new(MAX_BUILDS)),
         }
     }
@@ -240,4 +249,27 @@ fn decompress(gzip: Bytes) -> FeedBody {
         Ok((length > 0).then(|| (Bytes::from(chunk), decoder)))
     });
     chunks.boxed_local()
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::web::Bytes;
+    use auth::CompanyId;
+
+    use super::{CACHE_BYTES, CachedFeed, MAX_CACHED_BYTES, PublicFeeds};
+
+    /// RULE-CHS-079: the cache keeps feeds of the largest size.
+    #[test]
+    fn feed_of_the_largest_size_is_cached() {
+        let feeds = PublicFeeds::new();
+        let gzip = Bytes::from(vec![0; MAX_CACHED_BYTES]);
+        let developers: Vec<_> = (0..3).map(|_| CompanyId::generate()).collect();
+        for developer in &developers {
+            feeds.cache.insert(*developer, CachedFeed { version: "1".to_owned(), gzip: gzip.clone() });
+        }
+        for developer in &developers {
+            assert!(feeds.cache.get(developer).is_some());
+        }
+        assert!(feeds.cache.weight() <= CACHE_BYTES);
+    }
 }
