@@ -2,7 +2,7 @@
 
 use values::Code;
 
-use crate::domain::MAX_BUILDINGS;
+use crate::domain::{MAX_BUILDINGS, MAX_GRID_OBJECTS};
 
 pub use service::Error;
 pub use web::FORBIDDEN;
@@ -29,6 +29,8 @@ pub const PROJECT_DEVELOPER_NOT_PUBLISHED: Code =
     Code::new(409, "CHESSBOARD_PROJECT_DEVELOPER_NOT_PUBLISHED");
 pub const BUILDINGS_LIMIT_EXCEEDED: Code =
     Code::new(409, "CHESSBOARD_BUILDINGS_LIMIT_EXCEEDED").with_arg("max", MAX_BUILDINGS as u64);
+pub const PROPERTY_OBJECTS_LIMIT_EXCEEDED: Code =
+    Code::new(409, "CHESSBOARD_PROPERTY_OBJECTS_LIMIT_EXCEEDED").with_arg("max", MAX_GRID_OBJECTS as u64);
 /// A deal holds the object (INV-OBJ-2).
 pub const PROPERTY_OBJECT_HELD: Code = Code::new(409, "CHESSBOARD_PROPERTY_OBJECT_HELD");
 /// Another object of the building has the number (INV-OBJ-1).

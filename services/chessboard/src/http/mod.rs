@@ -35,7 +35,7 @@ use crate::error::{
     DEVELOPER_PUBLISH_INCOMPLETE, DEVELOPER_TALENT_DUPLICATE, EXTERNAL_ID_TAKEN, FEED_IMPORT_IN_PROGRESS,
     FEED_IMPORT_INVALID_TRANSITION, FEED_IMPORT_NOT_FOUND, FORBIDDEN, PROJECT_DEVELOPER_NOT_PUBLISHED,
     PROJECT_INVALID_TRANSITION, PROJECT_NOT_FOUND, PROPERTY_OBJECT_HELD, PROPERTY_OBJECT_NOT_FOUND,
-    PROPERTY_OBJECT_NUMBER_TAKEN,
+    PROPERTY_OBJECT_NUMBER_TAKEN, PROPERTY_OBJECTS_LIMIT_EXCEEDED,
 };
 
 /// The public listener: operations of managers and administrators, and the catalog of guests.
@@ -320,7 +320,13 @@ fn external_ids(routes: &mut Routes<'_>) {
             object_upsert::upsert_property_object
                 .requires::<Permitted<ManageOwnDeveloper>>()
                 .refuses([FORBIDDEN, BUILDING_NOT_FOUND])
-                .refuses([EXTERNAL_ID_TAKEN, CONFLICT, PROPERTY_OBJECT_HELD, PROPERTY_OBJECT_NUMBER_TAKEN]),
+                .refuses([
+                    EXTERNAL_ID_TAKEN,
+                    CONFLICT,
+                    PROPERTY_OBJECT_HELD,
+                    PROPERTY_OBJECT_NUMBER_TAKEN,
+                    PROPERTY_OBJECTS_LIMIT_EXCEEDED,
+                ]),
         );
 }
 

@@ -9,10 +9,10 @@ use super::building::{invalid, lock_with_objects};
 use super::property_object::save;
 use crate::db;
 use crate::domain::{
-    Ancestors, Building, BuildingId, Edit, ExternalObject, KnownObjects, ObjectRefusal, Parent,
-    PropertyObject, Upserted, upsert_object,
+    Ancestors, Building, BuildingId, Edit, ExternalObject, KnownObjects, MAX_GRID_OBJECTS, ObjectChange,
+    ObjectRefusal, Parent, PropertyObject, Upserted, upsert_object,
 };
-use crate::error::{BUILDING_NOT_FOUND, Error, PROJECT_NOT_FOUND};
+use crate::error::{BUILDING_NOT_FOUND, Error, PROJECT_NOT_FOUND, PROPERTY_OBJECTS_LIMIT_EXCEEDED};
 
 /// Creates the object of an external id, or replaces its fields. Identical fields change nothing.
 ///
@@ -22,6 +22,7 @@ use crate::error::{BUILDING_NOT_FOUND, Error, PROJECT_NOT_FOUND};
 /// # Errors
 /// - [`BUILDING_NOT_FOUND`] if the developer has no such live building.
 /// - The refusals of [`upsert_object`].
+/// - [`PROPERTY_OBJECTS_LIMIT_EXCEEDED`] if the building has [`MAX_GRID_OBJECTS`] live objects.
 pub async fn upsert_property_object(
     tx: &mut Tx,
     tenant: CompanyId,
@@ -58,7 +59,8 @@ fn refuse(refusal: ObjectRefusal) -> Error {
 
 /// Upserts objects of a locked building, and returns their results in the order of `objects`.
 ///
-/// A refused object changes nothing and does not prevent the others. The external ids and the
+/// A refused object changes nothing and does not prevent the others. A new or returned object beyond
+/// [`MAX_GRID_OBJECTS`] is refused with [`PROPERTY_OBJECTS_LIMIT_EXCEEDED`]. The external ids and the
 /// numbers of `objects` are unique. The number of statements does not depend on the number of
 /// objects.
 ///
@@ -76,9 +78,15 @@ pub async fn upsert_property_objects(
     let known = find_known(tx, building, &objects).await?;
     let removed = known.removed();
     let holds = if removed.is_empty() { HashMap::new() } else { db::claim::find_holds(tx, &removed).await? };
+    // The lock of the building keeps this count exact.
+    let live_count = db::property_object::count(tx.conn(), building.id).await.map_err(::db::Error::from)?;
+    let mut free_count = MAX_GRID_OBJECTS.saturating_sub(usize::try_from(live_count).unwrap_or(usize::MAX));
     let mut changes = Vec::new();
     let results = objects.into_iter().map(|object| {
         let (upserted, change) = upsert_object(&known, object, &holds, building, ancestors, edit)?;
+        if change.as_ref().is_some_and(ObjectChange::is_addition) {
+            free_count = free_count.checked_sub(1).ok_or(PROPERTY_OBJECTS_LIMIT_EXCEEDED)?;
+        }
         changes.extend(change);
         Ok(upserted)
     });

@@ -13,6 +13,7 @@ use crate::{id_of, with, without};
 
 const TAKEN: &str = "CHESSBOARD_EXTERNAL_ID_TAKEN";
 const NUMBER_TAKEN: &str = "CHESSBOARD_PROPERTY_OBJECT_NUMBER_TAKEN";
+const LIMIT_EXCEEDED: &str = "CHESSBOARD_PROPERTY_OBJECTS_LIMIT_EXCEEDED";
 const CONFLICT: &str = "CHESSBOARD_CONCURRENCY_CONFLICT";
 
 /// Upserts an object of the house by its external id.
@@ -183,6 +184,19 @@ async fn object_upsert_rejections_follow_order() {
     assert_eq!((&changed["Status"], &changed["HoldDealId"]), (&json!("Booked"), &held["HoldDealId"]));
     put_object(&house, "new", with(flat("8"), "Version", 1)).await.expect_problem(409, CONFLICT);
     put_object(&house, "new", with(flat("8"), "Version", 0)).await.expect(201);
+}
+
+/// RULE-CHS-044, RULE-CHS-067: an upsert adds no 5,001st object, and still replaces one.
+#[tokio::test]
+async fn upsert_adds_at_most_5000_objects() {
+    let house = draft_house().await;
+    house.grid(&flats(5000)).await;
+    put_object(&house, "new", flat("5001")).await.expect_problem(409, LIMIT_EXCEEDED);
+    put_object(&house, "one", with(flat("1"), "Rooms", 5)).await.expect(200);
+    house.grid(&flats(4999)).await;
+    put_object(&house, "new", flat("5001")).await.expect(201);
+    put_object(&house, "returned", flat("5000")).await.expect_problem(409, LIMIT_EXCEEDED);
+    assert_eq!(house.objects().await.len(), 5000);
 }
 
 /// RULE-CHS-068: a grid sets, keeps, exchanges and removes external ids, and rejects a repeated

@@ -7,8 +7,8 @@ use values::Currency;
 use super::offer::FeedOffer;
 use crate::domain::{
     Ancestors, Area, Building, Edit, ExternalId, ExternalObject, Finishing, Floor, Hold, KnownObjects,
-    ObjectChange, ObjectFacts, ObjectNumber, ObjectRefusal, ObjectStatus, Position, PropertyObject,
-    PropertyObjectId, Section, Upserted, upsert_object,
+    MAX_GRID_OBJECTS, ObjectChange, ObjectFacts, ObjectNumber, ObjectRefusal, ObjectStatus, Position,
+    PropertyObject, PropertyObjectId, Section, Upserted, upsert_object,
 };
 
 /// An offer of a building.
@@ -68,6 +68,7 @@ pub fn plan_building(context: PlanContext<'_>, offers: Vec<OfferOfBuilding>) -> 
     let mut planner = Planner {
         known: KnownObjects::new(id, context.objects),
         places: Places::new(&live),
+        live_count: live.len(),
         numbers: HashSet::new(),
         named: HashSet::new(),
         plan: BuildingPlan::default(),
@@ -95,6 +96,8 @@ pub fn plan_building(context: PlanContext<'_>, offers: Vec<OfferOfBuilding>) -> 
 struct Planner<'c> {
     known: KnownObjects,
     places: Places,
+    /// Number of live objects of the building after the plan.
+    live_count: usize,
     /// The numbers of the offers so far.
     numbers: HashSet<ObjectNumber>,
     /// The objects that the offers name.
@@ -137,6 +140,12 @@ impl Planner<'_> {
         let upserted =
             upsert_object(&self.known, object, self.holds, self.building, self.ancestors, self.edit);
         let (upserted, change) = upserted.map_err(refusal)?;
+        if change.as_ref().is_some_and(ObjectChange::is_addition) {
+            if self.live_count >= MAX_GRID_OBJECTS {
+                return Err(("offer", "too_many_objects"));
+            }
+            self.live_count += 1;
+        }
         match upserted {
             Upserted::Created(_) => self.plan.created += 1,
             Upserted::Updated(_) => self.plan.updated += 1,

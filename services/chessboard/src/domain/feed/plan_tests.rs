@@ -10,7 +10,7 @@ use super::plan::{BuildingPlan, OfferOfBuilding, PlanContext, plan_building};
 use crate::domain::property_object::tests::{NOW, ancestors, entry};
 use crate::domain::{
     Ancestors, Area, Building, BuildingFacts, BuildingState, DealId, Edited, ExternalId, ExternalIdEdit,
-    Hold, ObjectKind, ObjectStatus, Price, PropertyObject, PropertyObjectId,
+    Hold, MAX_GRID_OBJECTS, ObjectKind, ObjectStatus, Price, PropertyObject, PropertyObjectId,
 };
 
 fn building(ancestors: &Ancestors, sections: i64) -> Building {
@@ -169,6 +169,26 @@ fn new_objects_get_free_positions() {
     let plan = house.plan(vec![offer("b", None, 10), offer("c", Some("3"), 9)]);
     assert_eq!((plan.updated, plan.unchanged), (1, 1));
     assert_eq!(plan.changes[0].after.facts.number.as_str(), "2");
+}
+
+/// RULE-CHS-073: no offer adds a 5,001st live object, neither a new nor a returned one.
+#[test]
+fn offer_of_5001st_object_is_rejected() {
+    let mut house = House::new(1);
+    let removed = house.add("removed", ObjectStatus::Available);
+    house.objects.get_mut(&removed).unwrap().remove(NOW);
+    for number in 1..MAX_GRID_OBJECTS {
+        house.add(&number.to_string(), ObjectStatus::Available);
+    }
+    let offers = vec![
+        offer("a", Some("1"), 9),
+        offer("b", Some("new"), 9),
+        offer("c", Some("another"), 9),
+        offer("d", Some("removed"), 9),
+    ];
+    let plan = house.plan(offers);
+    assert_eq!((plan.created, plan.updated), (1, 1));
+    assert_eq!(problems(&plan), [("offer", "too_many_objects"), ("offer", "too_many_objects")]);
 }
 
 proptest! {
