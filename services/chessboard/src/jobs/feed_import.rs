@@ -1,25 +1,22 @@
 //! The jobs of imports of feeds: `feed-validation`, `feed-application` and `feed-cleanup`.
 
-use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::db::Tx;
 use ::jobs::{Job, Jobs};
-use anyhow::{Context, anyhow, bail};
+use anyhow::Context;
 use runtime::clock;
 use tokio::sync::mpsc;
 use tokio::try_join;
 use values::Currency;
 
+use super::feed_file::{FileResult, parse_file, send_chunks};
 use crate::app::App;
 use crate::db;
-use crate::db::feed_import::IgnoredElement;
 use crate::db::feed_offer::{NewOffer, NewProblem};
-use crate::domain::feed::{
-    FeedItem, FeedLimits, FeedReader, FileRefusal, KnownBuildings, OfferProblem, ReadError,
-};
-use crate::domain::{Edit, FeedBuildingState, FeedImport, FeedImportId, FeedImportState, FeedUploadId};
+use crate::domain::feed::{FeedItem, KnownBuildings, OfferProblem};
+use crate::domain::{Edit, FeedBuildingState, FeedImport, FeedImportId, FeedImportState};
 use crate::error::Error;
 use crate::ops::feed_import::{APPLICATION, CLEANUP, VALIDATION, apply_building, preview_building};
 
@@ -29,10 +26,6 @@ const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
 const DELETED_ROWS: i64 = 1_000;
 /// Number of parts of files that one statement deletes, of up to 256 KiB each.
 const DELETED_CHUNKS: i64 = 64;
-/// Number of offers that one transaction stores.
-const BATCH_SIZE: usize = 500;
-/// Number of problems at which a batch ends.
-const BATCH_PROBLEMS: usize = 1_000;
 /// Number of batches and of chunks that wait between the reader and the database.
 const QUEUE_SIZE: usize = 2;
 
@@ -50,12 +43,6 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
         let app = cleaned.clone();
         async move { clean_up(&app, &job).await }
     })
-}
-
-/// The end of reading a file.
-enum FileResult {
-    Read { ignored: Vec<IgnoredElement> },
-    Refused(FileRefusal),
 }
 
 /// The numbers of offers of an import.
@@ -150,96 +137,6 @@ async fn read_file(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<
     };
     let (result, counts, ()) = try_join!(parse, store, send_chunks(app, import, chunks))?;
     Ok((result, counts))
-}
-
-/// Sends the parts of the file to the parser.
-///
-/// # Errors
-/// An error, which the parser also receives, if a part is missing. Without it the parser would take
-/// the parts so far for a whole file.
-async fn send_chunks(
-    app: &App,
-    import: &FeedImport,
-    chunks: mpsc::Sender<io::Result<Vec<u8>>>,
-) -> anyhow::Result<()> {
-    let upload = import.upload_id.context("an import without a file")?;
-    let mut sent = 0;
-    for position in 0.. {
-        let chunk = match find_chunk(app, import.id, upload, position).await {
-            Ok(None) if sent == import.file_bytes => return Ok(()),
-            Ok(Some(chunk)) => chunk,
-            missing => {
-                let _ = chunks.send(Err(io::Error::other("a part of the file is missing"))).await;
-                missing?;
-                bail!("the file has {sent} of its {} bytes", import.file_bytes);
-            }
-        };
-        sent += i64::try_from(chunk.len()).unwrap_or(i64::MAX);
-        if chunks.send(Ok(chunk)).await.is_err() {
-            // The parser has rejected the file.
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-async fn find_chunk(
-    app: &App,
-    id: FeedImportId,
-    upload: FeedUploadId,
-    position: i32,
-) -> Result<Option<Vec<u8>>, ::db::Error> {
-    let mut conn = app.db.conn().await?;
-    db::feed_import::find_chunk(&mut conn, id, upload, position).await
-}
-
-/// The parts of a file as a stream of bytes, for a thread that may block.
-struct Chunks {
-    received: mpsc::Receiver<io::Result<Vec<u8>>>,
-    current: io::Cursor<Vec<u8>>,
-}
-
-impl Read for Chunks {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let read = self.current.read(out)?;
-            if read > 0 {
-                return Ok(read);
-            }
-            match self.received.blocking_recv() {
-                None => return Ok(0),
-                Some(chunk) => self.current = io::Cursor::new(chunk?),
-            }
-        }
-    }
-}
-
-fn parse_file(
-    received: mpsc::Receiver<io::Result<Vec<u8>>>,
-    batches: &mpsc::Sender<Vec<FeedItem>>,
-) -> anyhow::Result<FileResult> {
-    let file = BufReader::new(Chunks { received, current: io::Cursor::default() });
-    let mut reader = FeedReader::new(file, FeedLimits::DEFAULT)?;
-    let (mut batch, mut problems) = (Vec::with_capacity(BATCH_SIZE), 0);
-    loop {
-        match reader.next_offer() {
-            Ok(Some(item)) => {
-                problems += item.offer.as_ref().err().map_or(0, Vec::len);
-                batch.push(item);
-            }
-            Ok(None) => break,
-            Err(ReadError::Refused(refusal)) => return Ok(FileResult::Refused(refusal)),
-            Err(ReadError::Source(error)) => return Err(error.into()),
-        }
-        if batch.len() == BATCH_SIZE || problems >= BATCH_PROBLEMS {
-            problems = 0;
-            batches.blocking_send(std::mem::take(&mut batch)).map_err(|_| anyhow!("the job has ended"))?;
-        }
-    }
-    batches.blocking_send(batch).map_err(|_| anyhow!("the job has ended"))?;
-    let ignored = reader.ignored_elements().iter();
-    let ignored = ignored.map(|(name, count)| IgnoredElement { name: name.clone(), count: *count });
-    Ok(FileResult::Read { ignored: ignored.collect() })
 }
 
 /// Stores offers and problems. Returns the number of rejected offers.

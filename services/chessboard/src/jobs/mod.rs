@@ -1,5 +1,6 @@
 //! The periodic jobs of the service.
 
+mod feed_file;
 mod feed_import;
 mod object_propagation;
 mod project_figures;
