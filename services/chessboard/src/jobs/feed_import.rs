@@ -1,5 +1,6 @@
 //! The jobs of imports of feeds: `feed-validation`, `feed-application` and `feed-cleanup`.
 
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,56 +53,86 @@ struct Counts {
     rejected: usize,
 }
 
-/// Reads the file of an import, compares its offers with the objects, and deletes the file.
+/// The reason to end a run of a validation without its result.
+#[derive(Debug)]
+struct RunEnded;
+
+impl Display for RunEnded {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.write_str("the import is deleted, or another run validates it")
+    }
+}
+
+impl std::error::Error for RunEnded {}
+
+/// Validates the file of an import, and deletes the file.
 ///
 /// An interrupted job begins again.
 async fn validate(app: &App, job: &Job) -> anyhow::Result<()> {
     let id: FeedImportId = job.key.parse()?;
     if let Some(import) = app.db.tx(async |tx| begin_validation(tx, id).await).await? {
-        while app.db.tx(async |tx| db::feed_import::delete_results(tx, id, DELETED_ROWS).await).await? > 0 {
-            job.check_ending()?;
+        match run_validation(app, job, &import).await {
+            // The other run still reads the file.
+            Err(error) if error.is::<RunEnded>() => return Ok(()),
+            result => result?,
         }
-        let (result, counts) = read_file(app, job, &import).await?;
-        let rejected = match &result {
-            FileResult::Read { .. } => preview(app, job, &import).await?,
-            FileResult::Refused(_) => 0,
-        };
-        let counts = Counts { rejected: counts.rejected + rejected, ..counts };
-        app.db.tx(async |tx| finish_validation(tx, id, result, counts).await).await?;
     }
     delete_chunks(app, job, id).await
 }
 
 /// Returns an import that is to be validated.
+///
+/// Each run raises the version, so that a run that has lost its lease ends at its next write.
 async fn begin_validation(tx: &mut Tx, id: FeedImportId) -> Result<Option<FeedImport>, Error> {
     let Some(mut import) = db::feed_import::lock(tx, id).await? else { return Ok(None) };
-    match import.state {
-        FeedImportState::Validating => Ok(Some(import)),
-        FeedImportState::Uploaded => {
-            import.enter(FeedImportState::Validating, clock::now());
-            db::feed_import::save(tx, &mut import).await?;
-            Ok(Some(import))
-        }
-        _ => Ok(None),
+    if !matches!(import.state, FeedImportState::Uploaded | FeedImportState::Validating) {
+        return Ok(None);
     }
+    import.enter(FeedImportState::Validating, clock::now());
+    db::feed_import::save(tx, &mut import).await?;
+    Ok(Some(import))
+}
+
+/// Locks the import of a run.
+///
+/// # Errors
+/// [`RunEnded`] if the import is deleted, or if another run has begun.
+async fn lock_run(tx: &mut Tx, run: &FeedImport) -> anyhow::Result<FeedImport> {
+    let import = db::feed_import::lock(tx, run.id).await?;
+    Ok(import.filter(|import| import.version == run.version).ok_or(RunEnded)?)
+}
+
+/// Reads the file of an import and compares its offers with the objects.
+async fn run_validation(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<()> {
+    let delete = async |tx: &mut Tx| {
+        lock_run(tx, import).await?;
+        anyhow::Ok(db::feed_import::delete_results(tx, import.id, DELETED_ROWS).await?)
+    };
+    while app.db.tx(delete).await? > 0 {
+        job.check_ending()?;
+    }
+    let (result, counts) = read_file(app, job, import).await?;
+    let rejected = match &result {
+        FileResult::Read { .. } => preview(app, job, import).await?,
+        FileResult::Refused(_) => 0,
+    };
+    let counts = Counts { rejected: counts.rejected + rejected, ..counts };
+    app.db.tx(async |tx| finish_validation(tx, import, result, counts).await).await
 }
 
 async fn finish_validation(
     tx: &mut Tx,
-    id: FeedImportId,
+    run: &FeedImport,
     result: FileResult,
     counts: Counts,
-) -> Result<(), Error> {
-    let import = db::feed_import::lock(tx, id).await?;
-    let Some(mut import) = import.filter(|import| import.state == FeedImportState::Validating) else {
-        return Ok(());
-    };
+) -> anyhow::Result<()> {
+    let mut import = lock_run(tx, run).await?;
     import.offers_count = i32::try_from(counts.offers).unwrap_or(i32::MAX);
     import.rejected_count = i32::try_from(counts.rejected).unwrap_or(i32::MAX);
     match result {
         FileResult::Read { ignored } => {
             import.enter(FeedImportState::Validated, clock::now());
-            db::feed_import::save_ignored(tx, id, ignored).await?;
+            db::feed_import::save_ignored(tx, import.id, ignored).await?;
         }
         FileResult::Refused(refusal) => {
             import.enter(FeedImportState::Failed, clock::now());
@@ -109,7 +140,7 @@ async fn finish_validation(
             import.refusal_line = i64::try_from(refusal.line).ok();
         }
     }
-    db::feed_import::save(tx, &mut import).await
+    Ok(db::feed_import::save(tx, &mut import).await?)
 }
 
 /// Reads the file and stores its offers and their problems.
@@ -146,7 +177,7 @@ async fn store_batch(
     known: &KnownBuildings,
     first: usize,
     items: Vec<FeedItem>,
-) -> Result<usize, Error> {
+) -> anyhow::Result<usize> {
     let (mut offers, mut problems, mut rejected) = (Vec::new(), Vec::new(), 0);
     for (position, item) in (first..).zip(items) {
         let building = import.building_id.map_or_else(|| known.find(&item.building), Ok);
@@ -188,12 +219,9 @@ async fn store_batch(
         }
     }
     let store = async |tx: &mut Tx| {
-        // A deleted import gets no rows.
-        if db::feed_import::lock(tx, import.id).await?.is_some() {
-            db::feed_offer::insert_offers(tx, offers).await?;
-            db::feed_offer::insert_problems(tx, problems).await?;
-        }
-        Ok::<_, Error>(())
+        lock_run(tx, import).await?;
+        db::feed_offer::insert_offers(tx, offers).await?;
+        anyhow::Ok(db::feed_offer::insert_problems(tx, problems).await?)
     };
     app.db.tx(store).await?;
     Ok(rejected)
@@ -213,10 +241,8 @@ async fn preview(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<us
         refused += app
             .db
             .tx(async |tx| {
-                if db::feed_import::lock(tx, import.id).await?.is_none() {
-                    return Ok(0);
-                }
-                preview_building(tx, import, building, app.settings.currency, edit).await
+                lock_run(tx, import).await?;
+                anyhow::Ok(preview_building(tx, import, building, app.settings.currency, edit).await?)
             })
             .await?;
     }

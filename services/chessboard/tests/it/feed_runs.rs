@@ -86,3 +86,29 @@ async fn file_with_missing_part_is_not_validated() {
     eventually("the deletion of the file", async || (rows("feed_chunk", import).await == 0).then_some(()))
         .await;
 }
+
+/// RULE-CHS-076: a run of a validation writes nothing after another run has begun, and keeps the
+/// file for it.
+#[tokio::test]
+async fn validation_writes_nothing_after_another_run_has_begun() {
+    let house = published_house().await;
+    let import = create(&house, json!({})).await;
+    let content = feed(&[offer("1", "1", 5)]);
+    store_file(import, &content, content.len()).await;
+    let read = async || house.manager.get(&import_path(import, "")).await.expect(200);
+    let before = read().await;
+    // The run waits for the first part of the file.
+    let held = Held::lock(service(), "lock table feed_chunk in access exclusive mode").await;
+    schedule_validation(import).await;
+    eventually("the run", async || (read().await["Version"] != before["Version"]).then_some(())).await;
+    execute_sql(service(), &format!("update feed_import set version = version + 1 where id = '{import}'"))
+        .await;
+    held.release().await;
+    eventually("the end of the run", async || {
+        let jobs = format!("select 1 from job where kind = 'feed-validation' and key = '{import}'");
+        service().sql().await.query_opt(&jobs, &[]).await.unwrap().is_none().then_some(())
+    })
+    .await;
+    assert_eq!(read().await["State"], "Validating");
+    assert_eq!((rows("feed_offer", import).await, rows("feed_chunk", import).await), (0, 1));
+}
