@@ -1,5 +1,7 @@
 //! The preview of an import: its buildings and their changes.
 
+use std::collections::HashSet;
+
 use ::db::{Conn, Json, Prepared, Tx};
 use ::web::{CursorPage, CursorPaging};
 use diesel::pg::Pg;
@@ -82,6 +84,21 @@ pub async fn insert_changes(tx: &mut Tx, changes: Vec<NewChange>) -> Result<(), 
     );
     Prepared(insert.bind::<SqlJson, _>(Json(changes))).execute(tx.conn()).await?;
     Ok(())
+}
+
+/// Returns the objects of a building that the preview shows as kept.
+pub async fn list_kept(
+    tx: &mut Tx,
+    import: FeedImportId,
+    building: BuildingId,
+) -> Result<HashSet<PropertyObjectId>, ::db::Error> {
+    let rows = feed_change::table
+        .filter(feed_change::import_id.eq(import))
+        .filter(feed_change::building_id.eq(building))
+        .filter(feed_change::kind.eq(FeedChangeKind::Kept))
+        .select(feed_change::property_object_id);
+    let kept: Vec<PropertyObjectId> = rows.load(tx.conn()).await?;
+    Ok(kept.into_iter().collect())
 }
 
 /// Returns the next building in one of these states, by id.

@@ -18,7 +18,7 @@ use crate::db::feed_offer::NewProblem;
 use crate::domain::feed::{BuildingPlan, PlanContext, plan_building};
 use crate::domain::{
     Building, BuildingId, Edit, FeedBuildingState, FeedImport, FeedImportId, FeedUploadId, MAX_GRID_OBJECTS,
-    ObjectChange, ObjectFacts, PropertyObject,
+    ObjectChange, ObjectFacts, PropertyObject, PropertyObjectId,
 };
 use crate::error::{
     BUILDING_NOT_FOUND, DEVELOPER_NOT_FOUND, Error, FEED_IMPORT_NOT_FOUND, PROJECT_NOT_FOUND,
@@ -157,10 +157,12 @@ struct Planned {
 }
 
 /// Locks a building of an import and plans its changes. Returns `None` for a deleted building.
+/// Objects of `kept` stay as they are.
 async fn plan(
     tx: &mut Tx,
     import: &FeedImport,
     id: BuildingId,
+    kept: &HashSet<PropertyObjectId>,
     currency: Currency,
     edit: Edit,
 ) -> Result<Option<Planned>, Error> {
@@ -184,7 +186,8 @@ async fn plan(
     let (offers_count, rejected_count) = (offers.len() + rejected.len(), rejected.len());
     let rejected: HashSet<_> = rejected.into_iter().filter_map(|(_, external_id)| external_id).collect();
     let (ancestors, holds, rejected) = (&ancestors, &holds, &rejected);
-    let context = PlanContext { building: &building, ancestors, objects, holds, rejected, currency, edit };
+    let context =
+        PlanContext { building: &building, ancestors, objects, holds, kept, rejected, currency, edit };
     let plan = plan_building(context, offers);
     Ok(Some(Planned { building, plan, rejected_count, offers_count }))
 }
@@ -201,7 +204,7 @@ pub async fn preview_building(
     edit: Edit,
 ) -> Result<usize, Error> {
     let beyond = db::feed_offer::refuse_beyond(tx, import.id, id, MAX_GRID_OBJECTS).await?;
-    let Some(planned) = plan(tx, import, id, currency, edit).await? else {
+    let Some(planned) = plan(tx, import, id, &HashSet::new(), currency, edit).await? else {
         db::feed_change::insert_building(tx, &outdated(import.id, id)).await?;
         return Ok(beyond);
     };
@@ -253,7 +256,9 @@ pub async fn apply_building(
     edit: Edit,
 ) -> Result<(), Error> {
     let id = preview.building_id;
-    let planned = plan(tx, import, id, currency, edit).await?;
+    // A deal may have ended since the preview. The manager has not seen what would change then.
+    let kept = db::feed_change::list_kept(tx, import.id, id).await?;
+    let planned = plan(tx, import, id, &kept, currency, edit).await?;
     // An object of another building may have taken an external id since the preview.
     let is_as_shown = |planned: &Planned| {
         planned.building.version == preview.building_version

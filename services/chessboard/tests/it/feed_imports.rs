@@ -1,6 +1,5 @@
 //! Imports of feeds.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 
 use flate2::Compression;
@@ -31,14 +30,6 @@ pub fn offer(id: &str, number: &str, price: u32) -> String {
 
 pub fn feed(offers: &[String]) -> String {
     format!("<realty-feed>\n{}</realty-feed>\n", offers.concat())
-}
-
-/// Returns the bytes of a text as hexadecimal digits.
-pub fn hex(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut hex, byte| {
-        write!(hex, "{byte:02x}").unwrap();
-        hex
-    })
 }
 
 pub fn import_path(import: Uuid, below: &str) -> String {
@@ -297,43 +288,6 @@ async fn building_changed_after_validation_is_outdated() {
     let applied = apply(&house, &validated, json!({})).await;
     assert_eq!(only_building(&house, &applied).await["State"], "Outdated");
     assert_eq!(house.object("1").await["ExternalId"], Value::Null);
-}
-
-/// RULE-CHS-076: a validation that was cut off begins again, and no result of the first run stays.
-#[tokio::test]
-async fn interrupted_validation_begins_again() {
-    let house = published_house().await;
-    let import = create(&house, json!({})).await;
-    let upload = guid();
-    let content = feed(&[offer("g-1", "1", 5), offer("g-2", "2", 5)]);
-    let (one, other) = content.split_at(content.len() / 2 + 1);
-    execute_sql(
-        service(),
-        &format!(
-            "insert into feed_chunk values ('{import}', '{upload}', 0, '\\x{}'), ('{import}', '{upload}', 1, '\\x{}'); \
-             insert into feed_problem (import_id, building_id, offer_line, line, element, code) \
-                 values ('{import}', '{}', 1, 1, 'x', 'required'); \
-             insert into feed_offer values ('{import}', '{}', 0, 1, 'old', '{{}}'); \
-             update feed_import set state = 'Validating', upload_id = '{upload}', file_bytes = {} \
-                 where id = '{import}'; \
-             insert into job (kind, key, due_at) values ('feed-validation', '{import}', now())",
-            hex(one),
-            hex(other),
-            house.building,
-            house.building,
-            content.len()
-        ),
-    )
-    .await;
-    let validated = wait_for(&house, import, &["Validated"]).await;
-    assert_eq!((&validated["OffersCount"], &validated["RejectedCount"]), (&json!(2), &json!(0)));
-    assert_eq!(only_building(&house, &validated).await["CreatedCount"], 2);
-    let chunks = async || {
-        let count = format!("select count(*) from feed_chunk where import_id = '{import}'");
-        let count: i64 = service().sql().await.query_one(&count, &[]).await.unwrap().get(0);
-        (count == 0).then_some(())
-    };
-    eventually("the deletion of the file", chunks).await;
 }
 
 /// RULE-CHS-077: an import without a change for 30 days is deleted with all its rows.

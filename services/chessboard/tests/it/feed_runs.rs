@@ -1,15 +1,27 @@
 //! Uploads and jobs of imports that run at the same time or repeat.
 
+use std::fmt::Write as _;
+
 use futures_util::future::join;
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::held::Held;
 use testkit::{eventually, guid};
 use uuid::Uuid;
 
 use crate::catalog_fill::execute_sql;
-use crate::feed_imports::{create, feed, hex, import_path, offer, send_file, wait_for};
-use crate::objects::published_house;
+use crate::feed_imports::{
+    apply, create, feed, import, import_path, offer, only_building, send_file, wait_for,
+};
+use crate::objects::{CANCELLED, book_object, deliver_deal_event, flats, published_house};
 use crate::service;
+
+/// Returns the bytes of a text as hexadecimal digits.
+fn hex(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").unwrap();
+        hex
+    })
+}
 
 /// Stores an uploaded file of an import, with the number of bytes that the import has.
 async fn store_file(import: Uuid, content: &str, file_bytes: usize) {
@@ -111,4 +123,60 @@ async fn validation_writes_nothing_after_another_run_has_begun() {
     .await;
     assert_eq!(read().await["State"], "Validating");
     assert_eq!((rows("feed_offer", import).await, rows("feed_chunk", import).await), (0, 1));
+}
+
+/// RULE-CHS-076: a validation that was cut off begins again, and no result of the first run stays.
+#[tokio::test]
+async fn interrupted_validation_begins_again() {
+    let house = published_house().await;
+    let import = create(&house, json!({})).await;
+    let upload = guid();
+    let content = feed(&[offer("g-1", "1", 5), offer("g-2", "2", 5)]);
+    let (one, other) = content.split_at(content.len() / 2 + 1);
+    execute_sql(
+        service(),
+        &format!(
+            "insert into feed_chunk values ('{import}', '{upload}', 0, '\\x{}'), ('{import}', '{upload}', 1, '\\x{}'); \
+             insert into feed_problem (import_id, building_id, offer_line, line, element, code) \
+                 values ('{import}', '{}', 1, 1, 'x', 'required'); \
+             insert into feed_offer values ('{import}', '{}', 0, 1, 'old', '{{}}'); \
+             update feed_import set state = 'Validating', upload_id = '{upload}', file_bytes = {} \
+                 where id = '{import}'; \
+             insert into job (kind, key, due_at) values ('feed-validation', '{import}', now())",
+            hex(one),
+            hex(other),
+            house.building,
+            house.building,
+            content.len()
+        ),
+    )
+    .await;
+    let validated = wait_for(&house, import, &["Validated"]).await;
+    assert_eq!((&validated["OffersCount"], &validated["RejectedCount"]), (&json!(2), &json!(0)));
+    assert_eq!(only_building(&house, &validated).await["CreatedCount"], 2);
+    let chunks = async || {
+        let count = format!("select count(*) from feed_chunk where import_id = '{import}'");
+        let count: i64 = service().sql().await.query_one(&count, &[]).await.unwrap().get(0);
+        (count == 0).then_some(())
+    };
+    eventually("the deletion of the file", chunks).await;
+}
+
+/// RULE-CHS-073: an object that the preview shows as kept stays as it is, also if its deal ends
+/// before the application.
+#[tokio::test]
+async fn kept_object_stays_after_its_deal_has_ended() {
+    let house = published_house().await;
+    house.grid(&flats(2)).await;
+    let object = house.id_of("1").await;
+    let deal = book_object(&house, "1").await;
+    let validated = import(&house, feed(&[offer("a", "1", 5), offer("b", "2", 5)])).await;
+    assert_eq!(only_building(&house, &validated).await["KeptCount"], 1);
+    deliver_deal_event(CANCELLED, deal, object, 2, "2026-11-22T11:00:00Z").await;
+    assert_eq!(house.object("1").await["Status"], "Available");
+    let applied = apply(&house, &validated, json!({})).await;
+    assert_eq!(only_building(&house, &applied).await["State"], "Applied");
+    let (kept, changed) = (house.object("1").await, house.object("2").await);
+    assert_eq!((&kept["ExternalId"], &kept["Price"]["AmountMinor"]), (&Value::Null, &json!(1_250_000_000)));
+    assert_eq!((&changed["ExternalId"], &changed["Price"]["AmountMinor"]), (&json!("b"), &json!(500)));
 }

@@ -36,7 +36,7 @@ pub struct BuildingPlan {
     pub updated: usize,
     pub unchanged: usize,
     pub changes: Vec<ObjectChange>,
-    /// Objects that stay as they are, because they are held, Booked or Sold.
+    /// Objects that stay as they are, because they are held, Booked or Sold, or were so before.
     pub kept: Vec<PropertyObject>,
     /// Live objects that no offer names. They stay as they are.
     pub missing: Vec<PropertyObject>,
@@ -51,6 +51,8 @@ pub struct PlanContext<'c> {
     /// objects of other buildings with their external ids.
     pub objects: Vec<PropertyObject>,
     pub holds: &'c HashMap<PropertyObjectId, Hold>,
+    /// Objects that stay as they are, because a preview showed them so.
+    pub kept: &'c HashSet<PropertyObjectId>,
     /// External ids of rejected offers, whose objects are not missing.
     pub rejected: &'c HashSet<ExternalId>,
     pub currency: Currency,
@@ -71,6 +73,7 @@ pub fn plan_building(context: PlanContext<'_>, offers: Vec<OfferOfBuilding>) -> 
         live_count: live.len(),
         numbers: HashSet::new(),
         named: HashSet::new(),
+        kept: context.kept,
         plan: BuildingPlan::default(),
         building: context.building,
         ancestors: context.ancestors,
@@ -102,6 +105,7 @@ struct Planner<'c> {
     numbers: HashSet<ObjectNumber>,
     /// The objects that the offers name.
     named: HashSet<PropertyObjectId>,
+    kept: &'c HashSet<PropertyObjectId>,
     plan: BuildingPlan,
     building: &'c Building,
     ancestors: &'c Ancestors,
@@ -128,6 +132,7 @@ impl Planner<'_> {
         if !self.numbers.insert(number.clone()) {
             return Err(("location/apartment", "duplicate"));
         }
+        let is_kept = |object: &PropertyObject| is_kept(object) || self.kept.contains(&object.id);
         if let Some(kept) = found.as_ref().filter(|found| is_kept(found)) {
             self.plan.kept.push(kept.clone());
             return Ok(());

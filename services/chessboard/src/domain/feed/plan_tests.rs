@@ -52,6 +52,7 @@ struct House {
     ancestors: Ancestors,
     building: Building,
     objects: BTreeMap<PropertyObjectId, PropertyObject>,
+    kept: HashSet<PropertyObjectId>,
     rejected: HashSet<ExternalId>,
 }
 
@@ -59,7 +60,7 @@ impl House {
     fn new(sections: i64) -> Self {
         let ancestors = ancestors();
         let building = building(&ancestors, sections);
-        Self { ancestors, building, objects: BTreeMap::new(), rejected: HashSet::new() }
+        Self { ancestors, building, objects: BTreeMap::new(), kept: HashSet::new(), rejected: HashSet::new() }
     }
 
     fn add(&mut self, number: &str, status: ObjectStatus) -> PropertyObjectId {
@@ -75,6 +76,7 @@ impl House {
             ancestors: &self.ancestors,
             objects: self.objects.values().cloned().collect(),
             holds: &HashMap::new(),
+            kept: &self.kept,
             rejected: &self.rejected,
             currency: Currency::RUB,
             edit: NOW,
@@ -109,6 +111,16 @@ fn sold_and_missing_objects_stay() {
     assert_eq!((plan.kept.len(), plan.missing.len(), plan.updated, plan.created), (2, 1, 1, 0));
     assert_eq!((plan.changes[0].after.id, plan.changes[0].after.status), (reserved, ObjectStatus::Reserved));
     assert!(plan.problems.is_empty());
+}
+
+/// RULE-CHS-073: an object that a preview showed as kept stays as it is after its deal has ended.
+#[test]
+fn object_that_preview_kept_stays() {
+    let mut house = House::new(1);
+    let free = house.add("1", ObjectStatus::Available);
+    house.kept.insert(free);
+    let plan = house.plan(vec![offer("a", Some("1"), 9)]);
+    assert_eq!((plan.kept.len(), plan.changes.len(), plan.missing.len()), (1, 0, 0));
 }
 
 /// RULE-CHS-073: the object of a rejected offer is not missing.
