@@ -81,6 +81,9 @@ pub fn plan_building(context: PlanContext<'_>, offers: Vec<OfferOfBuilding>) -> 
         currency: context.currency,
         edit: context.edit,
     };
+    for OfferOfBuilding { external_id, offer, .. } in &offers {
+        planner.reserve_place(external_id, offer);
+    }
     for OfferOfBuilding { line, external_id, offer } in offers {
         if let Err((element, code)) = planner.add(external_id.clone(), &offer) {
             planner.plan.problems.push(PlanProblem { line, external_id, element, code });
@@ -160,6 +163,25 @@ impl Planner<'_> {
         Ok(())
     }
 
+    /// Takes the position that an offer gives, so that no offer without a position gets it.
+    fn reserve_place(&mut self, external_id: &ExternalId, offer: &FeedOffer) {
+        let Some(position) = offer.position_on_floor else { return };
+        let found = match &offer.number {
+            Some(number) => self.known.find(external_id, number).ok().flatten(),
+            None => self.known.find_named(external_id),
+        };
+        if let Some(section) = self.section(found, offer) {
+            self.places.take(section, offer.floor, position);
+        }
+    }
+
+    /// Returns the section of an offer, of its object, or of a building with one section.
+    fn section(&self, found: Option<&PropertyObject>, offer: &FeedOffer) -> Option<Section> {
+        let is_single_section = self.building.facts.sections_count.get() == 1;
+        let section = offer.section.or(found.map(|found| found.facts.section));
+        section.or_else(|| is_single_section.then(Section::literal::<1>))
+    }
+
     /// Returns the fields of an object after the import. What a feed does not have stays.
     fn facts(
         &mut self,
@@ -168,10 +190,7 @@ impl Planner<'_> {
         offer: &FeedOffer,
     ) -> Result<ObjectFacts, Refusal> {
         let before = found.map(|found| &found.facts);
-        let is_single_section = self.building.facts.sections_count.get() == 1;
-        let section = offer.section.or(before.map(|before| before.section));
-        let section = section.or_else(|| is_single_section.then(Section::literal::<1>));
-        let section = section.ok_or(("section", "required"))?;
+        let section = self.section(found, offer).ok_or(("section", "required"))?;
         let position = offer.position_on_floor.or(before.map(|before| before.position_on_floor));
         let position = match position {
             Some(position) => position,
@@ -229,7 +248,7 @@ fn element_of(member: &str) -> &'static str {
     }
 }
 
-/// The positions on the floors of a building that objects have.
+/// The positions on the floors of a building that objects and offers have.
 struct Places(HashMap<(Section, Floor), HashSet<Position>>);
 
 impl Places {
@@ -239,6 +258,10 @@ impl Places {
             places.entry((facts.section, facts.floor)).or_default().insert(facts.position_on_floor);
         }
         Self(places)
+    }
+
+    fn take(&mut self, section: Section, floor: Floor, position: Position) {
+        self.0.entry((section, floor)).or_default().insert(position);
     }
 
     /// Takes the lowest free position on a floor.

@@ -203,6 +203,19 @@ fn offer_of_5001st_object_is_rejected() {
     assert_eq!(problems(&plan), [("offer", "too_many_objects"), ("offer", "too_many_objects")]);
 }
 
+/// RULE-CHS-073: a new object without a position gets none that another offer gives.
+#[test]
+fn free_position_is_none_of_the_offers() {
+    let mut placed = offer("c", Some("3"), 9);
+    placed.offer.position_on_floor = Some(Whole::literal::<1>());
+    let plan = House::new(1).plan(vec![offer("b", Some("2"), 9), placed]);
+    let position = |number: &str| {
+        let mut objects = plan.changes.iter().map(|change| &change.after.facts);
+        objects.find(|facts| facts.number.as_str() == number).map(|facts| facts.position_on_floor.get())
+    };
+    assert_eq!((position("2"), position("3")), (Some(2), Some(1)));
+}
+
 proptest! {
     /// RULE-CHS-073: after the application of a plan, the same offers change nothing.
     #[test]
