@@ -4,14 +4,14 @@ use ::db::{Conn, Prepared};
 use auth::CompanyId;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Nullable, Text, Uuid as SqlUuid};
+use diesel::sql_types::{Integer, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use service::list;
 use time::OffsetDateTime;
 
 use super::catalog_object::visible;
 use super::schema::property_object;
-use crate::domain::feed::{OfferProject, PublicOffer};
+use crate::domain::feed::{FEED_FORMAT, OfferProject, PublicOffer};
 use crate::domain::{
     BuildingFacts, ContactPhone, DeveloperName, ObjectFacts, ObjectKind, ObjectStatus, PropertyObjectId,
     Website,
@@ -36,13 +36,13 @@ pub struct FeedVersion {
 
 /// The version of a project or a building grows with each change by a user. Deals and jobs raise
 /// the versions of objects and change no set of objects, so the sum of these versions only grows
-/// while all other versions stay.
+/// while all other versions stay. The second parameter is the format of the feed.
 const FEED_VERSION: &str = "\
     with shown as materialized ( \
         select id, version from project \
         where tenant_id = $1 and deleted_at is null and status = 'Published' \
     ) \
-    select developer.name, developer.contact_phone, developer.website, md5(concat_ws('/', developer.version, \
+    select developer.name, developer.contact_phone, developer.website, md5(concat_ws('/', $2::integer, developer.version, \
         (select string_agg(id || ':' || version, ',' order by id) from shown), '-', \
         (select string_agg(building.id || ':' || building.version, ',' order by building.id) \
             from shown join building on building.project_id = shown.id and building.deleted_at is null), '-', \
@@ -53,7 +53,8 @@ const FEED_VERSION: &str = "\
 
 /// Returns a Published developer with the version of its feed.
 pub async fn find_version(mut conn: &Conn, developer: CompanyId) -> QueryResult<Option<FeedVersion>> {
-    let statement = Prepared(diesel::sql_query(FEED_VERSION).bind::<SqlUuid, _>(developer));
+    let version = diesel::sql_query(FEED_VERSION).bind::<SqlUuid, _>(developer);
+    let statement = Prepared(version.bind::<Integer, _>(FEED_FORMAT));
     statement.get_result(&mut conn).await.optional()
 }
 

@@ -17,6 +17,10 @@ use crate::domain::{
     ObjectFacts, ObjectKind, ProjectName, PropertyObjectId, Website,
 };
 
+/// The number of the format of a feed. A change of what the writer writes needs the next number, or
+/// portals would keep the old feed under the same tag.
+pub const FEED_FORMAT: i32 = 1;
+
 /// The developer as the seller of all offers of a feed.
 #[derive(Clone, Debug)]
 pub struct FeedSeller {

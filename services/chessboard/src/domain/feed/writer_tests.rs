@@ -5,7 +5,8 @@ use time::OffsetDateTime;
 use values::{Currency, Text, Whole};
 
 use super::{
-    FeedLimits, FeedReader, FeedSeller, OfferProject, PublicOffer, feed_end, feed_start, write_offer,
+    FEED_FORMAT, FeedLimits, FeedReader, FeedSeller, NAMESPACE, OfferProject, PublicOffer, feed_end,
+    feed_start, write_offer,
 };
 use crate::domain::{
     Area, BuildingFacts, BuildingState, DeveloperName, Finishing, ObjectFacts, ObjectKind, Price,
@@ -70,6 +71,74 @@ fn public_offer() -> impl Strategy<Value = PublicOffer> {
             }
         },
     )
+}
+
+/// RULE-CHS-079: the format of the feed has a number, which the tag contains.
+#[test]
+fn format_of_feed_has_number() {
+    let offer = PublicOffer {
+        id: PropertyObjectId::generate(),
+        facts: ObjectFacts {
+            number: Text::parse("7").unwrap(),
+            kind: ObjectKind::Flat,
+            section: Whole::literal::<1>(),
+            floor: Whole::literal::<5>(),
+            position_on_floor: Whole::literal::<3>(),
+            rooms: Some(Whole::literal::<2>()),
+            is_studio: false,
+            area_total: Area::literal::<4_550>(),
+            area_living: Some(Area::literal::<2_000>()),
+            area_kitchen: Some(Area::literal::<1_000>()),
+            finishing: Finishing::None,
+            price: Price { amount_minor: Whole::literal::<6_500_005>(), currency: Currency::RUB },
+            layout_file_id: None,
+        },
+        building: BuildingFacts {
+            name: Text::parse("Корпус 1").unwrap(),
+            sections_count: Whole::literal::<3>(),
+            floors_total: Whole::literal::<10>(),
+            state: BuildingState::Planned,
+            ready_year: Some(Whole::literal::<2027>()),
+            ready_quarter: Some(Whole::literal::<2>()),
+        },
+        project: OfferProject {
+            name: Text::parse("Сосны").unwrap(),
+            city: Text::parse("Казань").unwrap(),
+            address: Text::parse("ул. Мира, 1").unwrap(),
+            latitude: None,
+            longitude: None,
+            published_at: Some(OffsetDateTime::UNIX_EPOCH),
+        },
+        updated_at: OffsetDateTime::UNIX_EPOCH,
+    };
+    let seller =
+        FeedSeller { name: DeveloperName::parse("Ромашка").unwrap(), phone: None, website: None };
+    let mut file = feed_start(OffsetDateTime::UNIX_EPOCH).into_bytes();
+    write_offer(&mut file, &seller, &offer).unwrap();
+    file.extend_from_slice(feed_end().as_bytes());
+    let expected = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<realty-feed xmlns=\"{NAMESPACE}\">\n\
+         <generation-date>1970-01-01T00:00:00Z</generation-date>\n\
+         <offer internal-id=\"{}\"><type>продажа</type><category>квартира</category>\
+         <property-type>жилая</property-type><creation-date>1970-01-01T00:00:00Z</creation-date>\
+         <last-update-date>1970-01-01T00:00:00Z</last-update-date>\
+         <location><locality-name>Казань</locality-name><address>ул. Мира, 1</address>\
+         <apartment>7</apartment></location>\
+         <sales-agent><organization>Ромашка</organization><category>застройщик</category></sales-agent>\
+         <deal-status>первичная продажа</deal-status>\
+         <price><value>65000.05</value><currency>RUB</currency></price>\
+         <area><value>45.50</value><unit>кв. м</unit></area>\
+         <living-space><value>20.00</value><unit>кв. м</unit></living-space>\
+         <kitchen-space><value>10.00</value><unit>кв. м</unit></kitchen-space>\
+         <rooms>2</rooms><renovation>без отделки</renovation><new-flat>1</new-flat>\
+         <section>1</section><floor>5</floor><position-on-floor>3</position-on-floor>\
+         <floors-total>10</floors-total><building-name>Сосны</building-name>\
+         <building-section>Корпус 1</building-section><building-state>unfinished</building-state>\
+         <built-year>2027</built-year><ready-quarter>2</ready-quarter></offer>\n</realty-feed>\n",
+        offer.id
+    );
+    let written = String::from_utf8(file).unwrap();
+    assert_eq!((FEED_FORMAT, written), (1, expected), "a changed feed needs the next FEED_FORMAT");
 }
 
 proptest! {
