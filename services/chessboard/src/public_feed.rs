@@ -2,20 +2,23 @@
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::db::Conn;
 use ::web::Problem;
+use actix_web::rt;
 use actix_web::web::{Bytes, Data, block};
 use auth::CompanyId;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use futures_util::StreamExt;
 use futures_util::stream::{self, LocalBoxStream};
+use futures_util::{StreamExt, TryStreamExt};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use runtime::clock;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
 
 use crate::app::App;
 use crate::db;
@@ -26,6 +29,10 @@ use crate::error::Error;
 
 /// Maximum number of feeds that a process builds at the same time.
 const MAX_BUILDS: usize = 4;
+
+/// Longest time that a client may take for a page, about 20 KB a second. A slower one would prevent
+/// other builds.
+const PAGE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Capacity of the cache, in compressed bytes. There is one shard, because a shard rejects
 /// a feed above its part of the capacity.
@@ -82,7 +89,7 @@ impl PublicFeeds {
 /// Returns the feed of a developer, compressed with gzip or plain.
 ///
 /// A feed that is not cached is sent while its objects are read, and the client's speed limits the
-/// reads.
+/// reads. A client that takes longer than [`PAGE_DEADLINE`] for a page ends the build.
 ///
 /// # Errors
 /// `503 SERVICE_UNAVAILABLE` while [`MAX_BUILDS`] other feeds are built.
@@ -98,24 +105,42 @@ pub async fn read_feed(
     if let Some(cached) = cached.filter(|cached| cached.version == found.version) {
         return Ok(if is_compressed { split(cached.gzip) } else { decompress(cached.gzip) });
     }
-    let mut pages = Box::pin(build(app, developer, found).await?);
+    let mut pages = start_build(app, developer, found)?;
     // An error of the first page becomes the response.
-    let first = pages.next().await.transpose()?;
-    let pages = stream::iter(first.map(Ok)).chain(pages);
-    let chunks = pages.map(move |page: Result<Page, Error>| match page {
-        Ok(page) => Ok(if is_compressed { page.gzip } else { page.plain }),
-        Err(error) => {
-            tracing::error!(%error, "failed to finish a feed");
-            Err(io::Error::other("the feed was interrupted"))
+    let ended = || Problem::internal(&io::Error::other("the build of a feed ended without a page"));
+    let first = pages.recv().await.unwrap_or_else(|| Err(ended().into()))?;
+    let is_last = first.is_last;
+    let rest = stream::try_unfold((pages, is_last), |(mut pages, is_finished)| async move {
+        if is_finished {
+            return Ok(None);
         }
+        let page = next_page(&mut pages).await?;
+        let is_last = page.is_last;
+        io::Result::Ok(Some((page, (pages, is_last))))
     });
+    let pages = stream::iter([io::Result::Ok(first)]).chain(rest);
+    let chunks = pages.map_ok(move |page| if is_compressed { page.gzip } else { page.plain });
     Ok(chunks.boxed_local())
+}
+
+/// Returns the next page of a feed that has one.
+///
+/// # Errors
+/// An error if the build has failed, or has ended because the client was too slow.
+async fn next_page(pages: &mut mpsc::Receiver<Result<Page, Error>>) -> io::Result<Page> {
+    match pages.recv().await {
+        Some(Ok(page)) => return Ok(page),
+        Some(Err(error)) => tracing::error!(%error, "failed to finish a feed"),
+        None => tracing::info!("a client has read a feed too slowly"),
+    }
+    Err(io::Error::other("the feed was interrupted"))
 }
 
 /// A part of a feed, plain and compressed.
 struct Page {
     plain: Bytes,
     gzip: Bytes,
+    is_last: bool,
 }
 
 /// A feed that is being built.
@@ -130,16 +155,16 @@ struct Build {
     is_finished: bool,
     /// The compressed pages, while they are small enough for the cache.
     kept: Option<Vec<u8>>,
-    // The next build waits until this one is sent or its client is gone.
+    // Other builds are rejected until the last page of this one is built or its client is gone.
     _permit: OwnedSemaphorePermit,
 }
 
-/// Returns the pages of a feed.
-async fn build(
+/// Builds a feed in a task, which does not depend on the client's reads, and returns its pages.
+fn start_build(
     app: Data<App>,
     developer: CompanyId,
     found: FeedVersion,
-) -> Result<impl stream::Stream<Item = Result<Page, Error>>, Error> {
+) -> Result<mpsc::Receiver<Result<Page, Error>>, Error> {
     let FeedVersion { name, contact_phone, website, version } = found;
     let permit = app.public_feeds.builds.clone().try_acquire_owned();
     let build = Build {
@@ -154,15 +179,35 @@ async fn build(
         is_finished: false,
         kept: Some(Vec::new()),
     };
-    Ok(stream::try_unfold(build, Build::next))
+    let (pages, received) = mpsc::channel(1);
+    rt::spawn(build.run(pages));
+    Ok(received)
+}
+
+/// Sends a page within a time. Returns false if the client is too slow or gone.
+async fn send_within<T>(deadline: Duration, pages: &mpsc::Sender<T>, page: T) -> bool {
+    matches!(timeout(deadline, pages.send(page)).await, Ok(Ok(())))
 }
 
 impl Build {
-    /// Reads and writes the next page. Returns `None` after the last one.
-    async fn next(mut self) -> Result<Option<(Page, Self)>, Error> {
-        if self.is_finished {
-            return Ok(None);
+    /// Builds the pages until the last one, an error, or a client that is too slow or gone.
+    async fn run(self, pages: mpsc::Sender<Result<Page, Error>>) {
+        let mut build = self;
+        loop {
+            let (page, rest) = match build.next().await {
+                Ok((page, rest)) => (Ok(page), Some(rest)),
+                Err(error) => (Err(error), None),
+            };
+            let is_sent = send_within(PAGE_DEADLINE, &pages, page).await;
+            match rest {
+                Some(rest) if is_sent && !rest.is_finished => build = rest,
+                _ => return,
+            }
         }
+    }
+
+    /// Reads and writes the next page.
+    async fn next(mut self) -> Result<(Page, Self), Error> {
         // The version was read from the primary before the pages. A replica could return older
         // pages, and this version would then name them for ever.
         let conn = self.app.db.conn().await?;
@@ -181,7 +226,7 @@ impl Build {
         self.encoder = encoder;
         self.is_started = true;
         self.keep(&written.gzip);
-        Ok(Some((written, self)))
+        Ok((written, self))
     }
 
     /// Keeps a compressed page for the cache, and caches the feed after the last one.
@@ -227,7 +272,7 @@ fn write_page(
         encoder.flush()?;
     }
     let gzip = std::mem::take(encoder.get_mut());
-    Ok((Page { plain: plain.into(), gzip: gzip.into() }, encoder))
+    Ok((Page { plain: plain.into(), gzip: gzip.into(), is_last }, encoder))
 }
 
 /// Splits a body into chunks.
@@ -253,10 +298,13 @@ fn decompress(gzip: Bytes) -> FeedBody {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use actix_web::web::Bytes;
     use auth::CompanyId;
+    use tokio::sync::mpsc;
 
-    use super::{CACHE_BYTES, CachedFeed, MAX_CACHED_BYTES, PublicFeeds};
+    use super::{CACHE_BYTES, CachedFeed, MAX_CACHED_BYTES, Page, PublicFeeds, next_page, send_within};
 
     /// RULE-CHS-079: the cache keeps feeds of the largest size.
     #[test]
@@ -271,5 +319,17 @@ mod tests {
             assert!(feeds.cache.get(developer).is_some());
         }
         assert!(feeds.cache.weight() <= CACHE_BYTES);
+    }
+
+    /// RULE-CHS-079: a client that reads too slowly ends the build, and its response breaks.
+    #[tokio::test]
+    async fn slow_client_ends_build() {
+        let (pages, mut received) = mpsc::channel(1);
+        let page = || Ok(Page { plain: Bytes::new(), gzip: Bytes::new(), is_last: false });
+        assert!(send_within(Duration::from_millis(10), &pages, page()).await);
+        assert!(!send_within(Duration::from_millis(10), &pages, page()).await, "no page was read");
+        drop(pages);
+        assert!(next_page(&mut received).await.is_ok());
+        assert!(next_page(&mut received).await.is_err());
     }
 }
