@@ -486,7 +486,7 @@ create table feed_problem (
     import_id uuid not null references feed_import (id),
     id bigint not null generated always as identity,
     building_id uuid,
-    offer_line bigint not null,
+    offer_position bigint not null, -- position in the file
     line bigint not null,
     internal_id text,
     element text collate "C" not null,
@@ -495,7 +495,7 @@ create table feed_problem (
     primary key (import_id, id)
 );
 create index feed_problem_line on feed_problem (import_id, line, id);
-create index feed_problem_building on feed_problem (import_id, building_id, offer_line) where building_id is not null;
+create index feed_problem_building on feed_problem (import_id, building_id, offer_position) where building_id is not null;
 
 create table feed_building (
     import_id uuid not null references feed_import (id),

@@ -29,8 +29,8 @@ pub struct NewOffer {
 pub struct NewProblem {
     pub import_id: FeedImportId,
     pub building_id: Option<BuildingId>,
-    /// The line of the offer.
-    pub offer_line: u64,
+    /// The position of the offer in the file. Several offers may be on one line.
+    pub offer_position: usize,
     /// The line of the element.
     pub line: u64,
     pub internal_id: Option<ExternalId>,
@@ -57,8 +57,8 @@ pub async fn insert_problems(tx: &mut Tx, problems: Vec<NewProblem>) -> Result<(
         return Ok(());
     }
     let insert = diesel::sql_query(
-        "insert into feed_problem (import_id, building_id, offer_line, line, internal_id, element, code, value) \
-         select import_id, building_id, offer_line, line, internal_id, element, code, value \
+        "insert into feed_problem (import_id, building_id, offer_position, line, internal_id, element, code, value) \
+         select import_id, building_id, offer_position, line, internal_id, element, code, value \
          from json_populate_recordset(null::feed_problem, $1) order by line",
     );
     Prepared(insert.bind::<SqlJson, _>(Json(problems))).execute(tx.conn()).await?;
@@ -138,8 +138,8 @@ pub async fn refuse_beyond(
                 where import_id = $1 and building_id = $2 order by position offset $3) \
             returning * \
         ) \
-        insert into feed_problem (import_id, building_id, offer_line, line, internal_id, element, code) \
-        select import_id, building_id, line, line, external_id, 'offer', 'too_many_objects' \
+        insert into feed_problem (import_id, building_id, offer_position, line, internal_id, element, code) \
+        select import_id, building_id, position, line, external_id, 'offer', 'too_many_objects' \
         from beyond order by position",
     );
     let refuse = refuse
@@ -159,9 +159,10 @@ pub async fn list_offers(
         .filter(feed_offer::import_id.eq(import))
         .filter(feed_offer::building_id.eq(building))
         .order(feed_offer::position)
-        .select((feed_offer::line, feed_offer::external_id, feed_offer::offer));
-    let rows: Vec<(i64, ExternalId, Json<FeedOffer>)> = rows.load(tx.conn()).await?;
-    let offer = |(line, external_id, Json(offer)): (i64, _, _)| OfferOfBuilding {
+        .select((feed_offer::position, feed_offer::line, feed_offer::external_id, feed_offer::offer));
+    let rows: Vec<(i32, i64, ExternalId, Json<FeedOffer>)> = rows.load(tx.conn()).await?;
+    let offer = |(position, line, external_id, Json(offer)): (i32, i64, _, _)| OfferOfBuilding {
+        position: usize::try_from(position).unwrap_or_default(),
         line: line.unsigned_abs(),
         external_id,
         offer,
@@ -169,7 +170,7 @@ pub async fn list_offers(
     Ok(rows.into_iter().map(offer).collect())
 }
 
-/// Returns the rejected offers of a building, each with its line and its id.
+/// Returns the rejected offers of a building, each with its position and its id.
 pub async fn list_rejected(
     tx: &mut Tx,
     import: FeedImportId,
@@ -178,7 +179,7 @@ pub async fn list_rejected(
     let rows = feed_problem::table
         .filter(feed_problem::import_id.eq(import))
         .filter(feed_problem::building_id.eq(building))
-        .select((feed_problem::offer_line, feed_problem::internal_id))
+        .select((feed_problem::offer_position, feed_problem::internal_id))
         .distinct();
     Ok(rows.load(tx.conn()).await?)
 }

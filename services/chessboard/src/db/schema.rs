@@ -264,7 +264,7 @@ diesel::table! {
         import_id -> Uuid,
         id -> BigInt,
         building_id -> Nullable<Uuid>,
-        offer_line -> BigInt,
+        offer_position -> BigInt,
         line -> BigInt,
         internal_id -> Nullable<Text>,
         element -> Text,

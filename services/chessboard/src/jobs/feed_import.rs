@@ -186,7 +186,7 @@ async fn store_batch(
             problems.push(NewProblem {
                 import_id: import.id,
                 building_id,
-                offer_line: item.line,
+                offer_position: position,
                 line: problem.line,
                 internal_id: item.internal_id.clone(),
                 element: problem.element,

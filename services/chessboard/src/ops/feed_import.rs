@@ -232,7 +232,7 @@ pub async fn preview_building(
     let problems = plan.problems.iter().map(|problem| NewProblem {
         import_id: import.id,
         building_id: Some(id),
-        offer_line: problem.line,
+        offer_position: problem.position,
         line: problem.line,
         internal_id: Some(problem.external_id.clone()),
         element: problem.element,

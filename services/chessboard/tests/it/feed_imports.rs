@@ -207,6 +207,17 @@ async fn rejected_offer_prevents_its_building_until_it_is_skipped() {
     assert_eq!(each(&json!(house.objects().await), "ExternalId"), [&json!("c-1")]);
 }
 
+/// RULE-CHS-073: each rejected offer counts, also if several are on one line.
+#[tokio::test]
+async fn rejected_offers_on_one_line_count_each() {
+    let house = published_house().await;
+    let file = feed(&[offer("", "1", 5), offer("", "2", 5), offer("k-3", "3", 5)]).replace('\n', "");
+    let validated = import(&house, file).await;
+    assert_eq!(validated["RejectedCount"], 2);
+    let building = only_building(&house, &validated).await;
+    assert_eq!((&building["OffersCount"], &building["RejectedCount"]), (&json!(3), &json!(2)));
+}
+
 /// RULE-CHS-072: the manager may choose the building of all offers.
 #[tokio::test]
 async fn chosen_building_has_all_offers() {

@@ -137,7 +137,7 @@ async fn interrupted_validation_begins_again() {
         service(),
         &format!(
             "insert into feed_chunk values ('{import}', '{upload}', 0, '\\x{}'), ('{import}', '{upload}', 1, '\\x{}'); \
-             insert into feed_problem (import_id, building_id, offer_line, line, element, code) \
+             insert into feed_problem (import_id, building_id, offer_position, line, element, code) \
                  values ('{import}', '{}', 1, 1, 'x', 'required'); \
              insert into feed_offer values ('{import}', '{}', 0, 1, 'old', '{{}}'); \
              update feed_import set state = 'Validating', upload_id = '{upload}', file_bytes = {} \

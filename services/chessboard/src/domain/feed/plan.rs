@@ -14,6 +14,8 @@ use crate::domain::{
 /// An offer of a building.
 #[derive(Clone, Debug)]
 pub struct OfferOfBuilding {
+    /// The position in the file.
+    pub position: usize,
     pub line: u64,
     pub external_id: ExternalId,
     pub offer: FeedOffer,
@@ -22,6 +24,8 @@ pub struct OfferOfBuilding {
 /// The reason why an offer does not fit its building.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanProblem {
+    /// The position of the offer in the file.
+    pub position: usize,
     pub line: u64,
     pub external_id: ExternalId,
     pub element: &'static str,
@@ -84,9 +88,9 @@ pub fn plan_building(context: PlanContext<'_>, offers: Vec<OfferOfBuilding>) -> 
     for OfferOfBuilding { external_id, offer, .. } in &offers {
         planner.reserve_place(external_id, offer);
     }
-    for OfferOfBuilding { line, external_id, offer } in offers {
+    for OfferOfBuilding { position, line, external_id, offer } in offers {
         if let Err((element, code)) = planner.add(external_id.clone(), &offer) {
-            planner.plan.problems.push(PlanProblem { line, external_id, element, code });
+            planner.plan.problems.push(PlanProblem { position, line, external_id, element, code });
         }
     }
     let Planner { named, mut plan, .. } = planner;

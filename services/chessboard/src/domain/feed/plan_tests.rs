@@ -29,6 +29,7 @@ fn building(ancestors: &Ancestors, sections: i64) -> Building {
 
 fn offer(id: &str, number: Option<&str>, price: i64) -> OfferOfBuilding {
     OfferOfBuilding {
+        position: 0,
         line: 1,
         external_id: ExternalId::parse(id).unwrap(),
         offer: FeedOffer {
