@@ -107,21 +107,26 @@ async fn validation_writes_nothing_after_another_run_has_begun() {
     let import = create(&house, json!({})).await;
     let content = feed(&[offer("1", "1", 5)]);
     store_file(import, &content, content.len()).await;
-    let read = async || house.manager.get(&import_path(import, "")).await.expect(200);
-    let before = read().await;
-    // The run waits for the first part of the file.
-    let held = Held::lock(service(), "lock table feed_chunk in access exclusive mode").await;
+    // After each change of the import, its version is that of another run.
+    execute_sql(
+        service(),
+        &format!(
+            "create function begin_another_run() returns trigger language plpgsql as \
+             $$ begin new.version := new.version + 1; return new; end $$; \
+             create trigger another_run before update on feed_import for each row \
+             when (old.id = '{import}') execute function begin_another_run()"
+        ),
+    )
+    .await;
     schedule_validation(import).await;
-    eventually("the run", async || (read().await["Version"] != before["Version"]).then_some(())).await;
-    execute_sql(service(), &format!("update feed_import set version = version + 1 where id = '{import}'"))
-        .await;
-    held.release().await;
     eventually("the end of the run", async || {
         let jobs = format!("select 1 from job where kind = 'feed-validation' and key = '{import}'");
         service().sql().await.query_opt(&jobs, &[]).await.unwrap().is_none().then_some(())
     })
     .await;
-    assert_eq!(read().await["State"], "Validating");
+    execute_sql(service(), "drop function begin_another_run cascade").await;
+    let read = house.manager.get(&import_path(import, "")).await.expect(200);
+    assert_eq!(read["State"], "Validating");
     assert_eq!((rows("feed_offer", import).await, rows("feed_chunk", import).await), (0, 1));
 }
 
