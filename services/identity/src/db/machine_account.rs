@@ -113,7 +113,10 @@ pub async fn set_company_outdated_at_issuer(tx: &mut Tx, company: CompanyId) -> 
     let active = machine_account::table
         .filter(machine_account::company_id.eq(company))
         .filter(machine_account::status.eq(MachineAccountStatus::Active));
-    let update = diesel::update(active);
+    // All writers lock several accounts in the order of ids.
+    let sorted = active.order(machine_account::id).select(machine_account::id);
+    let ids: Vec<UserId> = sorted.for_no_key_update().load(tx.conn()).await?;
+    let update = diesel::update(machine_account::table.filter(machine_account::id.eq_any(&ids)));
     update.set(machine_account::is_outdated_at_issuer.eq(true)).execute(tx.conn()).await?;
     Ok(())
 }
