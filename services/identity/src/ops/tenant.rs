@@ -98,10 +98,10 @@ pub async fn change_tenant_status(
     if to == TenantStatus::Suspended {
         outbox::append(tx, &CompanySuspended::of(&tenant, now)).await?;
     }
+    follow_company_status(tx, id, to, now).await?;
     if to != TenantStatus::Active {
         revoke_access(tx, RevokedSubject::Company(id)).await?;
     }
-    follow_company_status(tx, id, to, now).await?;
     Ok(tenant)
 }
 
