@@ -11,8 +11,9 @@ use crate::db::schema::{employee_role, role};
 /// Permission that makes a role an administrator role.
 pub const MANAGE_EMPLOYEE_ROLES: &str = "identity.employee-roles.manage";
 
-/// Permission to propose and to decide bonuses, which takes two employees.
-const DECIDE_COMMISSIONS: &str = "agent.commissions.manage";
+/// Permissions to decide what a holder must not decide alone or for themselves: bonuses, which take
+/// two employees, and deals, whose agents and clients must not decide them.
+const DECISIONS_OF_PEOPLE: [&str; 2] = ["agent.commissions.manage", "crm.deals.manage"];
 
 /// A role. The migration writes all roles, and no operation changes them.
 #[derive(Clone, Debug, Queryable, Selectable)]
@@ -61,10 +62,10 @@ impl Role {
     /// Returns true if machine accounts can have this role (INV-IDN-014).
     ///
     /// Their administrators know the secret, so an account must not be a second person. Roles of
-    /// administrators, roles that are kept apart, and roles whose decisions need two employees
+    /// administrators, roles that are kept apart, and roles whose decisions depend on the person
     /// are for people.
     pub fn is_for_machines(&self) -> bool {
-        let needs_people = self.grants().any(|grant| grant.name == DECIDE_COMMISSIONS);
+        let needs_people = self.grants().any(|grant| DECISIONS_OF_PEOPLE.contains(&grant.name.as_str()));
         !self.is_admin_role() && !self.is_kept_apart && !needs_people
     }
 
