@@ -18,6 +18,7 @@ use devstack::services::ServiceEntry;
 
 /// Replicas of each role, the default of the charts.
 const REPLICAS: &str = "2";
+const IDENTITY: &str = "identity";
 const MESSENGER: &str = "messenger";
 /// The settings of messenger that belong to its Secret.
 const LIVEKIT_KEYS: [&str; 2] = ["LIVEKIT_API_KEY", "LIVEKIT_API_SECRET"];
@@ -158,6 +159,10 @@ impl<'a> Deployment<'a> {
         if service == MESSENGER {
             own.extend(livekit::settings(false).into_iter().filter(|(name, _)| !LIVEKIT_KEYS.contains(name)));
             secret_keys = json!({LIVEKIT_KEYS[0]: true, LIVEKIT_KEYS[1]: true});
+        }
+        if service == IDENTITY {
+            own.insert("IDENTITY_ISSUER_ADMIN_URL", environment.issuer.admin_url());
+            secret_keys = json!({"CLIENT_SECRET": true});
         }
         // Small requests, so that all services fit on a machine of two cores beside their database
         // and broker.
