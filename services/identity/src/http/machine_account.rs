@@ -187,7 +187,8 @@ pub struct MachineAccountSecret {
 ///
 /// The token issuer creates a new secret and returns tokens for it with the grant
 /// `client_credentials`. The previous secret ends at once, and so do the rights of all tokens that
-/// the account has. Repeat the request if it fails.
+/// the account has. The caller must hold every permission of the roles. Repeat the request if it
+/// fails.
 #[utoipa::path(
     tag = "Machine accounts", params(("account_id" = UserId, Path, description = "Id of the machine account.")),
     responses((status = 200, description = "The credentials", body = MachineAccountSecret))

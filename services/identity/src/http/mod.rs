@@ -244,7 +244,7 @@ fn machine_accounts(routes: &mut Routes<'_>) {
             machine_account::create_machine_account_secret
                 .requires::<Permitted<ManageEmployees>>()
                 .refuses([FORBIDDEN, MACHINE_ACCOUNT_NOT_FOUND, TENANT_NOT_ACTIVE])
-                .refuses([MACHINE_ACCOUNT_REVOKED, ISSUER_UNAVAILABLE]),
+                .refuses([MACHINE_ACCOUNT_REVOKED, ROLE_ESCALATION_FORBIDDEN, ISSUER_UNAVAILABLE]),
         )
         .service(
             machine_account::revoke_machine_account

@@ -122,16 +122,22 @@ pub async fn update_machine_account(
 /// - `MACHINE_ACCOUNT_NOT_FOUND` if the company has no such account.
 /// - `TENANT_NOT_ACTIVE` if the company is not Active.
 /// - `MACHINE_ACCOUNT_REVOKED` if the account is Revoked.
+/// - `ROLE_ESCALATION_FORBIDDEN` if the actor lacks a permission of the account's roles, since the
+///   secret gives these permissions to the actor.
 pub async fn request_secret(
     tx: &mut Tx,
     context: &ActorContext<'_>,
     company: CompanyId,
     id: UserId,
 ) -> Result<MachineAccount, Error> {
-    let Authorized { tenant, now, .. } = context.authorize::<ManageEmployees>(tx, Some(company)).await?;
+    let Authorized { permissions, tenant, now } =
+        context.authorize::<ManageEmployees>(tx, Some(company)).await?;
     let account = find(tx, company, id).await?;
     require_active(tenant)?;
     account.check_active()?;
+    for role in find_roles(tx, &account.role_ids).await? {
+        check_no_escalation(&permissions, &role, None, Scope::Organization)?;
+    }
     db::machine_account::record_secret_request(tx, id, now).await?;
     let entry = AuditEntry::machine_account_secret_requested(&context.audit_actor(), now, &account);
     db::audit::append(tx, entry).await?;

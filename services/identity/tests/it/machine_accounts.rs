@@ -199,6 +199,19 @@ async fn update_checks_only_new_roles() {
     assert_eq!(refused[0]["RoleCode"], "sales-manager");
 }
 
+/// INV-IDN-006: an administrator gets no secret of an account whose permissions they lack.
+#[tokio::test]
+async fn secret_of_an_account_with_more_permissions_is_rejected() {
+    let tenant = create_tenant("Developer").await;
+    let admin = tenant.outside_admin();
+    let account = create(&admin, &[3]).await;
+    let only_employees = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
+    let refused = request_secret(&only_employees, account).await;
+    refused.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    assert_eq!(admin.get(&path(account)).await.expect(200)["SecretRequestedAt"], Value::Null);
+    request_secret(&admin, account).await.expect(200);
+}
+
 /// RULE-IDN-062: a revoked account stays readable and does not change any more.
 #[tokio::test]
 async fn revoked_account_cannot_be_changed() {
