@@ -200,13 +200,11 @@ pub async fn create_machine_account_secret(
     id: Path<UserId>,
 ) -> Result<impl Responder, Error> {
     let (context, company) = (app.actor_context(&permitted.actor), permitted.granted);
-    let account =
-        app.db.tx(async |tx| ops::machine_account::request_secret(tx, &context, company, *id).await).await?;
-    let client_secret = create_secret(&app, account.id).await?;
-    if account.secret_requested_at.is_some() {
-        app.db.tx(async |tx| ops::machine_account::end_tokens(tx, account.id).await).await?;
-    }
-    Ok(web::Json(MachineAccountSecret { client_id: account.id, client_secret }))
+    app.db.tx(async |tx| ops::machine_account::request_secret(tx, &context, company, *id).await).await?;
+    let created = create_secret(&app, *id).await;
+    // The issuer may have replaced the secret even after an error.
+    app.db.tx(async |tx| ops::machine_account::end_tokens(tx, *id).await).await?;
+    Ok(web::Json(MachineAccountSecret { client_id: *id, client_secret: created? }))
 }
 
 /// Requests a secret from the issuer. Waits while the job has not registered a new account yet.

@@ -113,7 +113,7 @@ pub async fn update_machine_account(
     Ok(account)
 }
 
-/// Records a request for a new secret. Returns the account as it was before.
+/// Records a request for a new secret.
 ///
 /// The caller requests the secret after the commit, since the issuer replaces the old one at once.
 ///
@@ -129,7 +129,7 @@ pub async fn request_secret(
     context: &ActorContext<'_>,
     company: CompanyId,
     id: UserId,
-) -> Result<MachineAccount, Error> {
+) -> Result<(), Error> {
     let Authorized { permissions, tenant, now } =
         context.authorize::<ManageEmployees>(tx, Some(company)).await?;
     let account = find(tx, company, id).await?;
@@ -140,8 +140,7 @@ pub async fn request_secret(
     }
     db::machine_account::record_secret_request(tx, id, now).await?;
     let entry = AuditEntry::machine_account_secret_requested(&context.audit_actor(), now, &account);
-    db::audit::append(tx, entry).await?;
-    Ok(account)
+    Ok(db::audit::append(tx, entry).await?)
 }
 
 /// Revokes an account of an active company.

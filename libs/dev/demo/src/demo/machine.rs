@@ -1,7 +1,10 @@
 //! A part of the first chapter: a program of a company gets credentials, and loses its access.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::ACCESS_END_TIMEOUT;
@@ -29,6 +32,8 @@ pub(super) async fn play(
     let account = format!("{accounts}/{id}");
     let created = story.post(&format!("{account}/secret"), Some(&nina), &Value::Null, expected(200)).await?;
     let secret = created["ClientSecret"].as_str().context("the response has no secret")?;
+    // Services reject a token of the second in which the tokens for older secrets were revoked.
+    sleep(Duration::from_secs(1)).await;
 
     story.step("The program requests a token from the issuer, and creates a post of the company.");
     let endpoint = format!("{}/token", scene.stack.issuer);

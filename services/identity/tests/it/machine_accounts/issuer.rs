@@ -54,7 +54,8 @@ async fn revocation_needs_no_issuer() {
         let events = published(&identity, account).await;
         events.iter().filter(|event| event.topic == ACCESS_REVOKED).count()
     };
-    eventually("a repeated revocation", async || (revocations().await >= 3).then_some(())).await;
+    // One revocation is that of the new secret.
+    eventually("a repeated revocation", async || (revocations().await >= 4).then_some(())).await;
     // The issuer does not know of the revocation yet.
     assert!(token(account, &secret).await.is_some());
     proxy.heal();
@@ -73,6 +74,19 @@ async fn secret_needs_the_issuer() {
     proxy.heal();
     eventually("a secret", async || (request_secret(&admin, account).await.status == 200).then_some(()))
         .await;
+}
+
+/// RULE-IDN-065: a request whose response is lost revokes the tokens, since the secret is replaced.
+#[tokio::test]
+async fn secret_with_a_lost_response_ends_the_tokens() {
+    let (identity, proxy, admin) = start().await;
+    let account = create(&admin).await;
+    let secret = request_secret(&admin, account).await.expect(200);
+    proxy.on("/client-secret", Fault::LoseResponse);
+    request_secret(&admin, account).await.expect_problem(503, "IDENTITY_ISSUER_UNAVAILABLE");
+    assert!(token(account, text(&secret["ClientSecret"])).await.is_none());
+    let events = published(&identity, account).await;
+    assert_eq!(events.iter().filter(|event| event.topic == ACCESS_REVOKED).count(), 2);
 }
 
 /// RULE-IDN-065: a request for a secret waits for the client of a new account.
@@ -131,9 +145,10 @@ async fn command_updates_every_client() {
     assert_eq!(output, "1 machine accounts will be updated at the issuer\n");
     let secret = request_secret(&admin, account).await.expect(200);
     assert!(token(account, text(&secret["ClientSecret"])).await.is_some());
+    // Two revocations are those of the new secrets.
     let revoked = async || {
         let events = published(&identity, account).await;
-        events.iter().any(|event| event.topic == ACCESS_REVOKED).then_some(())
+        (events.iter().filter(|event| event.topic == ACCESS_REVOKED).count() >= 3).then_some(())
     };
     eventually("the revocation of older tokens", revoked).await;
 }
