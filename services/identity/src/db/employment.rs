@@ -1,4 +1,5 @@
-//! The query of a user's employment and last departure, for claims and for the actor check.
+//! The query of a user's employment and last departure, for claims and for the actor check. The
+//! last revocation of a machine account counts as its departure.
 
 use ::db::{Conn, Prepared};
 use auth::{CompanyId, UserId};
@@ -37,7 +38,8 @@ const SELECT_RECORD: &str = "\
         array(select unnest(role.permissions) from role \
             where role.id = any(machine_account.role_ids) or role.id in \
                 (select role_id from employee_role where user_id = wanted.id)) as permissions, \
-        (select max(left_at) from former_employee where user_id = wanted.id) as left_at \
+        coalesce((select not_before from access_revocation where subject_id = machine_account.id), \
+            (select max(left_at) from former_employee where user_id = wanted.id)) as left_at \
     from (values ($1)) as wanted (id) \
         left join employee on employee.id = wanted.id \
         left join machine_account on machine_account.id = wanted.id \

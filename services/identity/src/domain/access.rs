@@ -164,12 +164,14 @@ impl TokenClaims {
 #[derive(Clone, Debug, Default)]
 pub struct EmploymentRecord {
     pub employment: Option<EmploymentState>,
-    /// The last time at which the user left a company.
+    /// The last time at which the user left a company. For a machine account the last revocation of
+    /// its tokens.
     pub left_at: Option<OffsetDateTime>,
 }
 
 impl EmploymentRecord {
-    /// Returns true if the user has left a company since the token was issued.
+    /// Returns true if the user has left a company since the token was issued, or if a machine
+    /// account's tokens were revoked since then.
     ///
     /// `iat` has whole seconds, so the order within the second of the departure is unknown. A token
     /// of that second counts as older if the user has no employment now. After a new employment the

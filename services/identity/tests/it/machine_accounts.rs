@@ -9,7 +9,7 @@ use testkit::client::{Client, Response};
 use uuid::Uuid;
 
 use crate::{
-    TENANTS, add_role, claims_with, count, create_tenant, each, email, guid, list, operator, role, service,
+    TENANTS, add_role, claims_of, claims_with, count, create_tenant, each, email, guid, list, operator, role, service,
     text,
 };
 
@@ -210,6 +210,22 @@ async fn secret_of_an_account_with_more_permissions_is_rejected() {
     refused.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     assert_eq!(admin.get(&path(account)).await.expect(200)["SecretRequestedAt"], Value::Null);
     request_secret(&admin, account).await.expect(200);
+}
+
+/// RULE-IDN-065, INV-IDN-009: identity itself rejects a token from before a new secret, after the
+/// time for which a read trusts a token.
+#[tokio::test]
+async fn token_from_before_a_new_secret_reads_nothing() {
+    let tenant = create_tenant("Platform").await;
+    let admin = tenant.admin().await.client;
+    let account = create(&admin, &[12]).await;
+    let claims = claims_of(account).await;
+    let issued = runtime::clock::now().unix_timestamp() - 31;
+    let old = service().bearer(&testkit::service::issuer().token_issued_at(&claims, issued).unwrap());
+    old.get(&tenant.path("")).await.expect(200);
+    request_secret(&admin, account).await.expect(200);
+    old.get(&tenant.path("")).await.expect_problem(403, "FORBIDDEN");
+    service().caller(&claims).get(&tenant.path("")).await.expect(200);
 }
 
 /// RULE-IDN-062: a revoked account stays readable and does not change any more.
