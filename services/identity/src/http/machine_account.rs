@@ -89,9 +89,11 @@ pub async fn create_machine_account(
     let Json(CreateMachineAccount { name, role_ids }) = body;
     let (context, company) = (app.actor_context(&permitted.actor), permitted.granted);
     let details = AccountDetails { name, role_ids: sorted(role_ids) };
-    let wanted = details.role_ids.clone();
+    let mut refused = Vec::new();
     let create = async |tx: &mut _| {
-        let created = ops::machine_account::create_machine_account(tx, &context, company, details).await?;
+        let created =
+            ops::machine_account::create_machine_account(tx, &context, company, details, &mut refused)
+                .await?;
         let location = format!("/api/identity/machine-accounts/{}", created.id);
         Ok(Reply::created(created).at(location))
     };
@@ -99,7 +101,7 @@ pub async fn create_machine_account(
     if response.as_ref().is_err_and(|error| error.is(ROLE_ESCALATION_FORBIDDEN)) {
         app.db
             .tx(async |tx| {
-                ops::machine_account::record_refused_roles(tx, &context, company, None, &wanted).await
+                ops::machine_account::record_refused_roles(tx, &context, company, None, &refused).await
             })
             .await?;
     }
@@ -155,17 +157,17 @@ pub async fn update_machine_account(
     let Json(UpdateMachineAccount { name, role_ids, version }) = body;
     let (context, company) = (app.actor_context(&permitted.actor), permitted.granted);
     let details = AccountDetails { name, role_ids: sorted(role_ids) };
-    let wanted = details.role_ids.clone();
-    let updated = app
-        .db
-        .tx(async |tx| {
-            ops::machine_account::update_machine_account(tx, &context, company, *id, version, details).await
-        })
-        .await;
+    let mut refused = Vec::new();
+    let update = async |tx: &mut _| {
+        let refused = &mut refused;
+        ops::machine_account::update_machine_account(tx, &context, company, *id, version, details, refused)
+            .await
+    };
+    let updated = app.db.tx(update).await;
     if updated.as_ref().is_err_and(|error: &Error| error.is(ROLE_ESCALATION_FORBIDDEN)) {
         app.db
             .tx(async |tx| {
-                ops::machine_account::record_refused_roles(tx, &context, company, Some(*id), &wanted).await
+                ops::machine_account::record_refused_roles(tx, &context, company, Some(*id), &refused).await
             })
             .await?;
     }

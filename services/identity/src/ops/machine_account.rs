@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 use super::access::revoke_access;
 use super::actor::{ActorContext, Authorized};
 use super::escalation::check_no_escalation;
+use super::role::record_refusals;
 use crate::db;
 use crate::domain::{
     AuditActor, AuditEntry, EffectivePermissions, MAX_MACHINE_ACCOUNTS, MachineAccount, MachineAccountName,
@@ -28,6 +29,8 @@ pub struct AccountDetails {
 
 /// Creates an active machine account. A job registers it at the issuer.
 ///
+/// After `ROLE_ESCALATION_FORBIDDEN`, `refused` contains the roles that the actor must not give.
+///
 /// # Errors
 /// - `FORBIDDEN` if the actor does not pass the actor check.
 /// - `TENANT_NOT_FOUND` if the company does not exist.
@@ -40,13 +43,14 @@ pub async fn create_machine_account(
     context: &ActorContext<'_>,
     company: CompanyId,
     AccountDetails { name, role_ids }: AccountDetails,
+    refused: &mut Vec<Role>,
 ) -> Result<MachineAccount, Error> {
     let Authorized { permissions, tenant, now } =
         context.authorize::<ManageEmployees>(tx, Some(company)).await?;
     let tenant = tenant.ok_or(TENANT_NOT_FOUND)?;
     let roles = find_roles(tx, &role_ids).await?;
     tenant.check_active()?;
-    check_roles(&permissions, &tenant, &roles)?;
+    check_roles(&permissions, &tenant, &roles, refused)?;
     // The lock of the tenant serializes the creations of a company.
     if db::machine_account::list_active_ids(tx.conn(), company).await?.len() >= MAX_MACHINE_ACCOUNTS {
         return Err(MACHINE_ACCOUNT_LIMIT.into());
@@ -61,6 +65,8 @@ pub async fn create_machine_account(
 }
 
 /// Replaces name and roles. Identical values change nothing.
+///
+/// After `ROLE_ESCALATION_FORBIDDEN`, `refused` contains the roles that the actor must not give.
 ///
 /// # Errors
 /// - `FORBIDDEN` if the actor does not pass the actor check.
@@ -77,6 +83,7 @@ pub async fn update_machine_account(
     id: UserId,
     version: Option<i64>,
     AccountDetails { name, role_ids }: AccountDetails,
+    refused: &mut Vec<Role>,
 ) -> Result<MachineAccount, Error> {
     let expected_version = version.or(db::machine_account::find_version(tx.conn(), id).await?);
     let Authorized { permissions, tenant, now } =
@@ -86,7 +93,7 @@ pub async fn update_machine_account(
     let added = find_roles(tx, &added).await?;
     let tenant = require_active(tenant)?;
     account.check_active()?;
-    check_roles(&permissions, &tenant, &added)?;
+    check_roles(&permissions, &tenant, &added, refused)?;
     let is_renamed = account.name != name;
     if !is_renamed && added.is_empty() && removed.is_empty() {
         return Ok(account);
@@ -246,23 +253,10 @@ pub async fn record_refused_roles(
     context: &ActorContext<'_>,
     company: CompanyId,
     account: Option<UserId>,
-    role_ids: &[RoleId],
+    roles: &[Role],
 ) -> Result<(), Error> {
-    let Authorized { permissions, now, .. } = context.authorize::<ManageEmployees>(tx, Some(company)).await?;
-    let present = match account {
-        Some(id) => find(tx, company, id).await?.role_ids,
-        None => Vec::new(),
-    };
-    let role_ids: Vec<_> = role_ids.iter().filter(|role| !present.contains(role)).copied().collect();
-    let subject: uuid::Uuid = account.map_or_else(|| company.into(), Into::into);
-    for role in find_roles(tx, &role_ids).await? {
-        if !permissions.missing_to_assign(&role, account, Scope::Organization).is_empty() {
-            let by = context.audit_actor();
-            db::audit::append(tx, AuditEntry::grant_refused(&by, now, company, subject.into(), &role))
-                .await?;
-        }
-    }
-    Ok(())
+    let subject = account.map_or_else(|| company.into(), Into::into);
+    record_refusals(tx, context, company, subject, roles).await
 }
 
 /// Ends the rights of tokens that the issuer has issued, and of those that it issues until it is
@@ -278,13 +272,21 @@ async fn update_issuer(tx: &mut Tx, id: UserId, now: OffsetDateTime) -> Result<(
     Ok(jobs::schedule(tx, MACHINE_CLIENT, [id], now).await?)
 }
 
-/// Checks that the actor may give these roles to a machine account.
+/// Checks that the actor may give these roles to a machine account. Adds the roles with a missing
+/// permission to `refused`.
 ///
 /// # Errors
 /// - `ROLE_ESCALATION_FORBIDDEN` if the actor lacks a permission of a role.
 /// - `ROLE_NOT_ASSIGNABLE` if companies of this type cannot use a role.
 /// - [`ROLE_NOT_FOR_MACHINES`] if only people can have a role.
-fn check_roles(permissions: &EffectivePermissions, tenant: &Tenant, roles: &[Role]) -> Result<(), Error> {
+fn check_roles(
+    permissions: &EffectivePermissions,
+    tenant: &Tenant,
+    roles: &[Role],
+    refused: &mut Vec<Role>,
+) -> Result<(), Error> {
+    let escalates = |role: &&Role| !permissions.missing_to_assign(role, None, Scope::Organization).is_empty();
+    refused.extend(roles.iter().filter(escalates).cloned());
     for role in roles {
         check_no_escalation(permissions, role, None, Scope::Organization)?;
         if !role.is_assignable_to(tenant.kind) {

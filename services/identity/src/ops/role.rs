@@ -1,5 +1,7 @@
 //! Assignment and removal of roles.
 
+use std::slice;
+
 use ::db::Tx;
 use auth::{CompanyId, Scope, UserId};
 use messaging::outbox;
@@ -128,7 +130,7 @@ pub async fn record_refused_grant(
     role: RoleId,
 ) -> Result<(), Error> {
     let role = find(tx, role).await?;
-    record_refusal(tx, context, company, user.into(), &role).await
+    record_refusals(tx, context, company, user.into(), slice::from_ref(&role)).await
 }
 
 /// Records a refused creation of an administrator. The tenant is the subject of the entry.
@@ -139,21 +141,25 @@ pub async fn record_refused_administrator(
 ) -> Result<(), Error> {
     let tenant = db::tenant::look_up_reference(tx.conn(), company).await?.ok_or(TENANT_NOT_FOUND)?;
     let role = db::role::find_admin_role(tx.conn(), tenant.kind).await?;
-    record_refusal(tx, context, company, company.into(), &role).await
+    record_refusals(tx, context, company, company.into(), slice::from_ref(&role)).await
 }
 
-async fn record_refusal(
+/// Records refused grants of `roles` to `subject`.
+pub(super) async fn record_refusals(
     tx: &mut Tx,
     context: &ActorContext<'_>,
     company: CompanyId,
     subject: Uuid,
-    role: &Role,
+    roles: &[Role],
 ) -> Result<(), Error> {
     // The times of a company's entries increase, because each writer holds this lock.
     db::tenant::lock(tx, company).await?;
     let (now, _) = db::employment::find_record(tx.conn(), context.actor.user_id).await?;
-    let entry = AuditEntry::grant_refused(&context.audit_actor(), now, company, subject.into(), role);
-    Ok(db::audit::append(tx, entry).await?)
+    for role in roles {
+        let entry = AuditEntry::grant_refused(&context.audit_actor(), now, company, subject.into(), role);
+        db::audit::append(tx, entry).await?;
+    }
+    Ok(())
 }
 
 async fn find(tx: &mut Tx, role: RoleId) -> Result<Role, Error> {

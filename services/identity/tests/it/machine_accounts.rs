@@ -9,8 +9,8 @@ use testkit::client::{Client, Response};
 use uuid::Uuid;
 
 use crate::{
-    TENANTS, add_role, claims_of, claims_with, count, create_tenant, each, email, guid, list, operator, role, service,
-    text,
+    TENANTS, add_role, claims_of, claims_with, count, create_tenant, each, email, guid, list, operator, role,
+    service, text,
 };
 
 const ACCOUNTS: &str = "/api/identity/machine-accounts";
