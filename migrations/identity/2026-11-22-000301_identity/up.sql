@@ -129,7 +129,7 @@ create table machine_account (
     updated_at timestamptz not null,
     version bigint not null check (version >= 1),
     lower_name text collate "C" not null,
-    -- The issuer may still grant rights that the account has lost.
+    -- The issuer may still grant rights that the account has lost, until the confirmation.
     is_outdated_at_issuer boolean not null default false
 ) with (fillfactor = 85);
 create index machine_account_name on machine_account (company_id, lower_name, id);

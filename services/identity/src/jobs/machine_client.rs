@@ -1,11 +1,17 @@
-//! The job `machine-client`: gives the token issuer the present state of a machine account.
+//! The jobs `machine-client` and `machine-client-confirmation`: give the token issuer the present
+//! state of a machine account.
 //!
-//! The key is the account's id.
+//! The key is the account's id. A change schedules both jobs. The first one runs at once, and the
+//! second one after every request with an older state has ended. A run that is replaced does not
+//! wait for its request, which the issuer may therefore apply after the request of the next run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use ::db::Tx;
 use ::jobs::{Job, Jobs};
 use auth::UserId;
+use time::OffsetDateTime;
 
 use crate::app::App;
 use crate::clients::IssuerClients;
@@ -13,32 +19,50 @@ use crate::domain::{MachineAccountStatus, TokenClaims};
 use crate::error::Error;
 use crate::{db, ops};
 
-pub const MACHINE_CLIENT: &str = "machine-client";
+const MACHINE_CLIENT: &str = "machine-client";
+const CONFIRMATION: &str = "machine-client-confirmation";
 
-/// Adds the job. Without an API of the issuer the scheduled jobs wait for it.
+/// The time from a change to its confirmation, which is longer than the longest call of the issuer.
+const CONFIRMATION_DELAY: Duration = Duration::from_mins(1);
+
+/// Schedules both jobs for each of these accounts after a change at `now`.
+pub async fn schedule_client_updates(
+    tx: &mut Tx,
+    accounts: &[UserId],
+    now: OffsetDateTime,
+) -> Result<(), ::db::Error> {
+    ::jobs::schedule(tx, MACHINE_CLIENT, accounts, now).await?;
+    ::jobs::schedule(tx, CONFIRMATION, accounts, now + CONFIRMATION_DELAY).await
+}
+
+/// Adds the jobs. Without an API of the issuer the scheduled jobs wait for it.
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     if app.issuer_clients.is_none() {
         return jobs;
     }
-    jobs.due(MACHINE_CLIENT, move |job| {
+    let run = move |is_confirmation: bool| {
         let app = app.clone();
-        async move {
-            match &app.issuer_clients {
-                Some(clients) => update(&app, clients, &job).await,
-                None => Ok(()),
+        move |job: Job| {
+            let app = app.clone();
+            async move {
+                match &app.issuer_clients {
+                    Some(clients) => update(&app, clients, &job, is_confirmation).await,
+                    None => Ok(()),
+                }
             }
         }
-    })
+    };
+    jobs.due(MACHINE_CLIENT, run(false)).due(CONFIRMATION, run(true))
 }
 
-async fn update(app: &App, clients: &IssuerClients, job: &Job) -> anyhow::Result<()> {
+async fn update(app: &App, clients: &IssuerClients, job: &Job, is_confirmation: bool) -> anyhow::Result<()> {
     let id: UserId = job.key.parse()?;
     let sent = send_present_state(app, clients, id).await;
     if matches!(sent, Ok(Sent::AfterAnOlderState)) {
         app.db.tx(async |tx| ops::machine_account::end_tokens(tx, id).await).await?;
     }
     let confirm = app.db.tx(async |tx| {
-        ops::machine_account::confirm_issuer(tx, id, sent.is_ok()).await?;
+        ops::machine_account::confirm_issuer(tx, id, is_confirmation && sent.is_ok()).await?;
         if sent.is_ok() {
             job.complete(tx).await?;
         }

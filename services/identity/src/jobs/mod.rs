@@ -8,7 +8,7 @@ use ::jobs::Jobs;
 
 use crate::app::App;
 
-pub use machine_client::MACHINE_CLIENT;
+pub use machine_client::schedule_client_updates;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     machine_client::add(app, jobs)

@@ -19,7 +19,7 @@ use crate::error::{
     CONFLICT, Error, MACHINE_ACCOUNT_LIMIT, MACHINE_ACCOUNT_NOT_FOUND, ROLE_NOT_ASSIGNABLE,
     ROLE_NOT_FOR_MACHINES, ROLE_NOT_FOUND, TENANT_NOT_FOUND,
 };
-use crate::jobs::MACHINE_CLIENT;
+use crate::jobs::schedule_client_updates;
 
 /// Name and roles of a machine account. The roles are sorted and distinct.
 pub struct AccountDetails {
@@ -220,24 +220,23 @@ pub async fn follow_company_status(
         db::machine_account::set_company_outdated_at_issuer(tx, company).await?;
     }
     let accounts = db::machine_account::list_active_ids(tx.conn(), company).await?;
-    Ok(jobs::schedule(tx, MACHINE_CLIENT, accounts, now).await?)
+    Ok(schedule_client_updates(tx, &accounts, now).await?)
 }
 
 /// Updates the next accounts after `last` at the issuer. Returns their ids, and none at the end.
 pub async fn update_issuer_after(tx: &mut Tx, last: Option<UserId>) -> Result<Vec<UserId>, ::db::Error> {
     let accounts = db::machine_account::mark_outdated_after(tx, last).await?;
-    jobs::schedule(tx, MACHINE_CLIENT, accounts.iter().copied(), clock::now()).await?;
+    schedule_client_updates(tx, &accounts, clock::now()).await?;
     Ok(accounts)
 }
 
-/// Records that the issuer has the present state of an account, or has not been reached.
-///
-/// The issuer may have granted lost rights since the last revocation, so it is repeated.
-pub async fn confirm_issuer(tx: &mut Tx, id: UserId, is_updated: bool) -> Result<(), Error> {
+/// Repeats the revocation of an account whose lost rights the issuer may have granted since then.
+/// `is_confirmed` ends these repetitions: the issuer has the present state, and it keeps this state.
+pub async fn confirm_issuer(tx: &mut Tx, id: UserId, is_confirmed: bool) -> Result<(), Error> {
     if !db::machine_account::is_outdated_at_issuer(tx, id).await? {
         return Ok(());
     }
-    if is_updated {
+    if is_confirmed {
         db::machine_account::set_outdated_at_issuer(tx, id, false).await?;
     }
     revoke_access(tx, RevokedSubject::User(id)).await?;
@@ -267,9 +266,9 @@ async fn end_rights(tx: &mut Tx, id: UserId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Schedules the job that gives the issuer the present state of the account.
+/// Schedules the jobs that give the issuer the present state of the account.
 async fn update_issuer(tx: &mut Tx, id: UserId, now: OffsetDateTime) -> Result<(), Error> {
-    Ok(jobs::schedule(tx, MACHINE_CLIENT, [id], now).await?)
+    Ok(schedule_client_updates(tx, &[id], now).await?)
 }
 
 /// Checks that the actor may give these roles to a machine account. Adds the roles with a missing

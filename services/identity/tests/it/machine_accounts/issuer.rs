@@ -10,7 +10,7 @@ use testkit::issuer::Claims;
 use testkit::service::{Running, issuer};
 use uuid::Uuid;
 
-use super::tokens::token;
+use super::tokens::{claims, token};
 use super::{ACCOUNTS, body, path, request_secret, revoke};
 use crate::{ACCESS_REVOKED, ADMIN_PERMISSIONS, TENANTS, claims_with, published, start_with_issuer, text};
 
@@ -119,6 +119,39 @@ async fn revocation_during_the_registration_ends_the_client() {
     };
     eventually("the second deletion", async || last_is_deletion().then_some(())).await;
     assert_eq!(admin.get(&path(account)).await.expect(200)["Status"], "Revoked");
+}
+
+/// RULE-IDN-066: the issuer applies an older request after the first success. The confirmation sends
+/// the present state again, and revokes the tokens again.
+#[tokio::test]
+async fn confirmation_replaces_an_older_state() {
+    let (identity, proxy, admin) = start().await;
+    let account = create(&admin).await;
+    let secret = request_secret(&admin, account).await.expect(200);
+    let secret = text(&secret["ClientSecret"]);
+    let older = proxy.calls(api_path(account)).into_iter().find(|call| call.method == "PUT").unwrap().body;
+    admin.put(&path(account), body("Выгрузка", &[4])).await.expect(200);
+    let revocations = async || {
+        let events = published(&identity, account).await;
+        events.iter().filter(|event| event.topic == ACCESS_REVOKED).count()
+    };
+    // The new secret, the loss of the role and the first success revoke the tokens.
+    eventually("the first success", async || (revocations().await == 3).then_some(())).await;
+
+    let http = reqwest::ClientBuilder::new().tls_certs_only([]).build().unwrap();
+    let late = http.put(format!("{}/clients/{account}", issuer().admin_url())).json(&older);
+    let manager = issuer().token(&Claims::client("identity")).unwrap();
+    assert_eq!(late.bearer_auth(manager).send().await.unwrap().status(), 204);
+    let permissions = async || claims(&token(account, secret).await.unwrap())["permissions"].clone();
+    assert_eq!(permissions().await, json!(["news.posts.create-company", "news.posts.manage-own"]));
+
+    let confirm = "update job set due_at = now() where kind = 'machine-client-confirmation' and key = $1";
+    let sql = identity.sql().await;
+    assert_eq!(sql.execute(confirm, &[&account.to_string()]).await.unwrap(), 1);
+    eventually("the confirmation", async || (revocations().await == 4).then_some(())).await;
+    assert_eq!(permissions().await, json!(["crm.deals.read-own"]));
+    let outdated = "select is_outdated_at_issuer from machine_account where id::text = $1";
+    assert!(!sql.query_one(outdated, &[&account.to_string()]).await.unwrap().get::<_, bool>(0));
 }
 
 fn is_creation(call: &Call) -> bool {

@@ -58,7 +58,7 @@ impl Credentials {
     }
 }
 
-fn claims(token: &str) -> Value {
+pub(super) fn claims(token: &str) -> Value {
     use base64::Engine;
     let payload = token.split('.').nth(1).unwrap();
     serde_json::from_slice(&base64::prelude::BASE64_URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap()
