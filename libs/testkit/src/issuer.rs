@@ -5,10 +5,10 @@
 
 mod clients;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use actix_web::dev::ServerHandle;
@@ -61,8 +61,22 @@ impl Issuer {
         let key = std::fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
         let mut issuer = Self::from_pkcs8(&key, url)
             .with_context(|| format!("{} is not a signing key", path.display()))?;
-        Arc::make_mut(&mut issuer.0).clients = Arc::new(Clients::load(&path.with_extension("clients.json"))?);
+        Arc::make_mut(&mut issuer.0).clients = Arc::new(Clients::load(&clients_file(path))?);
         Ok(issuer)
+    }
+
+    /// Deletes the clients of machine accounts that an issuer with the key in this file has stored.
+    ///
+    /// # Errors
+    /// If the file cannot be deleted.
+    pub fn forget_clients(path: &Path) -> anyhow::Result<()> {
+        let file = clients_file(path);
+        match std::fs::remove_file(&file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("failed to delete {}", file.display()))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn from_pkcs8(der: &[u8], url: impl Into<String>) -> anyhow::Result<Self> {
@@ -212,11 +226,18 @@ impl Drop for RunningIssuer {
     }
 }
 
-/// Writes a file that only this user can read.
+/// Returns the file with the clients of machine accounts beside the key.
+fn clients_file(key: &Path) -> PathBuf {
+    key.with_extension("clients.json")
+}
+
+/// Replaces a file that only this user can read. A process that stops meanwhile leaves the old file.
 fn write_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    let new = path.with_extension(format!("{}.tmp", std::process::id()));
     let mut options = std::fs::OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&new);
     file.and_then(|mut file| file.write_all(content))
+        .and_then(|()| std::fs::rename(&new, path))
         .with_context(|| format!("failed to write {}", path.display()))
 }
 
@@ -305,6 +326,23 @@ mod tests {
         rules.set_issuer(&[issuer.url()]);
         let key = DecodingKey::from_jwk(&issuer.jwks().keys[0]).unwrap();
         jsonwebtoken::decode::<Value>(token, &key, &rules).unwrap().claims
+    }
+
+    /// Only an absent file of clients counts as empty. A damaged one would lose all clients.
+    #[test]
+    fn damaged_file_of_clients_is_rejected() {
+        let path = std::env::temp_dir().join(format!("issuer-damaged-{}.key", std::process::id()));
+        let clients = super::clients_file(&path);
+        Issuer::load_or_create(&path, "http://issuer").unwrap();
+        std::fs::create_dir(&clients).unwrap();
+        assert!(Issuer::load_or_create(&path, "http://issuer").is_err());
+        std::fs::remove_dir(&clients).unwrap();
+        std::fs::write(&clients, "{").unwrap();
+        assert!(Issuer::load_or_create(&path, "http://issuer").is_err());
+        Issuer::forget_clients(&path).unwrap();
+        Issuer::load_or_create(&path, "http://issuer").unwrap();
+        Issuer::forget_clients(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

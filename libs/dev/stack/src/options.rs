@@ -13,7 +13,7 @@ pub struct Up {
     /// Port of the base URL; 0 selects a free port
     #[arg(long, default_value_t = 8080)]
     pub port: u16,
-    /// Delete the data of the private database and broker first
+    /// Delete the data of the private database and broker, and the clients of the issuer, first
     #[arg(long)]
     pub fresh: bool,
     /// Start without the demo data

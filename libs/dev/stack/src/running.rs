@@ -77,7 +77,11 @@ impl Running {
         let step = Step::start("issuer");
         let listener_of_issuer = stack::listen_on_previous_port("issuer")?;
         let url = format!("http://{}", listener_of_issuer.local_addr()?);
-        let issuer = Issuer::load_or_create(&stack::dev("issuer.key")?, &url)?.serve(listener_of_issuer)?;
+        let key = stack::dev("issuer.key")?;
+        if options.fresh {
+            Issuer::forget_clients(&key)?;
+        }
+        let issuer = Issuer::load_or_create(&key, &url)?.serve(listener_of_issuer)?;
         let issuer_admin_url = issuer.admin_url();
         self.issuer = Some(issuer);
         step.done(&url);

@@ -1,6 +1,7 @@
 //! The clients of machine accounts, which identity manages over a part of Keycloak's admin API.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -29,7 +30,8 @@ impl Clients {
     pub(super) fn load(file: &Path) -> anyhow::Result<Self> {
         let by_id = match std::fs::read(file) {
             Ok(text) => serde_json::from_slice(&text).with_context(|| file.display().to_string())?,
-            Err(_) => BTreeMap::new(),
+            Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(error).with_context(|| file.display().to_string()),
         };
         Ok(Self { by_id: Mutex::new(by_id), file: Some(file.to_owned()) })
     }
