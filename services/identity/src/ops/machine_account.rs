@@ -231,7 +231,7 @@ pub async fn update_issuer_after(tx: &mut Tx, last: Option<UserId>) -> Result<Ve
 }
 
 /// Repeats the revocation of an account whose lost rights the issuer may have granted since then.
-/// `is_confirmed` ends these repetitions: the issuer has the present state, and it keeps this state.
+/// `is_confirmed` ends these repetitions: the issuer has the present state, and it keeps it.
 pub async fn confirm_issuer(tx: &mut Tx, id: UserId, is_confirmed: bool) -> Result<(), Error> {
     if !db::machine_account::is_outdated_at_issuer(tx, id).await? {
         return Ok(());

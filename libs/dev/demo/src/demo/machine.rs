@@ -38,8 +38,8 @@ pub(super) async fn play(
     story.step("The program requests a token from the issuer, and creates a post of the company.");
     let endpoint = format!("{}/token", scene.stack.issuer);
     let form = [("grant_type", "client_credentials"), ("client_id", id.as_str()), ("client_secret", secret)];
-    let answer = story.post_form(&endpoint, &form, expected(200)).await?;
-    let token = answer["access_token"].as_str().context("the issuer returned no token")?;
+    let response = story.post_form(&endpoint, &form, expected(200)).await?;
+    let token = response["access_token"].as_str().context("the issuer returned no token")?;
     let posts = scene.public("posts");
     let post = json!({"Title": "Walks of this week", "AuthorCompanyId": company});
     let made = story.post(&posts, Some(token), &post, expected(201)).await?;

@@ -121,8 +121,8 @@ async fn revocation_during_the_registration_ends_the_client() {
     assert_eq!(admin.get(&path(account)).await.expect(200)["Status"], "Revoked");
 }
 
-/// RULE-IDN-066: the issuer applies an older request after the first success. The confirmation sends
-/// the present state again, and revokes the tokens again.
+/// RULE-IDN-066: the issuer applies an older request after the first success. The confirmation
+/// sends the present state again, and revokes the tokens again.
 #[tokio::test]
 async fn confirmation_replaces_an_older_state() {
     let (identity, proxy, admin) = start().await;

@@ -59,7 +59,7 @@ async fn restore(story: &mut Story, post: &Post) -> anyhow::Result<()> {
     let restore = format!("{revisions}/{}/restore", kept["Items"][1]["Version"]);
     let restored = story.post(&restore, anna, &json!({}), expected(200)).await?;
     story.check(
-        restored["BlocksCount"] == before["BlocksCount"] && restored["Version"] != before["Version"],
+        restored["BlocksCount"] == 3 && restored["Version"] != before["Version"],
         &format!("BlocksCount is {}, Version is {}", restored["BlocksCount"], restored["Version"]),
     );
     Ok(())
@@ -75,7 +75,7 @@ async fn undelete(story: &mut Story, post: &Post) -> anyhow::Result<()> {
     story.step("Within 30 days she can bring it back: it is unpublished, with its blocks.");
     let back = story.post(&post.action("undelete"), anna, &json!(null), expected(200)).await?;
     story.check(
-        back["Status"] == "Unpublished" && back["BlocksCount"] == 3,
+        back["Status"] == "Unpublished" && back["Blocks"].as_array().is_some_and(|blocks| blocks.len() == 3),
         &format!("it is {}", back["Status"]),
     );
     Ok(())
