@@ -231,7 +231,7 @@ fn clients_file(key: &Path) -> PathBuf {
     key.with_extension("clients.json")
 }
 
-/// Replaces a file that only this user can read. A process that stops during it leaves the old file.
+/// Replaces a file that only this user can read. A process that stops early leaves the old file.
 fn write_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     let new = path.with_extension(format!("{}.tmp", std::process::id()));
     let mut options = std::fs::OpenOptions::new();

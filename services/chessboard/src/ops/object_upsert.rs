@@ -60,9 +60,9 @@ fn refuse(refusal: ObjectRefusal) -> Error {
 /// Upserts objects of a locked building, and returns their results in the order of `objects`.
 ///
 /// A refused object changes nothing and does not prevent the others. A new or returned object
-/// beyond [`MAX_GRID_OBJECTS`] is refused with [`PROPERTY_OBJECTS_LIMIT_EXCEEDED`]. The external ids
-/// and the numbers of `objects` are unique. The number of statements does not depend on the number
-/// of objects.
+/// beyond [`MAX_GRID_OBJECTS`] is refused with [`PROPERTY_OBJECTS_LIMIT_EXCEEDED`]. The external
+/// ids and the numbers of `objects` are unique. The number of statements does not depend on the
+/// number of objects.
 ///
 /// # Errors
 /// - [`EXTERNAL_ID_TAKEN`](crate::error::EXTERNAL_ID_TAKEN) if a concurrent transaction has given
