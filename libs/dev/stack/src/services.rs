@@ -288,12 +288,13 @@ mod tests {
     }
 
     /// The paths that guests may read.
-    const OPEN: [&str; 13] = [
+    const OPEN: [&str; 14] = [
         "/api/v1/posts",
         "/api/v1/posts/feed/atom",
         "/api/v1/posts/{post_id}",
         "/api/v1/public/developers",
         "/api/v1/public/developers/{developer_id}",
+        "/api/v1/public/developers/{developer_id}/feed.yrl",
         "/api/v1/public/projects",
         "/api/v1/public/projects/facets",
         "/api/v1/public/projects/{project_id}",
