@@ -46,7 +46,7 @@ pub type ReadOffer = Result<FeedOffer, Vec<OfferProblem>>;
 
 /// A reader of offers in bounded memory.
 ///
-/// It keeps one offer, and a hash of each `internal-id` to find repeated ones.
+/// Memory has one offer, and a hash of each `internal-id` to find repeated ones.
 pub struct FeedReader<'a> {
     xml: Reader<Source<'a>>,
     limits: FeedLimits,
