@@ -42,7 +42,7 @@ pub const STEP_NOT_FOUND: Code = Code::new(404, "CRM_STEP_NOT_FOUND");
 pub const PIPELINE_STEP_GROUP_FIXED: Code = Code::new(422, "CRM_PIPELINE_STEP_GROUP_FIXED");
 pub const PIPELINE_CONFLICT: Code = Code::conflict("CRM_PIPELINE_CONFLICT");
 pub const SELECTION_NOT_FOUND: Code = Code::new(404, "CRM_SELECTION_NOT_FOUND");
-/// A spreadsheet would have more rows than it may have.
+/// A spreadsheet would have more than 100,000 rows.
 pub const EXPORT_TOO_LARGE: Code = Code::new(422, "CRM_EXPORT_TOO_LARGE");
 pub const SAVED_VIEW_NOT_FOUND: Code = Code::new(404, "CRM_SAVED_VIEW_NOT_FOUND");
 /// A person has at most 50 views in a route family.

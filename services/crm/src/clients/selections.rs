@@ -40,7 +40,7 @@ impl ToSchema for SelectionsResponse {}
 /// The fields of a selection that this service reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct ReadFields {
+struct SelectionFields {
     owner_user_id: UserId,
     deleted_at: Option<IgnoredAny>,
 }
@@ -59,7 +59,7 @@ impl Selections {
         Ok(Self { service: ServiceClient::new(config)? })
     }
 
-    /// Finds a selection, which may be deleted. A deleted one is as it was when it was deleted.
+    /// Finds a selection, deleted or not. A deleted selection has its last content.
     ///
     /// # Errors
     /// `SERVICE_UNAVAILABLE` if selections does not return a selection after all retries.
@@ -69,7 +69,7 @@ impl Selections {
             Err(CallError::Refused { code, .. }) if code == "SELECTIONS_NOT_FOUND" => return Ok(None),
             Err(error) => return Err(Problem::unavailable(&error).into()),
         };
-        let ReadFields { owner_user_id, deleted_at } =
+        let SelectionFields { owner_user_id, deleted_at } =
             serde_json::from_str(response.0.get()).map_err(|error| Problem::unavailable(&error))?;
         Ok(Some(FoundSelection { owner_user_id, is_deleted: deleted_at.is_some(), response }))
     }

@@ -113,6 +113,7 @@ struct ChangeCount {
     count: i64,
 }
 
+/// The deal of a row, or `None` if the column has no deals.
 struct ColumnDeal(Option<DealSummary>);
 
 impl QueryableByName<Pg> for ColumnDeal {
@@ -171,7 +172,7 @@ fn build_statement(filter: &DealFilter) -> String {
 }
 
 /// The columns that a caller requests.
-pub enum Selected {
+pub enum RequestedColumns {
     /// The columns of these groups, or all columns.
     Board(Option<Vec<StepGroup>>),
     /// One column, live or archived.
@@ -184,14 +185,14 @@ pub enum Selected {
 pub async fn read(
     mut conn: &Conn,
     tenant: CompanyId,
-    selected: Selected,
+    selected: RequestedColumns,
     filter: &DealFilter,
     paging: &ColumnPaging,
 ) -> QueryResult<Option<Board>> {
     let names = |groups: Vec<StepGroup>| groups.into_iter().map(<&'static str>::from).collect();
     let (groups, step) = match selected {
-        Selected::Board(groups) => (groups.map(names), None),
-        Selected::Column(step) => (None, Some(step)),
+        RequestedColumns::Board(groups) => (groups.map(names), None),
+        RequestedColumns::Column(step) => (None, Some(step)),
     };
     let statement = filter
         .bind(build_statement(filter), Some(tenant), groups, step)

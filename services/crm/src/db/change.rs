@@ -83,7 +83,7 @@ pub async fn save(tx: &mut Tx, change: &Change) -> Result<(), Error> {
     Ok(registered?)
 }
 
-/// Adds an override to the register. A job makes no override.
+/// Adds an override to the register. A change by a job has no user and is never an override.
 async fn insert_override(mut conn: &Conn, change: &Change, comment: &FreeText) -> QueryResult<()> {
     let Some(actor) = change.author.user_id else { return Ok(()) };
     let after = &change.after;
@@ -224,7 +224,8 @@ async fn append_rows(mut conn: &Conn, rows: &[NewTimelineRow<'_>]) -> QueryResul
     Ok(())
 }
 
-/// A new row of the timeline. A republish reads the agent and the amount after the change from it.
+/// A new row of the timeline. `republish` reads the agent and the amount after the change from this
+/// row.
 #[derive(Insertable)]
 #[diesel(table_name = timeline, treat_none_as_default_value = false)]
 struct NewTimelineRow<'e> {

@@ -1,4 +1,4 @@
-//! The replica of developers' and agencies' companies.
+//! The replica of companies: developers and agencies.
 
 use ::db::{Prepared, Tx};
 use diesel::prelude::*;
@@ -8,7 +8,7 @@ use diesel_async::RunQueryDsl;
 use super::schema::company;
 use crate::domain::Company;
 
-/// Stores a company unless a version at least as high is stored.
+/// Stores a company unless the stored version is at least as high.
 pub async fn upsert(tx: &mut Tx, new: &Company) -> Result<(), ::db::Error> {
     use diesel::query_dsl::methods::FilterDsl;
 

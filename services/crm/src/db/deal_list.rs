@@ -30,7 +30,7 @@ impl SortKey for DealSort {
     const DEFAULT: &'static str = "-CreatedAt";
 }
 
-/// The filters of lists alone. Texts are folded by [`fold`](values::fold).
+/// The filters that only lists and exports have. Texts are folded by [`fold`](values::fold).
 #[derive(Clone, Debug, Default)]
 pub struct DealSearch {
     /// The whole number of the object.
@@ -54,7 +54,7 @@ pub struct DealSearch {
     pub is_without_agent: bool,
 }
 
-/// The condition for deals of objects with a number.
+/// The condition for deals whose object has the number.
 const OF_OBJECT_NUMBER: &str = "exists (select from property_object as sought \
     where sought.id = deal.property_object_id and sought.folded_number = $9)";
 
@@ -81,8 +81,8 @@ pub struct DealListQuery {
 impl DealListQuery {
     /// Returns the condition for `deal` with the parameters of [`bind`](Self::bind).
     ///
-    /// A filter on another table is left out while it is absent, since the planner turns `exists`
-    /// into a join only if it is a condition of its own.
+    /// Adds a condition of [`DealSearch`] only if its filter is present. The planner turns `exists`
+    /// into a join only at the top level of the condition, not within an `or`.
     fn condition(&self) -> String {
         let mut condition = format!(
             "($1::uuid is null or deal.tenant_id = $1) and ($2::text[] is null or deal.status = any($2)) \
@@ -141,7 +141,7 @@ pub async fn list(
     query: &DealListQuery,
     paging: &Paging<DealSort>,
 ) -> QueryResult<Page<DealSummary>> {
-    let listed = query.condition();
+    let condition = query.condition();
     let order = match (paging.sort, paging.descending) {
         (DealSort::CreatedAt, false) => "deal.created_at, deal.id",
         (DealSort::CreatedAt, true) => "deal.created_at desc, deal.id",
@@ -150,11 +150,11 @@ pub async fn list(
     };
     // The limit applies before the joins, so only the deals of one page are joined.
     let page = format!(
-        "select {SUMMARY_COLUMNS} from (select * from deal where {listed} order by {order} limit $21 offset $22) as deal {JOINS} \
+        "select {SUMMARY_COLUMNS} from (select * from deal where {condition} order by {order} limit $21 offset $22) as deal {JOINS} \
         order by {order}"
     );
     let page = query.bind(page).bind::<BigInt, _>(paging.limit()).bind::<BigInt, _>(paging.offset());
-    let count = CappedCount(query.bind(format!("select from deal where {listed}")));
+    let count = CappedCount(query.bind(format!("select from deal where {condition}")));
     let (mut first, mut second) = (conn, conn);
     let (items, total) = try_join(page.load(&mut first), count.get_result(&mut second)).await?;
     Ok(paging.page(items, total))
@@ -169,16 +169,16 @@ pub async fn has_more_than(mut conn: &Conn, query: &DealListQuery, limit: u32) -
 /// The position of a deal in an export. It never changes, so a walk returns each deal once.
 pub type DealKey = (OffsetDateTime, DealId);
 
-/// Reads up to `limit` deals after one of them, newest first.
+/// Reads up to `limit` deals after the key `after`, newest first.
 pub async fn read_batch(
     mut conn: &Conn,
     query: &DealListQuery,
     after: Option<DealKey>,
     limit: i64,
 ) -> QueryResult<Vec<DealView>> {
-    let listed = query.condition();
+    let condition = query.condition();
     let batch = format!(
-        "select {SUMMARY_COLUMNS}, {VIEW_COLUMNS} from (select * from deal where {listed} \
+        "select {SUMMARY_COLUMNS}, {VIEW_COLUMNS} from (select * from deal where {condition} \
             and ($21::timestamptz is null or (deal.created_at, deal.id) < ($21, $22::uuid)) \
             order by deal.created_at desc, deal.id desc limit $23) as deal {VIEW_JOINS} {JOINS} \
         order by deal.created_at desc, deal.id desc"

@@ -20,7 +20,8 @@ use crate::domain::{
 
 /// The predicate of the index of Active bookings.
 ///
-/// A literal, since the planner does not know a bound value and would not use the partial index.
+/// The status is a literal, because the planner does not know the value of a parameter and would
+/// not use the partial index.
 fn is_active() -> SqlLiteral<Bool> {
     sql("booking.status = 'Active'")
 }
@@ -72,7 +73,7 @@ pub async fn look_up_with_agent(
     Ok(state.map(|state| DealState { is_agent_active, ..state }))
 }
 
-/// Like [`look_up`], with the state of the deal's object.
+/// Reads a deal like [`look_up`], with the state of its object.
 pub async fn look_up_with_object(mut conn: &Conn, id: DealId) -> QueryResult<Option<DealState>> {
     let other = conn;
     let Some(state) = look_up(conn, id).await? else { return Ok(None) };
@@ -102,7 +103,7 @@ pub async fn lock_object(tx: &mut Tx, id: DealId) -> Result<Option<DealState>, :
     Ok(state.map(|state| DealState { object, ..state }))
 }
 
-/// Returns `is_booked` and `is_sold` of [`ObjectState`], by the other deals of the object.
+/// Returns whether another deal has booked the object, and whether another deal of it is Completed.
 async fn look_up_other_deals(
     mut conn: &Conn,
     object: PropertyObjectId,
@@ -181,8 +182,8 @@ pub async fn find_by_request(
     .optional()
 }
 
-/// Finds the deals whose bookings are overdue for the longest time, without the `excluded` deals.
-/// Returns each deal with the time of the database.
+/// Finds up to `limit` deals with overdue bookings, the longest overdue first, except the
+/// `excluded` deals. Returns each deal with the current time of the database.
 pub async fn find_overdue(
     conn: &mut Conn,
     excluded: &[DealId],

@@ -8,7 +8,7 @@ use diesel_async::RunQueryDsl;
 use super::schema::developer;
 use crate::domain::PublishedName;
 
-/// Stores the name of a developer unless a version at least as high is stored.
+/// Stores the name of a developer unless the stored version is at least as high.
 ///
 /// Returns true if the developer is new.
 pub async fn upsert(

@@ -9,7 +9,7 @@ use values::fold;
 use super::schema::property_object;
 use crate::domain::PropertyObject;
 
-/// Stores an object unless a version at least as high is stored.
+/// Stores an object unless the stored version is at least as high.
 pub async fn upsert(tx: &mut Tx, new: &PropertyObject) -> Result<(), ::db::Error> {
     use diesel::query_dsl::methods::FilterDsl;
 

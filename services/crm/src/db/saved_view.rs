@@ -1,4 +1,5 @@
-//! Saved views. Every statement names the owner, so no caller reads or changes another one's view.
+//! Saved views. Every statement names the owner, so no caller reads or changes the views of another
+//! owner.
 
 use ::db::{Conn, Tx};
 use auth::{CompanyId, UserId};
@@ -31,7 +32,7 @@ pub async fn find(mut conn: &Conn, owner: ViewOwner, id: SavedViewId) -> QueryRe
     view.first(&mut conn).await.optional()
 }
 
-/// Locks the views of a person until the transaction ends, and counts those of the owner.
+/// Locks the views of a user until the transaction ends, and counts those of the owner.
 ///
 /// The lock serializes creations, so the limit is exact.
 pub async fn lock_and_count(tx: &mut Tx, owner: ViewOwner) -> Result<i64, ::db::Error> {

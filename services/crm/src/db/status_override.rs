@@ -98,7 +98,7 @@ pub async fn has_more_than(mut conn: &Conn, filter: OverrideFilter, limit: u32) 
     Ok(filter.bind(next).bind::<BigInt, _>(i64::from(limit)).execute(&mut conn).await? > 0)
 }
 
-/// Reads up to `limit` overrides after one of them.
+/// Reads up to `limit` overrides after the key `after`.
 pub async fn read_batch(
     mut conn: &Conn,
     filter: OverrideFilter,

@@ -110,7 +110,7 @@ pub async fn tenant_of(mut conn: &Conn, id: StepId) -> QueryResult<Option<Compan
 }
 
 /// Reads the developer's live steps and its steps among `listed`.
-pub async fn live_and_listed(
+pub async fn live_and_listed_steps(
     tx: &mut Tx,
     tenant: CompanyId,
     listed: &[StepId],
@@ -122,7 +122,7 @@ pub async fn live_and_listed(
 }
 
 /// Reads the live steps of each of `tenants`, sorted by their position.
-pub async fn live_by_tenant(
+pub async fn live_steps_by_tenant(
     tx: &mut Tx,
     tenants: &[CompanyId],
 ) -> Result<HashMap<CompanyId, Vec<Step>>, ::db::Error> {

@@ -26,7 +26,7 @@ impl TimelineKey {
     }
 }
 
-/// Reads one page. A company does not read the texts of the platform alone.
+/// Reads one page. For a company, hides the notes and reasons whose audience is the platform.
 pub async fn list(
     mut conn: &Conn,
     deal_id: DealId,

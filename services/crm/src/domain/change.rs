@@ -101,7 +101,7 @@ impl Change {
         self
     }
 
-    /// Books the object until `expires_at`. The deal has its new step already.
+    /// Books the object until `expires_at`. The deal must have its new step already.
     #[must_use]
     pub(super) fn with_booking(mut self, expires_at: OffsetDateTime) -> Self {
         let booking = Booking::new(&self.after, expires_at);

@@ -17,10 +17,10 @@ pub struct DealState {
     pub developer: Option<CompanyStatus>,
     /// The object's price. `None` if the object is unknown.
     pub price: Option<Money>,
-    /// The requested agent is an active employee of an active agency. Read only for changes of the
-    /// agent.
+    /// The requested agent is an active employee of an active agency. Only changes of the agent
+    /// read this.
     pub is_agent_active: bool,
-    /// Read only for bookings, completions, and overrides that book or are previewed.
+    /// Present only for bookings, completions, and overrides that book or are previewed.
     pub object: Option<ObjectState>,
 }
 
@@ -65,7 +65,7 @@ mod tests {
 
     /// A sale precedes the status of chessboard, which precedes a booking.
     #[test]
-    fn availability_is_the_first_obstacle() {
+    fn availability_reports_sale_then_status_then_booking() {
         use ObjectAvailability::{Booked, Free, Sold, Unavailable};
         for (status, none, booked, sold) in [
             (ObjectStatus::Available, Free, Booked, Sold),

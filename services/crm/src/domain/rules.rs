@@ -204,7 +204,7 @@ impl DealState {
     fn book(&self, mut change: Change, expires_at: OffsetDateTime) -> Result<Change, Code> {
         self.check_bookable()?;
         if self.deal.step_group == StepGroup::Application {
-            change = change.with_step(self.receiving(StepGroup::Booking)?, None);
+            change = change.with_step(self.receiving_step(StepGroup::Booking)?, None);
         }
         Ok(change.with_booking(expires_at).with_status_entry(None))
     }
@@ -232,7 +232,7 @@ impl DealState {
     }
 
     fn cancel(&self, change: Change, reason: FreeText) -> Result<Change, Code> {
-        let step = self.receiving(StepGroup::Cancelled)?;
+        let step = self.receiving_step(StepGroup::Cancelled)?;
         Ok(change
             .with_step(step, Some(reason.clone()))
             .with_ended_booking(BookingStatus::Cancelled)
@@ -254,7 +254,7 @@ impl DealState {
         if self.object.is_some_and(|object| object.is_sold) {
             return Err(PROPERTY_OBJECT_NOT_AVAILABLE);
         }
-        let step = self.receiving(StepGroup::Completed)?;
+        let step = self.receiving_step(StepGroup::Completed)?;
         Ok(change
             .with_step(step, None)
             .with_ended_booking(BookingStatus::Completed)
@@ -271,7 +271,7 @@ impl DealState {
         )
     }
 
-    pub(super) fn receiving(&self, group: StepGroup) -> Result<&Step, Code> {
+    pub(super) fn receiving_step(&self, group: StepGroup) -> Result<&Step, Code> {
         receiving_step(&self.steps, group).ok_or(DEAL_STEP_NOT_FOUND)
     }
 }

@@ -1,4 +1,4 @@
-//! Saved views: queries of lists of deals that a person has named.
+//! Saved views: named queries of lists of deals.
 
 use auth::{CompanyId, Reach, UserId};
 use diesel::pg::Pg;
@@ -11,7 +11,7 @@ use values::{Private, Prose, Text};
 use super::SavedViewId;
 use crate::db::schema::saved_view;
 
-/// The maximum number of views of a person in one route family, on company routes for each company.
+/// The maximum number of views of a user in one route family, on company routes for each company.
 pub const MAX_SAVED_VIEWS: i64 = 50;
 
 /// The name of a view. A person wrote it, so logs never show it.

@@ -28,7 +28,7 @@ impl DealState {
         if target == self.deal.status {
             return Ok(None);
         }
-        let step = self.receiving(target.group())?;
+        let step = self.receiving_step(target.group())?;
         check_contract(step.group, &self.deal.contract)?;
         let change = Change { audience, override_comment: comment.clone(), ..change };
         let change = if target == DealStatus::Cancelled {

@@ -118,7 +118,7 @@ mod tests {
     /// A developer's employee chooses an active agent and an amount close to the price, and the
     /// platform chooses any.
     #[test]
-    fn limits_bind_employees_of_the_developer_alone() {
+    fn limits_apply_to_employees_of_the_developer_only() {
         let (developer, platform) = (Role::DeveloperManager, Role::PlatformManager);
         let agent = Some(UserId::generate());
         assert!(check_agent(developer, agent, true).is_ok() && check_agent(developer, None, false).is_ok());

@@ -92,10 +92,10 @@ struct StatusChange {
 }
 
 impl TimelineRow {
-    /// Removes the reason if the row is the platform's.
+    /// Removes the reason if only the platform may read the row.
     ///
     /// # Errors
-    /// If the payload is not one of a change of status.
+    /// If the payload is not that of a `StatusChanged` row.
     pub fn hide_reason(self) -> serde_json::Result<Self> {
         if self.audience.is_everyone() {
             return Ok(self);
@@ -156,7 +156,7 @@ pub enum TimelineEntry {
 }
 
 impl TimelineEntry {
-    /// Returns true if the row has a text that an audience may be restricted for.
+    /// Returns true if the row has a text whose audience can be restricted.
     pub const fn has_audience(&self) -> bool {
         matches!(self, Self::ManualNote { .. } | Self::StatusChanged { .. })
     }
@@ -189,7 +189,7 @@ mod tests {
     use super::{NoteAudience, TimelineEntry, TimelineKind, TimelineRow};
     use crate::domain::{DealId, Role, TimelineRowId};
 
-    /// A row of the platform loses its reason alone. A row of everyone stays as it is.
+    /// A row for the platform loses only its reason. A row for everyone stays unchanged.
     #[test]
     fn reason_of_a_row_of_the_platform_is_hidden() {
         let shown = |audience, reason| {

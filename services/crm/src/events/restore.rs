@@ -69,7 +69,7 @@ impl Restore for Deals {
         let mut current = db::history::current_deals(tx.conn(), &keys).await?;
         let past = db::history::past_changes(tx.conn(), &keys).await?;
         let tenants: Vec<_> = current.iter().map(|(deal, _)| deal.tenant_id).collect();
-        let pipelines = db::step::live_by_tenant(tx, &tenants).await?;
+        let pipelines = db::step::live_steps_by_tenant(tx, &tenants).await?;
         let (mut changed, mut booked, mut released) = (Vec::new(), Vec::new(), Vec::new());
         for (deal, booking) in &mut current {
             let Some(state) = raised.iter().find(|state| state.key == Uuid::from(deal.id)) else { continue };
@@ -101,7 +101,7 @@ impl Restore for Deals {
         });
         let lost: Vec<_> = lost.collect();
         let tenants: Vec<_> = lost.iter().map(|(_, deal)| deal.tenant_id).collect();
-        let pipelines = db::step::live_by_tenant(outbox.tx(), &tenants).await?;
+        let pipelines = db::step::live_steps_by_tenant(outbox.tx(), &tenants).await?;
         let (mut changed, mut cancelled) = (Vec::new(), Vec::new());
         let now = clock::now();
         // The text is within the bounds of the type.
@@ -188,9 +188,11 @@ fn is_sold(status: DealStatus) -> bool {
 
 /// Returns true if consumers know a sale of the deal that may not be the present one.
 ///
-/// There are two causes. The database has lost a completion or a change that consumers have
-/// applied. Or a change after a failover has the version of a lost one that consumers have applied.
-/// A version that an earlier run raised has no past change.
+/// There are two causes:
+/// - The database has lost a completion or a change that consumers have applied.
+/// - A change after a failover has the same version as a lost change that consumers have applied.
+///
+/// An earlier run may have raised the version. Then no past change has it.
 fn has_other_sale(deal: &Deal, known: &LostStage, past: &[&PastChange]) -> bool {
     let is_lost =
         |change: &&PastChange| change.row_version == known.row_version && change.at != known.changed_at;

@@ -14,7 +14,7 @@ use values::Whole;
 use super::deal_list::DealFilterParams;
 use crate::app::App;
 use crate::db;
-use crate::db::board::{Board, Column, ColumnKey, ColumnPaging, Selected};
+use crate::db::board::{Board, Column, ColumnKey, ColumnPaging, RequestedColumns};
 use crate::domain::{ReadDeals, ReadOwnDeals, StepGroup, StepId};
 use crate::error::{DEVELOPER_NOT_FOUND, Error, STEP_NOT_FOUND};
 
@@ -56,7 +56,7 @@ async fn read_board(
 ) -> Result<web::Json<Board>, Error> {
     let page_size = board.page_size.map_or(20, Whole::get);
     let paging = CursorPaging { page_size: u32::try_from(page_size).unwrap_or(20), after: None };
-    let selected = Selected::Board(board.groups.map(|groups| groups.0));
+    let selected = RequestedColumns::Board(board.groups.map(|groups| groups.0));
     let conn = app.db.conn().await?;
     if let Some(board) = db::board::read(&conn, tenant, selected, &filter.into(), &paging).await? {
         return Ok(web::Json(board));
@@ -114,7 +114,7 @@ async fn read_column(
     let tenant = lookups.run(async |conn| db::step::tenant_of(conn, id).await).await?;
     let tenant = tenant.filter(|tenant| reach.covers(*tenant)).ok_or(STEP_NOT_FOUND)?;
     let conn = app.db.conn().await?;
-    let board = db::board::read(&conn, tenant, Selected::Column(id), &filter.into(), &paging).await?;
+    let board = db::board::read(&conn, tenant, RequestedColumns::Column(id), &filter.into(), &paging).await?;
     let column = board.and_then(|board| board.columns.into_iter().next());
     Ok(web::Json(column.ok_or(STEP_NOT_FOUND)?))
 }

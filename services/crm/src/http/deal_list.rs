@@ -88,7 +88,7 @@ impl From<DealFilterParams> for DealFilter {
 /// A bound of an amount in minor units.
 type AmountBound = Whole<0, 1_000_000_000_000_001>;
 
-/// The minimum length of a part of a project's name. The index has trigrams.
+/// The minimum length of a part of a project's name. The trigram index finds no shorter text.
 const MIN_PROJECT_NAME: usize = 3;
 
 /// The filters of lists and exports alone.
@@ -157,7 +157,7 @@ impl Check for DealSearchParams {
     }
 }
 
-/// Returns the folded text. A blank one does not filter.
+/// Returns the folded text, or `None` for a blank text, which does not filter.
 fn to_filter(text: &Text<0, 100>) -> Option<String> {
     Some(fold(text.as_str())).filter(|text| !text.is_empty())
 }
@@ -196,7 +196,8 @@ impl DealReader {
         Self { reach, reads_contracts: may_read_contracts(actor, reach) }
     }
 
-    /// Returns the deals to list. On company routes they are the company's, with any `tenant_id`.
+    /// Returns the query of the deals to list. On company routes it ignores `tenant_id` and lists
+    /// the company's deals.
     ///
     /// # Errors
     /// `VALIDATION_FAILED` for a search by contract number without access to contract data.

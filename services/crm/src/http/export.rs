@@ -45,8 +45,8 @@ impl ExportParams {
 /// No connection is in use between two batches, so a slow client holds none.
 ///
 /// # Errors
-/// `UNAUTHORIZED` before the next batch at `expires_at`, when the token expires, and
-/// [`EXPORT_TOO_LARGE`].
+/// `UNAUTHORIZED` if the token has expired before the next batch; [`EXPORT_TOO_LARGE`] if a
+/// spreadsheet would have too many rows.
 fn walk<T, K, R, F>(
     format: ExportFormat,
     expires_at: OffsetDateTime,
@@ -109,15 +109,15 @@ const DEALS: Table = Table {
     ],
 };
 
-fn name<const MIN: usize, const MAX: usize>(text: Option<&Text<MIN, MAX>>) -> Cell {
+fn name_cell<const MIN: usize, const MAX: usize>(text: Option<&Text<MIN, MAX>>) -> Cell {
     Cell::text(text.map(Text::as_str))
 }
 
-fn written<const MIN: usize, const MAX: usize>(text: Option<&Private<Prose<MIN, MAX>>>) -> Cell {
+fn private_cell<const MIN: usize, const MAX: usize>(text: Option<&Private<Prose<MIN, MAX>>>) -> Cell {
     Cell::text(text.map(|text| text.expose().as_str()))
 }
 
-fn word(word: Option<impl Into<&'static str>>) -> Cell {
+fn word_cell(word: Option<impl Into<&'static str>>) -> Cell {
     Cell::text(word.map(Into::into))
 }
 
@@ -125,28 +125,28 @@ fn deal_row(view: &DealView) -> Row {
     let deal = &view.summary;
     vec![
         Cell::id(Some(deal.card.deal_id)),
-        word(Some(deal.card.status)),
+        word_cell(Some(deal.card.status)),
         Cell::text(Some(view.step_name.as_str())),
-        word(Some(deal.card.step_group)),
+        word_cell(Some(deal.card.step_group)),
         Cell::id(Some(deal.tenant_id)),
-        name(view.developer_name.as_ref()),
-        name(deal.project_name.as_ref()),
-        name(deal.building_name.as_ref()),
-        name(deal.number.as_ref()),
+        name_cell(view.developer_name.as_ref()),
+        name_cell(deal.project_name.as_ref()),
+        name_cell(deal.building_name.as_ref()),
+        name_cell(deal.number.as_ref()),
         Cell::id(Some(deal.property_object_id)),
         Cell::id(Some(deal.client_user_id)),
         Cell::id(deal.agent_user_id),
         Cell::Number(deal.amount.amount_minor.get()),
         Cell::Text(deal.amount.currency.to_string()),
-        word(view.contract_type),
-        word(view.payment_method),
-        written(view.contract_number.as_ref()),
+        word_cell(view.contract_type),
+        word_cell(view.payment_method),
+        private_cell(view.contract_number.as_ref()),
         Cell::time(deal.booking_expires_at),
         Cell::Time(deal.step_entered_at),
         Cell::Time(deal.created_at),
         Cell::Time(deal.card.updated_at),
         Cell::time(view.cancelled_at),
-        written(view.cancel_reason.as_ref()),
+        private_cell(view.cancel_reason.as_ref()),
         Cell::time(view.completed_at),
         Cell::Number(deal.card.row_version),
     ]
@@ -254,13 +254,13 @@ fn override_row(record: &OverrideRecord) -> Row {
         Cell::id(Some(record.actor_user_id)),
         Cell::id(Some(record.deal_id)),
         Cell::id(Some(record.tenant_id)),
-        name(record.developer_name.as_ref()),
-        name(record.project_name.as_ref()),
-        name(record.building_name.as_ref()),
-        name(record.number.as_ref()),
-        word(Some(record.from_status)),
-        word(Some(record.to_status)),
-        written(Some(&record.comment)),
+        name_cell(record.developer_name.as_ref()),
+        name_cell(record.project_name.as_ref()),
+        name_cell(record.building_name.as_ref()),
+        name_cell(record.number.as_ref()),
+        word_cell(Some(record.from_status)),
+        word_cell(Some(record.to_status)),
+        private_cell(Some(&record.comment)),
         Cell::Number(record.row_version),
     ]
 }

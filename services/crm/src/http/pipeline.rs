@@ -63,14 +63,14 @@ impl ReplacePipeline {
         let (mut ids, mut names, mut defaults) = (HashSet::new(), HashSet::new(), HashSet::new());
         let mut desired = Vec::new();
         for (at, step) in self.steps.into_inner().into_iter().enumerate() {
-            let mut once = |member: &str, is_new: bool| {
+            let mut check_unique = |member: &str, is_new: bool| {
                 let first = if is_new { Ok(()) } else { Err(Invalid::new("duplicate")) };
                 fields.check(&format!("/Steps/{at}/{member}"), first);
             };
             let (id, is_default) = (step.id.map(|id| id.0), step.is_default.unwrap_or_default());
-            once("Id", id.is_none_or(|id| ids.insert(id)));
-            once("Name", names.insert(step.name.clone()));
-            once("IsDefault", !is_default || defaults.insert(step.group));
+            check_unique("Id", id.is_none_or(|id| ids.insert(id)));
+            check_unique("Name", names.insert(step.name.clone()));
+            check_unique("IsDefault", !is_default || defaults.insert(step.group));
             desired.push(DesiredStep { id, group: step.group, name: step.name, is_default });
         }
         fields.finish(Some((desired, self.version)))

@@ -1,4 +1,4 @@
-//! Routes of saved views: queries of lists of deals that a person has named.
+//! Routes of saved views: named queries of lists of deals.
 
 use ::web::{Both, FieldError, FromQuery, Json, PathReference, Problem, Query, Sorting};
 use actix_web::web::Data;

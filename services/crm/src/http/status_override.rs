@@ -118,7 +118,7 @@ pub async fn override_deal_status(
         return Err(invalid_member("/Audience").into());
     }
     let now = clock::now();
-    let booked_until = check_booking(&app, target_status, booking.as_ref(), now)?;
+    let booked_until = read_booked_until(&app, target_status, booking.as_ref(), now)?;
     let requested = StatusOverride { target: target_status, comment: Some(comment), audience, booked_until };
     let operation = create_operation(requested)?;
     let command =
@@ -144,7 +144,7 @@ pub async fn preview_deal_override(
 ) -> Result<impl Responder, Error> {
     let PreviewOverride { target_status, booking, row_version } = body.0;
     let now = clock::now();
-    let booked_until = check_booking(&app, target_status, booking.as_ref(), now)?;
+    let booked_until = read_booked_until(&app, target_status, booking.as_ref(), now)?;
     let audience = NoteAudience::Everyone;
     let operation =
         create_operation(StatusOverride { target: target_status, comment: None, audience, booked_until })?;
@@ -178,9 +178,9 @@ fn create_operation(requested: StatusOverride) -> Result<Operation, Error> {
 /// Returns the expiry time of a requested booking.
 ///
 /// # Errors
-/// `VALIDATION_FAILED` if deals with the target status have no booking that an override makes, or
-/// if the expiry time is out of bounds.
-fn check_booking(
+/// `VALIDATION_FAILED` if the target is Application or Cancelled, or if the expiry time is out of
+/// bounds.
+fn read_booked_until(
     app: &App,
     target: DealStatus,
     booking: Option<&BookInOverride>,

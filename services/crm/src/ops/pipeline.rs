@@ -68,7 +68,7 @@ pub async fn replace_steps(
     // The version is read first, so the compare and swap detects every later change of the steps.
     let version = db::step::pipeline_version(tx.conn(), tenant).await?.ok_or(DEVELOPER_NOT_FOUND)?;
     let listed: Vec<_> = desired.iter().filter_map(|step| step.id).collect();
-    let known = db::step::live_and_listed(tx, tenant, &listed).await?;
+    let known = db::step::live_and_listed_steps(tx, tenant, &listed).await?;
     let replacement = replace(tenant, &known, desired).map_err(|refusal| match refusal {
         PipelineRefusal::UnknownStep => DEAL_STEP_NOT_FOUND,
         PipelineRefusal::GroupFixed => PIPELINE_STEP_GROUP_FIXED,

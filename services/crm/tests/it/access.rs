@@ -288,7 +288,7 @@ async fn permission_is_checked_before_path_query_and_body() {
         .expect_problem(403, "FORBIDDEN");
 }
 
-/// RULE-CRM-032, RULE-ALL-030: an invalid body is 400 before an unknown deal is 404.
+/// RULE-CRM-032, RULE-ALL-030: an invalid body returns 400, even for an unknown deal.
 #[tokio::test]
 async fn invalid_body_is_refused_before_an_unknown_deal() {
     let missing = guid();
@@ -401,8 +401,8 @@ async fn actor_with_several_permissions_has_the_first_role_in_the_timeline() {
     }
 }
 
-/// RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the response to a
-/// guest, and a fresh token has the remaining rights.
+/// RULE-ALL-075, RULE-ALL-077: after each loss of rights, a request with the old token gets the
+/// response that a guest gets, and a fresh token has the remaining rights.
 #[tokio::test]
 async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
     losses::check(service(), TABLE, "", prepare).await;

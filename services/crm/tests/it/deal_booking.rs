@@ -118,7 +118,7 @@ async fn booking_expiry_is_within_ninety_days() {
 /// terminal, own Active booking, availability, another deal's booking, step and version are checked
 /// in this order.
 #[tokio::test]
-async fn booking_is_refused_in_order() {
+async fn booking_with_several_faults_reports_the_first() {
     let deal = create_deal().await;
     let stale = json!({"RowVersion": 0});
     let first = create_deal_of(deal.developer, deal.object).await;

@@ -13,7 +13,7 @@ use crate::{
 const ACCOUNT: &str = "40817810099910004312";
 
 /// Returns a body with every field.
-fn whole() -> Value {
+fn full_body() -> Value {
     json!({
         "ContractType": "Assignment", "PaymentMethod": "Cash", "EscrowAccountNumber": ACCOUNT,
         "FixationData": " цена до марта ", "ContractNumber": "ДДУ-17", "Amount": {"AmountMinor": 5, "Currency": "USD"},
@@ -27,20 +27,20 @@ async fn put(deal: &Deal, body: Value) -> Response {
 /// RULE-CRM-007, RULE-EVT-017: an omitted member is cleared, except `Amount`. The timeline gets
 /// field names only, and nothing is published.
 #[tokio::test]
-async fn contract_data_are_replaced_whole() {
+async fn contract_update_clears_omitted_members() {
     let deal = create_deal().await;
-    let card = put(&deal, whole()).await.expect(200);
+    let card = put(&deal, full_body()).await.expect(200);
     assert_eq!((&card["RowVersion"], card.as_object().unwrap().len()), (&json!(2), 6));
-    let expected = with(with(whole(), "DealId", json!(deal.id)), "RowVersion", 2);
+    let expected = with(with(full_body(), "DealId", json!(deal.id)), "RowVersion", 2);
     assert_eq!(platform().get(&deal.path("/contract")).await.expect(200), expected);
     assert_eq!(manager(deal.developer).get(&deal.own("/contract")).await.expect(200), expected);
-    let same = put(&deal, with(whole(), "RowVersion", 1)).await.expect(200);
+    let same = put(&deal, with(full_body(), "RowVersion", 1)).await.expect(200);
     assert_eq!(same["RowVersion"], 2, "identical data change nothing and compare no version");
     put(&deal, json!({"ContractType": "Ddu", "Amount": null})).await.expect(200);
     let left = platform().get(&deal.path("/contract")).await.expect(200);
     let expected = json!({
         "DealId": deal.id, "ContractType": "Ddu", "PaymentMethod": null, "ContractNumber": null,
-        "EscrowAccountNumber": null, "FixationData": null, "Amount": whole()["Amount"], "RowVersion": 3,
+        "EscrowAccountNumber": null, "FixationData": null, "Amount": full_body()["Amount"], "RowVersion": 3,
     });
     assert_eq!(left, expected);
     let timeline = deal.timeline().await;
@@ -55,7 +55,7 @@ async fn contract_data_are_replaced_whole() {
 /// INV-DEAL-6, RULE-CRM-007, RULE-CRM-022: terminal, no-op, contract type and version are checked
 /// in this order. In Sale contract type and payment method cannot be cleared.
 #[tokio::test]
-async fn contract_change_is_refused_in_order() {
+async fn contract_change_with_several_faults_reports_the_first() {
     let deal = create_deal().await;
     deal.bring_to("Sale").await;
     let stale = |body: Value| with(body, "RowVersion", 0);
@@ -63,8 +63,8 @@ async fn contract_change_is_refused_in_order() {
         put(&deal, stale(half)).await.expect_problem(409, "CRM_DEAL_CONTRACT_TYPE_REQUIRED");
     }
     put(&deal, stale(contract())).await.expect(200);
-    put(&deal, stale(whole())).await.expect_problem(409, "CRM_DEAL_CONFLICT");
-    put(&deal, whole()).await.expect(200);
+    put(&deal, stale(full_body())).await.expect_problem(409, "CRM_DEAL_CONFLICT");
+    put(&deal, full_body()).await.expect(200);
     for status in ["Cancelled", "Completed"] {
         let deal = create_deal().await;
         deal.bring_to(status).await;
@@ -96,21 +96,21 @@ async fn invalid_contract_data_are_refused() {
         ("PaymentMethod", json!("Barter"), "unknown_value"),
         ("Amount", json!(5), "invalid_type"),
     ] {
-        let answer = put(&deal, with(whole(), member, value.clone())).await;
+        let answer = put(&deal, with(full_body(), member, value.clone())).await;
         if let Some(text) = value.as_str().filter(|text| text.len() > 5) {
             assert!(!answer.text.contains(text), "{}", answer.text);
         }
         answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
     }
-    put(&deal, with(whole(), "Amount", rub(0))).await.expect_refusal(
+    put(&deal, with(full_body(), "Amount", rub(0))).await.expect_refusal(
         "VALIDATION_FAILED",
         "/Amount/AmountMinor",
         "out_of_range",
     );
-    put(&deal, with(whole(), "FixationData", "😀".repeat(4000))).await.expect(200);
-    put(&deal, with(whole(), "FixationData", " x ")).await.expect(200);
+    put(&deal, with(full_body(), "FixationData", "😀".repeat(4000))).await.expect(200);
+    put(&deal, with(full_body(), "FixationData", " x ")).await.expect(200);
     for blank in [" ", "\u{200b}"] {
-        let refused = put(&deal, with(whole(), "FixationData", blank)).await;
+        let refused = put(&deal, with(full_body(), "FixationData", blank)).await;
         refused.expect_refusal("VALIDATION_FAILED", "/FixationData", "too_short");
     }
 }
@@ -118,7 +118,7 @@ async fn invalid_contract_data_are_refused() {
 /// RULE-CRM-008, RULE-EVT-013: each change of the agent publishes a stage change with one status
 /// and one step in From and To.
 #[tokio::test]
-async fn agent_is_replaced_or_removed() {
+async fn agent_change_publishes_a_stage_change() {
     let deal = create_deal().await;
     let (first, second) = (deal.read().await["AgentUserId"].clone(), guid());
     let put = async |body: Value| platform().put(&deal.path("/agent"), body).await;

@@ -65,7 +65,7 @@ async fn created_deal_has_the_sent_fields_and_is_published() {
 /// RULE-CRM-002, RULE-CRM-028, RULE-CRM-029, RULE-CRM-031: object, developer, availability and step
 /// are checked in this order.
 #[tokio::test]
-async fn creation_is_refused_in_order() {
+async fn creation_with_several_faults_reports_the_first() {
     let developer = guid();
     let flat = guid();
     let create = async || platform().post(&deals(PLATFORM), creation_body(flat).await).await;

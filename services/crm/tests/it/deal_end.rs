@@ -24,7 +24,7 @@ async fn cancel(deal: &Deal, body: Value) -> Response {
 }
 
 /// Removes all steps of a group from the pipeline of a deal's developer.
-async fn drop_group(deal: &Deal, group: &str) {
+async fn remove_group(deal: &Deal, group: &str) {
     let live = steps(deal.developer).await;
     let kept: Vec<_> = live
         .iter()
@@ -69,7 +69,7 @@ async fn cancellation_ends_the_active_booking() {
                 assert_eq!(each(new, "Kind"), ["DealCancelled"]);
                 assert_eq!(new[0]["Payload"], json!({"Reason": "раздумал"}));
                 let events = deal.events().await;
-                let [.., stage, cancelled] = &events[..] else { panic!("two events") };
+                let [.., stage, cancelled] = &events[..] else { panic!("expected two events") };
                 assert_eq!((stage.topic.as_str(), cancelled.topic.as_str()), (STAGE_CHANGED, CANCELLED));
                 assert_eq!(cancelled.payload["RowVersion"], card["RowVersion"]);
                 assert_eq!(payloads(&events, CANCELLED).len(), 1);
@@ -82,16 +82,16 @@ async fn cancellation_ends_the_active_booking() {
 
 /// RULE-CRM-012: terminal, no-op, step and version are checked in this order.
 #[tokio::test]
-async fn cancellation_is_refused_in_order() {
+async fn cancellation_with_several_faults_reports_the_first() {
     let deal = create_deal().await;
     let stale = json!({"Reason": "x", "RowVersion": 7});
     cancel(&deal, stale.clone()).await.expect_problem(409, "CRM_DEAL_CONFLICT");
     cancel(&deal, with(stale.clone(), "RowVersion", 1)).await.expect(200);
     cancel(&deal, stale.clone()).await.expect(200);
-    drop_group(&deal, "Cancelled").await;
+    remove_group(&deal, "Cancelled").await;
     cancel(&deal, stale.clone()).await.expect(200);
     let other = create_deal().await;
-    drop_group(&other, "Cancelled").await;
+    remove_group(&other, "Cancelled").await;
     cancel(&other, stale.clone()).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
     let unknown = Deal { id: guid(), ..deal };
     cancel(&unknown, stale).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
@@ -134,7 +134,7 @@ async fn deal_is_completed_from_sale_only() {
                 assert_eq!(new[0]["Payload"], json!({"RegistryRecordNumber": "77:01-5/2026"}));
                 assert_eq!(new[0]["ActorRole"], "DeveloperManager");
                 let events = deal.events().await;
-                let [.., stage, completed] = &events[..] else { panic!("two events") };
+                let [.., stage, completed] = &events[..] else { panic!("expected two events") };
                 assert_eq!((stage.topic.as_str(), completed.topic.as_str()), (STAGE_CHANGED, COMPLETED));
                 assert_eq!(payloads(&events, COMPLETED).len(), 1);
                 assert_eq!(completed.payload["CompletedAt"], after["CompletedAt"]);
@@ -182,8 +182,8 @@ async fn existing_deals_of_an_inactive_developer_continue() {
     }
 }
 
-/// RULE-CRM-012, RULE-CRM-013, RULE-ALL-006: a reason has 2000 characters and a registry number 64
-/// after trimming. `RowVersion` has 32 bits.
+/// RULE-CRM-012, RULE-CRM-013, RULE-ALL-006: a reason has up to 2000 characters and a registry
+/// number up to 64 after trimming. `RowVersion` has 32 bits.
 #[tokio::test]
 async fn longest_reason_and_registry_number_are_accepted() {
     let deal = create_deal().await;
@@ -205,7 +205,7 @@ async fn longest_reason_and_registry_number_are_accepted() {
 /// INV-DEAL-10, RULE-CRM-013, RULE-CRM-030: status, another deal's booking, another completion,
 /// step and version are checked in this order.
 #[tokio::test]
-async fn completion_is_refused_in_order() {
+async fn completion_with_several_faults_reports_the_first() {
     let deal = create_deal().await;
     let stale = with(completion(), "RowVersion", 0);
     deal.bring_to("Sale").await;
@@ -214,11 +214,11 @@ async fn completion_is_refused_in_order() {
     let seller = create_deal_of(deal.developer, deal.object).await;
     seller.bring_to("Completed").await;
     complete(&deal, stale.clone()).await.expect_problem(409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE");
-    drop_group(&deal, "Completed").await;
+    remove_group(&deal, "Completed").await;
     complete(&deal, stale.clone()).await.expect_problem(409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE");
     let deal = create_deal().await;
     deal.bring_to("Sale").await;
-    drop_group(&deal, "Completed").await;
+    remove_group(&deal, "Completed").await;
     complete(&deal, stale.clone()).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
     let other = create_deal_of(deal.developer, deal.object).await;
     other.book().await;

@@ -111,8 +111,8 @@ impl OwnDeal<'_> {
 }
 
 /// RULE-CRM-017, RULE-EVT-027: `republish Deal` publishes each deal's creation, stage changes,
-/// Active booking and end again, with the first payloads. Past bookings and cancellations are left
-/// out.
+/// Active booking and end again, with their original payloads. Past bookings and cancellations are
+/// left out.
 #[tokio::test]
 async fn republish_repeats_the_events_of_each_deal() {
     let own = start(&[]);

@@ -68,7 +68,9 @@ async fn move_follows_the_status_table() {
 #[tokio::test]
 async fn move_is_recorded_in_the_timeline_and_published() {
     let deal = create_deal().await;
-    let [first, second] = steps_of(deal.developer, "Application").await[..] else { panic!("two steps") };
+    let [first, second] = steps_of(deal.developer, "Application").await[..] else {
+        panic!("expected two steps")
+    };
     let booking = steps_of(deal.developer, "Booking").await[0];
     let body = json!({"StepId": second, "Reason": " \u{2003} he called\n", "RowVersion": 1});
     let card = manager(deal.developer).post(&deal.own("/move-step"), body).await.expect(200);
@@ -134,7 +136,7 @@ async fn move_is_recorded_in_the_timeline_and_published() {
 /// INV-BKG-2, RULE-CRM-004, RULE-CRM-021, RULE-CRM-024: terminal, no-op, step, group, contract
 /// data, booking and version are checked in this order.
 #[tokio::test]
-async fn move_is_refused_in_order() {
+async fn move_with_several_faults_reports_the_first() {
     let deal = create_deal().await;
     let stale = |step: Uuid| json!({"StepId": step, "RowVersion": 0});
     let send = async |body: Value| platform().post(&deal.path("/move-step"), body).await;
@@ -171,7 +173,7 @@ async fn move_back_from_sale_without_a_booking_is_refused() {
     deal.bring_to("Sale").await;
     let booking = steps_of(deal.developer, "Booking").await[0];
     move_to(&deal, booking).await.expect_problem(409, "CRM_DEAL_BOOKING_REQUIRED");
-    let [_, second] = steps_of(deal.developer, "Contract").await[..] else { panic!("two steps") };
+    let [_, second] = steps_of(deal.developer, "Contract").await[..] else { panic!("expected two steps") };
     move_to(&deal, second).await.expect(200);
     deal.bring_to("Booking").await;
     move_to(&deal, steps_of(deal.developer, "Application").await[1]).await.expect(200);
@@ -181,7 +183,9 @@ async fn move_back_from_sale_without_a_booking_is_refused() {
 #[tokio::test]
 async fn archived_step_can_be_left_but_not_entered() {
     let deal = create_deal().await;
-    let [first, second] = steps_of(deal.developer, "Application").await[..] else { panic!("two steps") };
+    let [first, second] = steps_of(deal.developer, "Application").await[..] else {
+        panic!("expected two steps")
+    };
     let live = steps(deal.developer).await;
     let kept: Vec<_> = live.iter().filter(|step| id_of(&step["Id"]) != first).collect();
     let body: Vec<_> = kept

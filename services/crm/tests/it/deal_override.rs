@@ -127,7 +127,7 @@ async fn override_follows_the_status_table() {
 /// RULE-CRM-024: 422 for Completed, 404, terminal, no-op, step, contract data and version are
 /// checked in this order, also in the preview.
 #[tokio::test]
-async fn override_and_preview_are_refused_in_order() {
+async fn override_or_preview_with_several_faults_reports_the_first() {
     let unknown = Deal { id: guid(), object: guid(), developer: guid() };
     let same = async |deal: &Deal, target: &str, status: u16, code: &str| {
         let (one, other) =
@@ -168,7 +168,9 @@ async fn override_leads_to_the_default_or_the_first_step() {
     let deal = create_deal().await;
     let pipeline = format!("{PLATFORM}/pipeline-steps?TenantId={}", deal.developer);
     let live = steps(deal.developer).await;
-    let [first, second] = steps_of(deal.developer, "Contract").await[..] else { panic!("two steps") };
+    let [first, second] = steps_of(deal.developer, "Contract").await[..] else {
+        panic!("expected two steps")
+    };
     platform().put(&deal.path("/contract"), contract()).await.expect(200);
     for (default, expected) in [(Some(second), second), (None, first)] {
         let body: Vec<_> = live
@@ -193,7 +195,9 @@ async fn override_publishes_its_stage_change_and_cancellation() {
     deal.bring_to("Cancelled").await;
     deal.bring_to("Booking").await;
     let arrived = service().published(deal.id).await;
-    let [cancelling, reviving] = payloads(&arrived, STAGE_CHANGED)[..] else { panic!("two stage changes") };
+    let [cancelling, reviving] = payloads(&arrived, STAGE_CHANGED)[..] else {
+        panic!("expected two stage changes")
+    };
     assert_eq!((&cancelling["RowVersion"], &reviving["RowVersion"]), (&json!(2), &json!(3)));
     let events = deal.events().await;
     assert_eq!(topics(&events), [CREATED, STAGE_CHANGED, CANCELLED, STAGE_CHANGED]);
@@ -257,7 +261,7 @@ async fn invalid_override_is_refused() {
 /// RULE-CRM-074: if one row of an override cannot be written, nothing of it is written or
 /// published.
 #[tokio::test]
-async fn override_is_written_whole_or_not_at_all() {
+async fn failed_override_writes_nothing() {
     let deal = create_deal().await;
     let (before, rows) = (deal.read().await, deal.timeline().await);
     let sql = service().sql().await;

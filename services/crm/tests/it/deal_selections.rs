@@ -48,7 +48,7 @@ async fn read(deal: Uuid) -> Response {
 }
 
 /// RULE-CRM-058, RULE-CRM-070: every reader of the deal gets the unchanged response of selections.
-/// After the deletion the selection is as it was when it was deleted, whatever its owner tries.
+/// A deleted selection keeps the content that it had at its deletion, whatever its owner sends.
 #[tokio::test]
 async fn selection_of_the_client_is_returned() {
     let client = guid();
@@ -176,8 +176,8 @@ fn expect_unavailable(answer: Response) {
     assert!(!problem.contains("127.0.0.1") && !problem.contains("SELECTIONS"), "{problem}");
 }
 
-/// RULE-CRM-058: after two retries the answer is 503. Other operations continue, and the routes
-/// recover with selections.
+/// RULE-CRM-058: after two retries the response is 503. Other operations continue, and the routes
+/// recover when selections does.
 #[tokio::test]
 async fn outage_of_selections_affects_its_routes_only() {
     for (fault, tries) in [

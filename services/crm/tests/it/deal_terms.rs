@@ -239,7 +239,7 @@ async fn tolerance_of_the_amount_is_a_setting() {
 /// RULE-CRM-002, RULE-CRM-007, RULE-CRM-008: the parties are checked after the step, then the
 /// agent, then the amount. A stale version is the last refusal of a change.
 #[tokio::test]
-async fn terms_are_refused_in_order() {
+async fn terms_with_several_faults_report_the_first() {
     let tenant = guid();
     let flat = guid();
     publish_object(&object(flat, tenant, "Available")).await;

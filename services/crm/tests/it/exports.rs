@@ -89,7 +89,7 @@ async fn export_has_the_deals_of_the_list() {
 /// RULE-CRM-079, RULE-CRM-081: an export has the fields of the deal and the overrides of the
 /// register. A text that begins like a formula is defused.
 #[tokio::test]
-async fn export_shows_fields_and_defuses_formulas() {
+async fn export_escapes_texts_that_look_like_formulas() {
     let deal = create_deal().await;
     let body = with(
         with(crate::contract(), "ContractNumber", "=1+1"),
@@ -178,7 +178,7 @@ async fn check_expiry(serve: &Deployed) {
 }
 
 /// RULE-CRM-080, RULE-CRM-085: 100,000 deals are exported in bounded memory, in both formats. One
-/// deal more is refused as a spreadsheet, and not as CSV. A file ends with the token.
+/// deal more is refused as a spreadsheet, and not as CSV. A download ends when the token expires.
 #[tokio::test]
 async fn export_of_100000_deals_takes_bounded_memory() {
     const MAX_GROWTH: usize = 48 << 20;

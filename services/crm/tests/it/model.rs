@@ -21,12 +21,12 @@ use testkit::issuer::Claims;
 use testkit::service::Running;
 use uuid::Uuid;
 
-use self::compare::plain;
+use self::compare::normalize_times;
 use self::coverage::Coverage;
 use self::effects::{created_deal, expired_deal};
 use self::pipeline::{Plan, plan};
 use self::request::{Operation, RandomRequest, Request, SHORT_LIFE_MILLIS, people, random_request};
-use self::rules::{Context, Outcome, creation, decide};
+use self::rules::{Context, Outcome, decide, decide_creation};
 use self::world::{Contract, Deal, Developer, GROUPS, Object, Person, Role, Step, World};
 use crate::{
     CARE, COMPANY_UPSERTED, DEVELOPER_UPSERTED, EMPLOYMENT, MANAGE, MANAGE_OWN, OBJECT_UPSERTED, OWN,
@@ -108,7 +108,7 @@ fn claims(person: Person) -> Claims {
 }
 
 /// Publishes two developers with objects, and creates all users.
-async fn begin(service: &Running) -> ModelRun<'_> {
+async fn start_run(service: &Running) -> ModelRun<'_> {
     let ids = [guid(), guid()];
     let people = people(ids);
     let clients: Vec<_> = people.iter().map(|person| service.caller(&claims(*person))).collect();
@@ -207,7 +207,7 @@ impl ModelRun<'_> {
             return;
         }
         let creation_request = Request { by, operation: Operation::Agent(None), version: None };
-        match creation(&self.world, &creation_request, object, agent, amount) {
+        match decide_creation(&self.world, &creation_request, object, agent, amount) {
             Err((status, code)) => {
                 answer.expect_problem(status, code);
                 self.coverage.add("create", code);
@@ -318,7 +318,7 @@ fn is_expected(outcome: &Outcome, deal: &Deal, request: &Request, answer: &Respo
     let body = &answer.body;
     let card = if body["Deal"].is_null() { body } else { &body["Deal"] };
     let success = if matches!(request.operation, Operation::Book(_)) { 201 } else { 200 };
-    let is_card = |of: &Deal| plain(card) == plain(&of.card());
+    let is_card = |of: &Deal| normalize_times(card) == normalize_times(&of.card());
     match (outcome, &request.operation) {
         (Outcome::Refused(status, code), _) => answer.status == *status && body["code"] == *code,
         (Outcome::Same, Operation::Preview(_)) => answer.status == 200 && is_preview(body, deal, deal, &[]),
@@ -340,7 +340,7 @@ fn is_expected(outcome: &Outcome, deal: &Deal, request: &Request, answer: &Respo
             let mut members = shown.as_object().unwrap().iter();
             answer.status == success
                 && is_card(next)
-                && members.all(|(name, value)| plain(&body[name]) == plain(value))
+                && members.all(|(name, value)| normalize_times(&body[name]) == normalize_times(value))
         }
         (Outcome::Changed(next), _) => answer.status == success && is_card(next),
         (Outcome::Noted(next), _) => {
@@ -361,7 +361,7 @@ fn is_preview(found: &Value, from: &Deal, to: &Deal, events: &[&str]) -> bool {
     });
     // The model has no states of objects, which tests of revivals compare.
     let found = crate::without(found.clone(), "ObjectAvailability");
-    plain(&found) == plain(&expected)
+    normalize_times(&found) == normalize_times(&expected)
 }
 
 /// The number of histories that always run.
@@ -389,7 +389,7 @@ fn random_history_matches_the_plain_model() {
             return Ok(());
         }
         tokio.block_on(async {
-            let mut run = begin(&service).await;
+            let mut run = start_run(&service).await;
             // A history starts with two deals of one object and a deal of the other developer.
             for (object, amount) in [(0, None), (0, Some(7)), (2, None)] {
                 run.create(0, object, None, amount).await;

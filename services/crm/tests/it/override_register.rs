@@ -40,7 +40,7 @@ async fn override_is_registered_once() {
             "ToStatus": to, "Comment": comment, "CreatedAt": card["UpdatedAt"], "RowVersion": card["RowVersion"],
         })
     };
-    let [second, first] = &found[..] else { panic!("two overrides: {found:?}") };
+    let [second, first] = &found[..] else { panic!("expected two overrides: {found:?}") };
     assert_eq!(*first, expected(first, &card, "Application", "Booking", "спор сторон"));
     assert_eq!(*second, expected(second, &revived, "Cancelled", "Application", "y"));
 }
@@ -128,8 +128,8 @@ async fn register_cannot_be_changed() {
     }
 }
 
-/// RULE-CRM-076, INV-TLE-5: a note of the platform alone is hidden on company routes. By default
-/// everyone reads a note.
+/// RULE-CRM-076, INV-TLE-5: a note whose audience is the platform is hidden on company routes. By
+/// default everyone reads a note.
 #[tokio::test]
 async fn note_of_the_platform_is_hidden_from_the_company() {
     let deal = create_deal().await;

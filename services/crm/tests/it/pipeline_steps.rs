@@ -248,7 +248,7 @@ async fn stale_version_is_a_conflict() {
 /// RULE-CRM-053, RULE-CRM-061: permission, body, developer, step, group and version are checked in
 /// this order.
 #[tokio::test]
-async fn replacement_is_refused_in_order() {
+async fn replacement_with_several_faults_reports_the_first() {
     let (developer, other) = (create_developer().await, create_developer().await);
     let before = steps(developer).await;
     let foreign_step = listed(&steps(other).await[0]);
@@ -387,7 +387,7 @@ async fn pipeline_changes_need_their_own_permission() {
 /// RULE-CRM-056, RULE-CRM-062: one of several concurrent replacements of a version succeeds, with
 /// or without `Version`. The others return 409.
 #[tokio::test]
-async fn concurrent_replacements_take_effect_whole() {
+async fn concurrent_replacements_never_mix() {
     for version in [json!(1), Value::Null] {
         let developer = create_developer().await;
         let before = steps(developer).await;

@@ -33,7 +33,7 @@ const ALL: [&str; 9] =
     [ESCROW, FIXATION, COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER, CONTRACT_NUMBER, VIEW_NAME];
 const TIMELINE_MARKS: [&str; 5] = [COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER];
 
-/// A deployed service whose every response is checked for marks.
+/// A deployed service. Each of its responses is checked for marks.
 struct Watched {
     crm: Deployed,
     sql: tokio_postgres::Client,
@@ -138,7 +138,7 @@ impl Watched {
     }
 
     /// Creates a deal of a new object, with marked contract data.
-    async fn deal(&self) -> Uuid {
+    async fn create_deal(&self) -> Uuid {
         let event = object(guid(), self.developer, "Available");
         self.publish(OBJECT_UPSERTED, "Id", &event).await;
         let (client, owner) = selections().user();
@@ -167,9 +167,10 @@ fn contract_data() -> Value {
 }
 
 /// Calls every operation with success, and brings one deal to each end.
-async fn drive(watched: &Watched) -> Vec<Uuid> {
+async fn call_every_operation(watched: &Watched) -> Vec<Uuid> {
     let Watched { platform, care, manager, developer, .. } = watched;
-    let (kept, cancelled, completed) = (watched.deal().await, watched.deal().await, watched.deal().await);
+    let (kept, cancelled, completed) =
+        (watched.create_deal().await, watched.create_deal().await, watched.create_deal().await);
     let pipeline = format!("{OWN}/pipeline-steps");
     let steps = watched.get(manager, &pipeline, &[]).await.expect(200);
     let first = list(&steps["Steps"]).to_vec();
@@ -202,7 +203,7 @@ async fn drive(watched: &Watched) -> Vec<Uuid> {
         .post(manager, &own(cancelled, "/cancel"), json!({"Reason": CANCEL_REASON}), &[])
         .await
         .expect(200);
-    let overridden = watched.deal().await;
+    let overridden = watched.create_deal().await;
     let body = json!({"TargetStatus": "Cancelled", "Comment": CANCEL_REASON});
     watched.post(platform, &path(overridden, "/override-status"), body, &[]).await.expect(200);
     let sold = json!({"TargetStatus": "Sale", "Comment": COMMENT});
@@ -256,7 +257,7 @@ async fn drive(watched: &Watched) -> Vec<Uuid> {
 }
 
 /// Sends marks in invalid bodies: with wrong lengths, types, control characters and versions.
-async fn refuse(watched: &Watched, deals: &[Uuid]) {
+async fn send_invalid_requests(watched: &Watched, deals: &[Uuid]) {
     let (kept, completed) = (deals[0], deals[2]);
     let long = |mark: &str| format!("{mark}{}", "x".repeat(5_000));
     let bodies = |member: &str, mark: &str| {
@@ -340,8 +341,8 @@ async fn refuse(watched: &Watched, deals: &[Uuid]) {
 }
 
 /// Makes the database refuse statements with an error that shows the whole row. Returns their deal.
-async fn break_statements(watched: &Watched) -> Uuid {
-    let deal = watched.deal().await;
+async fn make_statements_fail(watched: &Watched) -> Uuid {
+    let deal = watched.create_deal().await;
     // A note does not change its deal. Notes and contract data publish nothing.
     for (table, rule, statuses) in [
         ("timeline", "kind = 'DealCreated'", [500, 500, 500, 500]),
@@ -381,7 +382,7 @@ async fn break_statements(watched: &Watched) -> Uuid {
 }
 
 /// Publishes messages that cannot be applied: some do not decode, the database refuses the others.
-async fn poison(watched: &Watched) {
+async fn publish_unreadable_messages(watched: &Watched) {
     for topic in [COMPANY_UPSERTED, EMPLOYMENT, DEVELOPER_UPSERTED, OBJECT_UPSERTED] {
         for payload in [
             json!({"Id": NOTE, "CompanyId": NOTE, "Version": NOTE}),
@@ -414,10 +415,10 @@ async fn poison(watched: &Watched) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn private_texts_appear_only_where_they_are_documented() {
     let watched = Watched::start().await;
-    let mut deals = drive(&watched).await;
-    refuse(&watched, &deals).await;
-    deals.push(break_statements(&watched).await);
-    poison(&watched).await;
+    let mut deals = call_every_operation(&watched).await;
+    send_invalid_requests(&watched, &deals).await;
+    deals.push(make_statements_fail(&watched).await);
+    publish_unreadable_messages(&watched).await;
 
     let bus = service().bus();
     for deal in &deals {

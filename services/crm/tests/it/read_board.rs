@@ -161,7 +161,7 @@ async fn totals_follow_every_change() {
 }
 
 /// RULE-CRM-049: the recount corrects wrong totals while deals change and while some changes are
-/// not folded in. The job waits for it.
+/// not folded in. The job waits for the recount.
 #[tokio::test]
 async fn totals_are_recounted_while_deals_change() {
     let recount = include_str!("../../sql/recount_board_totals.sql");

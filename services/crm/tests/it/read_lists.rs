@@ -72,7 +72,8 @@ async fn deals_are_filtered() {
     assert!(listed(&format!("StepId={}", guid())).await.is_empty());
 }
 
-/// RULE-CRM-045, RULE-ALL-021: `Sort` has ties by id. Pages have neither gaps nor overlaps.
+/// RULE-CRM-045, RULE-ALL-021: deals with equal sort keys are sorted by id. Pages have neither gaps
+/// nor overlaps.
 #[tokio::test]
 async fn deals_are_sorted_and_paged() {
     let developer = create_developer().await;

@@ -1,4 +1,4 @@
-//! The command `restored --since`, with which consumers follow a database that was restored to an
+//! The command `restored --since`, which aligns consumers with a database that was restored to an
 //! earlier time.
 
 use std::process::{Output, Stdio};
@@ -152,7 +152,7 @@ async fn lost_deal_is_published_as_cancelled() {
         assert_eq!(versions(&ended), [next, next]);
         let (change, last) = (&ended[0].payload, &known[known.len().min(3) - 1].payload);
         assert_eq!((&change["FromStatus"], &change["ToStatus"]), (&json!(from), &json!("Cancelled")));
-        assert_eq!(change["PreviousRowVersion"], 0, "it follows whatever a consumer has applied");
+        assert_eq!(change["PreviousRowVersion"], 0, "accepted after any version");
         for member in ["TenantId", "PropertyObjectId", "ClientUserId", "AgentUserId", "Amount"] {
             assert_eq!(change[member], last[member], "{member}");
         }
@@ -164,7 +164,7 @@ async fn lost_deal_is_published_as_cancelled() {
 /// version that consumers know. Its booking or the end of a lost one is published with it. Its next
 /// change has a higher version.
 #[tokio::test]
-async fn deal_that_went_back_is_published_above_the_lost_versions() {
+async fn restored_deal_is_published_above_the_lost_versions() {
     let platform = Platform::start().await;
     let (booked, free) = (platform.create().await, platform.create().await);
     let booking = platform.post(booked, "/booking", json!({})).await;

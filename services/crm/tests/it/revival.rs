@@ -46,8 +46,8 @@ async fn revival_books_the_free_object() {
     }
 }
 
-/// RULE-CRM-082: a preview of a revival shows that another deal took the object. Without
-/// `Booking` the revival succeeds all the same, and with it the rules of a booking hold.
+/// RULE-CRM-082: a preview of a revival shows that another deal took the object. Without `Booking`
+/// the revival succeeds anyway. With `Booking` the rules of a booking apply.
 #[tokio::test]
 async fn revival_of_a_deal_with_a_taken_object_is_shown_and_refused() {
     let deal = create_deal().await;
@@ -106,7 +106,8 @@ async fn booking_of_an_override_is_checked() {
     platform().post(&deal.path("/override-status"), stale).await.expect_problem(409, "CRM_DEAL_CONFLICT");
 }
 
-/// RULE-CRM-082, RULE-CRM-037: of revivals that book one object at once exactly one succeeds.
+/// RULE-CRM-082, RULE-CRM-037: exactly one of several concurrent revivals that book one object
+/// succeeds.
 #[tokio::test]
 async fn one_of_concurrent_revivals_books_the_object() {
     let first = create_deal().await;

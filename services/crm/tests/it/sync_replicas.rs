@@ -156,7 +156,7 @@ async fn newest_employment_event_wins() {
 /// RULE-CRM-072: a company with the id of a developer does not change the developer unless its
 /// `Type` is Developer. Employments do not wait for their company.
 #[tokio::test]
-async fn agency_is_no_developer() {
+async fn agency_with_the_id_of_a_developer_changes_no_developer() {
     let developer_id = create_developer().await;
     let flat = create_object(developer_id).await;
     publish_company(&agency(developer_id, "Suspended")).await;

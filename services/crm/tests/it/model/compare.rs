@@ -13,19 +13,21 @@ use super::world::{Deal, Developer, World};
 use crate::{PLATFORM, list, without};
 
 /// Returns a value with its times in one format.
-pub fn plain(value: &Value) -> Value {
+pub fn normalize_times(value: &Value) -> Value {
     match value {
         Value::String(text) => OffsetDateTime::parse(text, &Rfc3339)
             .map_or_else(|_| value.clone(), |time| json!(format!("{}", time.unix_timestamp_nanos()))),
-        Value::Array(items) => items.iter().map(plain).collect(),
-        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), plain(value))).collect(),
+        Value::Array(items) => items.iter().map(normalize_times).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (name.clone(), normalize_times(value))).collect()
+        }
         _ => value.clone(),
     }
 }
 
 #[track_caller]
 pub fn assert_same(found: &Value, expected: &Value, what: &str) {
-    let (found, expected) = (plain(found), plain(expected));
+    let (found, expected) = (normalize_times(found), normalize_times(expected));
     assert!(found == expected, "{what}:\n   found {found}\nexpected {expected}");
 }
 

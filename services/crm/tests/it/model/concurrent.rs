@@ -18,7 +18,7 @@ use super::effects::{created_deal, expired_deal};
 use super::request::{Operation, RandomRequest, Request, random_request};
 use super::rules::{Context, Outcome, decide};
 use super::world::{Deal, Person, World};
-use super::{ModelRun, begin, compare, is_expected};
+use super::{ModelRun, compare, is_expected, start_run};
 use crate::{PLATFORM, contract, eventually, guid, id_of, list, parse_time, start, text};
 
 /// The number of concurrent actors.
@@ -76,17 +76,17 @@ fn possible_contexts<'w>(
             .enumerate()
             .filter(|(at, history)| *at != exchange.deal && history.states[0].object == deal.object)
     };
-    let may_be = |is: &dyn Fn(&Deal) -> bool| {
-        let met = |history: &History| {
-            history.states[history.window(exchanges, exchange)].iter().map(is).collect::<BTreeSet<_>>()
+    let possible_values = |predicate: &dyn Fn(&Deal) -> bool| {
+        let values = |history: &History| {
+            history.states[history.window(exchanges, exchange)].iter().map(predicate).collect::<BTreeSet<_>>()
         };
-        let met: Vec<_> = other_deals().map(|(_, history)| met(history)).collect();
-        let some = met.iter().any(|met| met.contains(&true));
-        let none = met.iter().all(|met| met.contains(&false));
-        [some.then_some(true), none.then_some(false)]
+        let values: Vec<_> = other_deals().map(|(_, history)| values(history)).collect();
+        let may_be_true = values.iter().any(|values| values.contains(&true));
+        let may_be_false = values.iter().all(|values| values.contains(&false));
+        [may_be_true.then_some(true), may_be_false.then_some(false)]
     };
     let (booked, completed) =
-        (may_be(&|deal| deal.booking.is_some()), may_be(&|deal| deal.group == "Completed"));
+        (possible_values(&|deal| deal.booking.is_some()), possible_values(&|deal| deal.group == "Completed"));
     let context = Context::of(world, deal);
     let all = booked.into_iter().flatten().flat_map(|booked_elsewhere| {
         completed.into_iter().flatten().map(move |completed_elsewhere| Context {
@@ -336,7 +336,7 @@ async fn concurrent_answers_are_explained_by_one_order() {
     let service = start(&settings);
     let mut runner = TestRunner::default();
     for _ in 0..ROUNDS {
-        let mut run = begin(&service).await;
+        let mut run = start_run(&service).await;
         run_concurrently(&mut run, &mut runner).await;
     }
 }

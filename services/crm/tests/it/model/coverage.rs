@@ -169,26 +169,26 @@ const ALL: [(&str, &[&str]); 13] = [
 #[derive(Debug, Default)]
 pub struct Coverage {
     histories: u32,
-    met: BTreeMap<(&'static str, &'static str), usize>,
+    counts: BTreeMap<(&'static str, &'static str), usize>,
 }
 
 impl Coverage {
     pub fn add(&mut self, operation: &'static str, outcome: &'static str) {
-        *self.met.entry((operation, outcome)).or_default() += 1;
+        *self.counts.entry((operation, outcome)).or_default() += 1;
     }
 
     /// Adds the outcomes of a history that ran to its end.
     pub fn merge(&mut self, other: Self) {
         self.histories += 1;
-        for (met, count) in other.met {
-            *self.met.entry(met).or_default() += count;
+        for (outcome, count) in other.counts {
+            *self.counts.entry(outcome).or_default() += count;
         }
     }
 
     fn missing(&self) -> Vec<(&'static str, &'static str)> {
         let all =
             ALL.into_iter().flat_map(|(operation, all)| all.iter().map(move |outcome| (operation, *outcome)));
-        all.filter(|met| !self.met.contains_key(met)).collect()
+        all.filter(|outcome| !self.counts.contains_key(outcome)).collect()
     }
 
     /// Returns true if at least `histories` have run and every possible outcome has happened.

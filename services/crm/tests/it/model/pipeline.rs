@@ -17,11 +17,11 @@ pub struct Plan {
     /// Two bits for each step: a live step is left out if both are 0, an archived one is restored
     /// if both are 1.
     keep: u64,
-    /// The index of the group that gets a new step, none beyond the last group.
+    /// The index of the group that gets a new step. An index beyond the last group selects none.
     added: usize,
     /// Selects a fault of the body, an identical body, or neither.
     fault: usize,
-    /// The index of the group that loses all steps, none beyond the last group.
+    /// The index of the group that loses all steps. An index beyond the last group selects none.
     emptied: usize,
     has_defaults: bool,
     is_reversed: bool,

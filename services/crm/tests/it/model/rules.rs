@@ -88,7 +88,7 @@ pub fn decide(deal: &Deal, context: Context<'_>, request: &Request, answer: &Val
         });
         return Outcome::Noted(Box::new(noted));
     }
-    let change = match rule(deal, context, request, answer) {
+    let change = match decide_change(deal, context, request, answer) {
         Err((status, code)) => return Outcome::Refused(status, code),
         Ok(None) => return Outcome::Same,
         Ok(Some(change)) => change,
@@ -101,7 +101,8 @@ pub fn decide(deal: &Deal, context: Context<'_>, request: &Request, answer: &Val
     Outcome::Changed(Box::new(apply(deal, change, request, at)))
 }
 
-/// Returns the refusals 403, 400, 422 for Completed and 404, which come before the rules.
+/// Returns the first of the refusals that precede the rules: 403, 400, 422 for the target
+/// Completed, 404.
 fn refused_before_rules(deal: &Deal, request: &Request) -> Option<Refusal> {
     let permitted = match request.by.role {
         Role::Platform | Role::Manager => true,
@@ -124,7 +125,7 @@ fn refused_before_rules(deal: &Deal, request: &Request) -> Option<Refusal> {
     is_hidden.then_some((404, "CRM_DEAL_NOT_FOUND"))
 }
 
-fn rule(
+fn decide_change(
     deal: &Deal,
     context: Context<'_>,
     request: &Request,
@@ -182,8 +183,8 @@ fn rule(
             _ => cancel(deal, context, reason.trim()).map(Some),
         },
         Operation::Complete(number) => complete(deal, context, request, number.trim()),
-        Operation::Override { target, comment } => overridden(deal, context, target, comment.trim()),
-        Operation::Preview(target) => overridden(deal, context, target, ""),
+        Operation::Override { target, comment } => override_status(deal, context, target, comment.trim()),
+        Operation::Preview(target) => override_status(deal, context, target, ""),
         Operation::Note(_) => Ok(None),
     }
 }
@@ -279,7 +280,7 @@ fn book(deal: &Deal, context: Context<'_>, answer: &Value) -> Result<Option<Chan
     let expires_at = answer["ExpiresAt"].as_str().unwrap_or_default().to_owned();
     change.rows.push(("BookingCreated", json!({"BookingId": id, "ExpiresAt": expires_at})));
     if deal.group == "Application" {
-        let to = context.developer.receiving("Booking").ok_or(NO_STEP)?;
+        let to = context.developer.receiving_step("Booking").ok_or(NO_STEP)?;
         enter(&mut change, to.id, to.group, None);
     }
     change.next.bookings.push((id, "Active"));
@@ -301,7 +302,7 @@ fn prolong(deal: &Deal, time: &Time) -> Result<Option<Change>, Refusal> {
 
 /// Cancels the deal, without the `ManualNote` row of an override.
 fn cancel(deal: &Deal, context: Context<'_>, reason: &str) -> Result<Change, Refusal> {
-    let to = context.developer.receiving("Cancelled").ok_or(NO_STEP)?;
+    let to = context.developer.receiving_step("Cancelled").ok_or(NO_STEP)?;
     let mut change =
         Change { next: deal.clone(), rows: Vec::new(), is_published: true, second_topic: Some(CANCELLED) };
     change.rows.push(("DealCancelled", json!({"Reason": reason})));
@@ -332,7 +333,7 @@ fn complete(
     if context.completed_elsewhere {
         return Err((409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE"));
     }
-    let to = context.developer.receiving("Completed").ok_or(NO_STEP)?;
+    let to = context.developer.receiving_step("Completed").ok_or(NO_STEP)?;
     let mut change =
         Change { next: deal.clone(), rows: Vec::new(), is_published: true, second_topic: Some(COMPLETED) };
     change.rows.push(("DealCompleted", json!({"RegistryRecordNumber": number})));
@@ -342,7 +343,7 @@ fn complete(
     Ok(Some(change))
 }
 
-fn overridden(
+fn override_status(
     deal: &Deal,
     context: Context<'_>,
     target: &str,
@@ -357,7 +358,7 @@ fn overridden(
     let mut change = if target == "Cancelled" {
         cancel(deal, context, comment)?
     } else {
-        let to = context.developer.receiving(group_of(target)).ok_or(NO_STEP)?;
+        let to = context.developer.receiving_step(group_of(target)).ok_or(NO_STEP)?;
         if target == "Sale" && !has_contract(deal) {
             return Err(NO_CONTRACT);
         }
@@ -372,7 +373,7 @@ fn overridden(
 }
 
 /// Decides a creation: a refusal, or the step and the amount of the deal.
-pub fn creation(
+pub fn decide_creation(
     world: &World,
     request: &Request,
     object: Uuid,
@@ -393,7 +394,7 @@ pub fn creation(
     if is_sold || matches!(object.status, "Sold" | "Unavailable") {
         return Err((409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE"));
     }
-    let step = developer.receiving("Application").ok_or(NO_STEP)?;
+    let step = developer.receiving_step("Application").ok_or(NO_STEP)?;
     check_agent(request.by, agent, world.agents)?;
     let amount = amount.unwrap_or(object.price);
     check_amount(request.by, amount, object.price)?;

@@ -187,7 +187,7 @@ impl Deal {
 
 impl Developer {
     /// Returns the receiving step of a group: its default, otherwise its first step.
-    pub fn receiving(&self, group: &str) -> Option<&Step> {
+    pub fn receiving_step(&self, group: &str) -> Option<&Step> {
         let mut of_group = self.live.iter().filter(|step| step.group == group);
         of_group.clone().find(|step| step.is_default).or_else(|| of_group.next())
     }
