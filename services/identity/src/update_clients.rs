@@ -8,7 +8,7 @@ use clap::Parser;
 use crate::error::Error;
 use crate::ops;
 
-/// Give the issuer the present state of every machine account again
+/// Send the present state of every machine account to the issuer again
 ///
 /// Revokes the tokens of the accounts, since the issuer may have granted other rights.
 #[derive(Parser)]
@@ -19,8 +19,9 @@ impl OperatorCommand for UpdateClients {
     async fn execute(self, db: Db) -> anyhow::Result<()> {
         let (mut last, mut count) = (None, 0);
         loop {
-            let update =
-                db.tx(async |tx| Ok::<_, Error>(ops::machine_account::update_issuer_after(tx, last).await?));
+            let update = db.tx(async |tx| {
+                Ok::<_, Error>(ops::machine_account::schedule_issuer_updates_after(tx, last).await?)
+            });
             let accounts = update.await.context("failed to schedule the updates")?;
             count += accounts.len();
             match accounts.last() {

@@ -40,22 +40,22 @@ impl IssuerClients {
         Ok(Self { issuer: ServiceClient::new(config)? })
     }
 
-    /// Creates or replaces the client of a machine account. The secret stays.
+    /// Creates or replaces the client of a machine account. The secret does not change.
     ///
     /// A client without a company is disabled, so the issuer issues no token.
     ///
     /// # Errors
     /// If the issuer has not stored the client.
     pub async fn put(&self, claims: &TokenClaims) -> anyhow::Result<()> {
-        let client = representation(claims);
+        let client = client_representation(claims);
         let path = REPLACE.path_with(claims.user_id);
         let replaced = self.send(Method::PUT, &path, Some(&client)).await?.0;
         match replaced {
             StatusCode::NOT_FOUND => {
                 let created = self.send(Method::POST, CREATE.path, Some(&client)).await?.0;
-                expect(created == StatusCode::CREATED, created)
+                check_status(created == StatusCode::CREATED, created)
             }
-            status => expect(status.is_success(), status),
+            status => check_status(status.is_success(), status),
         }
     }
 
@@ -65,7 +65,7 @@ impl IssuerClients {
     /// If the issuer may still have the client.
     pub async fn delete(&self, id: UserId) -> anyhow::Result<()> {
         let (status, _) = self.send(Method::DELETE, &DELETE.path_with(id), None::<&Value>).await?;
-        expect(status.is_success() || status == StatusCode::NOT_FOUND, status)
+        check_status(status.is_success() || status == StatusCode::NOT_FOUND, status)
     }
 
     /// Replaces the secret of a client. Returns `None` if the issuer does not have the client.
@@ -78,7 +78,7 @@ impl IssuerClients {
         if status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        expect(status.is_success(), status)?;
+        check_status(status.is_success(), status)?;
         // The error of the parser could quote the secret.
         let secret = serde_json::from_slice::<SecretResponse>(&body);
         Ok(Some(secret.map_err(|_| anyhow::anyhow!("the issuer returned no secret"))?.value))
@@ -94,13 +94,13 @@ impl IssuerClients {
     }
 }
 
-fn expect(is_expected: bool, status: StatusCode) -> anyhow::Result<()> {
+fn check_status(is_expected: bool, status: StatusCode) -> anyhow::Result<()> {
     anyhow::ensure!(is_expected, "the issuer returned {status}");
     Ok(())
 }
 
 /// Returns the client as Keycloak represents it. Its tokens have the claims of an employee's token.
-fn representation(claims: &TokenClaims) -> Value {
+fn client_representation(claims: &TokenClaims) -> Value {
     let TokenClaims { user_id, company_id, permissions } = claims;
     json!({
         "id": user_id,
@@ -118,15 +118,15 @@ fn representation(claims: &TokenClaims) -> Value {
         "optionalClientScopes": [],
         "protocolMappers": [
             mapper("audience", "oidc-audience-mapper", &json!({"included.custom.audience": AUDIENCE})),
-            claim("sub", "String", &user_id.to_string()),
-            claim("company_id", "String", &company_id.as_ref().map(CompanyId::to_string).unwrap_or_default()),
-            claim("permissions", "JSON", &json!(permissions).to_string()),
+            claim_mapper("sub", "String", &user_id.to_string()),
+            claim_mapper("company_id", "String", &company_id.as_ref().map(CompanyId::to_string).unwrap_or_default()),
+            claim_mapper("permissions", "JSON", &json!(permissions).to_string()),
         ],
     })
 }
 
 /// Returns a mapper that gives a claim a constant value.
-fn claim(name: &str, kind: &str, value: &str) -> Value {
+fn claim_mapper(name: &str, kind: &str, value: &str) -> Value {
     let config = json!({"claim.name": name, "claim.value": value, "jsonType.label": kind});
     mapper(name, "oidc-hardcoded-claim-mapper", &config)
 }

@@ -140,7 +140,7 @@ pub async fn search(
     paging: &Paging<TenantSort>,
 ) -> Result<Page<Tenant>, ::db::Error> {
     let plan = ScanPlan::choose(conn, filter).await?;
-    let prefix = NamePrefix::choose(conn, filter).await?;
+    let prefix = PrefixColumns::choose(conn, filter).await?;
     let order = match (paging.sort, plan) {
         (TenantSort::CreatedAt, ScanPlan::Ordered) => list::order_by(paging, tenant::created_at),
         (TenantSort::Name, ScanPlan::Ordered) => list::order_by(paging, tenant::lower_name),
@@ -167,7 +167,7 @@ pub async fn look_up_by_query(
     let Some(query) = &filter.query else {
         return Ok(select(select_without_query(filter)).order(by_name).limit(limit).load(&mut conn).await?);
     };
-    let prefix = NamePrefix::choose(conn, filter).await?;
+    let prefix = PrefixColumns::choose(conn, filter).await?;
     let has_prefix = || prefix.matches(query);
     let mut items = select(select_without_query(filter).filter(has_prefix()))
         .order(by_name)
@@ -214,9 +214,9 @@ struct Sample {
 impl ScanPlan {
     /// Chooses the plan by a sample of the table.
     ///
-    /// An ordered scan takes seconds for a rare text, and a trigram search for a common one. The
-    /// planner's estimate of a text is too rough to choose. With few tenants the sample is empty
-    /// and both plans are fast.
+    /// An ordered scan takes seconds for a rare text. A trigram search takes seconds for a common
+    /// text. The planner's estimate of a text is too rough to choose. With few tenants the sample
+    /// is empty and both plans are fast.
     async fn choose(mut conn: &Conn, filter: &TenantFilter) -> QueryResult<Self> {
         let Some(query) = filter.query.as_ref().filter(|query| !query.is_short()) else {
             return Ok(Self::Ordered);
@@ -237,7 +237,7 @@ impl ScanPlan {
 fn select_matching(
     filter: &TenantFilter,
     plan: ScanPlan,
-    prefix: NamePrefix,
+    prefix: PrefixColumns,
 ) -> tenant::BoxedQuery<'static, Pg> {
     let tenants = select_without_query(filter);
     let Some(query) = &filter.query else { return tenants };
@@ -260,7 +260,7 @@ fn select_matching(
 
 /// The columns that a search for names by prefix compares.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum NamePrefix {
+enum PrefixColumns {
     /// The sort key. An index returns the names in their order.
     Lower,
     /// The sort key and the folded form. The result must be sorted.
@@ -269,7 +269,7 @@ enum NamePrefix {
 
 type Condition = Box<dyn BoxableExpression<tenant::table, Pg, SqlType = Bool>>;
 
-impl NamePrefix {
+impl PrefixColumns {
     /// Chooses both columns only if the query is a prefix of a folded name and not of its
     /// lower-case form. Such names are rare.
     async fn choose(mut conn: &Conn, filter: &TenantFilter) -> QueryResult<Self> {

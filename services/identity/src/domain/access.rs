@@ -224,7 +224,7 @@ impl EffectivePermissions {
     }
 
     /// Returns the grant of the requirement `P`, or `None` if the actor does not meet it now.
-    pub fn permits<P: Permission>(&self) -> Option<P::Granted> {
+    pub fn grant_of<P: Permission>(&self) -> Option<P::Granted> {
         P::granted(&self.actor)
     }
 

@@ -11,9 +11,9 @@ use crate::db::schema::{employee_role, role};
 /// Permission that makes a role an administrator role.
 pub const MANAGE_EMPLOYEE_ROLES: &str = "identity.employee-roles.manage";
 
-/// Permissions to decide what a holder must not decide alone or for themselves: bonuses, which take
-/// two employees, and deals, whose agents and clients must not decide them.
-const DECISIONS_OF_PEOPLE: [&str; 2] = ["agent.commissions.manage", "crm.deals.manage"];
+/// Permissions whose decisions depend on the person who decides. A bonus needs two employees. The
+/// agent and the client of a deal must not decide about the deal.
+const PERSON_DEPENDENT_PERMISSIONS: [&str; 2] = ["agent.commissions.manage", "crm.deals.manage"];
 
 /// A role. The migration writes all roles, and no operation changes them.
 #[derive(Clone, Debug, Queryable, Selectable)]
@@ -61,11 +61,12 @@ impl Role {
 
     /// Returns true if machine accounts can have this role (INV-IDN-014).
     ///
-    /// Their administrators know the secret, so an account must not be a second person. Roles of
-    /// administrators, roles that are kept apart, and roles whose decisions depend on the person
-    /// are for people.
+    /// An administrator who knows the secret of an account can act as the account, so the account
+    /// must not count as a second person. Only people have roles of administrators, roles that are
+    /// kept apart, and roles whose decisions depend on the person.
     pub fn is_for_machines(&self) -> bool {
-        let needs_people = self.grants().any(|grant| DECISIONS_OF_PEOPLE.contains(&grant.name.as_str()));
+        let needs_people =
+            self.grants().any(|grant| PERSON_DEPENDENT_PERMISSIONS.contains(&grant.name.as_str()));
         !self.is_admin_role() && !self.is_kept_apart && !needs_people
     }
 

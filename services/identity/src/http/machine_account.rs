@@ -88,7 +88,7 @@ pub async fn create_machine_account(
 ) -> Result<HttpResponse, Error> {
     let Json(CreateMachineAccount { name, role_ids }) = body;
     let (context, company) = (app.actor_context(&permitted.actor), permitted.granted);
-    let details = AccountDetails { name, role_ids: sorted(role_ids) };
+    let details = AccountDetails { name, role_ids: sort_and_dedup(role_ids) };
     let mut refused = Vec::new();
     let create = async |tx: &mut _| {
         let created =
@@ -156,7 +156,7 @@ pub async fn update_machine_account(
 ) -> Result<impl Responder, Error> {
     let Json(UpdateMachineAccount { name, role_ids, version }) = body;
     let (context, company) = (app.actor_context(&permitted.actor), permitted.granted);
-    let details = AccountDetails { name, role_ids: sorted(role_ids) };
+    let details = AccountDetails { name, role_ids: sort_and_dedup(role_ids) };
     let mut refused = Vec::new();
     let update = async |tx: &mut _| {
         let refused = &mut refused;
@@ -205,7 +205,7 @@ pub async fn create_machine_account_secret(
     app.db.tx(async |tx| ops::machine_account::request_secret(tx, &context, company, *id).await).await?;
     let created = create_secret(&app, *id).await;
     // The issuer may have replaced the secret even after an error.
-    app.db.tx(async |tx| ops::machine_account::end_tokens(tx, *id).await).await?;
+    app.db.tx(async |tx| ops::machine_account::revoke_issued_tokens(tx, *id).await).await?;
     Ok(web::Json(MachineAccountSecret { client_id: *id, client_secret: created? }))
 }
 
@@ -249,7 +249,7 @@ pub async fn revoke_machine_account(
     Ok(web::Json(app.db.tx(revoke).await?))
 }
 
-fn sorted(role_ids: MachineRoles) -> Vec<RoleId> {
+fn sort_and_dedup(role_ids: MachineRoles) -> Vec<RoleId> {
     let mut role_ids = role_ids.into_inner();
     role_ids.sort_unstable();
     role_ids.dedup();

@@ -31,7 +31,7 @@ impl<P: Permission> FromRequest for PermittedNow<P> {
             let actor = permitted?.actor;
             let missing = || Problem::internal(&io::Error::other("the listener has no state"));
             let (app, lookups) = state.ok_or_else(missing)?;
-            Ok(Self(confirm::<P>(&app, &lookups, &actor).await?))
+            Ok(Self(check_permitted_now::<P>(&app, &lookups, &actor).await?))
         })
     }
 }
@@ -40,7 +40,7 @@ impl<P: Permission> FromRequest for PermittedNow<P> {
 ///
 /// # Errors
 /// [`FORBIDDEN`] if the actor does not meet it.
-pub async fn confirm<P: Permission>(
+pub async fn check_permitted_now<P: Permission>(
     app: &App,
     lookups: &PipelinedConn,
     actor: &Actor,

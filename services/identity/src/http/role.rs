@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::{IntoParams, ToSchema};
 
-use super::permitted_now::{PermittedNow, confirm};
+use super::permitted_now::{PermittedNow, check_permitted_now};
 use crate::app::App;
 use crate::db;
 use crate::domain::{ManageEmployees, ReadRoles, ReadableRoles, Role, RoleAssignment, RoleId, TenantType};
@@ -127,7 +127,7 @@ pub async fn list_employee_roles(
 ) -> Result<impl Responder, Error> {
     let wanted = id.parse::<UserId>().ok();
     if wanted != Some(actor.user_id) {
-        let company = confirm::<ManageEmployees>(&app, &lookups, &actor).await?;
+        let company = check_permitted_now::<ManageEmployees>(&app, &lookups, &actor).await?;
         let wanted = wanted.ok_or_else(Problem::not_found)?;
         let found = lookups.run(async |conn| db::employee::look_up(conn, wanted).await).await?;
         found.filter(|employee| employee.company_id == company).ok_or(USER_NOT_FOUND)?;

@@ -1,9 +1,11 @@
-//! The jobs `machine-client` and `machine-client-confirmation`: give the token issuer the present
-//! state of a machine account.
+//! The jobs `machine-client` and `machine-client-confirmation`: send the present state of a machine
+//! account to the token issuer.
 //!
-//! The key is the account's id. A change schedules both jobs. The first one runs at once, and the
-//! second one after every request with an older state has ended. A run that is replaced does not
-//! wait for its request, which the issuer may therefore apply after the request of the next run.
+//! The key is the account's id. A change schedules both jobs:
+//! - `machine-client` runs at once.
+//! - `machine-client-confirmation` runs when every request with an older state has ended. A run
+//!   that is replaced can leave a request in flight, which the issuer may apply after the request
+//!   of the next run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +37,8 @@ pub async fn schedule_client_updates(
     ::jobs::schedule(tx, CONFIRMATION, accounts, now + CONFIRMATION_DELAY).await
 }
 
-/// Adds the jobs. Without an API of the issuer the scheduled jobs wait for it.
+/// Adds the jobs if the issuer has an API for clients. Otherwise scheduled jobs stay stored until a
+/// process with `IDENTITY_ISSUER_ADMIN_URL` runs.
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     if app.issuer_clients.is_none() {
         return jobs;
@@ -58,33 +61,33 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
 async fn update(app: &App, clients: &IssuerClients, job: &Job, is_confirmation: bool) -> anyhow::Result<()> {
     let id: UserId = job.key.parse()?;
     let sent = send_present_state(app, clients, id).await;
-    if matches!(sent, Ok(Sent::AfterAnOlderState)) {
-        app.db.tx(async |tx| ops::machine_account::end_tokens(tx, id).await).await?;
+    if matches!(sent, Ok(SendResult::OlderFirst)) {
+        app.db.tx(async |tx| ops::machine_account::revoke_issued_tokens(tx, id).await).await?;
     }
-    let confirm = app.db.tx(async |tx| {
-        ops::machine_account::confirm_issuer(tx, id, is_confirmation && sent.is_ok()).await?;
+    let finish = app.db.tx(async |tx| {
+        ops::machine_account::revoke_if_outdated_at_issuer(tx, id, is_confirmation && sent.is_ok()).await?;
         if sent.is_ok() {
             job.complete(tx).await?;
         }
         Ok::<_, Error>(())
     });
-    confirm.await?;
+    finish.await?;
     sent.map(drop)
 }
 
-/// The result of a run: the issuer has the present state.
-enum Sent {
-    AtOnce,
+/// The states that a run has sent. The last one is the present state.
+enum SendResult {
+    PresentOnly,
     /// The run sent an older state first. It may have replaced the state that another run sent.
-    AfterAnOlderState,
+    OlderFirst,
 }
 
 /// Sends the state of an account, and repeats this if the state has changed since it was read.
 ///
-/// A change during a run starts a second run. The first one may finish later, so it must not leave
-/// its older state.
-async fn send_present_state(app: &App, clients: &IssuerClients, id: UserId) -> anyhow::Result<Sent> {
-    let mut sent = Sent::AtOnce;
+/// A change during a run starts a second run. The first run may finish after the second one, so it
+/// must not leave its older state at the issuer.
+async fn send_present_state(app: &App, clients: &IssuerClients, id: UserId) -> anyhow::Result<SendResult> {
+    let mut sent = SendResult::PresentOnly;
     let mut state = read_state(app, id).await?;
     loop {
         match &state {
@@ -95,7 +98,7 @@ async fn send_present_state(app: &App, clients: &IssuerClients, id: UserId) -> a
         if present == state {
             return Ok(sent);
         }
-        (state, sent) = (present, Sent::AfterAnOlderState);
+        (state, sent) = (present, SendResult::OlderFirst);
     }
 }
 

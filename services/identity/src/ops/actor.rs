@@ -58,7 +58,7 @@ impl ActorContext<'_> {
         }
         let (now, record) = db::employment::find_record(tx.conn(), self.actor.user_id).await?;
         let permissions = EffectivePermissions::of(self.actor, &record, self.baseline)
-            .filter(|permissions| permissions.permits::<P>().is_some());
+            .filter(|permissions| permissions.grant_of::<P>().is_some());
         Ok(Authorized { permissions: permissions.ok_or(FORBIDDEN)?, tenant, now })
     }
 }
@@ -77,5 +77,5 @@ pub async fn permit_read<P: Permission>(
     let user = actor.user_id;
     let (_, record) = lookups.run(async |conn| db::employment::find_record(conn, user).await).await?;
     let permissions = EffectivePermissions::of(actor, &record, baseline);
-    Ok(permissions.and_then(|permissions| permissions.permits::<P>()))
+    Ok(permissions.and_then(|permissions| permissions.grant_of::<P>()))
 }

@@ -60,7 +60,7 @@ pub async fn create_machine_account(
     let by = context.audit_actor();
     db::audit::append(tx, AuditEntry::machine_account_created(&by, &account)).await?;
     record_assigned_roles(tx, &by, now, &account, &roles).await?;
-    update_issuer(tx, account.id, now).await?;
+    schedule_issuer_update(tx, account.id, now).await?;
     Ok(account)
 }
 
@@ -112,10 +112,10 @@ pub async fn update_machine_account(
         db::audit::append(tx, AuditEntry::machine_role_removed(&by, now, &account, &role)).await?;
     }
     if !removed.is_empty() {
-        end_rights(tx, id).await?;
+        revoke_tokens_until_update(tx, id).await?;
     }
     if !added.is_empty() || !removed.is_empty() {
-        update_issuer(tx, id, now).await?;
+        schedule_issuer_update(tx, id, now).await?;
     }
     Ok(account)
 }
@@ -196,21 +196,21 @@ async fn revoke(
     (account.status, account.updated_at) = (MachineAccountStatus::Revoked, now);
     db::machine_account::save(tx, &mut account).await?;
     db::audit::append(tx, AuditEntry::machine_account_revoked(&context.audit_actor(), &account)).await?;
-    end_rights(tx, account.id).await?;
-    update_issuer(tx, account.id, now).await?;
+    revoke_tokens_until_update(tx, account.id).await?;
+    schedule_issuer_update(tx, account.id, now).await?;
     Ok(account)
 }
 
-/// Ends the rights of all tokens that the issuer has issued to an account.
-pub async fn end_tokens(tx: &mut Tx, id: UserId) -> Result<(), Error> {
+/// Revokes all tokens that the issuer has issued to an account.
+pub async fn revoke_issued_tokens(tx: &mut Tx, id: UserId) -> Result<(), Error> {
     revoke_access(tx, RevokedSubject::User(id)).await?;
     Ok(())
 }
 
-/// Updates the accounts of a company at the issuer after a change of the company's status.
+/// Schedules updates of a company's accounts at the issuer after a change of the company's status.
 ///
-/// The revocation of the company ends the rights of older tokens.
-pub async fn follow_company_status(
+/// The revocation of the company also revokes older tokens of the accounts.
+pub async fn schedule_issuer_updates_of_company(
     tx: &mut Tx,
     company: CompanyId,
     to: TenantStatus,
@@ -223,16 +223,23 @@ pub async fn follow_company_status(
     Ok(schedule_client_updates(tx, &accounts, now).await?)
 }
 
-/// Updates the next accounts after `last` at the issuer. Returns their ids, and none at the end.
-pub async fn update_issuer_after(tx: &mut Tx, last: Option<UserId>) -> Result<Vec<UserId>, ::db::Error> {
+/// Schedules updates of the next accounts after `last` at the issuer. Returns their ids, or none
+/// after the last account.
+pub async fn schedule_issuer_updates_after(
+    tx: &mut Tx,
+    last: Option<UserId>,
+) -> Result<Vec<UserId>, ::db::Error> {
     let accounts = db::machine_account::mark_outdated_after(tx, last).await?;
     schedule_client_updates(tx, &accounts, clock::now()).await?;
     Ok(accounts)
 }
 
-/// Repeats the revocation of an account whose lost rights the issuer may have granted since then.
-/// `is_confirmed` ends these repetitions: the issuer has the present state, and it keeps it.
-pub async fn confirm_issuer(tx: &mut Tx, id: UserId, is_confirmed: bool) -> Result<(), Error> {
+/// Revokes the tokens of an account again if the issuer may have granted lost rights since the last
+/// revocation.
+///
+/// `is_confirmed` is true if the issuer has the present state and no request in flight can replace
+/// it. Then the account is no longer outdated at the issuer.
+pub async fn revoke_if_outdated_at_issuer(tx: &mut Tx, id: UserId, is_confirmed: bool) -> Result<(), Error> {
     if !db::machine_account::is_outdated_at_issuer(tx, id).await? {
         return Ok(());
     }
@@ -258,16 +265,15 @@ pub async fn record_refused_roles(
     record_refusals(tx, context, company, subject, roles).await
 }
 
-/// Ends the rights of tokens that the issuer has issued, and of those that it issues until it is
-/// updated.
-async fn end_rights(tx: &mut Tx, id: UserId) -> Result<(), Error> {
+/// Revokes the tokens that the issuer has issued, and those that it issues until it is updated.
+async fn revoke_tokens_until_update(tx: &mut Tx, id: UserId) -> Result<(), Error> {
     db::machine_account::set_outdated_at_issuer(tx, id, true).await?;
     revoke_access(tx, RevokedSubject::User(id)).await?;
     Ok(())
 }
 
-/// Schedules the jobs that give the issuer the present state of the account.
-async fn update_issuer(tx: &mut Tx, id: UserId, now: OffsetDateTime) -> Result<(), Error> {
+/// Schedules the jobs that send the present state of the account to the issuer.
+async fn schedule_issuer_update(tx: &mut Tx, id: UserId, now: OffsetDateTime) -> Result<(), Error> {
     Ok(schedule_client_updates(tx, &[id], now).await?)
 }
 

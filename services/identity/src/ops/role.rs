@@ -73,7 +73,7 @@ pub async fn remove_role_from_employee(
     remove(tx, context, authorized, user, role, require_active).await
 }
 
-/// Removes a role in a tenant of any status.
+/// Removes a role from an employee of a tenant of any status.
 ///
 /// # Errors
 /// - `FORBIDDEN` if the actor does not pass the actor check.

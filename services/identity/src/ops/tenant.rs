@@ -6,7 +6,7 @@ use messaging::outbox;
 
 use super::access::revoke_access;
 use super::actor::{ActorContext, Authorized};
-use super::machine_account::follow_company_status;
+use super::machine_account::schedule_issuer_updates_of_company;
 use crate::db;
 use crate::domain::{
     AuditEntry, LegalName, ManageTenants, Reason, RevokedSubject, TaxNumber, Tenant, TenantName,
@@ -98,7 +98,7 @@ pub async fn change_tenant_status(
     if to == TenantStatus::Suspended {
         outbox::append(tx, &CompanySuspended::of(&tenant, now)).await?;
     }
-    follow_company_status(tx, id, to, now).await?;
+    schedule_issuer_updates_of_company(tx, id, to, now).await?;
     if to != TenantStatus::Active {
         revoke_access(tx, RevokedSubject::Company(id)).await?;
     }

@@ -173,7 +173,7 @@ async fn prepare_employed(operation: &str) -> Case {
 }
 
 /// Takes rights away from an administrator.
-async fn lose(loss: Loss, of: &Claims) {
+async fn take_rights_away(loss: Loss, of: &Claims) {
     let (tenant, user) = (Tenant(of.company_id.unwrap()), of.sub.parse().unwrap());
     let (outside_admin, path) = (tenant.outside_admin(), employee_path(user));
     let is_of_platform = of.permissions.iter().any(|held| held == "identity.tenants.manage@platform");
@@ -194,7 +194,7 @@ async fn lose(loss: Loss, of: &Claims) {
 async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
     // Older than the tokens that reads trust.
     let age = 31;
-    losses::check_at_source(service(), TABLE, AFTER_LOSS, age, prepare_employed, lose).await;
+    losses::check_at_source(service(), TABLE, AFTER_LOSS, age, prepare_employed, take_rights_away).await;
 }
 
 /// RULE-IDN-017, RULE-ALL-030: 403 precedes 400, and 400 precedes 404.

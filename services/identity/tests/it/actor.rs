@@ -126,9 +126,10 @@ async fn read_with_a_token_older_than_30_seconds_needs_the_current_claims() {
     }
 }
 
-/// INV-IDN-009, RULE-IDN-056: a read of the platform's administrators ends with the role, too.
+/// INV-IDN-009, RULE-IDN-056: a removed administrator of the platform reads nothing with the old
+/// token.
 #[tokio::test]
-async fn platform_read_with_an_old_token_ends_with_the_removal() {
+async fn old_token_of_a_removed_platform_administrator_reads_nothing() {
     let (platform, tenant) = (create_tenant("Platform").await, create_tenant("Developer").await);
     let (remaining, admin) = (platform.admin().await, platform.admin().await);
     let issued = runtime::clock::now().unix_timestamp() - 31;

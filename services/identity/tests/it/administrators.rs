@@ -49,9 +49,10 @@ async fn employee_is_read_in_their_own_tenant_only() {
     operator().get(&tenant.path(&path)).await.expect_problem(404, missing);
 }
 
-/// RULE-IDN-007: `administrators` returns the refusals in the listed order.
+/// RULE-IDN-007: of several faults, `administrators` reports the one that the specification lists
+/// first.
 #[tokio::test]
-async fn administrator_creation_refuses_in_the_listed_order() {
+async fn administrator_creation_with_several_faults_reports_the_first() {
     let tenant = create_tenant("Developer").await;
     let taken = email();
     let employed = tenant.employee().await;

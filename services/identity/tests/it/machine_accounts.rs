@@ -287,7 +287,7 @@ async fn account_of_another_company_looks_unknown() {
     }
 }
 
-/// RULE-IDN-063: the audit log names the account in each entry about it, as it was called then.
+/// RULE-IDN-063: each entry about an account contains the account's name at that time.
 #[tokio::test]
 async fn audit_entries_name_the_account() {
     let tenant = create_tenant("Developer").await;

@@ -1,6 +1,6 @@
 //! Tests of identity over HTTP and Kafka, with a real database and broker.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed helper fails its test")]
 
 mod access;
 mod access_revoked;

@@ -139,7 +139,7 @@ async fn actor_without_the_role_is_forbidden_every_change() {
 
 /// RULE-IDN-024: `POST` of a tenant: 400, actor check, 409.
 #[tokio::test]
-async fn create_tenant_refuses_in_order() {
+async fn create_tenant_with_several_faults_reports_the_first() {
     let (_, former) = former_admin("Platform").await;
     let number = tax_number();
     let taken = json!({"Name": "x", "Type": "Agency", "TaxNumber": number});
@@ -159,7 +159,7 @@ async fn create_tenant_refuses_in_order() {
 /// RULE-IDN-024: `PUT` of a tenant: 400, actor check, 404, archived, 200 without a change,
 /// conflict, tax number.
 #[tokio::test]
-async fn update_tenant_refuses_in_order() {
+async fn update_tenant_with_several_faults_reports_the_first() {
     let (taken, operator) = (tax_number(), operator());
     operator.post(TENANTS, json!({"Name": "x", "Type": "Agency", "TaxNumber": taken})).await.expect(201);
     let stale = |mut body: Value| {
@@ -189,7 +189,7 @@ async fn update_tenant_refuses_in_order() {
 /// RULE-IDN-024: transitions of a tenant: 400, actor check, 404, own tenant, invalid transition,
 /// conflict.
 #[tokio::test]
-async fn transition_of_tenant_refuses_in_order() {
+async fn transition_of_tenant_with_several_faults_reports_the_first() {
     let stale = || json!({"Version": 99});
     let tenant = create_tenant("Platform").await;
     let own = service().caller(&claims_with(Some(tenant.0), &["identity.tenants.manage@platform"]));
@@ -222,7 +222,7 @@ async fn transition_of_tenant_refuses_in_order() {
 /// RULE-IDN-024: `administrators`: 400, actor check, 404, not active, escalation, employed,
 /// address.
 #[tokio::test]
-async fn create_administrator_refuses_in_order() {
+async fn create_administrator_with_several_faults_reports_the_first() {
     let tenant = create_tenant("Agency").await;
     let address = email();
     let employed = operator()
@@ -277,7 +277,7 @@ async fn create_administrator_refuses_in_order() {
 
 /// RULE-IDN-025: `POST` of an employee: 400, actor check, 404 of the company, not active, address.
 #[tokio::test]
-async fn create_employee_refuses_in_order() {
+async fn create_employee_with_several_faults_reports_the_first() {
     let tenant = create_tenant("Agency").await;
     let (outside_admin, address) = (tenant.outside_admin(), email());
     let taken = json!({"Name": "x", "Email": address});
@@ -298,7 +298,7 @@ async fn create_employee_refuses_in_order() {
 /// RULE-IDN-025: `PUT` of an employee: 400, actor check, 404, not active, 200 without a change,
 /// conflict, address.
 #[tokio::test]
-async fn update_employee_refuses_in_order() {
+async fn update_employee_with_several_faults_reports_the_first() {
     let tenant = create_tenant("Agency").await;
     let (outside_admin, address) = (tenant.outside_admin(), email());
     let taken = json!({"Name": "x", "Email": address, "Version": 99});
@@ -323,7 +323,7 @@ async fn update_employee_refuses_in_order() {
 /// RULE-IDN-025: transitions and removals of an employee: 404, not active, repeated transition,
 /// conflict, last administrator.
 #[tokio::test]
-async fn transition_of_employee_refuses_in_order() {
+async fn transition_of_employee_with_several_faults_reports_the_first() {
     let tenant = create_tenant("Agency").await;
     let (admin, outside_admin) = (tenant.admin().await, tenant.outside_admin());
     let path = employee_path(admin.id);
@@ -363,7 +363,7 @@ async fn transition_of_employee_refuses_in_order() {
 /// RULE-IDN-026: add of a role: 404 of the user, 404 of the role, not active, 204 if assigned,
 /// escalation, not assignable.
 #[tokio::test]
-async fn add_role_refuses_in_order() {
+async fn add_role_with_several_faults_reports_the_first() {
     let tenant = create_tenant("Agency").await;
     let (outside_admin, user) = (tenant.outside_admin(), tenant.employee().await);
     let weak = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
@@ -388,7 +388,7 @@ async fn add_role_refuses_in_order() {
 /// RULE-IDN-026: removal of a role: 404 of the user, of the role, of the assignment, not active,
 /// last administrator.
 #[tokio::test]
-async fn remove_role_refuses_in_order() {
+async fn remove_role_with_several_faults_reports_the_first() {
     let tenant = create_tenant("Agency").await;
     let (admin, outside_admin) = (tenant.admin().await, tenant.outside_admin());
     assert_refused(remove_role(&outside_admin, guid(), 99).await, NO_USER);
@@ -406,7 +406,7 @@ async fn remove_role_refuses_in_order() {
 
 /// RULE-IDN-024: removals by the platform have the same order, in a tenant of any status.
 #[tokio::test]
-async fn platform_removals_refuse_in_order() {
+async fn platform_removal_with_several_faults_reports_the_first() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let (admin, operator) = (tenant.admin().await, operator());
     let of = |tenant: Tenant, user: Uuid, below: &str| tenant.path(&format!("/employees/{user}{below}"));

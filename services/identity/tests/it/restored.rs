@@ -25,9 +25,9 @@ async fn hire(by: &Client) -> Uuid {
     text(&created["Id"]).parse().unwrap()
 }
 
-/// RULE-EVT-048, RULE-IDN-019: a company whose version went back is published above the lost
-/// versions, and a lost company is Archived. The current status of an employee is published again,
-/// and a lost employee has left.
+/// RULE-EVT-048, RULE-IDN-019: a company with a lower version than before is published above the
+/// lost versions, and a lost company is Archived. The current status of an employee is published
+/// again, and a lost employee has left.
 #[tokio::test]
 async fn companies_and_employees_follow_a_restored_database() {
     let own = DedicatedService::start::<identity::Service>(&[]);

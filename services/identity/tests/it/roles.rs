@@ -150,10 +150,10 @@ async fn role_is_added_and_removed_once() {
     assert_eq!(tenant.actions().await[before..], ["RoleAssigned", "RoleRemoved"]);
 }
 
-/// INV-IDN-006, INV-IDN-007, RULE-IDN-013, RULE-IDN-040, RULE-IDN-052: an assignment refuses in the
-/// listed order.
+/// INV-IDN-006, INV-IDN-007, RULE-IDN-013, RULE-IDN-040, RULE-IDN-052: of several faults, an
+/// assignment reports the one that the specification lists first.
 #[tokio::test]
-async fn role_assignment_refuses_in_the_listed_order() {
+async fn role_assignment_with_several_faults_reports_the_first() {
     let tenant = create_tenant("Developer").await;
     let bob = tenant.employee().await;
     let limited = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));

@@ -81,7 +81,7 @@ function show(api, entries) {
 
 async function start() {
   const response = await fetch("/openapi.json");
-  if (!response.ok) throw new Error(`openapi.json is answered with ${response.status}`);
+  if (!response.ok) throw new Error(`The server returned ${response.status} for openapi.json`);
   const api = await response.json();
   const entries = entriesOf(api);
   showList(api, entries);

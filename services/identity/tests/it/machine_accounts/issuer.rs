@@ -40,9 +40,9 @@ async fn create(by: &Client) -> Uuid {
 }
 
 /// RULE-IDN-066: an account is revoked while the issuer is down. Its tokens are revoked again with
-/// every attempt, and the client ends when the issuer is back.
+/// every attempt, and the client is deleted when the issuer responds again.
 #[tokio::test]
-async fn revocation_needs_no_issuer() {
+async fn revocation_without_the_issuer_succeeds() {
     let (identity, proxy, admin) = start().await;
     let account = create(&admin).await;
     let secret = request_secret(&admin, account).await.expect(200);
@@ -64,7 +64,7 @@ async fn revocation_needs_no_issuer() {
 
 /// RULE-IDN-065: a request for a secret fails while the issuer is down, and succeeds later.
 #[tokio::test]
-async fn secret_needs_the_issuer() {
+async fn secret_request_without_the_issuer_fails() {
     let (_identity, proxy, admin) = start().await;
     proxy.on("/admin", Fault::problem(500, "down"));
     let account = create(&admin).await;
@@ -98,7 +98,7 @@ async fn secret_waits_for_the_registration() {
     request_secret(&admin, account).await.expect(200);
 }
 
-/// RULE-IDN-066: a revocation that overtakes the registration of the client wins.
+/// RULE-IDN-066: after a revocation during the registration of the client, the client is deleted.
 #[tokio::test]
 async fn revocation_during_the_registration_ends_the_client() {
     let (_identity, proxy, admin) = start().await;
@@ -162,7 +162,7 @@ fn api_path(account: Uuid) -> String {
     format!("{REALM}/clients/{account}")
 }
 
-/// RULE-IDN-068: the command gives the issuer each account again, for example after a restore.
+/// RULE-IDN-068: the command sends each account to the issuer again, for example after a restore.
 #[tokio::test]
 async fn command_updates_every_client() {
     let identity = start_with_issuer(&issuer().admin_url());
@@ -186,7 +186,8 @@ async fn command_updates_every_client() {
     eventually("the revocation of older tokens", revoked).await;
 }
 
-/// RULE-IDN-065: without an API of the issuer, accounts get no secret, and all else works.
+/// RULE-IDN-065: without an API of the issuer, accounts get no secret, and all other operations
+/// succeed.
 #[tokio::test]
 async fn service_without_an_issuer_api_creates_no_secret() {
     let identity = Running::start::<identity::Service>(&[]);

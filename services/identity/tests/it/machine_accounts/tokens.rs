@@ -43,7 +43,7 @@ impl Credentials {
         token(self.id, &self.secret).await
     }
 
-    /// Waits for a token with these permissions, which is issued after `after`.
+    /// Waits until the issuer issues a token with these permissions, and returns it.
     async fn token_with(&self, permissions: &[&str]) -> String {
         eventually("a token with the present permissions", async || {
             let token = self.token().await?;
@@ -137,7 +137,7 @@ async fn revocation_ends_tokens_and_client() {
 
 /// RULE-IDN-066: the issuer gets each change of the roles. Only a loss revokes the tokens.
 #[tokio::test]
-async fn issuer_follows_the_roles() {
+async fn role_change_reaches_the_issuer() {
     let (_, admin, credentials) = prepare(&[3]).await;
     admin.put(&path(credentials.id), body("Выгрузка", &[3, 4])).await.expect(200);
     credentials.token_with(&["crm.deals.manage-own", "crm.deals.read-own"]).await;
@@ -150,7 +150,7 @@ async fn issuer_follows_the_roles() {
 /// RULE-IDN-066: accounts of a company that is not Active get no tokens, and an activation restores
 /// them with the same secret.
 #[tokio::test]
-async fn issuer_follows_the_status_of_the_company() {
+async fn company_status_change_reaches_the_issuer() {
     let (tenant, _, credentials) = prepare(&[4]).await;
     tenant.transition("suspend").await;
     credentials.expect_no_token().await;
@@ -162,7 +162,8 @@ async fn issuer_follows_the_status_of_the_company() {
     operator().post(&end, Value::Null).await.expect(200);
 }
 
-/// RULE-IDN-067: no table contains a secret, and a repeated request with a key gets no stored one.
+/// RULE-IDN-067: no table contains a secret, and a repeated request with an idempotency key returns
+/// no stored secret.
 #[tokio::test]
 async fn secret_is_in_no_table() {
     let (_, admin, credentials) = prepare(&[9]).await;
