@@ -6,7 +6,7 @@ use ::web::RateLimit;
 use crate::ops::card::Cards;
 use crate::ops::opening::Openings;
 
-/// The database, and the flag, the rate limits, the cards and the counts of the read by code.
+/// The database, and the state of the read by code: its flag, rate limits, cards and counts.
 pub struct App {
     pub db: Db,
     pub public_open: bool,

@@ -28,11 +28,11 @@ pub async fn is_collaborator(
     selection: SelectionId,
     user: UserId,
 ) -> Result<bool, ::db::Error> {
-    let is_there = diesel::select(exists(collaborator::table.find((selection, user))));
-    Ok(is_there.get_result(conn).await?)
+    let is_present = diesel::select(exists(collaborator::table.find((selection, user))));
+    Ok(is_present.get_result(conn).await?)
 }
 
-/// Inserts a collaborator. Returns false if the person is one already.
+/// Inserts a collaborator. Returns false if the user already is one.
 pub async fn insert(
     tx: &mut Tx,
     selection: SelectionId,
@@ -49,7 +49,7 @@ pub async fn insert(
     Ok(Prepared(insert).execute(tx.conn()).await? == 1)
 }
 
-/// Deletes a collaborator, if the person is one.
+/// Deletes a collaborator, if the user is one.
 pub async fn delete(tx: &mut Tx, selection: SelectionId, user: UserId) -> Result<(), ::db::Error> {
     diesel::delete(collaborator::table.find((selection, user))).execute(tx.conn()).await?;
     Ok(())

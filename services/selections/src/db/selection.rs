@@ -163,9 +163,10 @@ pub async fn find(conn: &mut Conn, id: SelectionId) -> Result<Option<Selection>,
     Ok(row.map(Selection::from))
 }
 
-/// Returns a user's selection and locks its row, so that concurrent changes take turns.
+/// Returns a user's selection and locks its row, so that concurrent changes run one after the
+/// other.
 ///
-/// Locks no deleted selection and none of another owner, so a stranger delays no change.
+/// Does not lock a deleted selection or one of another owner, so other users cannot delay a change.
 pub async fn lock_own(tx: &mut Tx, id: SelectionId, owner: UserId) -> Result<Option<Selection>, ::db::Error> {
     let own = selection::table
         .find(id)
@@ -250,8 +251,8 @@ pub async fn list_of_owner(
 
 /// Returns one page of the selections of which a user is a collaborator, without deleted ones.
 ///
-/// A user has at most [`MAX_SHARED`](crate::domain::MAX_SHARED) of them, so no index has their
-/// order.
+/// A user has at most [`MAX_SHARED`](crate::domain::MAX_SHARED) of them, so the list needs no index
+/// for its order.
 pub async fn list_shared(
     conn: &Conn,
     user: UserId,

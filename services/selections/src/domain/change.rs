@@ -64,8 +64,8 @@ impl AddedObject {
 
 /// Returns the items that have changed, in their order.
 ///
-/// `objects` has the data when an object was added, and its present data if it is public. An object
-/// that was not public when it was added has none.
+/// `objects` maps an object to its data when it was added and, if it is public, its present data.
+/// It has no entry for an object that was not public when it was added.
 pub fn changes_of(
     items: &[Item],
     objects: &HashMap<PropertyObjectId, (AddedObject, Option<ShownObject>)>,

@@ -14,7 +14,9 @@ pub use items::{Item, ItemOrder, ItemsError, MAX_ITEMS};
 pub use limits::{MAX_COLLABORATORS, MAX_FAVORITES, MAX_SELECTIONS, MAX_SHARED};
 pub use public_code::PublicCode;
 pub use selection::{ChangedField, Description, Link, Selection, Title};
-pub use snapshot::{DetachReason, ShownObject, SnapshotItem, SnapshotItemView, freeze, withhold_hidden};
+pub use snapshot::{
+    DetachReason, ShownObject, SnapshotItem, SnapshotItemView, to_snapshot_items, withhold_hidden,
+};
 
 ids::typed_id!(
     /// A selection.

@@ -95,7 +95,7 @@ impl Selection {
             changed.push(ChangedField::Description);
         }
         if !changed.is_empty() {
-            self.touch(now);
+            self.set_updated_at(now);
         }
         changed
     }
@@ -112,7 +112,7 @@ impl Selection {
             self.items.iter().map(|item| item.property_object_id).collect();
         let added = items.iter().filter(|item| !before.contains(&item.property_object_id)).cloned().collect();
         self.items = items;
-        self.touch(now);
+        self.set_updated_at(now);
         Some(added)
     }
 
@@ -132,7 +132,7 @@ impl Selection {
         if count >= MAX_ITEMS {
             return Err(ItemsError::TooMany);
         }
-        self.touch(now);
+        self.set_updated_at(now);
         let added_at = self.updated_at;
         let item = Item { property_object_id: object, sort_order: count.into(), added_at };
         self.items.push(item.clone());
@@ -148,7 +148,7 @@ impl Selection {
         for item in &mut self.items[position..] {
             item.sort_order -= 1;
         }
-        self.touch(now);
+        self.set_updated_at(now);
         true
     }
 
@@ -158,18 +158,19 @@ impl Selection {
             return false;
         }
         self.link = link;
-        self.touch(now);
+        self.set_updated_at(now);
         true
     }
 
     /// Marks the selection as deleted (INV-SEL-009).
     pub fn delete(&mut self, now: OffsetDateTime) {
-        self.touch(now);
+        self.set_updated_at(now);
         self.deleted_at = Some(self.updated_at);
     }
 
-    /// Records the time of a change. It never goes back, although clocks of replicas differ.
-    fn touch(&mut self, now: OffsetDateTime) {
+    /// Sets `updated_at`. Keeps the stored time if `now` is earlier, since clocks of replicas may
+    /// differ.
+    fn set_updated_at(&mut self, now: OffsetDateTime) {
         self.updated_at = now.max(self.updated_at);
     }
 }
@@ -272,9 +273,9 @@ mod tests {
         assert_eq!((selection.link, selection.updated_at), (off, later));
     }
 
-    /// A full list takes no further object.
+    /// A full list refuses a further object.
     #[test]
-    fn full_list_takes_no_further_object() {
+    fn full_list_refuses_a_further_object() {
         let mut selection = selection(&[]);
         let object = |number: u16| Uuid::from_u128(number.into()).into();
         for number in 0..MAX_ITEMS {

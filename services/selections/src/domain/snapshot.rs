@@ -46,7 +46,7 @@ impl ShownObject {
     }
 }
 
-/// A frozen item. An object that was not public or not in the replica keeps its id alone.
+/// An item of a snapshot. `shown` is `None` if the object was not public or not in the replica.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct SnapshotItem {
@@ -86,7 +86,10 @@ impl Selection {
 }
 
 /// Returns the items of a new snapshot, with the data of the objects in `shown`.
-pub fn freeze(items: &[Item], mut shown: HashMap<PropertyObjectId, ShownObject>) -> Vec<SnapshotItem> {
+pub fn to_snapshot_items(
+    items: &[Item],
+    mut shown: HashMap<PropertyObjectId, ShownObject>,
+) -> Vec<SnapshotItem> {
     items
         .iter()
         .map(|item| SnapshotItem {
@@ -122,7 +125,7 @@ mod tests {
     use time::OffsetDateTime;
     use uuid::Uuid;
 
-    use super::{ShownObject, SnapshotItem, freeze, withhold_hidden};
+    use super::{ShownObject, SnapshotItem, to_snapshot_items, withhold_hidden};
     use crate::domain::{Item, PropertyObjectId};
 
     fn id(number: u128) -> PropertyObjectId {
@@ -137,12 +140,13 @@ mod tests {
         SnapshotItem { property_object_id: id(number), sort_order, shown }
     }
 
-    /// A snapshot has the items in their order. An object without data keeps its id alone.
+    /// A snapshot has the items in their order. An object without data has only its id.
     #[test]
     fn snapshot_has_the_data_of_public_objects() {
         let added_at = OffsetDateTime::UNIX_EPOCH;
         let item = |number, sort_order| Item { property_object_id: id(number), sort_order, added_at };
-        let frozen_items = freeze(&[item(2, 0), item(1, 1)], HashMap::from([(id(1), shown("A1"))]));
+        let frozen_items =
+            to_snapshot_items(&[item(2, 0), item(1, 1)], HashMap::from([(id(1), shown("A1"))]));
         assert_eq!(frozen_items, [frozen(2, 0, None), frozen(1, 1, Some(shown("A1")))]);
     }
 

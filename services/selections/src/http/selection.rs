@@ -62,7 +62,7 @@ pub struct CreateSelection {
 
 /// Returns the response with a new selection. `Location` has the public code, because `GET` of an
 /// id is not allowed.
-fn reply(created: Selection) -> Reply<SelectionView> {
+fn created_reply(created: Selection) -> Reply<SelectionView> {
     let location = format!("/api/v1/selections/{}", created.public_code);
     Reply::created(SelectionView::from(created)).at(location)
 }
@@ -92,7 +92,7 @@ pub async fn create_selection(
     let create = async |tx: &mut _| {
         let created =
             ops::selection::create_selection(tx, &actor, now, &mut rand::rng(), metadata, &order).await?;
-        Ok(reply(created))
+        Ok(created_reply(created))
     };
     idempotency.run(&app.db, create).await
 }
@@ -135,7 +135,7 @@ pub async fn create_selection_from_favorites(
         let created =
             ops::selection::create_selection_from_favorites(tx, &actor, now, &mut rand::rng(), metadata)
                 .await?;
-        Ok(reply(created))
+        Ok(created_reply(created))
     };
     idempotency.run(&app.db, create).await
 }
@@ -171,7 +171,7 @@ pub async fn duplicate_selection(
     let create = async |tx: &mut _| {
         let created =
             ops::selection::duplicate_selection(tx, &actor, now, &mut rand::rng(), *id, title).await?;
-        Ok(reply(created))
+        Ok(created_reply(created))
     };
     idempotency.run(&app.db, create).await
 }

@@ -23,11 +23,11 @@ const CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// The approximate size of an entry without its items.
 const ENTRY_BYTES: u64 = 256;
 
-/// The version of a selection.
+/// A selection and its version.
 type Key = (SelectionId, i64);
 
 /// A cache of the items of selections with their cards, as the read by code returns them.
-pub struct Cards(Cache<Key, Arc<ReadItems>, Bytes>);
+pub struct Cards(Cache<Key, Arc<ReadItems>, ByteWeighter>);
 
 struct ReadItems {
     items: Box<RawValue>,
@@ -36,9 +36,9 @@ struct ReadItems {
 
 /// Weighs items by their bytes, and adds the approximate size of an entry.
 #[derive(Clone)]
-struct Bytes;
+struct ByteWeighter;
 
-impl Weighter<Key, Arc<ReadItems>> for Bytes {
+impl Weighter<Key, Arc<ReadItems>> for ByteWeighter {
     fn weight(&self, _: &Key, read: &Arc<ReadItems>) -> u64 {
         read.items.get().len() as u64 + ENTRY_BYTES
     }
@@ -46,7 +46,7 @@ impl Weighter<Key, Arc<ReadItems>> for Bytes {
 
 impl Cards {
     pub fn new() -> Self {
-        Self(Cache::with_weighter(1_000, CACHE_BYTES, Bytes))
+        Self(Cache::with_weighter(1_000, CACHE_BYTES, ByteWeighter))
     }
 
     /// Adds the cards to the items of an opened selection. They are at most [`MAX_AGE`] old.
@@ -56,8 +56,8 @@ impl Cards {
     pub async fn add_to(&self, opened: &mut OpenSelection, lookups: &PipelinedConn) -> Result<(), Error> {
         let key = (opened.id, opened.version);
         self.0.remove_if(&key, |cached| cached.read_at.elapsed() > MAX_AGE);
-        let cached = self.0.get_or_insert_async(&key, read(&opened.view.items.0, lookups));
-        // After a failed lookup its waiters repeat it one after the other.
+        let cached = self.0.get_or_insert_async(&key, read_items_with_cards(&opened.view.items.0, lookups));
+        // If a lookup fails, its waiters repeat it one after the other, so the wait has a limit.
         let cached = timeout(lookups.wait_timeout(), cached).await;
         let cached = cached.map_err(|_| ::db::Error::Unavailable("no cards in time".to_owned()))??;
         opened.view.items = Json(cached.items.clone());
@@ -65,7 +65,7 @@ impl Cards {
     }
 }
 
-async fn read(stored: &RawValue, lookups: &PipelinedConn) -> Result<Arc<ReadItems>, Error> {
+async fn read_items_with_cards(stored: &RawValue, lookups: &PipelinedConn) -> Result<Arc<ReadItems>, Error> {
     let read_at = Instant::now();
     let items: Vec<Item> = serde_json::from_str(stored.get()).map_err(|error| Problem::internal(&error))?;
     let ids = || items.iter().map(|item| item.property_object_id);

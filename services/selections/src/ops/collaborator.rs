@@ -9,12 +9,12 @@ use crate::db;
 use crate::domain::{MAX_COLLABORATORS, MAX_SHARED, SelectionId};
 use crate::error::{COLLABORATORS_LIMIT_EXCEEDED, Error, NOT_FOUND, SHARED_LIMIT_EXCEEDED};
 
-/// Lets a person edit a selection. The owner needs no entry.
+/// Adds a collaborator. Does nothing for the owner.
 ///
 /// # Errors
 /// - [`NOT_FOUND`] if the actor does not own such a selection.
 /// - [`COLLABORATORS_LIMIT_EXCEEDED`] if the selection has the maximum number of collaborators.
-/// - [`SHARED_LIMIT_EXCEEDED`] if the maximum number of selections is shared with the person.
+/// - [`SHARED_LIMIT_EXCEEDED`] if the maximum number of selections is shared with the user.
 pub async fn add_collaborator(
     tx: &mut Tx,
     actor: &Actor,

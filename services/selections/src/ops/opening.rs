@@ -41,7 +41,7 @@ impl Openings {
         }
     }
 
-    /// Stores what was counted. What cannot be stored is kept for the next time.
+    /// Writes the counts to the database. Keeps the counts of failed batches for the next call.
     ///
     /// The rows are sorted, so that replicas that store at the same time do not deadlock.
     pub async fn store(&self, db: &Db) -> Result<(), ::db::Error> {

@@ -101,8 +101,8 @@ async fn reserve(tx: &mut Tx, owner: UserId) -> Result<(), Error> {
     if db::owner::reserve_selection(tx, owner).await? { Ok(()) } else { Err(LIMIT_EXCEEDED.into()) }
 }
 
-/// Inserts a selection and records what its objects show. Generates another code if the code is
-/// taken (INV-SEL-005).
+/// Inserts a selection and records the present data of its objects. Generates another code if the
+/// code is taken (INV-SEL-005).
 async fn insert(
     tx: &mut Tx,
     actor: &Actor,
@@ -206,7 +206,7 @@ pub async fn remove_selection_item(
     Ok(selection)
 }
 
-/// Publishes a change of the items, and records what the added objects show.
+/// Publishes a change of the items, and records the present data of the added objects.
 async fn publish_items(tx: &mut Tx, selection: &Selection, added: &[Item]) -> Result<(), Error> {
     db::added_object::retain(tx, selection.id, &selection.items).await?;
     db::added_object::record(tx, selection.id, added).await?;
@@ -219,7 +219,7 @@ async fn publish_items(tx: &mut Tx, selection: &Selection, added: &[Item]) -> Re
 ///
 /// # Errors
 /// - [`NOT_FOUND`] if the actor does not own such a selection.
-/// - [`CONFLICT`] if `version` is outdated, or if another change was faster.
+/// - [`CONFLICT`] if `version` is outdated, or if another change committed first.
 pub async fn replace_selection_link(
     tx: &mut Tx,
     actor: &Actor,

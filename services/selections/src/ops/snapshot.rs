@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use crate::db;
 use crate::db::snapshot::SnapshotRow;
-use crate::domain::{DetachReason, PostId, SelectionId, SnapshotId, freeze};
+use crate::domain::{DetachReason, PostId, SelectionId, SnapshotId, to_snapshot_items};
 use crate::error::{CONFLICT, Error, NOT_FOUND, SNAPSHOT_NOT_FOUND};
 
 /// The post of a snapshot, its editor and its author.
@@ -59,7 +59,7 @@ pub async fn take_snapshot(
     }
     let ids = selection.items.iter().map(|item| item.property_object_id);
     let shown = db::property_object::find_shown(tx.conn(), ids).await?;
-    let items = freeze(&selection.items, shown);
+    let items = to_snapshot_items(&selection.items, shown);
     let row = SnapshotRow::new(selection, request.post_id, items, now);
     if db::snapshot::insert(tx, row.clone()).await? {
         return Ok(TakenSnapshot::New(row));

@@ -117,7 +117,7 @@ async fn invalid_body_precedes_missing_selection() {
 /// RULE-ALL-047: clocks may differ by 30 seconds in both directions.
 #[tokio::test]
 async fn clock_skew_of_half_a_minute_is_tolerated() {
-    // The start of the service would use up the tolerance.
+    // Starts first, because its start would use up the tolerance.
     let service = service();
     let now = runtime::clock::now();
     let token = |nbf: OffsetDateTime, exp: OffsetDateTime| {
@@ -229,15 +229,15 @@ async fn token_in_the_query_is_ignored() {
     assert_unauthorized(answer, "in the query");
 }
 
-/// RULE-ALL-075, RULE-ALL-077: after each loss of rights, the old token gets the response to a
-/// guest. A selection belongs to its owner, with or without a company.
+/// RULE-ALL-075, RULE-ALL-077: after each loss of rights, a request with the old token gets the
+/// response that a guest gets. A selection belongs to its owner, with or without a company.
 #[tokio::test]
 async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
     losses::check(service(), TABLE, "", prepare).await;
 }
 
-/// RULE-ALL-081, RULE-ALL-082, RULE-ALL-095: each operation that creates accepts `Idempotency-Key`.
-/// A repeat returns the first response, and another body is refused. Each response has `Location`.
+/// RULE-ALL-081, RULE-ALL-082, RULE-ALL-095: each creating operation accepts `Idempotency-Key`. A
+/// repeat returns the first response, and another body is refused. Each response has `Location`.
 #[tokio::test]
 async fn every_creating_operation_returns_its_first_response_to_a_repeat() {
     assert_eq!(repeats::check(service(), TABLE, prepare).await, [""; 0], "operations without `Location`");

@@ -20,14 +20,14 @@ async fn create(owner: &Client, body: impl Into<Body>) -> Response {
     send(owner.request(Method::POST, SELECTIONS).header("content-type", "application/json").body(body)).await
 }
 
-/// Returns a valid body that white space extends to `length` bytes.
+/// Returns a valid body of `length` bytes, with white space at its end.
 fn padded(length: usize) -> String {
     format!("{{\"Title\":\"x\"{}}}", " ".repeat(length - 13))
 }
 
 /// RULE-ALL-002: a body that is not JSON is refused.
 #[tokio::test]
-async fn body_without_json_is_malformed() {
+async fn body_that_is_not_json_is_malformed() {
     let (_, owner) = service().user();
     let deep = format!("{{\"Title\":\"x\",\"Items\":{}", "[".repeat(100_000));
     for body in [
@@ -55,7 +55,7 @@ async fn body_without_json_is_malformed() {
 
 /// RULE-ALL-002: broken UTF-16 surrogates and bytes that are not UTF-8 are refused.
 #[tokio::test]
-async fn text_without_unicode_is_malformed() {
+async fn text_that_is_not_unicode_is_malformed() {
     let (_, owner) = service().user();
     for escape in ["\\ud800", "\\udc00", "\\udc00\\ud800", "\\ud800x", "\\ud800\\u0041", "\\ud8", "\\uzzzz"] {
         for member in ["Title", "Description"] {
@@ -168,7 +168,7 @@ async fn missing_member_is_refused_with_a_pointer() {
 
 /// RULE-SEL-005: `Version` is a whole number of 64 bits.
 #[tokio::test]
-async fn version_without_a_whole_number_is_refused() {
+async fn version_that_is_no_whole_number_is_refused() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     for version in ["\"1\"", "1.5", "true", "[]", "9223372036854775808", "-9223372036854775809", "1e3"] {
@@ -225,7 +225,7 @@ async fn unknown_members_are_ignored() {
     assert_eq!((&created["Version"], &created["DeletedAt"]), (&json!(1), &Value::Null));
 }
 
-/// RULE-ALL-002: a duplicate member has two readings, so it is refused.
+/// RULE-ALL-002: a duplicate member is ambiguous, so it is refused.
 #[tokio::test]
 async fn duplicate_member_is_refused() {
     let (_, owner) = service().user();

@@ -8,7 +8,7 @@ use testkit::issuer::Claims;
 use testkit::statements::StatementCounter;
 use uuid::Uuid;
 
-use crate::consumer::{not_public, object, publish, shown, wait_for_consumer};
+use crate::consumer::{not_public, object, publish, wait_for_consumer, wait_for_shown};
 use crate::{
     SELECTIONS, create_selection_of, details_path, eventually, guid, guids, items_of, items_path, members,
     new_guids, open_path, service, without_cards,
@@ -36,14 +36,14 @@ async fn open(caller: &Client, selection: &Value) -> Value {
     caller.get(&open_path(selection)).await.expect(200)
 }
 
-/// RULE-SEL-051: each item has the card of its object as its last event published it.
+/// RULE-SEL-051: each item has a card with the data of the object's last event.
 #[tokio::test]
 async fn opened_items_have_the_cards_of_public_objects() {
     let [first, second] = new_guids();
     let published = [first, second].map(|id| object(id, 1, "12"));
     for (id, object) in [first, second].iter().zip(&published) {
         publish(*id, 1, object).await;
-        shown(*id).await;
+        wait_for_shown(*id).await;
     }
     let (_, owner) = service().user();
     let selection = create_selection_of(&owner, items_of(&[first, second])).await;
@@ -65,7 +65,7 @@ async fn opened_items_have_the_cards_of_public_objects() {
     assert_eq!(details["Items"], open(&owner, &selection).await["Items"]);
 }
 
-/// INV-DEV-6, RULE-SEL-051: an object that is not public or unknown has no card, and callers cannot
+/// INV-DEV-6, RULE-SEL-051: an object that is unknown or not public has no card, and callers cannot
 /// distinguish the two.
 #[tokio::test]
 async fn hidden_and_unknown_objects_have_no_card() {
@@ -73,7 +73,7 @@ async fn hidden_and_unknown_objects_have_no_card() {
     publish(hidden, 1, &not_public(hidden, 1, "12")).await;
     publish(public, 1, &object(public, 1, "13")).await;
     wait_for_consumer(hidden, 2).await;
-    shown(public).await;
+    wait_for_shown(public).await;
     let (_, owner) = service().user();
     let selection = create_selection_of(&owner, items_of(&[hidden, unknown, public])).await;
     let details = owner.get(&details_path(&selection)).await.expect(200);
@@ -86,13 +86,13 @@ async fn hidden_and_unknown_objects_have_no_card() {
     }
 }
 
-/// INV-DEV-6, RULE-SEL-051: a card follows the catalog within seconds, and disappears with the
-/// object.
+/// INV-DEV-6, RULE-SEL-051: a card shows a change of the catalog within seconds, and is absent once
+/// the object is not public.
 #[tokio::test]
-async fn card_follows_the_catalog() {
+async fn card_shows_changes_of_the_catalog() {
     let id = guid();
     publish(id, 1, &object(id, 1, "12")).await;
-    shown(id).await;
+    wait_for_shown(id).await;
     let (_, owner) = service().user();
     let selection = create_selection_of(&owner, items_of(&[id])).await;
     let (_, reader) = service().user();
@@ -125,8 +125,8 @@ async fn changed_items_are_opened_at_once() {
     }
 }
 
-/// RULE-SEL-051: one request returns 200 cards with two statements, and a further one within
-/// seconds reads no card again.
+/// RULE-SEL-051: one request reads the selection and its 200 cards with two statements. The next
+/// one within seconds reads no card from the database.
 #[tokio::test]
 async fn cards_of_200_objects_take_one_statement() {
     let url = database::create().await.unwrap();

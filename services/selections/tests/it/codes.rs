@@ -44,9 +44,9 @@ async fn public_code_in_a_request_is_ignored() {
     );
 }
 
-/// INV-SEL-005: the database refuses another code, whichever client requests it.
+/// INV-SEL-005: the database refuses a change of a code, whichever client sends it.
 #[tokio::test]
-async fn database_refuses_another_code() {
+async fn database_refuses_a_change_of_a_code() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let sql = service().sql().await;
@@ -57,7 +57,7 @@ async fn database_refuses_another_code() {
     service().guest().get(&open_path(&selection)).await.expect(200);
 }
 
-/// RULE-ALL-095: a creation names the selection in `Location`, which its code opens.
+/// RULE-ALL-095: `Location` of a creation is the path that reads the created resource.
 #[tokio::test]
 async fn creation_returns_the_location_of_the_selection() {
     let (_, owner) = service().user();
@@ -74,7 +74,7 @@ async fn creation_returns_the_location_of_the_selection() {
     assert_eq!(location, crate::snapshot_path(&taken.expect(201)));
 }
 
-/// RULE-SEL-005, RULE-SEL-006: times of a selection never go back, although the clock of a replica
+/// RULE-SEL-005, RULE-SEL-006: times of a selection never go back, even if the clock of a replica
 /// is behind.
 #[tokio::test]
 async fn times_of_changes_never_go_back() {
@@ -98,7 +98,7 @@ async fn times_of_changes_never_go_back() {
 }
 
 /// Starts a service whose database replaces the next `attempts` new codes by `taken`.
-async fn with_collisions(attempts: u32, taken: &str) -> (Running, Client) {
+async fn start_with_collisions(attempts: u32, taken: &str) -> (Running, Client) {
     let service = Running::start::<Service>(&[]);
     let (_, owner) = service.user();
     let sql = service.sql().await;
@@ -116,7 +116,7 @@ async fn with_collisions(attempts: u32, taken: &str) -> (Running, Client) {
     (service, owner)
 }
 
-/// Title of the selection that has the code.
+/// The title of the selection that has [`CODE`].
 const TAKEN: &str = "Taken";
 const CODE: &str = "taken0TAKEN1";
 
@@ -128,7 +128,7 @@ async fn create(owner: &Client, title: &str) -> testkit::client::Response {
 /// times. A deleted selection keeps its code.
 #[tokio::test]
 async fn taken_code_is_regenerated_three_times() {
-    let (service, owner) = with_collisions(3, CODE).await;
+    let (service, owner) = start_with_collisions(3, CODE).await;
     let taken = create(&owner, TAKEN).await.expect(201);
     owner.delete(&path(&taken)).await.expect(204);
 
@@ -147,7 +147,7 @@ async fn taken_code_is_regenerated_three_times() {
 /// stored.
 #[tokio::test]
 async fn fourth_collision_returns_503() {
-    let (service, owner) = with_collisions(4, CODE).await;
+    let (service, owner) = start_with_collisions(4, CODE).await;
     create(&owner, TAKEN).await.expect(201);
 
     let refused = create(&owner, "Spring").await;
@@ -163,7 +163,7 @@ async fn fourth_collision_returns_503() {
 /// INV-SEL-007: an attempt without a free code does not count against the limit.
 #[tokio::test]
 async fn failed_code_generation_does_not_count_as_a_selection() {
-    let (service, owner) = with_collisions(4, CODE).await;
+    let (service, owner) = start_with_collisions(4, CODE).await;
     create(&owner, TAKEN).await.expect(201);
     create(&owner, "Spring").await.expect_problem(503, "SELECTIONS_CODE_UNAVAILABLE");
     for answer in join_all((0..99).map(|_| create(&owner, "Spring"))).await {

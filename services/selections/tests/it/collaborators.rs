@@ -41,7 +41,8 @@ async fn collaborator_edits_title_and_items() {
     assert_eq!(owner.get(SHARED).await.expect(200)["TotalCount"], 0);
 }
 
-/// INV-SEL-002, RULE-SEL-058: deletion, link, collaborators and snapshots stay with the owner.
+/// INV-SEL-002, RULE-SEL-058: only the owner can delete the selection, change its link or its
+/// collaborators, and put it into a snapshot.
 #[tokio::test]
 async fn collaborator_cannot_act_as_the_owner() {
     let (_, owner) = service().user();
@@ -67,8 +68,8 @@ async fn collaborator_cannot_act_as_the_owner() {
     assert_eq!(listed["Items"][0]["UserId"], id.to_string());
 }
 
-/// RULE-SEL-058: a removed collaborator edits no more. Collaborators can remove themselves, and
-/// no collaborator reads a deleted selection.
+/// RULE-SEL-058: a removed collaborator can no longer edit. Collaborators can remove themselves,
+/// and no collaborator reads a deleted selection.
 #[tokio::test]
 async fn removed_collaborator_loses_access() {
     let (owner_id, owner) = service().user();
@@ -113,7 +114,7 @@ async fn twenty_first_collaborator_is_refused() {
     add(present).await.expect(204);
 }
 
-/// Shares 1,000 selections of other people with a person.
+/// Shares 1,000 selections of other users with a user.
 pub async fn fill_shared(sql: &Client, person: Uuid) {
     let fill = format!(
         "with filled as (
@@ -129,7 +130,7 @@ pub async fn fill_shared(sql: &Client, person: Uuid) {
     sql.batch_execute(&fill).await.unwrap();
 }
 
-/// RULE-SEL-059: at most 1,000 selections are shared with one person, without deleted ones.
+/// RULE-SEL-059: at most 1,000 selections that are not deleted are shared with one user.
 #[tokio::test]
 async fn selection_above_the_shared_limit_is_refused() {
     let (_, owner) = service().user();

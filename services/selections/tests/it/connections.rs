@@ -12,7 +12,7 @@ use crate::{eventually, service};
 
 /// A request whose response has a short body.
 const REQUEST: &[u8] = b"GET /api/v1/selections/unknown HTTP/1.1\r\nhost: localhost\r\n\r\n";
-/// The time in which the service closes a connection, and more than its deadline of a head.
+/// The service closes a connection within this time, which exceeds its deadline for a request head.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(90);
 
 async fn connect(service: &Running) -> TcpStream {
@@ -54,7 +54,7 @@ async fn incomplete_head_closes_its_connection() {
     .await;
 }
 
-/// RULE-ALL-097: further connections of a peer with too many are closed until some end.
+/// RULE-ALL-097: a peer at its limit gets no further connection until one of its connections ends.
 #[tokio::test]
 async fn peer_with_too_many_connections_is_refused() {
     let service = Running::start::<Service>(&[

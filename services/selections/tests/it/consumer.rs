@@ -40,7 +40,7 @@ pub fn object(id: Uuid, version: i64, number: &str) -> Value {
     })
 }
 
-/// Returns the object while it is not public, as under a hidden developer.
+/// Returns the object while it is not public, for example because its developer is hidden.
 pub fn not_public(id: Uuid, version: i64, number: &str) -> Value {
     let mut object = object(id, version, number);
     object["IsPublic"] = json!(false);
@@ -58,7 +58,7 @@ pub async fn publish(key: Uuid, sequence: i64, payload: &Value) {
 }
 
 /// Takes a snapshot of these objects and returns their `Shown` in their order.
-async fn freeze(objects: &[Uuid]) -> Vec<Value> {
+async fn shown_in_new_snapshot(objects: &[Uuid]) -> Vec<Value> {
     let (_, owner) = service().user();
     let selection = create_selection_of(&owner, items_of(objects)).await;
     let taken = take_snapshot(&selection, guid()).await.expect(201);
@@ -67,8 +67,8 @@ async fn freeze(objects: &[Uuid]) -> Vec<Value> {
 }
 
 /// Returns `Shown` of an object once the replica has it.
-pub async fn shown(object: Uuid) -> Value {
-    let known = async || freeze(&[object]).await.pop().filter(|shown| !shown.is_null());
+pub async fn wait_for_shown(object: Uuid) -> Value {
+    let known = async || shown_in_new_snapshot(&[object]).await.pop().filter(|shown| !shown.is_null());
     eventually("the object in the replica", known).await
 }
 
@@ -76,7 +76,7 @@ pub async fn shown(object: Uuid) -> Value {
 pub async fn wait_for_consumer(key: Uuid, sequence: i64) {
     let marker = guid();
     publish(key, sequence, &object(marker, 1, "marker")).await;
-    shown(marker).await;
+    wait_for_shown(marker).await;
 }
 
 /// RULE-SEL-022: a snapshot has project, building, number, rooms, floor, area, price, status and
@@ -90,7 +90,7 @@ async fn snapshot_freezes_only_public_data() {
     }
     publish(id, 1, &published).await;
 
-    let shown = shown(id).await;
+    let shown = wait_for_shown(id).await;
 
     assert_eq!(members(&shown), SHOWN);
     for member in SHOWN {
@@ -106,7 +106,7 @@ async fn object_that_is_not_public_has_only_its_id() {
     publish(hidden, 1, &not_public(hidden, 1, "12")).await;
     publish(public, 1, &object(public, 1, "13")).await;
     wait_for_consumer(hidden, 2).await;
-    shown(public).await;
+    wait_for_shown(public).await;
     let (_, owner) = service().user();
     let selection = create_selection_of(&owner, items_of(&[hidden, public])).await;
     let taken = take_snapshot(&selection, guid()).await.expect(201);
@@ -117,7 +117,7 @@ async fn object_that_is_not_public_has_only_its_id() {
     assert_eq!(before["Items"][0], only_id);
     assert_eq!(before["Items"][1]["Shown"]["Number"], "13");
     publish(hidden, 3, &object(hidden, 2, "12")).await;
-    shown(hidden).await;
+    wait_for_shown(hidden).await;
     assert_eq!(read_snapshot(&taken).await, before);
 }
 
@@ -128,7 +128,7 @@ async fn frozen_content_is_withheld_while_the_object_is_not_public() {
     let [hidden, public] = new_guids();
     for id in [hidden, public] {
         publish(id, 1, &object(id, 1, "12")).await;
-        shown(id).await;
+        wait_for_shown(id).await;
     }
     let (_, owner) = service().user();
     let selection = create_selection_of(&owner, items_of(&[hidden, public])).await;
@@ -164,11 +164,11 @@ async fn frozen_content_is_withheld_while_the_object_is_not_public() {
 async fn late_event_does_not_show_a_hidden_object() {
     let id = guid();
     publish(id, 1, &object(id, 1, "12")).await;
-    shown(id).await;
+    wait_for_shown(id).await;
     publish(id, 2, &not_public(id, 3, "12")).await;
     publish(id, 3, &object(id, 2, "12")).await;
     wait_for_consumer(id, 4).await;
-    assert_eq!(freeze(&[id]).await, [Value::Null]);
+    assert_eq!(shown_in_new_snapshot(&[id]).await, [Value::Null]);
 }
 
 /// RULE-SEL-022, RULE-ALL-067: every shown member has the name that chessboard documents.
@@ -177,7 +177,7 @@ async fn documented_members_are_shown() {
     let published = documented();
     let id: Uuid = text(&published["Id"]).parse().unwrap();
     publish(id, 1, &published).await;
-    let shown = shown(id).await;
+    let shown = wait_for_shown(id).await;
     for (name, value) in shown.as_object().unwrap() {
         assert_eq!(published.get(name), Some(value), "{name}");
     }
@@ -189,8 +189,8 @@ async fn documented_members_are_shown() {
 async fn unknown_object_has_only_its_id() {
     let [known, unknown] = new_guids();
     publish(known, 1, &object(known, 1, "12")).await;
-    shown(known).await;
-    let [first, second] = freeze(&[unknown, known]).await.try_into().unwrap();
+    wait_for_shown(known).await;
+    let [first, second] = shown_in_new_snapshot(&[unknown, known]).await.try_into().unwrap();
     assert_eq!(first, Value::Null);
     assert_eq!(second["Number"], "12");
 }
@@ -206,8 +206,8 @@ async fn absent_data_of_an_object_is_null() {
         "LayoutFileId": null,
     });
     publish(nulls, 1, &all_null).await;
-    let shown_of_sparse = shown(sparse).await;
-    assert_eq!(shown_of_sparse, shown(nulls).await);
+    let shown_of_sparse = wait_for_shown(sparse).await;
+    assert_eq!(shown_of_sparse, wait_for_shown(nulls).await);
     assert_eq!((&shown_of_sparse["Number"], &shown_of_sparse["Price"]), (&json!("P-1"), &Value::Null));
 }
 
@@ -216,14 +216,14 @@ async fn absent_data_of_an_object_is_null() {
 async fn later_change_of_an_object_does_not_alter_a_snapshot() {
     let id = guid();
     publish(id, 1, &object(id, 1, "12")).await;
-    shown(id).await;
+    wait_for_shown(id).await;
     let (_, owner) = service().user();
     let selection = create_selection_of(&owner, items_of(&[id])).await;
     let taken = take_snapshot(&selection, guid()).await.expect(201);
     let before = read_snapshot(&taken).await;
 
     publish(id, 2, &object(id, 2, "12a")).await;
-    eventually("the change", async || (shown(id).await["Number"] == "12a").then_some(())).await;
+    eventually("the change", async || (wait_for_shown(id).await["Number"] == "12a").then_some(())).await;
 
     assert_eq!(before["Items"][0]["Shown"]["Number"], "12");
     assert_eq!(read_snapshot(&taken).await, before);
@@ -237,10 +237,10 @@ async fn older_version_of_an_object_is_ignored() {
     publish(id, 2, &object(id, 4, "four")).await;
     publish(id, 3, &object(id, 5, "five again")).await;
     wait_for_consumer(id, 4).await;
-    assert_eq!(shown(id).await["Number"], "five");
+    assert_eq!(wait_for_shown(id).await["Number"], "five");
     publish(id, 5, &object(id, 6, "six")).await;
     wait_for_consumer(id, 6).await;
-    assert_eq!(shown(id).await["Number"], "six");
+    assert_eq!(wait_for_shown(id).await["Number"], "six");
 }
 
 /// RULE-SEL-036: a message that arrives again is not applied again.
@@ -252,7 +252,7 @@ async fn repeated_message_is_applied_once() {
         publish(id, again, &object(id, 2, "again")).await;
     }
     wait_for_consumer(id, 8).await;
-    assert_eq!(shown(id).await["Number"], "first");
+    assert_eq!(wait_for_shown(id).await["Number"], "first");
 }
 
 /// RULE-SEL-036: without a sequence the consumer recognizes a repeat by `ce_id`.
@@ -269,7 +269,7 @@ async fn repeated_message_without_a_sequence_is_applied_once() {
             .await;
     }
     wait_for_consumer(id, 1).await;
-    assert_eq!(shown(id).await["Number"], "first");
+    assert_eq!(wait_for_shown(id).await["Number"], "first");
 }
 
 /// RULE-SEL-036, RULE-EVT-046: an undecodable message is dead-lettered. Other keys and later
@@ -302,13 +302,13 @@ async fn undecodable_message_is_dead_lettered() {
         context.for_each(|(name, value)| assert_eq!(&copy.headers[name], value, "{name} of the original"));
     }
     publish(healthy, 1, &object(healthy, 1, "12")).await;
-    assert_eq!(shown(healthy).await["Number"], "12");
+    assert_eq!(wait_for_shown(healthy).await["Number"], "12");
 
     let key = guid();
     publish(key, 1, &json!({})).await;
     service().bus().events_until(key, DEAD_LETTERS).await;
     publish(key, 2, &object(late, 1, "later")).await;
-    assert_eq!(shown(late).await["Number"], "later");
+    assert_eq!(wait_for_shown(late).await["Number"], "later");
 }
 
 /// RULE-SEL-036: a document with a NUL is dead-lettered. PostgreSQL would store it, and then fail
@@ -325,7 +325,7 @@ async fn text_with_a_nul_is_dead_lettered() {
 
         let copy = dead.iter().find(|event| event.topic == DEAD_LETTERS).unwrap();
         assert_eq!(copy.payload, payload);
-        assert_eq!(freeze(&[id]).await, [Value::Null]);
+        assert_eq!(shown_in_new_snapshot(&[id]).await, [Value::Null]);
     }
 }
 
@@ -344,8 +344,8 @@ async fn garbage_bytes_do_not_stop_the_consumer() {
     // The keys are on all partitions, so each partition has garbage before a message.
     for key in many_keys {
         publish(key, 1, &object(key, 1, "12")).await;
-        assert_eq!(shown(key).await["Number"], "12");
+        assert_eq!(wait_for_shown(key).await["Number"], "12");
     }
     publish(id, 1, &object(id, 1, "12")).await;
-    shown(id).await;
+    wait_for_shown(id).await;
 }

@@ -45,7 +45,8 @@ async fn owner_reads_the_selection_by_id() {
     assert_eq!((&details["Version"], without_cards(&details)), (&json!(2), changed["Items"].clone()));
 }
 
-/// INV-SEL-002, INV-SEL-009, RULE-SEL-052: a stranger, a code and a deleted selection get 404.
+/// INV-SEL-002, INV-SEL-009, RULE-SEL-052: a stranger, a path with a code and a deleted selection
+/// get 404.
 #[tokio::test]
 async fn details_of_others_are_not_found() {
     let (_, owner) = service().user();

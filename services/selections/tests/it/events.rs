@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::{
     CREATED, DELETED, FROM_FAVORITES, ITEM_ADDED, SELECTIONS, UPDATED, create_selection, create_selection_of,
-    detach_snapshot, events_of, favorite, guid, items_of, items_path, mark, members, new_guids, objects,
+    detach_snapshot, events_of, favorite_path, guid, items_of, items_path, mark, members, new_guids, objects,
     path, read_snapshot, service, take_snapshot, text, topics,
 };
 
@@ -37,8 +37,8 @@ async fn creation_and_deletion_publish_one_event_each() {
             "Title": "Spring", "ItemsCount": 3, "CreatedAt": selection["CreatedAt"],
         })
     );
-    let card = path(&selection).replace("/v1/", "/v1/internal/");
-    let deleted = service().machine("crm").get(&card).await.expect(200);
+    let internal_path = path(&selection).replace("/v1/", "/v1/internal/");
+    let deleted = service().machine("crm").get(&internal_path).await.expect(200);
     assert_eq!(
         events[1].payload,
         json!({
@@ -50,7 +50,7 @@ async fn creation_and_deletion_publish_one_event_each() {
 /// RULE-SEL-034, RULE-ALL-058, RULE-ALL-063: each event is a `CloudEvent` 1.0 in Kafka's binary
 /// content mode.
 #[tokio::test]
-async fn every_event_has_the_whole_envelope() {
+async fn every_event_has_the_full_envelope() {
     let (_, owner) = service().user();
     mark(&owner, guid()).await;
     let selection = owner.post(FROM_FAVORITES, json!({})).await.expect(201);
@@ -181,7 +181,7 @@ async fn reorder_and_removal_publish_no_added_item() {
     assert_eq!(counts, [3, 2, 0]);
 }
 
-/// RULE-SEL-031: an object that was removed and returns was not in the list before.
+/// RULE-SEL-031: an object that was removed and is added again counts as new to the list.
 #[tokio::test]
 async fn returning_object_is_published_as_added_again() {
     let (_, owner) = service().user();
@@ -303,7 +303,7 @@ async fn reads_and_favorites_publish_nothing() {
     let object = guid();
     let selection = create_selection(&owner).await;
     mark(&owner, object).await;
-    owner.delete(&favorite(object)).await.expect(204);
+    owner.delete(&favorite_path(object)).await.expect(204);
     owner.get(SELECTIONS).await.expect(200);
     owner.get(&crate::open_path(&selection)).await.expect(200);
 

@@ -6,8 +6,8 @@ use testkit::client::{Client, send};
 use uuid::Uuid;
 
 use crate::{
-    FAVORITES, FROM_FAVORITES, favorite, guid, guids, join_limited, mark, members, new_guids, objects, path,
-    service, text,
+    FAVORITES, FROM_FAVORITES, favorite_path, guid, guids, join_limited, mark, members, new_guids, objects,
+    path, service, text,
 };
 
 /// Returns the owner's favorites, newest first.
@@ -47,7 +47,7 @@ async fn repeated_mark_changes_nothing() {
     mark(&owner, b).await;
     let before = list(&owner).await;
 
-    let again = owner.put(&favorite(a), Value::Null).await;
+    let again = owner.put(&favorite_path(a), Value::Null).await;
 
     assert_eq!((again.status, again.text.as_str()), (204, ""));
     assert_eq!(list(&owner).await, before, "the object keeps its position");
@@ -61,7 +61,7 @@ async fn repeated_unmark_changes_nothing() {
     mark(&owner, a).await;
     mark(&owner, b).await;
     for object in [a, a, never_marked] {
-        owner.delete(&favorite(object)).await.expect(204);
+        owner.delete(&favorite_path(object)).await.expect(204);
     }
     assert_eq!(objects(&list(&owner).await), [b]);
 }
@@ -71,8 +71,8 @@ async fn repeated_unmark_changes_nothing() {
 async fn mark_reads_no_body() {
     let (_, owner) = service().user();
     let [a, b] = new_guids();
-    send(owner.request(Method::PUT, &favorite(a))).await.expect(204);
-    send(owner.request(Method::PUT, &favorite(b)).body("not JSON")).await.expect(204);
+    send(owner.request(Method::PUT, &favorite_path(a))).await.expect(204);
+    send(owner.request(Method::PUT, &favorite_path(b)).body("not JSON")).await.expect(204);
     assert_eq!(objects(&list(&owner).await), [b, a]);
 }
 
@@ -83,7 +83,7 @@ async fn favorites_belong_to_one_user() {
     let (_, other) = service().user();
     let object = guid();
     mark(&owner, object).await;
-    other.delete(&favorite(object)).await.expect(204);
+    other.delete(&favorite_path(object)).await.expect(204);
     assert_eq!(list(&other).await["TotalCount"], 0);
     mark(&other, object).await;
     assert_eq!(objects(&list(&owner).await), [object]);
@@ -97,14 +97,14 @@ async fn favorite_201_is_refused_until_one_is_unmarked() {
     let most = guids(200);
     mark_all(&owner, &most).await;
 
-    let one_more = async || owner.put(&favorite(guid()), Value::Null).await;
+    let one_more = async || owner.put(&favorite_path(guid()), Value::Null).await;
     let problem = one_more().await.expect_problem(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED");
     assert!(text(&problem["detail"]).contains("200"), "{problem}");
     mark(&owner, most[7]).await;
     assert_eq!(list(&owner).await["TotalCount"], 200);
 
-    owner.delete(&favorite(most[0])).await.expect(204);
-    owner.delete(&favorite(most[0])).await.expect(204);
+    owner.delete(&favorite_path(most[0])).await.expect(204);
+    owner.delete(&favorite_path(most[0])).await.expect(204);
     one_more().await.expect(204);
     one_more().await.expect_problem(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED");
 }
@@ -117,7 +117,7 @@ async fn selection_from_favorites_has_the_order_of_the_marks() {
     for object in [c, a, b] {
         mark(&owner, object).await;
     }
-    owner.delete(&favorite(c)).await.expect(204);
+    owner.delete(&favorite_path(c)).await.expect(204);
     mark(&owner, c).await;
 
     let body = json!({"Title": "Best", "Description": "Of all"});
@@ -158,7 +158,7 @@ async fn selection_from_favorites_is_an_independent_copy() {
     let [a, b] = new_guids();
     mark(&owner, a).await;
     let first = owner.post(FROM_FAVORITES, json!({})).await.expect(201);
-    owner.delete(&favorite(a)).await.expect(204);
+    owner.delete(&favorite_path(a)).await.expect(204);
     mark(&owner, b).await;
     let second = owner.post(FROM_FAVORITES, json!({})).await.expect(201);
 
@@ -170,7 +170,7 @@ async fn selection_from_favorites_is_an_independent_copy() {
     assert_eq!(objects(&list(&owner).await), [b]);
 }
 
-/// RULE-SEL-043: without favorites there is no selection.
+/// RULE-SEL-043: a selection from favorites needs at least one favorite.
 #[tokio::test]
 async fn selection_from_no_favorites_is_refused() {
     let (_, owner) = service().user();
@@ -178,7 +178,7 @@ async fn selection_from_no_favorites_is_refused() {
     let make = async || owner.post(FROM_FAVORITES, json!({"Title": "Best"})).await;
     make().await.expect_problem(400, "SELECTIONS_FAVORITES_EMPTY");
     mark(&owner, object).await;
-    owner.delete(&favorite(object)).await.expect(204);
+    owner.delete(&favorite_path(object)).await.expect(204);
     make().await.expect_problem(400, "SELECTIONS_FAVORITES_EMPTY");
 }
 

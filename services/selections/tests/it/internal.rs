@@ -12,7 +12,7 @@ fn by_owner(owner: impl std::fmt::Display) -> String {
     format!("/api/v1/internal/selections/by-owner/{owner}")
 }
 
-fn card_path(selection: &Value) -> String {
+fn internal_path(selection: &Value) -> String {
     path(selection).replace("/v1/", "/v1/internal/")
 }
 
@@ -21,13 +21,13 @@ fn card_path(selection: &Value) -> String {
 async fn crm_reads_a_whole_selection() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
-    assert_eq!(service().machine("crm").get(&card_path(&selection)).await.expect(200), selection);
+    assert_eq!(service().machine("crm").get(&internal_path(&selection)).await.expect(200), selection);
 }
 
 /// RULE-SEL-011: an id without a selection returns 404.
 #[tokio::test]
 async fn crm_gets_404_for_an_unknown_selection() {
-    let missing = service().machine("crm").get(&card_path(&json!({"Id": guid()}))).await;
+    let missing = service().machine("crm").get(&internal_path(&json!({"Id": guid()}))).await;
     missing.expect_problem(404, "SELECTIONS_NOT_FOUND");
 }
 
@@ -127,10 +127,10 @@ async fn crm_reads_the_current_selection() {
     let selection = create_selection(&owner).await;
     let body = json!({"Title": "Summer", "Description": "Sea"});
     let changed = owner.put(&path(&selection), body).await.expect(200);
-    let card = service().machine("crm").get(&card_path(&selection)).await.expect(200);
-    assert_eq!(card, changed);
-    assert_eq!(members(&card).len(), 11);
-    assert_eq!(text(&card["Title"]), "Summer");
+    let read_by_crm = service().machine("crm").get(&internal_path(&selection)).await.expect(200);
+    assert_eq!(read_by_crm, changed);
+    assert_eq!(members(&read_by_crm).len(), 11);
+    assert_eq!(text(&read_by_crm["Title"]), "Summer");
 }
 
 /// INV-SEL-009, RULE-SEL-011: crm reads a deleted selection as it was when its owner deleted it,
@@ -144,7 +144,7 @@ async fn deleted_selection_keeps_its_last_state() {
     owner.delete(&path(&selection)).await.expect(204);
     let crm = service().machine("crm");
 
-    let deleted = crm.get(&card_path(&selection)).await.expect(200);
+    let deleted = crm.get(&internal_path(&selection)).await.expect(200);
 
     for member in ["Id", "OwnerUserId", "PublicCode", "Title", "Description", "Items", "ItemsCount"] {
         assert_eq!(deleted[member], last[member], "{member}");
@@ -158,5 +158,5 @@ async fn deleted_selection_keeps_its_last_state() {
     ] {
         refused.expect_problem(404, "SELECTIONS_NOT_FOUND");
     }
-    assert_eq!(crm.get(&card_path(&selection)).await.expect(200), deleted);
+    assert_eq!(crm.get(&internal_path(&selection)).await.expect(200), deleted);
 }

@@ -61,8 +61,8 @@ async fn item_without_sort_order_counts_as_its_position() {
     assert_eq!(objects(&in_list_order), [d, b, a, c]);
 }
 
-/// INV-SEL-003, RULE-SEL-040: an object is refused twice in any spelling of its Guid, and nothing
-/// changes.
+/// INV-SEL-003, RULE-SEL-040: a list with an object twice is refused, in any spelling of its Guid,
+/// and nothing changes.
 #[tokio::test]
 async fn duplicate_object_is_refused() {
     let (_, owner) = service().user();
@@ -194,7 +194,7 @@ async fn list_with_another_version_is_a_conflict() {
 
 /// RULE-SEL-016: the list is checked before the selection, and the selection before its version.
 #[tokio::test]
-async fn refusals_of_a_list_follow_their_order() {
+async fn list_with_several_faults_reports_the_first() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let [missing, object] = new_guids();

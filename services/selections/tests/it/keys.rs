@@ -124,7 +124,7 @@ fn discovery_of(url: &str) -> Value {
     json!({"issuer": url, "jwks_uri": format!("{url}/jwks")})
 }
 
-/// RULE-ALL-047: a key for encryption signs no token.
+/// RULE-ALL-047: a token that is signed with a key for encryption is refused.
 #[tokio::test]
 async fn token_of_an_encryption_key_is_refused() {
     for (used, status) in [("sig", 200), ("enc", 401)] {

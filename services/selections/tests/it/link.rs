@@ -21,12 +21,12 @@ async fn replace(owner: &Client, selection: &Value, is_enabled: bool, expires_at
 }
 
 /// Returns the status of the read by code for a guest.
-async fn opened(selection: &Value) -> u16 {
+async fn open_status(selection: &Value) -> u16 {
     service().guest().get(&open_path(selection)).await.status
 }
 
-/// RULE-SEL-056: a link that is off opens nothing, to the owner neither, and the same code opens
-/// the selection again when it is on.
+/// RULE-SEL-056: a disabled link opens nothing, not even for the owner. Once it is enabled again,
+/// the same code opens the selection.
 #[tokio::test]
 async fn link_is_switched_off_and_on() {
     let (_, owner) = service().user();
@@ -39,27 +39,27 @@ async fn link_is_switched_off_and_on() {
     assert_eq!(owner.get(&details_path(&selection)).await.expect(200), off);
     take_snapshot(&selection, guid()).await.expect(201);
     let crm = service().machine("crm");
-    let card = crm.get(&path(&selection).replace("/v1/", "/v1/internal/")).await.expect(200);
-    assert_eq!(card["PublicCode"], selection["PublicCode"]);
+    let read_by_crm = crm.get(&path(&selection).replace("/v1/", "/v1/internal/")).await.expect(200);
+    assert_eq!(read_by_crm["PublicCode"], selection["PublicCode"]);
 
     let on = replace(&owner, &selection, true, None).await;
     assert_eq!((&on["PublicCode"], &on["Version"]), (&selection["PublicCode"], &json!(3)));
-    assert_eq!(opened(&selection).await, 200);
+    assert_eq!(open_status(&selection).await, 200);
 }
 
-/// RULE-SEL-056: a link expires at its time, and another time opens it again.
+/// RULE-SEL-056: a link expires at its time, and a later time enables it again.
 #[tokio::test]
 async fn link_expires_at_its_time() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     replace(&owner, &selection, true, Some(in_seconds(2))).await;
-    assert_eq!(opened(&selection).await, 200);
-    eventually("the end of the link", async || (opened(&selection).await == 404).then_some(())).await;
+    assert_eq!(open_status(&selection).await, 200);
+    eventually("the end of the link", async || (open_status(&selection).await == 404).then_some(())).await;
     let later = in_seconds(3600);
     replace(&owner, &selection, true, Some(later)).await;
-    assert_eq!(opened(&selection).await, 200);
+    assert_eq!(open_status(&selection).await, 200);
     replace(&owner, &selection, true, Some(in_seconds(-1))).await;
-    assert_eq!(opened(&selection).await, 404);
+    assert_eq!(open_status(&selection).await, 404);
 }
 
 /// RULE-SEL-056, RULE-SEL-030: a change of the link publishes `selection-updated` once. A repeat
@@ -81,7 +81,8 @@ async fn change_of_the_link_is_published_once() {
     assert_eq!(events[1].payload["Version"], 2);
 }
 
-/// INV-SEL-002, RULE-SEL-056: a body without a member and another user's selection are refused.
+/// INV-SEL-002, RULE-SEL-056: an invalid body is refused, and so is a change of another user's
+/// selection.
 #[tokio::test]
 async fn invalid_change_of_the_link_is_refused() {
     let (_, owner) = service().user();

@@ -1,6 +1,6 @@
 //! Tests of selections over HTTP and Kafka, with a real database and broker.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper panics to fail its test")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed helper fails its test")]
 
 mod access;
 mod admin;
@@ -69,7 +69,7 @@ fn guids(count: usize) -> Vec<Uuid> {
     (0..count).map(|_| guid()).collect()
 }
 
-/// Returns one id for each name of the pattern.
+/// Returns `N` new ids, for a pattern with `N` names.
 fn new_guids<const N: usize>() -> [Uuid; N] {
     std::array::from_fn(|_| guid())
 }
@@ -107,7 +107,7 @@ async fn reread(owner: &Client, selection: &Value) -> Value {
 }
 
 async fn mark(owner: &Client, object: Uuid) {
-    owner.put(&favorite(object), Value::Null).await.expect(204);
+    owner.put(&favorite_path(object), Value::Null).await.expect(204);
 }
 
 /// Returns the published events of a selection by sequence, since Kafka keeps no order between
@@ -169,7 +169,7 @@ fn open_path(selection: &Value) -> String {
     format!("{SELECTIONS}/{}", text(&selection["PublicCode"]))
 }
 
-fn favorite(object: Uuid) -> String {
+fn favorite_path(object: Uuid) -> String {
     format!("{FAVORITES}/{object}")
 }
 
@@ -197,7 +197,7 @@ fn members(object: &Value) -> Vec<&str> {
     names
 }
 
-/// Sends requests, eight at a time, so that preparations of parallel tests are not shed.
+/// Sends requests, eight at a time, so that the service does not shed those of parallel tests.
 async fn join_limited<F: Future>(requests: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     stream::iter(requests).buffered(8).collect().await
 }

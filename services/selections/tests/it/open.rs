@@ -10,7 +10,7 @@ use testkit::client::{Client, Response, send};
 use testkit::service::Running;
 
 use crate::{
-    FAVORITES, FROM_FAVORITES, SELECTIONS, create_selection, favorite, guid, items, items_path, mark,
+    FAVORITES, FROM_FAVORITES, SELECTIONS, create_selection, favorite_path, guid, items, items_path, mark,
     members, objects, open_path, path, service, snapshot_path, snapshots_path, text, without_cards,
 };
 
@@ -179,7 +179,7 @@ async fn flag_disables_only_the_read_by_code() {
     mark(&owner, object).await;
     assert_eq!(objects(&owner.get(FAVORITES).await.expect(200)), [object]);
     assert_eq!(objects(&owner.post(FROM_FAVORITES, json!({})).await.expect(201)), [object]);
-    owner.delete(&favorite(object)).await.expect(204);
+    owner.delete(&favorite_path(object)).await.expect(204);
     owner.delete(&path(&selection)).await.expect(204);
 }
 
@@ -345,8 +345,8 @@ async fn cut_database_connection_does_not_fail_guests() {
     }
 }
 
-/// RULE-ALL-032: guests behind a stuck lookup get 503 in time, and later guests do not wait behind
-/// it.
+/// RULE-ALL-032: guests that wait for a stuck lookup get 503 in time, and later guests do not wait
+/// for it.
 #[tokio::test]
 async fn stuck_lookup_does_not_block_later_guests() {
     let service = Running::start::<Service>(&[("DATABASE_STATEMENT_TIMEOUT_MS", "60000")]);

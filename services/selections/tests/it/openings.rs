@@ -13,8 +13,8 @@ async fn openings(owner: &Client, selection: &Value) -> Value {
     owner.get(&details_path(selection)).await.expect(200)["Openings"].clone()
 }
 
-/// RULE-SEL-057: openings by guests and other users are counted with the time of the last one. The
-/// owner's are not, and the selection stays as it is.
+/// RULE-SEL-057: openings by guests and other users are counted with the time of the last one.
+/// Openings by the owner are not counted, and no opening changes the selection.
 #[tokio::test]
 async fn openings_by_others_are_counted() {
     let (_, owner) = service().user();

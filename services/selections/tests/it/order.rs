@@ -56,7 +56,7 @@ impl SelectionHistory {
                     state.added.insert(text(&payload["PropertyObjectId"]).to_owned());
                 }
                 DELETED => state.is_deleted = true,
-                other => panic!("an event of {other}"),
+                other => panic!("unexpected topic {other}"),
             }
         }
         state

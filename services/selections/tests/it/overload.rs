@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use crate::admin::{BODY, send_creation_head};
 use crate::{SELECTIONS, create_selection, eventually, guid, path};
 
-/// Starts a service with `limit` requests in flight. Its statements wait 60 s for a lock.
+/// Starts a service that admits `limit` requests at a time. Its statements wait 60 s for a lock.
 fn start(limit: &str) -> Running {
     let settings = [("HTTP_MAX_REQUESTS_UNDER_WAY", limit), ("DATABASE_STATEMENT_TIMEOUT_MS", "60000")];
     Running::start::<Service>(&settings)
@@ -143,8 +143,8 @@ async fn full_listener_sheds_before_any_work() {
     served.expect(200);
 }
 
-/// RULE-ALL-046: the refusal of a request before its body is read keeps the connection open if the
-/// body has arrived.
+/// RULE-ALL-046: if a request is refused before its body is read, its connection stays open once
+/// the body has arrived.
 #[tokio::test]
 async fn refused_request_keeps_its_connection() {
     let service = start("1");

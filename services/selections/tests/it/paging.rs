@@ -130,7 +130,7 @@ async fn lists_are_sorted_by_the_allowed_keys() {
     assert_eq!(list(&owner, "").await, list(&owner, "Sort=-CreatedAt").await);
 }
 
-/// RULE-SEL-027: every other key is refused.
+/// RULE-SEL-027: any other sort key is refused.
 #[tokio::test]
 async fn unknown_sort_key_is_refused() {
     let (_, owner) = service().user();
@@ -172,9 +172,9 @@ async fn deleted_selections_are_not_listed() {
     assert_eq!((titles(&page), &page["TotalCount"]), (vec!["c", "a"], &json!(2)));
 }
 
-/// RULE-SEL-001: the list has the caller's own selections, whole.
+/// RULE-SEL-001: the list has only the caller's selections, with every member.
 #[tokio::test]
-async fn list_has_the_callers_whole_selections() {
+async fn list_has_full_selections_of_the_caller_only() {
     let (_, owner) = service().user();
     let (_, another) = service().user();
     let own = create_selection(&owner).await;

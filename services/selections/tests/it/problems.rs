@@ -14,7 +14,7 @@ use time::format_description::well_known::Rfc3339;
 use crate::collaborators::fill_shared;
 use crate::{
     FAVORITES, FROM_FAVORITES, SELECTIONS, collaborator_path, create_selection, create_selection_of,
-    favorite, guid, items, items_path, join_limited, mark, members, path, service, snapshot_path,
+    favorite_path, guid, items, items_path, join_limited, mark, members, path, service, snapshot_path,
     snapshots_path, text,
 };
 
@@ -73,7 +73,7 @@ async fn wrong_method_returns_the_allowed_ones() {
         (&user, format!("{SELECTIONS}/AAAAAAAAAAAA"), vec!["GET", "HEAD"]),
         (&user, format!("{SELECTIONS}/{id}/items"), vec!["PUT"]),
         (&user, FAVORITES.to_owned(), vec!["GET", "HEAD"]),
-        (&user, favorite(id), vec!["PUT", "DELETE"]),
+        (&user, favorite_path(id), vec!["PUT", "DELETE"]),
         (&news, format!("/api/v1/internal/selections/{id}"), vec!["GET", "HEAD"]),
         (&news, format!("/api/v1/internal/selections/{id}/snapshots"), vec!["POST"]),
         (&news, format!("/api/v1/internal/selections/by-owner/{id}"), vec!["GET", "HEAD"]),
@@ -266,7 +266,7 @@ async fn every_documented_problem_is_in_russian() {
         post(&owner, SELECTIONS, json!({"Title": "x"})).header("Idempotency-Key", "used"),
         post(&owner, SELECTIONS, json!({"Title": "x"})).header("Idempotency-Key", "locked"),
         post(&full, SELECTIONS, json!({"Title": "x"})),
-        request(&full, Method::PUT, &favorite(object)),
+        request(&full, Method::PUT, &favorite_path(object)),
         request(&owner, Method::PUT, &collaborator_path(&selection, object)),
         request(&owner, Method::PUT, &collaborator_path(&empty, person)),
         request(&owner, Method::POST, SELECTIONS).header("content-type", "application/json").body(stalled),

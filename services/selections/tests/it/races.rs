@@ -1,4 +1,4 @@
-//! Concurrent requests. Where the order matters, a lock holds a request inside its transaction.
+//! Concurrent requests. Where their order matters, a request waits for a lock in its transaction.
 
 use futures_util::future::{join, join_all};
 use selections::Service;
@@ -9,7 +9,7 @@ use testkit::service::Running;
 
 use crate::{
     CREATED, DELETED, FAVORITES, FROM_FAVORITES, ITEM_ADDED, SELECTIONS, UPDATED, create_selection,
-    create_selection_of, detach_snapshot, events_of, favorite, guid, guids, items, items_of, items_path,
+    create_selection_of, detach_snapshot, events_of, favorite_path, guid, guids, items, items_of, items_path,
     join_limited, mark, objects, path, read_snapshot, reread, service, snapshot_path, snapshots_path,
     take_snapshot, text, topics,
 };
@@ -331,10 +331,11 @@ async fn two_hundredth_favorite_is_marked_once() {
 
     for object in &marked[..3] {
         let answers =
-            join_all(owners.iter().map(async |owner| owner.put(&favorite(guid()), Value::Null).await)).await;
+            join_all(owners.iter().map(async |owner| owner.put(&favorite_path(guid()), Value::Null).await))
+                .await;
         assert_eq!((count(&answers, 204), count(&answers, 409)), (1, 19));
         assert_eq!(owners[0].get(FAVORITES).await.expect(200)["TotalCount"], 200);
-        owners[0].delete(&favorite(*object)).await.expect(204);
+        owners[0].delete(&favorite_path(*object)).await.expect(204);
     }
 }
 
@@ -345,24 +346,25 @@ async fn parallel_marks_of_one_object_are_one_favorite() {
     let owners: [Client; 20] = owners(service());
     let object = guid();
     for answer in
-        join_all(owners.iter().map(async |owner| owner.put(&favorite(object), Value::Null).await)).await
+        join_all(owners.iter().map(async |owner| owner.put(&favorite_path(object), Value::Null).await)).await
     {
         answer.expect(204);
     }
     assert_eq!(owners[0].get(FAVORITES).await.expect(200)["TotalCount"], 1);
-    for answer in join_all(owners.iter().map(async |owner| owner.delete(&favorite(object)).await)).await {
+    for answer in join_all(owners.iter().map(async |owner| owner.delete(&favorite_path(object)).await)).await
+    {
         answer.expect(204);
     }
     assert_eq!(owners[0].get(FAVORITES).await.expect(200)["TotalCount"], 0);
     join_limited(guids(200).into_iter().map(async |object| mark(&owners[0], object).await)).await;
     owners[0]
-        .put(&favorite(guid()), Value::Null)
+        .put(&favorite_path(guid()), Value::Null)
         .await
         .expect_problem(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED");
 }
 
-/// RULE-SEL-003: a mark that commits between read and write is neither in the copy nor in its
-/// events.
+/// RULE-SEL-003: a mark that commits between the read and the write of a copy is neither in the
+/// copy nor in its events.
 #[tokio::test]
 async fn copy_of_favorites_overtaken_by_a_mark_has_the_earlier_state() {
     for marks_first in [false, true] {
@@ -370,7 +372,7 @@ async fn copy_of_favorites_overtaken_by_a_mark_has_the_earlier_state() {
         let (kept, marked) = (guid(), guid());
         mark(&owner, kept).await;
         let copy = async || owner.post(FROM_FAVORITES, json!({})).await;
-        let add = async || owner.put(&favorite(marked), Value::Null).await;
+        let add = async || owner.put(&favorite_path(marked), Value::Null).await;
         // Each request has read or written favorites and waits for the row of the owner.
         let held = lock_owner(id).await;
 
@@ -392,7 +394,7 @@ async fn copy_of_favorites_overtaken_by_a_mark_has_the_earlier_state() {
     }
 }
 
-/// INV-SEL-004: parallel replacements with the longest lists leave exactly one of them.
+/// INV-SEL-004: after parallel replacements with the longest lists, exactly one list is stored.
 #[tokio::test]
 async fn parallel_lists_do_not_mix() {
     let owners: [Client; 10] = owners(service());

@@ -36,7 +36,7 @@ async fn guest_reads_from_the_replica_and_a_user_from_the_primary() {
     user.get(&open_path(&replicated)).await.expect(404);
 }
 
-/// RULE-ALL-120: without a replica that responds, guests read from the primary.
+/// RULE-ALL-120: if the replica does not respond, guests read from the primary.
 #[tokio::test]
 async fn guest_reads_from_the_primary_while_the_replica_is_down() {
     let service = start(&format!("postgres://guest@127.0.0.1:{}/none", ports::free().unwrap()));

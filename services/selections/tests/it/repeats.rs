@@ -138,7 +138,7 @@ async fn malformed_key_is_refused() {
     twice.expect_refusal(refused, FIELD, "duplicate");
     assert_eq!(count(&owner).await, 0);
     post(&owner, SELECTIONS, &longest, &body).await.expect(201);
-    // The token precedes the key.
+    // The token is checked before the key.
     post(&service().guest(), SELECTIONS, "", &body).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
 }
 

@@ -10,8 +10,8 @@ use testkit::issuer::Claims;
 use testkit::service::Running;
 
 use crate::{
-    SELECTIONS, UPDATED, create_selection, create_selection_of, eventually, favorite, guid, guids, items,
-    items_of, items_path, join_limited, mark, path, snapshots_path, text,
+    SELECTIONS, UPDATED, create_selection, create_selection_of, eventually, favorite_path, guid, guids,
+    items, items_of, items_path, join_limited, mark, path, snapshots_path, text,
 };
 
 /// Both replicas, in the order of their start.
@@ -55,7 +55,7 @@ async fn limits_hold_across_replicas() {
     join_all(zip(guids(199), owners.iter().cycle()).map(async |(object, owner)| mark(owner, object).await))
         .await;
     let marked =
-        join_all(owners.iter().map(async |owner| owner.put(&favorite(guid()), Value::Null).await)).await;
+        join_all(owners.iter().map(async |owner| owner.put(&favorite_path(guid()), Value::Null).await)).await;
     assert_eq!((count(&marked, 204), count(&marked, 409)), (1, 19));
 
     let body = json!({"PostId": guid(), "ActorUserId": first["OwnerUserId"]});

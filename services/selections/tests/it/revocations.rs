@@ -173,7 +173,7 @@ async fn unknown_subject_malformed_message_and_tombstone_are_handled() {
     assert_eq!(left, 0);
 }
 
-/// RULE-ALL-076: a replica knows the revocations before it listens.
+/// RULE-ALL-076: a replica knows the revocations before it accepts requests.
 #[tokio::test]
 async fn new_replica_rejects_revoked_tokens_from_the_first_request_on() {
     let (user, old) = service().user();

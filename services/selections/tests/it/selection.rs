@@ -164,7 +164,7 @@ async fn metadata_is_replaced_whole() {
     assert_eq!(reread(&owner, &selection).await, cleared);
 }
 
-/// RULE-SEL-005: a replacement names every member; an absent `Description` is not a null one.
+/// RULE-SEL-005: a replacement must have every member. An absent `Description` does not mean null.
 #[tokio::test]
 async fn metadata_without_a_description_is_refused() {
     let (_, owner) = service().user();

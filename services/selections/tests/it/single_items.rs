@@ -51,7 +51,8 @@ async fn single_item_of_another_user_is_not_found() {
     assert_eq!(reread(&owner, &selection).await, selection);
 }
 
-/// INV-SEL-004, RULE-SEL-053: the 201st object is refused, and an object in a full list is not.
+/// INV-SEL-004, RULE-SEL-053: the 201st object is refused. A repeated addition of an object in a
+/// full list is not.
 #[tokio::test]
 async fn full_list_refuses_another_item() {
     let (_, owner) = service().user();
@@ -62,17 +63,18 @@ async fn full_list_refuses_another_item() {
     assert_eq!(owner.put(&item_path(&selection, all[0]), Value::Null).await.expect(200), selection);
 }
 
-/// RULE-SEL-053: concurrent additions and removals take turns, and none is lost or refused.
+/// RULE-SEL-053: concurrent additions and removals run one after the other, and none is lost or
+/// refused.
 #[tokio::test]
-async fn concurrent_single_changes_take_turns() {
+async fn concurrent_single_changes_are_all_stored() {
     let (_, owner) = service().user();
-    let (stale, new) = (guids(10), guids(10));
-    let selection = create_selection_of(&owner, items_of(&stale)).await;
+    let (old, new) = (guids(10), guids(10));
+    let selection = create_selection_of(&owner, items_of(&old)).await;
     let add = async |object| owner.put(&item_path(&selection, object), Value::Null).await.expect(200);
     let remove = async |object| owner.delete(&item_path(&selection, object)).await.expect(200);
     let (added, removed) = futures_util::future::join(
         join_limited(new.iter().map(|object| add(*object))),
-        join_limited(stale.iter().map(|object| remove(*object))),
+        join_limited(old.iter().map(|object| remove(*object))),
     )
     .await;
     assert_eq!((added.len(), removed.len()), (10, 10));

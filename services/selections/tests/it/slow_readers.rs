@@ -38,13 +38,13 @@ async fn unread_api_pages_share_memory() {
         unread.push(request_unread(&selections, "/docs/selections/swagger-ui-bundle.js").await);
     }
 
-    let untaken = eventually("the buffers are full", async || {
+    let buffered = eventually("the buffers are full", async || {
         let first = selections.unread_response_bytes();
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         (first.len() >= READERS && first == selections.unread_response_bytes()).then_some(first)
     })
     .await;
-    let kernel: usize = untaken.iter().sum();
+    let kernel: usize = buffered.iter().sum();
     assert!(kernel < READERS * length / 8, "the kernel buffers {kernel} bytes");
     let grown = selections.memory("VmHWM") - before;
     assert!(grown < READERS * length / 8, "the process has grown by {grown} bytes");

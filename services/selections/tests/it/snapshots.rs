@@ -105,7 +105,7 @@ async fn active_snapshot_outlives_edits_and_deletion_of_its_source() {
     assert_eq!(take_snapshot(&selection, post).await.expect(200), taken);
 }
 
-/// INV-SNP-002, RULE-SEL-045, RULE-SEL-046: a source is not empty and not deleted.
+/// INV-SNP-002, RULE-SEL-045, RULE-SEL-046: an empty or deleted source is refused.
 #[tokio::test]
 async fn empty_or_deleted_source_is_refused() {
     let (_, owner) = service().user();
@@ -153,7 +153,7 @@ async fn foreign_source_is_missing_in_every_state() {
 }
 
 /// RULE-SEL-020, RULE-SEL-021: the Active snapshot of the post is returned to every editor, because
-/// the post shows it. A new snapshot needs the owner.
+/// the post shows it. Only the owner can take a new snapshot.
 #[tokio::test]
 async fn active_snapshot_is_returned_to_an_editor_who_owns_nothing() {
     let (_, owner) = service().user();
@@ -271,7 +271,7 @@ async fn missing_snapshot_is_not_found() {
     read.expect_problem(404, "SELECTIONS_SNAPSHOT_NOT_FOUND");
 }
 
-/// RULE-SEL-009: the reason is one of the two of the contract, in their spelling.
+/// RULE-SEL-009: the reason must be one of the two of the contract, in the same spelling.
 #[tokio::test]
 async fn unknown_detach_reason_is_refused() {
     let (_, owner) = service().user();
