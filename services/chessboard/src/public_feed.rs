@@ -30,8 +30,8 @@ use crate::error::Error;
 /// Maximum number of feeds that a process builds at the same time.
 const MAX_BUILDS: usize = 4;
 
-/// Longest time that a client may take for a page, about 20 KB a second. A slower one would prevent
-/// other builds.
+/// Maximum time in which a client reads a page, which means about 20 KB a second. A slower client
+/// would occupy one of the [`MAX_BUILDS`] slots.
 const PAGE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Capacity of the cache, in compressed bytes. There is one shard, because a shard rejects
@@ -131,7 +131,7 @@ async fn next_page(pages: &mut mpsc::Receiver<Result<Page, Error>>) -> io::Resul
     match pages.recv().await {
         Some(Ok(page)) => return Ok(page),
         Some(Err(error)) => tracing::error!(%error, "failed to finish a feed"),
-        None => tracing::info!("a client has read a feed too slowly"),
+        None => tracing::info!("ended the build of a feed because the client read too slowly"),
     }
     Err(io::Error::other("the feed was interrupted"))
 }
@@ -155,7 +155,7 @@ struct Build {
     is_finished: bool,
     /// The compressed pages, while they are small enough for the cache.
     kept: Option<Vec<u8>>,
-    // Other builds are rejected until the last page of this one is built or its client is gone.
+    // Occupies one of [`MAX_BUILDS`] slots until the last page is built or the client is gone.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -209,7 +209,7 @@ impl Build {
     /// Reads and writes the next page.
     async fn next(mut self) -> Result<(Page, Self), Error> {
         // The version was read from the primary before the pages. A replica could return older
-        // pages, and this version would then name them for ever.
+        // pages, and the cache would keep them under this version.
         let conn = self.app.db.conn().await?;
         let offers = read_page(&conn, self.developer, self.last).await?;
         drop(conn);

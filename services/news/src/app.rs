@@ -9,7 +9,6 @@ use crate::atom::AtomFeeds;
 use crate::clients::Selections;
 use crate::domain::Quotas;
 
-/// The database, the client of selections, the limits of readers and the cached feeds.
 pub struct App {
     pub db: Db,
     pub selections: Selections,

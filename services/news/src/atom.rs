@@ -30,7 +30,7 @@ pub struct AtomFeeds(Cache<Option<CompanyId>, CachedFeed, FeedWeighter>);
 #[derive(Clone)]
 struct CachedFeed {
     xml: Bytes,
-    /// Time before the read, so that the feed is not older than this age.
+    /// Start of the read. The age of the feed is at most the time since then.
     read_at: Instant,
 }
 
@@ -111,7 +111,7 @@ fn link(rel: &str, href: String, media_type: &str) -> Link {
     Link { href, rel: rel.to_owned(), mime_type: Some(media_type.to_owned()), ..Link::default() }
 }
 
-/// Returns a time as Atom has it.
+/// Returns a time in RFC 3339, as Atom requires.
 fn date(time: OffsetDateTime) -> FixedDateTime {
     let text = time.format(&Rfc3339).unwrap_or_default();
     text.parse().unwrap_or_default()

@@ -7,7 +7,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{Array, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
-use super::external_id::map_taken;
+use super::external_id::map_taken_external_id;
 use super::schema::{building, property_object};
 use crate::domain::{Building, BuildingId, ExternalId, Floor, ProjectId, Section};
 use crate::error::{CONFLICT, Error};
@@ -18,7 +18,7 @@ use crate::error::{CONFLICT, Error};
 /// [`EXTERNAL_ID_TAKEN`](crate::error::EXTERNAL_ID_TAKEN) if another building has the external id.
 pub async fn insert(tx: &mut Tx, new: &Building) -> Result<(), Error> {
     let inserted = Prepared(diesel::insert_into(building::table).values(new)).execute(tx.conn()).await;
-    inserted.map_err(::db::Error::from).map_err(map_taken)?;
+    inserted.map_err(::db::Error::from).map_err(map_taken_external_id)?;
     Ok(renew_figures(tx, vec![new.id]).await?)
 }
 
@@ -77,7 +77,7 @@ pub async fn look_up_by_external_id(
     tenant: CompanyId,
     id: &ExternalId,
 ) -> QueryResult<Option<Building>> {
-    named(tenant, id.clone()).select(Building::as_select()).first(&mut conn).await.optional()
+    with_external_id(tenant, id.clone()).select(Building::as_select()).first(&mut conn).await.optional()
 }
 
 /// Locks the live building of a developer with an external id for writing until the transaction
@@ -87,7 +87,7 @@ pub async fn lock_by_external_id(
     tenant: CompanyId,
     id: &ExternalId,
 ) -> Result<Option<Building>, ::db::Error> {
-    let row = named(tenant, id.clone()).select(Building::as_select()).for_no_key_update();
+    let row = with_external_id(tenant, id.clone()).select(Building::as_select()).for_no_key_update();
     Ok(row.first(tx.conn()).await.optional()?)
 }
 
@@ -135,7 +135,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Building) -> Result<(), Error> {
         building::version.eq(changed.version + 1),
     ));
     let saved = Prepared(save).execute(tx.conn()).await;
-    if saved.map_err(::db::Error::from).map_err(map_taken)? == 0 {
+    if saved.map_err(::db::Error::from).map_err(map_taken_external_id)? == 0 {
         return Err(CONFLICT.into());
     }
     changed.version += 1;
@@ -148,7 +148,7 @@ fn live(project: ProjectId, id: BuildingId) -> _ {
 }
 
 #[diesel::dsl::auto_type(no_type_alias)]
-fn named(tenant: CompanyId, id: ExternalId) -> _ {
+fn with_external_id(tenant: CompanyId, id: ExternalId) -> _ {
     building::table
         .filter(building::tenant_id.eq(tenant))
         .filter(building::external_id.eq(id))

@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 
 use super::catalog_object::visible;
 use super::schema::property_object;
-use crate::domain::feed::{FEED_FORMAT, OfferProject, PublicOffer};
+use crate::domain::feed::{FEED_FORMAT_VERSION, OfferProject, PublicOffer};
 use crate::domain::{
     BuildingFacts, ContactPhone, DeveloperName, ObjectFacts, ObjectKind, ObjectStatus, PropertyObjectId,
     Website,
@@ -34,9 +34,10 @@ pub struct FeedVersion {
     pub version: String,
 }
 
-/// The version of a project or a building grows with each change by a user. Deals and jobs raise
-/// the versions of objects and change no set of objects, so the sum of these versions only grows
-/// while all other versions stay. The second parameter is the format of the feed.
+/// A change that adds or removes objects also raises the version of their building. All other
+/// changes can only raise the versions of objects. The sum of these versions therefore never
+/// repeats while the versions of projects and buildings stay. The second parameter is the version
+/// of the format.
 const FEED_VERSION: &str = "\
     with shown as materialized ( \
         select id, version from project \
@@ -54,7 +55,7 @@ const FEED_VERSION: &str = "\
 /// Returns a Published developer with the version of its feed.
 pub async fn find_version(mut conn: &Conn, developer: CompanyId) -> QueryResult<Option<FeedVersion>> {
     let version = diesel::sql_query(FEED_VERSION).bind::<SqlUuid, _>(developer);
-    let statement = Prepared(version.bind::<Integer, _>(FEED_FORMAT));
+    let statement = Prepared(version.bind::<Integer, _>(FEED_FORMAT_VERSION));
     statement.get_result(&mut conn).await.optional()
 }
 

@@ -188,7 +188,8 @@ pub async fn has_live_projects(tx: &mut Tx, id: CompanyId) -> Result<bool, ::db:
     Ok(diesel::select(exists(live)).get_result(tx.conn()).await?)
 }
 
-/// Stores the versions under which lost profiles were published as Hidden.
+/// Stores the profiles that a restore of the database lost, each with the version of its Hidden
+/// event.
 pub async fn insert_lost(tx: &mut Tx, lost: &[(CompanyId, i64)]) -> Result<(), ::db::Error> {
     if lost.is_empty() {
         return Ok(());

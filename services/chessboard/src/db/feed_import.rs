@@ -94,7 +94,7 @@ pub async fn save(tx: &mut Tx, changed: &mut FeedImport) -> Result<(), Error> {
     Ok(())
 }
 
-/// Stores the elements that are not understood.
+/// Stores the elements that an import ignores.
 pub async fn save_ignored(
     tx: &mut Tx,
     id: FeedImportId,
@@ -146,7 +146,7 @@ pub async fn remove(tx: &mut Tx, id: FeedImportId) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// Stores a part of a file, by a statement of its own.
+/// Stores a part of a file in its own statement.
 ///
 /// # Errors
 /// [`CONFLICT`] if another upload has begun, or if the import is deleted.

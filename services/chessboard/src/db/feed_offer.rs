@@ -125,13 +125,13 @@ pub async fn find_next_building(
 }
 
 /// Rejects the offers of a building beyond the first `limit`. Returns their number.
-pub async fn refuse_beyond(
+pub async fn reject_offers_beyond(
     tx: &mut Tx,
     import: FeedImportId,
     building: BuildingId,
     limit: usize,
 ) -> Result<usize, ::db::Error> {
-    let refuse = diesel::sql_query(
+    let reject = diesel::sql_query(
         "with beyond as ( \
             delete from feed_offer where (import_id, building_id, position) in ( \
                 select import_id, building_id, position from feed_offer \
@@ -142,11 +142,11 @@ pub async fn refuse_beyond(
         select import_id, building_id, position, line, external_id, 'offer', 'too_many_objects' \
         from beyond order by position",
     );
-    let refuse = refuse
+    let reject = reject
         .bind::<SqlUuid, _>(import)
         .bind::<SqlUuid, _>(building)
         .bind::<BigInt, _>(i64::try_from(limit).unwrap_or(i64::MAX));
-    Ok(Prepared(refuse).execute(tx.conn()).await?)
+    Ok(Prepared(reject).execute(tx.conn()).await?)
 }
 
 /// Returns the offers of a building in the order of the file.

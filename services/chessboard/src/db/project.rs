@@ -13,7 +13,7 @@ use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use values::{fold, like_containing};
 
-use super::external_id::map_taken;
+use super::external_id::map_taken_external_id;
 use super::schema::{building, project, property_object};
 use crate::domain::{ExternalId, Project, ProjectId, ProjectStatus};
 use crate::error::{CONFLICT, Error};
@@ -71,7 +71,7 @@ pub async fn look_up_by_external_id(
     tenant: CompanyId,
     id: &ExternalId,
 ) -> QueryResult<Option<Project>> {
-    named(tenant, id.clone()).select(Project::as_select()).first(&mut conn).await.optional()
+    with_external_id(tenant, id.clone()).select(Project::as_select()).first(&mut conn).await.optional()
 }
 
 /// Locks the live project of a developer with an external id for writing until the transaction
@@ -81,7 +81,7 @@ pub async fn lock_by_external_id(
     tenant: CompanyId,
     id: &ExternalId,
 ) -> Result<Option<Project>, ::db::Error> {
-    let row = named(tenant, id.clone()).select(Project::as_select()).for_no_key_update();
+    let row = with_external_id(tenant, id.clone()).select(Project::as_select()).for_no_key_update();
     Ok(row.first(tx.conn()).await.optional()?)
 }
 
@@ -119,7 +119,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Project) -> Result<(), Error> {
         project::folded_city.eq(changed.folded_city()),
     ));
     let saved = Prepared(save).execute(tx.conn()).await;
-    if saved.map_err(::db::Error::from).map_err(map_taken)? == 0 {
+    if saved.map_err(::db::Error::from).map_err(map_taken_external_id)? == 0 {
         return Err(CONFLICT.into());
     }
     changed.version += 1;
@@ -190,7 +190,7 @@ fn live(tenant: CompanyId, id: ProjectId) -> _ {
 }
 
 #[diesel::dsl::auto_type(no_type_alias)]
-fn named(tenant: CompanyId, id: ExternalId) -> _ {
+fn with_external_id(tenant: CompanyId, id: ExternalId) -> _ {
     project::table
         .filter(project::tenant_id.eq(tenant))
         .filter(project::external_id.eq(id))

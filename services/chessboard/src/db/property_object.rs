@@ -11,7 +11,7 @@ use uuid::Uuid;
 use values::Currency;
 
 use super::ancestors::ObjectLocation;
-use super::external_id::map_taken;
+use super::external_id::map_taken_external_id;
 use super::propagation::{Propagation, Scope};
 use super::schema::{building, property_object};
 use crate::domain::{
@@ -320,6 +320,6 @@ pub async fn write<'o>(
 fn map_constraint(error: ::db::Error) -> Error {
     match error.violated_constraint() {
         Some("property_object_number") => PROPERTY_OBJECT_NUMBER_TAKEN.into(),
-        _ => map_taken(error),
+        _ => map_taken_external_id(error),
     }
 }

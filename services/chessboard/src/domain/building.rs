@@ -140,7 +140,7 @@ mod tests {
         /// RULE-CHS-025: a building rejects a section or a floor if and only if it is outside the
         /// building.
         #[test]
-        fn placement_error_means_object_is_outside_the_building(
+        fn object_outside_the_building_gets_placement_error(
             sections in 1_i64..=100, floors in 1_i64..=200, section in 1_i64..=100, floor in -10_i64..=200,
         ) {
             let building = facts(sections, floors);

@@ -73,8 +73,8 @@ pub struct Edited<F> {
 }
 
 impl<F> Edited<F> {
-    /// Creates the fields of an entity that a request names by its external id.
-    pub fn named(external_id: ExternalId, facts: F) -> Self {
+    /// Creates the fields of an entity whose external id is in the path of the request.
+    pub fn with_external_id(external_id: ExternalId, facts: F) -> Self {
         Self { facts, external_id: ExternalIdEdit::Set(Some(external_id)) }
     }
 }

@@ -53,7 +53,7 @@ pub struct FeedImport {
     /// The building of all offers, if the manager has chosen one.
     pub building_id: Option<BuildingId>,
     pub state: FeedImportState,
-    /// The upload whose chunks count.
+    /// The newest upload. Chunks of older uploads are ignored.
     pub upload_id: Option<FeedUploadId>,
     pub file_bytes: i64,
     pub refusal_code: Option<String>,
@@ -141,7 +141,7 @@ impl FeedImport {
         Ok(())
     }
 
-    /// Changes the state. The database raises the version with the row.
+    /// Changes the state. `db::feed_import::save` raises the version.
     pub fn enter(&mut self, state: FeedImportState, now: OffsetDateTime) {
         self.state = state;
         self.updated_at = now;

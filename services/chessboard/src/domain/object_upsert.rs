@@ -73,7 +73,7 @@ impl KnownObjects {
     }
 
     /// Returns the object of the building with the external id.
-    pub fn find_named(&self, id: &ExternalId) -> Option<&PropertyObject> {
+    pub fn find_by_external_id(&self, id: &ExternalId) -> Option<&PropertyObject> {
         let named = self.by_external_id.get(id).map(|at| &self.objects[*at]);
         named.filter(|named| named.building_id == self.building)
     }

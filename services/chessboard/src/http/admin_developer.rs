@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 use values::{PhoneRegion, Text, fold};
 
 use super::developer::{SentPhone, UpdateDeveloper, change_status, check_profile, list_log, update};
-use super::expected_version::{DeletedVersion, ExpectedVersion};
+use super::expected_version::{ExpectedVersion, ExpectedVersionQuery};
 use crate::app::App;
 use crate::db;
 use crate::db::developer::{DeveloperFilter, DeveloperSort};
@@ -192,7 +192,7 @@ pub async fn update_developer(
 ///
 /// The deletion is soft. A developer with a project that is not deleted cannot be deleted.
 #[utoipa::path(
-    tag = "Administration", params(("developer_id" = CompanyId, Path), DeletedVersion),
+    tag = "Administration", params(("developer_id" = CompanyId, Path), ExpectedVersionQuery),
     responses((status = 204, description = "Deleted"))
 )]
 #[delete("/api/v1/admin/developers/{developer_id}")]
@@ -200,7 +200,7 @@ pub async fn delete_developer(
     app: Data<App>,
     permitted: Permitted<ManageDevelopers>,
     id: Path<CompanyId>,
-    Query(seen): Query<DeletedVersion>,
+    Query(seen): Query<ExpectedVersionQuery>,
 ) -> Result<HttpResponse, Error> {
     let (by, now) = (permitted.actor.user_id, runtime::clock::now());
     let delete = async |tx: &mut _| ops::developer::delete_developer(tx, *id, by, seen.version, now).await;

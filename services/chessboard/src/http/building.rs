@@ -11,7 +11,7 @@ use service::{Idempotency, Reply};
 use utoipa::ToSchema;
 use values::{Invalid, Whole};
 
-use super::expected_version::DeletedVersion;
+use super::expected_version::ExpectedVersionQuery;
 use crate::app::App;
 use crate::db;
 use crate::domain::{
@@ -188,7 +188,7 @@ pub async fn update_building(
 /// The objects are deleted, too. A building with an object that a deal holds cannot be deleted.
 #[utoipa::path(
     tag = "Projects",
-    params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path), DeletedVersion),
+    params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path), ExpectedVersionQuery),
     responses((status = 204, description = "Deleted"))
 )]
 #[delete("/api/v1/developers/projects/{project_id}/buildings/{building_id}")]
@@ -196,7 +196,7 @@ pub async fn delete_building(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
     ids: Path<(ProjectId, BuildingId)>,
-    Query(seen): Query<DeletedVersion>,
+    Query(seen): Query<ExpectedVersionQuery>,
 ) -> Result<HttpResponse, Error> {
     let ((project, id), now) = (ids.into_inner(), clock::now());
     let delete = async |tx: &mut _| {

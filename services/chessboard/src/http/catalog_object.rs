@@ -22,7 +22,7 @@ use crate::domain::{
 };
 use crate::error::{Error, PROPERTY_OBJECT_NOT_FOUND};
 
-/// Maximum number of ids in one search, the number of items of a selection.
+/// Maximum number of ids in one search, equal to the maximum number of items of a selection.
 const MAX_IDS: usize = 200;
 
 /// The filters of the object search. `Ids`, `ProjectId` or `DeveloperId` is required.

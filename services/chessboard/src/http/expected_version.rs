@@ -16,7 +16,7 @@ pub struct ExpectedVersion {
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct DeletedVersion {
+pub struct ExpectedVersionQuery {
     /// The version that the caller has read. Any other version returns 409.
     pub version: Option<i64>,
 }

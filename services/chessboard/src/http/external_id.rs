@@ -13,7 +13,7 @@ use values::{Code, FieldError, Invalid};
 
 use crate::domain::{ExternalId, Parent, Upserted};
 
-/// The refusal of a text in a path that is no external id. A read declares it.
+/// The error for a path segment that is not an external id. Only reads declare it.
 pub const INVALID_EXTERNAL_ID: Code =
     Code::common(400, "VALIDATION_FAILED").at("/ExternalId", "forbidden_character");
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use service::{Idempotency, Reply};
 use utoipa::ToSchema;
 
-use super::expected_version::DeletedVersion;
+use super::expected_version::ExpectedVersionQuery;
 use super::feed_import_view::{FeedBuildingView, FeedImportView, FeedProblemView};
 use crate::app::App;
 use crate::db;
@@ -265,7 +265,7 @@ pub async fn apply_feed_import(
 ///
 /// An import that is being validated or applied ends. Buildings that are applied stay applied.
 #[utoipa::path(
-    tag = "Feeds", params(("feed_import_id" = FeedImportId, Path), DeletedVersion),
+    tag = "Feeds", params(("feed_import_id" = FeedImportId, Path), ExpectedVersionQuery),
     responses((status = 204, description = "Deleted"))
 )]
 #[delete("/api/v1/developers/feed-imports/{feed_import_id}")]
@@ -273,7 +273,7 @@ pub async fn delete_feed_import(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
     id: Path<FeedImportId>,
-    Query(seen): Query<DeletedVersion>,
+    Query(seen): Query<ExpectedVersionQuery>,
 ) -> Result<HttpResponse, Error> {
     let (tenant, now) = (permitted.granted, clock::now());
     let delete = async |tx: &mut _| ops::feed_import::delete_import(tx, tenant, *id, seen.version, now).await;

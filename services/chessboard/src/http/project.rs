@@ -11,7 +11,7 @@ use service::{Idempotency, Reply};
 use utoipa::{IntoParams, ToSchema};
 use values::{Invalid, Text};
 
-use super::expected_version::{DeletedVersion, ExpectedVersion};
+use super::expected_version::{ExpectedVersion, ExpectedVersionQuery};
 use crate::app::App;
 use crate::db;
 use crate::db::project::{ProjectFilter, ProjectSort};
@@ -275,7 +275,7 @@ pub async fn hide_project(
 /// The buildings and objects are deleted, too. A project with an object that a deal holds cannot be
 /// deleted.
 #[utoipa::path(
-    tag = "Projects", params(("project_id" = ProjectId, Path), DeletedVersion),
+    tag = "Projects", params(("project_id" = ProjectId, Path), ExpectedVersionQuery),
     responses((status = 204, description = "Deleted"))
 )]
 #[delete("/api/v1/developers/projects/{project_id}")]
@@ -283,7 +283,7 @@ pub async fn delete_project(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
     id: Path<ProjectId>,
-    Query(seen): Query<DeletedVersion>,
+    Query(seen): Query<ExpectedVersionQuery>,
 ) -> Result<HttpResponse, Error> {
     let (by, now) = (permitted.actor.user_id, clock::now());
     let delete = async |tx: &mut _| {
@@ -298,7 +298,7 @@ pub async fn delete_project(
 /// Deletes the project for a developer whose managers cannot do it.
 #[utoipa::path(
     tag = "Administration",
-    params(("developer_id" = CompanyId, Path), ("project_id" = ProjectId, Path), DeletedVersion),
+    params(("developer_id" = CompanyId, Path), ("project_id" = ProjectId, Path), ExpectedVersionQuery),
     responses((status = 204, description = "Deleted"))
 )]
 #[delete("/api/v1/admin/developers/{developer_id}/projects/{project_id}")]
@@ -306,7 +306,7 @@ pub async fn delete_developers_project(
     app: Data<App>,
     permitted: Permitted<ManageDevelopers>,
     ids: Path<(CompanyId, ProjectId)>,
-    Query(seen): Query<DeletedVersion>,
+    Query(seen): Query<ExpectedVersionQuery>,
 ) -> Result<HttpResponse, Error> {
     let ((developer, id), by, now) = (ids.into_inner(), permitted.actor.user_id, clock::now());
     let delete = async |tx: &mut _| {

@@ -1,4 +1,4 @@
-//! The file of an import, from its stored parts to its offers.
+//! Reads the stored parts of the file of an import and parses its offers.
 
 use std::io::{self, BufReader, Read};
 
@@ -16,7 +16,7 @@ const BATCH_SIZE: usize = 500;
 /// Number of problems at which a batch ends.
 const BATCH_PROBLEMS: usize = 1_000;
 
-/// The end of reading a file.
+/// The result of parsing a file.
 pub enum FileResult {
     Read { ignored: Vec<IgnoredElement> },
     Refused(FileRefusal),
@@ -25,8 +25,8 @@ pub enum FileResult {
 /// Sends the parts of the file to the parser.
 ///
 /// # Errors
-/// An error, which the parser also receives, if a part is missing. Without it the parser would take
-/// the parts so far for a whole file.
+/// If a part is missing. The parser receives an error, too, so that it does not treat the received
+/// parts as the whole file.
 pub async fn send_chunks(
     app: &App,
     import: &FeedImport,

@@ -53,7 +53,7 @@ struct Counts {
     rejected: usize,
 }
 
-/// The reason to end a run of a validation without its result.
+/// The error of a validation run whose import is deleted, or which a later run has replaced.
 #[derive(Debug)]
 struct RunEnded;
 
@@ -80,7 +80,7 @@ async fn validate(app: &App, job: &Job) -> anyhow::Result<()> {
     delete_chunks(app, job, id).await
 }
 
-/// Returns an import that is to be validated.
+/// Marks an import as Validating and returns it, or `None` if it needs no validation.
 ///
 /// Each run raises the version, so that a run that has lost its lease ends at its next write.
 async fn begin_validation(tx: &mut Tx, id: FeedImportId) -> Result<Option<FeedImport>, Error> {
@@ -182,7 +182,7 @@ async fn store_batch(
     for (position, item) in (first..).zip(items) {
         let building = import.building_id.map_or_else(|| known.find(&item.building), Ok);
         let building_id = building.ok();
-        let mut refuse = |problem: OfferProblem| {
+        let mut add_problem = |problem: OfferProblem| {
             problems.push(NewProblem {
                 import_id: import.id,
                 building_id,
@@ -214,7 +214,7 @@ async fn store_batch(
             }
             (offer, ..) => {
                 rejected += 1;
-                offer.err().into_iter().flatten().chain(unknown).for_each(&mut refuse);
+                offer.err().into_iter().flatten().chain(unknown).for_each(&mut add_problem);
             }
         }
     }
@@ -227,18 +227,19 @@ async fn store_batch(
     Ok(rejected)
 }
 
-/// Stores the preview of each building. Returns the number of offers that do not fit.
+/// Stores the preview of each building. Returns the number of offers that do not fit their
+/// building.
 async fn preview(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<usize> {
-    let (mut refused, mut last) = (0, None);
+    let (mut rejected, mut last) = (0, None);
     loop {
         job.check_ending()?;
         let mut conn = app.db.conn().await?;
         let next = db::feed_offer::find_next_building(&mut conn, import.id, last).await?;
         drop(conn);
-        let Some(building) = next else { return Ok(refused) };
+        let Some(building) = next else { return Ok(rejected) };
         last = Some(building);
         let edit = Edit { at: clock::now(), by: None };
-        refused += app
+        rejected += app
             .db
             .tx(async |tx| {
                 lock_run(tx, import).await?;

@@ -80,11 +80,12 @@ pub async fn upsert_building(
     };
     locked.ok_or(PROJECT_NOT_FOUND)?;
     let expected = version.or(Some(seen.as_ref().map_or(0, |seen| seen.version)));
-    let fields = Edited::named(id.clone(), facts);
+    let fields = Edited::with_external_id(id.clone(), facts);
     match db::building::lock_by_external_id(tx, tenant, &id).await? {
         Some(found) if found.project_id == project => update(tx, found, expected, fields, now).await,
         Some(_) => Err(EXTERNAL_ID_TAKEN.into()),
-        // The building was deleted after it was read, and only a lock for writing permits another.
+        // The building was deleted after it was read. A new one needs a lock of the project for
+        // writing, so the caller must retry.
         None if seen.is_some() => Err(CONFLICT.into()),
         None => {
             check_version(expected, 0)?;
@@ -186,7 +187,7 @@ async fn lock(tx: &mut Tx, tenant: CompanyId, project: ProjectId, id: BuildingId
 ///
 /// # Errors
 /// [`PROJECT_NOT_FOUND`] or [`BUILDING_NOT_FOUND`] if a resource of the path is missing or deleted.
-pub async fn lock_with_objects(
+pub async fn lock_for_object_changes(
     tx: &mut Tx,
     tenant: CompanyId,
     project: ProjectId,

@@ -247,7 +247,7 @@ fn check_version(developer: &Developer, expected: Option<i64>) -> Result<(), Cod
     if expected.is_some_and(|expected| expected != developer.version) { Err(CONFLICT) } else { Ok(()) }
 }
 
-/// Rejects a change with an error for each of these fields, if there are any.
+/// Rejects a change with one error per field, unless `fields` is empty.
 fn reject_fields(code: Code, reason: &'static str, fields: &[DeveloperField]) -> Result<(), Problem> {
     if fields.is_empty() {
         return Ok(());

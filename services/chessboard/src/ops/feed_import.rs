@@ -9,7 +9,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use values::Currency;
 
-use super::building::lock_with_objects;
+use super::building::lock_for_object_changes;
 use super::project::{check_version, lock_developer};
 use super::property_object::save;
 use crate::db;
@@ -31,7 +31,7 @@ pub const APPLICATION: &str = "feed-application";
 /// The kind of the job that deletes the rows of deleted imports.
 pub const CLEANUP: &str = "feed-cleanup";
 
-/// Maximum number of parts of a file of 64 MiB, which has up to 256 whole ones and a rest.
+/// Maximum number of stored parts of one file: 64 MiB in parts of 256 KiB, and a remainder.
 const MAX_STORED_PARTS: i64 = 257;
 
 /// Creates an import that waits for its file.
@@ -157,7 +157,7 @@ struct Planned {
 }
 
 /// Locks a building of an import and plans its changes. Returns `None` for a deleted building.
-/// Objects of `kept` stay as they are.
+/// Objects of `kept` stay unchanged.
 async fn plan(
     tx: &mut Tx,
     import: &FeedImport,
@@ -168,7 +168,7 @@ async fn plan(
 ) -> Result<Option<Planned>, Error> {
     let tenant = import.tenant_id;
     let Some(found) = db::building::find(tx.conn(), tenant, id).await? else { return Ok(None) };
-    let (building, ancestors) = match lock_with_objects(tx, tenant, found.project_id, id).await {
+    let (building, ancestors) = match lock_for_object_changes(tx, tenant, found.project_id, id).await {
         // The building was deleted after it was found.
         Err(error) if error.is(PROJECT_NOT_FOUND) || error.is(BUILDING_NOT_FOUND) => return Ok(None),
         locked => locked?,
@@ -203,9 +203,9 @@ pub async fn preview_building(
     currency: Currency,
     edit: Edit,
 ) -> Result<usize, Error> {
-    let beyond = db::feed_offer::refuse_beyond(tx, import.id, id, MAX_GRID_OBJECTS).await?;
+    let beyond = db::feed_offer::reject_offers_beyond(tx, import.id, id, MAX_GRID_OBJECTS).await?;
     let Some(planned) = plan(tx, import, id, &HashSet::new(), currency, edit).await? else {
-        db::feed_change::insert_building(tx, &outdated(import.id, id)).await?;
+        db::feed_change::insert_building(tx, &outdated_building(import.id, id)).await?;
         return Ok(beyond);
     };
     let Planned { building, plan, rejected_count, offers_count } = planned;
@@ -240,7 +240,7 @@ pub async fn preview_building(
         value: None,
     });
     db::feed_offer::insert_problems(tx, problems.collect()).await?;
-    db::feed_change::insert_changes(tx, changes(import.id, id, &plan)).await?;
+    db::feed_change::insert_changes(tx, change_rows(import.id, id, &plan)).await?;
     Ok(beyond + refused)
 }
 
@@ -260,11 +260,11 @@ pub async fn apply_building(
     let kept = db::feed_change::list_kept(tx, import.id, id).await?;
     let planned = plan(tx, import, id, &kept, currency, edit).await?;
     // An object of another building may have taken an external id since the preview.
-    let is_as_shown = |planned: &Planned| {
+    let matches_preview = |planned: &Planned| {
         planned.building.version == preview.building_version
             && (import.skip_rejected || planned.plan.problems.is_empty())
     };
-    let current = planned.filter(is_as_shown);
+    let current = planned.filter(matches_preview);
     let state = match current {
         None => FeedBuildingState::Outdated,
         Some(Planned { mut building, plan, .. }) => {
@@ -279,7 +279,8 @@ pub async fn apply_building(
     Ok(db::feed_change::set_state(tx, import.id, id, state).await?)
 }
 
-fn outdated(import_id: FeedImportId, building_id: BuildingId) -> FeedBuilding {
+/// Returns the preview of a building that was deleted after its offers were read.
+fn outdated_building(import_id: FeedImportId, building_id: BuildingId) -> FeedBuilding {
     FeedBuilding {
         import_id,
         building_id,
@@ -300,7 +301,7 @@ fn count(count: usize) -> i32 {
 }
 
 /// Returns the rows of a preview.
-fn changes(import_id: FeedImportId, building_id: BuildingId, plan: &BuildingPlan) -> Vec<NewChange> {
+fn change_rows(import_id: FeedImportId, building_id: BuildingId, plan: &BuildingPlan) -> Vec<NewChange> {
     let new = |kind, object: &PropertyObject, fields| NewChange {
         import_id,
         building_id,
@@ -327,8 +328,8 @@ fn changes(import_id: FeedImportId, building_id: BuildingId, plan: &BuildingPlan
 
 /// Returns the fields that differ, with their values as texts.
 fn field_changes(change: &ObjectChange) -> Vec<FieldChange> {
-    let before = change.before().map(|before| texts(&before.facts)).unwrap_or_default();
-    let after = texts(&change.after.facts);
+    let before = change.before().map(|before| field_texts(&before.facts)).unwrap_or_default();
+    let after = field_texts(&change.after.facts);
     let mut fields: Vec<_> = after
         .into_iter()
         .map(|(field, to)| {
@@ -347,7 +348,7 @@ fn field_changes(change: &ObjectChange) -> Vec<FieldChange> {
 }
 
 /// Returns the fields of an object as texts, by their names in responses.
-fn texts(facts: &ObjectFacts) -> BTreeMap<String, Option<String>> {
+fn field_texts(facts: &ObjectFacts) -> BTreeMap<String, Option<String>> {
     let Ok(Value::Object(members)) = serde_json::to_value(facts) else { return BTreeMap::new() };
     let text = |value: Value| match value {
         Value::Null => None,

@@ -7,7 +7,7 @@ use auth::CompanyId;
 use values::Invalid;
 use web::{FieldError, Problem};
 
-use super::building::lock_with_objects;
+use super::building::lock_for_object_changes;
 use super::project::check_version;
 use super::property_object::save;
 use crate::db;
@@ -40,7 +40,7 @@ pub async fn replace_property_objects(
     edit: Edit,
 ) -> Result<(Building, GridReplacement), Error> {
     let expected = version.or(db::building::find_version(tx.conn(), project, id).await?);
-    let (mut building, ancestors) = lock_with_objects(tx, tenant, project, id).await?;
+    let (mut building, ancestors) = lock_for_object_changes(tx, tenant, project, id).await?;
     let numbers: Vec<_> = entries.iter().map(|entry| entry.facts.number.clone()).collect();
     let existing = db::property_object::find_for_grid(tx, id, &numbers).await?;
     check_entries(&building, &existing, &entries)?;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ::db::Tx;
 use auth::CompanyId;
 
-use super::building::{invalid, lock_with_objects};
+use super::building::{invalid, lock_for_object_changes};
 use super::property_object::save;
 use crate::db;
 use crate::domain::{
@@ -40,17 +40,17 @@ pub async fn upsert_property_object(
         let seen = known.find(&object.external_id, &object.facts.number).ok().flatten();
         object.expected = Some(seen.map_or(0, |seen| seen.version));
     }
-    let locked = lock_with_objects(tx, tenant, found.project_id, found.id).await;
+    let locked = lock_for_object_changes(tx, tenant, found.project_id, found.id).await;
     let (mut building, ancestors) = locked.map_err(|error| {
         // The project was deleted after the building was read.
         if error.is(PROJECT_NOT_FOUND) { BUILDING_NOT_FOUND.into() } else { error }
     })?;
     let mut results = upsert_property_objects(tx, &mut building, &ancestors, vec![object], edit).await?;
     // One object has one result.
-    results.remove(0).map_err(refuse)
+    results.remove(0).map_err(refusal_to_error)
 }
 
-fn refuse(refusal: ObjectRefusal) -> Error {
+fn refusal_to_error(refusal: ObjectRefusal) -> Error {
     match refusal {
         ObjectRefusal::Refused(code) => code.into(),
         ObjectRefusal::Invalid(errors) => invalid("", errors),

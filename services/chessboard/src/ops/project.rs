@@ -51,7 +51,7 @@ pub async fn upsert_project(
     lock_developer(tx, tenant).await?.ok_or(DEVELOPER_NOT_FOUND)?;
     let seen = db::project::look_up_by_external_id(tx.conn(), tenant, &id).await?;
     let expected = version.or(Some(seen.map_or(0, |seen| seen.version)));
-    let fields = Edited::named(id.clone(), facts);
+    let fields = Edited::with_external_id(id.clone(), facts);
     let mut found = db::project::lock_by_external_id(tx, tenant, &id).await?;
     if found.is_none() {
         check_version(expected, 0)?;

@@ -8,7 +8,7 @@ use messaging::outbox;
 use time::OffsetDateTime;
 use values::Invalid;
 
-use super::building::{lock_with_objects, reject_invalid};
+use super::building::{lock_for_object_changes, reject_invalid};
 use super::project::check_version;
 use crate::db;
 use crate::db::ancestors::LockPurpose;
@@ -49,7 +49,7 @@ pub async fn update_property_object(
     let ObjectPath { tenant, project, building, object: id } = path;
     let found = db::property_object::find(tx.conn(), building, id).await?;
     let expected = version.or(found.map(|found| found.version));
-    let (mut building, ancestors) = lock_with_objects(tx, tenant, project, building).await?;
+    let (mut building, ancestors) = lock_for_object_changes(tx, tenant, project, building).await?;
     let object = db::property_object::find(tx.conn(), building.id, id).await?;
     let before = object.ok_or(PROPERTY_OBJECT_NOT_FOUND)?;
     let mut errors = building.facts.placement_errors(entry.facts.section, entry.facts.floor);
@@ -109,14 +109,14 @@ pub async fn save(tx: &mut Tx, changes: Vec<ObjectChange>) -> Result<(), Error> 
     Ok(())
 }
 
-/// Removes the new external ids of changed objects from their former owners, which are objects of
-/// deleted buildings or change themselves.
+/// Removes the new external ids of changed objects from their former owners. These are objects of
+/// deleted buildings, or are in `changes` themselves.
 async fn free_external_ids(tx: &mut Tx, changes: &[ObjectChange]) -> Result<(), Error> {
     let external_ids: Vec<_> = changes.iter().filter_map(ObjectChange::new_external_id).collect();
     let Some(first) = changes.first().filter(|_| !external_ids.is_empty()) else { return Ok(()) };
-    let given_up = changes.iter().filter(|change| change.changes_external_id());
-    let given_up: Vec<_> = given_up.map(|change| change.after.id).collect();
-    Ok(db::property_object::free_external_ids(tx, first.after.tenant_id, &external_ids, &given_up).await?)
+    let changed = changes.iter().filter(|change| change.changes_external_id());
+    let changed: Vec<_> = changed.map(|change| change.after.id).collect();
+    Ok(db::property_object::free_external_ids(tx, first.after.tenant_id, &external_ids, &changed).await?)
 }
 
 /// Writes changed objects and publishes those with a new payload.

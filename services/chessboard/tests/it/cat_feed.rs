@@ -102,10 +102,10 @@ async fn offer_has_the_fields_of_its_object_and_ancestors() {
     assert!(!feed.contains("anna@example.org") && !feed.contains("HoldDealId"), "{feed}");
 }
 
-/// RULE-CHS-052, RULE-CHS-078: a developer that guests do not see has no feed, from the moment of
+/// RULE-CHS-052, RULE-CHS-078: a developer that guests do not see has no feed, immediately after
 /// the commit.
 #[tokio::test]
-async fn feed_ends_with_the_publication() {
+async fn hidden_developer_has_no_feed() {
     let house = published_house().await;
     house.grid(&flats(1)).await;
     assert_eq!(texts(&read(house.developer).await, "apartment"), ["1"]);
@@ -142,7 +142,7 @@ async fn tag_changes_with_the_content() {
     assert_eq!((unchanged.status, unchanged.text.as_str()), (304, ""));
     last = priced_feed;
     house.manager.put(&house.object_path(first), priced).await.expect(200);
-    assert_eq!(tag().await, last, "a change of nothing");
+    assert_eq!(tag().await, last, "an edit without a change");
     for change in [
         format!(
             "update property_object set version = version + 1, status = 'Booked', hold_deal_id = id where id = '{second}'; \

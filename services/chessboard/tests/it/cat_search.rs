@@ -165,7 +165,7 @@ async fn objects_are_found_by_their_ids() {
     }
 }
 
-fn many() -> Catalog {
+fn catalog_with_ties() -> Catalog {
     let mut catalog = single_building_catalog();
     let building = catalog.buildings[0].clone();
     catalog.objects = (0..23_i32)
@@ -195,7 +195,7 @@ async fn walk(guest: &Client, query: &str, mut after_page: impl AsyncFnMut(usize
 /// both directions, with ties by id.
 #[tokio::test]
 async fn walk_returns_each_object_once_in_order() {
-    let catalog = many();
+    let catalog = catalog_with_ties();
     catalog.fill(service()).await;
     let (project, developer) = (catalog.projects[0].id, catalog.developers[0].id);
     for sort in ["", "Id", "-Id", "Price", "-Price", "AreaTotal", "-AreaTotal"] {
@@ -231,7 +231,7 @@ async fn walk_returns_each_object_once_in_order() {
 /// changes of other objects.
 #[tokio::test]
 async fn walk_returns_unchanged_objects_once_despite_changes() {
-    let catalog = many();
+    let catalog = catalog_with_ties();
     catalog.fill(service()).await;
     let project = catalog.projects[0].id;
     let changing: BTreeSet<_> = catalog.objects.iter().step_by(3).map(|object| object.id).collect();
@@ -260,7 +260,7 @@ async fn walk_returns_unchanged_objects_once_despite_changes() {
 /// RULE-CHS-045: a cursor of another sort and an invalid cursor return 400.
 #[tokio::test]
 async fn cursor_of_other_sort_is_rejected() {
-    let catalog = many();
+    let catalog = catalog_with_ties();
     catalog.fill(service()).await;
     let within = format!("{OBJECTS}?ProjectId={}&PageSize=5", catalog.projects[0].id);
     let guest = service().guest();

@@ -15,7 +15,7 @@ use crate::{create_developer, id_of, manager, service, with};
 const CONFLICT: &str = "CHESSBOARD_CONCURRENCY_CONFLICT";
 
 /// Returns a new entity, after a check of the responses to two upserts of one external id.
-fn one_created(answers: (Response, Response), is_identical: bool) -> Value {
+fn expect_one_created(answers: (Response, Response), is_identical: bool) -> Value {
     let (created, other) = if answers.0.status == 201 { answers } else { (answers.1, answers.0) };
     let created = created.expect(201);
     if is_identical {
@@ -46,7 +46,7 @@ async fn two_upserts_of_new_external_id_create_one_project() {
         let held = Held::lock(service(), &row).await;
         let pattern = "insert into \"project\"%";
         let answers = held.queue(pattern, put_project(&by, "a", sent), put_project(&by, "a", other)).await;
-        let created = one_created(answers, is_identical);
+        let created = expect_one_created(answers, is_identical);
         let events = service().published(id_of(&created["Id"])).await;
         assert_eq!(events.iter().filter(|event| event.topic == PROJECT_CHANGED).count(), 1);
         let page = by.get(crate::objects::PROJECTS).await.expect(200);
@@ -70,7 +70,7 @@ async fn two_upserts_of_new_external_id_create_one_building() {
         let held = Held::lock(service(), &lock).await;
         let answers =
             held.queue(Held::ANY, put_building(&by, id, in_one.clone()), put_building(&by, id, other)).await;
-        one_created(answers, is_identical);
+        expect_one_created(answers, is_identical);
     }
     let lock = format!(
         "insert into building (id, project_id, tenant_id, external_id, name, sections_count, floors_total, \
@@ -95,7 +95,7 @@ async fn two_upserts_of_new_external_id_create_one_object() {
     for id in ["a", "b"] {
         let sent = flat(id);
         let answers = join(put_object(&house, id, sent.clone()), put_object(&house, id, sent)).await;
-        let created = one_created(answers, true);
+        let created = expect_one_created(answers, true);
         assert_eq!(created["Version"], json!(1));
         assert_eq!(object_events(id_of(&created["Id"]), 1).await.len(), 1);
     }

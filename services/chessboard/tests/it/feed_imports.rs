@@ -159,7 +159,8 @@ async fn import_previews_and_applies_changes_once() {
     assert_eq!(object_events(booked, 2).await.len(), events);
 }
 
-/// RULE-CHS-073: the changes of an import have an event each, and name the user who has applied it.
+/// RULE-CHS-073: an applied import publishes one event for each change. The event names the user
+/// who has applied the import.
 #[tokio::test]
 async fn applied_import_publishes_its_changes() {
     let house = published_house().await;
@@ -331,7 +332,7 @@ async fn expired_import_is_deleted_with_its_rows() {
     house.manager.get(&import_path(id, "")).await.expect_problem(404, "CHESSBOARD_FEED_IMPORT_NOT_FOUND");
 }
 
-/// RULE-CHS-076: an application that was cut off continues with the next building, and applies no
+/// RULE-CHS-076: an interrupted application continues with the next building, and applies no
 /// building twice.
 #[tokio::test]
 async fn interrupted_application_continues_with_next_building() {
@@ -357,7 +358,7 @@ async fn interrupted_application_continues_with_next_building() {
     assert_eq!(each(&json!(house.objects().await), "UpdatedByUserId"), [&json!(user)]);
 }
 
-/// RULE-CHS-075: of concurrent creations one succeeds.
+/// RULE-CHS-075: only one of several concurrent creations succeeds.
 #[tokio::test]
 async fn one_of_concurrent_creations_succeeds() {
     let house = published_house().await;

@@ -107,7 +107,7 @@ async fn validation_writes_nothing_after_another_run_has_begun() {
     let import = create(&house, json!({})).await;
     let content = feed(&[offer("1", "1", 5)]);
     store_file(import, &content, content.len()).await;
-    // After each change of the import, its version is that of another run.
+    // The trigger raises the version once more, as the start of another run would.
     execute_sql(
         service(),
         &format!(
@@ -130,7 +130,7 @@ async fn validation_writes_nothing_after_another_run_has_begun() {
     assert_eq!((rows("feed_offer", import).await, rows("feed_chunk", import).await), (0, 1));
 }
 
-/// RULE-CHS-076: a validation that was cut off begins again, and no result of the first run stays.
+/// RULE-CHS-076: an interrupted validation begins again, and the first run leaves no result.
 #[tokio::test]
 async fn interrupted_validation_begins_again() {
     let house = published_house().await;
@@ -167,7 +167,7 @@ async fn interrupted_validation_begins_again() {
     eventually("the deletion of the file", chunks).await;
 }
 
-/// RULE-CHS-073: an object that the preview shows as kept stays as it is, also if its deal ends
+/// RULE-CHS-073: an object that the preview lists as kept stays unchanged, even if its deal ends
 /// before the application.
 #[tokio::test]
 async fn kept_object_stays_after_its_deal_has_ended() {

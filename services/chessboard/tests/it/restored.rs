@@ -28,7 +28,7 @@ async fn restore(own: &DedicatedService) {
 /// RULE-EVT-048, RULE-CHS-029: an object whose version went back is published above the lost
 /// versions. A lost object is published like a removed one. The same applies to profiles.
 #[tokio::test]
-async fn objects_and_developers_follow_a_restored_database() {
+async fn restored_objects_and_developers_get_higher_versions() {
     let own = DedicatedService::start::<Service>(&[]);
     let developer = guid();
     let event = company_event(developer, "Active", 1);
@@ -74,7 +74,7 @@ async fn objects_and_developers_follow_a_restored_database() {
 /// RULE-EVT-048: a lost profile is published as Hidden. When the consumer creates it again, its
 /// version exceeds that of the Hidden one.
 #[tokio::test]
-async fn lost_developer_that_is_created_again_continues_above_its_end() {
+async fn recreated_lost_developer_gets_higher_version() {
     let own = DedicatedService::start::<Service>(&[]);
     let developer = guid();
     let by = own.caller(&user_claims(Some(developer), &[MANAGE]));

@@ -18,8 +18,8 @@ use crate::domain::{EditablePosts, PostStatus};
 pub struct EditorFilter {
     /// Restricts the list to posts of the caller.
     pub is_mine: bool,
-    /// Restricts the list to posts that the caller may edit. The caller's own published posts are
-    /// else in it, too.
+    /// Restricts the list to posts that the caller may edit. Without it, the list also has the
+    /// caller's own published posts.
     pub is_editable: bool,
     pub statuses: Option<Vec<PostStatus>>,
     pub author: Option<UserId>,
@@ -31,9 +31,9 @@ pub struct EditorFilter {
 /// The caller of a list, with the posts that the caller may edit.
 pub struct Editor {
     pub user: UserId,
-    /// The posts of any author.
+    /// The editable posts of any author.
     pub of_all: EditablePosts,
-    /// The caller's own posts.
+    /// The caller's own editable posts.
     pub own: EditablePosts,
 }
 

@@ -167,13 +167,14 @@ pub async fn list_published(
     };
     let page = page.select(post_search::post_id).limit(paging.limit()).offset(paging.offset());
     let mut shared = conn;
-    // The index of the order finds posts of a rare tag only after all others.
+    // A read in the order of an index scans almost all posts to find those of a rare tag. Therefore
+    // the filter runs first if few posts have the tag.
     let tagged =
         if filter.tag.is_some() && query.is_none() { Some(count(conn, filter).await?) } else { None };
     let (ids, total) = match tagged {
         Some(total) if total < MAX_TOTAL_COUNT => {
             let columns = (post_search::post_id, post_search::published_at, post_search::created_at);
-            let found = SortedAfterwards { found: matching(filter).select(columns), paging };
+            let found = LimitedThenSorted { found: matching(filter).select(columns), paging };
             (found.load::<PostId>(&mut shared).await?, total)
         }
         Some(total) => (page.load(&mut shared).await?, total),
@@ -197,12 +198,12 @@ pub async fn list_published(
 }
 
 /// Finds up to [`MAX_TOTAL_COUNT`] posts without an order, and sorts them for a page of ids.
-struct SortedAfterwards<'p, Q> {
+struct LimitedThenSorted<'p, Q> {
     found: Q,
     paging: &'p Paging<FeedSort>,
 }
 
-impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for SortedAfterwards<'_, Q> {
+impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for LimitedThenSorted<'_, Q> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         // PostgreSQL plans the query for its tag.
         out.unsafe_to_cache_prepared();
@@ -220,13 +221,13 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for SortedAfterwards<'_, Q> {
 }
 
 /// Makes the SQL the key of the statement in diesel's cache.
-impl<Q> QueryId for SortedAfterwards<'_, Q> {
+impl<Q> QueryId for LimitedThenSorted<'_, Q> {
     type QueryId = ();
 
     const HAS_STATIC_QUERY_ID: bool = false;
 }
 
-impl<Q> Query for SortedAfterwards<'_, Q> {
+impl<Q> Query for LimitedThenSorted<'_, Q> {
     type SqlType = SqlUuid;
 }
 

@@ -1,4 +1,5 @@
-//! Reads of scheduled moves beside their posts: the time and the revocations of access.
+//! Data that scheduled moves read in addition to their posts: the time of the database and
+//! revocations of access.
 
 use ::db::{Prepared, Tx};
 use diesel::sql_types::{Array, Bool, Nullable, Timestamptz, Uuid as SqlUuid};
@@ -27,7 +28,7 @@ pub async fn now(tx: &mut Tx) -> Result<OffsetDateTime, ::db::Error> {
 /// Returns true if a revocation of a user or a company of `subjects` applies to a token of this
 /// issue time.
 ///
-/// A token has its issue time in whole seconds, so one of the same second may be older.
+/// Issue times are whole seconds, so a token of the same second may precede the revocation.
 /// The table belongs to `libs/service`, which keeps the last revocation of each user and company.
 pub async fn is_access_revoked(
     tx: &mut Tx,

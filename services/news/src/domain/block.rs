@@ -156,7 +156,7 @@ impl Block {
         self
     }
 
-    /// Returns true if the blocks differ in their sort orders at most.
+    /// Returns true if the blocks are equal except for their sort orders.
     pub fn has_content_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Text(text), Self::Text(other)) => {
@@ -168,7 +168,7 @@ impl Block {
                 let Gallery { block_id, sort_order: _, layout, images } = gallery;
                 (block_id, layout, images) == (&other.block_id, &other.layout, &other.images)
             }
-            // The card of an embed is short.
+            // Cloning an embed is cheap, because it has no long texts.
             (Self::SelectionEmbed(embed), Self::SelectionEmbed(other)) => {
                 Embed { sort_order: other.sort_order, ..embed.clone() } == *other
             }
@@ -257,9 +257,9 @@ mod tests {
         assert_eq!(TextBlock { rendered: Some("abcdefg".to_owned()), ..block }.text_bytes(), 12);
     }
 
-    /// Blocks have the same content if they differ in their sort orders at most.
+    /// Blocks have the same content if they are equal except for their sort orders.
     #[test]
-    fn sort_order_is_no_content() {
+    fn blocks_with_different_sort_orders_have_same_content() {
         let own = text(TextFormat::Plain, "x");
         let has_content = |other: TextBlock| Block::Text(own.clone()).has_content_of(&Block::Text(other));
         assert!(has_content(TextBlock { sort_order: 9, ..own.clone() }));

@@ -52,7 +52,8 @@ pub fn sanitize(html: &str) -> Result<String, Invalid> {
     if html.len() + repair_bytes > MAX_REPAIRED_BYTES || depth > MAX_DEPTH {
         return Err(Invalid::new("too_complex"));
     }
-    // The character itself is shorter than its name, so that most texts do not grow.
+    // The character is shorter than its entity, which the sanitizer writes. Without the replacement
+    // most texts would grow.
     let safe = SANITIZER.clean(&html).to_string().replace("&nbsp;", "\u{a0}");
     if safe.len() > MAX_SANITIZED_BYTES {
         return Err(Invalid::new("too_complex"));

@@ -186,9 +186,9 @@ pub(super) mod tests {
         }
     }
 
-    /// Each status permits its own moves. A move from another status is refused.
+    /// Each status permits its own transitions. Any other transition is refused.
     #[test]
-    fn move_follows_the_status() {
+    fn status_decides_allowed_transitions() {
         use PostStatus::{Archived, Draft, Published, Unpublished};
         for (status, published, unpublished, archived) in [
             (Draft, Ok(Published), Err(POST_INVALID_TRANSITION), Ok(Archived)),

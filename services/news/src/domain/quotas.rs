@@ -6,7 +6,7 @@ use values::Code;
 
 use crate::error::{CONTENT_LIMIT_EXCEEDED, DRAFTS_LIMIT_EXCEEDED};
 
-/// The default of `NEWS_MAX_DRAFTS_PER_AUTHOR`, more than a person keeps.
+/// The default of `NEWS_MAX_DRAFTS_PER_AUTHOR`, far above the number that one person needs.
 pub const DEFAULT_MAX_DRAFTS: u32 = 1_000;
 /// The default of `NEWS_MAX_CONTENT_MIB_PER_AUTHOR`, which is about sixty of the largest posts.
 pub const DEFAULT_MAX_CONTENT_MIB: u32 = 1_024;
@@ -62,7 +62,7 @@ mod tests {
 
     /// An author has at most the maximum of drafts. A quota of 0 is no limit.
     #[test]
-    fn drafts_end_at_the_maximum() {
+    fn author_with_maximum_drafts_is_rejected() {
         assert!(quotas(3, 0).check_drafts(2).is_ok());
         for drafts in [3, 4] {
             let refused = quotas(3, 0).check_drafts(drafts).unwrap_err();

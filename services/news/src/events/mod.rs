@@ -19,5 +19,6 @@ pub const ALL: &[PublishedEvent] = &[
 /// The aggregates that can be republished.
 pub const REPUBLISHED: &[Republisher] = &[Republisher::of::<Posts>()];
 
-/// The aggregates whose subscribers follow a restore of the database.
+/// The aggregates whose lost rows and versions `news restored` publishes after a restore of the
+/// database.
 pub const RESTORED: &[Restorer] = &[Restorer::of::<Posts>()];

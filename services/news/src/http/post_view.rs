@@ -181,7 +181,7 @@ fn serialize_items<S: Serializer>(
     content.as_ref().map(|content| &content.items).serialize(serializer)
 }
 
-/// Adds the content of each embed to the post if it arrives in time.
+/// Returns the response for a post, with the content of each embed that arrives by the deadline.
 pub async fn to_view(app: &App, post: Post, audience: Audience) -> PostView {
     let deadline = Instant::now() + app.embeds_wait;
     let blocks = post.blocks.into_iter().map(async |block| match block {

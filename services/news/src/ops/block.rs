@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use web::Problem;
 
 use super::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, block_pointer, embeds};
-use super::revision::bring_back;
+use super::revision::undelete;
 use crate::clients::{Selections, SnapshotCard, TakeSnapshot};
 use crate::db;
 use crate::db::post::PostToEdit;
@@ -369,7 +369,7 @@ async fn save(
         let removed = before.into_iter().filter(|id| !after.contains(id));
         db::snapshot::schedule_detachments(tx, post.id, removed, "BlockReplaced", now).await?;
         if undeletes {
-            bring_back(tx, actor, now, quotas, &mut post).await?;
+            undelete(tx, actor, now, quotas, &mut post).await?;
         } else if post.status == PostStatus::Published {
             db::feed::upsert(tx, &post).await?;
         }

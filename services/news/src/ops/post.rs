@@ -136,7 +136,7 @@ pub async fn publish_post(
     save(tx, actor, now, &mut post).await?;
     db::feed::upsert(tx, &post).await?;
     outbox::append(tx, &PostPublished::of(&post, first_publication)).await?;
-    follow_schedule(tx, schedule, &post).await?;
+    reschedule_if_changed(tx, schedule, &post).await?;
     Ok(post)
 }
 
@@ -157,7 +157,7 @@ pub async fn unpublish_post(
     save(tx, actor, now, &mut post).await?;
     db::feed::delete(tx, id).await?;
     outbox::append(tx, &PostUnpublished::of(&post)).await?;
-    follow_schedule(tx, schedule, &post).await?;
+    reschedule_if_changed(tx, schedule, &post).await?;
     Ok(post)
 }
 
@@ -176,7 +176,7 @@ pub async fn archive_post(
     post.archive()?;
     save(tx, actor, now, &mut post).await?;
     outbox::append(tx, &PostArchived::of(&post)).await?;
-    follow_schedule(tx, schedule, &post).await?;
+    reschedule_if_changed(tx, schedule, &post).await?;
     Ok(post)
 }
 
@@ -192,13 +192,13 @@ pub async fn delete_post(tx: &mut Tx, actor: &Actor, now: OffsetDateTime, id: Po
     save(tx, actor, now, &mut post).await?;
     db::feed::delete(tx, id).await?;
     outbox::append(tx, &PostDeleted::of(&post, now)).await?;
-    follow_schedule(tx, schedule, &post).await?;
+    reschedule_if_changed(tx, schedule, &post).await?;
     db::snapshot::schedule_detachments(tx, id, embed_snapshot_ids(&post.blocks), "PostDeleted", now).await?;
     Ok(())
 }
 
-/// Moves or cancels the job of a post whose move has changed the schedule.
-async fn follow_schedule(tx: &mut Tx, before: Schedule, post: &Post) -> Result<(), Error> {
+/// Reschedules or cancels the job if the schedule of the post has changed.
+async fn reschedule_if_changed(tx: &mut Tx, before: Schedule, post: &Post) -> Result<(), Error> {
     if post.schedule != before {
         schedule_job(tx, post).await?;
     }

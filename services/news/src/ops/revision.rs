@@ -1,4 +1,4 @@
-//! Use cases that bring earlier contents and deleted posts back.
+//! Use cases that restore revisions and deleted posts.
 
 use std::collections::HashMap;
 
@@ -74,10 +74,10 @@ pub async fn find_deleted(
     }
 }
 
-/// Brings a post back that [`find_deleted`] has found.
+/// Undeletes a post that [`find_deleted`] has found.
 ///
 /// A published post becomes Unpublished. The snapshots of the post are detached, so its embeds get
-/// new ones before the post returns. If one of the selections is gone or empty, all embeds are left
+/// new ones before it is undeleted. If one of the selections is gone or empty, all embeds are left
 /// out; the revision before the deletion has them.
 ///
 /// # Errors
@@ -114,19 +114,20 @@ pub async fn undelete_post(
                 post.touch(actor.user_id, now);
                 db::post::save_blocks(tx, &mut post).await?;
             }
-            bring_back(tx, actor, now, context.quotas, &mut post).await?;
+            undelete(tx, actor, now, context.quotas, &mut post).await?;
             Ok(post)
         })
         .await
 }
 
-/// Ends the deletion of a locked post.
+/// Undeletes a locked post.
 ///
-/// Save its blocks before: that save locks revisions and then the author, whom this function locks.
+/// Save its blocks first. The save locks revisions and then the author. This function locks the
+/// author, so the opposite order could deadlock.
 ///
 /// # Errors
 /// `DRAFTS_LIMIT_EXCEEDED`, or [`CONFLICT`] if the row no longer has the version that was read.
-pub async fn bring_back(
+pub async fn undelete(
     tx: &mut Tx,
     actor: &Actor,
     now: OffsetDateTime,

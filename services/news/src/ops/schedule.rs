@@ -13,7 +13,7 @@ use crate::domain::{Post, PostId, ScheduledMove};
 use crate::error::{CONFLICT, Error, FORBIDDEN, POST_SCHEDULE_MISSED};
 use crate::events::{PostPublished, PostUnpublished};
 
-/// Name of the job that moves a post at its times. Its key is the post's id.
+/// Name of the job that publishes and unpublishes a post at its times. Its key is the post's id.
 pub const SCHEDULE_JOB: &str = "post-schedule";
 
 /// The times of a request.

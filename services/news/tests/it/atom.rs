@@ -18,7 +18,7 @@ const FEED: &str = "/api/v1/posts/feed/atom";
 
 /// Reads the feed until `is_expected` accepts it, since it is cached for seconds.
 async fn wait_for_feed(path: &str, is_expected: impl Fn(&str) -> bool) -> Response {
-    eventually("the feed follows", async || {
+    eventually("the feed is current", async || {
         let feed = service().guest().get(path).await;
         (feed.status == 200 && is_expected(&feed.text)).then_some(feed)
     })
@@ -26,9 +26,9 @@ async fn wait_for_feed(path: &str, is_expected: impl Fn(&str) -> bool) -> Respon
 }
 
 /// RULE-NWS-079: the feed of a company has its published posts as Atom, the last changed first, and
-/// follows their changes within seconds.
+/// contains their changes within seconds.
 #[tokio::test]
-async fn company_feed_follows_its_posts() {
+async fn company_feed_contains_changes_of_its_posts() {
     let company = guid();
     let author = author_of(service(), guid(), &|claims| {
         claims.company(company).permission(MANAGE_OWN).permission(CREATE_COMPANY)

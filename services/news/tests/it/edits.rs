@@ -138,7 +138,7 @@ async fn block_with_two_targets_is_refused_unless_the_post_has_it() {
 /// RULE-NWS-002, RULE-NWS-006: the empty Guid is an id like any other, and members of other kinds
 /// are ignored.
 #[tokio::test]
-async fn empty_block_id_and_members_of_other_kinds_are_ordinary() {
+async fn empty_block_id_and_members_of_other_kinds_are_accepted() {
     let author = author();
     let post = author.create_post().await;
     let empty = "00000000-0000-0000-0000-000000000000";

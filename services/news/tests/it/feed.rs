@@ -154,7 +154,7 @@ async fn query_without_words_finds_nothing() {
 /// INV-NWS-008: each change of a published post changes the search projection, and a draft has
 /// none.
 #[tokio::test]
-async fn projection_follows_every_change() {
+async fn search_projection_contains_every_change() {
     let (author, old, new) = (author(), unique_word(), unique_word());
     let none = Vec::<String>::new();
     let post = author.news.post(POSTS, json!({"Title": old})).await.expect(201);

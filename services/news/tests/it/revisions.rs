@@ -199,7 +199,7 @@ async fn revision_of_a_deleted_selection_is_refused() {
     assert_eq!(author.read(&post).await, before);
 }
 
-/// RULE-NWS-077, RULE-NWS-081: refusals of revisions.
+/// RULE-NWS-077, RULE-NWS-081: each refused request for a revision returns its own code.
 #[tokio::test]
 async fn revisions_are_refused_in_order() {
     let (author, stranger) = (author(), author());

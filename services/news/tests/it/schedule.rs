@@ -41,8 +41,8 @@ async fn wait_for_failure(author: &Author, post: &str) -> Value {
     .await
 }
 
-/// Lets time pass: moves the schedule of a post into the past.
-async fn pass_time(news: &Running, post: &str) {
+/// Moves the schedule of a post into the past and makes its job due.
+async fn make_schedule_due(news: &Running, post: &str) {
     let id: Uuid = post.parse().unwrap();
     let sql = news.sql().await;
     let update = "update post set publish_at = publish_at - interval '10 years', \
@@ -108,7 +108,7 @@ async fn every_move_is_made_once_by_several_replicas() {
     let url = first.database_url.clone();
     first.process.stop();
     for post in &posts {
-        pass_time(&replicas[0], post).await;
+        make_schedule_due(&replicas[0], post).await;
     }
     for post in &posts {
         wait_for_status(&author, post, "Published").await;
@@ -179,7 +179,7 @@ async fn failed_move_is_reported_and_the_post_stays_a_draft() {
 
 /// RULE-NWS-075: a post whose time of unpublishing has passed, too, is not published.
 #[tokio::test]
-async fn missed_publication_is_not_made_up() {
+async fn post_past_its_unpublish_time_is_not_published() {
     let author = author();
     let post = author.create_post_of([text_block("x")]).await;
     let missed = json!({"PublishAt": in_seconds(-7200), "UnpublishAt": in_seconds(-3600)});
@@ -221,7 +221,7 @@ async fn move_of_a_user_without_access_fails() {
         let subject = if of_company { company } else { author.id }.to_string();
         let revoke = "insert into access_revocation values ($1::text::uuid, 'User', to_timestamp($2::bigint::float8) + interval '0.9 seconds')";
         sql.execute(revoke, &[&subject, &issued_at]).await.unwrap();
-        pass_time(service(), &post).await;
+        make_schedule_due(service(), &post).await;
         let manager = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
         let failed = wait_for_failure(&manager, &post).await;
         assert_eq!(failed["ScheduleFailure"]["Code"], "FORBIDDEN");
@@ -238,7 +238,7 @@ async fn post_of_a_user_without_access_is_unpublished() {
     let sql = service().sql().await;
     let revoke = "insert into access_revocation values ($1::text::uuid, 'User', clock_timestamp())";
     sql.execute(revoke, &[&author.id.to_string()]).await.unwrap();
-    pass_time(service(), &post).await;
+    make_schedule_due(service(), &post).await;
     let manager = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
     let moved = wait_for_status(&manager, &post, "Unpublished").await;
     assert_eq!(moved["ScheduleFailure"], Value::Null);
@@ -255,7 +255,7 @@ async fn same_times_of_another_user_are_a_new_schedule() {
     let set = schedule(&manager, &post, body.clone()).await.expect(200);
     assert_eq!((&set["Version"], &set["UpdatedByUserId"]), (&json!(4), &json!(manager.id)));
     assert_eq!(schedule(&manager, &post, body).await.expect(200)["Version"], 4);
-    pass_time(service(), &post).await;
+    make_schedule_due(service(), &post).await;
     let published = wait_for_status(&author, &post, "Published").await;
     assert_eq!(published["UpdatedByUserId"], json!(manager.id));
 }

@@ -107,13 +107,13 @@ async fn events_of_a_draft_name_no_publication() {
     }
 }
 
-/// A news with its own broker, whose commands a test runs.
-struct Restored {
+/// A news with its own broker, on which a test runs commands.
+struct DedicatedNews {
     news: DedicatedService,
     author: Author,
 }
 
-impl Restored {
+impl DedicatedNews {
     fn start() -> Self {
         let settings = [("SELECTIONS_URL", "http://127.0.0.1:1"), ("CLIENT_SECRET", CLIENTS[0].1)];
         let news = DedicatedService::start::<Service>(&settings);
@@ -140,8 +140,8 @@ impl Restored {
 /// version.
 #[tokio::test]
 async fn republish_publishes_the_state_of_each_post() {
-    let restored = Restored::start();
-    let author = &restored.author;
+    let dedicated = DedicatedNews::start();
+    let author = &dedicated.author;
     let published = author.publish_post().await;
     author.set_blocks(&published, [text_block("x"), text_block("y")]).await.expect(200);
     let (unpublished, archived) = (author.publish_post().await, author.create_post().await);
@@ -150,7 +150,7 @@ async fn republish_publishes_the_state_of_each_post() {
     let (draft, deleted) = (author.create_post().await, author.publish_post().await);
     author.news.delete(&path(&deleted)).await.expect(204);
 
-    let output = restored.run(&["republish", "Post"]).await;
+    let output = dedicated.run(&["republish", "Post"]).await;
 
     assert!(output.status.success(), "{output:?}");
     for (post, topic, version) in [
@@ -160,7 +160,7 @@ async fn republish_publishes_the_state_of_each_post() {
         (&draft, UNPUBLISHED, 1),
         (&deleted, DELETED, 4),
     ] {
-        let last = restored.events(post).await.pop().unwrap();
+        let last = dedicated.events(post).await.pop().unwrap();
         assert_eq!((last.topic.as_str(), &last.payload["Version"]), (topic, &json!(version)));
         if topic == UPDATED {
             assert_eq!(last.payload["BlocksCount"], 2, "the event has the present content");
@@ -169,16 +169,16 @@ async fn republish_publishes_the_state_of_each_post() {
 }
 
 /// RULE-NWS-071, RULE-EVT-048: after a restore, a lost post is published as deleted, and a lost
-/// publication is taken back above every version that subscribers know.
+/// publication as unpublished, with versions above every one that subscribers know.
 #[tokio::test]
-async fn restore_takes_lost_publications_back() {
-    let restored = Restored::start();
-    let author = &restored.author;
+async fn restore_unpublishes_lost_publications() {
+    let dedicated = DedicatedNews::start();
+    let author = &dedicated.author;
     let (lost, draft) = (author.publish_post().await, author.create_post_of([text_block("x")]).await);
-    let sql = restored.news.sql().await;
+    let sql = dedicated.news.sql().await;
     sql.batch_execute("create table kept_post as select * from post where status = 'Draft'").await.unwrap();
     author.change_status(&draft, "publish").await.expect(200);
-    let known = [restored.events(&lost).await.len(), restored.events(&draft).await.len()];
+    let known = [dedicated.events(&lost).await.len(), dedicated.events(&draft).await.len()];
     assert_eq!(known, [1, 1]);
     sql.batch_execute(
         "truncate post_search; truncate post_revision; \
@@ -190,13 +190,13 @@ async fn restore_takes_lost_publications_back() {
     .await
     .unwrap();
 
-    let output = restored.run(&["restored", "--since", "2020-01-01T00:00:00Z"]).await;
+    let output = dedicated.run(&["restored", "--since", "2020-01-01T00:00:00Z"]).await;
 
     assert!(output.status.success(), "{output:?}");
-    let end = restored.events(&lost).await.pop().unwrap();
+    let end = dedicated.events(&lost).await.pop().unwrap();
     assert_eq!((end.topic.as_str(), &end.payload["Version"]), (DELETED, &json!(4)));
     assert_eq!(end.payload["AuthorUserId"], author.id.to_string());
-    let end = restored.events(&draft).await.pop().unwrap();
+    let end = dedicated.events(&draft).await.pop().unwrap();
     assert_eq!((end.topic.as_str(), &end.payload["Version"]), (UNPUBLISHED, &json!(4)));
     assert_eq!(author.read(&draft).await["Version"], 4);
 }

@@ -90,7 +90,7 @@ fn each_changed_field_is_named() {
 
 /// A change of the status or a deletion raises the version. Bookkeeping alone does not.
 #[test]
-fn status_and_deletion_differ_and_bookkeeping_does_not() {
+fn status_or_deletion_raises_version_and_bookkeeping_does_not() {
     let before = developer();
     assert!(!before.differs_from(&before) && !before.changes_event(Some(&before)));
     let published = Developer { status: DeveloperStatus::Published, ..before.clone() };

@@ -81,8 +81,8 @@ impl KnownBuildings {
             return Ok(identified.id);
         }
         let plain = plain_name(section, BUILDING_WORDS);
-        let is_meant = |building: &&KnownBuilding| plain_name(&building.name, BUILDING_WORDS) == plain;
-        single(buildings.iter().filter(is_meant).map(|building| building.id))
+        let has_name = |building: &&KnownBuilding| plain_name(&building.name, BUILDING_WORDS) == plain;
+        single(buildings.iter().filter(has_name).map(|building| building.id))
     }
 
     fn find_project(&self, names: &BuildingNames) -> Result<ProjectId, BuildingError> {
@@ -101,7 +101,7 @@ const PROJECT_WORDS: &[&str] = &["жилой комплекс", "жк"];
 /// Words before the name of a building.
 const BUILDING_WORDS: &[&str] = &["корпус", "дом", "строение", "литер"];
 
-/// Returns a name in lower case, without quotes, spaces around it and such a word before it.
+/// Returns a name in lower case, without quotes, extra spaces and a leading word of `words`.
 fn plain_name(name: &str, words: &[&str]) -> String {
     let is_kept = |c: &char| !matches!(c, '"' | '«' | '»' | '“' | '”' | '„');
     let name: String = values::fold(name).chars().filter(is_kept).collect();

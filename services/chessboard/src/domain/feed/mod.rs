@@ -21,7 +21,9 @@ pub use offer::{FeedOffer, OfferProblem};
 pub use plan::{BuildingPlan, OfferOfBuilding, PlanContext, plan_building};
 pub use reader::{FeedItem, FeedReader, ReadError};
 pub use source::{FeedLimits, FileRefusal};
-pub use writer::{FEED_FORMAT, FeedSeller, OfferProject, PublicOffer, feed_end, feed_start, write_offer};
+pub use writer::{
+    FEED_FORMAT_VERSION, FeedSeller, OfferProject, PublicOffer, feed_end, feed_start, write_offer,
+};
 
 /// The namespace of YRL.
 pub const NAMESPACE: &str = "http://webmaster.yandex.ru/schemas/feed/realty/2010-06";

@@ -21,12 +21,12 @@ impl NumberError {
     }
 }
 
-/// The reading of one separator with exactly three digits after it, as in `6,500`.
+/// The meaning of a single separator before exactly three digits, as in `6,500`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoneSeparator {
-    /// The separator marks decimal places. Areas have no thousands.
+    /// The separator marks decimal places, as in an area.
     Decimal,
-    /// The separator may mark thousands. Prices have both.
+    /// The separator may mark thousands or decimal places, as in a price.
     Ambiguous,
 }
 

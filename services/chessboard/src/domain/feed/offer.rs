@@ -154,10 +154,13 @@ impl Values {
 
     /// Reads all elements, so that one pass finds every problem.
     fn read(&mut self) -> Option<FeedOffer> {
-        let sale = self.parse(Element::Type, |text| words::is_sale(text).then_some(()).ok_or("not_for_sale"));
+        let sale =
+            self.parse(Element::Type, |text| words::is_sale_type(text).then_some(()).ok_or("not_for_sale"));
         let sale = self.require(Element::Type, sale);
         self.parse(Element::Period, |_| Err::<(), _>("not_for_sale"));
-        self.parse(Element::Status, |text| words::is_for_sale(text).then_some(()).ok_or("not_for_sale"));
+        self.parse(Element::Status, |text| {
+            words::is_available_status(text).then_some(()).ok_or("not_for_sale")
+        });
         let kind = self.kind();
         let number = self.number();
         let (section, position_on_floor) = (self.section(), self.whole(Element::Position));

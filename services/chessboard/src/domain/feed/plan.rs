@@ -40,14 +40,15 @@ pub struct BuildingPlan {
     pub updated: usize,
     pub unchanged: usize,
     pub changes: Vec<ObjectChange>,
-    /// Objects that stay as they are, because they are held, Booked or Sold, or were so before.
+    /// Objects that stay unchanged, because they are held, Booked or Sold, or because the preview
+    /// lists them as kept.
     pub kept: Vec<PropertyObject>,
-    /// Live objects that no offer names. They stay as they are.
+    /// Live objects that no offer names. They stay unchanged.
     pub missing: Vec<PropertyObject>,
     pub problems: Vec<PlanProblem>,
 }
 
-/// The objects of a building before an import, and what the import needs to know about them.
+/// The input of a plan: a building and its objects before the import.
 pub struct PlanContext<'c> {
     pub building: &'c Building,
     pub ancestors: &'c Ancestors,
@@ -55,7 +56,7 @@ pub struct PlanContext<'c> {
     /// objects of other buildings with their external ids.
     pub objects: Vec<PropertyObject>,
     pub holds: &'c HashMap<PropertyObjectId, Hold>,
-    /// Objects that stay as they are, because a preview showed them so.
+    /// Objects that the preview lists as kept. They stay unchanged even if their deals have ended.
     pub kept: &'c HashSet<PropertyObjectId>,
     /// External ids of rejected offers, whose objects are not missing.
     pub rejected: &'c HashSet<ExternalId>,
@@ -65,8 +66,8 @@ pub struct PlanContext<'c> {
 
 /// Plans the changes of a building. The external ids of `offers` are unique.
 ///
-/// An import changes no status: an offer says that an object is for sale, and deals and managers
-/// know more.
+/// An import changes no status, because deals and managers decide it. An offer only states that the
+/// object is for sale.
 pub fn plan_building(context: PlanContext<'_>, offers: Vec<OfferOfBuilding>) -> BuildingPlan {
     let id = context.building.id;
     let live = context.objects.iter().filter(|object| object.building_id == id && object.is_live());
@@ -121,11 +122,12 @@ struct Planner<'c> {
     edit: Edit,
 }
 
+/// The element and the code of a problem.
 type Refusal = (&'static str, &'static str);
 
 impl Planner<'_> {
     fn add(&mut self, external_id: ExternalId, offer: &FeedOffer) -> Result<(), Refusal> {
-        let number = match (&offer.number, self.known.find_named(&external_id)) {
+        let number = match (&offer.number, self.known.find_by_external_id(&external_id)) {
             (Some(number), _) => number.clone(),
             (None, Some(named)) => named.facts.number.clone(),
             (None, None) => return Err(("location/apartment", "required")),
@@ -172,7 +174,7 @@ impl Planner<'_> {
         let Some(position) = offer.position_on_floor else { return };
         let found = match &offer.number {
             Some(number) => self.known.find(external_id, number).ok().flatten(),
-            None => self.known.find_named(external_id),
+            None => self.known.find_by_external_id(external_id),
         };
         if let Some(section) = self.section(found, offer) {
             self.places.take(section, offer.floor, position);
@@ -186,7 +188,8 @@ impl Planner<'_> {
         section.or_else(|| is_single_section.then(Section::literal::<1>))
     }
 
-    /// Returns the fields of an object after the import. What a feed does not have stays.
+    /// Returns the fields of an object after the import. Fields that the offer does not have keep
+    /// their values.
     fn facts(
         &mut self,
         found: Option<&PropertyObject>,
@@ -200,7 +203,7 @@ impl Planner<'_> {
             Some(position) => position,
             None => self.places.take_free(section, offer.floor).ok_or(("position-on-floor", "required"))?,
         };
-        // A part that stays may be too large for a smaller object.
+        // The old living or kitchen area may exceed the new total area.
         let is_part = |part: &Area| *part <= offer.area_total;
         Ok(ObjectFacts {
             number,
@@ -223,7 +226,7 @@ impl Planner<'_> {
     }
 }
 
-/// Returns true for an object that an import leaves as it is.
+/// Returns true for an object that an import must not change.
 fn is_kept(object: &PropertyObject) -> bool {
     let is_sold = matches!(object.status, ObjectStatus::Booked | ObjectStatus::Sold);
     object.is_live() && (object.is_held() || is_sold)
@@ -252,7 +255,7 @@ fn element_of(member: &str) -> &'static str {
     }
 }
 
-/// The positions on the floors of a building that objects and offers have.
+/// The occupied positions of a building, by section and floor.
 struct Places(HashMap<(Section, Floor), HashSet<Position>>);
 
 impl Places {

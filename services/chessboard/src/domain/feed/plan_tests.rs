@@ -96,10 +96,10 @@ fn problems(plan: &BuildingPlan) -> Vec<(&str, &str)> {
     plan.problems.iter().map(|problem| (problem.element, problem.code)).collect()
 }
 
-/// RULE-CHS-073: an object that is held, Booked or Sold stays as it is, and so does one that no
+/// RULE-CHS-073: an object that is held, Booked or Sold stays unchanged, and so does one that no
 /// offer names.
 #[test]
-fn sold_and_missing_objects_stay() {
+fn sold_and_missing_objects_stay_unchanged() {
     let mut house = House::new(1);
     house.add("1", ObjectStatus::Sold);
     let booked = house.add("2", ObjectStatus::Available);
@@ -114,9 +114,9 @@ fn sold_and_missing_objects_stay() {
     assert!(plan.problems.is_empty());
 }
 
-/// RULE-CHS-073: an object that a preview showed as kept stays as it is after its deal has ended.
+/// RULE-CHS-073: an object that the preview lists as kept stays unchanged after its deal has ended.
 #[test]
-fn object_that_preview_kept_stays() {
+fn object_that_preview_kept_stays_unchanged() {
     let mut house = House::new(1);
     let free = house.add("1", ObjectStatus::Available);
     house.kept.insert(free);
@@ -204,9 +204,9 @@ fn offer_of_5001st_object_is_rejected() {
     assert_eq!(problems(&plan), [("offer", "too_many_objects"), ("offer", "too_many_objects")]);
 }
 
-/// RULE-CHS-073: a new object without a position gets none that another offer gives.
+/// RULE-CHS-073: a new object without a position does not get one that another offer names.
 #[test]
-fn free_position_is_none_of_the_offers() {
+fn new_object_gets_no_position_of_another_offer() {
     let mut placed = offer("c", Some("3"), 9);
     placed.offer.position_on_floor = Some(Whole::literal::<1>());
     let plan = House::new(1).plan(vec![offer("b", Some("2"), 9), placed]);
@@ -220,7 +220,7 @@ fn free_position_is_none_of_the_offers() {
 proptest! {
     /// RULE-CHS-073: after the application of a plan, the same offers change nothing.
     #[test]
-    fn applied_plan_leaves_nothing_to_change(
+    fn reapplied_offers_change_nothing(
         stored in prop::collection::btree_set(0_u8..8, 0..6),
         offers in prop::collection::btree_map(0_u8..8, (0_u8..8, 1_i64..4), 0..8),
     ) {

@@ -24,7 +24,7 @@ const MAX_IGNORED_NAMES: usize = 100;
 /// Longest name of an ignored element that a reader keeps, in bytes.
 const MAX_IGNORED_NAME_BYTES: usize = 100;
 
-/// The end of reading a file before its last offer.
+/// The reason why reading a file ended early.
 #[derive(Debug)]
 pub enum ReadError {
     /// The file is rejected as a whole.
@@ -46,7 +46,7 @@ pub type ReadOffer = Result<FeedOffer, Vec<OfferProblem>>;
 
 /// A reader of offers in bounded memory.
 ///
-/// Memory has one offer, and a hash of each `internal-id` to find repeated ones.
+/// The reader keeps one offer, and a hash of each `internal-id` to find repeated ones.
 pub struct FeedReader<'a> {
     xml: Reader<Source<'a>>,
     limits: FeedLimits,
@@ -223,7 +223,7 @@ impl<'a> FeedReader<'a> {
         }
         if let Some(Current { text: Some((.., kept)), .. }) = &mut self.current {
             kept.push_str(text);
-            // One more character than the limit marks the text as too long.
+            // Keeps one character more than the limit, so that `close` can reject the text.
             kept.truncate(kept.floor_char_boundary(MAX_VALUE_BYTES + 4));
         }
         Ok(())
@@ -254,8 +254,8 @@ impl<'a> FeedReader<'a> {
 }
 
 impl Current {
-    /// Opens an element below the offer. Returns the path of an element that is ignored, unless it
-    /// is inside another one.
+    /// Opens an element below the offer. Returns the path of an ignored element, unless it is
+    /// inside another ignored one.
     fn open(&mut self, line: u64, name: &str) -> Option<String> {
         let is_inside_ignored = !self.path.is_empty() && !is_container(&self.path);
         self.path_lengths.push(self.path.len());

@@ -27,7 +27,7 @@ const LIMITS: FeedLimits = FeedLimits {
 };
 
 fn read(file: &[u8]) -> Result<Vec<FeedItem>, FileRefusal> {
-    // The buffer is smaller than each limit, as that of a real source.
+    // The buffer is smaller than each limit, as in production.
     let mut reader = FeedReader::new(BufReader::new(file), LIMITS).unwrap();
     let mut items = Vec::new();
     loop {
@@ -281,9 +281,9 @@ fn file_above_decompressed_size_is_rejected() {
     assert_eq!(refusal.code, "file_too_large");
 }
 
-/// RULE-CHS-070: a failure of the storage is no refusal of the file.
+/// RULE-CHS-070: a failure of the storage does not reject the file.
 #[test]
-fn failure_of_storage_is_no_refusal() {
+fn storage_failure_does_not_reject_file() {
     struct Failing;
     impl Read for Failing {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -18,7 +18,8 @@ pub fn flag(text: &str) -> Option<bool> {
     }
 }
 
-pub fn is_sale(text: &str) -> bool {
+/// Returns true if the element `type` says that the object is for sale.
+pub fn is_sale_type(text: &str) -> bool {
     matches!(plain(text).as_str(), "продажа" | "sale" | "sell")
 }
 
@@ -105,7 +106,8 @@ pub fn rooms(text: &str) -> Option<RoomsWord> {
         }
         _ => {}
     }
-    // `plain` would read `1.0` as 10, so it reads only the word after the number.
+    // `plain` removes points and would turn `1.0` into 10, so only the word after the number passes
+    // through it.
     let text = text.trim();
     let end = text.rfind(|c: char| c.is_ascii_digit()).map_or(0, |last| last + 1);
     let (digits, word) = text.split_at(end);
@@ -114,14 +116,15 @@ pub fn rooms(text: &str) -> Option<RoomsWord> {
     Some(if text == "0" { RoomsWord::Studio } else { RoomsWord::Number(number) })
 }
 
-/// Returns true for an offer that is for sale.
-pub fn is_for_sale(text: &str) -> bool {
+/// Returns true if the element `status` says that the object is available.
+pub fn is_available_status(text: &str) -> bool {
     matches!(plain(text).as_str(), "available" | "свободно" | "свободна" | "впродаже" | "free" | "onsale")
 }
 
 /// Returns the number of a section, as in `2`, `секция 2` or `подъезд 2`.
 pub fn section(text: &str) -> Option<i64> {
-    // `plain` would read `1.0` as 10, so it reads only the word before the number.
+    // `plain` removes points and would turn `1.0` into 10, so only the word before the number
+    // passes through it.
     let text = text.trim();
     let start = text.find(|c: char| c.is_ascii_digit() || matches!(c, '-' | '−'))?;
     let (word, digits) = text.split_at(start);

@@ -17,9 +17,9 @@ use crate::domain::{
     ObjectFacts, ObjectKind, ProjectName, PropertyObjectId, Website,
 };
 
-/// The number of the format of a feed. A change of what the writer writes needs the next number, or
-/// portals would keep the old feed under the same tag.
-pub const FEED_FORMAT: i32 = 1;
+/// Version of the exported format, which is part of the entity tag. Raise it with each change of
+/// the written elements. Otherwise portals keep the old feed.
+pub const FEED_FORMAT_VERSION: i32 = 1;
 
 /// The developer as the seller of all offers of a feed.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub fn feed_end() -> &'static str {
     "</realty-feed>\n"
 }
 
-/// Appends an offer to a feed. YRL has no category for a storage, so none is written.
+/// Appends an offer to a feed. YRL has no category for a storage, so storages are left out.
 ///
 /// # Errors
 /// The errors of `out`.

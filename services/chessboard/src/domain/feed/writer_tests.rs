@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 use values::{Currency, Text, Whole};
 
 use super::{
-    FEED_FORMAT, FeedLimits, FeedReader, FeedSeller, NAMESPACE, OfferProject, PublicOffer, feed_end,
+    FEED_FORMAT_VERSION, FeedLimits, FeedReader, FeedSeller, NAMESPACE, OfferProject, PublicOffer, feed_end,
     feed_start, write_offer,
 };
 use crate::domain::{
@@ -73,9 +73,9 @@ fn public_offer() -> impl Strategy<Value = PublicOffer> {
     )
 }
 
-/// RULE-CHS-079: the format of the feed has a number, which the tag contains.
+/// RULE-CHS-079: a feed of format version 1 has this text. The entity tag contains the version.
 #[test]
-fn format_of_feed_has_number() {
+fn feed_of_format_version_1_has_fixed_text() {
     let offer = PublicOffer {
         id: PropertyObjectId::generate(),
         facts: ObjectFacts {
@@ -138,7 +138,7 @@ fn format_of_feed_has_number() {
         offer.id
     );
     let written = String::from_utf8(file).unwrap();
-    assert_eq!((FEED_FORMAT, written), (1, expected), "a changed feed needs the next FEED_FORMAT");
+    assert_eq!((FEED_FORMAT_VERSION, written), (1, expected), "a changed feed needs a new version");
 }
 
 proptest! {

@@ -43,7 +43,7 @@ struct Text {
     separator: Separator,
     /// Number of open `pre`, which keep their white space.
     pre: usize,
-    /// Number of open elements within a hidden one, which counts too.
+    /// Number of open elements from the outermost hidden one on, or 0.
     hidden: usize,
 }
 
