@@ -25,8 +25,8 @@ const BEGIN_WITH_GENERIC_PLANS: &str = "BEGIN; SET LOCAL plan_cache_mode = force
 
 /// An open transaction.
 ///
-/// Use cases and the outbox require `&mut Tx`, so their writes are committed together or not at
-/// all. Only [`Db::tx`](crate::Db::tx) creates one.
+/// Operations in `ops/` and the outbox require `&mut Tx`, so their writes are committed together or
+/// not at all. Only [`Db::tx`](crate::Db::tx) creates one.
 ///
 /// Dropping an unfinished transaction closes its connection, for example when the client has
 /// disconnected. PostgreSQL then rolls back: immediately, or within half a second if a statement is
@@ -41,7 +41,8 @@ pub struct Tx {
 }
 
 impl Tx {
-    /// Sends `BEGIN` without waiting for its response. If it fails, the first statement also fails.
+    /// Sends `BEGIN` without waiting for its response. If `BEGIN` fails, the first statement also
+    /// fails.
     pub(crate) fn begin(
         conn: PooledConn,
         language: Arc<str>,
@@ -59,7 +60,7 @@ impl Tx {
     pub(crate) async fn commit(mut self, signals: &CommitSignals) -> Result<(), Error> {
         if let Err(error) = self.conn().batch_execute(COMMIT).await {
             self.roll_back().await;
-            return Err(Error::of_commit(error));
+            return Err(Error::from_failed_commit(error));
         }
         for (signal, keys) in self.signals.drain() {
             signals.send(signal, keys);
@@ -133,8 +134,8 @@ impl Tx {
 
     /// Closes the connection after this transaction instead of returning it to the pool.
     ///
-    /// Call it if the transaction carried a large value, since a pooled connection keeps its
-    /// buffers.
+    /// Call this method if the transaction carried a large value, since a pooled connection keeps
+    /// its buffers.
     pub fn close_connection_afterwards(&mut self) {
         self.closes_connection = true;
     }
