@@ -67,7 +67,8 @@ async fn increment(tx: &mut Tx) -> anyhow::Result<()> {
 
 /// Inserts a child of the account and does not lock the account itself.
 ///
-/// Services do the same, for example for a participant of a conference.
+/// Services also publish events of a row that they do not lock, for example when a participant
+/// joins a conference.
 async fn add_remark(tx: &mut Tx) -> anyhow::Result<()> {
     let Remark { account: key } = diesel::sql_query(
         "insert into remark (account) select key from account order by random() limit 1 returning account",
