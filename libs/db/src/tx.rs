@@ -25,8 +25,8 @@ const BEGIN_WITH_GENERIC_PLANS: &str = "BEGIN; SET LOCAL plan_cache_mode = force
 
 /// An open transaction.
 ///
-/// Operations in `ops/` and the outbox require `&mut Tx`, so their writes are committed together or
-/// not at all. Only [`Db::tx`](crate::Db::tx) creates one.
+/// Use cases and the outbox require `&mut Tx`, so their writes are committed together or not at
+/// all. Only [`Db::tx`](crate::Db::tx) creates one.
 ///
 /// Dropping an unfinished transaction closes its connection, for example when the client has
 /// disconnected. PostgreSQL then rolls back: immediately, or within half a second if a statement is
