@@ -12,7 +12,7 @@ use crate::tls::{self, Authorities, TlsMode};
 /// cancelled statement within this time.
 pub(crate) const CANCELLATION_MARGIN: Duration = Duration::from_secs(2);
 
-/// The address of the database, and the limits of a replica.
+/// The address of the database, and the limits of the pool and of statements.
 #[derive(Clone)]
 pub struct Config {
     server: tokio_postgres::Config,
@@ -64,8 +64,8 @@ impl Config {
         })
     }
 
-    /// Reads the address of a replica, which has the other settings of `primary`. The inner `None`
-    /// is an unset variable.
+    /// Reads the address of a replica of the database. All other settings are those of `primary`.
+    /// Returns `Some(None)` if the variable is not set.
     pub fn read_replica(env: &mut Env, primary: Option<&Self>) -> Option<Option<Self>> {
         let server = env.optional::<tokio_postgres::Config>(
             "DATABASE_READ_URL",
@@ -107,7 +107,7 @@ impl Config {
     ///
     /// - `lock_timeout`: shorter than the timeout of a statement, so that a wait for a lock and a
     ///   slow statement have different errors.
-    /// - `jit=off`: compiling takes 200 ms, which is longer than any of our statements.
+    /// - `jit=off`: compilation takes 200 ms, which is longer than any statement of a service.
     /// - `client_connection_check_interval`: PostgreSQL checks twice a second that the client of a
     ///   running statement is still connected.
     fn settings(&self) -> [(&'static str, String); 7] {
@@ -123,14 +123,14 @@ impl Config {
         ]
     }
 
-    /// Returns the timeout of a response. It exceeds the time in which PostgreSQL cancels the
-    /// statement.
+    /// Returns the timeout of a response. PostgreSQL cancels a slow statement before this timeout.
     pub(crate) fn response_timeout(&self) -> Duration {
         Duration::from_millis(self.statement_timeout_ms.into()) + CANCELLATION_MARGIN
     }
 }
 
-/// Returns the server of `variable` with its mode of TLS, and the connector unless it is plain.
+/// Returns the server of `variable` with its TLS mode set, and the TLS connector. The connector is
+/// `None` for plain connections.
 fn with_tls(
     env: &mut Env,
     variable: &'static str,
@@ -162,7 +162,7 @@ fn read_tls(
         ),
         TlsMode::VerifyFull => match tls::connector(authorities) {
             Ok(connector) => Some(Some(connector)),
-            Err(error) => env.reject("DATABASE_TLS", &format!("TLS cannot be set up: {error:#}")),
+            Err(error) => env.reject("DATABASE_TLS", &format!("failed to set up TLS: {error:#}")),
         },
     }
 }
@@ -188,7 +188,7 @@ mod tests {
         env.finish(config)
     }
 
-    fn refusal(variables: &'static [(&str, &str)]) -> String {
+    fn read_error(variables: &'static [(&str, &str)]) -> String {
         read(variables).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
@@ -214,7 +214,7 @@ mod tests {
     /// RULE-ALL-098: connections are plain by default on loopback and through a Unix socket, and
     /// use TLS elsewhere.
     #[test]
-    fn default_of_tls_depends_on_the_host() {
+    fn host_outside_loopback_uses_tls_by_default() {
         for variables in [
             &[("DATABASE_URL", "postgres://localhost/a")],
             &[("DATABASE_URL", "postgres://127.0.0.1/a")],
@@ -239,13 +239,14 @@ mod tests {
     /// RULE-ALL-098: a plain connection outside loopback needs `DATABASE_TLS=disable`.
     #[test]
     fn url_without_tls_is_refused_outside_loopback() {
-        let plain = refusal(&[("DATABASE_URL", "postgres://db.example.org/a?sslmode=disable")]);
+        let plain = read_error(&[("DATABASE_URL", "postgres://db.example.org/a?sslmode=disable")]);
         assert!(plain.contains("set DATABASE_TLS=disable for plain connections"), "{plain}");
     }
 
-    /// RULE-ALL-120: the rules of TLS hold for the replica, too.
+    /// RULE-ALL-120: a URL of the replica outside loopback needs TLS or `DATABASE_TLS=disable`, as
+    /// that of the primary.
     #[test]
-    fn replica_has_the_rules_of_tls_of_the_primary() {
+    fn replica_url_outside_loopback_requires_tls() {
         let read = |url: &'static str, mode: &'static str| {
             let mut env = Env::new(move |name| match name {
                 "DATABASE_URL" => Some("postgres://localhost/a".to_owned()),
@@ -264,12 +265,12 @@ mod tests {
         assert!(plain.contains("DATABASE_READ_URL is not valid"), "{plain}");
     }
 
-    /// RULE-ALL-098: settings of TLS that are not understood stop the service at its start.
+    /// RULE-ALL-098: an invalid TLS setting stops the service at its start.
     #[test]
     fn unknown_mode_and_empty_authorities_are_refused() {
-        let mode = refusal(&[("DATABASE_URL", "postgres://localhost/a"), ("DATABASE_TLS", "prefer")]);
+        let mode = read_error(&[("DATABASE_URL", "postgres://localhost/a"), ("DATABASE_TLS", "prefer")]);
         assert!(mode.contains("DATABASE_TLS is not valid: it must be verify-full or disable"), "{mode}");
-        let authorities = refusal(&[("DATABASE_URL", "postgres://localhost/a"), ("DATABASE_CA", "none")]);
+        let authorities = read_error(&[("DATABASE_URL", "postgres://localhost/a"), ("DATABASE_CA", "none")]);
         assert!(authorities.contains("DATABASE_CA is not valid: it must be certificates"), "{authorities}");
     }
 }

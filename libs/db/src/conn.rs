@@ -28,7 +28,7 @@ pub type PooledConn = Object<Connector>;
 /// timeout, or queue the statement until a server connection is free. So the client stops waiting
 /// shortly after the timeout and does not use the connection again.
 pub struct Conn {
-    shared: AsyncPgConnection,
+    inner: AsyncPgConnection,
     timeout: Duration,
     /// The timeout of a transaction that called [`Tx::extend_timeout`](crate::Tx::extend_timeout).
     extended_timeout: Option<Duration>,
@@ -38,7 +38,7 @@ pub struct Conn {
 impl Conn {
     pub(crate) async fn establish(config: &Config) -> ConnectionResult<Self> {
         Ok(Self {
-            shared: connect(config).boxed().await?,
+            inner: connect(config).boxed().await?,
             timeout: config.response_timeout(),
             extended_timeout: None,
             has_pending_response: AtomicBool::new(false),
@@ -55,7 +55,7 @@ impl Conn {
     /// # Errors
     /// [`Error::Unavailable`] if the connection has ended.
     pub async fn notification(&mut self) -> Result<PgNotification, Error> {
-        let mut notifications = pin!(self.shared.notifications_stream());
+        let mut notifications = pin!(self.inner.notifications_stream());
         match notifications.next().await {
             Some(notification) => Ok(notification?),
             None => Err(Error::Unavailable("the connection has ended".to_owned())),
@@ -67,10 +67,10 @@ impl Conn {
         self.extended_timeout = timeout;
     }
 
-    /// Sends a statement without waiting for its response. If it fails, the next statement also
-    /// fails.
+    /// Sends a statement without waiting for its response. If the statement fails, the next
+    /// statement also fails.
     pub(crate) fn send_without_waiting(&self, query: &str) -> QueryResult<()> {
-        (&mut &self.shared).batch_execute(query).now_or_never().unwrap_or(Ok(()))
+        (&mut &self.inner).batch_execute(query).now_or_never().unwrap_or(Ok(()))
     }
 
     /// Waits for a response until the timeout. After the timeout, or if the future is dropped, the
@@ -95,7 +95,7 @@ type Stream<'conn, 'query> = <AsyncPgConnection as AsyncConnectionCore>::Stream<
 /// Pipelines the statements that are polled together: none waits for the response to another.
 impl SimpleAsyncConnection for &Conn {
     async fn batch_execute(&mut self, query: &str) -> QueryResult<()> {
-        self.with_timeout((&mut &self.shared).batch_execute(query).boxed()).await
+        self.with_timeout((&mut &self.inner).batch_execute(query).boxed()).await
     }
 }
 
@@ -111,7 +111,7 @@ impl<'c> AsyncConnectionCore for &'c Conn {
         T: AsQuery + 'query,
         T::Query: QueryFragment<Pg> + QueryId + 'query,
     {
-        self.with_timeout((&mut &self.shared).load(source)).boxed()
+        self.with_timeout((&mut &self.inner).load(source)).boxed()
     }
 
     fn execute_returning_count<'conn, 'query, T>(
@@ -121,7 +121,7 @@ impl<'c> AsyncConnectionCore for &'c Conn {
     where
         T: QueryFragment<Pg> + QueryId + 'query,
     {
-        self.with_timeout((&mut &self.shared).execute_returning_count(source)).boxed()
+        self.with_timeout((&mut &self.inner).execute_returning_count(source)).boxed()
     }
 }
 
@@ -190,7 +190,7 @@ impl Manager for Connector {
     /// Sends no test query: it would cost a round trip at each check-out. A connection that broke
     /// in the pool fails at its next statement.
     async fn recycle(&self, conn: &mut Conn, _: &Metrics) -> RecycleResult<ConnectionError> {
-        if conn.has_pending_response() || conn.shared.is_broken() {
+        if conn.has_pending_response() || conn.inner.is_broken() {
             return Err(RecycleError::message("the connection broke"));
         }
         Ok(())

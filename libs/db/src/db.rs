@@ -43,13 +43,13 @@ impl Db {
     /// Creates the pool. Connections are opened at their first use.
     ///
     /// # Errors
-    /// If the pool size is not usable.
+    /// If the pool cannot be built.
     pub fn new(config: &Config) -> anyhow::Result<Self> {
         let wait = Some(config.wait_timeout);
         let pool = Pool::builder(Connector(config.clone()))
             .max_size(config.pool_size)
-            // The connection that was used last has its plans in the processor's caches. If the
-            // oldest connection came first, none would ever be idle long enough to be closed.
+            // The connection that was used last has its plans in the processor's caches. In the
+            // order of a queue, every connection would be used in turn, and none would become idle.
             .queue_mode(QueueMode::Lifo)
             .runtime(deadpool::Runtime::Tokio1)
             .timeouts(Timeouts { wait, create: Some(CONNECT_TIMEOUT), recycle: wait })
@@ -72,8 +72,9 @@ impl Db {
 
     /// Gives the prepared statements of this handle's transactions one plan for all parameters.
     ///
-    /// Use it for frequent statements whose planning costs more than their execution. Their best
-    /// plan must not depend on the parameters, as when each finds rows by a key or one index.
+    /// Use this handle for frequent statements whose planning costs more than their execution. The
+    /// best plan of such a statement must not depend on its parameters, as in a search by a key or
+    /// by one index.
     #[must_use]
     pub fn with_generic_plans(self) -> Self {
         Self { has_generic_plans: true, ..self }
@@ -152,8 +153,8 @@ impl Db {
         self.signals.listen(signal)
     }
 
-    /// Makes readiness depend on the database, and closes idle connections. Stops the process if
-    /// the database's messages are not English.
+    /// Adds a readiness check of the database, and starts two tasks. One closes idle connections.
+    /// The other stops the process if the messages of the database are not English.
     pub fn register_checks(&self, process: &Process) {
         let db = self.clone();
         process.spawn(Phase::Work, "database locale check", |ending| db.ensure_english(ending));
@@ -202,8 +203,8 @@ impl Db {
 
 /// The connection of the readiness check.
 ///
-/// The connection is not part of the pool. A replica whose pool is exhausted by slow statements
-/// still serves lookups. If it became unready, the other replicas would get its load.
+/// The connection is not part of the pool, so an exhausted pool does not make a replica unready.
+/// Such a replica still serves lookups, which the other replicas would have to serve in its place.
 struct ReadinessProbe {
     db: Db,
     conn: Mutex<Option<Conn>>,
@@ -217,7 +218,7 @@ impl ReadinessProbe {
         {
             return Ok(());
         }
-        // The server may have closed the connection, so only a new one decides.
+        // The server may have closed the kept connection, so only the failure of a new one counts.
         *kept = None;
         let mut conn = self.db.connect().await?;
         conn.batch_execute("select").await?;

@@ -62,7 +62,7 @@ impl Error {
 
     /// Returns the error of a failed `COMMIT`. Only an error of PostgreSQL shows that the
     /// transaction is rolled back.
-    pub(crate) fn of_commit(error: DieselError) -> Self {
+    pub(crate) fn from_failed_commit(error: DieselError) -> Self {
         let lost = match &error {
             DieselError::DatabaseError(DatabaseErrorKind::UnableToSendCommand, info) => Some(info.message()),
             DieselError::DatabaseError(DatabaseErrorKind::Unknown, info) => {
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn commit_without_response_of_server_has_unknown_outcome() {
         let fails = |kind, message: &str| {
-            Error::of_commit(DieselError::DatabaseError(kind, Box::new(message.to_owned())))
+            Error::from_failed_commit(DieselError::DatabaseError(kind, Box::new(message.to_owned())))
         };
         for (kind, message) in [
             (DatabaseErrorKind::UnableToSendCommand, "no response in time"),

@@ -18,7 +18,7 @@ use crate::{conn, locale};
 /// The first key of the advisory lock of a schema's migrations. ASCII: "migr".
 const LOCK_CLASS: i32 = 0x6d69_6772;
 
-/// The time for which a migration waits for other migrations of its schema, and for locks.
+/// The maximum wait for other migrations of the schema, and for the locks of a migration.
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// Limits one wait for a lock. Readers queue behind a waiting `alter table`.
@@ -92,7 +92,7 @@ pub async fn migrate(
     migrate_within(config, sources, MAX_WAIT).await
 }
 
-/// Does the same as [`migrate`], but waits for at most `max_wait` for each lock.
+/// Migrates like [`migrate`], and waits for each lock for at most `max_wait`.
 ///
 /// # Errors
 /// Returns the errors of [`migrate`].
@@ -152,13 +152,15 @@ async fn connect(config: &Config) -> anyhow::Result<AsyncPgConnection> {
 async fn acquire_lock(conn: &mut AsyncPgConnection, schema: &str, max_wait: Duration) -> anyhow::Result<()> {
     use diesel_async::RunQueryDsl;
 
-    let began = Instant::now();
+    let started_at = Instant::now();
     let try_lock = format!("pg_try_advisory_lock({LOCK_CLASS}, hashtext(current_setting('search_path')))");
     while !diesel::select(diesel::dsl::sql::<Bool>(&try_lock)).get_result::<bool>(conn).await? {
-        if began.elapsed() >= max_wait {
+        if started_at.elapsed() >= max_wait {
             let holders = diesel::sql_query(SELECT_LOCK_HOLDERS).bind::<Integer, _>(LOCK_CLASS);
             let Line { text } = holders.get_result(conn).await?;
-            anyhow::bail!("another migration of schema {schema} runs for more than {max_wait:?}: {text}");
+            anyhow::bail!(
+                "another migration of schema {schema} has been running for more than {max_wait:?}: {text}"
+            );
         }
         tokio::time::sleep(pause()).await;
     }
@@ -169,7 +171,8 @@ fn pause() -> Duration {
     Duration::from_millis(rand::random_range(PAUSE_MS))
 }
 
-/// Applies a migration. Repeats a migration in a transaction that cannot get a lock.
+/// Applies a migration. A transactional migration is repeated until it gets its locks or `max_wait`
+/// is over. Any other migration runs once.
 fn apply(
     conn: &mut BlockingConn,
     config: &Config,
@@ -183,8 +186,8 @@ fn apply(
         return Ok(());
     }
     conn.batch_execute(SHORT_LOCK_TIMEOUT)?;
-    let began = Instant::now();
-    while began.elapsed() < max_wait {
+    let started_at = Instant::now();
+    while started_at.elapsed() < max_wait {
         match conn.run_migration(migration) {
             Ok(_) => return Ok(()),
             Err(error) if error.to_string().contains(LOCK_TIMEOUT) => std::thread::sleep(pause()),
@@ -213,8 +216,7 @@ fn apply_or_name_blockers(
     if !error.to_string().contains(LOCK_TIMEOUT) {
         return Err(error);
     }
-    // The attempt is over, so a watcher that has not found the blocking sessions yet will not find
-    // them.
+    // The attempt is over, so the watcher can no longer find a blocking session.
     let found = handle.block_on(async {
         tokio::time::timeout(Duration::from_millis(100), watcher.join_next()).await.ok().flatten()
     });

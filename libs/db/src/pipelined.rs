@@ -23,12 +23,13 @@ const MAX_STALL: Duration = Duration::from_millis(50);
 ///
 /// A pool gives each lookup its own connection, which costs several times as many wake-ups.
 ///
-/// Use it only for single statements that find a few rows by key: a slow statement delays the
-/// statements behind it. The statements have generic plans. By default PostgreSQL makes a new plan
-/// for each use where values are unevenly distributed, which takes longer than the lookup.
+/// Use this connection only for single statements that find a few rows by key, because a slow
+/// statement delays the statements behind it. The statements have generic plans. By default
+/// PostgreSQL makes a new plan for each use where values are unevenly distributed, which takes
+/// longer than the lookup.
 ///
-/// Create one for each worker thread. If threads shared one, each response would wake another
-/// thread.
+/// Create one connection for each worker thread. On a shared connection, a response would often
+/// wake another thread.
 pub struct PipelinedConn {
     config: Config,
     shared: Mutex<Option<Arc<Conn>>>,
@@ -163,8 +164,8 @@ mod tests {
         assert!(InFlight::begin(&load).is_some());
     }
 
-    /// RULE-ALL-032: a pipeline without a response for some time takes no more lookups, and an idle
-    /// one is not stalled.
+    /// RULE-ALL-032: a pipeline without a response for [`MAX_STALL`] accepts no lookups. An idle
+    /// pipeline does not count as stalled.
     #[test]
     fn stalled_pipeline_takes_lookups_after_its_next_response() {
         let load = load();

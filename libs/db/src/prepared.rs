@@ -9,7 +9,8 @@ use diesel::result::QueryResult;
 /// Diesel prepares every `update`, every `on conflict do update` and all raw SQL again at each use,
 /// since their SQL may depend on the data. That costs a round trip, a parse and a plan.
 ///
-/// Do not use it for lists of varying length: each length would stay prepared as its own statement.
+/// Do not use this type for lists of varying length. Each length would stay prepared as a statement
+/// of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared<Q>(pub Q);
 

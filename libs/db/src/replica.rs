@@ -1,4 +1,4 @@
-//! Reads from a replica of the database, for callers that have no writes of their own to see.
+//! Reads from a replica of the database, for callers that need not see their own recent writes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,9 +23,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The timeout of one check, after which the replica counts as down.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Selects the server, its position in the log in bytes, and its timeline, which a standby does not
-/// know.
-const SELECT_POSITION: &str = "\
+/// Selects the id of the server, its position in the write-ahead log in bytes, and its timeline.
+/// The timeline of a standby is empty, since a standby does not know it.
+const SELECT_WAL_STATE: &str = "\
     select (select system_identifier from pg_control_system()) as system, pg_is_in_recovery() as is_standby, \
       coalesce(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end \
         - '0/0'::pg_lsn, 0)::bigint as position, \
@@ -46,7 +46,7 @@ pub struct ReplicaReads {
 }
 
 #[derive(diesel::QueryableByName)]
-struct Position {
+struct WalState {
     #[diesel(sql_type = BigInt)]
     system: i64,
     #[diesel(sql_type = Bool)]
@@ -58,11 +58,11 @@ struct Position {
 }
 
 impl Replica {
-    /// Starts to compare the replica at `config` with `primary`. It serves reads after the first
-    /// comparison.
+    /// Starts to compare the replica at `config` with `primary`. The replica serves reads after the
+    /// first comparison.
     ///
     /// # Errors
-    /// If the pool size is not usable.
+    /// If the pool cannot be built.
     pub fn start(config: Config, primary: Db, process: &Process) -> anyhow::Result<Self> {
         let db = Db::new(&config)?;
         let (usable, is_usable) = watch::channel(false);
@@ -123,14 +123,16 @@ impl ReplicaReads {
 
 /// The comparison of the replica with the primary.
 ///
-/// A standby that has lost its primary does not know how old its state is. The positions of the
-/// primary are therefore sampled, and the replica must have replayed one of the last ones.
+/// A standby that has lost its primary does not know how old its state is. The check therefore
+/// samples the positions of the primary. A replica is close enough if it has replayed one of the
+/// samples.
 struct Checks {
     primary: Db,
     replica: Db,
-    /// The connections to both, outside the pools, which may be in use.
+    /// The connections to the primary and to the replica. They are outside the pools, since a pool
+    /// may be exhausted.
     conns: Option<(Conn, Conn)>,
-    /// The positions of the primary in the last [`MAX_LAG`].
+    /// The positions of the primary within the last [`MAX_LAG`], with the times of the samples.
     samples: VecDeque<(Instant, i64)>,
 }
 
@@ -147,9 +149,12 @@ impl Checks {
             let is_usable = matches!(checked, Ok(true));
             if usable.send_replace(is_usable) != is_usable {
                 match checked {
-                    Ok(true) => tracing::info!("the replica serves the reads of guests"),
-                    Ok(false) => tracing::warn!("the replica lags; guests read from the primary"),
-                    Err(error) => tracing::warn!(%error, "the replica failed; guests read from the primary"),
+                    Ok(true) => tracing::info!("reads of guests moved to the replica"),
+                    Ok(false) => tracing::warn!("replica lags; reads of guests moved to the primary"),
+                    Err(error) => tracing::warn!(
+                        %error,
+                        "failed to check the replica; reads of guests moved to the primary"
+                    ),
                 }
             }
             tokio::select! {
@@ -159,27 +164,26 @@ impl Checks {
         }
     }
 
-    /// Returns true if the replica belongs to the primary and shows a state of the last
-    /// [`MAX_LAG`].
+    /// Returns true if the replica is a copy of the primary and lags by at most [`MAX_LAG`].
     async fn check(&mut self) -> Result<bool, Error> {
         let (primary, replica) = match &mut self.conns {
             Some(conns) => conns,
             None => self.conns.insert((self.primary.connect().await?, self.replica.connect().await?)),
         };
         let sampled_at = Instant::now();
-        let of_primary = select_position(primary).await?;
-        let of_replica = select_position(replica).await?;
+        let primary_state = select_wal_state(primary).await?;
+        let replica_state = select_wal_state(replica).await?;
         self.samples.retain(|(sampled_at, _)| sampled_at.elapsed() <= MAX_LAG);
-        if !of_primary.is_standby {
-            self.samples.push_back((sampled_at, of_primary.position));
+        if !primary_state.is_standby {
+            self.samples.push_back((sampled_at, primary_state.position));
         }
         // A standby that was promoted by mistake has another timeline, and may be ahead.
-        let is_related = of_primary.system == of_replica.system
-            && (of_replica.is_standby || of_primary.timeline == of_replica.timeline);
-        Ok(is_related && self.samples.iter().any(|(_, position)| *position <= of_replica.position))
+        let is_related = primary_state.system == replica_state.system
+            && (replica_state.is_standby || primary_state.timeline == replica_state.timeline);
+        Ok(is_related && self.samples.iter().any(|(_, position)| *position <= replica_state.position))
     }
 }
 
-async fn select_position(conn: &mut Conn) -> QueryResult<Position> {
-    diesel::sql_query(SELECT_POSITION).get_result(conn).await
+async fn select_wal_state(conn: &mut Conn) -> QueryResult<WalState> {
+    diesel::sql_query(SELECT_WAL_STATE).get_result(conn).await
 }

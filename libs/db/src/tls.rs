@@ -14,7 +14,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use tokio_postgres::config::Host;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// The protection of the connections to a server.
+/// The TLS mode of the connections to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TlsMode {
     /// No TLS.
@@ -24,7 +24,7 @@ pub(crate) enum TlsMode {
 }
 
 impl TlsMode {
-    /// Returns the mode that is safe without a setting. Only traffic within a machine is plain.
+    /// Returns the default mode: plain within the machine, and verified TLS elsewhere.
     pub(crate) fn default_for(server: &tokio_postgres::Config) -> Self {
         if server.get_hosts().iter().all(is_local) { Self::Disable } else { Self::VerifyFull }
     }

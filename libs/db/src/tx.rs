@@ -41,7 +41,8 @@ pub struct Tx {
 }
 
 impl Tx {
-    /// Sends `BEGIN` without waiting for its response. If it fails, the first statement also fails.
+    /// Sends `BEGIN` without waiting for its response. If `BEGIN` fails, the first statement also
+    /// fails.
     pub(crate) fn begin(
         conn: PooledConn,
         language: Arc<str>,
@@ -59,7 +60,7 @@ impl Tx {
     pub(crate) async fn commit(mut self, signals: &CommitSignals) -> Result<(), Error> {
         if let Err(error) = self.conn().batch_execute(COMMIT).await {
             self.roll_back().await;
-            return Err(Error::of_commit(error));
+            return Err(Error::from_failed_commit(error));
         }
         for (signal, keys) in self.signals.drain() {
             signals.send(signal, keys);
@@ -133,8 +134,8 @@ impl Tx {
 
     /// Closes the connection after this transaction instead of returning it to the pool.
     ///
-    /// Call it if the transaction carried a large value, since a pooled connection keeps its
-    /// buffers.
+    /// Call this method if the transaction carried a large value, since a pooled connection keeps
+    /// its buffers.
     pub fn close_connection_afterwards(&mut self) {
         self.closes_connection = true;
     }

@@ -47,7 +47,8 @@ async fn count(url: &str) -> i64 {
     client.query_one("select count(*) from shop.item", &[]).await.unwrap().get(0)
 }
 
-/// RULE-ALL-033: a commit that the server answers with a rollback is an error.
+/// RULE-ALL-033: a commit of a transaction with a failed statement is an error, although the server
+/// only rolls back.
 #[tokio::test]
 async fn commit_of_failed_transaction_is_an_error() {
     let (_, db, url) = setup(5_000).await;
@@ -201,8 +202,8 @@ async fn extended_timeout_applies_to_client_and_server_until_the_transaction_end
     result.unwrap_err();
 }
 
-/// RULE-ALL-034: a vanished server is detected. Reads the connection's keepalive timer in the
-/// kernel: 5 s instead of two hours.
+/// RULE-ALL-034: a connection detects a vanished server by keepalive probes. The test reads the
+/// timer of the probes in the kernel: 5 s instead of two hours.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn idle_connection_sends_keepalive_probes_after_five_seconds() {
@@ -247,7 +248,7 @@ async fn lookup_behind_a_stalled_one_uses_the_pool() {
     let read = async |conn: &Conn| diesel::sql_query("select from item").execute(&mut &*conn).await;
     let mut stalled = std::pin::pin!(lookups.run(read));
     tokio::select! {
-        _ = &mut stalled => panic!("the lock was not waited for"),
+        _ = &mut stalled => panic!("the lookup did not wait for the lock"),
         () = tokio::time::sleep(Duration::from_millis(200)) => {}
     }
     let one = async |conn: &Conn| diesel::sql_query("select").execute(&mut &*conn).await;
@@ -273,7 +274,7 @@ async fn readiness_does_not_wait_for_the_pool() {
 
 /// RULE-ALL-034: connections that a burst has opened are closed when they are idle.
 #[tokio::test]
-async fn idle_connections_are_closed() {
+async fn idle_connection_is_closed_after_its_timeout() {
     let (_, db, url) = setup(60_000).await;
     let client = database::connect(&url).await.unwrap();
     let open = "select count(*) from pg_stat_activity where application_name = 'shop' \

@@ -142,9 +142,9 @@ async fn readers_do_not_queue_behind_a_migration_that_waits() {
     let alter_waits = "exists (select from pg_locks where mode = 'AccessExclusiveLock' and not granted \
         and relation = 'shop.item'::regclass)";
     wait_until(&reader, alter_waits).await;
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mut slowest = Duration::ZERO;
-    while began.elapsed() < Duration::from_secs(3) {
+    while started_at.elapsed() < Duration::from_secs(3) {
         let read = Instant::now();
         reader.query_one("select count(*) from shop.item", &[]).await.unwrap();
         slowest = slowest.max(read.elapsed());

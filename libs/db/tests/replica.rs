@@ -30,8 +30,8 @@ async fn is_standby(mut conn: &Conn) -> QueryResult<bool> {
     diesel::select(sql::<Bool>("pg_is_in_recovery()")).get_result(&mut conn).await
 }
 
-/// Waits until the replica serves both kinds of reads, or none.
-async fn wait_until(reads: &ReplicaReads, serves: bool) {
+/// Waits until the replica serves both kinds of reads (`true`) or none (`false`).
+async fn wait_until_serving_is(reads: &ReplicaReads, serves: bool) {
     let expected = serves.then_some(true);
     eventually("the state of the replica", async || {
         let found = reads.look_up(is_standby).await.map(Result::unwrap);
@@ -48,26 +48,26 @@ async fn replica_that_is_down_or_lags_serves_no_reads() {
     let mut standby = primary.start_standby().await.unwrap();
     let process = Process::new();
     let reads = start(&primary, &standby, &process);
-    wait_until(&reads, true).await;
+    wait_until_serving_is(&reads, true).await;
 
     let (writer, control) =
         (database::connect(&primary.url()).await.unwrap(), database::connect(&standby.url()).await.unwrap());
     control.batch_execute("select pg_wal_replay_pause()").await.unwrap();
     writer.batch_execute("create table written (id integer)").await.unwrap();
-    wait_until(&reads, false).await;
+    wait_until_serving_is(&reads, false).await;
     control.batch_execute("select pg_wal_replay_resume()").await.unwrap();
-    wait_until(&reads, true).await;
+    wait_until_serving_is(&reads, true).await;
 
     standby.stop(ShutdownMode::Immediate).await.unwrap();
-    wait_until(&reads, false).await;
+    wait_until_serving_is(&reads, false).await;
     standby.restart().await.unwrap();
-    wait_until(&reads, true).await;
+    wait_until_serving_is(&reads, true).await;
 
     promote(&standby).await;
-    wait_until(&reads, false).await;
+    wait_until_serving_is(&reads, false).await;
 }
 
-/// Promotes the standby, which then has a history of its own.
+/// Promotes the standby, which begins another timeline.
 async fn promote(standby: &Postgres) {
     let control = database::connect(&standby.url()).await.unwrap();
     control.batch_execute("select pg_promote()").await.unwrap();

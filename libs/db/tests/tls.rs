@@ -31,8 +31,8 @@ fn config(url: String, authority: String) -> Config {
     env.finish(config).unwrap()
 }
 
-/// Returns the error of a failed connection.
-async fn refusal(config: &Config) -> String {
+/// Returns the error of a connection attempt, or a text that no test expects.
+async fn connection_error(config: &Config) -> String {
     match Db::new(config).unwrap().conn().await {
         Ok(_) => "connected".to_owned(),
         Err(Error::Unavailable(reason)) => reason,
@@ -72,7 +72,7 @@ async fn server_that_requires_tls_is_migrated() {
 #[tokio::test]
 async fn certificate_of_unknown_authority_is_refused() {
     let server = start_server(&Authority::new("another"), "127.0.0.1", 4000).await;
-    let reason = refusal(&config(server.url(), Authority::new("ours").pem())).await;
+    let reason = connection_error(&config(server.url(), Authority::new("ours").pem())).await;
     assert!(reason.contains("invalid peer certificate: UnknownIssuer"), "{reason}");
 }
 
@@ -81,7 +81,7 @@ async fn certificate_of_unknown_authority_is_refused() {
 async fn certificate_for_another_host_is_refused() {
     let authority = Authority::new("ours");
     let server = start_server(&authority, "db.example.org", 4000).await;
-    let reason = refusal(&config(server.url(), authority.pem())).await;
+    let reason = connection_error(&config(server.url(), authority.pem())).await;
     assert!(reason.contains("certificate not valid for name \"127.0.0.1\""), "{reason}");
 }
 
@@ -90,7 +90,7 @@ async fn certificate_for_another_host_is_refused() {
 async fn expired_certificate_is_refused() {
     let authority = Authority::new("ours");
     let server = start_server(&authority, "127.0.0.1", 2020).await;
-    let reason = refusal(&config(server.url(), authority.pem())).await;
+    let reason = connection_error(&config(server.url(), authority.pem())).await;
     assert!(reason.contains("certificate expired"), "{reason}");
 }
 
@@ -98,7 +98,7 @@ async fn expired_certificate_is_refused() {
 #[tokio::test]
 async fn server_without_tls_is_refused() {
     let server = Postgres::start().await.unwrap();
-    let reason = refusal(&config(server.url(), Authority::new("ours").pem())).await;
+    let reason = connection_error(&config(server.url(), Authority::new("ours").pem())).await;
     assert!(reason.contains("server does not support TLS"), "{reason}");
     assert!(reason.contains("DATABASE_TLS"), "{reason}");
 }

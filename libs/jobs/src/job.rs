@@ -23,7 +23,7 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const LEASE: &str = "interval '5 seconds'";
 /// The header of the W3C Trace Context.
 const TRACEPARENT: &str = "traceparent";
-/// The condition that the job's row still belongs to this run.
+/// The condition that the row of the job still has the number of this run.
 const IS_THIS_RUN: &str = "kind = $1 and key = $2 and run = $3";
 
 /// Schedules a job for each of `keys` at `due_at`, or immediately if that time has passed.
@@ -34,8 +34,8 @@ const IS_THIS_RUN: &str = "kind = $1 and key = $2 and run = $3";
 /// A job that is due at once runs in the trace of the change that schedules it. A later job has a
 /// trace of its own, since a trace that spans days is hard to read.
 ///
-/// Call it after the change has taken its locks. [`Job::complete`] also locks the job last, so the
-/// two never deadlock.
+/// Call this function after the change has taken its locks. [`Job::complete`] also locks the job
+/// last, so the two never deadlock.
 pub async fn schedule<K: Display>(
     tx: &mut Tx,
     kind: &str,
@@ -93,6 +93,8 @@ pub struct Job {
     pub key: String,
     /// The number of this attempt, from 1.
     pub attempts: i32,
+    /// The number of this run. The row has another number after a later claim, and none after a new
+    /// schedule or the end of the run.
     run: i64,
     traceparent: Option<String>,
     /// Cancelled when the process ends.
@@ -183,7 +185,8 @@ impl Job {
         }))
     }
 
-    /// Ensures that a periodic job has a row that is due no later than one period from now.
+    /// Ensures that a periodic job has a row, which is due within one period. A running job keeps
+    /// its lease.
     pub(crate) async fn ensure_scheduled(db: &Db, kind: &str, period: Duration) -> Result<(), Error> {
         let insert = diesel::sql_query(
             "insert into job (kind, key, due_at) values ($1, '', clock_timestamp()) on conflict (kind, key) do update \

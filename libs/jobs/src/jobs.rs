@@ -27,8 +27,8 @@ impl Jobs {
     ///
     /// A job that returns an error or panics is retried after 1, 2, 4, 8, 16 and then every 30 s.
     /// The number of attempts is not limited. Each pause varies at random by up to a quarter. The
-    /// job also runs again if its process is killed. Only the writes of the transaction that calls
-    /// [`Job::complete`] happen once. Calls to other services belong between two transactions.
+    /// job also runs again if its process is killed. Only the transaction that calls
+    /// [`Job::complete`] takes effect exactly once. Call other services between two transactions.
     #[must_use]
     pub fn due<F>(self, kind: &'static str, run: impl Fn(Job) -> F + Send + Sync + 'static) -> Self
     where
@@ -89,8 +89,8 @@ impl Jobs {
         self
     }
 
-    /// Starts the workers as parts of `process`. When it ends, they claim no more jobs and finish
-    /// the running ones.
+    /// Starts the workers as parts of `process`. When the process ends, the workers claim no more
+    /// jobs and finish the running ones.
     pub fn start(self, process: &Process) {
         let kinds: Vec<_> = self.workers.iter().map(|worker| worker.kind).collect();
         let waiting = WaitingJobs::register(process.metrics(), self.db.clone(), kinds);

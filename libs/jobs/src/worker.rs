@@ -185,13 +185,13 @@ mod tests {
     use super::{AlreadyLogged, retry_delay};
 
     #[test]
-    fn pauses_double_up_to_half_a_minute_and_differ_by_a_quarter() {
+    fn retry_delay_of_a_failing_job_doubles_up_to_thirty_seconds() {
         for (attempts, seconds) in [(1, 1), (2, 2), (5, 16), (6, 30), (1_000, 30)] {
             let delays: Vec<_> = (0..200).map(|_| retry_delay(attempts)).collect();
             let delay = Duration::from_secs(seconds);
             let range = delay.mul_f64(0.75)..delay.mul_f64(1.25);
             assert!(delays.iter().all(|delay| range.contains(delay)), "{attempts}: {delays:?}");
-            assert!(delays.iter().any(|other| *other != delays[0]), "{attempts}: all pauses are equal");
+            assert!(delays.iter().any(|other| *other != delays[0]), "{attempts}: all delays are equal");
         }
     }
 

@@ -10,9 +10,9 @@ use messaging::{Event, Failure, Handler, Message};
 use crate::{AccountUpserted, Counted, Remarked};
 
 /// Stores each received count in `applied`, unless `poison` has the key.
-pub struct Ledger;
+pub struct Counts;
 
-/// Receives remarks and stores nothing: their receipts in the inbox are enough for the tests.
+/// Receives remarks and stores nothing, because the tests read their receipts in the inbox.
 pub struct Remarks;
 
 impl Handler for Remarks {
@@ -24,10 +24,10 @@ impl Handler for Remarks {
     }
 }
 
-/// Keeps the newest state of each account in `account_replica`. A tombstone deletes it.
-pub struct Replicas;
+/// Keeps the newest state of each account in `account_replica`. A tombstone deletes the row.
+pub struct AccountReplicas;
 
-impl Handler for Replicas {
+impl Handler for AccountReplicas {
     const GROUP: &'static str = "ledger.accounts";
     const TOPICS: &'static [&'static str] = &[AccountUpserted::TOPIC];
     const STATE_TOPICS: &'static [&'static str] = Self::TOPICS;
@@ -55,14 +55,14 @@ struct Poison {
     kind: String,
 }
 
-impl Handler for Ledger {
+impl Handler for Counts {
     const GROUP: &'static str = "ledger.ledger";
     const TOPICS: &'static [&'static str] = &[Counted::TOPIC];
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let Counted { key, n } = message.decode()?;
-        // Inserts before the failures below, so that a row of a failed transaction would be visible
-        // in `applied`.
+        // The insert precedes the failures below. If a failed transaction were committed, a test
+        // would find its row in `applied`.
         diesel::sql_query("insert into applied (key, n) values ($1, $2)")
             .bind::<SqlUuid, _>(key)
             .bind::<BigInt, _>(n)

@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::accounts::Accounts;
-use crate::consumer::{Ledger, Remarks, Replicas};
+use crate::consumer::{AccountReplicas, Counts, Remarks};
 
 const ACCOUNT: Aggregate = Aggregate { name: "Account", table: "account", key: "key" };
 
@@ -76,7 +76,7 @@ impl service::Service for Service {
     const REPUBLISHED: &'static [Republisher] = &[Republisher::of::<Accounts>()];
     const RESTORED: &'static [Restorer] = &[Restorer::of::<Accounts>()];
     const CONSUMERS: &'static [Subscription] =
-        &[Subscription::of::<Ledger>(), Subscription::of::<Remarks>(), Subscription::of::<Replicas>()];
+        &[Subscription::of::<Counts>(), Subscription::of::<Remarks>(), Subscription::of::<AccountReplicas>()];
     type Settings = Settings;
     type App = App;
 
@@ -96,11 +96,11 @@ impl service::Service for Service {
             let pause = Duration::from_millis(app.settings.pause_ms);
             for _ in 0..app.settings.writers {
                 let db = app.db.clone();
-                process.spawn(Phase::Work, "writer", |stopping| writer::write_counts(db, pause, stopping));
+                process.spawn(Phase::Work, "writer", |ending| writer::write_counts(db, pause, ending));
             }
             for _ in 0..app.settings.remarkers {
                 let db = app.db.clone();
-                process.spawn(Phase::Work, "remarker", |stopping| writer::write_remarks(db, pause, stopping));
+                process.spawn(Phase::Work, "remarker", |ending| writer::write_remarks(db, pause, ending));
             }
         }
         Ok(())

@@ -30,16 +30,16 @@ struct Remark {
 }
 
 /// Increments accounts until the process stops.
-pub async fn write_counts(db: Db, pause: Duration, stopping: CancellationToken) -> anyhow::Result<()> {
-    while !stopping.is_cancelled() {
+pub async fn write_counts(db: Db, pause: Duration, ending: CancellationToken) -> anyhow::Result<()> {
+    while !ending.is_cancelled() {
         pause_after(db.tx(increment).await, pause).await;
     }
     Ok(())
 }
 
 /// Adds remarks until the process stops.
-pub async fn write_remarks(db: Db, pause: Duration, stopping: CancellationToken) -> anyhow::Result<()> {
-    while !stopping.is_cancelled() {
+pub async fn write_remarks(db: Db, pause: Duration, ending: CancellationToken) -> anyhow::Result<()> {
+    while !ending.is_cancelled() {
         pause_after(db.tx(add_remark).await, pause).await;
     }
     Ok(())
@@ -67,7 +67,8 @@ async fn increment(tx: &mut Tx) -> anyhow::Result<()> {
 
 /// Inserts a child of the account and does not lock the account itself.
 ///
-/// Services do the same, for example for a participant of a conference.
+/// Services also publish events of a row that they do not lock, for example when a participant
+/// joins a conference.
 async fn add_remark(tx: &mut Tx) -> anyhow::Result<()> {
     let Remark { account: key } = diesel::sql_query(
         "insert into remark (account) select key from account order by random() limit 1 returning account",

@@ -23,20 +23,20 @@ const UPDATE_INTERVAL: Duration = Duration::from_secs(10);
 const MAX_COUNTED: i64 = 100_001;
 /// The number of rows that one statement deletes.
 const PURGE_BATCH: usize = 10_000;
-/// The time after which the rest of the expired rows waits for the next update.
-const PURGE_TIME: Duration = Duration::from_secs(1);
+/// The maximum time of one purge. The next update deletes the remaining expired rows.
+const MAX_PURGE_TIME: Duration = Duration::from_secs(1);
 
 pub(crate) struct Backlog {
     db: Db,
     /// The retention in days of each topic that is not compacted.
     retention_days: Vec<(String, i32)>,
     pending: Gauge,
-    oldest: Gauge<f64, AtomicU64>,
+    oldest_seconds: Gauge<f64, AtomicU64>,
     parked: Gauge,
     dead_letters: Gauge,
 }
 
-/// Rows that a purge deletes.
+/// The kinds of rows that a purge deletes.
 #[derive(Clone, Copy)]
 enum Expired {
     Events,
@@ -56,13 +56,13 @@ impl Backlog {
             db,
             retention_days: config.topics.declaration()?.retention_days(),
             pending: Gauge::default(),
-            oldest: Gauge::default(),
+            oldest_seconds: Gauge::default(),
             parked: Gauge::default(),
             dead_letters: Gauge::default(),
         };
         metrics.register(|registry| {
             registry.register("outbox_pending", "Events not acknowledged yet", backlog.pending.clone());
-            let oldest = backlog.oldest.clone();
+            let oldest = backlog.oldest_seconds.clone();
             registry.register("outbox_oldest_seconds", "Age of the oldest pending event", oldest);
             registry.register("outbox_parked", "Events that the broker rejects", backlog.parked.clone());
             registry.register("dead_letters", "Dead letters", backlog.dead_letters.clone());
@@ -84,42 +84,49 @@ impl Backlog {
         }
     }
 
-    /// Updates each metric and deletes expired rows. The other statements run even if one fails.
+    /// Updates each metric and deletes expired rows. If one statement fails, the others still run.
     async fn update(&self) {
         let results = [
-            ("outbox_pending", self.count_pending().await),
-            ("outbox_oldest_seconds", self.read_oldest().await),
-            ("outbox_parked", self.count("outbox_parked", &self.parked).await),
-            ("dead_letters", self.count("dead_letter where superseded_by is null", &self.dead_letters).await),
+            ("outbox_pending", self.set_pending().await),
+            ("outbox_oldest_seconds", self.set_oldest_seconds().await),
+            ("outbox_parked", self.set_count("outbox_parked", &self.parked).await),
+            (
+                "dead_letters",
+                self.set_count("dead_letter where superseded_by is null", &self.dead_letters).await,
+            ),
             ("expired events of the inbox", self.purge(Expired::Events).await),
             ("expired keys of the inbox", self.purge(Expired::Keys).await),
             ("expired dead letters", self.purge(Expired::DeadLetters).await),
         ];
-        for (what, result) in results {
+        for (step, result) in results {
             if let Err(error) = result {
-                tracing::warn!(what, %error, "failed to read the backlog or to delete expired rows");
+                tracing::warn!(
+                    step,
+                    %error,
+                    "failed to update a metric of the backlog or to delete expired rows"
+                );
             }
         }
     }
 
-    async fn count_pending(&self) -> Result<(), db::Error> {
+    async fn set_pending(&self) -> Result<(), db::Error> {
         self.pending.set(self.db.tx(async |tx| lanes::count_pending(tx, MAX_COUNTED).await).await?);
         Ok(())
     }
 
-    async fn read_oldest(&self) -> Result<(), db::Error> {
-        self.oldest.set(self.db.tx(async |tx| lanes::oldest_seconds(tx).await).await?);
+    async fn set_oldest_seconds(&self) -> Result<(), db::Error> {
+        self.oldest_seconds.set(self.db.tx(async |tx| lanes::oldest_seconds(tx).await).await?);
         Ok(())
     }
 
-    async fn count(&self, rows: &str, gauge: &Gauge) -> Result<(), db::Error> {
+    async fn set_count(&self, rows: &str, gauge: &Gauge) -> Result<(), db::Error> {
         let count =
             format!("select count(*) as count from (select from {rows} limit {MAX_COUNTED}) as counted");
         gauge.set(diesel::sql_query(count).get_result::<Count>(&mut self.db.conn().await?).await?.count);
         Ok(())
     }
 
-    /// Deletes expired rows until a batch is not full, for up to [`PURGE_TIME`].
+    /// Deletes expired rows until a batch is not full, for up to [`MAX_PURGE_TIME`].
     async fn purge(&self, expired: Expired) -> Result<(), db::Error> {
         let started_at = Instant::now();
         let mut conn = self.db.conn().await?;
@@ -129,7 +136,7 @@ impl Backlog {
                 Expired::Keys => self.delete_expired_keys(&mut conn).await?,
                 Expired::DeadLetters => delete_expired_dead_letters(&mut conn).await?,
             };
-            if deleted < PURGE_BATCH || started_at.elapsed() >= PURGE_TIME {
+            if deleted < PURGE_BATCH || started_at.elapsed() >= MAX_PURGE_TIME {
                 return Ok(());
             }
         }

@@ -38,7 +38,7 @@ impl Bus {
         let Self { service, db, config, subscriptions } = self;
         config.require_broker(process)?;
         let topics_config = config.clone();
-        process.spawn(Phase::Work, "topics", |stopping| topics_config.log_missing_topics(topics, stopping));
+        process.spawn(Phase::Work, "topics", |ending| topics_config.log_missing_topics(topics, ending));
         let relay = Relay::new(service, db.clone(), config.clone(), process.metrics());
         process.spawn(Phase::Delivery, "relay", |ending| relay.run(ending));
         let backlog = Backlog::new(db.clone(), &config, process.metrics())?;
@@ -47,7 +47,7 @@ impl Bus {
         for subscription in subscriptions.iter().copied() {
             let (db, config, limits) = (db.clone(), config.clone(), limits.clone());
             let consumer = Consumer::new(service, db, config, subscription, limits, process.metrics());
-            process.spawn(Phase::Work, subscription.group, |stopping| consumer.run(stopping));
+            process.spawn(Phase::Work, subscription.group, |ending| consumer.run(ending));
         }
         Ok(())
     }

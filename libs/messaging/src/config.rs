@@ -23,7 +23,7 @@ impl ClientContext for QuietContext {
     }
 }
 
-/// The timeout of the readiness check, which is shorter than the few seconds between two checks.
+/// The timeout of the readiness check. It is shorter than the interval between two checks.
 const READINESS_TIMEOUT: Duration = Duration::from_secs(1);
 const MISSING_TOPICS_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -86,7 +86,7 @@ impl Config {
         let topics = env.or(
             "KAFKA_TOPICS",
             TopicsSetting::BuiltIn,
-            "topics that migrate creates, as YAML like deploy/kafka/topics.yaml; if they are provisioned otherwise: none",
+            "topics that migrate creates: built-in, YAML like deploy/kafka/topics.yaml, or elsewhere for none",
         );
         Some(Self {
             brokers: brokers?,
@@ -172,9 +172,9 @@ impl Config {
         client
     }
 
-    /// Creates those of `names` that `service` owns and that are missing.
+    /// Creates the missing topics among `names` that `service` owns.
     ///
-    /// A topic that cannot be created is logged and is no error. The schema has been migrated, and
+    /// Logs a topic that cannot be created and returns no error for it: the schema is migrated, and
     /// an administrator may create the topic.
     ///
     /// # Errors
@@ -203,7 +203,7 @@ impl Config {
     pub(crate) async fn log_missing_topics(
         self,
         names: Vec<String>,
-        stopping: CancellationToken,
+        ending: CancellationToken,
     ) -> anyhow::Result<()> {
         loop {
             // The readiness check reports a broker that does not answer.
@@ -219,7 +219,7 @@ impl Config {
             }
             tokio::select! {
                 () = tokio::time::sleep(MISSING_TOPICS_CHECK_INTERVAL) => {}
-                () = stopping.cancelled() => return Ok(()),
+                () = ending.cancelled() => return Ok(()),
             }
         }
     }
@@ -246,7 +246,7 @@ mod tests {
         partition_counts(&client).await.unwrap().contains_key(topic)
     }
 
-    /// RULE-ALL-074: a librdkafka setting without a value is an error, and is not ignored.
+    /// RULE-ALL-074: a librdkafka setting without a name or a value is an error.
     #[test]
     fn kafka_property_without_name_and_value_is_an_error() {
         let read = |properties: &'static str| {
@@ -270,7 +270,7 @@ mod tests {
 
     /// RULE-ALL-057: no client creates a topic by accident.
     #[tokio::test]
-    async fn client_of_config_creates_no_topic_although_the_broker_would() {
+    async fn client_of_auto_creating_broker_creates_no_topic() {
         let broker = EmbeddedBroker::start(&[]).unwrap();
         let brokers = broker.bootstrap_servers().unwrap();
         let mut creating = ClientConfig::new();

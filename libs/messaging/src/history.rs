@@ -1,7 +1,7 @@
 //! The history of the database, which changes when a standby is promoted or a backup is restored.
 //!
-//! The transactions of the last moments may then be missing, although their events were published
-//! or their offsets committed. The sequence of event ids repeats numbers of lost events.
+//! The last transactions may then be missing, although their events were published or their offsets
+//! committed. The sequence may then assign ids of lost events to new events.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ struct Row {
 }
 
 /// Returns the current history of the database.
-pub(crate) async fn present(db: &Db) -> Result<String, db::Error> {
+pub(crate) async fn current(db: &Db) -> Result<String, db::Error> {
     let row = diesel::sql_query("select database_history() as history");
     Ok(row.get_result::<Row>(&mut db.conn().await?).await?.history)
 }
@@ -29,9 +29,9 @@ pub(crate) async fn present(db: &Db) -> Result<String, db::Error> {
 #[derive(diesel::QueryableByName)]
 struct Lease {
     #[diesel(sql_type = Text)]
-    known: String,
+    previous: String,
     #[diesel(sql_type = Text)]
-    present: String,
+    current: String,
 }
 
 /// The result of [`renumber_events`].
@@ -40,21 +40,21 @@ pub(crate) struct Renumbering {
     pub events: usize,
     /// The last assigned id. The next event gets a higher one.
     pub last_id: i64,
-    pub known: String,
-    pub present: String,
+    pub previous: String,
+    pub current: String,
 }
 
 /// Advances the ids of events to the clock. Gives new ids, in the same order, to the pending events
 /// that were appended since the history changed. Stores the new history in the lease.
 ///
-/// Events from before the change keep their ids, since they may be published already. If they are
-/// sent again, consumers drop them as duplicates. They are the newest published events of their
-/// keys.
+/// Events from before the change keep their ids, since they may be published already. If such an
+/// event is sent again, consumers drop it as a duplicate, because it is the newest published event
+/// of its key.
 pub(crate) async fn renumber_events(tx: &mut Tx) -> Result<Renumbering, db::Error> {
     let lease = diesel::sql_query(
-        "select history as known, database_history() as present from outbox_lease for update",
+        "select history as previous, database_history() as current from outbox_lease for update",
     );
-    let Lease { known, present } = lease.get_result(tx.conn()).await?;
+    let Lease { previous, current } = lease.get_result(tx.conn()).await?;
     // Waits for the transactions that have taken an id, and prevents others from taking one. The
     // lock has the default timeout, which is short, since all appending transactions wait behind
     // it.
@@ -67,18 +67,18 @@ pub(crate) async fn renumber_events(tx: &mut Tx) -> Result<Renumbering, db::Erro
          update outbox set id = new_id, history = $2 from renumbered \
          where outbox.topic = renumbered.topic and outbox.id = renumbered.id",
     );
-    let events = events.bind::<Text, _>(&known).bind::<Text, _>(&present).execute(tx.conn()).await?;
-    // After this, no event has an earlier history, so the next change renumbers only events that
-    // follow it.
+    let events = events.bind::<Text, _>(&previous).bind::<Text, _>(&current).execute(tx.conn()).await?;
+    // All rows now have the current history. The next change of the history therefore renumbers
+    // only events that are appended after that change.
     for table in ["outbox", "outbox_lease"] {
-        let keep = diesel::sql_query(format!("update {table} set history = $1 where history <> $1"));
-        keep.bind::<Text, _>(&present).execute(tx.conn()).await?;
+        let update = diesel::sql_query(format!("update {table} set history = $1 where history <> $1"));
+        update.bind::<Text, _>(&current).execute(tx.conn()).await?;
     }
-    Ok(Renumbering { events, last_id, known, present })
+    Ok(Renumbering { events, last_id, previous, current })
 }
 
 /// Makes every consumer compare its positions with its receipts at its next start.
-pub(crate) async fn forget_positions(tx: &mut Tx) -> Result<(), db::Error> {
+pub(crate) async fn require_position_checks(tx: &mut Tx) -> Result<(), db::Error> {
     diesel::sql_query("update inbox_partition set history = 'unknown'").execute(tx.conn()).await?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The lanes of the outbox: one for each topic, with a floor below which no row is pending.
 //!
-//! A read begins above the floor of its lane. Deleted rows below it cost nothing, even if a long
-//! snapshot keeps them for hours, and a lane that waits costs the others nothing.
+//! A read begins above the floor of its lane. Deleted rows below the floor cost nothing, even if a
+//! long snapshot keeps them for hours. A lane that waits costs the other lanes nothing.
 
 use db::{Conn, Db, Prepared, Tx};
 use diesel::OptionalExtension;
@@ -34,7 +34,7 @@ impl Horizon {
         ))
         .get_result(conn)
         .await?;
-        Ok(Self { last_id, writers: writers(conn).await? })
+        Ok(Self { last_id, writers: writing_transactions(conn).await? })
     }
 
     /// Returns true if every transaction has ended that may have taken an id up to the horizon.
@@ -42,7 +42,7 @@ impl Horizon {
         if self.writers.is_empty() {
             return Ok(true);
         }
-        let running = writers(conn).await?;
+        let running = writing_transactions(conn).await?;
         Ok(!self.writers.iter().any(|writer| running.contains(writer)))
     }
 
@@ -83,7 +83,7 @@ async fn read_in_index_order(tx: &mut Tx) -> Result<(), db::Error> {
 }
 
 /// Returns the transactions that have locked the outbox for writing.
-async fn writers(conn: &mut Conn) -> Result<Vec<String>, db::Error> {
+async fn writing_transactions(conn: &mut Conn) -> Result<Vec<String>, db::Error> {
     let writers = diesel::sql_query(
         "select virtualtransaction as writer from pg_locks where locktype = 'relation' \
          and database = (select oid from pg_database where datname = current_database()) \
@@ -93,19 +93,18 @@ async fn writers(conn: &mut Conn) -> Result<Vec<String>, db::Error> {
     Ok(writers.into_iter().map(|row| row.writer).collect())
 }
 
-/// Adds a lane for each topic of the outbox that has none, and returns their number.
+/// Adds a lane for each topic of the outbox that has none. Returns the number of added lanes.
 ///
-/// Reads only the index entries between the topics of the lanes, so the rows of known topics cost
-/// nothing.
-pub(crate) async fn discover(conn: &mut Conn) -> Result<i64, db::Error> {
-    let mut discovered = 0;
+/// Skips the index entries of topics that have a lane, so their rows cost nothing.
+pub(crate) async fn add_missing(conn: &mut Conn) -> Result<i64, db::Error> {
+    let mut total = 0;
     loop {
         let add = Prepared(diesel::sql_query("select outbox_add_lanes() as count"));
         let added = add.get_result::<Count>(conn).await?.count;
         if added == 0 {
-            return Ok(discovered);
+            return Ok(total);
         }
-        discovered += added;
+        total += added;
     }
 }
 
@@ -118,7 +117,7 @@ struct Count {
 /// Returns the number of pending rows, counted up to `limit`.
 pub(crate) async fn count_pending(tx: &mut Tx, limit: i64) -> Result<i64, db::Error> {
     // If no relay is running, new topics have no lanes yet.
-    discover(tx.conn()).await?;
+    add_missing(tx.conn()).await?;
     read_in_index_order(tx).await?;
     let count = diesel::sql_query(
         "select count(*) as count from (select from outbox_lane as lane cross join lateral \
@@ -145,7 +144,7 @@ pub(crate) async fn oldest_seconds(tx: &mut Tx) -> Result<f64, db::Error> {
     Ok(oldest.get_result::<Age>(tx.conn()).await?.seconds)
 }
 
-/// Resets each floor above the last id. A manual restore that resets the ids leaves such floors.
+/// Sets each floor above the last id to 0. A manual restore that resets the ids leaves such floors.
 pub(crate) async fn lower_floors_above_ids(conn: &mut Conn) -> Result<(), db::Error> {
     diesel::sql_query(
         "update outbox_lane set floor = 0 where floor > (select last_value from outbox_id_seq)",
@@ -174,8 +173,9 @@ pub(crate) async fn hold(tx: &mut Tx, topic: &str, partitions: i32) -> Result<()
     Ok(())
 }
 
-/// Returns the number of partitions with which [`hold`] found the topic. `None` if it is not held.
-pub(crate) async fn held_with(conn: &mut Conn, topic: &str) -> Result<Option<i32>, db::Error> {
+/// Returns the number of partitions that the topic had when [`hold`] was called, or `None` if the
+/// topic is not held.
+pub(crate) async fn partitions_when_held(conn: &mut Conn, topic: &str) -> Result<Option<i32>, db::Error> {
     let growth = diesel::sql_query("select grows_from from outbox_lane where topic = $1")
         .bind::<Text, _>(topic)
         .get_result::<Growth>(conn)

@@ -1,7 +1,7 @@
 //! Events between services. An event is committed atomically with the change that it describes,
 //! delivered at least once and in order per key, and applied once.
 //!
-//! A use case appends to the [`outbox`]. A [`Bus`] publishes the outbox to Kafka. It passes each
+//! A use case appends to the [`outbox`]. A [`Bus`] publishes the outbox to Kafka, and passes each
 //! received message to its [`Handler`], in the transaction that records the message in the inbox.
 //! Services use rdkafka and the tables of this crate only through its functions.
 

@@ -12,7 +12,7 @@ use crate::contract::event::{Aggregate, Event};
 use crate::contract::message::{KafkaPosition, Message};
 use crate::schema::outbox;
 
-/// The parameters of the events of one statement, as rows.
+/// Selects the parameters `$3` to `$5` as rows, one for each event.
 const EVENTS_SQL: &str =
     "select event.* from unnest($3, $4, $5) with ordinality as event (event_id, key, payload, ordinal)";
 
@@ -46,13 +46,13 @@ const MAX_DEAD_LETTER_COPY_BYTES: usize = 900_000;
 /// [`db::Error::Query`] if the aggregate's table has no row with the event's key.
 pub async fn append<E: Event>(tx: &mut Tx, event: &E) -> Result<(), db::Error> {
     let Aggregate { table, key, .. } = E::AGGREGATE;
-    let insert = diesel::sql_query(insert_from(&format!(
+    let insert = diesel::sql_query(insert_sql(&format!(
         "select $3 as event_id, {key} as key, $4 as payload from {table} where {key} = $5 for no key update"
     )))
     .bind::<Text, _>(E::TOPIC)
-    .bind::<Json, _>(context::<E>())
+    .bind::<Json, _>(stored_headers::<E>())
     .bind::<SqlUuid, _>(EventId::generate())
-    .bind::<Binary, _>(payload(event)?)
+    .bind::<Binary, _>(serialize(event)?)
     .bind::<SqlUuid, _>(event.key());
     let inserted = Prepared(insert).execute(tx.conn()).await?;
     signal_relay::<E>(tx, inserted, 1)
@@ -63,7 +63,7 @@ pub async fn append<E: Event>(tx: &mut Tx, event: &E) -> Result<(), db::Error> {
 /// # Errors
 /// As [`append`].
 pub async fn append_all<E: Event>(tx: &mut Tx, events: &[E]) -> Result<(), db::Error> {
-    let payloads = events.iter().map(|event| payload(event).map(Some)).collect::<Result<_, _>>()?;
+    let payloads = events.iter().map(|event| serialize(event).map(Some)).collect::<Result<_, _>>()?;
     insert_all::<E>(tx, events.iter().map(Event::key).collect(), payloads).await
 }
 
@@ -79,8 +79,8 @@ pub async fn append_tombstones<E: Event>(tx: &mut Tx, keys: Vec<Uuid>) -> Result
 
 /// Appends events of aggregates that have no row, since a restore of the database has removed it.
 ///
-/// Only the command `restored` creates one. All other events have a row, whose lock orders the
-/// events of its key.
+/// Only the command `restored` creates this type. The aggregate of any other event has a row, whose
+/// lock orders the events of its key.
 pub struct RowlessOutbox<'t> {
     tx: &'t mut Tx,
 }
@@ -97,7 +97,7 @@ impl<'t> RowlessOutbox<'t> {
 
     /// Publishes `events`, in their order, when the transaction commits.
     pub async fn append_all<E: Event>(&mut self, events: &[E]) -> Result<(), db::Error> {
-        let payloads = events.iter().map(|event| payload(event).map(Some)).collect::<Result<_, _>>()?;
+        let payloads = events.iter().map(|event| serialize(event).map(Some)).collect::<Result<_, _>>()?;
         self.insert::<E>(events.iter().map(Event::key).collect(), payloads).await
     }
 
@@ -129,7 +129,8 @@ async fn insert_all<E: Event>(
     insert_all_from::<E>(tx, keys, payloads, &locked).await
 }
 
-/// Inserts those events that the query `selected` returns.
+/// Inserts the events that the query `selected` returns. Fails if the query returns fewer events
+/// than `keys` has.
 async fn insert_all_from<E: Event>(
     tx: &mut Tx,
     keys: Vec<Uuid>,
@@ -141,9 +142,9 @@ async fn insert_all_from<E: Event>(
     }
     let count = keys.len();
     let ids: Vec<EventId> = keys.iter().map(|_| EventId::generate()).collect();
-    let insert = diesel::sql_query(insert_from(selected))
+    let insert = diesel::sql_query(insert_sql(selected))
         .bind::<Text, _>(E::TOPIC)
-        .bind::<Json, _>(context::<E>())
+        .bind::<Json, _>(stored_headers::<E>())
         .bind::<Array<SqlUuid>, _>(ids)
         .bind::<Array<SqlUuid>, _>(keys)
         .bind::<Array<Nullable<Binary>>, _>(payloads);
@@ -151,18 +152,18 @@ async fn insert_all_from<E: Event>(
     signal_relay::<E>(tx, inserted, count)
 }
 
-/// Returns the insert of the rows that `locked` selects.
+/// Returns the statement that inserts the rows which `locked` selects.
 ///
 /// Ids are assigned after `locked` has locked the aggregates' rows. Of two transactions that
 /// publish events of one key, the one that commits first therefore has the lower ids.
-fn insert_from(locked: &str) -> String {
+fn insert_sql(locked: &str) -> String {
     format!(
         "insert into outbox (event_id, topic, key, type, payload, headers) \
          select event_id, $1, key::text, $1, payload, $2 from ({locked}) as locked"
     )
 }
 
-/// Wakes the relay after the commit. Fails if some of the events were not inserted.
+/// Wakes the relay after the commit. Fails if fewer than `count` events were inserted.
 fn signal_relay<E: Event>(tx: &mut Tx, inserted: usize, count: usize) -> Result<(), db::Error> {
     if inserted != count {
         let (topic, table) = (E::TOPIC, E::AGGREGATE.table);
@@ -173,7 +174,7 @@ fn signal_relay<E: Event>(tx: &mut Tx, inserted: usize, count: usize) -> Result<
     Ok(())
 }
 
-fn payload<E: Event>(event: &E) -> Result<Vec<u8>, db::Error> {
+fn serialize<E: Event>(event: &E) -> Result<Vec<u8>, db::Error> {
     let payload = serde_json::to_vec(event);
     payload.map_err(|error| diesel::result::Error::SerializationError(error.into()).into())
 }
@@ -216,9 +217,9 @@ pub(crate) async fn append_dead_letter(
     Ok(())
 }
 
-/// Returns the headers that the relay cannot derive from the row. They are the aggregate's type,
-/// the contract version, the media type and the current trace.
-fn context<E: Event>() -> Value {
+/// Returns the headers that the row stores because the relay cannot derive them: the aggregate's
+/// type, the contract version, the media type and the current trace.
+fn stored_headers<E: Event>() -> Value {
     let mut trace = std::collections::HashMap::new();
     let current = Context::current();
     global::get_text_map_propagator(|propagator| propagator.inject_context(&current, &mut trace));
@@ -238,8 +239,8 @@ struct LastId {
     last_id: i64,
 }
 
-/// Advances the ids of events to the current time in microseconds. Returns the last id; the next
-/// event gets a higher one. An id is the event's `ce_sequence`.
+/// Advances the ids of events to the current time in microseconds, and returns the last id. The
+/// next event gets a higher id. An id is the event's `ce_sequence`.
 ///
 /// The result exceeds every id that was assigned before, since no service appends a million events
 /// a second.

@@ -36,14 +36,14 @@ impl Subscription {
         }
     }
 
-    /// Returns a subscription whose handler several services share, each in a group of its own. All
-    /// of its topics are [`STATE_TOPICS`](Handler::STATE_TOPICS).
+    /// Returns the subscription of a handler that several services share, each with its own group.
+    /// All of its topics are [`STATE_TOPICS`](Handler::STATE_TOPICS).
     pub const fn to_states(group: &'static str, topics: &'static [&'static str], handle: HandleFn) -> Self {
         Self { group, topics, state_topics: topics, max_batch: DEFAULT_MAX_BATCH, handle }
     }
 
     /// Returns true if each message of the topic carries the whole state of its key.
-    pub(crate) fn has_states(&self, topic: &str) -> bool {
+    pub(crate) fn is_state_topic(&self, topic: &str) -> bool {
         self.state_topics.contains(&topic)
     }
 

@@ -61,7 +61,7 @@ impl ::service::Service for Service {
     fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
         let waking = app.clone();
         process.spawn(Phase::Work, "wake-ups of streams", move |ending| async move {
-            stream::exchange(&waking.db, role.serves().then_some(&waking.streams), ending).await;
+            stream::exchange_wake_ups(&waking.db, role.serves().then_some(&waking.streams), ending).await;
             Ok(())
         });
         if role.serves() {

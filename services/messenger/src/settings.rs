@@ -1,4 +1,4 @@
-//! Settings of the service beside those of every service.
+//! The settings of this service, besides those that every service has.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

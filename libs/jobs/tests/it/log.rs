@@ -30,8 +30,8 @@ impl io::Write for Log {
     }
 }
 
-/// RULE-ALL-037: no log line and no span has the key of a job, which may be the id of a user. All
-/// lines of a job have the same short hash.
+/// RULE-ALL-037: log lines and spans never contain the key of a job, since the key may be the id of
+/// a user. All lines of a job have the same short hash instead.
 #[tokio::test]
 async fn log_has_a_hash_instead_of_the_key() {
     const USER: &str = "5b0c1a52-4c1e-4d43-9d6e-0f6a1c1d2e3f";

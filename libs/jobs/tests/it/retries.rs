@@ -35,7 +35,7 @@ async fn failed_or_panicked_job_is_retried_and_delays_no_other() {
 
 /// RULE-ALL-036: metrics show a job that always fails and a job that no worker starts.
 #[tokio::test]
-async fn waiting_and_failing_jobs_are_metrics() {
+async fn waiting_and_failing_jobs_appear_in_metrics() {
     const LATE_JOB: &str =
         "insert into job (kind, key, due_at) values ('ring', 'late', now() - interval '1 hour')";
     let shop = Shop::new().await;

@@ -17,12 +17,12 @@ fn size() -> i64 {
 async fn backlog_drains_in_order_and_frees_its_space() {
     let rig = Rig::new().await;
     // Events of realistic size: PostgreSQL reuses the pages of an index and does not free them.
-    rig.append_bulk_of(size(), 200).await;
+    rig.append_sized_bulk(size(), 200).await;
     let table = "select pg_total_relation_size('outbox')";
     let full = rig.query_number(table).await;
     let started = Instant::now();
     let _worker = rig.start_worker().await;
-    // No limit for the whole backlog, but each step must make progress.
+    // The time for the whole backlog has no limit, but each wait must see progress.
     let mut left = size();
     while left > 0 {
         let before = left;
@@ -43,10 +43,10 @@ async fn backlog_drains_in_order_and_frees_its_space() {
     assert!(drained < full / 4, "{full} bytes, then {drained}");
 }
 
-/// RULE-EVT-042: a relay with little to do does not scan the backlog for each batch. A statement
-/// planned for an almost empty outbox would scan the whole table.
+/// RULE-EVT-042: a relay that was idle does not scan a new backlog for each batch. A plan for an
+/// almost empty outbox would scan the whole table.
 #[tokio::test]
-async fn idle_relay_does_not_scan_a_backlog_for_each_batch() {
+async fn relay_after_an_idle_time_does_not_scan_a_backlog_for_each_batch() {
     const BACKLOG: i64 = 50_000;
     let rig = Rig::new().await;
     rig.db.batch_execute("vacuum analyze outbox").await.unwrap();
@@ -59,7 +59,7 @@ async fn idle_relay_does_not_scan_a_backlog_for_each_batch() {
     let before = rig.sequentially_read_rows("outbox").await;
     // Events of realistic size: PostgreSQL scans a small table instead of using an index for 500
     // rows.
-    rig.append_bulk_of(BACKLOG, 1000).await;
+    rig.append_sized_bulk(BACKLOG, 1000).await;
     eventually("the backlog", async || rig.log.count() >= 50_100).await;
     assert!(worker.terminate().await.success());
     // A connection reports its statistics at its end at the latest, and a pooler would keep it
@@ -70,9 +70,9 @@ async fn idle_relay_does_not_scan_a_backlog_for_each_batch() {
     assert!(read < BACKLOG, "{read} rows read by sequential scans");
 }
 
-/// RULE-EVT-039: rows of the inbox are deleted long after the retention of the topic.
+/// RULE-EVT-039: rows of the inbox are deleted after twice the retention of the topic.
 #[tokio::test]
-async fn receipts_are_deleted_long_after_the_retention_of_their_topic() {
+async fn receipt_is_deleted_after_twice_the_retention_of_its_topic() {
     let rig = Rig::new().await;
     let topics = format!(
         "{{dead_letters: {{partitions: 1, retention_days: 30}}, topics: \

@@ -42,8 +42,8 @@ async fn messages_that_are_ready_together_share_a_transaction() {
     assert!((2..=64).contains(&largest), "{largest} messages in a transaction");
 }
 
-/// RULE-EVT-047: a message that cannot be applied becomes a dead letter alone. The others of its
-/// batch are applied once and in order.
+/// RULE-EVT-047: a message that cannot be applied becomes a dead letter alone. The other messages
+/// of its batch are applied once and in order.
 #[tokio::test]
 async fn poisoned_message_of_a_batch_is_dead_lettered_alone() {
     let rig = Rig::new().await;
@@ -62,7 +62,8 @@ async fn poisoned_message_of_a_batch_is_dead_lettered_alone() {
     for _ in 0..3 {
         rig.step().await;
     }
-    // A partition without an account has sent the copy of a dead letter, too.
+    // In a partition without an account, the poisoned message is dead-lettered at once, so the log
+    // may also have its copy.
     wait_until_logged(&rig, 60).await;
     eventually("an empty outbox", async || rig.query_number("select count(*) from outbox").await == 0).await;
     lock.release().await;
@@ -74,8 +75,8 @@ async fn poisoned_message_of_a_batch_is_dead_lettered_alone() {
     assert!(worker.metric("consumer_split_batches_total").await >= 1.0, "no message failed within a batch");
 }
 
-/// RULE-EVT-047: a message that is retried delays the later messages of its batch. The earlier ones
-/// are applied at once.
+/// RULE-EVT-047: a message that is retried delays the later messages of its batch. The earlier
+/// messages are applied at once.
 #[tokio::test]
 async fn retried_message_of_a_batch_delays_only_later_ones() {
     let rig = Rig::new().await;
@@ -94,8 +95,8 @@ async fn retried_message_of_a_batch_delays_only_later_ones() {
     rig.expect_no_faults().await;
 }
 
-/// RULE-EVT-047, RULE-EVT-029: a process that is killed in the middle of a batch has applied none
-/// of its messages. The next process applies each once.
+/// RULE-EVT-047, RULE-EVT-029: a process that is killed in the middle of a batch has applied no
+/// message of the batch. The next process applies each message once.
 #[tokio::test]
 async fn batch_of_a_killed_process_is_applied_once() {
     let rig = Rig::new().await;
@@ -166,7 +167,8 @@ async fn waiting_batch_of_a_stopping_process_is_not_applied() {
     wait_until_stored(&rig, key, 3).await;
 }
 
-/// Sends the next count of an account that does not exist, with a key of its own, to a partition.
+/// Sends the first count of an account that does not exist to a partition. Each partition has its
+/// own key.
 async fn send_count(rig: &Rig, partition: i32) {
     let producer: FutureProducer =
         ClientConfig::new().set("bootstrap.servers", &rig.servers).create().unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::rig::{COUNTED, Rig, eventually, stream_of};
 
-/// Runs a service under load, injects a fault, and expects no violation.
+/// Runs a service under load, injects a fault, and asserts that the verdict has no faults.
 ///
 /// The load is light. Unlike Kafka, the embedded broker accepts a second request of a partition
 /// after it has rejected the first one.
@@ -20,7 +20,7 @@ pub async fn run_with_fault(nodes: u16, inject: impl AsyncFnOnce(&Rig)) {
     rig.expect_no_faults().await;
 }
 
-/// RULE-EVT-031: processes of the role `serve` continue without a broker.
+/// RULE-EVT-031: processes of the role `serve` write without a broker.
 #[tokio::test]
 async fn service_without_a_broker_continues_to_write() {
     let rig = Rig::with_nodes(1).await;
@@ -46,7 +46,7 @@ async fn worker_without_a_broker_is_not_ready() {
     eventually("a worker that is ready again", async || worker.is_ready().await).await;
 }
 
-/// RULE-EVT-031: a broker may be frozen.
+/// RULE-EVT-031: a broker that was frozen for 15 s receives all events.
 #[tokio::test]
 async fn frozen_broker_receives_all_events() {
     run_with_fault(1, async |rig| {
@@ -58,7 +58,7 @@ async fn frozen_broker_receives_all_events() {
     .await;
 }
 
-/// RULE-EVT-031: a real broker may be down for a minute under load.
+/// RULE-EVT-031: a real broker that was down for a minute under load receives all events.
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
 async fn broker_that_was_down_for_a_minute_receives_all_events() {
@@ -70,7 +70,8 @@ async fn broker_that_was_down_for_a_minute_receives_all_events() {
     .await;
 }
 
-/// RULE-EVT-031: a real cluster may lose one of three nodes.
+/// RULE-EVT-031: after one of three nodes of a real cluster is killed, the other nodes receive all
+/// events.
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
 async fn other_nodes_lead_the_partitions_of_a_killed_node() {

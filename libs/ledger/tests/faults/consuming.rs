@@ -8,7 +8,7 @@ use testkit::history::Fault;
 use crate::controls::{NaiveRelay, Row};
 use crate::rig::{Rig, eventually};
 
-/// RULE-EVT-035: a message may arrive twice and shuffled across keys.
+/// RULE-EVT-035: messages that arrive twice and shuffled across keys are applied once and in order.
 #[tokio::test]
 async fn repeated_and_shuffled_messages_are_applied_once_in_order() {
     let rig = Rig::new().await;
@@ -34,7 +34,7 @@ async fn repeated_and_shuffled_messages_are_applied_once_in_order() {
         }
     }
     let _worker = rig.start_worker().await;
-    // Without the rows in the outbox, the worker's relay does not send them, too.
+    // The rows are deleted, so that the relay of the worker does not send them as well.
     relay.delete(&rows).await;
     relay.send(shuffled).await;
     relay.send(&rows).await;
@@ -44,7 +44,7 @@ async fn repeated_and_shuffled_messages_are_applied_once_in_order() {
     assert_eq!(rig.miscounted_accounts().await, 0);
 }
 
-/// RULE-EVT-035: a consumer may lose its partition during a handler.
+/// RULE-EVT-035: a consumer that loses its partition during a handler applies nothing twice.
 #[tokio::test]
 async fn rebalance_during_a_handler_applies_nothing_twice() {
     let rig = Rig::new().await;
@@ -64,7 +64,7 @@ async fn rebalance_during_a_handler_applies_nothing_twice() {
     drop(first);
 }
 
-/// RULE-EVT-035: a consumer may lose a partition that is paused.
+/// RULE-EVT-035: a paused partition continues at its next consumer.
 #[tokio::test]
 async fn paused_partition_continues_after_a_rebalance() {
     let rig = Rig::new().await;
@@ -84,7 +84,7 @@ async fn paused_partition_continues_after_a_rebalance() {
     rig.expect_no_faults().await;
 }
 
-/// RULE-EVT-035: a consumer may be killed before it commits its offsets.
+/// RULE-EVT-035: a consumer that is killed before it commits its offsets applies nothing twice.
 #[tokio::test]
 async fn consumer_killed_before_its_offset_commit_applies_nothing_twice() {
     let rig = Rig::new().await;
@@ -111,7 +111,8 @@ async fn consumer_killed_before_its_offset_commit_applies_nothing_twice() {
     rig.expect_no_faults().await;
 }
 
-/// RULE-EVT-035: a process applies four messages at once, under one byte budget for all groups.
+/// RULE-EVT-035: the consumers of a process apply messages in up to four transactions at once, and
+/// share one byte budget.
 #[tokio::test]
 async fn consumers_of_a_process_share_four_slots_and_a_byte_budget() {
     const BUDGET: i32 = 1_000_000;
@@ -126,11 +127,11 @@ async fn consumers_of_a_process_share_four_slots_and_a_byte_budget() {
     for _ in 0..60 {
         rig.step_with("%", MESSAGE).await;
     }
-    // Each of both groups has more messages than there are slots.
+    // Each group has more messages than there are slots.
     rig.wait_until_blocked(4, "select % from inbox_receive(%").await;
     let buffered = async || worker.metric("consumer_held_bytes").await;
-    // Each of the twelve partitions has a twelfth of the budget. Some have no key, so the whole
-    // budget may not be used.
+    // Each of the twelve partitions has a twelfth of the budget. A partition without a key leaves
+    // its share unused.
     eventually("buffered messages", async || buffered().await > f64::from(BUDGET / 5)).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let concurrent = "select count(*) from pg_stat_activity where datname = current_database() \
@@ -138,7 +139,7 @@ async fn consumers_of_a_process_share_four_slots_and_a_byte_budget() {
     // A consumer that timed out while it waited for the lock may not have started its statement
     // again.
     assert!(rig.query_number(concurrent).await <= 4);
-    // Each partition may exceed its part by one message.
+    // Each partition may exceed its share by one message.
     let buffered = buffered().await;
     assert!(buffered <= f64::from(BUDGET + 12 * (MESSAGE + 2_000)), "{buffered}");
     lock.release().await;

@@ -1,6 +1,6 @@
-//! Writers that commit out of order, and relays that are known to be wrong.
+//! Writers that commit out of order, and relays with a known fault.
 //!
-//! The verdict must report the faults of the wrong relays: a check that never fails proves nothing.
+//! The verdict must report the known faults, since a check that never fails proves nothing.
 
 use rdkafka::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
@@ -16,7 +16,7 @@ pub struct Row {
     payload: Vec<u8>,
 }
 
-/// A wrong relay: without a lease.
+/// A faulty relay, which holds no lease.
 pub struct NaiveRelay<'r> {
     rig: &'r Rig,
     producer: FutureProducer,
@@ -55,7 +55,7 @@ impl<'r> NaiveRelay<'r> {
     }
 }
 
-/// RULE-EVT-033, RULE-EVT-022: concurrent writers may commit out of order.
+/// RULE-EVT-033, RULE-EVT-022: no event is lost if concurrent writers commit out of order.
 #[tokio::test]
 async fn writers_that_commit_out_of_order_lose_no_event() {
     let rig = Rig::new().await;
@@ -67,8 +67,8 @@ async fn writers_that_commit_out_of_order_lose_no_event() {
     drop(replicas);
 }
 
-/// RULE-EVT-033: writers may lock no row themselves. Here they insert children of the row, which
-/// only the outbox locks.
+/// RULE-EVT-033: no event is lost if writers lock no row. The writers insert children of the row,
+/// and only the outbox locks the row.
 #[tokio::test]
 async fn writers_without_row_locks_lose_no_event() {
     let rig = Rig::new().await;

@@ -6,7 +6,7 @@ use testkit::postgres::{Postgres, ShutdownMode};
 
 use crate::rig::{Rig, eventually};
 
-/// RULE-EVT-032: the database may drop connections under load.
+/// RULE-EVT-032: no event is lost if the database drops connections under load.
 #[tokio::test]
 async fn terminated_connections_lose_no_event() {
     let rig = Rig::new().await;
@@ -25,7 +25,7 @@ async fn terminated_connections_lose_no_event() {
     rig.expect_no_faults().await;
 }
 
-/// RULE-EVT-032: the database may refuse connections for a while.
+/// RULE-EVT-032: no event is lost if the database refuses connections for 6 s.
 #[tokio::test]
 async fn database_that_refuses_connections_loses_no_event() {
     let rig = Rig::new().await;
@@ -42,8 +42,8 @@ async fn database_that_refuses_connections_loses_no_event() {
     rig.expect_no_faults().await;
 }
 
-/// Runs a service under load, stops and restarts its database server four times, and expects no
-/// violation.
+/// Runs a service under load, stops and restarts its database server four times, and asserts that
+/// the verdict has no faults.
 async fn restart_under_load(mode: ShutdownMode) {
     let mut postgres = Postgres::start().await.unwrap();
     let mut rig = Rig::with_postgres(&postgres).await;
@@ -62,26 +62,25 @@ async fn restart_under_load(mode: ShutdownMode) {
     rig.expect_no_faults().await;
 }
 
-/// RULE-EVT-032: the database may crash and recover under load.
+/// RULE-EVT-032: no event is lost if the database crashes and recovers under load.
 #[tokio::test]
 async fn crashed_database_loses_no_event() {
     restart_under_load(ShutdownMode::Immediate).await;
 }
 
-/// RULE-EVT-032: the database may restart under load.
+/// RULE-EVT-032: no event is lost if the database restarts under load.
 #[tokio::test]
 async fn restarted_database_loses_no_event() {
     restart_under_load(ShutdownMode::Fast).await;
 }
 
-/// RULE-EVT-032: the database may choose a transaction as the victim of a deadlock. Here the
-/// consumer locks `inbox` before `applied`, and another transaction the reverse.
+/// RULE-EVT-032: the victim of a deadlock is retried. The consumer locks `inbox` before `applied`,
+/// and another transaction locks them in the reverse order.
 #[tokio::test]
 async fn deadlock_victim_is_retried() {
     let rig = Rig::new().await;
-    // A waiting transaction checks for a deadlock once, after the timeout. The consumer's timeout
-    // is the shorter one and ends when the deadlock exists, so that the consumer becomes the
-    // victim.
+    // A waiting transaction checks for a deadlock once, after the timeout. The consumer becomes the
+    // victim, because its timeout is shorter and ends after the deadlock has begun.
     let timeout = "alter database %I set deadlock_timeout = '5s'";
     let timeout = format!("do $$ begin execute format($sql${timeout}$sql$, current_database()); end $$");
     rig.db.batch_execute(&timeout).await.unwrap();
@@ -97,7 +96,7 @@ async fn deadlock_victim_is_retried() {
     rig.expect_no_faults().await;
 }
 
-/// RULE-EVT-032: the relay renews its lease although the handlers use all connections of the pool.
+/// RULE-EVT-032: the relay renews its lease while the handlers use all connections of the pool.
 #[tokio::test]
 async fn relay_with_an_exhausted_pool_keeps_its_lease() {
     let rig = Rig::new().await;
@@ -118,9 +117,10 @@ async fn relay_with_an_exhausted_pool_keeps_its_lease() {
     assert_eq!(rig.epoch().await, epoch);
 }
 
-/// RULE-EVT-032: a table that is missing for a while does not turn a topic into dead letters.
+/// RULE-EVT-032: while a table is missing, the consumer pauses and does not dead-letter all
+/// messages of a topic.
 #[tokio::test]
-async fn missing_table_pauses_the_consumer_instead_of_dead_lettering_all() {
+async fn missing_table_suspends_dead_lettering() {
     let rig = Rig::new().await;
     let worker = rig.start_worker().await;
     rig.step().await;
@@ -179,7 +179,7 @@ async fn message_with_a_slow_statement_is_dead_lettered() {
 
 /// RULE-EVT-032: a message that waits for a lock is retried for as long as the lock is held.
 #[tokio::test]
-async fn message_that_waits_for_a_lock_is_no_dead_letter() {
+async fn message_that_waits_for_a_lock_is_not_dead_lettered() {
     let rig = Rig::new().await;
     let worker = rig.start("work", &SHORT_TIMEOUT).await;
     let key = &rig.keys().await[0];

@@ -83,8 +83,8 @@ async fn discarded_dead_letter_unblocks_its_key() {
     assert_eq!(rig.query_number(DEAD_LETTERS).await, 0);
 }
 
-/// RULE-EVT-036: a discard locks the keys before the dead letters, as a consumer does. Two orders
-/// would be a deadlock.
+/// RULE-EVT-036: a discard locks the keys before the dead letters, as a consumer does. In the
+/// reverse order, the two could deadlock.
 #[tokio::test]
 async fn discard_locks_the_key_before_its_dead_letter() {
     let rig = Rig::new().await;

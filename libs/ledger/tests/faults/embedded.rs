@@ -7,7 +7,7 @@ use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use crate::broker::run_with_fault;
 use crate::rig::{BULK, COUNTED, Rig, eventually, stream_of};
 
-/// RULE-EVT-031: a broker may be down.
+/// RULE-EVT-031: a broker that was down for 15 s receives all events.
 #[tokio::test]
 async fn broker_that_was_down_receives_all_events() {
     run_with_fault(1, async |rig| {
@@ -18,7 +18,7 @@ async fn broker_that_was_down_receives_all_events() {
     .await;
 }
 
-/// RULE-EVT-031: a broker may be slow.
+/// RULE-EVT-031: a broker that was slow for 5 s receives all events.
 #[tokio::test]
 async fn slow_broker_receives_all_events() {
     run_with_fault(1, async |rig| {
@@ -55,7 +55,7 @@ async fn relay_with_unacknowledged_messages_does_not_release_its_lease() {
     assert_eq!(rig.miscounted_accounts().await, 0);
 }
 
-/// RULE-EVT-031: the partitions of a broker may move between nodes.
+/// RULE-EVT-031: partitions that move between nodes receive all events.
 #[tokio::test]
 async fn moved_partitions_receive_all_events() {
     run_with_fault(3, async |rig| {
@@ -70,11 +70,11 @@ async fn moved_partitions_receive_all_events() {
     .await;
 }
 
-/// RULE-EVT-031: a broker may reject requests. Events are appended one at a time: unlike Kafka, the
-/// embedded broker accepts a second request of a partition after it has rejected the first. The
-/// client would take the acknowledgement of the second for both.
+/// RULE-EVT-031: a rejected request is sent again. The test appends one event at a time. Unlike
+/// Kafka, the embedded broker accepts a second request of a partition after it has rejected the
+/// first. The client would then treat the second acknowledgement as that of both requests.
 #[tokio::test]
-async fn rejected_requests_are_repeated() {
+async fn rejected_request_is_sent_again() {
     use RDKafkaRespErr::{
         RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
         RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT,
@@ -98,9 +98,9 @@ async fn rejected_requests_are_repeated() {
     rig.expect_no_faults().await;
 }
 
-/// RULE-EVT-040: an event that the broker rejects in one relay session after the other is parked.
+/// RULE-EVT-040: an event that the broker rejects in five consecutive relay sessions is parked.
 #[tokio::test]
-async fn event_rejected_in_each_relay_session_is_parked() {
+async fn event_rejected_in_five_relay_sessions_is_parked() {
     let rig = Rig::new().await;
     let worker = rig.start_worker().await;
     rig.step().await;
@@ -120,10 +120,10 @@ async fn event_rejected_in_each_relay_session_is_parked() {
     drop(worker);
 }
 
-/// RULE-EVT-040: events of a topic to which the service may not write wait for the right, and none
-/// is parked.
+/// RULE-EVT-040: events of a topic to which the service may not write wait for the permission, and
+/// none is parked.
 #[tokio::test]
-async fn events_of_a_forbidden_topic_wait_for_the_right() {
+async fn events_of_a_forbidden_topic_wait_for_the_permission() {
     let rig = Rig::new().await;
     let worker = rig.start_worker().await;
     rig.step().await;
@@ -179,10 +179,10 @@ async fn partition_without_a_leader_blocks_no_other() {
     rig.expect_no_faults().await;
 }
 
-/// RULE-EVT-040: the key of a parked event waits in every batch, also in batches that were in
+/// RULE-EVT-040: later events of the key of a parked event wait, also those in batches that were in
 /// flight when the broker rejected the event.
 #[tokio::test]
-async fn key_of_a_rejected_event_waits_in_every_batch() {
+async fn later_events_of_a_rejected_event_wait_in_every_batch() {
     let rig = Rig::new().await;
     let _worker = rig.start_worker().await;
     rig.step().await;

@@ -8,14 +8,14 @@ use testkit::postgres::Postgres;
 
 use crate::rig::{COUNTED, Rig, eventually};
 
-/// Transactions that the standby does not receive. A sequence continues up to 32 numbers above the
-/// last one that the standby knows, so fewer events might not repeat a number.
+/// The number of steps that the standby does not receive. After a promotion, a sequence may skip up
+/// to 32 ids. With fewer lost events it might assign no id twice.
 const LOST_STEPS: usize = 9;
 /// Longer than the interval in which a consumer commits its offsets.
 const OFFSET_COMMIT_TIME: Duration = Duration::from_secs(3);
 
-/// Sets the sequence and the history of the lease back, as in a promoted standby.
-const BACK: &str = "select setval(pg_get_serial_sequence('outbox', 'id'), 1); \
+/// Sets back the sequence and the history of the lease, as in a promoted standby.
+const REWIND_OUTBOX: &str = "select setval(pg_get_serial_sequence('outbox', 'id'), 1); \
     update outbox_lease set history = 'another'";
 /// Counts the accounts whose events were not applied once and in order.
 const MISAPPLIED: &str = "select count(*) from account where array(select applied.n from applied \
@@ -33,7 +33,7 @@ async fn events_of_a_promoted_publisher_are_applied_once() {
     rig.step().await;
     consumer.wait_until_applied(1).await;
     assert!(worker.terminate().await.success());
-    // The standby has these events and not their publication.
+    // The standby has these events, but not the deletions that follow their publication.
     rig.step().await;
     postgres.create_standby().await.unwrap();
     let worker = rig.start_worker().await;
@@ -41,14 +41,18 @@ async fn events_of_a_promoted_publisher_are_applied_once() {
     for _ in 0..LOST_STEPS {
         rig.step().await;
     }
-    let lost = rig.query_number("select last_value from outbox_id_seq").await;
+    let last_lost_id = rig.query_number("select last_value from outbox_id_seq").await;
     let before = 2 + i64::try_from(LOST_STEPS).unwrap();
     consumer.wait_until_applied(before).await;
 
     postgres.fail_over().await.unwrap();
     rig.reconnect().await;
-    assert!(rig.query_number("select last_value from outbox_id_seq").await + 8 <= lost, "numbers repeat");
-    // The counts went back, too. The consumer checks the order of counts, so they are set again.
+    assert!(
+        rig.query_number("select last_value from outbox_id_seq").await + 8 <= last_lost_id,
+        "the sequence repeats no lost id"
+    );
+    // The failover has also reset the counts. The consumer expects consecutive counts, so the test
+    // sets them to the lost values.
     let count = format!("update account set n = {before}");
     rig.db.batch_execute(&count).await.unwrap();
     rig.step().await;
@@ -57,13 +61,13 @@ async fn events_of_a_promoted_publisher_are_applied_once() {
     rig.step().await;
     consumer.wait_until_applied(before + 2).await;
     assert!(consuming.metric("consumer_duplicates_total").await >= 8.0, "events of the standby are repeated");
-    assert!(consuming.metric("consumer_sequence_went_back_total").await < 1.0, "numbers repeat");
+    assert!(consuming.metric("consumer_sequence_went_back_total").await < 1.0, "a sequence repeats");
     assert!(worker.metric("outbox_history_changed_total").await >= 1.0);
     assert_eq!(rig.query_number("select count(*) from outbox").await, 0);
 }
 
-/// RULE-EVT-045: a consumer applies the messages again whose receipts its database has lost, before
-/// it applies later ones. No command is needed.
+/// RULE-EVT-045: without a command, a consumer first applies again the messages whose receipts its
+/// database has lost, and then later ones.
 #[tokio::test]
 async fn lost_receipts_of_a_promoted_consumer_are_applied_again() {
     let mut postgres = Postgres::start().await.unwrap();
@@ -87,7 +91,8 @@ async fn lost_receipts_of_a_promoted_consumer_are_applied_again() {
     consumer.wait_until_applied(6).await;
     assert!(consuming.metric("consumer_rewound_partitions_total").await >= 1.0);
     drop(consuming);
-    // Another replica knows that the positions are right.
+    // Another replica does not check the positions again, since the first one has recorded the
+    // check.
     let consuming = consumer.start_worker().await;
     rig.step().await;
     consumer.wait_until_applied(7).await;
@@ -141,7 +146,7 @@ async fn event_of_an_open_transaction_is_renumbered() {
     }
     rig.wait_until_applied(24).await;
     assert!(worker.terminate().await.success());
-    rig.db.batch_execute(BACK).await.unwrap();
+    rig.db.batch_execute(REWIND_OUTBOX).await.unwrap();
     let key = &rig.keys().await[0];
     let open = rig.lock("poison").await;
     open.execute(&format!(
@@ -162,8 +167,8 @@ async fn event_of_an_open_transaction_is_renumbered() {
     assert!(rig.query_number(clock).await > 0, "sequences are the microseconds of the clock");
 }
 
-/// RULE-EVT-044: a running relay, whose lease is still valid in the promoted standby, publishes
-/// nothing before it has renumbered.
+/// RULE-EVT-044: a relay whose lease is still valid in the promoted standby publishes nothing
+/// before it has renumbered the events.
 #[tokio::test]
 async fn running_relay_publishes_nothing_in_another_history() {
     let rig = Rig::new().await;
@@ -172,7 +177,7 @@ async fn running_relay_publishes_nothing_in_another_history() {
         rig.step().await;
     }
     rig.wait_until_applied(24).await;
-    rig.db.batch_execute(BACK).await.unwrap();
+    rig.db.batch_execute(REWIND_OUTBOX).await.unwrap();
     rig.step().await;
     rig.wait_until_applied(32).await;
     assert_eq!(rig.query_number(MISAPPLIED).await, 0);

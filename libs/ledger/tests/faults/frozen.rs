@@ -67,8 +67,8 @@ async fn relay_frozen_during_a_renewal_is_fenced() {
     rig.expect_no_faults().await;
 }
 
-/// RULE-EVT-030: the events that a frozen relay had queued in its client may arrive late and are
-/// applied once. Kafka cannot fence them, but consumers know their sequences.
+/// RULE-EVT-030: events that a frozen relay had queued in its client arrive late and are applied
+/// once. Kafka cannot fence them, but the inbox has their sequences.
 #[tokio::test]
 async fn queued_events_of_a_frozen_relay_are_applied_once() {
     let rig = Rig::with_nodes(1).await;
@@ -95,7 +95,7 @@ async fn queued_events_of_a_frozen_relay_are_applied_once() {
     eprintln!("{} repeated, {} of them stale", verdict.repeated, verdict.count(Fault::Stale));
 }
 
-/// RULE-EVT-030: a replica may be frozen under load and resume.
+/// RULE-EVT-030: a replica that is frozen under load and resumes causes no fault but stale events.
 #[tokio::test]
 async fn replica_frozen_under_load_causes_no_fault() {
     let rig = Rig::new().await;

@@ -1,4 +1,4 @@
-//! Growth of a topic: more partitions, and every key in its order.
+//! Growth of a topic to more partitions, which keeps the order of each key.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::replica::Replica;
 use crate::rig::{COUNTED, Rig, eventually, stream_of};
 
 const GROWN: i32 = PARTITIONS * 2 + 1;
-/// Longer than the end of a relay session that the command interrupts.
+/// Longer than an interrupted relay session needs to end.
 const HOLD_TIME: Duration = Duration::from_secs(6);
 
 /// Starts the command that grows the topic of counts.
@@ -117,10 +117,10 @@ async fn interrupted_growth_holds_its_topic_until_the_next_run() {
     rig.expect_no_faults().await;
 }
 
-/// RULE-EVT-049: a topic of another service, and a smaller number of partitions, are refused before
-/// anything is held.
+/// RULE-EVT-049: the command rejects a topic of another service and a smaller number of partitions,
+/// and holds no topic.
 #[tokio::test]
-async fn growth_that_is_not_possible_holds_nothing() {
+async fn impossible_growth_holds_no_topic() {
     let rig = Rig::new().await;
     for (topic, partitions, reason) in
         [("platform.crm.deal-created.v1", "24", "does not publish to"), (COUNTED, "2", "Kafka removes none")]

@@ -40,7 +40,7 @@ pub enum Broker {
 impl Broker {
     /// Returns the broker of this lane with one node, which the test does not stop.
     pub async fn take(topics: &[String]) -> Self {
-        if !is_real() {
+        if !is_real_kafka() {
             return Self::Embedded(EmbeddedBroker::with_nodes(1, topics).unwrap());
         }
         let idle = IDLE_CLUSTERS.lock().unwrap().pop();
@@ -59,7 +59,7 @@ impl Broker {
 
     /// Starts a broker of this lane with this number of nodes, which the test may stop.
     pub async fn start(nodes: u16, topics: &[String]) -> Self {
-        if !is_real() {
+        if !is_real_kafka() {
             return Self::Embedded(EmbeddedBroker::with_nodes(nodes.into(), topics).unwrap());
         }
         let broker = Self::Own(tokio::sync::Mutex::new(Cluster::start_temporary(nodes).await.unwrap()));
@@ -226,6 +226,6 @@ fn topics(client: &BaseConsumer) -> HashMap<String, i32> {
 
 /// Returns true in the lane with a real Kafka.
 #[expect(clippy::disallowed_methods, reason = "a test is configured by its own environment")]
-fn is_real() -> bool {
+fn is_real_kafka() -> bool {
     std::env::var("KAFKA").is_ok_and(|kind| kind == "real")
 }

@@ -10,8 +10,9 @@ const SKIPPED: i64 = 20_000;
 /// Events that are sent one after the other behind these rows.
 const SENT: i64 = 100;
 
-/// Ends a worker and its connections. PostgreSQL has then recorded their statistics.
-async fn end(rig: &Rig, worker: Replica) {
+/// Stops a worker and waits for the end of its connections, at which PostgreSQL records their
+/// statistics.
+async fn stop_worker(rig: &Rig, worker: Replica) {
     assert!(worker.terminate().await.success());
     eventually("the end of the connections", async || rig.terminate_connections().await == 0).await;
 }
@@ -32,7 +33,7 @@ async fn entries_read_for_single_events(rig: &Rig) -> i64 {
         rig.step_with(key, 0).await;
         eventually("the event", async || rig.query_number(PENDING).await == pending).await;
     }
-    end(rig, worker).await;
+    stop_worker(rig, worker).await;
     rig.query_number(READ).await - before
 }
 
@@ -46,7 +47,7 @@ async fn deleted_rows_under_an_open_snapshot_are_not_read_again() {
     rig.append_bulk(SKIPPED).await;
     eventually("an empty outbox", async || rig.query_number(PENDING).await == 0).await;
     eventually("the floor", async || rig.query_number(FLOOR).await >= SKIPPED - 2_000).await;
-    end(&rig, worker).await;
+    stop_worker(&rig, worker).await;
     let read = entries_read_for_single_events(&rig).await;
     eprintln!("{read} entries read for {SENT} events behind {SKIPPED} deleted rows");
     assert!(read < SENT * SKIPPED / 2, "{read} entries read");
@@ -64,7 +65,7 @@ async fn rows_of_a_missing_topic_are_not_read_for_other_topics() {
     rig.step().await;
     rig.wait_until_applied(8).await;
     eventually("the held rows", async || rig.query_number(PENDING).await == SKIPPED).await;
-    end(&rig, worker).await;
+    stop_worker(&rig, worker).await;
     let read = entries_read_for_single_events(&rig).await;
     eprintln!("{read} entries read for {SENT} events behind {SKIPPED} held rows");
     assert!(read < SENT * SKIPPED / 2, "{read} entries read");

@@ -71,7 +71,7 @@ async fn parked_events_are_released_by_topic_or_together() {
     let rig = Rig::new().await;
     let worker = start_limited_worker(&rig).await;
     rig.step_with("%", 5000).await;
-    rig.append_bulk_of(3, 5000).await;
+    rig.append_sized_bulk(3, 5000).await;
     eventually("the parked events", async || rig.query_number(PARKED).await == 11).await;
     assert!(worker.terminate().await.success());
     let outcome = rig.run_command(&["parked", "release", "1", "--all"]);
@@ -84,7 +84,7 @@ async fn parked_events_are_released_by_topic_or_together() {
     rig.expect_no_faults().await;
 }
 
-/// RULE-EVT-040: an event without a topic waits and blocks no other topic.
+/// RULE-EVT-040: an event whose topic is missing waits, and blocks no other topic.
 #[tokio::test]
 async fn missing_topic_blocks_no_other() {
     let rig = Rig::new().await;
@@ -113,23 +113,23 @@ async fn missing_topic_blocks_no_other() {
 #[tokio::test]
 async fn batch_has_at_most_four_mebibytes() {
     let rig = Rig::new().await;
-    // A relay deletes the rows of a batch in one statement, so the trigger counts the events of a
-    // batch.
+    // A relay deletes the rows of a batch in one statement, so the trigger records the number of
+    // events of each batch.
     rig.db
         .batch_execute(
-            "create table together (events bigint); \
-             create function together() returns trigger language plpgsql as $$ begin \
-             insert into ledger.together select count(*) from gone; return null; end $$; \
-             create trigger together after delete on outbox referencing old table as gone \
-             for each statement execute function together()",
+            "create table deleted_batch (events bigint); \
+             create function record_batch() returns trigger language plpgsql as $$ begin \
+             insert into ledger.deleted_batch select count(*) from deleted; return null; end $$; \
+             create trigger record_batch after delete on outbox referencing old table as deleted \
+             for each statement execute function record_batch()",
         )
         .await
         .unwrap();
-    rig.append_bulk_of(40, 900_000).await;
+    rig.append_sized_bulk(40, 900_000).await;
     let _worker = rig.start_worker().await;
     eventually("an empty outbox", async || rig.query_number("select count(*) from outbox").await == 0).await;
     assert_eq!(
-        rig.query_number("select max(events) from together").await,
+        rig.query_number("select max(events) from deleted_batch").await,
         5,
         "events of 900,000 bytes in a batch"
     );

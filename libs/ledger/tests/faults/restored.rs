@@ -1,4 +1,4 @@
-//! The command `restored --since` aligns consumers with a database that went back.
+//! The command `restored --since` aligns consumers with a restored database.
 
 use std::process::Stdio;
 
@@ -49,10 +49,10 @@ async fn restored_rows_are_raised_and_lost_rows_are_ended() {
     assert_eq!(rig.query_number(&raised).await, 4);
 }
 
-/// RULE-EVT-048: an interrupted command continues with the keys that are left, and does not read
-/// the topics again.
+/// RULE-EVT-048: an interrupted command continues with the remaining keys, and does not read the
+/// topics again.
 #[tokio::test]
-async fn interrupted_command_continues_with_the_keys_that_are_left() {
+async fn interrupted_command_continues_with_the_remaining_keys() {
     let rig = Rig::new().await;
     let _worker = rig.start_worker().await;
     rig.step().await;

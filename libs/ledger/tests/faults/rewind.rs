@@ -27,8 +27,8 @@ async fn run_until_success(rig: &Rig, command: &[&str]) {
     panic!("{output:?}");
 }
 
-/// RULE-EVT-039: a consumer can be moved back to a time after a restore. The embedded broker stores
-/// no timestamps.
+/// RULE-EVT-039: after a restore, a consumer that is moved back to a time applies the lost messages
+/// again. The embedded broker stores no timestamps.
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
 async fn rewound_consumer_restores_its_lost_state() {
@@ -60,8 +60,8 @@ async fn rewound_consumer_restores_its_lost_state() {
     );
 }
 
-/// RULE-EVT-039: a consumer can be moved back to the beginning. The embedded broker does not report
-/// that a group is empty.
+/// RULE-EVT-039: a rebuilt consumer applies its topics from the beginning. The embedded broker does
+/// not report that a group is empty.
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
 async fn rebuilt_consumer_reads_its_topics_from_the_beginning() {

@@ -1,4 +1,5 @@
-//! The environment of a test: a database, a broker, the records of both, and operations on them.
+//! The environment of a test: a database, a broker, the records of committed and published events,
+//! and operations.
 
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,12 +29,12 @@ const TOPICS: [&str; 7] = [
 ];
 /// Timeout of every wait in a test. It is long, since a busy machine is slow.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
-/// Properties of consumers. By default the embedded broker takes half a minute to detect a lost
-/// one.
+/// Properties of consumers. With the defaults, the embedded broker detects a lost consumer after
+/// half a minute.
 pub const GROUP_PROPERTIES: &str = "heartbeat.interval.ms=300";
 
-/// Increments the accounts with a key like `$2` and appends an event for each. `$1` is the number
-/// of additional bytes in an event.
+/// Increments the accounts whose key matches the pattern `$2`, and appends an event for each. `$1`
+/// is the number of additional bytes in an event.
 const STEP: &str = "with counted as (update account set n = n + 1 where key::text like $2 returning key, n) \
     insert into outbox (event_id, topic, key, type, payload, headers) \
     select gen_random_uuid(), $3, key::text, $3, \
@@ -174,11 +175,11 @@ impl Rig {
 
     /// Appends `count` events of up to a thousand keys without consumers, in one transaction.
     pub async fn append_bulk(&self, count: i64) {
-        self.append_bulk_of(count, 2).await;
+        self.append_sized_bulk(count, 2).await;
     }
 
     /// Appends bulk events with `bytes` bytes of payload each.
-    pub async fn append_bulk_of(&self, count: i64, bytes: i32) {
+    pub async fn append_sized_bulk(&self, count: i64, bytes: i32) {
         let append = "insert into outbox (event_id, topic, key, type, payload, headers) \
             select gen_random_uuid(), $1, (n % 1000)::text, $1, convert_to(repeat('x', $3), 'UTF8'), '{}' \
             from generate_series(1, $2::bigint) n";

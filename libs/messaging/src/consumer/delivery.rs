@@ -32,7 +32,7 @@ const MAX_BATCH_TIME: Duration = Duration::from_secs(1);
 enum Outcome {
     Applied {
         went_back: bool,
-        /// The number of dead letters of the key that became unnecessary.
+        /// The number of dead letters of the key that the message superseded.
         superseded: usize,
     },
     Duplicate,
@@ -63,7 +63,8 @@ impl Consumer {
         cancellation: &CancellationToken,
     ) -> bool {
         let Ok(_permit) = self.limits.concurrency.acquire().await else { return false };
-        // The wait may have been long, and a batch would delay the end of the session.
+        // The session may have ended during the wait for the permit, and a batch would delay its
+        // end.
         if cancellation.is_cancelled() {
             return false;
         }
@@ -173,12 +174,12 @@ impl Consumer {
         let outcomes = self
             .db
             .tx(async |tx| {
-                let begun = Instant::now();
+                let started_at = Instant::now();
                 let receipts =
                     inbox::receive(tx, self.subscription.group, messages, &session.history).await?;
                 let mut outcomes = Vec::with_capacity(messages.len());
                 for ((message, span), receipt) in messages.iter().zip(spans).zip(receipts) {
-                    if !outcomes.is_empty() && begun.elapsed() > MAX_BATCH_TIME {
+                    if !outcomes.is_empty() && started_at.elapsed() > MAX_BATCH_TIME {
                         return Err(Failure::Transient("the batch takes too long".to_owned()));
                     }
                     let applying = self.apply_received(tx, session, message, receipt);
@@ -204,9 +205,10 @@ impl Consumer {
         let group = self.subscription.group;
         match receipt {
             Receipt::Duplicate => Ok(Outcome::Duplicate),
-            Receipt::HistoryChanged => Err(session.end()),
-            Receipt::New { is_blocked: true, .. } if !self.subscription.has_states(&message.topic) => {
-                // The outage may have caused the dead letter that blocks the key.
+            Receipt::HistoryChanged => Err(session.end_in_old_history()),
+            Receipt::New { is_blocked: true, .. } if !self.subscription.is_state_topic(&message.topic) => {
+                // The outage may have caused the dead letter that blocks the key, so the message is
+                // retried.
                 if self.outage.is_outage() {
                     return Err(Failure::Transient("every message fails in the database".to_owned()));
                 }
@@ -230,7 +232,7 @@ impl Consumer {
             Outcome::Applied { went_back, superseded } => {
                 self.outage.record_success();
                 self.metrics.applied.inc();
-                // The publisher has used the sequence twice.
+                // The publisher has assigned the sequence twice.
                 if went_back {
                     tracing::error!(group, topic, sequence, "sequence of a key went back; message applied");
                     self.metrics.went_back.inc();
@@ -254,7 +256,7 @@ impl Consumer {
                 for receipt in receipts {
                     match receipt {
                         Receipt::Duplicate => return Ok(false),
-                        Receipt::HistoryChanged => return Err(session.end()),
+                        Receipt::HistoryChanged => return Err(session.end_in_old_history()),
                         Receipt::New { .. } => {
                             dead_letter::store(tx, self.service, group, message, reason).await?;
                         }

@@ -18,8 +18,8 @@ pub(crate) enum Receipt {
     New {
         /// True if an earlier message of its key is a dead letter.
         is_blocked: bool,
-        /// True if the sequence of the message is not above the last one of its key. Its time is
-        /// later, so the publisher has used a sequence twice.
+        /// True if the sequence of the message is not above the last sequence of its key, although
+        /// the time of the message is later. The publisher has then assigned a sequence twice.
         went_back: bool,
     },
     /// The message was applied earlier and is to be dropped.
@@ -31,6 +31,7 @@ pub(crate) enum Receipt {
 
 #[derive(QueryableByName)]
 struct Received {
+    /// The position of the message among the received ones, from 1.
     #[diesel(sql_type = BigInt)]
     place: i64,
     #[diesel(sql_type = Bool)]

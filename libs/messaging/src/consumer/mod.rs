@@ -39,7 +39,7 @@ use crate::subscription::Subscription;
 /// The interval at which an idle consumer compares the history of the database. Each transaction of
 /// messages compares the history, too.
 const HISTORY_CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// The pause after a session that ended for another reason than the end of the process.
+/// The pause between two sessions.
 const SESSION_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The number of transactions in which the consumers of a process apply messages at the same time.
 /// Without this limit they could use all database connections of their service.
@@ -80,8 +80,9 @@ struct Session {
 }
 
 impl Session {
-    /// Ends the session, and returns the failure of the message that found another history.
-    fn end(&self) -> Failure {
+    /// Ends the session, because the database has another history. Returns the failure of the
+    /// message.
+    fn end_in_old_history(&self) -> Failure {
         self.ending.cancel();
         Failure::Transient("the history of the database has changed".to_owned())
     }
@@ -101,20 +102,20 @@ impl Consumer {
         Self { db: db.with_generic_plans(), service, config, subscription, limits, outage, metrics }
     }
 
-    /// Consumes until `stopping`. A session ends when the history of the database has changed, and
+    /// Consumes until `ending`. A session ends when the history of the database has changed, and
     /// the next one first rewinds its partitions.
     ///
     /// # Errors
     /// The Kafka client cannot be created or subscribed. A retry would fail as well.
-    pub async fn run(self, stopping: CancellationToken) -> anyhow::Result<()> {
-        while !stopping.is_cancelled() {
-            match history::present(&self.db).await {
-                Ok(history) => self.run_session(Session { history, ending: stopping.child_token() }).await?,
+    pub async fn run(self, ending: CancellationToken) -> anyhow::Result<()> {
+        while !ending.is_cancelled() {
+            match history::current(&self.db).await {
+                Ok(history) => self.run_session(Session { history, ending: ending.child_token() }).await?,
                 Err(error) => tracing::debug!(%error, "failed to read the history of the database"),
             }
             tokio::select! {
                 () = tokio::time::sleep(SESSION_RETRY_INTERVAL) => {}
-                () = stopping.cancelled() => {}
+                () = ending.cancelled() => {}
             }
         }
         Ok(())
@@ -157,7 +158,7 @@ impl Consumer {
                     let Some((next, control)) = self.complete(&client, &delivery, is_done) else { continue };
                     (next, control, delivery.partition)
                 }
-                () = partitions.assigned() => {
+                () = partitions.wait_for_assignment() => {
                     if self.check_new_positions(&session, &client).await {
                         continue;
                     }
@@ -185,17 +186,17 @@ impl Consumer {
     async fn history_changed(&self, session: &Session) {
         loop {
             tokio::time::sleep(HISTORY_CHECK_INTERVAL).await;
-            if history::present(&self.db).await.is_ok_and(|history| history != session.history) {
+            if history::current(&self.db).await.is_ok_and(|history| history != session.history) {
                 return;
             }
         }
     }
 
-    /// Compares the positions of newly assigned partitions with their receipts, and moves them back
-    /// if receipts are missing. Returns false if the session has to end, because positions were
+    /// Compares the positions of newly assigned partitions with their receipts, and moves back each
+    /// position whose receipts are missing. Returns false if the session has to end: a position was
     /// moved or could not be compared.
     async fn check_new_positions(&self, session: &Session, client: &Arc<StreamConsumer<Partitions>>) -> bool {
-        let assigned = client.client().context().take_assigned();
+        let assigned = client.client().context().take_newly_assigned();
         if assigned.is_empty() {
             return true;
         }

@@ -20,8 +20,8 @@ use crate::contract::message::Message;
 /// The maximum share of a partition in the budget. Fetching pauses when the buffer of the partition
 /// reaches its share.
 const MAX_PARTITION_BYTES: usize = 4 << 20;
-/// The divisor of the share: fetching resumes when the buffer has shrunk to a quarter of its share.
-/// Each pause is expensive, since librdkafka drops its prefetched messages and fetches them again.
+/// Fetching resumes when the buffer has shrunk to the share divided by this number. Each pause is
+/// expensive, since librdkafka drops its prefetched messages and fetches them again.
 const RESUME_DIVISOR: usize = 4;
 /// The size above which a batch takes no further message, so that its transaction stays short.
 const MAX_BATCH_BYTES: usize = 1 << 20;
@@ -90,7 +90,7 @@ pub(super) enum FetchControl {
 pub(super) struct Partitions {
     table: Mutex<PartitionTable>,
     assignment: Notify,
-    stopping: CancellationToken,
+    ending: CancellationToken,
     budget: Arc<BufferBudget>,
     /// The maximum number of messages of a delivery.
     max_batch: usize,
@@ -102,7 +102,7 @@ struct PartitionTable {
     /// The partitions by topic and number. A partition is added with its first message.
     partitions: HashMap<PartitionId, Partition>,
     last_generation: u64,
-    /// The partitions that were assigned since [`Partitions::take_assigned`].
+    /// The partitions that were assigned since [`Partitions::take_newly_assigned`].
     newly_assigned: Vec<PartitionId>,
     /// The number of assigned partitions, including those without a message so far.
     assigned: usize,
@@ -110,27 +110,27 @@ struct PartitionTable {
 
 impl Partitions {
     pub fn new(
-        stopping: CancellationToken,
+        ending: CancellationToken,
         budget: Arc<BufferBudget>,
         max_batch: usize,
         metrics: BufferMetrics,
     ) -> Self {
         let assignment = Notify::new();
-        Self { table: Mutex::default(), assignment, stopping, budget, max_batch, metrics }
+        Self { table: Mutex::default(), assignment, ending, budget, max_batch, metrics }
     }
 
     fn table(&self) -> MutexGuard<'_, PartitionTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for an assignment.
-    pub async fn assigned(&self) {
+    /// Waits until the brokers assign partitions.
+    pub async fn wait_for_assignment(&self) {
         self.assignment.notified().await;
     }
 
     /// Returns the partitions that were assigned since the last call. Their messages arrive later
     /// than their assignment.
-    pub fn take_assigned(&self) -> Vec<PartitionId> {
+    pub fn take_newly_assigned(&self) -> Vec<PartitionId> {
         std::mem::take(&mut self.table().newly_assigned)
     }
 
@@ -146,7 +146,7 @@ impl Partitions {
                 bytes: 0,
                 in_progress: None,
                 is_paused: false,
-                cancellation: self.stopping.child_token().drop_guard(),
+                cancellation: self.ending.child_token().drop_guard(),
             }
         });
         let bytes = size(&message);
@@ -182,7 +182,7 @@ impl Partitions {
     }
 
     fn assign(&self, list: &TopicPartitionList) {
-        self.set_assigned(list.count());
+        self.set_assigned_count(list.count());
         let elements = list.elements();
         let ids = elements.iter().map(|element| (element.topic().to_owned(), element.partition()));
         self.table().newly_assigned.extend(ids);
@@ -190,13 +190,13 @@ impl Partitions {
     }
 
     /// Sets the number of assigned partitions, which determines the shares of the budget.
-    fn set_assigned(&self, count: usize) {
+    fn set_assigned_count(&self, count: usize) {
         let before = std::mem::replace(&mut self.table().assigned, count);
         self.budget.partitions.fetch_add(count, Ordering::Relaxed);
         self.budget.partitions.fetch_sub(before, Ordering::Relaxed);
     }
 
-    /// Removes partitions and returns those among them that are paused.
+    /// Removes partitions. Returns the removed partitions that were paused.
     fn revoke(&self, list: &TopicPartitionList) -> TopicPartitionList {
         let mut table = self.table();
         let mut paused = TopicPartitionList::new();
@@ -214,7 +214,7 @@ impl Partitions {
     }
 
     /// Returns the time in seconds since the publication of the oldest buffered message.
-    fn oldest_age(&self) -> f64 {
+    fn oldest_age_seconds(&self) -> f64 {
         let table = self.table();
         let published = table.partitions.values().filter_map(Partition::oldest_publication).min();
         published.map_or(0.0, |at| (runtime::clock::now() - at).as_seconds_f64().max(0.0))
@@ -231,7 +231,7 @@ fn gauge_value(bytes: usize) -> i64 {
 
 impl Drop for Partitions {
     fn drop(&mut self) {
-        self.set_assigned(0);
+        self.set_assigned_count(0);
     }
 }
 
@@ -274,7 +274,7 @@ impl ClientContext for Partitions {
         let partitions = statistics.topics.values().flat_map(|topic| topic.partitions.values());
         // The lag is -1 for partitions of other replicas.
         self.metrics.lag.set(partitions.map(|partition| partition.consumer_lag.max(0)).sum());
-        self.metrics.oldest.set(self.oldest_age());
+        self.metrics.oldest.set(self.oldest_age_seconds());
         let is_connected = statistics.brokers.values().any(|broker| broker.state == "UP");
         self.metrics.readable.set(if is_connected { gauge_value(self.table().assigned) } else { 0 });
     }
@@ -285,9 +285,9 @@ impl ConsumerContext for Partitions {
         match rebalance {
             Rebalance::Assign(list) => self.assign(list),
             // librdkafka keeps a pause after a revocation. Without the resume, the partition would
-            // be paused when it is assigned again.
+            // still be paused after its next assignment.
             Rebalance::Revoke(list) => {
-                self.set_assigned(0);
+                self.set_assigned_count(0);
                 if let Err(error) = client.resume(&self.revoke(list)) {
                     tracing::warn!(%error, "failed to resume revoked partitions");
                 }

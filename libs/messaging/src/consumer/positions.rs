@@ -101,8 +101,8 @@ async fn find_unchecked(
 /// The messages of a partition are applied one after the other. The receipts of all earlier
 /// messages are therefore present, too.
 async fn next_offsets(tx: &mut Tx, group: &str) -> Result<HashMap<PartitionId, i64>, db::Error> {
-    // No index contains the offset, since every message would have to update it. The query is
-    // therefore slow.
+    // The query is slow, because no index contains the offset: every message would have to update
+    // the index.
     tx.extend_timeout(READ_TIMEOUT).await?;
     let received = diesel::sql_query(
         "select topic, partition, max(\"offset\") + 1 as next from inbox where consumer = $1 \

@@ -73,7 +73,7 @@ impl AsyncApi {
         let title = title(schema, &name);
         let about = format!(
             "{}\n\nThe key of a message is the id of its {}, and one partition has all messages of a key.",
-            text_of(schema, &name),
+            single_line_description(schema, &name),
             E::AGGREGATE.name
         );
         let message = json!({
@@ -193,22 +193,23 @@ impl AsyncApi {
 }
 
 /// Returns the description of a schema without its line breaks, or else the name.
-fn text_of(schema: &Value, name: &str) -> String {
+fn single_line_description(schema: &Value, name: &str) -> String {
     let text = schema["description"].as_str().unwrap_or(name);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the first sentence of the description of a schema, or else the name.
 fn title(schema: &Value, name: &str) -> String {
-    let text = text_of(schema, name);
+    let text = single_line_description(schema, name);
     let sentence = text.find(". ").map_or(&*text, |end| &text[..=end]);
     sentence.to_owned()
 }
 
-/// Describes each member that has no description, neither of its own nor of the component that it
-/// refers to. `described` has the references to described components.
+/// Adds a description to each member without one. A member has one if it refers to a component with
+/// a description; `described` has the references to these components.
 ///
-/// The description of a reference beside `null` moves to the member, since tools ignore it there.
+/// Tools ignore the description of a reference beside `null`, so that description moves to the
+/// member.
 fn describe_members(value: &mut Value, described: &BTreeSet<String>) {
     let Value::Object(members) = value else {
         for item in value.as_array_mut().into_iter().flatten() {

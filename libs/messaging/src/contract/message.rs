@@ -96,7 +96,7 @@ impl Message {
             message.topic().to_owned(),
             position,
             storable(message.key().unwrap_or_default()),
-            unique(headers),
+            headers_by_name(headers),
             message.payload().map(<[u8]>::to_vec),
         )
     }
@@ -126,11 +126,11 @@ impl Message {
     }
 }
 
-/// Returns headers by name. The last of several headers counts.
+/// Returns headers by name. If a name repeats, the last header counts.
 ///
 /// Several trace context headers become one comma-separated value, as in HTTP. A `traceparent` with
 /// several values is therefore invalid.
-fn unique(headers: impl Iterator<Item = (String, String)>) -> Map<String, Value> {
+fn headers_by_name(headers: impl Iterator<Item = (String, String)>) -> Map<String, Value> {
     let mut unique = Map::new();
     for (name, value) in headers {
         match unique.get_mut(&name) {
@@ -170,7 +170,7 @@ pub(crate) fn storable(bytes: &[u8]) -> String {
 mod tests {
     use serde_json::{Map, Value, json};
 
-    use super::{KafkaPosition, Message, indexable, unique};
+    use super::{KafkaPosition, Message, headers_by_name, indexable};
 
     fn message(topic: &str, key: &str, headers: &Value) -> Message {
         let position = KafkaPosition { partition: 1, offset: 7, published_at: None };
@@ -178,7 +178,7 @@ mod tests {
         Message::new(topic.to_owned(), position, key.to_owned(), headers, None)
     }
 
-    /// RULE-EVT-037, RULE-EVT-006: the sequence of a message from outside is ignored.
+    /// RULE-EVT-037, RULE-EVT-006: the sequence of a message from outside the platform is ignored.
     #[test]
     fn sequence_is_read_only_for_keys_of_platform_topics() {
         let headers = json!({"ce_sequence": "42"});
@@ -188,8 +188,8 @@ mod tests {
         assert_eq!(sequence("external.chessboard.developer-upserted.v1", "1"), None);
     }
 
-    /// RULE-EVT-037, RULE-EVT-006: a message from outside is identified by topic, source and id, or
-    /// by its position.
+    /// RULE-EVT-037, RULE-EVT-006: a message from outside the platform is identified by topic,
+    /// source and id, or by its position.
     #[test]
     fn message_is_identified_by_topic_source_and_id() {
         let id = |topic, source, id| message(topic, "", &json!({"ce_source": source, "ce_id": id})).id;
@@ -209,13 +209,13 @@ mod tests {
     /// RULE-ALL-043: several trace contexts of a message become one list, which is not a valid
     /// trace.
     #[test]
-    fn repeated_trace_context_is_a_list() {
+    fn repeated_trace_context_becomes_a_list() {
         let headers = [("ce_id", "1"), ("traceparent", "a"), ("ce_id", "2"), ("traceparent", "b")];
         let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(Value::Object(unique(headers)), json!({"ce_id": "2", "traceparent": "a,b"}));
+        assert_eq!(Value::Object(headers_by_name(headers)), json!({"ce_id": "2", "traceparent": "a,b"}));
     }
 
-    /// RULE-EVT-036: the reason and the context of a dead letter are shortened and stay distinct.
+    /// RULE-EVT-036: long texts in an index, such as ids and keys, are shortened and stay distinct.
     #[test]
     fn long_text_is_shortened_and_stays_distinct() {
         let (one, other) = ("x".repeat(10_000), "x".repeat(10_001));

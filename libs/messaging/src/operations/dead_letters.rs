@@ -74,7 +74,7 @@ struct ListedLetter {
     error: String,
     #[serde(with = "time::serde::rfc3339")]
     dead_at: OffsetDateTime,
-    /// The offset of the message that has made this one unnecessary.
+    /// The offset of the message that superseded this one.
     superseded_by: Option<i64>,
     headers: Value,
 }
@@ -197,6 +197,7 @@ async fn replay(bus: &Bus, filter: &Filter) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The result of one step of a replay, with the id of the dead letter.
 enum Replayed {
     Applied(i64),
     Failed(i64, String),

@@ -1,4 +1,5 @@
-//! The steps of a growth at the brokers: reading the positions of groups, and creating partitions.
+//! The steps of `topics grow` at the brokers: reading the positions of groups, and creating
+//! partitions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +18,12 @@ use super::offsets::{BROKER_TIMEOUT, partitions_of};
 use super::topics::Groups;
 use crate::bus::Bus;
 
-/// The timeout of the brokers for showing new partitions.
+/// The maximum time until every broker knows new partitions.
 const PROPAGATION_TIMEOUT: Duration = Duration::from_mins(2);
 const PROPAGATION_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Returns the settings of a client that reads as a member of no group.
-fn reader(bus: &Bus) -> ClientConfig {
+/// Returns the settings of a client that reads without joining a group.
+fn reader_config(bus: &Bus) -> ClientConfig {
     let mut config = bus.config.consumer(&format!("{}.topics", bus.service));
     config.set("enable.auto.commit", "false").set("statistics.interval.ms", "0");
     config
@@ -30,7 +31,7 @@ fn reader(bus: &Bus) -> ClientConfig {
 
 /// Returns the number of partitions of a topic that exists.
 pub(super) async fn partition_count(bus: &Bus, topic: &str) -> anyhow::Result<i32> {
-    let (config, name) = (reader(bus), topic.to_owned());
+    let (config, name) = (reader_config(bus), topic.to_owned());
     // librdkafka's calls block.
     let count = tokio::task::spawn_blocking(move || {
         let client: BaseConsumer = config.create()?;
@@ -51,9 +52,10 @@ impl Consumers {
     /// Finds the groups that have a position in the topic, or a member to which it is assigned.
     ///
     /// The brokers list only groups that the service may describe. The operator therefore names all
-    /// groups that the topic should have, and one that the service may not describe is an error.
+    /// groups that the topic should have. A named group that the service may not describe is an
+    /// error.
     pub(super) async fn find(bus: &Bus, topic: &str, groups: &Groups) -> anyhow::Result<Self> {
-        let (config, name, ignored) = (reader(bus), topic.to_owned(), groups.ignored.clone());
+        let (config, name, ignored) = (reader_config(bus), topic.to_owned(), groups.ignored.clone());
         let named: Vec<_> = groups.named.iter().filter(|group| !group.is_empty()).cloned().collect();
         let find = move || {
             let client: BaseConsumer = config.create()?;
@@ -89,20 +91,20 @@ impl Consumers {
 
     /// Returns the groups that have not applied all messages, each with the number of these
     /// messages.
-    pub(super) async fn waiting(&self) -> anyhow::Result<Vec<(String, i64)>> {
+    pub(super) async fn lagging_groups(&self) -> anyhow::Result<Vec<(String, i64)>> {
         let (topic, groups) = (self.topic.clone(), Arc::clone(&self.groups));
-        let wait = move || {
-            let mut waiting = Vec::new();
+        let find = move || {
+            let mut lagging = Vec::new();
             for (group, client) in groups.iter() {
                 let left = messages_left(client, &topic)
                     .with_context(|| format!("failed to read the position of {group}"))?;
                 if left > 0 {
-                    waiting.push((group.clone(), left));
+                    lagging.push((group.clone(), left));
                 }
             }
-            anyhow::Ok(waiting)
+            anyhow::Ok(lagging)
         };
-        tokio::task::spawn_blocking(wait).await?
+        tokio::task::spawn_blocking(find).await?
     }
 }
 
@@ -124,8 +126,8 @@ fn position(committed: Offset) -> i64 {
     if let Offset::Offset(next) = committed { next } else { 0 }
 }
 
-/// Returns true if a member of the group has a partition of the topic. The assignment has the
-/// length and the name of each topic.
+/// Returns true if a member of the group has a partition of the topic. The bytes of an assignment
+/// contain the length and the name of each topic.
 fn is_assigned(group: &GroupInfo, topic: &str) -> bool {
     let length = u16::try_from(topic.len()).unwrap_or(u16::MAX).to_be_bytes();
     let named = [length.as_slice(), topic.as_bytes()].concat();
@@ -133,9 +135,10 @@ fn is_assigned(group: &GroupInfo, topic: &str) -> bool {
     assignments.any(|assignment| assignment.windows(named.len()).any(|window| window == named))
 }
 
-/// Gives a topic `partitions` partitions. Some brokers may know them later.
+/// Increases the partitions of a topic to `partitions`. Some brokers may learn of the new
+/// partitions after the return.
 pub(super) async fn create_partitions(bus: &Bus, topic: &str, partitions: i32) -> anyhow::Result<()> {
-    let config = reader(bus);
+    let config = reader_config(bus);
     let admin: AdminClient<DefaultClientContext> = config.create()?;
     let options =
         AdminOptions::new().request_timeout(Some(BROKER_TIMEOUT)).operation_timeout(Some(BROKER_TIMEOUT));
@@ -153,10 +156,10 @@ pub(super) async fn create_partitions(bus: &Bus, topic: &str, partitions: i32) -
 
 /// Waits until every broker knows all partitions of a topic.
 ///
-/// A producer asks any broker for the number. From one that lags behind it would learn the earlier
-/// number, and would send a key to its earlier partition for minutes.
+/// A producer asks any broker for the number of partitions. A broker that lags behind would return
+/// the earlier number, and the producer would send keys to their earlier partitions for minutes.
 pub(super) async fn wait_until_known(bus: &Bus, topic: &str, partitions: i32) -> anyhow::Result<()> {
-    let config = reader(bus);
+    let config = reader_config(bus);
     let deadline = Instant::now() + PROPAGATION_TIMEOUT;
     loop {
         let (config, topic) = (config.clone(), topic.to_owned());
@@ -181,7 +184,7 @@ fn is_known_everywhere(config: &ClientConfig, topic: &str, partitions: i32) -> a
         // A client that knows all brokers would ask any of them.
         let client: BaseConsumer = config.clone().set("bootstrap.servers", address).create()?;
         let known = client.fetch_metadata(Some(topic), BROKER_TIMEOUT)?;
-        if leaders(&known) != usize::try_from(partitions)? {
+        if count_leaders(&known) != usize::try_from(partitions)? {
             return Ok(false);
         }
     }
@@ -189,7 +192,7 @@ fn is_known_everywhere(config: &ClientConfig, topic: &str, partitions: i32) -> a
 }
 
 /// Returns the number of partitions that have a leader.
-fn leaders(metadata: &Metadata) -> usize {
+fn count_leaders(metadata: &Metadata) -> usize {
     let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions);
     partitions.filter(|partition| partition.leader() >= 0).count()
 }

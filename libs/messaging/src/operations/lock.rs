@@ -1,4 +1,4 @@
-//! The lock that admits one run of a command for each schema.
+//! The lock that lets only one run of a command change a schema at a time.
 
 use anyhow::bail;
 use db::{Conn, Db};
@@ -6,23 +6,24 @@ use diesel::OptionalExtension;
 use diesel::sql_types::{Bool, Integer, Text};
 use diesel_async::{RunQueryDsl, SimpleAsyncConnection};
 
-/// Begins the transaction that has the lock. Behind a pooler, a session lock could outlive this
+/// Begins the transaction that holds the lock. Behind a pooler, a session lock could outlive this
 /// command on a server connection. The idle transaction has no snapshot, so it delays no vacuum.
 const BEGIN: &str = "begin; set local idle_in_transaction_session_timeout = 0";
 
-/// Takes the lock unless another session has it.
-const TRY_LOCK: &str = "select pg_try_advisory_xact_lock($1, hashtext(current_schema())) as is_taken";
+/// Acquires the lock unless another session holds it.
+const TRY_LOCK: &str = "select pg_try_advisory_xact_lock($1, hashtext(current_schema())) as is_acquired";
 
-/// The session that has the lock. It has been idle since it took the lock.
+/// Selects the session that holds the lock. The session has been idle since then.
 const SELECT_HOLDER: &str = "\
-    select format('session %s of %s, which runs since %s', pid, coalesce(host(client_addr), 'a local socket'), \
+    select format('session %s of %s, running since %s', pid, coalesce(host(client_addr), 'a local socket'), \
         date_trunc('second', xact_start)) as text \
     from pg_locks join pg_stat_activity using (pid) \
     where locktype = 'advisory' and granted and objsubid = 2 and classid = $1::oid \
         and objid = (hashtext(current_schema())::bigint & 4294967295)::oid \
         and database = (select oid from pg_database where datname = current_database())";
 
-/// The command that runs once at a time. The value is its name in ASCII, the first key of the lock.
+/// A command of which one run at a time is possible. The value is the first key of the lock: four
+/// letters of the name in ASCII.
 #[derive(Clone, Copy)]
 pub(super) enum Run {
     /// "rest"
@@ -34,7 +35,7 @@ pub(super) enum Run {
 #[derive(diesel::QueryableByName)]
 struct Lock {
     #[diesel(sql_type = Bool)]
-    is_taken: bool,
+    is_acquired: bool,
 }
 
 #[derive(diesel::QueryableByName)]
@@ -49,13 +50,13 @@ pub(super) struct RunLock {
 }
 
 impl RunLock {
-    /// Takes the lock. Fails at once if another run has it.
-    pub(super) async fn take(db: &Db, run: Run) -> anyhow::Result<Self> {
+    /// Acquires the lock. Fails at once if another run holds it.
+    pub(super) async fn acquire(db: &Db, run: Run) -> anyhow::Result<Self> {
         let mut conn = db.connect().await?;
         conn.batch_execute(BEGIN).await?;
         let key = run as i32;
         let lock: Lock = diesel::sql_query(TRY_LOCK).bind::<Integer, _>(key).get_result(&mut conn).await?;
-        if !lock.is_taken {
+        if !lock.is_acquired {
             let holder = diesel::sql_query(SELECT_HOLDER).bind::<Integer, _>(key);
             let holder: Option<Holder> = holder.get_result(&mut conn).await.optional()?;
             let holder = holder.map_or_else(|| "a session that has just ended".to_owned(), |row| row.text);

@@ -67,8 +67,8 @@ impl Republisher {
         Self { aggregate: R::AGGREGATE, republish: |tx, keys| Box::pin(R::republish(tx, keys)) }
     }
 
-    /// Republishes the next batch and stores the progress. Returns the number of aggregates
-    /// republished so far, and true if no aggregate is left.
+    /// Republishes the next batch and stores the progress. Returns the number of aggregates that
+    /// were republished so far, and true if none is left.
     async fn republish_next(&self, tx: &mut Tx) -> Result<(i64, bool), db::Error> {
         let Aggregate { name, table, key } = self.aggregate;
         diesel::sql_query("insert into outbox_republish (aggregate) values ($1) on conflict do nothing")
@@ -133,13 +133,13 @@ pub(super) async fn execute(
             return Ok(());
         }
         println!("{count} republished so far");
-        while pending(bus).await? > MAX_PENDING_EVENTS {
+        while count_pending_events(bus).await? > MAX_PENDING_EVENTS {
             tokio::time::sleep(PENDING_CHECK_INTERVAL).await;
         }
     }
 }
 
 /// Returns the number of pending events, counted up to one above [`MAX_PENDING_EVENTS`].
-async fn pending(bus: &Bus) -> Result<i64, db::Error> {
+async fn count_pending_events(bus: &Bus) -> Result<i64, db::Error> {
     bus.db.tx(async |tx| lanes::count_pending(tx, MAX_PENDING_EVENTS + 1).await).await
 }

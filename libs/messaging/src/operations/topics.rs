@@ -1,8 +1,8 @@
 //! The commands for the partitions of a service's own topics.
 //!
-//! More partitions move keys, so a later event of a key could overtake an earlier one that waits in
-//! another partition. A topic therefore grows while the relay holds its events, and after every
-//! consumer group has applied what is in its present partitions.
+//! More partitions move keys to other partitions, so a later event of a key could overtake an
+//! earlier one. A topic therefore grows while the relay holds its events, and after every consumer
+//! group has applied the messages of its present partitions.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::lanes;
 use crate::relay::Lease;
 
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// The number of checks after which the command prints the waiting groups again.
+/// The number of checks after which the command prints the lagging groups again.
 const CHECKS_PER_REPORT: u32 = 20;
 
 #[derive(Debug, clap::Subcommand)]
@@ -52,7 +52,7 @@ impl TopicCommand {
         let (Self::Grow { topic, .. } | Self::Release { topic }) = &self;
         let is_own = published.iter().any(|event| event.topic == topic);
         ensure!(is_own, "{} does not publish to {topic}", bus.service);
-        let _lock = RunLock::take(&bus.db, Run::Grow).await?;
+        let _lock = RunLock::acquire(&bus.db, Run::Grow).await?;
         match &self {
             Self::Grow { topic, partitions, groups } => grow(bus, topic, *partitions, groups).await,
             Self::Release { topic } => release(bus, topic).await,
@@ -60,30 +60,31 @@ impl TopicCommand {
     }
 }
 
-/// Takes the steps that are left. Each of them may have been taken by an interrupted run.
+/// Runs the steps that are left. An interrupted run may have finished any of the steps.
 async fn grow(bus: &Bus, topic: &str, partitions: i32, groups: &Groups) -> anyhow::Result<()> {
     let present = partition_count(bus, topic).await?;
     ensure!(present <= partitions, "{topic} has {present} partitions, and Kafka removes none");
-    if held_with(&bus.db, topic).await?.is_none() {
+    if partitions_when_held(&bus.db, topic).await?.is_none() {
         if present == partitions {
             println!("{topic} has {partitions} partitions");
             return Ok(());
         }
         hold(&bus.db, topic, present).await?;
     }
-    // Also after an interruption, since that run may not have waited.
-    tokio::time::sleep(Lease::INTERRUPTION).await;
+    // Wait even if an interrupted run has held the topic, since that run may not have waited.
+    tokio::time::sleep(Lease::INTERRUPT_DELAY).await;
     println!("{topic} is held; its events wait until this command, or a repetition of it, has ended");
     drain(&Consumers::find(bus, topic, groups).await?).await?;
     // A restore of the database may have released the topic.
     ensure!(
-        held_with(&bus.db, topic).await?.is_some(),
-        "{topic} is not held any more; run the command again"
+        partitions_when_held(&bus.db, topic).await?.is_some(),
+        "{topic} is no longer held; run the command again"
     );
     if present < partitions {
         create_partitions(bus, topic, partitions).await?;
     }
-    // Also after an interruption, since that run may have ended before all brokers knew them.
+    // Wait even if an interrupted run has created the partitions, since that run may not have
+    // waited.
     wait_until_known(bus, topic, partitions).await?;
     lanes::release(&mut *bus.db.conn().await?, topic).await?;
     println!("{topic} has {partitions} partitions and is released");
@@ -107,12 +108,12 @@ async fn drain(consumers: &Consumers) -> anyhow::Result<()> {
     println!("consumer groups: {}", consumers.names());
     let mut checks = 0_u32;
     loop {
-        let waiting = consumers.waiting().await?;
-        if waiting.is_empty() {
+        let lagging = consumers.lagging_groups().await?;
+        if lagging.is_empty() {
             return Ok(());
         }
         if checks.is_multiple_of(CHECKS_PER_REPORT) {
-            for (group, messages) in waiting {
+            for (group, messages) in lagging {
                 println!("{group} has {messages} messages left");
             }
         }
@@ -122,7 +123,7 @@ async fn drain(consumers: &Consumers) -> anyhow::Result<()> {
 }
 
 async fn release(bus: &Bus, topic: &str) -> anyhow::Result<()> {
-    let Some(before) = held_with(&bus.db, topic).await? else {
+    let Some(before) = partitions_when_held(&bus.db, topic).await? else {
         println!("{topic} is not held");
         return Ok(());
     };
@@ -136,6 +137,6 @@ async fn release(bus: &Bus, topic: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn held_with(db: &Db, topic: &str) -> Result<Option<i32>, db::Error> {
-    lanes::held_with(&mut *db.conn().await?, topic).await
+async fn partitions_when_held(db: &Db, topic: &str) -> Result<Option<i32>, db::Error> {
+    lanes::partitions_when_held(&mut *db.conn().await?, topic).await
 }

@@ -1,9 +1,9 @@
 //! The topics to which a relay may send.
 //!
-//! A topic that is missing, or to which the service may not write, delays only its own events. With
-//! a missing topic, librdkafka would accept the event and report the failure half a minute later.
-//! The relay would then send the batch again and again. Events of a forbidden topic are not parked,
-//! since an operator would have to release each key.
+//! A topic that is missing, or to which the service may not write, delays only its own events. If
+//! the topic is missing, librdkafka accepts the event and reports the failure half a minute later.
+//! Without a check before the send, the relay would send the batch again and again. Events of a
+//! forbidden topic are not parked, since an operator would have to release each key.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -49,26 +49,27 @@ impl Destinations {
     /// A topic whose check is due is not among them: the next batch sends its events as the check.
     /// Later batches leave the topic out until the result is known. If the interval passes without
     /// a result, the batch had no event of the topic, and the topic is no longer held.
-    pub fn waiting(&mut self) -> Vec<&str> {
+    pub fn topics_to_skip(&mut self) -> Vec<&str> {
         let now = Instant::now();
         self.held.retain(|_, hold| hold.check_at > now || hold.state != HoldState::Checking);
-        let mut waiting = Vec::new();
+        let mut skipped = Vec::new();
         for (topic, hold) in &mut self.held {
             if hold.check_at > now {
-                waiting.push(topic.as_str());
+                skipped.push(topic.as_str());
             } else {
                 *hold = Hold { check_at: now + HELD_TOPIC_RECHECK_INTERVAL, state: HoldState::Checking };
             }
         }
-        waiting
+        skipped
     }
 
     /// Holds the events of a topic to which the service may not write.
     pub fn hold_forbidden(&mut self, topic: &str) {
-        // librdkafka keeps the refusal until it fetches the topic's metadata, as the check does.
+        // librdkafka caches the authorization error until it fetches the topic's metadata, as the
+        // check does.
         self.existing.remove(topic);
         if self.hold(topic, HoldState::Forbidden) {
-            tracing::error!(topic, "no right to write to topic; its events wait");
+            tracing::error!(topic, "not authorized to write to topic; its events wait");
         }
     }
 

@@ -4,8 +4,8 @@
 //! transactions. All times come from the database's clock. The lease has its own connection, since
 //! a burst of requests may use all connections of the pool.
 //!
-//! Each session has a new owner id. A database whose history has gone back may assign an epoch
-//! twice. The owner id then still fences the previous session.
+//! Each session has a new owner id. A database whose history has changed may assign an epoch twice.
+//! The owner id then still fences the previous session.
 
 use std::time::Duration;
 
@@ -56,14 +56,14 @@ struct Remaining {
 }
 
 impl Lease {
-    /// The time after which no relay sends anything that it has read before an
-    /// [`interrupt`](Self::interrupt).
-    pub const INTERRUPTION: Duration = Duration::from_secs(3);
+    /// The time after an [`interrupt`](Self::interrupt) after which no relay sends rows that it
+    /// read before the interrupt.
+    pub const INTERRUPT_DELAY: Duration = Duration::from_secs(3);
 
     /// Acquires the lease if it is free or expired.
     ///
-    /// Each session has a new owner id. If the previous session of this replica left its lease to
-    /// expire, this session therefore waits for the expiry, too.
+    /// Each session has a new owner id. A replica therefore also waits for the expiry of its own
+    /// previous lease, unless it released that lease.
     pub(super) async fn acquire(conn: &mut Conn) -> Result<Acquisition, db::Error> {
         let owner = EventId::generate().into();
         let acquired = diesel::sql_query(format!(
@@ -86,7 +86,7 @@ impl Lease {
         Ok(Acquisition::HeldFor(Duration::try_from_secs_f64(held.seconds).unwrap_or_default()))
     }
 
-    /// Ends the session of the present owner, if there is one. The owner notices it at its next
+    /// Ends the session of the present owner, if there is one. The owner detects this at its next
     /// renewal, and closes its producer. The next session begins after [`TTL`].
     pub async fn interrupt(tx: &mut Tx) -> Result<(), db::Error> {
         diesel::sql_query(format!(

@@ -97,12 +97,12 @@ impl Relay {
     /// Renumbers the events that were appended since the history of the database has changed. Other
     /// events may have had their ids, and consumers would drop them as duplicates.
     async fn renumber_events(&self) -> Result<(), db::Error> {
-        let Renumbering { events, last_id, known, present } =
+        let Renumbering { events, last_id, previous, current } =
             self.db.tx(async |tx| history::renumber_events(tx).await).await?;
         self.metrics.history_changed.inc();
         tracing::warn!(
-            known,
-            present,
+            previous,
+            current,
             events,
             last_id,
             "history of the database changed; new events renumbered"

@@ -124,7 +124,7 @@ impl RelaySession<'_> {
         destinations: &mut Destinations,
     ) -> Result<Batch, SessionError> {
         let mut rejected: Vec<PendingRow> = Vec::new();
-        exclusions.topics.extend(destinations.waiting().into_iter().map(str::to_owned));
+        exclusions.topics.extend(destinations.topics_to_skip().into_iter().map(str::to_owned));
         let rows = self.rows().read(in_flight, &exclusions).await?;
         let mut batch = Batch { is_full: is_full_batch(rows.iter()), ..Batch::default() };
         for row in rows {
@@ -138,7 +138,8 @@ impl RelaySession<'_> {
                     batch.rows.push(row);
                     batch.acks.push(ack);
                 }
-                // librdkafka remembers a refusal, and no later row of the topic is enqueued.
+                // librdkafka caches the authorization error, so it rejects every later row of the
+                // topic.
                 Err(error) if is_forbidden(&error) => destinations.hold_forbidden(&row.topic),
                 Err(error) => rejected.push(self.reject(row, error).await?),
             }
@@ -268,7 +269,7 @@ impl<'s> Pipeline<'s> {
         }
         let held = self.destinations.held_count() + self.upkeep.growing_count();
         self.session.metrics.held_topics.set(i64::try_from(held).unwrap_or(i64::MAX));
-        // While rows were in flight, more may have been committed.
+        // More rows may have been committed while rows were in flight, so the relay reads again.
         let is_idle =
             next.rows.is_empty() && settled.delivered.is_empty() && !had_rows_in_flight && !has_new_lanes;
         let is_full = next.is_full;

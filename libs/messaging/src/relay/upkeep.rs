@@ -65,7 +65,7 @@ impl LaneUpkeep {
 
     async fn try_run(&mut self, db: &Db) -> Result<bool, db::Error> {
         let mut conn = db.conn().await?;
-        let has_new_lanes = lanes::discover(&mut conn).await? > 0;
+        let has_new_lanes = lanes::add_missing(&mut conn).await? > 0;
         self.growing = usize::try_from(lanes::count_held(&mut conn).await?).unwrap_or(usize::MAX);
         if let Some((horizon, topics)) = &self.rising {
             if horizon.is_settled(&mut conn).await? {

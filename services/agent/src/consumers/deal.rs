@@ -98,7 +98,7 @@ fn decode(message: &Message) -> Result<DealEvent, Failure> {
             let StageChangedPayload { to_status, changed_at, changed_by_user_id, previous_row_version } =
                 message.decode()?;
             (by, previous) = (changed_by_user_id, previous_row_version.map_or(0, Whole::get));
-            // CRM may add a status later.
+            // A status that CRM adds later becomes `Other`.
             (DealTopic::StageChanged, to_status.parse().unwrap_or(DealStatus::Other), changed_at)
         }
         CANCELLED => {

@@ -56,8 +56,8 @@ pub async fn save_decision(tx: &mut Tx, decided: &AdjustmentRequest) -> Result<b
     Ok(Prepared(update).execute(tx.conn()).await? == 1)
 }
 
-/// Closes the open requests about accruals as Rejected. The transaction has locked their account.
-pub async fn close(
+/// Sets the open requests about accruals to Rejected. The transaction has locked their account.
+pub async fn reject_open(
     tx: &mut Tx,
     accruals: &[AccrualId],
     by: Option<UserId>,

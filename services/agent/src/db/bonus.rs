@@ -52,8 +52,8 @@ pub async fn save_decision(tx: &mut Tx, decided: &BonusProposal) -> Result<bool,
     Ok(Prepared(update).execute(tx.conn()).await? == 1)
 }
 
-/// Closes the open proposals about accruals as Rejected. The transaction has locked their account.
-pub async fn close(
+/// Sets the open proposals about accruals to Rejected. The transaction has locked their account.
+pub async fn reject_open(
     tx: &mut Tx,
     accruals: &[AccrualId],
     by: Option<UserId>,

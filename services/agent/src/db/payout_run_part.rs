@@ -15,9 +15,9 @@ use crate::domain::{AccountKey, PayoutRun, PayoutRunId, PayoutRunPart};
 /// The timeout of the statement that reads the keys of all accounts.
 const DIVISION_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Returns the last agents of ranges with about as many accounts each: up to `max_parts` ranges,
-/// each of at least `min_accounts`. The last range has no end.
-pub async fn divide_agents(
+/// Divides all agents into up to `max_parts` ranges with about as many accounts each, and at least
+/// `min_accounts`. Returns the last agent of each range but the last.
+pub async fn find_range_ends(
     tx: &mut Tx,
     max_parts: i64,
     min_accounts: i64,
@@ -47,7 +47,7 @@ pub async fn insert(tx: &mut Tx, parts: &[PayoutRunPart]) -> Result<(), ::db::Er
 }
 
 /// Returns true if a run has a part that is not paid yet.
-pub async fn is_any_left(tx: &mut Tx, run: PayoutRunId) -> Result<bool, ::db::Error> {
+pub async fn has_unpaid_part(tx: &mut Tx, run: PayoutRunId) -> Result<bool, ::db::Error> {
     let parts = payout_run_part::table.filter(payout_run_part::run_id.eq(run));
     Ok(Prepared(diesel::select(diesel::dsl::exists(parts))).get_result(tx.conn()).await?)
 }

@@ -129,9 +129,9 @@ struct SalesRow {
     #[diesel(sql_type = Text)]
     volume: String,
     #[diesel(sql_type = BigInt)]
-    cycles: i64,
+    cycle_count: i64,
     #[diesel(sql_type = Nullable<Text>)]
-    cycle: Option<String>,
+    cycle_sum: Option<String>,
 }
 
 /// Counts created deals by month and status. `{agent}` is the column of the agent.
@@ -161,23 +161,23 @@ const SALES_SQL: &str = "\
         select number::integer as month, sale.* \
         from unnest($2::timestamptz[], $3::timestamptz[]) with ordinality as month (since, until, number), \
         lateral ( \
-            select developer_company_id, currency, count(*) as deals, sum(amount) as volume, count(cycle) as cycles, \
-                sum(cycle) as cycle \
+            select developer_company_id, currency, count(*) as deals, sum(amount) as volume, count(cycle) as cycle_count, \
+                sum(cycle) as cycle_sum \
             from deal where {agent} = $1 and sold_at >= since and sold_at < until and status in ('Sale', 'Completed') \
             group by developer_company_id, currency \
         ) as sale \
     ), sold as materialized ( \
         select month, developer_company_id, currency, grouping(month) = 0 as is_of_month, sum(deals)::bigint as deals, \
-            sum(volume)::text as volume, sum(cycles)::bigint as cycles, sum(cycle)::text as cycle \
+            sum(volume)::text as volume, sum(cycle_count)::bigint as cycle_count, sum(cycle_sum)::text as cycle_sum \
         from in_month group by grouping sets ((month, currency), (developer_company_id, currency)) \
     ), first as ( \
         select developer_company_id from sold where not is_of_month group by developer_company_id \
         order by sum(deals) desc, developer_company_id limit 50 \
     ) \
-    select month, developer_company_id, null as name, currency, deals, volume, cycles, cycle \
+    select month, developer_company_id, null as name, currency, deals, volume, cycle_count, cycle_sum \
     from sold where is_of_month \
     union all \
-    select null, first.developer_company_id, developer.name, currency, deals, volume, cycles, cycle \
+    select null, first.developer_company_id, developer.name, currency, deals, volume, cycle_count, cycle_sum \
     from first join sold on sold.developer_company_id = first.developer_company_id and not is_of_month \
     left join developer on developer.id = first.developer_company_id";
 
@@ -263,8 +263,9 @@ struct PerformanceBuilder {
     deals: i64,
     months: Vec<MonthBuilder>,
     sales: Sales,
-    cycles: i64,
-    cycle: i128,
+    cycle_count: i64,
+    /// In microseconds.
+    cycle_sum: i128,
     developers: BTreeMap<CompanyId, (Option<String>, Sales)>,
 }
 
@@ -277,8 +278,8 @@ impl PerformanceBuilder {
             deals: 0,
             months: months.iter().map(named).collect(),
             sales: Sales::default(),
-            cycles: 0,
-            cycle: 0,
+            cycle_count: 0,
+            cycle_sum: 0,
             developers: BTreeMap::new(),
         }
     }
@@ -309,8 +310,8 @@ impl PerformanceBuilder {
         if let Some(month) = row.month.and_then(|month| self.month(month)) {
             month.sales.add(row, volume);
             self.sales.add(row, volume);
-            self.cycles += row.cycles;
-            self.cycle += row.cycle.as_deref().map_or(Ok(0), parse_sum)?;
+            self.cycle_count += row.cycle_count;
+            self.cycle_sum += row.cycle_sum.as_deref().map_or(Ok(0), parse_sum)?;
         } else if let Some(id) = row.developer_company_id {
             let (name, sales) = self.developers.entry(id).or_default();
             name.clone_from(&row.name);
@@ -348,7 +349,7 @@ impl PerformanceBuilder {
             deals_by_status: self.by_status,
             sales_count: self.sales.deals,
             sales_volume: self.sales.into_volume(),
-            mean_cycle_days: mean_cycle_days(self.cycle, self.cycles),
+            mean_cycle_days: mean_cycle_days(self.cycle_sum, self.cycle_count),
             monthly: self.months.into_iter().map(month).collect(),
             developers,
         }

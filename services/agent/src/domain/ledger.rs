@@ -29,11 +29,11 @@ pub struct Posting {
 }
 
 impl Deal {
-    /// Returns the steps of a stage change (RULE-AGT-001).
+    /// Returns the transitions of the sale that a stage change causes (RULE-AGT-001).
     ///
     /// The stored status may be an unknown one, so `sale_row_version` decides whether a sale is
     /// active.
-    pub fn steps(&self, change: &StageChange) -> &'static [SaleTransition] {
+    pub fn sale_transitions(&self, change: &StageChange) -> &'static [SaleTransition] {
         let has_sale = self.sale_row_version.is_some();
         match change.to {
             DealStatus::Sale if !has_sale => &[SaleTransition::Begin],
@@ -50,13 +50,13 @@ impl Deal {
         }
     }
 
-    /// Returns the accounts that the steps may change.
+    /// Returns the accounts that the transitions may change.
     pub fn affected_accounts(
         &self,
-        steps: &[SaleTransition],
+        transitions: &[SaleTransition],
         change: &StageChange,
     ) -> impl Iterator<Item = AccountKey> + use<> {
-        let begins = steps.contains(&SaleTransition::Begin);
+        let begins = transitions.contains(&SaleTransition::Begin);
         let new_agent = change.agent_user_id.filter(|_| begins);
         self.sale_account().into_iter().chain(new_agent.map(|agent| (agent, change.amount.currency)))
     }
@@ -66,13 +66,13 @@ impl Deal {
         self.sale_agent_user_id.zip(self.sale_currency)
     }
 
-    /// Applies the steps of a change.
+    /// Applies the transitions of a change.
     ///
     /// `sale` has the accruals of the active sale.
     /// `rate` is the rate of the change's agent at the time of the change.
     pub fn apply(
         &mut self,
-        steps: &[SaleTransition],
+        transitions: &[SaleTransition],
         change: &StageChange,
         mut sale: Sale,
         rate: Option<SaleRate>,
@@ -80,8 +80,8 @@ impl Deal {
         now: OffsetDateTime,
     ) -> Result<Posting, Overflow> {
         let mut posting = Posting::default();
-        for step in steps {
-            match step {
+        for transition in transitions {
+            match transition {
                 SaleTransition::Begin => {
                     self.begin(change);
                     let base = rate.and_then(|rate| self.create_base(rate, now)).transpose()?;

@@ -1,5 +1,5 @@
-//! The jobs `payout-run`: one divides a run into parts, and each of the others pays a part, account
-//! by account in transactions of their own.
+//! The jobs `payout-run`. One divides a run into parts. Each of the others pays one part, with a
+//! transaction for each account.
 //!
 //! A part stores its last account, so that another replica can continue after a crash.
 

@@ -32,15 +32,15 @@ pub(super) async fn open_sale(
     Ok((books, db::sale::read(tx, key.deal_id, key.sale_row_version).await?, completed))
 }
 
-/// Closes the open requests and bonus proposals about accruals as Rejected.
-pub(super) async fn close_open(
+/// Sets the open requests and bonus proposals about accruals to Rejected.
+pub(super) async fn reject_open(
     tx: &mut Tx,
     accruals: &[AccrualId],
     by: Option<UserId>,
     now: OffsetDateTime,
 ) -> Result<(), ::db::Error> {
-    db::adjustment::close(tx, accruals, by, now).await?;
-    db::bonus::close(tx, accruals, by, now).await
+    db::adjustment::reject_open(tx, accruals, by, now).await?;
+    db::bonus::reject_open(tx, accruals, by, now).await
 }
 
 /// A decision with its author, comment and time.
@@ -100,7 +100,7 @@ pub async fn reject(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Resul
     }
     books.post(entries).map_err(|Overflow| ACCRUAL_NOT_REJECTABLE)?;
     books.close(tx).await?;
-    close_open(tx, &ids, Some(decision.by), decision.now).await?;
+    reject_open(tx, &ids, Some(decision.by), decision.now).await?;
     Ok(db::sale::load_accrual(tx, id).await?)
 }
 
@@ -134,6 +134,6 @@ pub async fn reverse(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Resu
     }
     books.post(entries).map_err(|Overflow| ACCRUAL_NOT_REVERSIBLE)?;
     books.close(tx).await?;
-    close_open(tx, &ids, Some(decision.by), decision.now).await?;
+    reject_open(tx, &ids, Some(decision.by), decision.now).await?;
     Ok(result.ok_or(ACCRUAL_NOT_REVERSIBLE)?)
 }

@@ -8,7 +8,7 @@ use messaging::Failure;
 use time::OffsetDateTime;
 
 use super::Books;
-use super::accrual::close_open;
+use super::accrual::reject_open;
 use crate::db;
 use crate::db::rate::UnratedSale;
 use crate::domain::{
@@ -47,7 +47,7 @@ pub async fn handle(
     let applied = match event.stage_change().filter(|_| event.follows(&known)) {
         Some(change) => {
             // The deal is inserted first, since accruals have a foreign key to it.
-            if !is_stored && !deal.steps(&change).is_empty() {
+            if !is_stored && !deal.sale_transitions(&change).is_empty() {
                 insert(tx, &deal).await?;
                 is_stored = true;
             }
@@ -63,7 +63,7 @@ pub async fn handle(
     let Some((books, ended)) = applied else { return Ok(save(tx).await?) };
     books.close_with(tx, save).await?;
     if !ended.is_empty() {
-        close_open(tx, &ended, None, now).await?;
+        reject_open(tx, &ended, None, now).await?;
     }
     Ok(())
 }
@@ -84,23 +84,23 @@ async fn apply_stage_change(
     limit: ApprovalLimit,
     now: OffsetDateTime,
 ) -> Result<(Books, Vec<AccrualId>), Failure> {
-    let steps = deal.steps(change);
+    let transitions = deal.sale_transitions(change);
     let rate = async {
         match change.agent_user_id {
-            Some(agent) if steps.contains(&SaleTransition::Begin) => {
+            Some(agent) if transitions.contains(&SaleTransition::Begin) => {
                 db::rate::find(tx, agent, deal.developer_company_id, change.at).await
             }
             _ => Ok(None),
         }
     };
-    let accounts = deal.affected_accounts(steps, change);
+    let accounts = deal.affected_accounts(transitions, change);
     let (mut books, rate) = try_join(Books::open(tx, change.by, accounts), rate).await?;
     // Read after locking the accounts, so the sale cannot change concurrently.
     let sale = match deal.sale_row_version {
-        Some(version) if !steps.is_empty() => db::sale::read(tx, deal.id, version).await?,
+        Some(version) if !transitions.is_empty() => db::sale::read(tx, deal.id, version).await?,
         _ => Sale::new(Vec::new()),
     };
-    let posting = deal.apply(steps, change, sale, rate, limit, now).map_err(reject_overflow)?;
+    let posting = deal.apply(transitions, change, sale, rate, limit, now).map_err(reject_overflow)?;
     books.post(posting.entries).map_err(reject_overflow)?;
     Ok((books, posting.ended))
 }

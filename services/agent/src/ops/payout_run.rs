@@ -12,8 +12,8 @@ use crate::domain::{
 use crate::error::{Error, PAYOUT_RUN_KEY_REUSED};
 use crate::events::PayoutStatusChanged;
 
-/// The kind of the jobs of a run. The one whose key is the run's id divides the run into parts. The
-/// others pay one part each, and their key has the number of the part behind a slash.
+/// The kind of the jobs of a run. The job whose key is the run's id divides the run into parts.
+/// Each job with a key like `<run>/<part>` pays one part.
 pub const PAYOUT_RUN: &str = "payout-run";
 
 /// The greatest number of parts: half of the eight jobs that a replica runs at once, so that
@@ -40,11 +40,11 @@ pub async fn start(tx: &mut Tx, new: &PayoutRun) -> Result<(PayoutRunId, bool), 
 pub async fn divide(tx: &mut Tx, id: PayoutRunId, now: OffsetDateTime) -> Result<(), Error> {
     // Two replicas may both run the job after a lease has expired. The lock serializes them.
     let run = db::payout_run::lock(tx, id).await?;
-    if run.status == PayoutRunStatus::Completed || db::payout_run_part::is_any_left(tx, id).await? {
+    if run.status == PayoutRunStatus::Completed || db::payout_run_part::has_unpaid_part(tx, id).await? {
         return Ok(());
     }
     let ends = match run.agent_user_ids {
-        None => db::payout_run_part::divide_agents(tx, MAX_PARTS, MIN_ACCOUNTS).await?,
+        None => db::payout_run_part::find_range_ends(tx, MAX_PARTS, MIN_ACCOUNTS).await?,
         Some(_) => Vec::new(),
     };
     let parts = PayoutRunPart::of(id, &ends);
@@ -71,9 +71,10 @@ pub async fn pay_next(
         return Ok(true);
     }
     db::payout_run_part::remove(tx, &part).await?;
-    // Of two parts that end at the same time, the one that gets the lock later sees no other part.
+    // The lock serializes parts that end at the same time, so the last one finds no other part and
+    // completes the run.
     db::payout_run::lock(tx, id).await?;
-    if !db::payout_run_part::is_any_left(tx, id).await? {
+    if !db::payout_run_part::has_unpaid_part(tx, id).await? {
         db::payout_run::complete(tx, id, now.max(run.created_at)).await?;
     }
     Ok(false)

@@ -293,7 +293,7 @@ async fn approval_creates_accrual_for_the_difference() {
 /// RULE-AGT-026: a further approval takes the earlier ones into account.
 /// A lower amount is a negative Correction.
 #[tokio::test]
-async fn further_approval_counts_earlier_ones() {
+async fn further_approval_counts_earlier_approvals() {
     let service = service();
     let (agent, base, filed) = file(request()).await;
     decider(service).post(&decision_path(&filed, "approve"), json!({})).await.expect(200);

@@ -14,7 +14,7 @@ use crate::{
 /// The default of `AGENT_AUTO_APPROVE_LIMIT`.
 const LIMIT: i64 = 1_000_000_000;
 
-pub fn release(accrual: &Value) -> String {
+pub fn release_path(accrual: &Value) -> String {
     format!("{PLATFORM}/commission-accruals/{}/release", text(&accrual["Id"]))
 }
 
@@ -29,6 +29,7 @@ async fn complete(agent: Uuid, amount: i64, completed: i64) -> Deal {
     deal
 }
 
+/// Returns the kind, status, `AwaitsRelease` and amount of each accrual.
 fn lines(accruals: &[Value]) -> Vec<(&str, &str, bool, i64)> {
     accruals
         .iter()
@@ -56,10 +57,10 @@ async fn accrual_above_the_limit_awaits_its_release() {
 
     let by = guid();
     let decider = service.caller(&crate::claims_of(by, &[crate::COMMISSIONS]));
-    let released = decider.post(&release(&held), Value::Null).await.expect(200);
+    let released = decider.post(&release_path(&held), Value::Null).await.expect(200);
     assert_eq!(lines(std::slice::from_ref(&released)), [("Base", "Approved", false, LIMIT + 1)]);
     assert!(text(&released["ApprovedAt"]) > in_days(-1).as_str());
-    assert_eq!(commissions().post(&release(&held), Value::Null).await.expect(200), released, "a repeat");
+    assert_eq!(commissions().post(&release_path(&held), Value::Null).await.expect(200), released, "a repeat");
 
     await_published(service).await;
     let events = service.bus().events(&id_of(&held["Id"]));
@@ -77,7 +78,7 @@ async fn accrual_at_the_limit_is_approved() {
     let deal = complete(guid(), LIMIT, LIMIT).await;
     let accruals = accruals_of(deal.id).await;
     assert_eq!(lines(&accruals), [("Base", "Approved", false, LIMIT)]);
-    let answer = commissions().post(&release(&accruals[0]), Value::Null).await;
+    let answer = commissions().post(&release_path(&accruals[0]), Value::Null).await;
     answer.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
 }
 
@@ -131,7 +132,7 @@ async fn accrual_that_awaits_no_release_is_not_releasable() {
     let pending = AccrualFixture::approved(agent, 2 * LIMIT).pending().write(service).await;
     let approved = AccrualFixture::approved(agent, 2 * LIMIT).write(service).await;
     for id in [pending.id, approved.id] {
-        let path = release(&json!({"Id": id}));
+        let path = release_path(&json!({"Id": id}));
         let answer = decider(service).post(&path, Value::Null).await;
         answer.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
     }
@@ -140,10 +141,10 @@ async fn accrual_that_awaits_no_release_is_not_releasable() {
     deal.move_to("Cancelled", &in_days(0)).await;
     let reversed = accruals_of(deal.id).await.remove(0);
     assert_eq!(lines(std::slice::from_ref(&reversed)), [("Base", "Reversed", false, LIMIT + 1)]);
-    let answer = decider(service).post(&release(&held), Value::Null).await;
+    let answer = decider(service).post(&release_path(&held), Value::Null).await;
     answer.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
     for id in [guid(), Uuid::nil()] {
-        let answer = decider(service).post(&release(&json!({"Id": id})), Value::Null).await;
+        let answer = decider(service).post(&release_path(&json!({"Id": id})), Value::Null).await;
         answer.expect_problem(404, "AGENT_ACCRUAL_NOT_FOUND");
     }
 }
@@ -191,7 +192,7 @@ async fn grant_beside_a_held_accrual_is_released_with_it() {
     commissions().post(&path, json!({})).await.expect(200);
     let lower = ("Correction", "Pending", true, -LIMIT);
     assert_eq!(lines(&accruals_of(deal.id).await), [("Base", "Pending", true, 2 * LIMIT), lower]);
-    commissions().post(&release(&base), Value::Null).await.expect(200);
+    commissions().post(&release_path(&base), Value::Null).await.expect(200);
     let lower = ("Correction", "Approved", false, -LIMIT);
     assert_eq!(lines(&accruals_of(deal.id).await), [("Base", "Approved", false, 2 * LIMIT), lower]);
 }

@@ -12,11 +12,11 @@ use testkit::held::Held;
 use testkit::service::Running;
 use uuid::Uuid;
 
-use crate::approval_limit::release;
+use crate::approval_limit::release_path;
 use crate::fixtures::{
     AccrualFixture, accrual, await_completion, balance, decider, list_payouts, payer, run_body,
 };
-use crate::payout_runs::payouts;
+use crate::payout_runs::payouts_path;
 use crate::{Deal, PLATFORM, STAGE_CHANGED, deliver, id_of, in_days, list, rub, start};
 
 const AMOUNT: i64 = 5_000_000_000;
@@ -72,7 +72,7 @@ impl Race {
 async fn release_before_a_cancellation_is_undone() {
     let mut race = Race::start().await;
     let cancelled = race.deal.stage_changed("Cancelled", &in_days(0));
-    let (decider, path) = (decider(service()), release(&race.held));
+    let (decider, path) = (decider(service()), release_path(&race.held));
     let account = race.lock_account().await;
     let cancel = deliver(service(), STAGE_CHANGED, &cancelled);
     let (answer, ()) = account.queue(Held::ANY, decider.post(&path, Value::Null), cancel).await;
@@ -86,7 +86,7 @@ async fn release_before_a_cancellation_is_undone() {
 async fn release_after_a_cancellation_is_refused() {
     let mut race = Race::start().await;
     let cancelled = race.deal.stage_changed("Cancelled", &in_days(0));
-    let (decider, path) = (decider(service()), release(&race.held));
+    let (decider, path) = (decider(service()), release_path(&race.held));
     let account = race.lock_account().await;
     let cancel = deliver(service(), STAGE_CHANGED, &cancelled);
     let ((), answer) = account.queue(Held::ANY, cancel, decider.post(&path, Value::Null)).await;
@@ -105,8 +105,8 @@ async fn release_beside_a_run_is_paid_once() {
         let race = Race::start().await;
         let (service, agent) = (service(), race.agent);
         AccrualFixture::approved(agent, 10).write(service).await;
-        let (decider, payer, path) = (decider(service), payer(service), release(&race.held));
-        let (body, runs) = (run_body(&[agent]), payouts());
+        let (decider, payer, path) = (decider(service), payer(service), release_path(&race.held));
+        let (body, runs) = (run_body(&[agent]), payouts_path());
         let account = race.lock_account().await;
         let (release, run) = (decider.post(&path, Value::Null), payer.post(&runs, body));
         let (answer, started) = if release_first {
@@ -134,7 +134,7 @@ async fn release_beside_a_run_is_paid_once() {
 #[tokio::test]
 async fn parallel_releases_change_the_accrual_once() {
     let race = Race::start().await;
-    let path = release(&race.held);
+    let path = release_path(&race.held);
     let callers: Vec<_> = std::iter::repeat_with(|| decider(service())).take(8).collect();
     let answers = join_all(callers.iter().map(|caller| caller.post(&path, Value::Null))).await;
     let version = race.held["Version"].as_i64().unwrap() + 1;

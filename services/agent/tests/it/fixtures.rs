@@ -173,7 +173,7 @@ pub async fn await_completion(service: &Running, id: &Value) -> Value {
     .await
 }
 
-/// Runs payouts to completion. Returns the run, and its payouts by currency.
+/// Runs payouts to completion. Returns the run, and its payouts sorted by currency.
 pub async fn pay(service: &Running, body: Value) -> (Value, Vec<Value>) {
     let started = payer(service).post(&format!("{PLATFORM}/payouts"), body).await.expect(201);
     let run = await_completion(service, &started["Id"]).await;
@@ -181,7 +181,7 @@ pub async fn pay(service: &Running, body: Value) -> (Value, Vec<Value>) {
     (run, payouts)
 }
 
-/// Returns the payouts of a run by currency.
+/// Returns the payouts of a run, sorted by currency.
 pub async fn list_payouts(service: &Running, run: &Value) -> Vec<Value> {
     let path = format!("{PLATFORM}/payouts?RunId={}&PageSize=100", id_of(&run["Id"]));
     let page = payer(service).get(&path).await.expect(200);

@@ -63,7 +63,7 @@ fn check_histories(service: &Running, covered: &Mutex<Covered>) {
     let history = prop::collection::vec(action(), 40..90);
     let checked = TestRunner::new(config).run(&history, |history| {
         tokio.block_on(async {
-            let mut checker = InvariantChecker::of(service).await;
+            let mut checker = InvariantChecker::for_service(service).await;
             let mut driver: Driver<'_> = start_driver(service).await;
             for action in &history {
                 driver.perform(action).await;

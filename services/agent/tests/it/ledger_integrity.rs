@@ -57,8 +57,8 @@ async fn database_rejects_changes_of_accruals() {
     }
 }
 
-/// RULE-AGT-069: the database rejects changes and deletions of assignments, and a second one of a
-/// sale.
+/// RULE-AGT-069: the database rejects changes and deletions of assignments, and a second assignment
+/// of a sale.
 #[tokio::test]
 async fn database_rejects_changes_of_assignments() {
     let (service, agent) = (service(), guid());

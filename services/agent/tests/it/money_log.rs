@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::guid;
 use uuid::Uuid;
 
-use crate::approval_limit::release;
+use crate::approval_limit::release_path;
 use crate::fixtures::{AccrualFixture, await_completion, list_payouts, pay_one, payout_path, run_body};
 use crate::{
     CABINET, COMMISSIONS, Deal, MY, PAYOUT_STATUS_CHANGED, PAYOUTS, PLATFORM, accruals_of, await_published,
@@ -105,7 +105,7 @@ async fn accruals_and_decisions_are_logged() {
     let decide = format!("{PLATFORM}/adjustment-requests/{}/approve", text(&request["Id"]));
     decider.post(&decide, json!({})).await.expect(200);
     deal.move_to("Completed", &in_days(-1)).await;
-    decider.post(&release(&base), Value::Null).await.expect(200);
+    decider.post(&release_path(&base), Value::Null).await.expect(200);
 
     let log = entries(&format!("AgentUserId={agent}")).await;
     let found: Vec<_> = log.iter().map(|entry| (text(&entry["Action"]), &entry["ActorUserId"])).collect();

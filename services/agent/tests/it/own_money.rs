@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::{eventually, guid};
 
-use crate::approval_limit::release;
+use crate::approval_limit::release_path;
 use crate::fixtures::{
     AccrualFixture, accrual, await_completion, decider, list_payouts, pay, payer, payout_path, run_body,
 };
@@ -18,7 +18,7 @@ const OPERATIONS: [(&str, &str); 4] =
 
 /// RULE-AGT-061: a caller with every permission cannot change their own payout.
 #[tokio::test]
-async fn own_payout_is_not_moved() {
+async fn own_payout_change_is_refused() {
     let (service, agent) = (service(), guid());
     let own = service.caller(&claims_of(agent, &[CABINET, COMMISSIONS, PAYOUTS]));
     for (operation, status) in OPERATIONS {
@@ -41,7 +41,7 @@ async fn own_payout_is_not_moved() {
 
 /// RULE-AGT-061: a caller cannot release, reject or reverse their own accrual.
 #[tokio::test]
-async fn own_accrual_is_not_decided() {
+async fn own_accrual_decision_is_refused() {
     let (service, agent) = (service(), guid());
     let own = service.caller(&claims_of(agent, &[CABINET, COMMISSIONS, PAYOUTS]));
     let waiting = |_, row| with(row, "awaits_release", true);
@@ -59,13 +59,13 @@ async fn own_accrual_is_not_decided() {
         own.post(&path, body).await.expect_problem(403, "AGENT_ACCRUAL_OWN");
     }
     assert_eq!(accrual(service, agent, held_id).await, before);
-    decider(service).post(&release(&json!({"Id": held_id})), Value::Null).await.expect(200);
+    decider(service).post(&release_path(&json!({"Id": held_id})), Value::Null).await.expect(200);
 }
 
 /// RULE-AGT-061: callers can set neither their own agency, nor a card for themselves or for their
 /// agency.
 #[tokio::test]
-async fn own_terms_are_not_set() {
+async fn own_terms_change_is_refused() {
     let (service, agent, agency) = (service(), guid(), guid());
     let own = service.caller(&claims_of(agent, &[COMMISSIONS]));
     let rates = json!([{"RateBps": 10_000, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}]);
@@ -125,8 +125,8 @@ async fn accrual_at_the_agents_own_rate_awaits_its_release() {
     let held = accruals_of(own_deal.id).await;
     assert_eq!(each(&held, "Status"), ["Pending", "Pending"]);
     assert_eq!(each(&held, "AwaitsRelease"), [true, true]);
-    own.post(&release(&held[0]), Value::Null).await.expect_problem(403, "AGENT_ACCRUAL_OWN");
-    decider(service).post(&release(&held[0]), Value::Null).await.expect(200);
+    own.post(&release_path(&held[0]), Value::Null).await.expect_problem(403, "AGENT_ACCRUAL_OWN");
+    decider(service).post(&release_path(&held[0]), Value::Null).await.expect(200);
     assert_eq!(each(&accruals_of(own_deal.id).await, "Status"), ["Approved", "Approved"]);
 }
 

@@ -8,12 +8,12 @@ use uuid::Uuid;
 use crate::fixtures::{AccrualFixture, ago, list_payouts, now, pay, pay_one, payer, payout_path, run_body};
 use crate::{PLATFORM, each, list, money, rub, service, with, without};
 
-fn preview() -> String {
+fn preview_path() -> String {
     format!("{PLATFORM}/payouts/preview")
 }
 
 async fn items(body: Value) -> Vec<Value> {
-    let page = payer(service()).post(&preview(), body).await.expect(200);
+    let page = payer(service()).post(&preview_path(), body).await.expect(200);
     assert_eq!(page["NextCursor"], Value::Null);
     list(&page["Items"]).to_vec()
 }
@@ -94,7 +94,7 @@ async fn preview_is_walked_by_cursors() {
     agents.sort();
     let (mut walked, mut cursor) = (Vec::new(), String::new());
     loop {
-        let path = format!("{}?PageSize=2{cursor}", preview());
+        let path = format!("{}?PageSize=2{cursor}", preview_path());
         let page = payer(service).post(&path, run_body(&agents)).await.expect(200);
         walked.extend(list(&page["Items"]).iter().map(|item| crate::id_of(&item["AgentUserId"])));
         let Some(next) = page["NextCursor"].as_str() else { break };
@@ -120,7 +120,7 @@ async fn preview_keeps_the_limits_of_a_payout() {
     );
     let service = crate::start(&[("AGENT_PAYOUT_MAX_LINES", "2")]);
     AccrualFixture::approved(agent, 10).write_all(&service, 3).await;
-    let page = payer(&service).post(&preview(), run_body(&[agent])).await.expect(200);
+    let page = payer(&service).post(&preview_path(), run_body(&[agent])).await.expect(200);
     let shown = list(&page["Items"]);
     assert_eq!((&shown[0]["Gross"], &shown[0]["AccrualsCount"]), (&rub(20), &json!(2)));
 }
@@ -130,8 +130,8 @@ async fn preview_keeps_the_limits_of_a_payout() {
 async fn invalid_preview_is_refused() {
     let payer = payer(service());
     let body = without(run_body(&[guid()]), "RunKey");
-    payer.post(&preview(), body.clone()).await.expect(200);
-    payer.post(&preview(), without(body.clone(), "AgentUserIds")).await.expect(200);
+    payer.post(&preview_path(), body.clone()).await.expect(200);
+    payer.post(&preview_path(), without(body.clone(), "AgentUserIds")).await.expect(200);
     let twice = guid();
     for (member, value, field, code) in [
         ("PeriodFrom", body["PeriodTo"].clone(), "/PeriodTo", "empty_range"),
@@ -139,9 +139,9 @@ async fn invalid_preview_is_refused() {
         ("AgentUserIds", json!([twice, twice]), "/AgentUserIds/1", "duplicate"),
         ("WithholdingBps", json!(10_001), "/WithholdingBps", "out_of_range"),
     ] {
-        let answer = payer.post(&preview(), with(body.clone(), member, value)).await;
+        let answer = payer.post(&preview_path(), with(body.clone(), member, value)).await;
         answer.expect_refusal("VALIDATION_FAILED", field, code);
     }
-    let answer = payer.post(&format!("{}?Cursor=x", preview()), body).await;
+    let answer = payer.post(&format!("{}?Cursor=x", preview_path()), body).await;
     answer.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::fixtures::{
     AccrualFixture, await_completion, balance, list_payouts, pay, pay_one, payer, run_body, write_each,
 };
-use crate::payout_runs::payouts;
+use crate::payout_runs::payouts_path;
 use crate::{
     COMPLETED, Deal, PLATFORM, id_of, in_days, in_millis, money, next, rub, service, start, without,
 };
@@ -29,7 +29,7 @@ async fn run_waits_for_a_locked_deal() {
         let mut sql = service.sql().await;
         let tx = sql.transaction().await.unwrap();
         tx.execute(change, &[&locked.deal.to_string()]).await.unwrap();
-        let started = payer(service).post(&payouts(), run_body(&[agent])).await.expect(201);
+        let started = payer(service).post(&payouts_path(), run_body(&[agent])).await.expect(201);
         tokio::time::sleep(Duration::from_millis(500)).await;
         // The run has not locked the account yet. The transaction that changes the deal can lock
         // it, so there is no deadlock.
@@ -73,7 +73,7 @@ async fn repeated_events_do_not_delay_a_payment() {
 async fn concurrent_requests_with_one_key_start_one_run() {
     let (service, agent) = (service(), guid());
     AccrualFixture::approved(agent, 10).write(service).await;
-    let (body, path) = (run_body(&[agent]), payouts());
+    let (body, path) = (run_body(&[agent]), payouts_path());
     let callers: Vec<_> = std::iter::repeat_with(|| payer(service)).take(20).collect();
     let answers = join_all(callers.iter().map(|caller| caller.post(&path, body.clone()))).await;
     let started = answers.iter().filter(|answer| answer.status == 201).count();
@@ -92,7 +92,7 @@ async fn concurrent_runs_pay_no_accrual_twice() {
     for agent in &agents {
         AccrualFixture::approved(*agent, 10).write_all(service, 20).await;
     }
-    let path = payouts();
+    let path = payouts_path();
     let callers: Vec<_> = std::iter::repeat_with(|| payer(service)).take(6).collect();
     let started = join_all(callers.iter().map(|caller| caller.post(&path, run_body(&agents)))).await;
     let mut paid = 0;
@@ -117,7 +117,8 @@ async fn run_continues_after_a_crash() {
     let first = start(&[]);
     let agents: Vec<Uuid> = std::iter::repeat_with(guid).take(100).collect();
     write_each(&first, agents.iter().map(|agent| AccrualFixture::approved(*agent, 10))).await;
-    let started = payer(&first).post(&payouts(), without(run_body(&[]), "AgentUserIds")).await.expect(201);
+    let started =
+        payer(&first).post(&payouts_path(), without(run_body(&[]), "AgentUserIds")).await.expect(201);
     let sql = first.sql().await;
     let created = async || -> i64 { sql.query_one("select count(*) from payout", &[]).await.unwrap().get(0) };
     eventually("some payouts", async || (created().await > 0).then_some(())).await;
@@ -167,7 +168,7 @@ async fn sale_that_ends_during_a_run_sums_to_zero() {
             }
         }
         let gross = created.first().map_or(0, |payout| payout["Gross"]["AmountMinor"].as_i64().unwrap());
-        // The payout may contain a Reversal that was early enough.
+        // A Reversal that preceded the run may be in the payout.
         assert!(gross <= in_payout, "{created:?}");
         assert_eq!(balance(service, agent, "RUB").await["Total"], 0);
     }

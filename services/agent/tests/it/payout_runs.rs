@@ -14,7 +14,7 @@ use crate::{
     start, with, without,
 };
 
-pub fn payouts() -> String {
+pub fn payouts_path() -> String {
     format!("{PLATFORM}/payouts")
 }
 
@@ -29,7 +29,7 @@ async fn run_pays_approved_accruals_by_currency() {
     let pending = AccrualFixture::approved(agent, 5).pending().write(service).await;
     let body = with(run_body(&[agent]), "WithholdingBps", 1_300);
     let by = guid();
-    let begun = service.caller(&claims_of(by, &[PAYOUTS])).post(&payouts(), body.clone()).await;
+    let begun = service.caller(&claims_of(by, &[PAYOUTS])).post(&payouts_path(), body.clone()).await;
     assert_eq!(begun.header("location").rsplit('/').next(), begun.body["Id"].as_str());
     let begun = begun.expect(201);
     for (member, value) in [
@@ -108,7 +108,8 @@ async fn run_of_all_agents_is_paid_in_parts() {
     locked.batch_execute("begin").await.unwrap();
     locked.execute(lock, &[&agents[0].to_string()]).await.unwrap();
 
-    let begun = payer(service).post(&payouts(), without(run_body(&[]), "AgentUserIds")).await.expect(201);
+    let begun =
+        payer(service).post(&payouts_path(), without(run_body(&[]), "AgentUserIds")).await.expect(201);
     let sql = service.sql().await;
     let paid = async |count: i64| {
         let query = "select count(*) from payout";
@@ -298,7 +299,7 @@ async fn repeated_run_key_returns_its_run_or_is_refused() {
         with(body.clone(), "PeriodTo", body["PeriodTo"].as_str().unwrap().replace('Z', "+00:00")),
         with(body.clone(), "Unknown", 1),
     ] {
-        assert_eq!(payer.post(&payouts(), same).await.expect(200), run);
+        assert_eq!(payer.post(&payouts_path(), same).await.expect(200), run);
     }
     for another in [
         with(body.clone(), "AgentUserIds", json!([agent])),
@@ -308,7 +309,7 @@ async fn repeated_run_key_returns_its_run_or_is_refused() {
         with(body.clone(), "PeriodFrom", rfc3339(ago(Duration::days(31)))),
         with(body.clone(), "PeriodTo", rfc3339(ago(Duration::days(1)))),
     ] {
-        payer.post(&payouts(), another).await.expect_problem(409, "AGENT_PAYOUT_RUN_KEY_REUSED");
+        payer.post(&payouts_path(), another).await.expect_problem(409, "AGENT_PAYOUT_RUN_KEY_REUSED");
     }
     let (run, created) = pay(service, with(body, "RunKey", guid().to_string())).await;
     assert_eq!((created.len(), &run["PayoutsCount"]), (0, &json!(0)), "nothing is paid twice");
@@ -341,22 +342,25 @@ async fn invalid_run_request_is_refused() {
         ("WithholdingBps", json!(10_001), "/WithholdingBps", "out_of_range"),
         ("WithholdingBps", json!(1.5), "/WithholdingBps", "invalid_type"),
     ] {
-        let answer = payer.post(&payouts(), with(body.clone(), member, value)).await;
+        let answer = payer.post(&payouts_path(), with(body.clone(), member, value)).await;
         answer.expect_refusal("VALIDATION_FAILED", field, code);
     }
     for member in ["RunKey", "PeriodFrom", "PeriodTo"] {
-        let answer = payer.post(&payouts(), without(body.clone(), member)).await;
+        let answer = payer.post(&payouts_path(), without(body.clone(), member)).await;
         answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), "required");
     }
     let end = ago(Duration::seconds(1));
     let start = end - Duration::days(366);
     let whole = with(body.clone(), "PeriodTo", rfc3339(end));
     let longer = with(whole.clone(), "PeriodFrom", rfc3339(start - Duration::microseconds(1)));
-    let refused = payer.post(&payouts(), longer).await;
+    let refused = payer.post(&payouts_path(), longer).await;
     refused.expect_refusal("VALIDATION_FAILED", "/PeriodTo", "out_of_bounds");
     let whole = with(with(whole, "PeriodFrom", rfc3339(start)), "AgentUserIds", json!(many[..1_000]));
     let key = format!("A-z.0_{}{}", guid(), "9".repeat(22));
-    assert_eq!(payer.post(&payouts(), with(whole, "RunKey", key.clone())).await.expect(201)["RunKey"], key);
+    assert_eq!(
+        payer.post(&payouts_path(), with(whole, "RunKey", key.clone())).await.expect(201)["RunKey"],
+        key
+    );
     for (id, code) in [
         (guid().to_string(), "AGENT_PAYOUT_RUN_NOT_FOUND"),
         (Uuid::nil().to_string(), "AGENT_PAYOUT_RUN_NOT_FOUND"),

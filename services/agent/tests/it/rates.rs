@@ -10,7 +10,7 @@ use crate::{Deal, PLATFORM, accruals_of, commissions, list, rub, with};
 
 const SOLD: &str = "2026-05-01T10:00:00Z";
 
-fn rates() -> String {
+fn rates_path() -> String {
     format!("{PLATFORM}/commission-rates")
 }
 
@@ -20,7 +20,7 @@ fn always(rate_bps: i64) -> Value {
 }
 
 async fn put(card: &Value) -> Response {
-    commissions().put(&rates(), card.clone()).await
+    commissions().put(&rates_path(), card.clone()).await
 }
 
 /// Begins a sale at `at`, and returns the rate of its Base.
@@ -195,7 +195,7 @@ async fn cards_are_listed_by_their_ids() {
         created.push(put(&with(card, "Rates", always(1))).await.expect(200));
     }
     let listed = async |query: String| {
-        let page = commissions().get(&format!("{}?{query}", rates())).await.expect(200);
+        let page = commissions().get(&format!("{}?{query}", rates_path())).await.expect(200);
         list(&page["Items"]).to_vec()
     };
     let newest_first: Vec<_> = created.iter().rev().cloned().collect();
@@ -205,7 +205,7 @@ async fn cards_are_listed_by_their_ids() {
     assert_eq!(listed(format!("AgentUserId={agent}")).await, created[2..]);
     let none = listed(format!("AgencyCompanyId={agency}&AgentUserId={agent}")).await;
     assert_eq!(none, Vec::<Value>::new());
-    let unknown = commissions().get(&format!("{}?Sort=CreatedAt", rates())).await;
+    let unknown = commissions().get(&format!("{}?Sort=CreatedAt", rates_path())).await;
     unknown.expect_refusal("VALIDATION_FAILED", "/Sort", "unknown_value");
 }
 
@@ -258,7 +258,8 @@ async fn only_one_concurrent_replacement_of_a_version_succeeds() {
             }
         }
     }
-    let page = commissions().get(&format!("{}?DeveloperCompanyId={developer}", rates())).await.expect(200);
+    let page =
+        commissions().get(&format!("{}?DeveloperCompanyId={developer}", rates_path())).await.expect(200);
     let [card] = list(&page["Items"]) else { panic!("{page}") };
     assert_eq!(list(&card["Rates"]).len(), 1);
 }

@@ -1,5 +1,5 @@
-//! The client of LiveKit, which carries the media: access tokens, commands and the signatures of
-//! webhooks.
+//! The client of LiveKit, which carries the media. It signs access tokens, sends commands and
+//! verifies webhooks.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -262,8 +262,8 @@ impl LiveKit {
         Ok(connected.filter_map(parse_participant).collect())
     }
 
-    /// Returns the response, or `None` for `not_found`.
-    /// Logs the beginning and the end of an outage once, instead of one line for each failed call.
+    /// Calls a method of LiveKit. Returns `None` if LiveKit answers `not_found`. Logs the beginning
+    /// and the end of an outage once, instead of one line for each failed call.
     async fn call(&self, method: &str, grant: Value, body: &Value) -> anyhow::Result<Option<Value>> {
         let called = self.attempt(method, grant, body).await;
         let is_unreachable = called.as_ref().is_err_and(anyhow::Error::is::<AlreadyLogged>);
@@ -280,6 +280,8 @@ impl LiveKit {
         called
     }
 
+    /// Calls a method without a log line.
+    ///
     /// # Errors
     /// LiveKit is unreachable, returned 5xx (both as [`AlreadyLogged`]), or refused the call.
     async fn attempt(&self, method: &str, grant: Value, body: &Value) -> anyhow::Result<Option<Value>> {

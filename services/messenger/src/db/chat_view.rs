@@ -278,7 +278,7 @@ pub async fn list_supervised(
     load_page_views(conn, user, page).await
 }
 
-/// Returns one page of the deal chats that the user `of` has in the reach of the supervisor `by`.
+/// Returns one page of the deal chats of the user `of` that the supervisor `by` may see.
 pub async fn list_of_member(
     conn: &Conn,
     by: UserId,

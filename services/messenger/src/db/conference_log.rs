@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use super::schema::conference_log;
 use crate::domain::{ConferenceChange, ConferenceId};
 
-/// Adds a change of a conference, which `by` made about `user`.
+/// Adds a change of a conference that `by` made and that concerns `user`.
 pub async fn insert(
     tx: &mut Tx,
     conference: ConferenceId,

@@ -18,9 +18,9 @@ const CLOCK_TOLERANCE: Duration = Duration::minutes(2);
 
 /// Locks the employments of a user until the end of the transaction.
 ///
-/// A use case that adds a user to a deal chat locks before it reads, so that the end of the
-/// employment follows the addition and removes the user.
-/// The lock follows that of the chat, and precedes those of streams.
+/// A use case that adds a user to a deal chat locks before it reads, so that a concurrent end of
+/// the employment waits for the addition and then removes the user. The order of locks is the chat,
+/// this lock, the streams.
 pub async fn lock(tx: &mut Tx, user: UserId) -> Result<(), ::db::Error> {
     EntityGate::lock(tx, EMPLOYMENT_CONSUMER_GROUP, user).await.map(drop)
 }
@@ -87,8 +87,8 @@ pub async fn begin(
 /// Stores the end of an employment at `at`. A repeat keeps the earliest end. The caller has locked
 /// the user.
 ///
-/// The end is two minutes later than `at`, because the clock of identity may be slow. It is not in
-/// the future.
+/// The stored end is two minutes later than `at`, because the clock of identity may be slow, but
+/// never in the future.
 pub async fn end(
     tx: &mut Tx,
     user: UserId,
@@ -200,7 +200,7 @@ pub async fn insert_barred_entry(
 }
 
 /// Selects the rows in which the user's present employment began before the deal named the user.
-/// Their deal event was applied before the employment event, although it is newer.
+/// Their deal event is newer than the employment event, but was applied first.
 const OVERTAKEN: &str = "exists (select from employment where employment.user_id = departure.user_id \
      and ended_at is null and changed_at <= departure.barred_at + interval '2 minutes')";
 

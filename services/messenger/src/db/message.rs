@@ -30,7 +30,7 @@ pub async fn insert(mut conn: &Conn, new: &Message, readers: &[UserId]) -> Resul
              insert into message (id, chat_id, sequence, kind, sender_user_id, client_message_id, text, card, \
                                   created_at, version) \
              values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1)\
-         ), moved as (\
+         ), updated as (\
              update chat set last_sequence = $3, last_activity_at = $9 where id = $2\
          ) \
          update member set read_sequence = $3 \

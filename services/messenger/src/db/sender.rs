@@ -1,4 +1,4 @@
-//! The messages that each user has sent in an hour.
+//! The number of messages that each user has sent in an hour.
 
 use ::db::{Conn, Prepared};
 use auth::UserId;
@@ -7,7 +7,7 @@ use diesel::sql_types::{Integer, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-/// The messages of a user in the hour that began at a time.
+/// The number of messages that a user has sent since `hour_began_at`.
 #[derive(Clone, Copy, Debug, QueryableByName)]
 pub struct SentInHour {
     #[diesel(sql_type = Integer)]

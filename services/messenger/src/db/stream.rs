@@ -13,7 +13,8 @@ use uuid::Uuid;
 use super::schema::member;
 use crate::domain::{ChatId, StreamEvent, StreamEventKind};
 
-/// Wakes the streams of users after a commit that appended events for them. The keys are their ids.
+/// Wakes the streams of users after a commit that appended events for them. The keys of the signal
+/// are the ids of the users.
 pub const STREAM_APPENDED: CommitSignal = CommitSignal("stream");
 
 /// The channel of PostgreSQL for wake-ups between replicas.
@@ -97,8 +98,9 @@ pub async fn append(
 
 /// Sends a wake-up for these users to every replica.
 ///
-/// The caller has committed the events. A commit with a notification takes a lock of the whole
-/// database cluster, so concurrent commits could not share a flush of the log.
+/// The caller has committed the events before. A notification in the same transaction would make
+/// its commit take a lock of the whole database cluster, so that concurrent commits could not share
+/// one flush of the log.
 pub async fn wake(mut conn: &Conn, users: &[Uuid]) -> QueryResult<()> {
     let list = |users: &[Uuid]| users.iter().map(|user| user.simple().to_string()).collect::<Vec<_>>();
     let payloads: Vec<_> = users.chunks(USERS_PER_WAKE).map(|users| list(users).join(",")).collect();
@@ -139,7 +141,8 @@ pub async fn find_position(
     Prepared(position).get_result(&mut conn).await
 }
 
-/// Returns for each user, in order, up to `limit` events after the event at the same position.
+/// Returns up to `limit` events of each user after the event at the same position of `events`,
+/// sorted by user and number.
 pub async fn list_after(
     mut conn: &Conn,
     users: &[UserId],

@@ -95,7 +95,7 @@ pub struct Chat {
     /// Members in the order of `joined_at`.
     pub members: Vec<Member>,
     /// Time by the database's clock after the chat was locked or created, which dates every change.
-    /// A time from before the wait for the lock could be older than that of an earlier change.
+    /// A time read before the wait for the lock could precede the time of an earlier change.
     pub now: OffsetDateTime,
 }
 
@@ -123,8 +123,9 @@ pub struct AgentChange {
 }
 
 impl Chat {
-    /// Returns a new chat with the deal's client, and with its manager and agent unless `absent`.
-    pub fn of_deal(deal: &Deal, absent: &[Role], now: OffsetDateTime) -> Self {
+    /// Returns a new chat with the deal's client, and with its manager and agent unless their role
+    /// is in `barred_roles`.
+    pub fn of_deal(deal: &Deal, barred_roles: &[Role], now: OffsetDateTime) -> Self {
         let mut chat = Self {
             id: ChatId::generate(),
             kind: ChatKind::Deal,
@@ -143,10 +144,10 @@ impl Chat {
             now,
         };
         chat.add_member(deal.client_user_id, Role::Client);
-        if deal.created_by_user_id != deal.client_user_id && !absent.contains(&Role::Manager) {
+        if deal.created_by_user_id != deal.client_user_id && !barred_roles.contains(&Role::Manager) {
             chat.add_member(deal.created_by_user_id, Role::Manager);
         }
-        chat.assign_agent(deal.agent_user_id, !absent.contains(&Role::Agent));
+        chat.assign_agent(deal.agent_user_id, !barred_roles.contains(&Role::Agent));
         chat
     }
 

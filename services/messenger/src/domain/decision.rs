@@ -57,16 +57,19 @@ pub enum Action<'a> {
         user: UserId,
         by: Option<UserId>,
     },
+    /// LiveKit reported a connection that began at `at`.
     Connect {
         user: UserId,
         sid: Option<ConnectionSid>,
         at: OffsetDateTime,
     },
+    /// LiveKit reported the end of a connection at `at`.
     Disconnect {
         user: UserId,
         sid: Option<ConnectionSid>,
         at: OffsetDateTime,
     },
+    /// LiveKit reported the end of the room at `at`.
     FinishRoom {
         at: OffsetDateTime,
     },
@@ -169,7 +172,8 @@ impl Conference {
         Ok(next)
     }
 
-    /// Returns the entry of a user who may be connected, if LiveKit reported an event after `at`.
+    /// Returns the entry of a user who may be connected, if LiveKit has reported an event later
+    /// than `at`.
     fn overtaken_entry(&mut self, user: UserId, at: OffsetDateTime) -> Option<&mut ParticipantEntry> {
         let is_live = self.is_live();
         let entry = self.entry_mut(user)?;
@@ -181,7 +185,8 @@ impl Conference {
     /// # Errors
     /// - [`PARTICIPANT_REMOVED`]: the user is Removed.
     /// - [`CONFERENCE_ENDED`]: the conference is Ended.
-    /// - [`PARTICIPANT_NOT_FOUND`]: the user is neither Joined nor Left by a broken connection.
+    /// - [`PARTICIPANT_NOT_FOUND`]: the user is neither Joined, nor Left because a connection
+    ///   broke.
     /// - [`CONFERENCE_FULL`]: the user is Left, and no seat is free.
     pub fn require_media_access(&self, user: UserId) -> Result<(), Code> {
         if self.is_removed(user) {
@@ -326,10 +331,10 @@ impl Decision {
         }
         for ConnectedParticipant { user_id, sid } in present {
             let entry = self.conference.entry(*user_id);
-            let is_absent = |entry: &ParticipantEntry| {
+            let has_missed_join = |entry: &ParticipantEntry| {
                 entry.is_unchanged_since(before) && !entry.is(ParticipantState::Joined)
             };
-            if entry.is_none_or(is_absent) {
+            if entry.is_none_or(has_missed_join) {
                 self.connect(*user_id, sid.clone(), at, now);
             }
         }

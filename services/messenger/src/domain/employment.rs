@@ -54,7 +54,7 @@ impl Employments {
         }
         match role {
             Role::Client => false,
-            // An agency may employ the Agent after the company of the chat.
+            // An agency may have employed the Agent after the company of the chat did.
             Role::Agent => has_ended_since,
             Role::Manager | Role::Member => has_ended_since || is_former,
         }

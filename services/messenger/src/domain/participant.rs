@@ -187,7 +187,8 @@ impl ParticipantEntry {
         self.is(ParticipantState::Joined) || self.has_lost_connection
     }
 
-    /// Returns true if LiveKit reported a later event of this participant or of the room.
+    /// Returns true if LiveKit has reported an event of this participant or of the room that is
+    /// later than `at`.
     pub fn is_overtaken(&self, at: OffsetDateTime) -> bool {
         self.connected_at.max(self.latest_end_at).is_some_and(|latest| at < latest)
     }

@@ -66,6 +66,8 @@ impl Report {
         if is_involved { Err(FORBIDDEN) } else { Ok(()) }
     }
 
+    /// Refuses a decided report.
+    ///
     /// # Errors
     /// [`REPORT_DECIDED`]: the report is not open.
     pub fn check_open(&self) -> Result<(), Code> {

@@ -137,14 +137,14 @@ pub async fn open_chat(
     app: Data<App>,
     actor: Actor,
     idempotency: Idempotency,
-    Json(OpenChat { user_id: with }): Json<OpenChat>,
+    Json(OpenChat { user_id: other }): Json<OpenChat>,
 ) -> Result<HttpResponse, Error> {
     let by = actor.user_id;
     let mut fields = Fields::default();
-    fields.check("/UserId", if with == by { Err(Invalid::new("oneself")) } else { Ok(()) });
+    fields.check("/UserId", if other == by { Err(Invalid::new("oneself")) } else { Ok(()) });
     fields.finish(Some(()))?;
     let open = async |tx: &mut Tx| {
-        let (id, is_new) = ops::direct::open_direct(tx, by, with).await?;
+        let (id, is_new) = ops::direct::open_direct(tx, by, other).await?;
         let view = db::chat_view::load_view(tx.conn(), by, id).await?.ok_or(CHAT_NOT_FOUND)?;
         let location = format!("/api/messenger/chats/{id}");
         Ok(if is_new { Reply::created(view).at(location) } else { Reply::existing(view) })

@@ -271,7 +271,7 @@ pub async fn remove_participant(
     path: Path<(ConferenceId, UserId)>,
 ) -> Result<impl Responder, Error> {
     let (id, user) = path.into_inner();
-    apply_as_moderator(&app, id, &actor, Action::Remove(user)).await
+    apply_as_host_or_moderator(&app, id, &actor, Action::Remove(user)).await
 }
 
 /// End a conference.
@@ -287,7 +287,7 @@ pub async fn end_conference(
     actor: Actor,
     id: Path<ConferenceId>,
 ) -> Result<impl Responder, Error> {
-    apply_as_moderator(&app, *id, &actor, Action::End(actor.user_id)).await
+    apply_as_host_or_moderator(&app, *id, &actor, Action::End(actor.user_id)).await
 }
 
 /// Hand over a conference.
@@ -324,14 +324,15 @@ pub(super) async fn apply_as_member(
     Ok(web::Json(app.db.tx(apply).await?))
 }
 
-async fn apply_as_moderator(
+async fn apply_as_host_or_moderator(
     app: &App,
     id: ConferenceId,
     actor: &Actor,
     action: Action<'_>,
 ) -> Result<web::Json<Conference>, Error> {
     let context = app.conference_context();
-    let apply = async |tx: &mut _| ops::conference::act_as_moderator(tx, id, actor, action, context).await;
+    let apply =
+        async |tx: &mut _| ops::conference::act_as_host_or_moderator(tx, id, actor, action, context).await;
     Ok(web::Json(app.db.tx(apply).await?))
 }
 

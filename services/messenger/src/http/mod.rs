@@ -60,7 +60,7 @@ const MESSAGE_CHANGE_REFUSALS: [Code; 4] = [CHAT_NOT_FOUND, MESSAGE_NOT_FOUND, F
 /// Refusals of every change of a conference.
 const CONFERENCE_REFUSALS: [Code; 2] = [CONFERENCE_NOT_FOUND, FORBIDDEN];
 
-// The callers of operations whose chat or conference decides.
+// Descriptions of the callers whom the chat or the conference admits.
 const MEMBERS: &str = "members of the chat";
 const USERS_OF_DIRECT: &str = "the two users of a Direct chat, also after leaving it";
 const SENDER: &str = "the sender, as a member of the chat";
@@ -75,7 +75,7 @@ fn public(routes: &mut Routes<'_>) {
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
             .configure(chats)
-            .configure(supervised_chats)
+            .configure(reports_and_supervision)
             .configure(members_and_messages)
             .configure(conferences)
             .configure(lobbies),
@@ -107,11 +107,11 @@ fn chats(routes: &mut Routes<'_>) {
         .service(direct::report_chat.admits(USERS_OF_DIRECT).refuses(DIRECT_REFUSALS));
 }
 
-/// Adds reports about direct chats, and chats of employees.
-fn supervised_chats(routes: &mut Routes<'_>) {
+/// Adds the operations on reports of Direct chats, and on all chats of one user.
+fn reports_and_supervision(routes: &mut Routes<'_>) {
     routes
         .service(report::list_reports.requires::<Permitted<ModerateDirectChats>>().refuses([FORBIDDEN]))
-        // The service records the reading.
+        // The service records the reading, and the outcome of that commit may be unknown.
         .service(
             report::list_reported_messages
                 .requires::<Permitted<ModerateDirectChats>>()

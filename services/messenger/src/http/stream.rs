@@ -22,7 +22,7 @@ use crate::stream::{EventStream, Frame, READY, RESET, Ready, Reset, load_batches
 const LAST_EVENT_ID: &str = "last-event-id";
 /// Missed events that one query reads for a stream.
 const CATCH_UP_BATCH: i64 = 32;
-/// Time between two checks whether the token of a silent stream is revoked.
+/// Interval at which a stream without events checks whether its token is revoked.
 const REVOCATION_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Follow the stream.
@@ -100,8 +100,8 @@ pub async fn open_stream(
     Ok(response.streaming(events))
 }
 
-/// Parses an event id, which consists of digits alone.
-/// No event has the greatest id, because none could follow it.
+/// Parses an event id, which consists of digits alone. The greatest number is not an id, because no
+/// event could follow it.
 fn parse_event_id(text: &str) -> Option<i64> {
     let is_number = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
     text.parse().ok().filter(|id| is_number && *id < i64::MAX)
@@ -114,11 +114,12 @@ fn ticks(period: Duration) -> Interval {
     ticks
 }
 
-/// The sender of one stream to its client.
+/// The state of one open stream, which returns the bytes to send.
 struct StreamReader {
     app: Data<App>,
     actor: Actor,
     revocations: Data<Revocations>,
+    /// The number of the stream in the hub.
     number: u64,
     receiver: Receiver<Frame>,
     /// Frames that are sent before new events.
@@ -127,6 +128,7 @@ struct StreamReader {
     catch_up_after: Option<i64>,
     heartbeat: Interval,
     revocation_check: Interval,
+    /// The timer that ends the stream.
     end: Pin<Box<Sleep>>,
 }
 

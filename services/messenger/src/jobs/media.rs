@@ -78,8 +78,8 @@ async fn reconcile(app: &App, livekit: &LiveKit, job: &Job) -> anyhow::Result<()
         let calls: Vec<_> = live.iter().copied().map(compare).collect();
         let compared: Vec<_> = stream::iter(calls).buffer_unordered(CONCURRENCY).collect().await;
         for error in compared.into_iter().filter_map(Result::err) {
-            let (is_known, error) = (error.is::<AlreadyLogged>(), format!("{error:#}"));
-            if is_known {
+            let (is_logged, error) = (error.is::<AlreadyLogged>(), format!("{error:#}"));
+            if is_logged {
                 tracing::debug!(error, "failed to compare a room with its conference");
             } else {
                 tracing::warn!(error, "failed to compare a room with its conference");

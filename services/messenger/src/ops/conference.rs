@@ -112,7 +112,7 @@ pub async fn invite_to_conference(
     change(tx, &mut chat, &conference, action, context).await
 }
 
-/// Joins the actor and returns the access to the room.
+/// Makes the actor Joined, and returns the access to the room.
 ///
 /// # Errors
 /// - The errors of [`act_as_member`].
@@ -158,7 +158,7 @@ pub async fn refresh_media_token(
 /// - [`CONFERENCE_NOT_FOUND`]: the actor is neither member nor moderator.
 /// - [`FORBIDDEN`]: the actor is neither the host nor a moderator.
 /// - The errors of [`Conference::decide`].
-pub async fn act_as_moderator(
+pub async fn act_as_host_or_moderator(
     tx: &mut Tx,
     id: ConferenceId,
     actor: &Actor,
@@ -230,7 +230,7 @@ pub async fn apply_deadline(tx: &mut Tx, id: ConferenceId, timing: &Timing) -> R
     if let Some((mut chat, conference)) = lock(tx, id).await? {
         let context = ConferenceContext { timing: Some(timing), livekit: None };
         let after = change(tx, &mut chat, &conference, Action::Expire(timing), context).await?;
-        // The job that runs now ends, so the next deadline is set even if nothing has changed.
+        // The present run ends the job, so the next deadline is set even if nothing has changed.
         set_deadline(tx, &after, context, chat.now).await?;
     }
     Ok(())
@@ -248,6 +248,8 @@ async fn lock(tx: &mut Tx, id: ConferenceId) -> Result<Option<(Chat, Conference)
     Ok(chat.zip(db::conference::find(tx, id).await?))
 }
 
+/// Locks the chat of a conference for a member, and returns both.
+///
 /// # Errors
 /// The errors of [`require_member`].
 async fn lock_for_member(tx: &mut Tx, id: ConferenceId, actor: &Actor) -> Result<(Chat, Conference), Error> {
@@ -315,7 +317,8 @@ async fn change(
     Ok(after)
 }
 
-/// Adds a decision about people to the log, and publishes a change of the host.
+/// Adds an admission, a denial or a change of the host to the log, and publishes a change of the
+/// host.
 async fn record_change(
     tx: &mut Tx,
     before: &Conference,

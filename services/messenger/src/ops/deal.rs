@@ -38,13 +38,13 @@ pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> R
     if let Some(newest) = newer.last() {
         deal.row_version = newest.row_version;
     }
-    let absent = list_absent_roles(tx, &deal).await?;
-    let mut chat = Chat::of_deal(&deal, &absent, db::chat::read_clock(tx.conn()).await?);
+    let barred_roles = find_barred_roles(tx, &deal).await?;
+    let mut chat = Chat::of_deal(&deal, &barred_roles, db::chat::read_clock(tx.conn()).await?);
     if !db::chat::insert(tx, &chat).await? {
         return Ok(());
     }
     for (user, role) in list_named_users(&deal) {
-        if absent.contains(&role) && chat.member(user).is_none() {
+        if barred_roles.contains(&role) && chat.member(user).is_none() {
             db::employment::insert_barred_entry(tx, chat.id, user, role).await?;
         }
     }
@@ -63,18 +63,18 @@ fn list_named_users(deal: &Deal) -> impl Iterator<Item = (UserId, Role)> {
 
 /// Locks the employments of the deal's manager and agent, and returns the roles that they may not
 /// take.
-async fn list_absent_roles(tx: &mut Tx, deal: &Deal) -> Result<Vec<Role>, Error> {
+async fn find_barred_roles(tx: &mut Tx, deal: &Deal) -> Result<Vec<Role>, Error> {
     let now = db::chat::read_clock(tx.conn()).await?;
     let mut users: Vec<_> = list_named_users(deal).collect();
     // Transactions that lock several users use the order of ids.
     users.sort_by_key(|(user, _)| *user);
-    let mut absent = Vec::new();
+    let mut barred_roles = Vec::new();
     for (user, role) in users {
         if db::employment::load_locked(tx, user).await?.is_barred(deal.tenant_id, role, now) {
-            absent.push(role);
+            barred_roles.push(role);
         }
     }
-    Ok(absent)
+    Ok(barred_roles)
 }
 
 /// Applies a change of a known deal, unless the same or a newer version was applied before.

@@ -13,27 +13,28 @@ use crate::error::{CHAT_NOT_FOUND, Error, PARTICIPANT_NOT_FOUND};
 /// A user who left the chat becomes a member again.
 ///
 /// # Errors
-/// - [`PARTICIPANT_NOT_FOUND`]: the users share no deal chat. A member needs none.
+/// - [`PARTICIPANT_NOT_FOUND`]: the users share no deal chat. A member of the Direct chat needs
+///   none.
 /// - The errors of [`Chat::check_accepts_return`].
-pub async fn open_direct(tx: &mut Tx, by: UserId, with: UserId) -> Result<(ChatId, bool), Error> {
-    let found = db::chat::find_direct(tx.conn(), by, with).await?;
+pub async fn open_direct(tx: &mut Tx, by: UserId, other: UserId) -> Result<(ChatId, bool), Error> {
+    let found = db::chat::find_direct(tx.conn(), by, other).await?;
     if let Some((id, true)) = found {
         return Ok((id, false));
     }
-    if !db::chat::share_deal_chat(tx.conn(), by, with).await? {
+    if !db::chat::share_deal_chat(tx.conn(), by, other).await? {
         return Err(PARTICIPANT_NOT_FOUND.into());
     }
     if let Some((id, false)) = found {
         return_to_direct(tx, id, by).await?;
         return Ok((id, false));
     }
-    let chat = Chat::direct(by, with, db::chat::read_clock(tx.conn()).await?);
+    let chat = Chat::direct(by, other, db::chat::read_clock(tx.conn()).await?);
     if db::chat::insert(tx, &chat).await? {
         notify_members(tx, &chat, StreamEvent::Chat).await?;
         return Ok((chat.id, true));
     }
     // The insert waited for a concurrent one, which has committed.
-    let (id, _) = db::chat::find_direct(tx.conn(), by, with).await?.ok_or(PARTICIPANT_NOT_FOUND)?;
+    let (id, _) = db::chat::find_direct(tx.conn(), by, other).await?.ok_or(PARTICIPANT_NOT_FOUND)?;
     Ok((id, false))
 }
 

@@ -36,7 +36,8 @@ pub async fn apply_status(
     } else {
         db::employment::end(tx, user, company, at).await?;
     }
-    // An active employment ends the earlier ones, and its company may be suspended.
+    // Also for an active employment, because it ends the earlier ones and its company may be
+    // suspended.
     schedule(tx, &[user]).await
 }
 

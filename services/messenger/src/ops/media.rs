@@ -1,4 +1,4 @@
-//! Use cases of reports by LiveKit: webhooks, and the comparison with its rooms.
+//! Use cases for what LiveKit reports: webhooks, and the participants of its rooms.
 
 use ::db::{Db, Tx};
 use anyhow::Context;
@@ -21,8 +21,8 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Parses a webhook. Returns `None` if it does not concern a conference.
-    /// A webhook without a time happened at `now`.
+    /// Parses a webhook. Returns `None` if it does not concern a conference. A webhook without a
+    /// time counts as sent at `now`.
     pub fn parse(body: &Value, now: OffsetDateTime) -> Option<Self> {
         let room = body["room"]["name"].as_str()?.parse().ok()?;
         let at = parse_unix_seconds(&body["createdAt"]).unwrap_or(now);

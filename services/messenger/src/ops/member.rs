@@ -104,7 +104,7 @@ pub async fn record_left(
     end_participation(tx, chat, user, by).await
 }
 
-/// Locks a chat that exists for the viewer.
+/// Locks a chat that the viewer may see.
 ///
 /// # Errors
 /// [`CHAT_NOT_FOUND`]: the viewer is neither member nor supervisor.
@@ -121,6 +121,8 @@ fn may_manage(viewer: &Viewer, chat: &Chat) -> bool {
     viewer.supervises(chat.tenant_id) || viewer.supervises_all()
 }
 
+/// Refuses a Direct chat.
+///
 /// # Errors
 /// [`CHAT_NOT_DEAL`]: the chat is a Direct chat.
 fn refuse_direct(chat: &Chat) -> Result<(), Error> {

@@ -51,7 +51,7 @@ pub async fn send_message(
         // A refusal rolls the message back.
         let count = db::sender::count_message(conn, sender, chat.now);
         let (sent, ()) = try_join(count, insert).await?;
-        check_hour(sent, max, chat.now)?;
+        check_hourly_limit(sent, max, chat.now)?;
     } else {
         insert.await?;
     }
@@ -69,8 +69,8 @@ pub async fn send_message(
     Ok((message, true))
 }
 
-/// Checks the messages of an hour, this one included.
-fn check_hour(sent: SentInHour, max: NonZeroU32, now: OffsetDateTime) -> Result<(), Code> {
+/// Refuses a message above the limit of its hour. `sent` includes this message.
+fn check_hourly_limit(sent: SentInHour, max: NonZeroU32, now: OffsetDateTime) -> Result<(), Code> {
     if u32::try_from(sent.messages).is_ok_and(|messages| messages <= max.get()) {
         return Ok(());
     }
@@ -133,8 +133,8 @@ pub async fn post_card(tx: &mut Tx, chat: &mut Chat, card: Card, readers: &[User
     Ok(())
 }
 
-/// Returns an empty message with the next sequence.
-/// The time of the message never falls (INV-MSG-2), even if the database's clock was set back.
+/// Returns an empty message with the next sequence. The time of the message is never earlier than
+/// that of the message before (INV-MSG-2), even if the database's clock was set back.
 fn next_message(chat: &mut Chat) -> Message {
     chat.last_sequence += 1;
     chat.last_activity_at = chat.last_activity_at.max(chat.now);

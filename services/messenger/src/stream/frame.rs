@@ -64,8 +64,8 @@ fn serialize(data: &impl Serialize) -> Option<Bytes> {
         .map(Bytes::from)
 }
 
-/// Returns for each user the events after the event at the same position of `last_sent`.
-/// Each batch has up to `limit` events.
+/// Returns the events of each user after the event at the same position of `last_sent`. Each batch
+/// has up to `limit` events.
 pub async fn load_batches(
     conn: &Conn,
     users: &[UserId],

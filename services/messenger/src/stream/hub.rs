@@ -32,6 +32,7 @@ struct Streams {
     by_user: HashMap<UserId, Vec<Stream>>,
     /// The users whose streams may have new events.
     woken: HashSet<UserId>,
+    /// Number of streams opened so far, which numbers the streams.
     opened: u64,
     is_closed: bool,
 }
@@ -56,7 +57,8 @@ enum Delivery {
 }
 
 impl Hub {
-    /// Opens a stream, which receives no events until it [is live](Self::go_live).
+    /// Opens a stream, which receives no events before [`Self::start_sending`]. Returns its number
+    /// and the receiver of its events.
     pub fn open(&self, user: UserId) -> (u64, Receiver<Frame>) {
         let (sender, receiver) = channel(MAX_QUEUED_EVENTS);
         let mut streams = self.streams();
@@ -96,7 +98,7 @@ impl Hub {
         }
     }
 
-    /// Waits for marked users, and returns them as [`Self::positions`] does.
+    /// Waits for marked users, and returns their positions like [`Self::positions`].
     pub async fn woken_positions(&self) -> Vec<(UserId, i64)> {
         self.has_woken.notified().await;
         let mut streams = self.streams();
@@ -104,7 +106,8 @@ impl Hub {
         woken.into_iter().filter_map(|user| Some((user, streams.position(user)?))).collect()
     }
 
-    /// Returns each user with a live stream, and the oldest event last sent to one of them.
+    /// Returns each user with a live stream, and the position of the user's stream that is furthest
+    /// behind.
     pub fn positions(&self) -> Vec<(UserId, i64)> {
         let mut streams = self.streams();
         streams.by_user.retain(|_, own| {
@@ -141,14 +144,14 @@ impl Hub {
 }
 
 impl Streams {
-    /// Returns the oldest event last sent to a live stream of the user.
+    /// Returns the position of the user's live stream that is furthest behind.
     fn position(&self, user: UserId) -> Option<i64> {
         self.by_user.get(&user)?.iter().filter_map(|stream| stream.last_sent).min()
     }
 }
 
 impl Stream {
-    /// Sends the events of the batch.
+    /// Sends the events of the batch that the stream has not received.
     fn send(&mut self, batch: &EventBatch) -> Delivery {
         let Some(last_sent) = self.last_sent else { return Delivery::Complete };
         if !batch.follows(last_sent) {

@@ -10,4 +10,4 @@ pub use event::{EventStream, READY, RESET, Ready, Reset};
 pub use frame::{Frame, load_batches};
 pub use hub::Hub;
 pub use poll::run;
-pub use wake::exchange;
+pub use wake::exchange_wake_ups;

@@ -13,8 +13,8 @@ use super::{Hub, load_batches};
 
 /// Pause after a query, in which wake-ups for the next one accumulate.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Pause before the rest of a user's events, in which readers empty their queues.
-const REST_PAUSE: Duration = Duration::from_millis(20);
+/// Pause before a user's remaining events, so that readers can empty their queues.
+const UNFINISHED_PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of users in one query.
 const MAX_USERS_PER_QUERY: usize = 256;
 /// Maximum number of concurrent queries of one poll, a quarter of the default pool.
@@ -36,7 +36,7 @@ pub async fn run(db: &Db, streams: &Hub, poll_interval: Duration, ending: Cancel
                 _ = polls.tick() => streams.positions(),
             };
             let unfinished = send_new_events(db, streams, &positions).await;
-            tokio::time::sleep(if unfinished.is_empty() { PAUSE } else { REST_PAUSE }).await;
+            tokio::time::sleep(if unfinished.is_empty() { PAUSE } else { UNFINISHED_PAUSE }).await;
             streams.wake(unfinished);
         }
     };

@@ -20,7 +20,7 @@ const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sends the wake-ups of this process until it ends, and receives those of others if it has
 /// streams.
-pub async fn exchange(db: &Db, streams: Option<&Hub>, ending: CancellationToken) {
+pub async fn exchange_wake_ups(db: &Db, streams: Option<&Hub>, ending: CancellationToken) {
     let mut committed = db.listen(STREAM_APPENDED);
     let exchange = async {
         loop {
@@ -41,7 +41,7 @@ async fn exchange_on_connection(
     committed: &mut CommitListener,
 ) -> Result<Infallible, ::db::Error> {
     let mut conn = db.connect().await?;
-    let own = process_id(&conn).await?;
+    let own_process_id = process_id(&conn).await?;
     if streams.is_some() {
         conn.batch_execute(&format!("listen {WAKE_CHANNEL}")).await?;
     }
@@ -56,7 +56,7 @@ async fn exchange_on_connection(
             }
             notification = conn.notification() => {
                 let notification = notification?;
-                if notification.process_id != own {
+                if notification.process_id != own_process_id {
                     streams.inspect(|streams| streams.wake(parse_wake(&notification.payload)));
                 }
             }

@@ -38,8 +38,8 @@ async fn users_of_one_deal_chat_open_one_direct_chat() {
     as_user(deal.agent()).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
 }
 
-/// RULE-MSG-005, RULE-MSG-019: a chat with a user of no common deal chat is 404, and with oneself
-/// is 400. An existing Direct chat stays.
+/// RULE-MSG-005, RULE-MSG-019: a Direct chat with a user who shares no deal chat is 404, and with
+/// oneself is 400. An existing Direct chat stays.
 #[tokio::test]
 async fn direct_chat_with_a_stranger_is_refused() {
     let ((deal, chat), (other, _)) = (open_chat().await, open_chat().await);

@@ -9,7 +9,7 @@ use crate::{
     CHATS, Deal, MANAGE, as_user, chat_direct, claims_with, each, list, send_text, service, supervisor, view,
 };
 
-async fn ids(user: Uuid, query: &str) -> Vec<Value> {
+async fn chat_ids(user: Uuid, query: &str) -> Vec<Value> {
     let page = as_user(user).get(&format!("{CHATS}?{query}")).await.expect(200);
     each(list(&page["Items"]), "Id").into_iter().cloned().collect()
 }
@@ -27,19 +27,19 @@ async fn own_chats_are_sorted_and_filtered() {
     let me = first.client;
     let three = chat_direct::open(me, second.manager).await;
     let (one_id, two_id, three_id) = (json!(one), json!(two), json!(three));
-    assert_eq!(ids(me, "").await, [three_id.clone(), two_id.clone(), one_id.clone()]);
+    assert_eq!(chat_ids(me, "").await, [three_id.clone(), two_id.clone(), one_id.clone()]);
     send_text(one, first.agent(), "новое").await;
-    assert_eq!(ids(me, "").await, [one_id.clone(), three_id.clone(), two_id.clone()]);
-    assert_eq!(ids(me, "Sort=LastActivityAt").await, [two_id.clone(), three_id.clone(), one_id.clone()]);
-    assert_eq!(ids(me, "Sort=CreatedAt").await, [one_id.clone(), two_id.clone(), three_id.clone()]);
-    assert_eq!(ids(me, "Kind=Direct").await, std::slice::from_ref(&three_id));
-    assert_eq!(ids(me, "Kind=Deal&Sort=CreatedAt").await, [one_id.clone(), two_id.clone()]);
-    assert_eq!(ids(me, "Kind=Deal,Direct").await.len(), 3);
-    assert_eq!(ids(me, &format!("DealId={}", second.id)).await, std::slice::from_ref(&two_id));
-    assert_eq!(ids(me, &format!("DealId={}", guid())).await, [Value::Null; 0]);
-    assert_eq!(ids(me, "Unread=true").await, std::slice::from_ref(&one_id));
-    assert_eq!(ids(me, "Unread=false").await.len(), 3);
-    assert_eq!(ids(me, "Live=true").await, [Value::Null; 0]);
+    assert_eq!(chat_ids(me, "").await, [one_id.clone(), three_id.clone(), two_id.clone()]);
+    assert_eq!(chat_ids(me, "Sort=LastActivityAt").await, [two_id.clone(), three_id.clone(), one_id.clone()]);
+    assert_eq!(chat_ids(me, "Sort=CreatedAt").await, [one_id.clone(), two_id.clone(), three_id.clone()]);
+    assert_eq!(chat_ids(me, "Kind=Direct").await, std::slice::from_ref(&three_id));
+    assert_eq!(chat_ids(me, "Kind=Deal&Sort=CreatedAt").await, [one_id.clone(), two_id.clone()]);
+    assert_eq!(chat_ids(me, "Kind=Deal,Direct").await.len(), 3);
+    assert_eq!(chat_ids(me, &format!("DealId={}", second.id)).await, std::slice::from_ref(&two_id));
+    assert_eq!(chat_ids(me, &format!("DealId={}", guid())).await, [Value::Null; 0]);
+    assert_eq!(chat_ids(me, "Unread=true").await, std::slice::from_ref(&one_id));
+    assert_eq!(chat_ids(me, "Unread=false").await.len(), 3);
+    assert_eq!(chat_ids(me, "Live=true").await, [Value::Null; 0]);
     let page = as_user(me).get(&format!("{CHATS}?Page=2&PageSize=2&Sort=CreatedAt")).await.expect(200);
     assert_eq!(each(list(&page["Items"]), "Id"), [&three_id]);
     assert_eq!((&page["TotalCount"], &page["Page"], &page["PageSize"]), (&json!(3), &json!(2), &json!(2)));
@@ -49,7 +49,7 @@ async fn own_chats_are_sorted_and_filtered() {
 /// RULE-MSG-006: ties are sorted by id in every sort and over all pages, for members and
 /// supervisors.
 #[tokio::test]
-async fn chats_of_one_time_are_sorted_by_id() {
+async fn chats_with_equal_times_are_sorted_by_id() {
     let (me, tenant) = (guid(), guid());
     let mut chats = Vec::new();
     for _ in 0..5 {
@@ -58,11 +58,11 @@ async fn chats_of_one_time_are_sorted_by_id() {
         chats.push(deal.chat().await);
     }
     chats.sort_unstable();
-    let ids: Vec<_> = chats.iter().map(|id| format!("'{id}'")).collect();
+    let quoted: Vec<_> = chats.iter().map(|id| format!("'{id}'")).collect();
     let time = "timestamptz '2026-01-01 00:00:00+00'";
     let set_times = format!(
         "update chat set created_at = {time}, last_activity_at = {time} where id in ({})",
-        ids.join(",")
+        quoted.join(",")
     );
     service().sql().await.batch_execute(&set_times).await.unwrap();
     let expected: Vec<Value> = chats.iter().map(|id| json!(id)).collect();
@@ -90,19 +90,19 @@ async fn chat_with_a_live_conference_is_found() {
     quiet.publish_created().await;
     quiet.chat().await;
     let (chat, none) = (json!(fixture.chat), [Value::Null; 0]);
-    assert_eq!(ids(client, "Live=true").await, none);
+    assert_eq!(chat_ids(client, "Live=true").await, none);
     let id = fixture.ring(None).await;
     for user in [client, agent] {
-        assert_eq!(ids(user, "Live=true").await, std::slice::from_ref(&chat));
+        assert_eq!(chat_ids(user, "Live=true").await, std::slice::from_ref(&chat));
     }
-    assert_eq!(ids(client, "Live=false").await.len(), 2);
-    assert_eq!(ids(client, "Live=true&Kind=Direct").await, none);
-    assert_eq!(ids(client, &format!("Live=true&DealId={}", quiet.id)).await, none);
+    assert_eq!(chat_ids(client, "Live=false").await.len(), 2);
+    assert_eq!(chat_ids(client, "Live=true&Kind=Direct").await, none);
+    assert_eq!(chat_ids(client, &format!("Live=true&DealId={}", quiet.id)).await, none);
     let supervisor = service().caller(&claims_with(agent, Some(fixture.deal.tenant), &[MANAGE]));
     let page = supervisor.get(&format!("{CHATS}?Scope=Tenant&Live=true")).await.expect(200);
     assert_eq!(each(list(&page["Items"]), "Id"), [&chat], "only among the supervisor's own chats");
     fixture.act(client, id, "end").await.expect(200);
-    assert_eq!(ids(client, "Live=true").await, none);
+    assert_eq!(chat_ids(client, "Live=true").await, none);
 }
 
 /// RULE-MSG-006: an invalid query of the list is 400.

@@ -189,8 +189,8 @@ async fn member_refusals_follow_the_order_of_the_table() {
         .expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 }
 
-/// INV-MSG-6, RULE-MSG-017: a chat has at most 50 members, and an addition of a member takes no
-/// further seat.
+/// INV-MSG-6, RULE-MSG-017: a chat has at most 50 members, and the addition of an existing member
+/// takes no further seat.
 #[tokio::test]
 async fn chat_holds_fifty_members() {
     let (deal, id) = open_chat().await;
@@ -278,8 +278,8 @@ async fn new_and_returning_members_read_the_whole_history() {
         let chat = view(id, user).await;
         assert_eq!((&chat["ReadSequence"], &chat["UnreadCount"]), (&chat["LastSequence"], &json!(0)));
         assert_eq!(chat["LastMessage"], *all.last().unwrap());
-        let badge = as_user(user).get("/api/messenger/unread").await.expect(200);
-        assert_eq!(badge, json!({"ChatsCount": 0, "MessagesCount": 0}));
+        let unread = as_user(user).get("/api/messenger/unread").await.expect(200);
+        assert_eq!(unread, json!({"ChatsCount": 0, "MessagesCount": 0}));
     };
     add(&deal, id, user).await.expect(204);
     assert_reads_all().await;

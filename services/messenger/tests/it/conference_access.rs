@@ -18,7 +18,7 @@ async fn invite(caller: &Client, id: uuid::Uuid) -> testkit::client::Response {
 #[tokio::test]
 async fn conference_is_not_found_outside_its_chat() {
     let fixture = ConferenceFixture::new().await;
-    let former = fixture.add(1).await[0];
+    let former = fixture.add_members(1).await[0];
     fixture.remove_member(former).await;
     let id = fixture.ring_and_join().await;
     let tenant = fixture.deal.tenant;
@@ -94,17 +94,23 @@ async fn plain_member_cannot_end_or_remove() {
     fixture.act(agent, id, "join").await.expect(200);
     for member in [agent, manager] {
         fixture.act(member, id, "end").await.expect_problem(403, "FORBIDDEN");
-        fixture.remove(member, id, agent).await.expect_problem(403, "FORBIDDEN");
-        fixture.remove(member, id, guid()).await.expect_problem(403, "FORBIDDEN");
+        fixture.remove_participant(member, id, agent).await.expect_problem(403, "FORBIDDEN");
+        fixture.remove_participant(member, id, guid()).await.expect_problem(403, "FORBIDDEN");
     }
     for act in ["leave", "decline", "media-token"] {
         fixture.act(manager, id, act).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
     }
-    fixture.remove(client, id, manager).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    fixture.remove(client, id, client).await.expect_problem(403, "FORBIDDEN");
+    fixture
+        .remove_participant(client, id, manager)
+        .await
+        .expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    fixture.remove_participant(client, id, client).await.expect_problem(403, "FORBIDDEN");
     fixture.act(client, id, "end").await.expect(200);
-    fixture.remove(client, id, client).await.expect_problem(403, "FORBIDDEN");
-    fixture.remove(client, id, manager).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    fixture.remove_participant(client, id, client).await.expect_problem(403, "FORBIDDEN");
+    fixture
+        .remove_participant(client, id, manager)
+        .await
+        .expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
     fixture.act(manager, id, "leave").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
     fixture.act(manager, id, "media-token").await.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
 }

@@ -30,25 +30,26 @@ async fn host_hands_over_to_a_joined_participant() {
 
     for answer in [
         fixture.act(client, id, "end").await,
-        fixture.remove(client, id, manager).await,
+        fixture.remove_participant(client, id, manager).await,
         fixture.hand_over(client, id, agent).await,
     ] {
         answer.expect_problem(403, "FORBIDDEN");
     }
     // The former host is a participant like any other.
-    let removed = fixture.remove(agent, id, client).await.expect(200);
+    let removed = fixture.remove_participant(agent, id, client).await.expect(200);
     assert_eq!(state(&removed, client), "Removed");
     fixture.act(client, id, "join").await.expect_problem(403, "MESSENGER_PARTICIPANT_REMOVED");
     fixture.invite(agent, id, &[client]).await.expect(200);
     fixture.act(client, id, "join").await.expect(200);
-    fixture.remove(agent, id, agent).await.expect_problem(403, "FORBIDDEN");
+    fixture.remove_participant(agent, id, agent).await.expect_problem(403, "FORBIDDEN");
     let ended = fixture.act(agent, id, "end").await.expect(200);
     assert_eq!((&ended["EndReason"], &ended["EndedByUserId"]), (&json!("EndedByHost"), &json!(agent)));
 
     assert_eq!(fixture.log(id).await, [("HostChanged".to_owned(), agent, client)]);
     let events = published_events(fixture.service, id).await;
-    let of_hosts: Vec<_> = topics(&events).into_iter().filter(|topic| !topic.contains("invited")).collect();
-    assert_eq!(of_hosts, [STARTED, HOST_CHANGED, ENDED]);
+    let without_invitations: Vec<_> =
+        topics(&events).into_iter().filter(|topic| !topic.contains("invited")).collect();
+    assert_eq!(without_invitations, [STARTED, HOST_CHANGED, ENDED]);
     let changed = &events[1].payload;
     let expected = json!({
         "ConferenceId": id, "ChatId": fixture.chat, "DealId": fixture.deal.id, "TenantId": fixture.deal.tenant,

@@ -16,7 +16,7 @@ async fn next_conference(stream: &mut Stream) -> Value {
     stream.next_of("conference").await.data
 }
 
-/// RULE-MSG-086: without `Lobby: true` every member joins, and the card is as before.
+/// RULE-MSG-086: without `Lobby: true` every member joins without a knock.
 #[tokio::test]
 async fn conference_without_a_lobby_is_open_to_all_members() {
     let fixture = ConferenceFixture::new().await;
@@ -38,8 +38,8 @@ async fn conference_without_a_lobby_is_open_to_all_members() {
     refused.expect_refusal("VALIDATION_FAILED", "/Lobby", "invalid_type");
 }
 
-/// RULE-MSG-086, RULE-MSG-087: an uninvited member gets no token and waits. The host sees it in the
-/// card and on the stream, and the moderator in the card.
+/// RULE-MSG-086, RULE-MSG-087: an uninvited member gets no token and waits. The host and a
+/// moderator see the knock in the conference, and the stream sends it.
 #[tokio::test]
 async fn uninvited_member_waits_without_a_token() {
     let fixture = ConferenceFixture::new().await;
@@ -83,7 +83,7 @@ async fn uninvited_member_waits_without_a_token() {
 async fn admitted_member_joins() {
     let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
-    let other = fixture.add(1).await[0];
+    let other = fixture.add_members(1).await[0];
     let id = fixture.ring_with_lobby(&[agent]).await;
     fixture.act(agent, id, "join").await.expect(200);
     for user in [manager, other] {
@@ -172,7 +172,7 @@ async fn denied_member_stays_outside_until_the_host_invites() {
 async fn end_of_the_conference_ends_the_waiting() {
     let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
-    let other = fixture.add(1).await[0];
+    let other = fixture.add_members(1).await[0];
     for (by, act) in [(client, "end"), (client, "leave"), (agent, "decline")] {
         let id = fixture.ring_with_lobby(&[agent]).await;
         for user in [manager, other] {
@@ -240,7 +240,7 @@ async fn former_member_does_not_wait() {
 async fn admission_needs_a_seat() {
     let fixture = ConferenceFixture::new().await;
     let [client, _, manager] = fixture.users();
-    let more = fixture.add(20).await;
+    let more = fixture.add_members(20).await;
     let id = fixture.ring_with_lobby(&more).await;
     let waiting = fixture.act(manager, id, "knock").await.expect(200);
     fixture.admit(client, id, manager).await.expect_problem(409, "MESSENGER_CONFERENCE_FULL");
@@ -258,7 +258,7 @@ async fn lobby_refusals_follow_the_order_of_their_tables() {
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring_with_lobby(&[agent]).await;
     fixture.act(agent, id, "join").await.expect(200);
-    fixture.remove(client, id, agent).await.expect(200);
+    fixture.remove_participant(client, id, agent).await.expect(200);
     fixture.act(agent, id, "knock").await.expect_problem(403, "MESSENGER_PARTICIPANT_REMOVED");
     let invited = fixture.invite(manager, id, &[guid(), agent]).await;
     invited.expect_problem(403, "MESSENGER_ADMISSION_REQUIRED");

@@ -48,7 +48,7 @@ fn assert_times_rise(conference: &Value) {
 #[tokio::test]
 async fn one_of_twenty_concurrent_starts_succeeds() {
     let fixture = ConferenceFixture::new().await;
-    let members: Vec<_> = fixture.users().into_iter().chain(fixture.add(17).await).collect();
+    let members: Vec<_> = fixture.users().into_iter().chain(fixture.add_members(17).await).collect();
     let starts = members.iter().map(|member| fixture.start(*member, json!({"Media": "Audio"})));
     let answers = join_all(starts).await;
     assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 19));
@@ -65,7 +65,7 @@ async fn one_of_twenty_concurrent_starts_succeeds() {
 #[tokio::test]
 async fn one_of_twenty_concurrent_joins_gets_the_last_seat() {
     let fixture = ConferenceFixture::new().await;
-    let more = fixture.add(39).await;
+    let more = fixture.add_members(39).await;
     let id = fixture.ring(Some(&more[..19])).await;
     let joins = more[19..].iter().map(|member| fixture.act(*member, id, "join"));
     let answers = join_all(joins).await;
@@ -75,8 +75,8 @@ async fn one_of_twenty_concurrent_joins_gets_the_last_seat() {
     }
 }
 
-/// INV-CNF-3, RULE-MSG-045: a join before the end is 200 and then Left. A join after it is
-/// `MESSENGER_CONFERENCE_ENDED`.
+/// INV-CNF-3, RULE-MSG-045: a join before the end is 200, and the end makes the user Left. A join
+/// after it is `MESSENGER_CONFERENCE_ENDED`.
 #[tokio::test]
 async fn join_and_end_take_effect_in_their_order() {
     let fixture = ConferenceFixture::new().await;
@@ -112,16 +112,26 @@ async fn removal_and_media_token_take_effect_in_their_order() {
     let [client, agent, _] = fixture.users();
     let id = fixture.ring_and_join().await;
     let held = hold_chat(&fixture).await;
-    let (removed, token) =
-        held.queue(Held::ANY, fixture.remove(client, id, agent), fixture.act(agent, id, "media-token")).await;
+    let (removed, token) = held
+        .queue(
+            Held::ANY,
+            fixture.remove_participant(client, id, agent),
+            fixture.act(agent, id, "media-token"),
+        )
+        .await;
     removed.expect(200);
     token.expect_problem(403, "MESSENGER_PARTICIPANT_REMOVED");
 
     fixture.act(client, id, "end").await.expect(200);
     let id = fixture.ring_and_join().await;
     let held = hold_chat(&fixture).await;
-    let (token, removed) =
-        held.queue(Held::ANY, fixture.act(agent, id, "media-token"), fixture.remove(client, id, agent)).await;
+    let (token, removed) = held
+        .queue(
+            Held::ANY,
+            fixture.act(agent, id, "media-token"),
+            fixture.remove_participant(client, id, agent),
+        )
+        .await;
     token.expect(200);
     assert_eq!(state(&removed.expect(200), agent), "Removed");
 }
@@ -187,7 +197,7 @@ async fn admission_and_withdrawal_take_effect_in_their_order() {
 async fn admission_and_removal_from_the_chat_take_effect_in_their_order() {
     let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
-    let other = fixture.add(1).await[0];
+    let other = fixture.add_members(1).await[0];
     let id = fixture.ring_with_lobby(&[agent]).await;
     for user in [manager, other] {
         fixture.act(user, id, "knock").await.expect(200);

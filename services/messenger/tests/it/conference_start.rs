@@ -72,7 +72,7 @@ async fn start_without_invitees_invites_all_other_members() {
 #[tokio::test]
 async fn start_in_a_large_chat_invites_the_first_twenty() {
     let fixture = ConferenceFixture::new().await;
-    let added = fixture.add(20).await;
+    let added = fixture.add_members(20).await;
     let conference =
         fixture.start(added[19], json!({"Media": "Video", "InviteUserIds": null})).await.expect(201);
     assert_eq!(list(&conference["Participants"]).len(), 21);
@@ -91,7 +91,7 @@ async fn start_in_a_large_chat_invites_the_first_twenty() {
 #[tokio::test]
 async fn start_accepts_twenty_invitees() {
     let fixture = ConferenceFixture::new().await;
-    let (client, added) = (fixture.deal.client, fixture.add(20).await);
+    let (client, added) = (fixture.deal.client, fixture.add_members(20).await);
     let body = json!({"Media": "Audio", "InviteUserIds": added});
     let conference = fixture.start(client, body).await.expect(201);
     assert_eq!(list(&conference["Participants"]).len(), 21);
@@ -203,9 +203,9 @@ async fn service_without_livekit_refuses_only_media_operations() {
 
     // A conference that was started while LiveKit was configured.
     let livekit = LiveKit::start();
-    let with = start(&livekit, &[("DATABASE_URL", &own.database_url)]);
-    let id = ConferenceFixture { service: &with, ..fixture }.ring(None).await;
-    drop(with);
+    let configured = start(&livekit, &[("DATABASE_URL", &own.database_url)]);
+    let id = ConferenceFixture { service: &configured, ..fixture }.ring(None).await;
+    drop(configured);
     fixture.act(agent, id, "join").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
     assert_eq!(fixture.conference(id).await["Version"], 1, "503 precedes any write");
     fixture.act(client, id, "media-token").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");

@@ -45,7 +45,7 @@ fn micros(time: &Value) -> i64 {
     i64::try_from(time.unix_timestamp_nanos() / 1000).unwrap()
 }
 
-/// Returns the exact due time of a timer that starts at `time`.
+/// Returns the exact due time of a timer that starts at `time`, as a range of one value.
 fn due_after(time: &Value, timeout_micros: i64) -> RangeInclusive<i64> {
     let due = micros(time) + timeout_micros;
     due..=due
@@ -60,7 +60,7 @@ struct ClockSamples(Arc<Mutex<Vec<i64>>>);
 impl ClockSamples {
     const PERIOD: Duration = Duration::from_millis(100);
     /// RULE-MSG-043: timers fire within 2 s.
-    const MAX_SAMPLES_LATE: usize = 20;
+    const MAX_LATE_SAMPLES: usize = 20;
 
     #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
     async fn start(service: &Running) -> Self {
@@ -94,7 +94,7 @@ impl ClockSamples {
         let samples = samples();
         assert!(samples[0] < due, "the samples began before the timer was due");
         let between = samples.into_iter().filter(|sample| (due..fired).contains(sample)).count();
-        assert!(between <= Self::MAX_SAMPLES_LATE, "fired {} µs late, {between} samples", fired - due);
+        assert!(between <= Self::MAX_LATE_SAMPLES, "fired {} µs late, {between} samples", fired - due);
     }
 }
 
@@ -123,7 +123,7 @@ async fn assert_ends(
 }
 
 /// Returns the time of a user's newest stream event about a conference.
-async fn last_notified(fixture: &ConferenceFixture<'_>, id: Uuid, reader: Uuid) -> i64 {
+async fn last_notified_at(fixture: &ConferenceFixture<'_>, id: Uuid, reader: Uuid) -> i64 {
     let last = "select (extract(epoch from max(at)) * 1000000)::int8 from stream_event \
         where user_id = $1::text::uuid and subject_id = $2::text::uuid and kind = 'conference'";
     let sql = fixture.service.sql().await;
@@ -177,7 +177,7 @@ async fn broken_connection_does_not_end_a_ringing_conference() {
     fixture.send_participant_webhook("participant_left", id, agent, "PA_1", unix_seconds(0)).await;
     // The webhook has whole seconds, and the stream event is a moment later than the change.
     let left = micros(&participant(&fixture.conference(id).await, agent)["LeftAt"]);
-    let due = left + EMPTY_MICROS..=last_notified(&fixture, id, manager).await + EMPTY_MICROS;
+    let due = left + EMPTY_MICROS..=last_notified_at(&fixture, id, manager).await + EMPTY_MICROS;
     assert_ends(&fixture, &samples, id, due, "AllLeft").await;
 
     let id = fixture.ring(None).await;
@@ -212,12 +212,12 @@ async fn unanswered_invitation_is_missed() {
         fixture.conference_when(id, "Missed", |conference| state(conference, manager) == "Missed").await;
     assert_eq!((&missed["Status"], &missed["Version"]), (&json!("Active"), &json!(3)));
     let due = due_after(&participant(&missed, manager)["InvitedAt"], RING_MICROS);
-    samples.assert_in_time(due, last_notified(&fixture, id, manager).await).await;
+    samples.assert_in_time(due, last_notified_at(&fixture, id, manager).await).await;
 
     let conference = fixture.invite(agent, id, &[manager]).await.expect(200);
     let due = due_after(&participant(&conference, manager)["InvitedAt"], RING_MICROS);
     fixture.conference_when(id, "Missed again", |conference| state(conference, manager) == "Missed").await;
-    samples.assert_in_time(due, last_notified(&fixture, id, manager).await).await;
+    samples.assert_in_time(due, last_notified_at(&fixture, id, manager).await).await;
     fixture.act(manager, id, "join").await.expect(200);
     assert_eq!(state(&fixture.conference(id).await, manager), "Joined");
     fixture.act(client, id, "end").await.expect(200);

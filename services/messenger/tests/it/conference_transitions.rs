@@ -45,16 +45,16 @@ async fn first_join_makes_the_conference_active() {
 /// RULE-MSG-039: a Ringing conference ends when the host ends or leaves, or when a moderator ends.
 /// Invited users become Missed.
 #[tokio::test]
-async fn ringing_conference_ends_by_host_or_moderator() {
+async fn host_or_moderator_ends_a_ringing_conference() {
     let fixture = ConferenceFixture::new().await;
     let [client, agent, _] = fixture.users();
-    for how in ["end", "leave"] {
+    for act in ["end", "leave"] {
         let id = fixture.ring(None).await;
-        let conference = fixture.act(client, id, how).await.expect(200);
+        let conference = fixture.act(client, id, act).await.expect(200);
         assert_eq!(
             (&conference["Status"], &conference["EndReason"]),
             (&json!("Ended"), &json!("EndedByHost")),
-            "{how}"
+            "{act}"
         );
         assert_eq!((state(&conference, client), state(&conference, agent)), ("Left", "Missed"));
         assert_eq!((&conference["EndedByUserId"], &conference["ActiveAt"]), (&json!(client), &Value::Null));
@@ -74,7 +74,7 @@ async fn ringing_conference_without_invitees_ends() {
     let id = fixture.ring(None).await;
     let conference = fixture.act(agent, id, "decline").await.expect(200);
     assert_eq!((&conference["Status"], state(&conference, agent)), (&json!("Ringing"), "Declined"));
-    let conference = fixture.remove(client, id, manager).await.expect(200);
+    let conference = fixture.remove_participant(client, id, manager).await.expect(200);
     assert_eq!((&conference["Status"], &conference["EndReason"]), (&json!("Ended"), &json!("AllDeclined")));
     assert_eq!((state(&conference, manager), &conference["EndedByUserId"]), ("Removed", &Value::Null));
 
@@ -89,45 +89,45 @@ async fn ringing_conference_without_invitees_ends() {
     assert_eq!(cards, [expected]);
 }
 
-/// INV-CNF-3, RULE-MSG-033: any other state stays, and an Ended conference does not change. Only a
-/// change raises `Version`.
+/// INV-CNF-3, RULE-MSG-033: a leave changes only a Joined participant, and a decline only an
+/// Invited one. An Ended conference does not change. Only a change raises `Version`.
 #[tokio::test]
 async fn repeated_answer_changes_nothing() {
     let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring(None).await;
-    let same = async |user, act: &str, version: i64| {
+    let assert_version = async |user, act: &str, version: i64| {
         let conference = fixture.act(user, id, act).await.expect(200);
         assert_eq!(conference["Version"], version, "{act}");
     };
-    same(manager, "leave", 1).await;
-    same(client, "decline", 1).await;
-    same(agent, "decline", 2).await;
-    same(agent, "decline", 2).await;
-    same(agent, "leave", 2).await;
+    assert_version(manager, "leave", 1).await;
+    assert_version(client, "decline", 1).await;
+    assert_version(agent, "decline", 2).await;
+    assert_version(agent, "decline", 2).await;
+    assert_version(agent, "leave", 2).await;
     fixture.act(agent, id, "join").await.expect(200);
-    same(agent, "decline", 3).await;
-    same(agent, "leave", 4).await;
-    same(agent, "leave", 4).await;
-    fixture.remove(client, id, agent).await.expect(200);
-    same(agent, "leave", 5).await;
-    same(agent, "decline", 5).await;
-    let conference = fixture.remove(client, id, agent).await.expect(200);
+    assert_version(agent, "decline", 3).await;
+    assert_version(agent, "leave", 4).await;
+    assert_version(agent, "leave", 4).await;
+    fixture.remove_participant(client, id, agent).await.expect(200);
+    assert_version(agent, "leave", 5).await;
+    assert_version(agent, "decline", 5).await;
+    let conference = fixture.remove_participant(client, id, agent).await.expect(200);
     assert_eq!((state(&conference, agent), &conference["Version"]), ("Removed", &json!(5)));
     let ended = fixture.act(client, id, "end").await.expect(200);
     for (user, act) in [(client, "leave"), (client, "decline"), (client, "end"), (manager, "decline")] {
         assert_eq!(fixture.act(user, id, act).await.expect(200), ended);
     }
-    assert_eq!(fixture.remove(client, id, manager).await.expect(200), ended);
+    assert_eq!(fixture.remove_participant(client, id, manager).await.expect(200), ended);
 }
 
 /// RULE-MSG-031, RULE-MSG-046, RULE-MSG-062, RULE-EVT-018: an invitation makes new, Declined, Left
-/// and Missed users Invited, all or none. Invited, Joined and the host stay.
+/// and Missed users Invited, all or none. Invited and Joined users and the host stay.
 #[tokio::test]
 async fn invitation_makes_absent_users_invited() {
     let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
-    let new = fixture.add(2).await;
+    let new = fixture.add_members(2).await;
     let id = fixture.ring(Some(&[agent, manager])).await;
     fixture.act(agent, id, "join").await.expect(200);
     fixture.act(manager, id, "decline").await.expect(200);
@@ -175,7 +175,7 @@ async fn only_the_host_invites_a_removed_participant() {
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring_and_join().await;
     fixture.act(manager, id, "join").await.expect(200);
-    let conference = fixture.remove(client, id, agent).await.expect(200);
+    let conference = fixture.remove_participant(client, id, agent).await.expect(200);
     assert_eq!(state(&conference, agent), "Removed");
     assert!(participant(&conference, agent)["LeftAt"].is_string());
     for act in ["join", "media-token"] {
@@ -196,7 +196,7 @@ async fn only_the_host_invites_a_removed_participant() {
     let conference = fixture.invite(client, id, &[agent]).await.expect(200);
     assert_eq!(state(&conference, agent), "Invited");
     fixture.act(agent, id, "join").await.expect(200);
-    fixture.remove(client, id, agent).await.expect(200);
+    fixture.remove_participant(client, id, agent).await.expect(200);
     fixture.act(client, id, "end").await.expect(200);
     fixture.act(agent, id, "join").await.expect_problem(403, "MESSENGER_PARTICIPANT_REMOVED");
     fixture.act(manager, id, "join").await.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
@@ -207,9 +207,9 @@ async fn only_the_host_invites_a_removed_participant() {
 async fn invite_refusals_follow_the_order_of_the_table() {
     let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
-    let more = fixture.add(20).await;
+    let more = fixture.add_members(20).await;
     let id = fixture.ring(Some(&[agent, manager])).await;
-    fixture.remove(client, id, agent).await.expect(200);
+    fixture.remove_participant(client, id, agent).await.expect(200);
     fixture.invite(client, id, &more[..19]).await.expect(200);
     // All seats are taken now.
     for (by, users, status, code) in [
@@ -234,7 +234,7 @@ async fn invite_refusals_follow_the_order_of_the_table() {
 #[tokio::test]
 async fn conference_has_twenty_one_seats() {
     let fixture = ConferenceFixture::new().await;
-    let more = fixture.add(20).await;
+    let more = fixture.add_members(20).await;
     let client = fixture.deal.client;
     let id = fixture.ring(Some(&more[..19])).await;
     fixture.act(more[0], id, "join").await.expect(200);

@@ -39,8 +39,8 @@ async fn new_agent_replaces_the_old_agent() {
 #[tokio::test]
 async fn null_removes_the_agent_and_absence_keeps_it() {
     let (deal, id) = open_chat().await;
-    let silent = without(deal.changed(2, "Application", "Booking", None), "AgentUserId");
-    deal.publish(STAGE_CHANGED, &silent).await;
+    let without_agent = without(deal.changed(2, "Application", "Booking", None), "AgentUserId");
+    deal.publish(STAGE_CHANGED, &without_agent).await;
     let chat = view_when(id, deal.client, "the card", |chat| chat["LastSequence"] == 1).await;
     assert_eq!(role(&chat, deal.agent()).as_deref(), Some("Agent"));
     deal.publish(STAGE_CHANGED, &deal.changed(3, "Booking", "Booking", None)).await;
@@ -83,14 +83,14 @@ async fn former_agent_gets_the_earlier_role_back() {
     let added = guid();
     add(&deal, id, added).await.expect(204);
     remove(&deal, id, deal.agent()).await.expect(204);
-    let steps = [
+    let changes = [
         (Some(deal.manager), "Agent", "Member"),
         (Some(added), "Manager", "Agent"),
         (Some(deal.client), "Manager", "Member"),
         (None, "Manager", "Member"),
     ];
     let before = cards(id, deal.client).await.len();
-    for (version, (agent, manager_role, added_role)) in (2..).zip(steps) {
+    for (version, (agent, manager_role, added_role)) in (2..).zip(changes) {
         deal.publish(STAGE_CHANGED, &deal.changed(version, "Sale", "Sale", agent)).await;
         let is_expected = |chat: &Value| {
             role(chat, deal.manager).as_deref() == Some(manager_role)
@@ -109,8 +109,8 @@ async fn removed_manager_loses_access_with_the_agent_role() {
     let (deal, id) = open_chat().await;
     remove(&deal, id, deal.manager).await.expect(204);
     deal.publish(STAGE_CHANGED, &deal.changed(2, "Sale", "Sale", Some(deal.manager))).await;
-    let agent = |chat: &Value| role(chat, deal.manager).as_deref() == Some("Agent");
-    view_when(id, deal.client, "the agent", agent).await;
+    let is_agent = |chat: &Value| role(chat, deal.manager).as_deref() == Some("Agent");
+    view_when(id, deal.client, "the agent", is_agent).await;
     deal.publish(STAGE_CHANGED, &deal.changed(3, "Sale", "Sale", None)).await;
     view_when(id, deal.client, "the manager to leave", |chat| role(chat, deal.manager).is_none()).await;
 }

@@ -19,18 +19,28 @@ enum AgentField {
     Agent(usize),
 }
 
-/// A change: the index of its status, its agent, true if it is delivered twice, and the number of
-/// changes between the two deliveries.
-type Step = (usize, AgentField, bool, usize);
+/// A change of the deal, and its deliveries.
+#[derive(Clone, Debug)]
+struct Change {
+    /// The index of the new status.
+    status: usize,
+    agent: AgentField,
+    is_repeated: bool,
+    /// The number of changes between the two deliveries of a repeated change.
+    repeat_after: usize,
+}
 
-fn steps() -> impl Strategy<Value = (Vec<Step>, usize)> {
+/// Returns a strategy for the changes, and for the number of deliveries before `deal-created`.
+fn histories() -> impl Strategy<Value = (Vec<Change>, usize)> {
     let agent = prop_oneof![
         Just(AgentField::Absent),
         Just(AgentField::Null),
         (0..4_usize).prop_map(AgentField::Agent)
     ];
-    let step = (0..STATUSES.len(), agent, any::<bool>(), 0..4_usize);
-    (proptest::collection::vec(step, 1..8), 0..8_usize)
+    let change = (0..STATUSES.len(), agent, any::<bool>(), 0..4_usize).prop_map(
+        |(status, agent, is_repeated, repeat_after)| Change { status, agent, is_repeated, repeat_after },
+    );
+    (proptest::collection::vec(change, 1..8), 0..8_usize)
 }
 
 /// INV-MSG-3, RULE-EVT-023: in every delivery order a chat ends with the same members and one
@@ -39,52 +49,53 @@ fn steps() -> impl Strategy<Value = (Vec<Step>, usize)> {
 fn history_ends_in_one_state_in_every_delivery_order() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
-    let result = runner.run(&steps(), |(steps, created_index)| {
-        tokio.block_on(deliver(&steps, created_index));
+    let result = runner.run(&histories(), |(history, created_index)| {
+        tokio.block_on(deliver(&history, created_index));
         Ok(())
     });
     result.unwrap();
 }
 
-async fn deliver(steps: &[Step], created_index: usize) {
+/// Delivers a history, and asserts the members and the status cards of the chat.
+async fn deliver(history: &[Change], created_index: usize) {
     let deal = Deal::new();
     // The manager and the client may become the agent too.
     let agents = [guid(), guid(), deal.manager, deal.client];
-    let (mut status, mut agent, mut changes, mut expected) = (0, deal.agent, Vec::new(), Vec::new());
-    for (version, (to, agent_field, ..)) in (2..).zip(steps) {
-        let mut change = deal.changed(version, STATUSES[status], STATUSES[*to], None);
-        match agent_field {
-            AgentField::Absent => drop(change.as_object_mut().unwrap().remove("AgentUserId")),
+    let (mut status, mut agent, mut events, mut expected) = (0, deal.agent, Vec::new(), Vec::new());
+    for (version, change) in (2..).zip(history) {
+        let mut event = deal.changed(version, STATUSES[status], STATUSES[change.status], None);
+        match change.agent {
+            AgentField::Absent => drop(event.as_object_mut().unwrap().remove("AgentUserId")),
             AgentField::Null => agent = None,
-            AgentField::Agent(which) => agent = Some(agents[*which]),
+            AgentField::Agent(which) => agent = Some(agents[which]),
         }
-        if matches!(agent_field, AgentField::Agent(_)) {
-            change["AgentUserId"] = agent.unwrap().to_string().into();
+        if matches!(change.agent, AgentField::Agent(_)) {
+            event["AgentUserId"] = agent.unwrap().to_string().into();
         }
-        if status != *to {
-            expected.push(STATUSES[*to]);
+        if status != change.status {
+            expected.push(STATUSES[change.status]);
         }
-        status = *to;
-        changes.push(change);
+        status = change.status;
+        events.push(event);
     }
     // Some changes are delivered again, behind later ones.
     let mut order: Vec<Value> = Vec::new();
-    for (at, change) in changes.iter().enumerate() {
-        order.push(change.clone());
-        order.extend(
-            (0..at)
-                .filter(|earlier| steps[*earlier].2 && earlier + steps[*earlier].3 == at)
-                .map(|earlier| changes[earlier].clone()),
-        );
+    for (at, event) in events.iter().enumerate() {
+        order.push(event.clone());
+        let is_repeated_here = |earlier: &usize| {
+            let change = &history[*earlier];
+            change.is_repeated && earlier + change.repeat_after == at
+        };
+        order.extend((0..at).filter(is_repeated_here).map(|earlier| events[earlier].clone()));
     }
     let created_index = created_index.min(order.len());
-    for (at, change) in order.iter().enumerate() {
+    for (at, event) in order.iter().enumerate() {
         if at == created_index {
             deal.publish(DEAL_CREATED, &deal.created()).await;
             // Two topics have no common order, so the test waits until the chat exists.
             deal.chat().await;
         }
-        deal.publish(STAGE_CHANGED, change).await;
+        deal.publish(STAGE_CHANGED, event).await;
     }
     if created_index == order.len() {
         deal.publish(DEAL_CREATED, &deal.created()).await;
@@ -103,11 +114,11 @@ async fn deliver(steps: &[Step], created_index: usize) {
 
     let statuses = cards(chat, deal.client).await.into_iter();
     let statuses = statuses.filter(|card| card["Type"] == "DealStatusChanged");
-    assert_eq!(statuses.map(|card| card["ToStatus"].clone()).collect::<Vec<_>>(), expected, "{steps:?}");
+    assert_eq!(statuses.map(|card| card["ToStatus"].clone()).collect::<Vec<_>>(), expected, "{history:?}");
     let expected = expected_roles(&deal, agent);
-    assert_eq!(roles(&seen).len(), expected.len(), "{steps:?}: {seen}");
+    assert_eq!(roles(&seen).len(), expected.len(), "{history:?}: {seen}");
     for (user, expected) in expected {
-        assert_eq!(role(&seen, user).as_deref(), Some(expected), "{steps:?}: {seen}");
+        assert_eq!(role(&seen, user).as_deref(), Some(expected), "{history:?}: {seen}");
     }
 }
 

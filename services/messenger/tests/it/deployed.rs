@@ -82,6 +82,7 @@ async fn publish(deal: &Deal, topic: &str, event: &Value) {
 const MARKER: &str = "меченое";
 
 /// Sends, edits and deletes a message, holds a conference, and provokes every kind of failure.
+/// Returns the id of the conference.
 async fn exercise(fixture: &DeployedFixture) -> Uuid {
     let Deal { client, manager, .. } = fixture.deal;
     let (me, other) = (fixture.as_user(client), fixture.as_user(fixture.deal.agent()));
@@ -138,7 +139,8 @@ async fn exercise(fixture: &DeployedFixture) -> Uuid {
     id
 }
 
-/// Returns an invalid body of an edit, which ignores `ClientMessageId`, for one of a new message.
+/// Returns the body as an invalid body of an edit. An edit ignores `ClientMessageId`, so a body
+/// that is invalid only because of it is replaced.
 fn edit_body(body: &Value) -> Value {
     if body["ClientMessageId"].is_null() { body.clone() } else { json!({"Text": {"x": MARKER}}) }
 }
@@ -166,20 +168,20 @@ async fn texts_and_secrets_appear_only_in_their_chat() {
     }
     // Every signed token begins with `eyJ`.
     let hidden = [MARKER, SECRET, "eyJ"];
-    let found = |text: &str| hidden.iter().find(|hidden| text.contains(**hidden)).copied();
+    let find_hidden = |text: &str| hidden.iter().find(|hidden| text.contains(**hidden)).copied();
     let log = fixture.service.log();
     assert!(log.iter().any(|line| line["level"] == "ERROR"), "the failure is logged");
     for line in log {
-        assert_eq!(found(&line.to_string()), None, "a line of the log: {line}");
+        assert_eq!(find_hidden(&line.to_string()), None, "a line of the log: {line}");
     }
     let is_exported = async || fixture.service.collector.all().next().map(drop);
     eventually("spans", is_exported).await;
     for span in fixture.service.collector.all() {
         let shown = format!("{span:?}");
-        assert_eq!(found(&shown), None, "a span: {shown}");
+        assert_eq!(find_hidden(&shown), None, "a span: {shown}");
     }
     let metrics = fixture.service.operator().get("/metrics").await;
-    assert_eq!((metrics.status, found(&metrics.text)), (200, None));
+    assert_eq!((metrics.status, find_hidden(&metrics.text)), (200, None));
     let stored = "select count(*) from message where text like '%' || $1 || '%'";
     let stored: i64 = fixture.sql.query_one(stored, &[&MARKER]).await.unwrap().get(0);
     assert_eq!(stored, 0, "a deleted text is erased");

@@ -20,7 +20,7 @@ async fn unblock(chat: Uuid, user: Uuid) {
     as_user(user).delete(&path(chat, "/block")).await.expect(204);
 }
 
-async fn write(chat: Uuid, user: Uuid) -> testkit::client::Response {
+async fn post_text(chat: Uuid, user: Uuid) -> testkit::client::Response {
     as_user(user).post(&path(chat, "/messages"), json!({"Text": "а"})).await
 }
 
@@ -44,7 +44,7 @@ async fn left_direct_chat_accepts_no_text_until_the_user_returns() {
     let kept = view(id, other).await;
     assert_eq!(roles(&kept).len(), 1);
     assert_eq!(kept["LastMessage"]["Card"], json!({"Type": "MemberRemoved", "UserId": one, "ByUserId": one}));
-    write(id, other).await.expect_problem(409, "MESSENGER_CHAT_LEFT");
+    post_text(id, other).await.expect_problem(409, "MESSENGER_CHAT_LEFT");
     let again = as_user(other).post(CHATS, json!({"UserId": one})).await.expect(200);
     assert_eq!((&again["Id"], roles(&again).len()), (&json!(id), 1), "the other user does not bring back");
 
@@ -57,7 +57,7 @@ async fn left_direct_chat_accepts_no_text_until_the_user_returns() {
     leave(id, other).await.expect(204);
     let back = as_user(other).post(CHATS, json!({"UserId": one})).await.expect(200);
     assert_eq!((&back["Id"], roles(&back).len()), (&json!(id), 1));
-    write(id, other).await.expect_problem(409, "MESSENGER_CHAT_LEFT");
+    post_text(id, other).await.expect_problem(409, "MESSENGER_CHAT_LEFT");
     assert_eq!(chat_direct::open(one, other).await, id);
     send_text(id, other, "оба здесь").await;
 }
@@ -141,19 +141,19 @@ async fn block_stops_texts_of_both_users() {
         assert_eq!(view(id, blocker).await["IsBlocked"], true);
         assert_eq!(view(id, blocked).await["IsBlocked"], false);
         for user in [blocker, blocked] {
-            write(id, user).await.expect_problem(403, "MESSENGER_CHAT_BLOCKED");
+            post_text(id, user).await.expect_problem(403, "MESSENGER_CHAT_BLOCKED");
         }
         let message = path(id, &format!("/messages/{own}"));
         let edit = as_user(blocked).put(&message, json!({"Text": "два"})).await;
         edit.expect_problem(403, "MESSENGER_CHAT_BLOCKED");
-        let call = as_user(blocked).post(&path(id, "/conferences"), json!({"Media": "Audio"})).await;
-        call.expect_problem(422, "MESSENGER_CHAT_NOT_DEAL");
+        let conference = as_user(blocked).post(&path(id, "/conferences"), json!({"Media": "Audio"})).await;
+        conference.expect_problem(422, "MESSENGER_CHAT_NOT_DEAL");
         as_user(blocked).delete(&message).await.expect(204);
         unblock(id, blocked).await;
-        write(id, blocked).await.expect_problem(403, "MESSENGER_CHAT_BLOCKED");
+        post_text(id, blocked).await.expect_problem(403, "MESSENGER_CHAT_BLOCKED");
         block(id, blocked).await;
         unblock(id, blocker).await;
-        write(id, blocker).await.expect_problem(403, "MESSENGER_CHAT_BLOCKED");
+        post_text(id, blocker).await.expect_problem(403, "MESSENGER_CHAT_BLOCKED");
         unblock(id, blocked).await;
         unblock(id, blocked).await;
         send_text(id, blocked, "три").await;
@@ -186,14 +186,14 @@ async fn user_who_left_blocks_and_unblocks() {
     let id = chat_direct::open(one, other).await;
     leave(id, one).await.expect(204);
     block(id, one).await;
-    write(id, other).await.expect_problem(403, "MESSENGER_CHAT_BLOCKED");
+    post_text(id, other).await.expect_problem(403, "MESSENGER_CHAT_BLOCKED");
     as_user(one).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     leave(id, other).await.expect(204);
     let open = async |user: Uuid, with: Uuid| as_user(user).post(CHATS, json!({"UserId": with})).await;
     open(other, one).await.expect_problem(403, "MESSENGER_CHAT_BLOCKED");
     unblock(id, one).await;
     assert_eq!(open(other, one).await.expect(200)["Id"], json!(id));
-    write(id, other).await.expect_problem(409, "MESSENGER_CHAT_LEFT");
+    post_text(id, other).await.expect_problem(409, "MESSENGER_CHAT_LEFT");
     block(id, one).await;
     assert_eq!(open(one, other).await.expect(200)["IsBlocked"], true);
 }
@@ -213,11 +213,11 @@ async fn no_text_follows_a_block_or_a_leave() {
             }
             view(id, other).await["LastSequence"].as_i64().unwrap()
         };
-        let (texts, before) = join(join_all((0..10).map(|_| write(id, other))), end).await;
+        let (texts, last_sequence) = join(join_all((0..10).map(|_| post_text(id, other))), end).await;
         for text in texts {
             assert!([201, 403, 409].contains(&text.status), "{}", text.text);
         }
-        assert_eq!(view(id, other).await["LastSequence"], before, "{act}");
+        assert_eq!(view(id, other).await["LastSequence"], last_sequence, "{act}");
         if act == "block" {
             unblock(id, one).await;
         }

@@ -22,7 +22,13 @@ fn minutes_ago(minutes: i64) -> OffsetDateTime {
 }
 
 /// Publishes a present change of an employment with this `ce_sequence`.
-async fn publish_at(sequence: i64, user: Uuid, company: Uuid, from: Option<&str>, to: Option<&str>) {
+async fn publish_with_sequence(
+    sequence: i64,
+    user: Uuid,
+    company: Uuid,
+    from: Option<&str>,
+    to: Option<&str>,
+) {
     publish_dated(sequence, minutes_ago(0), user, company, (from, to)).await;
 }
 
@@ -41,9 +47,9 @@ async fn publish_dated(
     service().bus().publish(EMPLOYEE_STATUS_CHANGED, user, sequence, &event).await;
 }
 
-/// Publishes the beginning or the end of an employment some minutes ago, and waits until the
-/// service has applied it.
-async fn apply_old(minutes: i64, user: Uuid, company: Uuid, is_active: bool) {
+/// Publishes the beginning or the end of an employment `minutes` ago, or in the future if the
+/// number is negative. Waits until the service has applied it.
+async fn apply_minutes_ago(minutes: i64, user: Uuid, company: Uuid, is_active: bool) {
     let (sequence, at) = (next_sequence(), minutes_ago(minutes));
     let change = if is_active { (None, Some("Active")) } else { (Some("Active"), None) };
     publish_dated(sequence, at, user, company, change).await;
@@ -53,7 +59,7 @@ async fn apply_old(minutes: i64, user: Uuid, company: Uuid, is_active: bool) {
 
 /// Publishes the next change of an employment.
 pub async fn publish(user: Uuid, company: Uuid, from: Option<&str>, to: Option<&str>) {
-    publish_at(next_sequence(), user, company, from, to).await;
+    publish_with_sequence(next_sequence(), user, company, from, to).await;
 }
 
 /// Ends an employment.
@@ -69,11 +75,11 @@ pub async fn hire(user: Uuid, company: Uuid) {
 
 /// Publishes a status of a company.
 pub async fn publish_company(company: Uuid, status: &str) {
-    publish_company_at(next_sequence(), company, status).await;
+    publish_company_with_sequence(next_sequence(), company, status).await;
 }
 
 /// Publishes a status of a company with this `ce_sequence`.
-async fn publish_company_at(sequence: i64, company: Uuid, status: &str) {
+async fn publish_company_with_sequence(sequence: i64, company: Uuid, status: &str) {
     let event = json!({
         "CompanyId": company, "Type": "Developer", "Status": status, "Name": "Застройщик",
         "LegalName": null, "Version": sequence,
@@ -187,19 +193,19 @@ async fn client_and_guests_without_employment_stay() {
         role(chat, second.manager).as_deref() == Some("Agent")
     })
     .await;
-    let (guest, marker) = (guid(), guid());
-    for user in [guest, marker] {
+    let (guest, other_guest) = (guid(), guid());
+    for user in [guest, other_guest] {
         add(&deal, id, user).await.expect(204);
     }
     let agency = guid();
     hire(deal.client, agency).await;
     for (user, company) in
-        [(deal.client, deal.tenant), (deal.client, agency), (deal.agent(), agency), (marker, guid())]
+        [(deal.client, deal.tenant), (deal.client, agency), (deal.agent(), agency), (other_guest, guid())]
     {
         end(user, company).await;
     }
     end(second.manager, second.tenant).await;
-    for user in [deal.agent(), marker] {
+    for user in [deal.agent(), other_guest] {
         wait_until_left(id, user).await;
     }
     wait_until_left(second_id, second.manager).await;
@@ -239,10 +245,10 @@ async fn new_employment_ends_the_former_one_and_keeps_the_chats_of_the_new_compa
     add(&former, former_id, user).await.expect_problem(422, "MESSENGER_EMPLOYMENT_ENDED");
     add(&third, third_id, user).await.expect(204);
 
-    publish_at(late, user, former.tenant, Some("Active"), None).await;
+    publish_with_sequence(late, user, former.tenant, Some("Active"), None).await;
     // The same state as a new event, as after a republication.
     let repeated = next_sequence();
-    publish_at(repeated, user, new.tenant, None, Some("Active")).await;
+    publish_with_sequence(repeated, user, new.tenant, None, Some("Active")).await;
     wait_until_applied(EMPLOYEE_STATUS_CHANGED, user, repeated).await;
     wait_until_settled(user).await;
     for chat in [new_id, third_id] {
@@ -264,14 +270,14 @@ async fn guest_who_was_added_after_the_end_stays() {
     wait_until_known(user, company, true).await;
     add(&deal, id, user).await.expect(204);
     let repeated = next_sequence();
-    publish_at(repeated, user, company, Some("Suspended"), None).await;
+    publish_with_sequence(repeated, user, company, Some("Suspended"), None).await;
     wait_until_applied(EMPLOYEE_STATUS_CHANGED, user, repeated).await;
     wait_until_settled(user).await;
     assert_eq!(role(&view(id, user).await, user).as_deref(), Some("Member"));
 }
 
-/// RULE-MSG-079: all employees of a suspended or archived company leave their deal chats and calls.
-/// A user with an employment in another company, and the Client, stay.
+/// RULE-MSG-079: all employees of a suspended or archived company leave their deal chats and
+/// conferences. A user with an employment in another company, and the Client, stay.
 #[tokio::test]
 async fn employees_of_a_suspended_or_archived_company_leave() {
     for status in ["Suspended", "Archived"] {
@@ -284,14 +290,14 @@ async fn employees_of_a_suspended_or_archived_company_leave() {
         hire(guest, elsewhere.tenant).await;
         add(&deal, id, guest).await.expect(204);
         add(&elsewhere, elsewhere_id, deal.manager).await.expect(204);
-        let call = fixture.ring_and_join().await;
-        fixture.act(deal.manager, call, "join").await.expect(200);
+        let conference = fixture.ring_and_join().await;
+        fixture.act(deal.manager, conference, "join").await.expect(200);
 
         publish_company(deal.tenant, status).await;
         for chat in [id, elsewhere_id] {
             wait_until_left(chat, deal.manager).await;
         }
-        fixture.conference_when(call, "Removed", |call| state(call, deal.manager) == "Removed").await;
+        fixture.conference_when(conference, "Removed", |shown| state(shown, deal.manager) == "Removed").await;
         let card = json!({"Type": "MemberRemoved", "UserId": deal.manager, "ByUserId": null});
         assert_eq!(cards(id, deal.client).await.last(), Some(&card));
         add(&deal, id, deal.manager).await.expect_problem(422, "MESSENGER_EMPLOYMENT_ENDED");
@@ -312,11 +318,11 @@ async fn late_events_of_a_company_change_nothing() {
     let company = deal.tenant;
     hire(deal.manager, company).await;
     let [late, suspended] = std::array::from_fn(|_| next_sequence());
-    publish_company_at(suspended, company, "Suspended").await;
+    publish_company_with_sequence(suspended, company, "Suspended").await;
     wait_until_left(id, deal.manager).await;
-    publish_company_at(late, company, "Active").await;
+    publish_company_with_sequence(late, company, "Active").await;
     let repeated = next_sequence();
-    publish_company_at(repeated, company, "Suspended").await;
+    publish_company_with_sequence(repeated, company, "Suspended").await;
     wait_until_applied(COMPANY_UPSERTED, company, repeated).await;
     let late_manager = guid();
     let second = Deal { tenant: company, manager: late_manager, ..Deal::new() };
@@ -329,19 +335,19 @@ async fn late_events_of_a_company_change_nothing() {
     publish_company(company, "Active").await;
     eventually("the activation", async || (add(&deal, id, deal.manager).await.status == 204).then_some(()))
         .await;
-    publish_company_at(suspended, company, "Suspended").await;
+    publish_company_with_sequence(suspended, company, "Suspended").await;
     let repeated = next_sequence();
-    publish_company_at(repeated, company, "Active").await;
+    publish_company_with_sequence(repeated, company, "Active").await;
     wait_until_applied(COMPANY_UPSERTED, company, repeated).await;
     wait_until_settled(deal.manager).await;
     assert_eq!(role(&view(id, deal.manager).await, deal.manager).as_deref(), Some("Member"));
     as_user(late_manager).get(&path(second_id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
 }
 
-/// RULE-MSG-067: the participation of a leaving employee in a live call ends, and an old media
-/// token gives no lasting access.
+/// RULE-MSG-067: the participation of a leaving employee in a live conference ends, and an old
+/// media token gives no lasting access.
 #[tokio::test]
-async fn end_of_an_employment_ends_the_participation_in_a_live_call() {
+async fn end_of_an_employment_ends_the_participation_in_a_live_conference() {
     let fixture = ConferenceFixture::new().await;
     let [_, agent, manager] = fixture.users();
     let id = fixture.ring_and_join().await;
@@ -379,10 +385,10 @@ async fn repeated_and_late_events_change_nothing() {
     let (user, company) = (deal.manager, deal.tenant);
     let (other, other_id) = open_chat().await;
     let [hired, suspended] = std::array::from_fn(|_| next_sequence());
-    publish_at(suspended, user, company, Some("Active"), Some("Suspended")).await;
+    publish_with_sequence(suspended, user, company, Some("Active"), Some("Suspended")).await;
     wait_until_left(id, user).await;
     // The late event about the hiring does not allow an addition.
-    publish_at(hired, user, company, None, Some("Active")).await;
+    publish_with_sequence(hired, user, company, None, Some("Active")).await;
     add(&other, other_id, user).await.expect(204);
     end(user, other.tenant).await;
     wait_until_left(other_id, user).await;
@@ -392,7 +398,7 @@ async fn repeated_and_late_events_change_nothing() {
     wait_until_known(user, company, false).await;
     as_user(user).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     add(&deal, id, user).await.expect(204);
-    publish_at(suspended, user, company, Some("Active"), Some("Suspended")).await;
+    publish_with_sequence(suspended, user, company, Some("Active"), Some("Suspended")).await;
     // The end of another employment shows that the repeat was consumed.
     let (third, third_id) = open_chat().await;
     add(&third, third_id, user).await.expect(204);
@@ -455,9 +461,9 @@ async fn ended_employment_prevents_an_addition() {
 /// RULE-MSG-066: an employee of many chats loses all of them within 60 s.
 #[tokio::test]
 async fn many_chats_are_left_in_time() {
-    const CHATS: usize = 230;
+    const CHAT_COUNT: usize = 230;
     let first = Deal::new();
-    let deals: Vec<_> = (0..CHATS)
+    let deals: Vec<_> = (0..CHAT_COUNT)
         .map(|_| Deal { tenant: first.tenant, manager: first.manager, client: first.client, ..Deal::new() })
         .collect();
     for deal in &deals {
@@ -467,7 +473,7 @@ async fn many_chats_are_left_in_time() {
         let page = as_user(first.manager).get("/api/messenger/chats?PageSize=1").await.expect(200);
         page["TotalCount"].as_u64().unwrap()
     };
-    eventually("all chats", async || (count().await == CHATS as u64).then_some(())).await;
+    eventually("all chats", async || (count().await == CHAT_COUNT as u64).then_some(())).await;
     end(first.manager, first.tenant).await;
     eventually("the end of all memberships", async || (count().await == 0).then_some(())).await;
     let page = as_user(first.client).get("/api/messenger/chats?PageSize=100").await.expect(200);
@@ -521,22 +527,22 @@ async fn late_end_keeps_memberships_that_began_after_it() {
     for has_end_event in [true, false] {
         let (deal, id) = open_chat().await;
         let (user, former, agency) = (guid(), guid(), guid());
-        apply_old(60, user, former, true).await;
+        apply_minutes_ago(60, user, former, true).await;
         name_agent(&deal, 2, user).await;
         wait_until_role(&deal, id, user, "Agent").await;
         let (guest_deal, guest_id) = open_chat().await;
         add(&guest_deal, guest_id, user).await.expect(204);
 
         if has_end_event {
-            apply_old(30, user, former, false).await;
+            apply_minutes_ago(30, user, former, false).await;
         }
-        apply_old(25, user, agency, true).await;
+        apply_minutes_ago(25, user, agency, true).await;
         assert_eq!(role(&view(id, deal.client).await, user).as_deref(), Some("Agent"));
         assert_eq!(role(&view(guest_id, user).await, user).as_deref(), Some("Member"));
         // A repeat keeps the earliest end, and a rebuild repeats the older events.
-        apply_old(0, user, former, false).await;
-        apply_old(60, user, former, true).await;
-        apply_old(30, user, former, false).await;
+        apply_minutes_ago(0, user, former, false).await;
+        apply_minutes_ago(60, user, former, true).await;
+        apply_minutes_ago(30, user, former, false).await;
         assert_eq!(role(&view(id, deal.client).await, user).as_deref(), Some("Agent"));
         wait_until_known(user, agency, false).await;
         wait_until_known(user, former, true).await;
@@ -553,12 +559,12 @@ async fn late_end_keeps_memberships_that_began_after_it() {
 async fn end_with_a_future_time_keeps_later_memberships() {
     let (deal, id) = open_chat().await;
     let (user, company) = (guid(), guid());
-    apply_old(-60, user, company, false).await;
+    apply_minutes_ago(-60, user, company, false).await;
     add(&deal, id, user).await.expect(204);
-    apply_old(-60, user, company, false).await;
+    apply_minutes_ago(-60, user, company, false).await;
     assert_eq!(role(&view(id, user).await, user).as_deref(), Some("Member"));
     // The next change counts although its time is earlier.
-    apply_old(0, user, company, true).await;
+    apply_minutes_ago(0, user, company, true).await;
     wait_until_known(user, company, false).await;
 }
 
@@ -568,7 +574,7 @@ async fn end_with_a_future_time_keeps_later_memberships() {
 async fn user_of_a_deal_enters_with_the_late_event_of_the_employment() {
     let (manager, agent, tenant, agency) = (guid(), guid(), guid(), guid());
     for user in [manager, agent] {
-        apply_old(60, user, guid(), false).await;
+        apply_minutes_ago(60, user, guid(), false).await;
     }
     let deal = Deal { tenant, manager, agent: Some(agent), ..Deal::new() };
     deal.publish_created().await;
@@ -591,8 +597,8 @@ async fn user_of_a_deal_enters_with_the_late_event_of_the_employment() {
     let done = supervisor(taken.tenant).post(&hand_over, json!({"ToUserId": guid()})).await.expect(200);
     assert_eq!(done["HandedOverCount"], 1);
 
-    apply_old(1, agent, agency, true).await;
-    apply_old(1, manager, tenant, true).await;
+    apply_minutes_ago(1, agent, agency, true).await;
+    apply_minutes_ago(1, manager, tenant, true).await;
     let chat = view(id, deal.client).await;
     assert_eq!(role(&chat, agent).as_deref(), Some("Agent"));
     assert_eq!(role(&chat, manager).as_deref(), Some("Manager"));
@@ -611,11 +617,11 @@ async fn user_of_a_deal_enters_with_the_late_event_of_the_employment() {
 #[tokio::test]
 async fn late_manager_and_agent_returns_to_the_role_of_manager() {
     let (user, tenant) = (guid(), guid());
-    apply_old(60, user, guid(), false).await;
+    apply_minutes_ago(60, user, guid(), false).await;
     let deal = Deal { tenant, manager: user, agent: Some(user), ..Deal::new() };
     deal.publish_created().await;
     let id = deal.chat().await;
-    apply_old(1, user, tenant, true).await;
+    apply_minutes_ago(1, user, tenant, true).await;
     wait_until_role(&deal, id, user, "Agent").await;
     name_agent(&deal, 2, guid()).await;
     wait_until_role(&deal, id, user, "Manager").await;
@@ -625,13 +631,13 @@ async fn late_manager_and_agent_returns_to_the_role_of_manager() {
 #[tokio::test]
 async fn later_employment_does_not_bring_in_the_user_of_a_deal() {
     let user = guid();
-    apply_old(60, user, guid(), false).await;
+    apply_minutes_ago(60, user, guid(), false).await;
     let deal = Deal { agent: Some(user), ..Deal::new() };
     deal.publish_created().await;
     let id = deal.chat().await;
     let earlier = "update departure set barred_at = barred_at - interval '10 minutes' \
                    where user_id = $1::text::uuid";
     assert_eq!(service().sql().await.execute(earlier, &[&user.to_string()]).await.unwrap(), 1);
-    apply_old(1, user, guid(), true).await;
+    apply_minutes_ago(1, user, guid(), true).await;
     assert_eq!(role(&view(id, deal.client).await, user), None);
 }

@@ -69,7 +69,7 @@ impl<'s> ConferenceFixture<'s> {
     }
 
     /// Adds `count` new members to the chat.
-    pub async fn add(&self, count: usize) -> Vec<Uuid> {
+    pub async fn add_members(&self, count: usize) -> Vec<Uuid> {
         let supervisor = self.supervisor();
         let mut added = Vec::with_capacity(count);
         for _ in 0..count {
@@ -116,7 +116,7 @@ impl<'s> ConferenceFixture<'s> {
         act_as(&self.as_user(user), id, act).await
     }
 
-    pub async fn remove(&self, by: Uuid, id: Uuid, user: Uuid) -> Response {
+    pub async fn remove_participant(&self, by: Uuid, id: Uuid, user: Uuid) -> Response {
         self.act(by, id, &format!("participants/{user}/remove")).await
     }
 
@@ -150,6 +150,7 @@ impl<'s> ConferenceFixture<'s> {
         self.moderator().get(&format!("{CONFERENCES}/{id}")).await.expect(200)
     }
 
+    /// Waits until the conference is as `is_expected` requires.
     pub async fn conference_when(&self, id: Uuid, what: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
         eventually(what, async || Some(self.conference(id).await).filter(&is_expected)).await
     }
@@ -188,6 +189,7 @@ impl<'s> ConferenceFixture<'s> {
     }
 }
 
+/// Sends an action without a body, as [`ConferenceFixture::act`] does.
 pub async fn act_as(caller: &Client, id: Uuid, act: &str) -> Response {
     send(caller.request(Method::POST, &format!("{CONFERENCES}/{id}/{act}"))).await
 }

@@ -11,7 +11,7 @@ use crate::{
     remove, role, service, supervisor, view, view_when,
 };
 
-fn chats_of(user: Uuid) -> String {
+fn chats_path(user: Uuid) -> String {
     format!("/api/messenger/supervision/members/{user}/chats")
 }
 
@@ -38,15 +38,15 @@ async fn supervisor_lists_the_chats_of_one_user() {
     let own = supervisor(deal.tenant);
     let everywhere = service().caller(&claims_with(guid(), None, &[MANAGE_ALL]));
     let ids = async |caller: &Client| {
-        let page = caller.get(&format!("{}?Sort=CreatedAt", chats_of(deal.manager))).await.expect(200);
+        let page = caller.get(&format!("{}?Sort=CreatedAt", chats_path(deal.manager))).await.expect(200);
         each(list(&page["Items"]), "Id").into_iter().cloned().collect::<Vec<Value>>()
     };
     assert_eq!(ids(&own).await, [json!(id), json!(second_id)]);
     assert_eq!(ids(&everywhere).await, [json!(id), json!(second_id), json!(elsewhere_id)]);
     for user in [deal.client, deal.agent(), guid(), Uuid::nil()] {
-        assert_eq!(own.get(&chats_of(user)).await.expect(200)["TotalCount"], 0);
+        assert_eq!(own.get(&chats_path(user)).await.expect(200)["TotalCount"], 0);
     }
-    let page = own.get(&format!("{}?PageSize=1", chats_of(deal.manager))).await.expect(200);
+    let page = own.get(&format!("{}?PageSize=1", chats_path(deal.manager))).await.expect(200);
     assert_eq!((&page["TotalCount"], &page["Items"][0]["LastMessage"]), (&json!(2), &Value::Null));
     let (taken, taken_id) = open_chat().await;
     add(&taken, taken_id, deal.manager).await.expect(204);
@@ -60,7 +60,7 @@ async fn supervisor_lists_the_chats_of_one_user() {
     assert_eq!(ids(&everywhere).await, [json!(id), json!(second_id), json!(elsewhere_id)]);
     let stranger = service().caller(&claims_with(guid(), None, &[MANAGE]));
     for other in [as_user(deal.manager), as_user(guid()), stranger] {
-        other.get(&chats_of(deal.manager)).await.expect_problem(403, "FORBIDDEN");
+        other.get(&chats_path(deal.manager)).await.expect_problem(403, "FORBIDDEN");
         hand_over(&other, deal.manager, guid()).await.expect_problem(403, "FORBIDDEN");
     }
 }
@@ -106,10 +106,10 @@ async fn chats_of_a_former_employee_are_handed_over() {
     assert_eq!(role(&view(id, to).await, to).as_deref(), Some("Member"));
     assert_eq!(cards(id, to).await.last().unwrap()["Type"], "MemberAdded");
     for (user, count) in [(deal.manager, 0), (gone, 1), (to, 1)] {
-        assert_eq!(own.get(&chats_of(user)).await.expect(200)["TotalCount"], count);
+        assert_eq!(own.get(&chats_path(user)).await.expect(200)["TotalCount"], count);
     }
     assert_eq!(hand_over(&own, gone, to).await.expect(200)["HandedOverCount"], 1);
-    assert_eq!(own.get(&chats_of(gone)).await.expect(200)["TotalCount"], 0);
+    assert_eq!(own.get(&chats_path(gone)).await.expect(200)["TotalCount"], 0);
 }
 
 /// RULE-MSG-071: a hand-over leaves full chats, Agents and other companies unchanged, and rejects
@@ -127,7 +127,7 @@ async fn hand_over_keeps_full_chats_and_agents() {
     }
     let full = hand_over(&own, deal.manager, to).await.expect(200);
     assert_eq!(full, json!({"HandedOverCount": 0, "FullChatCount": 1}));
-    assert_eq!(own.get(&chats_of(deal.manager)).await.expect(200)["TotalCount"], 1);
+    assert_eq!(own.get(&chats_path(deal.manager)).await.expect(200)["TotalCount"], 1);
 
     let (other, other_id) = open_chat().await;
     other.publish(STAGE_CHANGED, &other.changed(2, "Application", "Application", Some(other.manager))).await;
@@ -148,22 +148,22 @@ async fn hand_over_keeps_full_chats_and_agents() {
 /// RULE-MSG-071: one request hands over more chats than one query reads.
 #[tokio::test]
 async fn many_chats_are_handed_over_at_once() {
-    const CHATS: usize = 201;
+    const CHAT_COUNT: usize = 201;
     let first = Deal::new();
-    for _ in 0..CHATS {
+    for _ in 0..CHAT_COUNT {
         let deal = Deal { tenant: first.tenant, manager: first.manager, client: first.client, ..Deal::new() };
         deal.publish_created().await;
     }
     let own = supervisor(first.tenant);
     testkit::eventually("all chats", async || {
-        let page = own.get(&chats_of(first.manager)).await.expect(200);
-        (page["TotalCount"] == CHATS).then_some(())
+        let page = own.get(&chats_path(first.manager)).await.expect(200);
+        (page["TotalCount"] == CHAT_COUNT).then_some(())
     })
     .await;
     let to = guid();
-    for count in [CHATS, 0] {
+    for count in [CHAT_COUNT, 0] {
         let done = hand_over(&own, first.manager, to).await.expect(200);
         assert_eq!(done, json!({"HandedOverCount": count, "FullChatCount": 0}));
     }
-    assert_eq!(own.get(&chats_of(to)).await.expect(200)["TotalCount"], CHATS);
+    assert_eq!(own.get(&chats_path(to)).await.expect(200)["TotalCount"], CHAT_COUNT);
 }

@@ -17,13 +17,13 @@ async fn problem_is_in_the_callers_language() {
     let post = |path: &str, body| member.request(Method::POST, path).json(&body);
     let below = |below: &str| path(chat, below);
     let conference = format!("/api/messenger/conferences/{id}");
-    let calls = ConferenceFixture::new().await;
-    let call = calls.ring_with_lobby(&[calls.deal.agent()]).await;
-    let uninvited = as_user(calls.deal.manager);
-    let act = |act: &str| uninvited.request(Method::POST, &format!("{CONFERENCES}/{call}/{act}"));
+    let fixture = ConferenceFixture::new().await;
+    let live = fixture.ring_with_lobby(&[fixture.deal.agent()]).await;
+    let uninvited = as_user(fixture.deal.manager);
+    let act = |act: &str| uninvited.request(Method::POST, &format!("{CONFERENCES}/{live}/{act}"));
     assert_eq!(code_in_each_language(|| act("join")).await, "MESSENGER_ADMISSION_REQUIRED");
     act("knock").send().await.unwrap();
-    calls.deny(calls.deal.client, call, calls.deal.manager).await.expect(200);
+    fixture.deny(fixture.deal.client, live, fixture.deal.manager).await.expect(200);
     let requests: [(&dyn Fn() -> RequestBuilder, &str); 11] = [
         (&|| guest.request(Method::GET, CHATS), "UNAUTHORIZED"),
         (&|| member.request(Method::GET, "/api/messenger/reports"), "FORBIDDEN"),

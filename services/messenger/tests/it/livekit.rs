@@ -22,12 +22,12 @@ async fn start() -> (RealLiveKit, Running) {
         ("LIVEKIT_API_SECRET", SECRET),
         ("MESSENGER_MEDIA_PROBE_SECONDS", "1"),
     ]);
-    livekit.start(&webhooks(&own)).unwrap();
+    livekit.start(&webhook_url(&own)).unwrap();
     wait_until_up(&livekit).await;
     (livekit, own)
 }
 
-fn webhooks(own: &Running) -> String {
+fn webhook_url(own: &Running) -> String {
     format!("{}{WEBHOOK}", own.public_url())
 }
 
@@ -80,11 +80,11 @@ async fn participants_receive_sound_and_become_left() {
     let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, manager] = fixture.users();
     let id = ring(&fixture, "Audio").await;
-    let (for_host, for_agent) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
-    let (mut host, mut guest) = (connect(&for_host, "microphone"), connect(&for_agent, "microphone"));
+    let (host_access, agent_access) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
+    let (mut host, mut guest) = (connect(&host_access, "microphone"), connect(&agent_access, "microphone"));
     // An Audio conference has no video.
-    let for_manager = join(&fixture, manager, id).await;
-    let mut camera = connect(&for_manager, "camera");
+    let manager_access = join(&fixture, manager, id).await;
+    let mut camera = connect(&manager_access, "camera");
     assert_eq!(host.wait_for_line("receives").await.unwrap(), agent.to_string());
     assert_eq!(guest.wait_for_line("receives").await.unwrap(), client.to_string());
     camera.wait_for_line("not published").await.unwrap();
@@ -93,7 +93,7 @@ async fn participants_receive_sound_and_become_left() {
 
     guest.kill().await.unwrap();
     wait_for_state(&fixture, id, agent, "Left").await;
-    let mut guest = connect(&for_agent, "microphone");
+    let mut guest = connect(&agent_access, "microphone");
     guest.wait_for_line("published").await.unwrap();
     wait_for_state(&fixture, id, agent, "Joined").await;
     assert_eq!(fixture.conference(id).await["Status"], "Active");
@@ -114,20 +114,20 @@ async fn removed_participant_is_disconnected_and_an_old_token_gives_no_access() 
     let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, _] = fixture.users();
     let id = ring(&fixture, "Video").await;
-    let (for_host, for_agent) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
-    let (mut host, mut guest) = (connect(&for_host, "camera"), connect(&for_agent, "camera"));
+    let (host_access, agent_access) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
+    let (mut host, mut guest) = (connect(&host_access, "camera"), connect(&agent_access, "camera"));
     assert_eq!(host.wait_for_line("receives").await.unwrap(), agent.to_string());
     guest.wait_for_line("published").await.unwrap();
-    fixture.remove(client, id, agent).await.expect(200);
+    fixture.remove_participant(client, id, agent).await.expect(200);
     assert_eq!(guest.wait_for_line("disconnected:").await.unwrap(), "removed by server");
     let removed = fixture.conference(id).await;
-    connect(&for_agent, "camera").wait_until_disconnected().await.unwrap();
+    connect(&agent_access, "camera").wait_until_disconnected().await.unwrap();
     assert_eq!(fixture.conference(id).await, removed);
 
     fixture.act(client, id, "end").await.expect(200);
     host.wait_until_disconnected().await.unwrap();
     let ended = fixture.conference(id).await;
-    for old in [&for_host, &for_agent] {
+    for old in [&host_access, &agent_access] {
         connect(old, "camera").wait_until_disconnected().await.unwrap();
     }
     assert_eq!(fixture.conference(id).await, ended);
@@ -143,8 +143,8 @@ async fn livekit_restart_keeps_the_conference() {
     let (fixture, other) = (ConferenceFixture::of(&own).await, ConferenceFixture::of(&own).await);
     let [client, agent, _] = fixture.users();
     let id = ring(&fixture, "Audio").await;
-    let (for_host, for_agent) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
-    let (mut host, mut guest) = (connect(&for_host, "microphone"), connect(&for_agent, "microphone"));
+    let (host_access, agent_access) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
+    let (mut host, mut guest) = (connect(&host_access, "microphone"), connect(&agent_access, "microphone"));
     assert_eq!(host.wait_for_line("receives").await.unwrap(), agent.to_string());
     guest.wait_for_line("published").await.unwrap();
     let other_id = ring(&other, "Audio").await;
@@ -163,7 +163,7 @@ async fn livekit_restart_keeps_the_conference() {
     let conference = fixture.conference(id).await;
     assert_eq!((&conference["Status"], state(&conference, agent)), (&json!("Active"), "Joined"));
 
-    livekit.start(&webhooks(&own)).unwrap();
+    livekit.start(&webhook_url(&own)).unwrap();
     wait_until_up(&livekit).await;
     host.wait_for_line("reconnected").await.unwrap();
     wait_until_all_sent(&own).await;

@@ -247,6 +247,7 @@ fn without(mut object: Value, field: &str) -> Value {
     object
 }
 
+/// Returns the number of answers with this status.
 fn count(answers: &[Response], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status == status).count()
 }

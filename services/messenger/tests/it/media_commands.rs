@@ -45,7 +45,7 @@ async fn removal_and_end_send_one_command_each() {
     let removed = wait_for_calls(livekit(), "RemoveParticipant", id, 1).await;
     assert_eq!(removed[0].body, json!({"room": id, "identity": agent}));
     assert_eq!(grants(&removed[0]), json!({"roomAdmin": true, "room": id}));
-    fixture.remove(client, id, manager).await.expect(200);
+    fixture.remove_participant(client, id, manager).await.expect(200);
     let removed = wait_for_calls(livekit(), "RemoveParticipant", id, 2).await;
     assert_eq!(removed[1].body["identity"], json!(manager));
     fixture.act(client, id, "end").await.expect(200);
@@ -101,18 +101,18 @@ async fn failed_command_is_repeated_for_a_day_at_most() {
         let left = "select count(*) from job where kind = 'media-order'";
         sql.query_one(left, &[]).await.unwrap().get::<_, i64>(0)
     };
-    let ended = async |ago: &str| {
+    let set_end = async |ago: &str| {
         let end = "update conference set ended_at = clock_timestamp() - $1::text::interval";
         sql.execute(end, &[&ago]).await.unwrap();
     };
-    ended("23 hours 59 minutes").await;
+    set_end("23 hours 59 minutes").await;
     let sent = livekit.calls("DeleteRoom", &id.to_string()).len();
     eventually("another attempt", async || {
         assert_eq!(attempt().await, 1, "the job is kept");
         (livekit.calls("DeleteRoom", &id.to_string()).len() > sent + 1).then_some(())
     })
     .await;
-    ended("24 hours 1 minute").await;
+    set_end("24 hours 1 minute").await;
     eventually("no further attempt", async || (attempt().await == 0).then_some(())).await;
     let sent = livekit.calls("DeleteRoom", &id.to_string()).len();
     sleep(Duration::from_secs(2)).await;
@@ -130,7 +130,7 @@ async fn rejoined_participant_is_not_removed() {
     let id = fixture.ring_and_join().await;
     livekit.faults().refuse();
     fixture.act(agent, id, "leave").await.expect(200);
-    fixture.remove(client, id, manager).await.expect(200);
+    fixture.remove_participant(client, id, manager).await.expect(200);
     fixture.act(agent, id, "join").await.expect(200);
     fixture.invite(client, id, &[manager]).await.expect(200);
     sleep(Duration::from_millis(1500)).await;

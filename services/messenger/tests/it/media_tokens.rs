@@ -12,7 +12,7 @@ use crate::fixture::{ConferenceFixture, state, unix_seconds};
 use crate::id_of;
 
 /// Verifies a token and returns its header and its claims.
-fn read(token: &str) -> (Value, Value) {
+fn verify(token: &str) -> (Value, Value) {
     use jsonwebtoken::{Algorithm, DecodingKey, Validation};
     let key = DecodingKey::from_secret(SECRET.as_bytes());
     let claims =
@@ -38,7 +38,7 @@ async fn media_token_has_exactly_the_listed_claims() {
             let answer = fixture.act(user, id, act).await.expect(200);
             assert_eq!((&answer["Url"], &answer["Room"]), (&json!(URL), &json!(id)));
             assert_eq!(answer.as_object().unwrap().len(), 4);
-            let (header, claims) = read(text(&answer["Token"]));
+            let (header, claims) = verify(text(&answer["Token"]));
             assert_eq!(header, json!({"typ": "JWT", "alg": "HS256"}));
             let (exp, nbf) = (claims["exp"].as_i64().unwrap(), claims["nbf"].as_i64().unwrap());
             let expected = json!({
@@ -68,14 +68,14 @@ async fn repeated_join_returns_a_new_token_and_changes_nothing() {
     let mut last = fixture.act(agent, id, "join").await.expect(200);
     let conference = fixture.conference(id).await;
     for act in ["join", "media-token"] {
-        let end = |access: &Value| read(text(&access["Token"])).1["exp"].as_i64().unwrap();
+        let expiry = |access: &Value| verify(text(&access["Token"])).1["exp"].as_i64().unwrap();
         // Claims have whole seconds, so only a token of a later second differs from the last one.
-        eventually("the next second", async || (unix_seconds(600) > end(&last)).then_some(())).await;
+        eventually("the next second", async || (unix_seconds(600) > expiry(&last)).then_some(())).await;
         let earliest = unix_seconds(600);
         let new = fixture.act(agent, id, act).await.expect(200);
-        assert!(end(&new) >= earliest && new["Token"] != last["Token"], "{act} gives {new} after {last}");
+        assert!(expiry(&new) >= earliest && new["Token"] != last["Token"], "{act} gives {new} after {last}");
         let expires = OffsetDateTime::parse(text(&new["ExpiresAt"]), &Rfc3339).unwrap();
-        assert_eq!(expires.unix_timestamp(), end(&new), "{act}");
+        assert_eq!(expires.unix_timestamp(), expiry(&new), "{act}");
         last = new;
     }
     assert_eq!(fixture.conference(id).await, conference);
@@ -95,7 +95,7 @@ async fn participant_with_a_broken_connection_gets_a_token() {
     let broken = fixture.conference(id).await;
     assert_eq!(state(&broken, agent), "Left");
     let access = fixture.act(agent, id, "media-token").await.expect(200);
-    assert_eq!(read(text(&access["Token"])).1["sub"], json!(agent));
+    assert_eq!(verify(text(&access["Token"])).1["sub"], json!(agent));
     assert_eq!(fixture.conference(id).await, broken, "the token changes nothing");
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_2", unix_seconds(3)).await;
     assert_eq!(state(&fixture.conference(id).await, agent), "Joined");
@@ -105,7 +105,7 @@ async fn participant_with_a_broken_connection_gets_a_token() {
     fixture.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
     fixture.act(agent, id, "join").await.expect(200);
     fixture.send_participant_webhook("participant_left", id, agent, "PA_3", unix_seconds(5)).await;
-    fixture.remove(client, id, agent).await.expect(200);
+    fixture.remove_participant(client, id, agent).await.expect(200);
     fixture.act(agent, id, "media-token").await.expect_problem(403, "MESSENGER_PARTICIPANT_REMOVED");
     fixture.act(client, id, "end").await.expect(200);
 }
@@ -114,7 +114,7 @@ async fn participant_with_a_broken_connection_gets_a_token() {
 #[tokio::test]
 async fn participant_with_a_broken_connection_needs_a_seat() {
     let fixture = ConferenceFixture::new().await;
-    let more = fixture.add(20).await;
+    let more = fixture.add_members(20).await;
     let agent = fixture.deal.agent();
     let id = fixture.ring(Some(&more[..19])).await;
     fixture.act(agent, id, "join").await.expect(200);

@@ -14,7 +14,7 @@ use crate::media_service::{livekit, start};
 use crate::{count, text};
 
 /// Returns a service in which a person sends three messages in an hour.
-fn limited() -> &'static Running {
+fn limited_service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| start(livekit(), &[("MESSENGER_MAX_MESSAGES_PER_PERSON_PER_HOUR", "3")]))
 }
@@ -27,7 +27,7 @@ async fn send(chat: &ConferenceFixture<'_>, sender: Uuid, body: Value) -> Respon
 /// counts no repeat, and no other person.
 #[tokio::test]
 async fn sender_at_the_limit_sends_no_message() {
-    let chat = ConferenceFixture::of(limited()).await;
+    let chat = ConferenceFixture::of(limited_service()).await;
     let (client, repeated) = (chat.deal.client, json!({"Text": "once", "ClientMessageId": guid()}));
     send(&chat, client, repeated.clone()).await.expect(201);
     for _ in 0..3 {
@@ -50,7 +50,7 @@ async fn sender_at_the_limit_sends_no_message() {
 /// RULE-MSG-095: after an hour a sender has the whole limit again.
 #[tokio::test]
 async fn next_hour_has_the_whole_limit() {
-    let chat = ConferenceFixture::of(limited()).await;
+    let chat = ConferenceFixture::of(limited_service()).await;
     let client = chat.deal.client;
     for _ in 0..3 {
         send(&chat, client, json!({"Text": "now"})).await.expect(201);
@@ -58,7 +58,7 @@ async fn next_hour_has_the_whole_limit() {
     send(&chat, client, json!({"Text": "now"}))
         .await
         .expect_problem(429, "MESSENGER_MESSAGES_LIMIT_EXCEEDED");
-    let sql = limited().sql().await;
+    let sql = limited_service().sql().await;
     let later =
         "update sender set hour_began_at = hour_began_at - interval '1 hour' where user_id::text = $1";
     assert_eq!(sql.execute(later, &[&client.to_string()]).await.unwrap(), 1);
@@ -74,7 +74,7 @@ async fn next_hour_has_the_whole_limit() {
 /// RULE-MSG-095: concurrent messages of a person do not exceed the limit.
 #[tokio::test]
 async fn concurrent_messages_do_not_exceed_the_limit() {
-    let chat = ConferenceFixture::of(limited()).await;
+    let chat = ConferenceFixture::of(limited_service()).await;
     let sends = (0..12).map(|at| send(&chat, chat.deal.client, json!({"Text": at.to_string()})));
 
     let answers = join_all(sends).await;

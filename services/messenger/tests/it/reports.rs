@@ -36,8 +36,8 @@ async fn decide(caller: &Client, id: Uuid, act: &str) -> Response {
     send(caller.request(reqwest::Method::POST, &format!("{REPORTS}/{id}/{act}"))).await
 }
 
-/// Returns the moderators who read a chat, in the order of the log.
-async fn readers(chat: Uuid) -> Vec<(String, String)> {
+/// Returns the moderator and the report of each reading of a chat, in the order of the log.
+async fn readings(chat: Uuid) -> Vec<(String, String)> {
     let rows = "select moderator_user_id::text, report_id::text from report_reading \
                 where chat_id = $1::text::uuid order by id";
     let rows = service().sql().await.query(rows, &[&chat.to_string()]).await.unwrap();
@@ -81,7 +81,7 @@ async fn reporter_has_one_open_report_of_a_chat() {
 
 /// RULE-MSG-074: concurrent reports of one reporter make one open report.
 #[tokio::test]
-async fn concurrent_reports_make_one() {
+async fn concurrent_reports_make_one_open_report() {
     let (deal, _) = open_chat().await;
     let chat = chat_direct::open(deal.client, deal.manager).await;
     let reports = join_all((0..8).map(|_| report(chat, deal.client, json!({"Reason": "Spam"})))).await;
@@ -101,7 +101,7 @@ async fn every_reading_of_a_moderator_is_logged() {
     assert_eq!((&page["Items"][0]["Text"], &page["LastSequence"]), (&json!("переведите деньги"), &json!(1)));
     moderator(me).get(&format!("{messages}?AfterSequence=1&PageSize=1")).await.expect(200);
     let entry = (me.to_string(), id.to_string());
-    assert_eq!(readers(chat).await, [entry.clone(), entry.clone()]);
+    assert_eq!(readings(chat).await, [entry.clone(), entry.clone()]);
     // A moderator is not a member.
     for below in ["", "/messages"] {
         moderator(me).get(&path(chat, below)).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
@@ -112,7 +112,7 @@ async fn every_reading_of_a_moderator_is_logged() {
     assert_eq!(view(chat, deal.client).await["Members"].as_array().unwrap().len(), 2);
     decide(&moderator(me), id, "dismiss").await.expect(200);
     moderator(me).get(&messages).await.expect_problem(409, "MESSENGER_REPORT_DECIDED");
-    assert_eq!(readers(chat).await.len(), 2);
+    assert_eq!(readings(chat).await.len(), 2);
     let sql = service().sql().await;
     for change in ["update report_reading set read_at = now()", "delete from report_reading"] {
         let error = sql.execute(change, &[]).await.unwrap_err();
@@ -143,7 +143,7 @@ async fn only_impartial_moderators_read_and_decide() {
         let page = involved.get(&format!("{REPORTS}?Sort=-CreatedAt&PageSize=100")).await.expect(200);
         assert!(!each(list(&page["Items"]), "Id").contains(&&json!(id)));
     }
-    assert!(readers(chat).await.is_empty());
+    assert!(readings(chat).await.is_empty());
     for act in ["close-chat", "dismiss"] {
         decide(&moderator(guid()), guid(), act).await.expect_problem(404, "MESSENGER_REPORT_NOT_FOUND");
     }

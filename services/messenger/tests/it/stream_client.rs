@@ -70,6 +70,7 @@ impl Stream {
         (stream, first)
     }
 
+    /// Opens a stream, and checks the headers of the response.
     pub async fn request(caller: &Client, last: Option<String>) -> Self {
         let request = caller.request(Method::GET, STREAM);
         let request = match last {

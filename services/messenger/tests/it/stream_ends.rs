@@ -106,8 +106,8 @@ async fn resuming_streams_use_half_of_the_pool() {
 async fn stream_ends_with_the_revocation_of_its_token() {
     let (deal, id) = open_chat().await;
     let (user, company) = (guid(), guid());
-    let removed = service().caller(&Claims::user(user));
-    let mut of_user = Stream::request(&removed, None).await;
+    let revoked = service().caller(&Claims::user(user));
+    let mut of_user = Stream::request(&revoked, None).await;
     let mut of_company =
         Stream::request(&service().caller(&Claims::user(guid()).company(company)), None).await;
     let colleague = Claims::user(deal.client).company(guid());
@@ -117,7 +117,7 @@ async fn stream_ends_with_the_revocation_of_its_token() {
     for stream in [&mut of_user, &mut of_company] {
         assert!(stream.ends_within(END_TIMEOUT).await);
     }
-    removed.get(STREAM).await.expect_problem(401, "UNAUTHORIZED");
+    revoked.get(STREAM).await.expect_problem(401, "UNAUTHORIZED");
     send_text(id, deal.agent(), "а").await;
     assert_eq!(other.next_of("message").await.data["Text"], "а");
 }

@@ -11,7 +11,8 @@ use crate::{open_chat, send_text, service};
 
 /// A poll interval that no test reaches, so that streams depend on wake-ups.
 const NO_POLL: (&str, &str) = ("MESSENGER_STREAM_POLL_MS", "3600000");
-/// A replica that has just started, or lost its connection, misses the wake-ups of this time.
+/// Time in which a replica connects for wake-ups after its start or after a lost connection. It
+/// misses the wake-ups of this time.
 const RECONNECT_TIME: Duration = Duration::from_secs(3);
 
 /// Sends messages at the shared service until the stream receives an event. Returns the first

@@ -8,6 +8,7 @@ use crate::fixture::{ConferenceFixture, participant, state, unix_seconds};
 use crate::media_service::livekit;
 use crate::{count, service};
 
+/// Waits until LiveKit has received at least `times` commands to remove the user.
 async fn wait_for_removals(id: uuid::Uuid, user: uuid::Uuid, times: usize) {
     let calls = || livekit().calls("RemoveParticipant", &id.to_string()).into_iter();
     let of_user = || calls().filter(|call| call.body["identity"] == json!(user)).count();
@@ -131,7 +132,7 @@ async fn old_token_gives_no_lasting_access() {
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring(Some(&[agent])).await;
     fixture.act(agent, id, "join").await.expect(200);
-    fixture.remove(client, id, agent).await.expect(200);
+    fixture.remove_participant(client, id, agent).await.expect(200);
     wait_for_removals(id, agent, 1).await;
     let conference = fixture.conference(id).await;
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_1", unix_seconds(0)).await;
@@ -154,7 +155,7 @@ async fn old_token_gives_no_lasting_access() {
 #[tokio::test]
 async fn connection_without_a_free_seat_is_removed() {
     let fixture = ConferenceFixture::new().await;
-    let more = fixture.add(20).await;
+    let more = fixture.add_members(20).await;
     let agent = fixture.deal.agent();
     let id = fixture.ring(Some(&more[..19])).await;
     fixture.act(agent, id, "join").await.expect(200);
@@ -175,13 +176,13 @@ async fn finished_room_makes_its_participants_left() {
     let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring_and_join().await;
-    let finished = async |at: i64| {
+    let finish_room = async |at: i64| {
         let event_id = format!("EV_{}", guid());
         let webhook =
             json!({"event": "room_finished", "id": event_id, "createdAt": at, "room": {"name": id}});
         fixture.send_webhook(&webhook).await.expect(200);
     };
-    finished(unix_seconds(-5)).await;
+    finish_room(unix_seconds(-5)).await;
     let conference = fixture.conference(id).await;
     assert_eq!(
         (state(&conference, client), state(&conference, agent)),
@@ -191,12 +192,12 @@ async fn finished_room_makes_its_participants_left() {
     // A later join by webhook counts.
     let joined = unix_seconds(20);
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_1", joined).await;
-    finished(unix_seconds(10)).await;
-    finished(joined).await;
+    finish_room(unix_seconds(10)).await;
+    finish_room(joined).await;
     let conference = fixture.conference(id).await;
     assert_eq!((state(&conference, client), state(&conference, agent)), ("Left", "Joined"));
     assert_eq!(state(&conference, manager), "Invited");
-    finished(unix_seconds(30)).await;
+    finish_room(unix_seconds(30)).await;
     assert_eq!(state(&fixture.conference(id).await, agent), "Left");
     assert_eq!(
         fixture.conference(id).await["Status"],
@@ -213,11 +214,11 @@ async fn overtaken_webhooks_have_no_effect() {
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring_and_join().await;
     let now = unix_seconds(0);
-    let finish = |at: i64| {
+    let room_finished = |at: i64| {
         let room = json!({"sid": "RM_1", "name": id});
         json!({"event": "room_finished", "id": format!("EV_{}", guid()), "createdAt": at, "room": room})
     };
-    fixture.send_webhook(&finish(now + 20)).await.expect(200);
+    fixture.send_webhook(&room_finished(now + 20)).await.expect(200);
     let conference = fixture.conference(id).await;
     assert_eq!((state(&conference, client), state(&conference, agent)), ("Left", "Left"));
     for user in [client, agent, manager] {

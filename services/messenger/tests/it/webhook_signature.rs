@@ -10,7 +10,7 @@ use crate::fixture::{ConferenceFixture, WEBHOOK, state, unix_seconds};
 use crate::media_service::start;
 
 /// Returns a webhook that makes a user Joined.
-fn joined(id: uuid::Uuid, user: uuid::Uuid) -> Value {
+fn joined_webhook(id: uuid::Uuid, user: uuid::Uuid) -> Value {
     json!({
         "event": "participant_joined", "id": format!("EV_{}", guid()), "createdAt": unix_seconds(0).to_string(),
         "room": {"name": id}, "participant": {"sid": "PA_1", "identity": user},
@@ -24,7 +24,7 @@ async fn webhook_needs_a_valid_signature() {
     let fixture = ConferenceFixture::new().await;
     let [_, agent, manager] = fixture.users();
     let id = fixture.ring(None).await;
-    let body = joined(id, agent).to_string();
+    let body = joined_webhook(id, agent).to_string();
     let good = || json!({"iss": KEY, "nbf": unix_seconds(0), "exp": unix_seconds(300), "sha256": sha256(body.as_bytes())});
     let with = |member: &str, value: Value| sign_as(&crate::with(good(), member, value), SECRET);
     let without = |member: &str| sign_as(&crate::without(good(), member), SECRET);
@@ -62,7 +62,7 @@ async fn webhook_needs_a_valid_signature() {
     fixture.post_webhook(&body, Some(&sign(body.as_bytes()))).await.expect(200);
     assert_eq!(state(&fixture.conference(id).await, agent), "Joined");
     for scheme in ["Bearer", "bearer"] {
-        let body = joined(id, manager).to_string();
+        let body = joined_webhook(id, manager).to_string();
         fixture.post_webhook(&body, Some(&format!("{scheme} {}", sign(body.as_bytes())))).await.expect(200);
         assert_eq!(state(&fixture.conference(id).await, manager), "Joined");
         fixture.act(manager, id, "leave").await.expect(200);
@@ -110,7 +110,7 @@ async fn signed_webhook_is_accepted_with_any_content() {
         .await
         .expect_problem(413, "PAYLOAD_TOO_LARGE");
     for kind in ["application/json", "text/plain", "application/webhook+json; charset=utf-16"] {
-        let body = joined(id, guid()).to_string();
+        let body = joined_webhook(id, guid()).to_string();
         let request = fixture.service.guest().request(Method::POST, WEBHOOK).header("content-type", kind);
         let request = request.header("authorization", sign(body.as_bytes())).body(body);
         assert_eq!(send(request).await.status, 200, "{kind}");

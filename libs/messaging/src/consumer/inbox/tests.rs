@@ -49,7 +49,7 @@ async fn received(db: &Db, message: &Message, history: &str) -> Receipt {
 #[tokio::test]
 async fn repeated_sequence_is_new_only_under_a_later_time() {
     let db = database().await;
-    let history = history::present(&db).await.unwrap();
+    let history = history::current(&db).await.unwrap();
     for (sequence, time, expected) in [
         (5, Some(10), NEW),
         (5, Some(10), Receipt::Duplicate),
@@ -77,7 +77,7 @@ async fn repeated_sequence_is_new_only_under_a_later_time() {
 #[tokio::test]
 async fn last_event_is_a_duplicate_under_a_later_time() {
     let db = database().await;
-    let history = history::present(&db).await.unwrap();
+    let history = history::current(&db).await.unwrap();
     let first = message(5, Some(10));
     let again = Message { event_time: message(5, Some(11)).event_time, ..message(5, Some(10)) };
     assert_eq!(received(&db, &first, &history).await, NEW);
@@ -88,7 +88,7 @@ async fn last_event_is_a_duplicate_under_a_later_time() {
 #[tokio::test]
 async fn new_message_is_not_applied_in_another_history() {
     let db = database().await;
-    let history = history::present(&db).await.unwrap();
+    let history = history::current(&db).await.unwrap();
     let unsequenced = Message { sequence: None, ..message(1, Some(1)) };
     for message in [message(1, Some(1)), unsequenced] {
         assert_eq!(received(&db, &message, "another").await, Receipt::HistoryChanged);
@@ -103,7 +103,7 @@ async fn new_message_is_not_applied_in_another_history() {
 #[tokio::test]
 async fn receipts_of_a_batch_are_those_of_single_messages() {
     let db = database().await;
-    let history = history::present(&db).await.unwrap();
+    let history = history::current(&db).await.unwrap();
     let of_key = |key: &str, message| Message { key: key.to_owned(), ..message };
     let unsequenced = |id: &str| Message { sequence: None, id: id.to_owned(), ..message(1, Some(1)) };
     let batch = [

@@ -2,9 +2,9 @@
 //! transactions.
 //!
 //! Kafka still has the events of the lost changes, and other services have applied them. With a
-//! time, the command reads the service's own topics since then. It raises the version of each row
-//! above the published one and publishes the current state. It also publishes the end of each
-//! entity that no longer exists.
+//! time, the command reads the service's own topics since then. The command raises the version of
+//! each row above the published version, and publishes the current state. For each entity that no
+//! longer exists, the command publishes the end of the entity.
 
 mod published;
 mod reader;
@@ -33,7 +33,7 @@ pub use self::published::PublishedState;
 
 /// The maximum time from the creation of an event to the commit of its transaction. An event that
 /// was created before the restored time may belong to a lost transaction.
-const COMMIT_DELAY: Duration = Duration::minutes(1);
+const MAX_COMMIT_DELAY: Duration = Duration::minutes(1);
 
 /// The timeout of each statement of a dry run, and of each pause in which it reads Kafka.
 const DRY_RUN_TIMEOUT: std::time::Duration = std::time::Duration::from_mins(10);
@@ -68,7 +68,8 @@ pub trait Restore: Republish {
     }
 
     /// Appends the end of aggregates that no longer exist, under [`PublishedState::next_version`].
-    /// Returns the keys that were ended. Other keys have too few events since the restored time.
+    /// Returns the keys whose end was appended. The other keys have too few events since the
+    /// restored time.
     fn end(
         outbox: &mut RowlessOutbox<'_>,
         lost: &[PublishedState],
@@ -120,10 +121,10 @@ pub(super) async fn execute(
     since: Option<OffsetDateTime>,
     dry_run: bool,
 ) -> anyhow::Result<()> {
-    let _lock = RunLock::take(&bus.db, Run::Restored).await?;
+    let _lock = RunLock::acquire(&bus.db, Run::Restored).await?;
     if !dry_run {
         let renumbering = bus.db.tx(async |tx| {
-            history::forget_positions(tx).await?;
+            history::require_position_checks(tx).await?;
             history::renumber_events(tx).await
         });
         println!("events are numbered above {}", renumbering.await?.last_id);
@@ -182,7 +183,7 @@ async fn read_topic(
         return Ok(());
     }
     let (name, version) = (restorer.aggregate.name, restorer.version);
-    let mut reader = TopicReader::start(bus, topic, since - COMMIT_DELAY, version)?;
+    let mut reader = TopicReader::start(bus, topic, since - MAX_COMMIT_DELAY, version)?;
     while let Some(events) = reader.next().await {
         let keep = steps.run(async |tx| store::keep_newest(tx, version.is_some(), name, topic, events).await);
         keep.await?;
@@ -239,7 +240,7 @@ async fn align_batch(tx: &mut Tx, restorer: &Restorer, batch: Batch) -> Result<A
     }
     (restorer.publish_raised)(tx, &raised).await?;
     let ended = (restorer.end)(&mut RowlessOutbox::new(tx), &lost).await?;
-    store::forget(tx, aggregate.name, &keys).await?;
+    store::delete_aligned(tx, aggregate.name, &keys).await?;
     let mut report = String::new();
     for state in &raised {
         let from = stored.get(state.key).unwrap_or_default();

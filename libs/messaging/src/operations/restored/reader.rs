@@ -20,8 +20,8 @@ use crate::operations::offsets::{BROKER_TIMEOUT, partitions_of};
 
 const MAX_BATCH_EVENTS: usize = 1_000;
 const MAX_BATCH_BYTES: usize = 4 << 20;
-/// The number of batches that wait for the database.
-const WAITING_BATCHES: usize = 2;
+/// The maximum number of batches that wait for the database.
+const MAX_WAITING_BATCHES: usize = 2;
 
 /// An event that was read.
 pub(super) struct ReadEvent {
@@ -64,7 +64,7 @@ impl TopicReader {
         let mut config = bus.config.consumer(&format!("{}.restored", bus.service));
         let config = config.set("enable.auto.commit", "false").set("enable.partition.eof", "true");
         let client: BaseConsumer = config.create()?;
-        let (sender, batches) = mpsc::channel(WAITING_BATCHES);
+        let (sender, batches) = mpsc::channel(MAX_WAITING_BATCHES);
         let reading = tokio::task::spawn_blocking(move || {
             read(&client, topic, from, version, &sender).with_context(|| format!("failed to read {topic}"))
         });
@@ -90,27 +90,28 @@ fn read(
     batches: &mpsc::Sender<Vec<ReadEvent>>,
 ) -> anyhow::Result<ReadOffsets> {
     let mut read = ReadOffsets { partitions: find_offsets(client, topic, from)?, events: 0 };
-    let mut open = read.partitions.clone();
+    let mut unfinished = read.partitions.clone();
     let mut positions = TopicPartitionList::new();
-    for (partition, (first, _)) in &open {
+    for (partition, (first, _)) in &unfinished {
         positions.add_partition_offset(topic, *partition, Offset::Offset(*first))?;
     }
     client.assign(&positions)?;
     let (mut batch, mut bytes) = (Vec::new(), 0);
-    while !open.is_empty() {
+    while !unfinished.is_empty() {
         match client.poll(BROKER_TIMEOUT) {
             None => bail!("no message and no end within {BROKER_TIMEOUT:?}"),
             Some(Err(KafkaError::PartitionEOF(partition))) => {
-                open.remove(&partition);
+                unfinished.remove(&partition);
             }
             Some(Err(error)) => return Err(error.into()),
             Some(Ok(message)) => {
                 let message = Message::from_kafka(&message);
                 let position = message.position;
-                if open.get(&position.partition).is_some_and(|(_, end)| position.offset + 1 >= *end) {
-                    open.remove(&position.partition);
+                if unfinished.get(&position.partition).is_some_and(|(_, end)| position.offset + 1 >= *end) {
+                    unfinished.remove(&position.partition);
                 }
-                // The offset of a time is only as precise as the clock of the relay.
+                // The offset of a time is only as precise as the clock of the relay, so older
+                // events are skipped.
                 if message.time.is_none_or(|time| time >= from)
                     && let Some(event) = ReadEvent::of(message, version)
                 {
@@ -145,8 +146,8 @@ fn find_offsets(
         at_time.error()?;
         let partition = at_time.partition();
         let (beginning, end) = client.fetch_watermarks(topic, partition, BROKER_TIMEOUT)?;
-        // A broker without an index of times returns no offset. A partition without a message since
-        // the time is then read, too, and its events are left out by their time.
+        // A broker without an index of times returns no offset. The partition is then read from its
+        // beginning, and events before the time are skipped.
         let first = if let Offset::Offset(offset) = at_time.offset() { offset } else { beginning };
         if first < end {
             offsets.insert(partition, (first, end));

@@ -44,7 +44,7 @@ struct StoredEvent {
     payload: Option<Vec<u8>>,
 }
 
-/// Keeps the progress of an interrupted command with the same time, and deletes any other.
+/// Keeps the progress of an interrupted command with the same time, and deletes any other progress.
 pub(super) async fn begin(tx: &mut Tx, since: OffsetDateTime) -> Result<(), db::Error> {
     let begin = diesel::sql_query(
         "insert into restored_run (since) values ($1) on conflict (only_one) do update \
@@ -190,9 +190,9 @@ pub(super) async fn raise_versions(
     Ok(())
 }
 
-/// Deletes the events of keys that are done.
-pub(super) async fn forget(tx: &mut Tx, aggregate: &str, keys: &[Uuid]) -> Result<(), db::Error> {
-    let forget = diesel::sql_query("delete from restored_event where aggregate = $1 and key = any($2)");
-    forget.bind::<Text, _>(aggregate).bind::<Array<SqlUuid>, _>(keys).execute(tx.conn()).await?;
+/// Deletes the events of keys that the command has aligned.
+pub(super) async fn delete_aligned(tx: &mut Tx, aggregate: &str, keys: &[Uuid]) -> Result<(), db::Error> {
+    let delete = diesel::sql_query("delete from restored_event where aggregate = $1 and key = any($2)");
+    delete.bind::<Text, _>(aggregate).bind::<Array<SqlUuid>, _>(keys).execute(tx.conn()).await?;
     Ok(())
 }

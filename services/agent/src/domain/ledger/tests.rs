@@ -49,8 +49,9 @@ impl Ledger {
     fn apply(&mut self, change: &StageChange, rate: Option<SaleRate>) -> &'static [SaleTransition] {
         let of_sale = |accrual: &&Accrual| Some(accrual.sale_row_version) == self.deal.sale_row_version;
         let sale = Sale::new(self.accruals.iter().filter(of_sale).cloned().collect());
-        let steps = self.deal.steps(change);
-        let posting = self.deal.apply(steps, change, sale, rate, ApprovalLimit(self.limit), AT).unwrap();
+        let transitions = self.deal.sale_transitions(change);
+        let posting =
+            self.deal.apply(transitions, change, sale, rate, ApprovalLimit(self.limit), AT).unwrap();
         for Entry { before, after } in posting.entries {
             let Some(before) = before else {
                 self.accruals.push(after);
@@ -61,7 +62,7 @@ impl Ledger {
             assert_eq!((before.amount, before.currency), (after.amount, after.currency));
             self.accruals[place] = after;
         }
-        steps
+        transitions
     }
 
     /// Releases every accrual that awaits it.
@@ -145,9 +146,9 @@ proptest! {
     }
 }
 
-/// RULE-AGT-001: each stage change takes the steps of the table.
+/// RULE-AGT-001: each stage change causes the transitions of the table.
 #[test]
-fn stage_change_takes_the_steps_of_the_table() {
+fn stage_change_causes_the_transitions_of_the_table() {
     use DealStatus::{Application, Booking, Cancelled, Completed, Other, Sale};
     let none: &[SaleTransition] = &[];
     let (begin, complete, end) =
@@ -186,8 +187,8 @@ fn stage_change_takes_the_steps_of_the_table() {
         for (version, before) in (1..).zip(&earlier) {
             ledger.apply(&change(version, *before, 100, Currency::RUB), None);
         }
-        let steps = ledger.apply(&change(100, to, 100, Currency::RUB), None);
-        assert_eq!(steps, expected, "{to} after {earlier:?}");
+        let transitions = ledger.apply(&change(100, to, 100, Currency::RUB), None);
+        assert_eq!(transitions, expected, "{to} after {earlier:?}");
         assert_eq!(ledger.deal.applied_row_version, 100);
     }
 }
@@ -198,8 +199,8 @@ fn completion_in_another_currency_begins_another_sale() {
     let mut ledger = Ledger::new();
     ledger.apply(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(share(1_000)));
     let usd = "USD".parse().unwrap();
-    let steps = ledger.apply(&change(2, DealStatus::Completed, 50, usd), Some(share(1_000)));
-    assert_eq!(steps, [SaleTransition::End, SaleTransition::Begin, SaleTransition::Complete]);
+    let transitions = ledger.apply(&change(2, DealStatus::Completed, 50, usd), Some(share(1_000)));
+    assert_eq!(transitions, [SaleTransition::End, SaleTransition::Begin, SaleTransition::Complete]);
     let now = |accrual: &Accrual| (accrual.status, accrual.amount, accrual.currency);
     let [former, latter] = &ledger.accruals[..] else { panic!("{:?}", ledger.accruals) };
     assert_eq!(now(former), (AccrualStatus::Reversed, 100, Currency::RUB));

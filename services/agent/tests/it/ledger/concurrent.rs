@@ -50,9 +50,9 @@ fn history(
     for day in 0..days {
         let at = in_days(-190 + day);
         let opened = opening.next();
-        let some =
+        let random =
             (STATUSES[rng.random_range(0..STATUSES.len())], AMOUNTS[rng.random_range(0..AMOUNTS.len())]);
-        let (mut to, amount) = opened.unwrap_or(some);
+        let (mut to, amount) = opened.unwrap_or(random);
         if to == "Completed" && is_completed && crm_deal.status != "Completed" {
             to = "Cancelled";
         }
@@ -119,8 +119,8 @@ impl ConcurrentTest {
         let mut published: Vec<(&'static str, Uuid, i64, Value)> = Vec::new();
         let mut crashes = vec![2 * count / 3, count / 3];
         while published.len() < count {
-            let some = rng.random_range(0..histories.len());
-            let waiting: Vec<&'static str> = histories[some]
+            let chosen = rng.random_range(0..histories.len());
+            let waiting: Vec<&'static str> = histories[chosen]
                 .iter()
                 .filter(|(_, queue)| !queue.is_empty())
                 .map(|(topic, _)| *topic)
@@ -129,7 +129,7 @@ impl ConcurrentTest {
                 continue;
             }
             let topic = waiting[rng.random_range(0..waiting.len())];
-            let payload = histories[some].get_mut(topic).unwrap().pop_front().unwrap();
+            let payload = histories[chosen].get_mut(topic).unwrap().pop_front().unwrap();
             let (key, sequence) = (id_of(&payload["DealId"]), next());
             service().bus().publish(topic, key, sequence, &payload).await;
             published.push((topic, key, sequence, payload));
@@ -252,7 +252,7 @@ impl ConcurrentTest {
 
     /// Checks the invariants until the test is over, and returns the number of checks.
     async fn check_invariants(&self) -> usize {
-        let mut checker = InvariantChecker::over(self.sql().await).await;
+        let mut checker = InvariantChecker::with_client(self.sql().await).await;
         while !self.is_over() {
             checker.check().await;
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -302,7 +302,7 @@ async fn concurrent_changes_and_crashes_keep_the_invariants() {
     // The last runs are completed, too.
     let running = "select 1 from payout_run where status = 'Running'";
     eventually("the runs", async || sql.query(running, &[]).await.unwrap().is_empty().then_some(())).await;
-    InvariantChecker::over(test.sql().await).await.check().await;
+    InvariantChecker::with_client(test.sql().await).await.check().await;
 
     let mut world = World::default();
     for (at, history) in histories.iter().enumerate() {

@@ -148,13 +148,13 @@ impl Driver<'_> {
         let payload = crm_deal.stage_changed(to, &at);
         let change =
             Change { to, version: crm_deal.row_version, agent: crm_deal.agent, amount, at: at.clone() };
-        let beside = match to {
+        let other_event = match to {
             "Cancelled" => Some((CANCELLED, crm_deal.cancelled(&at))),
             "Completed" => Some((COMPLETED, crm_deal.completed(&at))),
             _ => None,
         };
-        if let Some((topic, beside)) = beside {
-            self.deliver(deal, topic, beside).await;
+        if let Some((topic, other_event)) = other_event {
+            self.deliver(deal, topic, other_event).await;
             if late {
                 self.late.insert(deal, (change, payload));
                 return;

@@ -97,11 +97,11 @@ pub struct InvariantChecker {
 }
 
 impl InvariantChecker {
-    pub async fn of(service: &Running) -> Self {
-        Self::over(service.sql().await).await
+    pub async fn for_service(service: &Running) -> Self {
+        Self::with_client(service.sql().await).await
     }
 
-    pub async fn over(sql: Client) -> Self {
+    pub async fn with_client(sql: Client) -> Self {
         let queries = RULES.iter().map(|(_, query)| *query).chain([ACCRUALS, HELD]);
         let queries = try_join_all(queries.map(|query| sql.prepare(query))).await.unwrap();
         Self { sql, queries, accruals: HashMap::new(), held: HashMap::new(), checks: 0 }

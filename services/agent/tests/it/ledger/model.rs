@@ -194,7 +194,7 @@ impl World {
             if self.is_effective(accrual) {
                 self.undo(accrual, Some(at.to_owned()));
             }
-            self.close(accrual);
+            self.reject_open_requests(accrual);
         }
     }
 
@@ -253,7 +253,7 @@ impl World {
         });
     }
 
-    fn close(&mut self, accrual: usize) {
+    fn reject_open_requests(&mut self, accrual: usize) {
         for request in self.requests.iter_mut().filter(|request| request.accrual == accrual) {
             if request.status == "Open" {
                 request.status = "Rejected";
@@ -272,7 +272,7 @@ impl World {
         }
         for one in all {
             self.set(one, "Rejected");
-            self.close(one);
+            self.reject_open_requests(one);
         }
         Ok(())
     }
@@ -288,7 +288,7 @@ impl World {
         }
         for one in self.effective_with_adjustments(at) {
             self.undo(one, None);
-            self.close(one);
+            self.reject_open_requests(one);
         }
         Ok(self.reversal_of(at).unwrap())
     }
