@@ -35,8 +35,8 @@ enum Authentication {
 
 /// Verifies the token of each request before the extractors run.
 ///
-/// The extractors of a handler run concurrently. If one of them verified the token, the extractor of
-/// the body could read the body of an unknown caller.
+/// The extractors of a handler run concurrently. If one of them verified the token, the extractor
+/// of the body could read the body of an unknown caller.
 pub async fn authenticate<B: MessageBody>(
     verifier: web::Data<Verifier>,
     request: ServiceRequest,
@@ -178,8 +178,8 @@ impl FromRequest for AnyCaller {
 
 /// A guest or a user, for an operation that shows some users more than guests.
 ///
-/// A request without `Authorization` comes from a guest. An invalid token gets status 401. Otherwise
-/// its user could mistake a guest's response for the complete one.
+/// A request without `Authorization` comes from a guest. An invalid token gets status 401.
+/// Otherwise its user could mistake a guest's response for the complete one.
 #[derive(Clone, Debug)]
 pub struct OptionalActor {
     /// The user, if the request has a token.

@@ -183,8 +183,8 @@ impl Keys {
             }
             _ => {}
         }
-        // The fetch counts as failed until it succeeds. A caller that disconnects cancels its fetch,
-        // and the waiting requests must not each repeat it.
+        // The fetch counts as failed until it succeeds. A caller that disconnects cancels its
+        // fetch, and the waiting requests must not each repeat it.
         *last_lookup = Some(Lookup { at: Instant::now(), succeeded: false });
         let fetched = self.fetch().await;
         *last_lookup = Some(Lookup { at: Instant::now(), succeeded: fetched.is_ok() });
