@@ -79,7 +79,7 @@ impl Running {
         let url = format!("http://{}", listener_of_issuer.local_addr()?);
         let key = stack::dev("issuer.key")?;
         if options.fresh {
-            Issuer::forget_clients(&key)?;
+            Issuer::delete_clients(&key)?;
         }
         let issuer = Issuer::load_or_create(&key, &url)?.serve(listener_of_issuer)?;
         let issuer_admin_url = issuer.admin_url();

@@ -89,7 +89,7 @@ impl Fault {
                     broker.kill(node).await?;
                     tokio::time::sleep(NODE_DOWNTIME).await;
                     broker.restart(node)?;
-                    broker.healthy().await?;
+                    broker.wait_until_healthy().await?;
                 }
             }
             Self::Database => environment.crash_database().await?,
