@@ -101,12 +101,16 @@ impl AlertDrill {
                 (true, false) => style("fired, and did not end".to_owned()).red(),
                 (false, _) => style("did not fire".to_owned()).red(),
             };
-            devkit::say(&format!("{:<22} {:<52} {verdict}", fault.alert(), style(fault.about()).dim()));
+            devkit::print_line(&format!(
+                "{:<22} {:<52} {verdict}",
+                fault.alert(),
+                style(fault.about()).dim()
+            ));
             is_sound &= fired && ended;
         }
         let left = prometheus.wait_until_quiet(ALERT_TIMEOUT, |_| true).await;
         if let Err(error) = &left {
-            devkit::say(&style(format!("{error:#}")).red().to_string());
+            devkit::print_line(&style(format!("{error:#}")).red().to_string());
         }
         Ok(is_sound && left.is_ok())
     }

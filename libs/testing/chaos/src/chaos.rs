@@ -139,13 +139,13 @@ impl Chaos {
         while counters.committed < events {
             let progress =
                 format!("Round {}: {} of {events} events so far", counters.rounds + 1, counters.committed);
-            devkit::say(&style(progress).bold().to_string());
+            devkit::print_line(&style(progress).bold().to_string());
             let Some(outcome) = self.round(rand::random(), signals).await? else { return Ok(false) };
             counters.add(&outcome);
             counters.save(self.broker)?;
         }
-        devkit::say(&counters.to_string());
-        devkit::say(&format!("written to {}", counters.finish(self.broker)?.display()));
+        devkit::print_line(&counters.to_string());
+        devkit::print_line(&format!("written to {}", counters.finish(self.broker)?.display()));
         Ok(true)
     }
 
@@ -170,7 +170,7 @@ impl Chaos {
         let broker = if self.broker == Kind::Kafka { " --broker kafka" } else { "" };
         let loss = self.loss.and_then(|loss| loss.to_possible_value());
         let loss = loss.map(|loss| format!(" --loss {}", loss.get_name())).unwrap_or_default();
-        devkit::say(&format!(
+        devkit::print_line(&format!(
             "Repeat: cargo dev chaos --seconds {} --seed {seed}{broker}{loss}",
             self.seconds
         ));
@@ -185,7 +185,7 @@ impl Chaos {
         let answers = Arc::new(Answers::default());
         let mut users = Users::start(platform, &answers)?;
 
-        devkit::say(&style(format!("{} s of faults, seed {seed}", self.seconds)).bold().to_string());
+        devkit::print_line(&style(format!("{} s of faults, seed {seed}", self.seconds)).bold().to_string());
         let mut random = StdRng::seed_from_u64(seed);
         let time = Duration::from_secs(self.seconds);
         let faults = match self.loss {
@@ -244,7 +244,7 @@ async fn fault_loop(
         let fault = Fault::choose(random, platform.replicas.len());
         let duration = Duration::from_millis(random.random_range(500..8_000));
         if platform.inject(&fault).await? {
-            devkit::say(&format!(
+            devkit::print_line(&format!(
                 "{:>6.1} s  {}",
                 (now - started).as_secs_f32(),
                 platform.describe(&fault, duration)

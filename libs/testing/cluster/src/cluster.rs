@@ -120,7 +120,7 @@ impl Cluster {
             () = signals.stop() => bail!("interrupted"),
         };
         let _lock = Lock::take("up")?;
-        devkit::say(&kube.about);
+        devkit::print_line(&kube.about);
         let images = Images::new(&self.image_prefix, &self.tag, &services, self.before.as_deref())?;
         let prepared = async {
             if let Some(command) = &self.load_with {
@@ -154,7 +154,7 @@ impl Cluster {
         let step = Step::start("stopping");
         step.note("removing the namespace");
         let closed = deployment.kube.close().await;
-        Stack::forget()?;
+        Stack::delete_file()?;
         let stopped = environment.stop().await;
         if closed.is_ok() && stopped.is_ok() {
             step.done("the cluster is clean");
@@ -204,8 +204,8 @@ impl Cluster {
                 report = self.inject_faults(deployment, environment, stack, policy_outcome) => report?,
                 () = signals.stop() => bail!("interrupted"),
             };
-            devkit::say(&report.to_string());
-            devkit::say(&format!("written to {}", report.write()?.display()));
+            devkit::print_line(&report.to_string());
+            devkit::print_line(&format!("written to {}", report.write()?.display()));
             judged = report.judge();
         }
         if self.no_story && !self.keep {
@@ -246,7 +246,11 @@ impl Cluster {
                 demo::play(stack, signals).await?;
             }
             if self.keep {
-                devkit::say(&format!("{}\n{}", stack.base_url, style("Ctrl-C removes everything.").dim()));
+                devkit::print_line(&format!(
+                    "{}\n{}",
+                    stack.base_url,
+                    style("Ctrl-C removes everything.").dim()
+                ));
                 signals.stop().await;
             }
             anyhow::Ok(())
@@ -313,7 +317,7 @@ impl Cluster {
                 score.longest.as_millis()
             ));
             for failure in &score.failures {
-                devkit::say(&format!("    {failure}"));
+                devkit::print_line(&format!("    {failure}"));
             }
             report.add(*fault, &score, started.elapsed());
         }

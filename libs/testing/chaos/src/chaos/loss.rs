@@ -73,7 +73,7 @@ async fn lose_tail(
     for (service, kept) in &kept {
         recordings.accept_lost(service, *kept)?;
     }
-    devkit::say(&format!("            a standby without the last {seconds:.1} s was promoted"));
+    devkit::print_line(&format!("            a standby without the last {seconds:.1} s was promoted"));
     // Until the commands run, new changes get the versions of lost ones.
     pause(random, 1_000..5_000).await;
     Ok(Lost { services: kept.into_keys().collect(), since })
@@ -92,7 +92,7 @@ async fn restore_backup(
     platform.cluster.restore_backup(publisher, &backup).await?;
     let kept = recordings.last_committed(&platform.database_url()).await?;
     recordings.accept_lost(publisher, kept.get(publisher).copied().unwrap_or_default())?;
-    devkit::say(&format!("            {publisher} was restored without the last {seconds:.1} s"));
+    devkit::print_line(&format!("            {publisher} was restored without the last {seconds:.1} s"));
     Ok(Lost { services: vec![publisher], since })
 }
 

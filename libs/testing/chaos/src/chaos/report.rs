@@ -57,7 +57,7 @@ impl Outcome {
             ("longest gap", format!("{:.1} s", self.longest_gap.as_secs_f32())),
         ];
         for (name, count) in counts {
-            devkit::say(&format!("{count:>10}  {name}"));
+            devkit::print_line(&format!("{count:>10}  {name}"));
         }
         self.checks.show();
         let mut sound = true;
@@ -70,13 +70,13 @@ impl Outcome {
         ] {
             sound &= report_count(verdict.count(fault), name);
             for (_, (topic, key), sequence) in verdict.faults.iter().filter(|(of, ..)| *of == fault).take(5) {
-                devkit::say(&format!("            {topic} {key} {sequence}"));
+                devkit::print_line(&format!("            {topic} {key} {sequence}"));
             }
         }
         sound &= report_count(self.ended, "processes that ended by themselves");
         sound &= self.checks.report();
         if sound {
-            devkit::say(
+            devkit::print_line(
                 &style("No event was lost, out of order or left over, and all checks hold.")
                     .green()
                     .to_string(),

@@ -120,7 +120,7 @@ pub(super) async fn settle(
             quiet_at = None;
             if stall.has_stalled(&waiting) {
                 for partition in tokio::task::block_in_place(|| recordings.log.unread_partitions()) {
-                    devkit::say(&format!("            {partition}"));
+                    devkit::print_line(&format!("            {partition}"));
                 }
                 return Ok(verdict);
             }
@@ -154,7 +154,7 @@ impl StallDetector {
             self.next_report = now + REPORT_INTERVAL;
             let rest: Vec<_> = waiting.iter().map(|(name, count)| format!("{count} {name}")).collect();
             let begin = if has_stalled { "no progress" } else { "waiting" };
-            devkit::say(&format!("{begin}: {}", rest.join(", ")));
+            devkit::print_line(&format!("{begin}: {}", rest.join(", ")));
         }
         has_stalled
     }

@@ -53,7 +53,7 @@ impl Environment {
         }
         step.done(self.database.describe());
         let step = Step::start("broker");
-        kafka::forget(DATA)?;
+        kafka::delete_data(DATA)?;
         let broker = self.broker.insert(kafka::start(DATA, self.address, NODES, &step).await?);
         step.done(broker.bootstrap_servers());
         Ok(())
