@@ -85,7 +85,7 @@ impl AlertDrill {
         let mut is_sound = true;
         for fault in faults {
             let began = Instant::now();
-            fault.provoke(environment).await?;
+            fault.inject(environment).await?;
             let fired = until(async || prometheus.has_fired(&fault.alert(), began).await).await?;
             let lasted = began.elapsed();
             fault.end(environment).await?;
@@ -117,10 +117,10 @@ impl AlertDrill {
 }
 
 /// Repeats a check until it returns true. Returns false after the timeout.
-async fn until(mut ask: impl AsyncFnMut() -> anyhow::Result<bool>) -> anyhow::Result<bool> {
+async fn until(mut is_reached: impl AsyncFnMut() -> anyhow::Result<bool>) -> anyhow::Result<bool> {
     let deadline = Instant::now() + ALERT_TIMEOUT;
     while Instant::now() < deadline {
-        if ask().await? {
+        if is_reached().await? {
             return Ok(true);
         }
         sleep(POLL_INTERVAL).await;

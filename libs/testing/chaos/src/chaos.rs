@@ -31,7 +31,7 @@ use self::loss::Loss;
 use self::platform::{Fault, Platform};
 use self::report::Outcome;
 use self::settle::Recordings;
-use self::writers::{Answers, Load};
+use self::writers::{Load, RequestResults};
 use devkit::bus::Kind;
 use devkit::signals::Signals;
 use devkit::stack::Lock;
@@ -61,7 +61,7 @@ pub struct Chaos {
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Run rounds, each with empty data and a verdict of its own, until this number of events is
-    /// committed. After an interruption the next run continues behind the last round with a verdict
+    /// committed. After an interruption the next run continues after the last round with a verdict
     #[arg(long, conflicts_with = "seed")]
     events: Option<u64>,
     /// Seed of the sequence of faults; a failed round prints it
@@ -92,12 +92,12 @@ struct Users {
 }
 
 impl Users {
-    fn start(platform: &Platform, answers: &Arc<Answers>) -> anyhow::Result<Self> {
+    fn start(platform: &Platform, results: &Arc<RequestResults>) -> anyhow::Result<Self> {
         let (mut tasks, ending) = (JoinSet::new(), CancellationToken::new());
         let client = devkit::http::client()?;
         for _ in 0..WRITERS {
             let issuer = &platform.issuer;
-            let load = Load { client: &client, timeout: RESPONSE_TIMEOUT, issuer, answers, ending: &ending };
+            let load = Load { client: &client, timeout: RESPONSE_TIMEOUT, issuer, results, ending: &ending };
             load.spawn(&mut tasks, |service| platform.base(service))?;
         }
         Ok(Self { tasks, ending })
@@ -182,8 +182,8 @@ impl Chaos {
         let mut recordings =
             Recordings::open(&platform.services, &platform.database_url(), &platform.brokers()?, &topics)
                 .await?;
-        let answers = Arc::new(Answers::default());
-        let mut users = Users::start(platform, &answers)?;
+        let results = Arc::new(RequestResults::default());
+        let mut users = Users::start(platform, &results)?;
 
         devkit::print_line(&style(format!("{} s of faults, seed {seed}", self.seconds)).bold().to_string());
         let mut random = StdRng::seed_from_u64(seed);
@@ -193,18 +193,18 @@ impl Chaos {
             Some(loss) => {
                 let before = fault_loop(platform, recordings.log(), &mut random, time / 2).await?;
                 platform.restore().await?;
-                let inflicted = loss.inflict(platform, &mut recordings, &mut random).await?;
+                let lost = loss.inject(platform, &mut recordings, &mut random).await?;
                 // Users share the processors of this machine with the commands.
                 users.stop().await;
-                inflicted.align(platform).await?;
-                users = Users::start(platform, &answers)?;
+                lost.align(platform).await?;
+                users = Users::start(platform, &results)?;
                 let after = fault_loop(platform, recordings.log(), &mut random, time / 2).await?;
                 before.and_loss(&after)
             }
         };
         platform.restore().await?;
         users.stop().await;
-        let requests = answers.take().successful;
+        let requests = results.take().successful;
         Outcome::of(&recordings, faults, requests, || {
             platform.restart_ended()?;
             Ok(platform.ended)

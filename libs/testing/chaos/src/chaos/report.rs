@@ -22,23 +22,23 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Waits until everything has settled, and runs the checks. `attend` restarts processes and
-    /// returns the number of those that ended by themselves.
+    /// Waits until everything has settled, and runs the checks. `restart_ended` restarts processes
+    /// and returns the number of those that ended by themselves.
     pub async fn of(
         recordings: &Recordings,
         InjectedFaults { count: faults, longest_gap }: InjectedFaults,
         requests: u64,
-        mut attend: impl FnMut() -> anyhow::Result<usize>,
+        mut restart_ended: impl FnMut() -> anyhow::Result<usize>,
     ) -> anyhow::Result<Self> {
         let server = recordings.connect().await?;
-        let verdict = settle(recordings, &server, &mut attend).await?;
+        let verdict = settle(recordings, &server, &mut restart_ended).await?;
         let mut takeovers = 0;
         for service in &recordings.services {
             let epoch = format!("select epoch from {}.outbox_lease", service.name);
             takeovers += u64::try_from(server.client.query_one(&epoch, &[]).await?.get::<_, i64>(0))?;
         }
         let checks = Checks::of(&server, &recordings.services).await?;
-        let ended = attend()?;
+        let ended = restart_ended()?;
         Ok(Self { verdict, faults, requests, longest_gap, takeovers, ended, checks })
     }
 

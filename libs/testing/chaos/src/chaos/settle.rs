@@ -85,16 +85,16 @@ impl Recordings {
 }
 
 /// Waits until nothing is left to do, or until nothing progresses, and returns the verdict.
-/// `attend` runs in each turn.
+/// `restart_ended` runs in each turn.
 pub(super) async fn settle(
     recordings: &Recordings,
     server: &Connection,
-    attend: &mut impl FnMut() -> anyhow::Result<usize>,
+    restart_ended: &mut impl FnMut() -> anyhow::Result<usize>,
 ) -> anyhow::Result<Verdict> {
     let mut quiet_at = None;
     let mut stall = StallDetector::new();
     loop {
-        attend()?;
+        restart_ended()?;
         let mut waiting = Vec::new();
         for (name, count) in
             count(server, &[commissions::EVENTUAL_RULES, agreement::EVENTUAL_RULES].concat()).await?
