@@ -24,19 +24,19 @@ mod tests;
 #[derive(Clone)]
 enum Authentication {
     Verified(Arc<Claims>),
-    /// The token is invalid. Operations for guests treat the caller as one.
+    /// The token is invalid. Operations for guests treat the caller as a guest.
     Invalid,
-    /// The request is rejected even by operations for guests, for one of two reasons.
+    /// Operations for guests also reject the request, for one of two reasons.
     ///
-    /// - The user has exceeded the rate limit. The request must not count as a guest's instead.
-    /// - The token cannot be verified now, and its user must not get a guest's response.
+    /// - The user has exceeded the rate limit. As a guest the user would evade the limit.
+    /// - The token cannot be verified now. A guest's response could lack data of the user.
     Failed(Problem),
 }
 
-/// Verifies the token of each request, so that the extractors return immediately.
+/// Verifies the token of each request before the extractors run.
 ///
-/// The extractors of a handler run concurrently. If they waited for the verification, the extractor
-/// of the body would read it before the caller is known.
+/// The extractors of a handler run concurrently. If one of them verified the token, the extractor
+/// of the body could read the body of an unknown caller.
 pub async fn authenticate<B: MessageBody>(
     verifier: web::Data<Verifier>,
     request: ServiceRequest,
@@ -135,8 +135,8 @@ impl Actor {
 }
 
 impl Revocations {
-    /// Returns true if the user's token has been revoked since its verification. An open stream
-    /// then ends.
+    /// Returns true if the user's token has been revoked since its verification. The handler of an
+    /// open stream then ends the stream.
     pub fn revokes(&self, actor: &Actor) -> bool {
         self.check(actor.user_id, actor.company_id, actor.issued_at()).is_err()
     }
@@ -178,8 +178,8 @@ impl FromRequest for AnyCaller {
 
 /// A guest or a user, for an operation that shows some users more than guests.
 ///
-/// A request without `Authorization` is a guest's. An invalid token gets status 401, because its
-/// user would take a guest's response for the whole one.
+/// A request without `Authorization` comes from a guest. An invalid token gets status 401.
+/// Otherwise its user could mistake a guest's response for the complete one.
 #[derive(Clone, Debug)]
 pub struct OptionalActor {
     /// The user, if the request has a token.

@@ -22,7 +22,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The minimum interval between fetches for unknown key ids. It limits the requests to the issuer
 /// that tokens with invented key ids cause.
 const UNKNOWN_KEY_COOLDOWN: Duration = Duration::from_secs(5);
-/// The time that a request waits for an unknown key. The limit does not apply to [`Keys::refresh`].
+/// The timeout of a request that waits for an unknown key. It does not apply to [`Keys::refresh`].
 const KEY_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The time that revocations stay in force beyond the maximum lifetime of a token. It exceeds the
@@ -183,8 +183,8 @@ impl Keys {
             }
             _ => {}
         }
-        // The fetch counts as failed until it succeeds. If the caller disconnects and drops it, the
-        // waiting requests therefore do not each repeat it.
+        // The fetch counts as failed until it succeeds. A caller that disconnects cancels its
+        // fetch, and the waiting requests must not each repeat it.
         *last_lookup = Some(Lookup { at: Instant::now(), succeeded: false });
         let fetched = self.fetch().await;
         *last_lookup = Some(Lookup { at: Instant::now(), succeeded: fetched.is_ok() });

@@ -18,13 +18,13 @@ use crate::verifier::VerificationError;
 pub struct Revocations(Arc<RwLock<Option<HashMap<Uuid, OffsetDateTime>>>>);
 
 impl Revocations {
-    /// Returns no revocations, for a service that accepts every verified token.
+    /// Returns an empty set, for a service that accepts every verified token.
     pub fn none() -> Self {
         Self(Arc::new(RwLock::new(Some(HashMap::new()))))
     }
 
-    /// Returns revocations that have not been read. No token can be verified until
-    /// [`Self::replace`], because any token may be revoked.
+    /// Returns a set that has not been read yet. [`Self::check`] fails until [`Self::replace`],
+    /// because any token may be revoked.
     pub fn unread() -> Self {
         Self(Arc::default())
     }

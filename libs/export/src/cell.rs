@@ -44,8 +44,9 @@ pub(crate) fn is_formula(text: &str) -> bool {
     text.starts_with(FORMULA) || text.starts_with(['\t', '\r', '\n'])
 }
 
-/// Prefixes each part of a text that a spreadsheet would execute as a formula, also if it splits
-/// the text into several cells.
+/// Puts an apostrophe before each part of a text that a spreadsheet would execute as a formula.
+///
+/// A spreadsheet may split a text into several cells, so each part after a separator is checked.
 pub fn escape_formula(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 1);
     if is_formula(text) && !text.starts_with(FORMULA) {
@@ -57,7 +58,7 @@ pub fn escape_formula(text: &str) -> String {
             escaped.push('\'');
         }
         escaped.push(character);
-        // A quote at the start of a cell is no part of its text.
+        // A spreadsheet removes a quote at the start of a cell.
         is_start = SEPARATORS.contains(&character) || is_start && character == '"';
     }
     escaped
@@ -69,7 +70,7 @@ mod tests {
 
     /// RULE-CRM-081: an apostrophe precedes each part that is a formula, also after a separator.
     #[test]
-    fn formula_at_start_or_after_separator_is_defused() {
+    fn formula_at_start_or_after_separator_is_escaped() {
         for (text, escaped) in [
             ("=1", "'=1"),
             ("+1", "'+1"),

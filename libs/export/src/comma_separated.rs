@@ -43,7 +43,7 @@ mod tests {
 
     /// RULE-CRM-081: a text that begins like a formula gets an apostrophe, and a number does not.
     #[test]
-    fn cells_are_quoted_and_formulas_are_defused() {
+    fn cells_are_quoted_and_formulas_are_escaped() {
         let text = |text: &str| Cell::Text(text.to_owned());
         let time = Cell::Time(datetime!(2026-05-01 10:00 UTC));
         let row = vec![Cell::Empty, text("a,\"б\"\r\n"), Cell::Number(-5), time];

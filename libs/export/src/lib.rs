@@ -47,15 +47,14 @@ pub struct Table {
 
 /// Responds with a file of the rows that `batches` returns.
 ///
-/// A CSV file is sent while the rows are read, and the client's speed limits the reads.
+/// A CSV file is sent while the rows are read, at the speed of the client.
 /// A spreadsheet is written to a temporary file first, since its format needs all rows.
-/// A process has a limited number of exports of each format in progress until they are sent.
+/// A process runs a limited number of exports of each format. An export ends when its file is sent.
 ///
 /// # Errors
 /// `503 SERVICE_UNAVAILABLE` while too many other exports are in progress.
-/// The first error of `batches` in a spreadsheet or before the first batch.
-/// A later error of a CSV file breaks the connection, so the client sees that the file is not
-/// whole.
+/// The first error of `batches`, for a spreadsheet. An error of the first batch, for a CSV file.
+/// A later error closes the connection, so that the client detects an incomplete CSV file.
 pub async fn respond<S, E>(format: ExportFormat, table: Table, batches: S) -> Result<HttpResponse, E>
 where
     S: Stream<Item = Result<Vec<Row>, E>> + 'static,
@@ -86,11 +85,11 @@ where
         }
         ExportFormat::Xlsx => {
             let mut batches = Box::pin(batches);
-            let mut sheet = run(move || Spreadsheet::new(table)).await?;
+            let mut sheet = run_blocking(move || Spreadsheet::new(table)).await?;
             while let Some(rows) = batches.try_next().await? {
-                sheet = run(move || sheet.append(&rows)).await?;
+                sheet = run_blocking(move || sheet.append(&rows)).await?;
             }
-            let file = run(move || sheet.finish()).await?;
+            let file = run_blocking(move || sheet.finish()).await?;
             let length = file.length;
             let body = ReaderStream::with_capacity(tokio::fs::File::from_std(file.file), CHUNK_BYTES);
             Ok(response.body(SizedStream::new(length, Limited { body, _permit: permit })))
@@ -98,8 +97,8 @@ where
     }
 }
 
-/// Runs a function that waits for the disk on a thread for such functions.
-async fn run<T: Send + 'static>(
+/// Runs a function that blocks on disk I/O on a thread of the blocking pool.
+async fn run_blocking<T: Send + 'static>(
     f: impl FnOnce() -> Result<T, rust_xlsxwriter::XlsxError> + Send + 'static,
 ) -> Result<T, Problem> {
     let done = block(f).await.map_err(|error| Problem::internal(&error))?;

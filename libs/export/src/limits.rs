@@ -1,4 +1,4 @@
-//! Limits of the exports that a process has in progress.
+//! Limits of the exports that a process runs at once.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -26,7 +26,7 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Waits for a permit to export a file.
 ///
 /// # Errors
-/// `503 SERVICE_UNAVAILABLE` without a permit in time.
+/// `503 SERVICE_UNAVAILABLE` if no permit becomes free in time.
 pub(crate) async fn permit(format: ExportFormat) -> Result<SemaphorePermit<'static>, Problem> {
     let permits = match format {
         ExportFormat::Csv => &CSV_FILES,
@@ -38,7 +38,7 @@ pub(crate) async fn permit(format: ExportFormat) -> Result<SemaphorePermit<'stat
         .map_err(|error| Problem::unavailable(&error))
 }
 
-/// A body that holds its permit until it is sent or the client is gone.
+/// A body that holds its permit until it is sent or the client disconnects.
 pub(crate) struct Limited<S> {
     pub body: S,
     pub _permit: SemaphorePermit<'static>,

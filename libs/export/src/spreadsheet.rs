@@ -1,4 +1,4 @@
-//! XLSX files, whose rows go to a temporary file at once.
+//! XLSX files, which write each row to a temporary file at once to bound their memory.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -18,11 +18,12 @@ pub(crate) struct Spreadsheet {
 struct Formats {
     header: Format,
     time: Format,
-    /// The format of a text that begins like a formula. An edit of the cell does not execute it.
+    /// The format of a text that begins like a formula. A spreadsheet does not execute such a text,
+    /// even after an edit of its cell.
     quoted: Format,
 }
 
-/// A finished file, to read from its beginning. The disk space is freed when it is closed.
+/// A finished file at its beginning. Closing the file frees its disk space.
 pub(crate) struct Finished {
     pub file: File,
     pub length: u64,

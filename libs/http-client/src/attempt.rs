@@ -94,8 +94,8 @@ async fn read_whole(mut response: Response) -> Result<Response> {
     Ok(whole.into())
 }
 
-/// Retries calls without a complete response, and responses with status 429, 502, 503 or 504. A
-/// gateway responds with 502 or 504 if a replica has stopped.
+/// Retries calls without a complete response, and calls whose response has status 429, 502, 503 or
+/// 504. A gateway returns 502 or 504 if a replica has stopped.
 pub(crate) struct RetryTransientFailures;
 
 impl RetryableStrategy for RetryTransientFailures {

@@ -128,8 +128,8 @@ impl ServiceClient {
         self.call(self.http.post(self.url_of(path)?).json(body)).await
     }
 
-    /// Sends a request that is safe to repeat. The path continues the URL of the server. Returns
-    /// the status and the body, for a server whose refusals are no problems of this platform.
+    /// Sends a request that is safe to repeat, to a server whose errors are no problems of this
+    /// platform. The path is appended to the URL of the server. Returns the status and the body.
     ///
     /// # Errors
     /// [`CallError::Unavailable`] if no response below status 500 arrives after all retries.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use http::HeaderMap;
 use opentelemetry_http::HeaderInjector;
 
-/// The time after which an idle connection is closed. Listeners close theirs after 75 s, and a
-/// request on a connection that the listener is closing would fail.
+/// The time after which an idle connection is closed. Listeners close idle connections after 75 s.
+/// A request on a connection that the listener is closing would fail.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Creates a client without retries or tokens, for example for an issuer's keys. It follows no

@@ -1,4 +1,4 @@
-//! The system clock. Edges read it once and pass the time on.
+//! The system clock. Edges read it once and pass the time as an argument.
 
 use time::OffsetDateTime;
 

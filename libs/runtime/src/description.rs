@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// The descriptions by name, which the file has on a line each.
+/// The descriptions by name. Each line of the file is a name, a colon and a description.
 static DESCRIPTIONS: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
     include_str!("descriptions.txt").lines().filter_map(|line| line.split_once(": ")).collect()
 });

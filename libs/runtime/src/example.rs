@@ -89,7 +89,7 @@ fn fits(value: &Value, schema: &Value) -> bool {
         && is_above(value.as_f64(), "minimum")
 }
 
-/// Returns true if a text is a time for the format `date-time`, or no time for a schema without a
+/// Returns true for a time if the format is `date-time`, and for any other text if there is no
 /// format.
 fn has_format(text: &str, format: &Value) -> bool {
     let is_time = OffsetDateTime::parse(text, &Rfc3339).is_ok();

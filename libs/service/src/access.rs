@@ -44,8 +44,8 @@ pub const fn access_revocations(group: &'static str) -> Subscription {
     Subscription::to_states(group, &[TOPIC], |tx, message| Box::pin(apply(tx, message)))
 }
 
-/// Returns true if these subscriptions include [`access_revocations`].
-pub(crate) fn is_among(subscriptions: &[Subscription]) -> bool {
+/// Returns true if [`access_revocations`] is one of these subscriptions.
+pub(crate) fn is_subscribed(subscriptions: &[Subscription]) -> bool {
     subscriptions.iter().any(|subscription| subscription.topics.contains(&TOPIC))
 }
 

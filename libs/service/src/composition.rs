@@ -71,7 +71,7 @@ pub async fn start<S: Service>(
     let app = web::Data::new(S::app(db.clone(), config.settings)?);
     let (mut public, mut internal) = (None, None);
     if let Some(auth) = config.auth.filter(|_| role.serves()) {
-        let revocations = if access::is_among(S::CONSUMERS) {
+        let revocations = if access::is_subscribed(S::CONSUMERS) {
             Updater::new(db.clone(), auth.revocation_window(), process.metrics()).start(process).await
         } else {
             Revocations::none()

@@ -106,13 +106,13 @@ mod tests {
     /// RULE-ALL-040: a consumer retries after a transient error, and dead-letters a message that a
     /// rule refuses.
     #[test]
-    fn lost_race_is_transient_and_refusal_is_not() {
+    fn conflict_is_transient_and_refusal_is_not() {
         let failure = |code: Code| Failure::from(Error::from(code));
-        let unavailable = Problem::from(Code::new(503, "AWAY")).caused_by(&"no response");
+        let unavailable = Problem::from(Code::new(503, "UNAVAILABLE")).caused_by(&"no response");
         let text = Error::from(unavailable).to_string();
-        assert_eq!(text, "503 AWAY: no response", "the log has the cause");
-        assert!(matches!(failure(Code::conflict("LOST")), Failure::Transient(_)));
-        assert!(matches!(failure(Code::new(503, "AWAY")), Failure::Transient(_)));
+        assert_eq!(text, "503 UNAVAILABLE: no response", "the log has the cause");
+        assert!(matches!(failure(Code::conflict("CHANGED")), Failure::Transient(_)));
+        assert!(matches!(failure(Code::new(503, "UNAVAILABLE")), Failure::Transient(_)));
         assert!(matches!(failure(Code::new(409, "TAKEN")), Failure::Rejected(_)));
     }
 }

@@ -34,8 +34,8 @@ where
 /// Returns the expression `true` as raw SQL. Diesel does not reuse a prepared statement with raw
 /// SQL, so PostgreSQL plans the query for its parameters.
 ///
-/// Filter a query with it if the best index depends on the parameters, since its generic plan would
-/// be slow.
+/// Add this filter to a query whose best index depends on the parameters. The generic plan of such
+/// a query would be slow.
 pub fn custom_plan() -> SqlLiteral<Bool> {
     sql("true")
 }

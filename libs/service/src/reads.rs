@@ -1,4 +1,4 @@
-//! The reads of public operations, which may go to a replica of the database.
+//! The reads of public operations, which a replica of the database may serve.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use diesel::QueryResult;
 
 /// The reads of public operations, for one worker thread.
 ///
-/// A guest reads from the replica if there is one. A signed-in user reads from the primary, and so
-/// sees the own writes. While the replica is down or lags, everyone reads from the primary.
+/// Guests read from the replica if there is one. Signed-in users read from the primary, so that
+/// they see their own writes. While the replica is down or lags, all callers read from the primary.
 pub struct Reads {
     pub(crate) lookups: Arc<PipelinedConn>,
     pub(crate) primary: Db,

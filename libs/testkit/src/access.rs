@@ -75,11 +75,10 @@ pub async fn check(service: &Running, table: &str, prepare: impl AsyncFn(&str) -
 /// nothing.
 ///
 /// The function also checks these rules:
-/// - A refusal by the token (401, or 403 for a machine) precedes the body.
-/// - The other port does not have the operation.
-/// - An id that does not parse is 404, after 401 and 403.
-/// - The permission that the document names is required. No other permission is required to avoid
-///   `FORBIDDEN`.
+/// - A refusal because of the token (401, or 403 for a machine) is sent before the body is read.
+/// - The other port returns 404 for the operation.
+/// - An id that does not parse gets 404, unless the caller gets 401 or 403.
+/// - The permission that the document names is required, and is enough to avoid `FORBIDDEN`.
 ///
 /// # Panics
 /// If a response differs from the table, or the rows differ from the documented operations.

@@ -1,7 +1,7 @@
 //! Finds breaking changes between two versions of an OpenAPI or AsyncAPI document.
 //!
-//! Contracts grow by addition: a request may require less, and a response or an event may not
-//! promise less.
+//! Contracts grow by addition: an operation accepts every released request, and a response or an
+//! event keeps every released guarantee.
 
 use std::collections::BTreeSet;
 
@@ -22,11 +22,11 @@ fn between(old: &Value, new: &Value) -> Vec<String> {
     let mut comparison = Comparison { old, new, breaks: Vec::new(), within: Vec::new() };
     for (path, item) in members(&old["paths"]) {
         for (method, operation) in members(item) {
-            comparison.operation(&format!("{method} {path}"), operation, &new["paths"][path][method]);
+            comparison.compare_operation(&format!("{method} {path}"), operation, &new["paths"][path][method]);
         }
     }
     for (name, channel) in members(&old["channels"]) {
-        comparison.channel(name, channel, &new["channels"][name]);
+        comparison.compare_channel(name, channel, &new["channels"][name]);
     }
     comparison.breaks
 }
@@ -36,7 +36,7 @@ fn between(old: &Value, new: &Value) -> Vec<String> {
 enum Direction {
     /// A request: accepted values stay accepted.
     In,
-    /// A response or an event: promises stay kept.
+    /// A response or an event: guarantees stay in force.
     Out,
 }
 
@@ -53,7 +53,7 @@ impl Comparison<'_> {
         self.breaks.push(format!("{at}: {}", what.as_ref()));
     }
 
-    fn operation(&mut self, at: &str, old: &Value, new: &Value) {
+    fn compare_operation(&mut self, at: &str, old: &Value, new: &Value) {
         if new.is_null() {
             return self.fail(at, "the operation is gone");
         }
@@ -73,7 +73,7 @@ impl Comparison<'_> {
                     if new["required"] == true && old["required"] != true {
                         self.fail(&at, "is required now");
                     }
-                    self.schema(&at, &old["schema"], &new["schema"], Direction::In);
+                    self.compare_schema(&at, &old["schema"], &new["schema"], Direction::In);
                 }
             }
         }
@@ -86,36 +86,36 @@ impl Comparison<'_> {
         if new_body["required"] == true && old_body["required"] != true {
             self.fail(at, "a body is required now");
         }
-        self.contents(&format!("{at} request"), old_body, new_body, Direction::In);
+        self.compare_contents(&format!("{at} request"), old_body, new_body, Direction::In);
         for (status, response) in members(&old["responses"]) {
             let at = format!("{at} {status}");
             match new["responses"].get(status) {
                 None => self.fail(&at, "the status is gone"),
                 Some(new) => {
                     let (old, new) = (resolved(self.old, response), resolved(self.new, new));
-                    self.contents(&at, &old, &new, Direction::Out);
+                    self.compare_contents(&at, &old, &new, Direction::Out);
                 }
             }
         }
     }
 
-    fn contents(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
+    fn compare_contents(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
         for (media_type, content) in members(&old["content"]) {
             match new["content"].get(media_type) {
                 None => self.fail(at, format!("{media_type} is gone")),
-                Some(new) => self.schema(at, &content["schema"], &new["schema"], direction),
+                Some(new) => self.compare_schema(at, &content["schema"], &new["schema"], direction),
             }
         }
     }
 
-    fn channel(&mut self, name: &str, old: &Value, new: &Value) {
+    fn compare_channel(&mut self, name: &str, old: &Value, new: &Value) {
         if new["address"] != old["address"] {
             return self.fail(name, "the topic is gone");
         }
         for (message, old) in members(&old["messages"]) {
             let new = &new["messages"][message];
             for part in ["payload", "headers"] {
-                self.schema(&format!("{message} {part}"), &old[part], &new[part], Direction::Out);
+                self.compare_schema(&format!("{message} {part}"), &old[part], &new[part], Direction::Out);
             }
             if old["bindings"]["kafka"]["key"]["format"] != new["bindings"]["kafka"]["key"]["format"] {
                 self.fail(name, "the format of the key has changed");
@@ -123,24 +123,24 @@ impl Comparison<'_> {
         }
     }
 
-    fn schema(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
+    fn compare_schema(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
         let references = (reference(old).map(str::to_owned), reference(new).map(str::to_owned));
         if references.0.is_some() && self.within.contains(&references) {
             return;
         }
         self.within.push(references);
         let (old_merged, new_merged) = (merged(self.old, old), merged(self.new, new));
-        self.kinds(at, &old_merged, &new_merged, direction);
-        self.values(at, &old_merged, &new_merged, direction);
-        self.limits(at, &old_merged, &new_merged, direction);
-        self.properties(at, &old_merged, &new_merged, direction);
+        self.compare_kinds(at, &old_merged, &new_merged, direction);
+        self.compare_values(at, &old_merged, &new_merged, direction);
+        self.compare_limits(at, &old_merged, &new_merged, direction);
+        self.compare_properties(at, &old_merged, &new_merged, direction);
         if !old_merged["items"].is_null() {
-            self.schema(&format!("{at}[]"), &old_merged["items"], &new_merged["items"], direction);
+            self.compare_schema(&format!("{at}[]"), &old_merged["items"], &new_merged["items"], direction);
         }
         self.within.pop();
     }
 
-    fn kinds(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
+    fn compare_kinds(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
         let (old_kinds, new_kinds) = (kinds(old), kinds(new));
         let (wide, narrow) = match direction {
             Direction::In => (&new_kinds, &old_kinds),
@@ -158,7 +158,7 @@ impl Comparison<'_> {
                     breaks: Vec::new(),
                     within: self.within.clone(),
                 };
-                inner.schema(at, choice, new, direction);
+                inner.compare_schema(at, choice, new, direction);
                 inner.breaks
             };
             let found: Vec<_> = choices(new).filter(|choice| choice["type"] != "null").map(fits).collect();
@@ -170,7 +170,7 @@ impl Comparison<'_> {
     }
 
     /// Compares enumerations. They may get further values, and so may the codes of problems.
-    fn values(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
+    fn compare_values(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
         let (old_values, new_values) = (values(old), values(new));
         if old_values.is_empty() && !new_values.is_empty() && direction == Direction::In {
             self.fail(at, "accepts only some values now");
@@ -185,7 +185,7 @@ impl Comparison<'_> {
         }
     }
 
-    fn limits(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
+    fn compare_limits(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
         for (limit, is_upper) in [
             ("maxLength", true),
             ("maximum", true),
@@ -216,11 +216,11 @@ impl Comparison<'_> {
         }
     }
 
-    fn properties(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
+    fn compare_properties(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
         for (name, old) in members(&old["properties"]) {
             match new["properties"].get(name) {
                 None => self.fail(&format!("{at}/{name}"), "the member is gone"),
-                Some(new) => self.schema(&format!("{at}/{name}"), old, new, direction),
+                Some(new) => self.compare_schema(&format!("{at}/{name}"), old, new, direction),
             }
         }
         let is_required =

@@ -93,7 +93,7 @@ impl Bus {
         Ok(Self { topics: topics.to_owned(), received, arrived, producer })
     }
 
-    /// Waits until the reader has received every message that the broker has now.
+    /// Waits until the reader has received every message that is in the broker at the call.
     ///
     /// # Panics
     /// If the broker does not respond, or the messages do not arrive.

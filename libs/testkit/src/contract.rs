@@ -17,7 +17,7 @@ use crate::{samples, sunset};
 /// The documents of running services, by the address of a listener or by the topic.
 static CONTRACTS: LazyLock<Mutex<HashMap<String, Arc<Contract>>>> = LazyLock::new(Mutex::default);
 
-/// Returns true for the documents themselves and the pages that show them.
+/// Returns true for the path of a document or of a page that shows it.
 fn is_documentation(path: &str) -> bool {
     path == "/docs" || path.starts_with("/docs/") || path == "/openapi.json"
 }
@@ -196,7 +196,7 @@ impl Contract {
     ///
     /// # Panics
     /// If the operation does not exist.
-    pub fn successes(&self, method: &str, path: &str) -> Vec<(u16, Value)> {
+    pub fn success_samples(&self, method: &str, path: &str) -> Vec<(u16, Value)> {
         let (operation, _) = self.operation(method, path).expect("an operation");
         let responses = operation["responses"].as_object().into_iter().flatten();
         let responses =

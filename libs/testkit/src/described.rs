@@ -1,5 +1,5 @@
-//! Finds parameters, members and channels of a document without a description, operations that do
-//! not say who may call them, and examples that say nothing.
+//! Finds parameters, members and channels of a document without a description, operations without
+//! their callers, and examples that only repeat a name.
 
 use serde_json::Value;
 

@@ -152,7 +152,7 @@ impl FaultProxy {
         format!("http://{}", self.address)
     }
 
-    /// Injects `fault` into all further calls whose path contains `path`. A later rule has
+    /// Injects `fault` into all further calls whose path contains `path`. The rule added last has
     /// precedence.
     pub fn on(&self, path: impl Into<String>, fault: Fault) {
         self.add(path.into(), fault, None);
@@ -179,7 +179,7 @@ impl FaultProxy {
     }
 
     /// Removes all rules.
-    pub fn heal(&self) {
+    pub fn remove_faults(&self) {
         self.state().rules.clear();
     }
 

@@ -1,4 +1,4 @@
-//! Locks of a test, which make transactions of the service wait in a known order.
+//! Locks that a test holds, so that transactions of the service wait in a known order.
 
 use futures_util::future::join3;
 use tokio_postgres::Client;
@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 use crate::eventually;
 use crate::service::Running;
 
-/// An open transaction of the test with its locks.
+/// An open transaction of the test, which holds locks.
 pub struct Held {
     tx: Client,
     watcher: Client,

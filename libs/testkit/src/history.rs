@@ -1,4 +1,4 @@
-//! Records the history of events and judges it.
+//! Records the history of events and checks the delivery guarantees.
 //!
 //! A [`Recorder`] records the appended and received events in the database of a service, a [`Log`]
 //! the events that the broker delivered. The [`Verdict`] lists the violations of the delivery
@@ -62,7 +62,7 @@ pub enum Fault {
     Misapplied,
 }
 
-/// The result of judging a history.
+/// The result of checking a history.
 #[derive(Debug, Default)]
 pub struct Verdict {
     pub committed: usize,
@@ -88,7 +88,7 @@ impl Verdict {
 }
 
 impl History {
-    /// Judges the history.
+    /// Checks the history.
     pub fn verdict(&self) -> Verdict {
         let mut verdict = Verdict::default();
         let none = (BTreeSet::new(), Vec::new());
@@ -213,8 +213,8 @@ mod tests {
         ("topic".to_owned(), "key".to_owned())
     }
 
-    /// Judges the history of one stream with one consumer.
-    fn judge(committed: &[i64], delivered: &[i64], received: &[i64]) -> Verdict {
+    /// Checks the history of one stream with one consumer.
+    fn check(committed: &[i64], delivered: &[i64], received: &[i64]) -> Verdict {
         let mut history = History::default();
         history.committed.insert(stream(), committed.iter().copied().collect());
         history.delivered.insert(stream(), delivered.to_vec());
@@ -223,7 +223,7 @@ mod tests {
     }
 
     fn faults(committed: &[i64], delivered: &[i64], received: &[i64]) -> Vec<(Fault, i64)> {
-        let verdict = judge(committed, delivered, received);
+        let verdict = check(committed, delivered, received);
         verdict.faults.into_iter().map(|(fault, _, sequence)| (fault, sequence)).collect()
     }
 
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn repeated_batch_is_counted_and_no_fault() {
-        let verdict = judge(&[1, 2, 3, 4], &[1, 2, 3, 1, 2, 1, 2, 3, 4], &[1, 2, 3, 4]);
+        let verdict = check(&[1, 2, 3, 4], &[1, 2, 3, 1, 2, 1, 2, 3, 4], &[1, 2, 3, 4]);
         assert!(verdict.faults.is_empty(), "{verdict:?}");
         assert_eq!((verdict.committed, verdict.delivered, verdict.repeated), (4, 9, 5));
     }
@@ -256,7 +256,8 @@ mod tests {
         assert_eq!(faults(&[1, 3], &[1, 2, 3], &[1, 3]), [(Fault::Ghost, 2)]);
     }
 
-    /// RULE-EVT-028: the loss of a database explains only the events behind its last kept one.
+    /// RULE-EVT-028: the loss of a database excuses only the events after the last one that it has
+    /// kept.
     #[test]
     fn event_that_the_database_lost_is_no_ghost() {
         let mut history = History::default();
@@ -285,7 +286,7 @@ mod tests {
     #[test]
     fn event_without_a_receipt_is_skipped() {
         assert_eq!(faults(&[1, 2, 3], &[1, 2, 3], &[1, 3]), [(Fault::Skipped, 2)]);
-        let skipped = judge(&[1, 2, 3], &[1, 2, 3], &[1]).skipped_by_consumer;
+        let skipped = check(&[1, 2, 3], &[1, 2, 3], &[1]).skipped_by_consumer;
         assert_eq!(skipped.into_iter().collect::<Vec<_>>(), [("consumer".to_owned(), 2)]);
     }
 

@@ -69,7 +69,7 @@ impl Issuer {
     ///
     /// # Errors
     /// If the file cannot be deleted.
-    pub fn forget_clients(path: &Path) -> anyhow::Result<()> {
+    pub fn delete_clients(path: &Path) -> anyhow::Result<()> {
         let file = clients_file(path);
         match std::fs::remove_file(&file) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -339,9 +339,9 @@ mod tests {
         std::fs::remove_dir(&clients).unwrap();
         std::fs::write(&clients, "{").unwrap();
         assert!(Issuer::load_or_create(&path, "http://issuer").is_err());
-        Issuer::forget_clients(&path).unwrap();
+        Issuer::delete_clients(&path).unwrap();
         Issuer::load_or_create(&path, "http://issuer").unwrap();
-        Issuer::forget_clients(&path).unwrap();
+        Issuer::delete_clients(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
     }
 

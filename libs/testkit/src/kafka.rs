@@ -22,8 +22,8 @@ use self::node::{Address, Node};
 use crate::child;
 use crate::signals::Signal;
 
-/// Timeout for a healthy cluster. A cold node needs three seconds on a small machine, and longer
-/// for a recovery.
+/// Timeout for a cluster to become healthy. A cold node needs three seconds on a small machine, and
+/// longer for a recovery.
 const HEALTH_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A running cluster. Its nodes are killed when the value is dropped or this process ends.
@@ -48,7 +48,7 @@ impl Cluster {
         let nodes = join_all(started).await.into_iter().collect::<anyhow::Result<_>>()?;
         let mut cluster = Self { nodes, temporary: None };
         let result = tokio::select! {
-            result = Self::healthy_at(addresses) => result,
+            result = Self::wait_until_healthy_at(addresses) => result,
             error = cluster.ended() => Err(error),
         };
         result.map(|()| cluster)
@@ -112,11 +112,11 @@ impl Cluster {
     ///
     /// # Errors
     /// If the timeout elapses.
-    pub async fn healthy(&self) -> anyhow::Result<()> {
-        Self::healthy_at(self.nodes.iter().map(|node| node.address).collect()).await
+    pub async fn wait_until_healthy(&self) -> anyhow::Result<()> {
+        Self::wait_until_healthy_at(self.nodes.iter().map(|node| node.address).collect()).await
     }
 
-    async fn healthy_at(addresses: Vec<Address>) -> anyhow::Result<()> {
+    async fn wait_until_healthy_at(addresses: Vec<Address>) -> anyhow::Result<()> {
         let deadline = tokio::time::Instant::now() + HEALTH_TIMEOUT;
         for address in &addresses {
             while !is_in_sync(address.broker(), addresses.len()).await? {

@@ -127,7 +127,7 @@ impl Running {
     /// # Panics
     /// If the events do not arrive.
     pub async fn published(&self, key: impl ToString) -> Vec<Published> {
-        published(self.kept_sql().await.as_ref(), self.bus(), &key.to_string()).await
+        published(self.cached_sql().await.as_ref(), self.bus(), &key.to_string()).await
     }
 
     /// Connects to the service's schema, for data that no edge returns.
@@ -141,11 +141,11 @@ impl Running {
         client
     }
 
-    /// Returns the connection of [`Self::sql`] that the current thread keeps for its next use.
+    /// Returns a connection like [`Self::sql`], which is cached for the current thread.
     ///
     /// # Panics
     /// If the database cannot be reached.
-    pub async fn kept_sql(&self) -> Arc<tokio_postgres::Client> {
+    pub async fn cached_sql(&self) -> Arc<tokio_postgres::Client> {
         thread_local! {
             static KEPT: RefCell<HashMap<String, Arc<tokio_postgres::Client>>> = RefCell::default();
         }

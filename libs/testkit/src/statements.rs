@@ -24,7 +24,7 @@ struct Counters {
 }
 
 impl Counters {
-    /// Returns true if `message` contains the text that selects the connection.
+    /// Returns true for the first message with the text that selects the connection.
     fn selects(&self, message: &[u8]) -> bool {
         let mut losing = self.losing.lock().expect("no test panics here");
         let has_text = losing.as_ref().is_some_and(|text| contains(message, text.as_bytes()));

@@ -1,4 +1,4 @@
-//! Certificates of an authority of the test, and a TLS proxy in front of a plain server.
+//! Certificates that a test authority issues, and a TLS proxy in front of a plain server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Certificate {
     ///
     /// # Panics
     /// If `url` is not `http://` with an address, or no port is free.
-    pub async fn serve_before(self, url: &str) -> String {
+    pub async fn start_tls_proxy(self, url: &str) -> String {
         let plain: SocketAddr = url.strip_prefix("http://").expect("http").parse().expect("an address");
         let key = PrivateKeyDer::try_from(self.key.serialize_der()).expect("a key");
         let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))

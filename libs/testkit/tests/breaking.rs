@@ -74,7 +74,7 @@ fn with(mut document: Value, pointer: &str, value: Value) -> Value {
     document
 }
 
-fn broken(document: fn() -> Value, pointer: &str, value: Value) -> Vec<String> {
+fn breaking_changes(document: fn() -> Value, pointer: &str, value: Value) -> Vec<String> {
     changes(&document().to_string(), &with(document(), pointer, value).to_string())
 }
 
@@ -121,11 +121,11 @@ fn additions_are_not_breaking() {
         (format!("{SCHEMAS}/Shelf/properties/Name/maxLength"), json!(100)),
         (format!("{SCHEMAS}/Shelf/required/-"), json!("Name")),
     ] {
-        assert_eq!(broken(openapi, &pointer, value), [""; 0], "{pointer}");
+        assert_eq!(breaking_changes(openapi, &pointer, value), [""; 0], "{pointer}");
     }
     let more = format!("{SCHEMAS}/ShelfFilled/properties/FilledAt");
-    assert_eq!(broken(asyncapi, &more, json!({"type": "string"})), [""; 0]);
-    assert_eq!(broken(asyncapi, "/channels/ShelfEmptied", json!({"address": "x"})), [""; 0]);
+    assert_eq!(breaking_changes(asyncapi, &more, json!({"type": "string"})), [""; 0]);
+    assert_eq!(breaking_changes(asyncapi, "/channels/ShelfEmptied", json!({"address": "x"})), [""; 0]);
 }
 
 /// RULE-ALL-064, RULE-ALL-065: a released operation, parameter, status or code does not disappear.
@@ -155,10 +155,10 @@ fn removal_from_an_operation_is_breaking() {
             "404/code: \"SHELF_NOT_FOUND\" is gone",
         ),
     ] {
-        let breaks = broken(openapi, &format!("{OPERATION}{part}"), value).join("\n");
+        let breaks = breaking_changes(openapi, &format!("{OPERATION}{part}"), value).join("\n");
         assert!(breaks.contains(why), "{part}: {breaks:?}");
     }
-    let moved = broken(openapi, "/paths/~1shelves~1{id}", Value::Null).join("\n");
+    let moved = breaking_changes(openapi, "/paths/~1shelves~1{id}", Value::Null).join("\n");
     assert!(moved.contains("put /shelves/{id}: the operation is gone"));
 }
 
@@ -180,7 +180,7 @@ fn stricter_request_is_breaking() {
         ("/Update/properties/Books/items/oneOf/0", Value::Null, "/Isbn: the member is gone"),
         ("/Update/properties/Books/items/oneOf/1/required/-", json!("Isbn"), "/Isbn: is required now"),
     ] {
-        let breaks = broken(openapi, &format!("{SCHEMAS}{part}"), value).join("\n");
+        let breaks = breaking_changes(openapi, &format!("{SCHEMAS}{part}"), value).join("\n");
         assert!(breaks.contains(why), "{part}: {breaks:?}");
     }
 }
@@ -199,7 +199,7 @@ fn weaker_response_is_breaking() {
         ("/Shelf/properties/Above", json!({"type": "string"}), "/Above: was"),
         ("/Shelf/required/0", Value::Null, "/Id: may be missing now"),
     ] {
-        let breaks = broken(openapi, &format!("{SCHEMAS}{part}"), value).join("\n");
+        let breaks = breaking_changes(openapi, &format!("{SCHEMAS}{part}"), value).join("\n");
         assert!(breaks.contains(why), "{part}: {breaks:?}");
     }
 }
@@ -218,7 +218,7 @@ fn weaker_event_is_breaking() {
         (format!("{message}/headers/properties/ce_id"), Value::Null, "/ce_id: the member is gone"),
         (format!("{message}/bindings/kafka/key/format"), Value::Null, "the format of the key has changed"),
     ] {
-        let breaks = broken(asyncapi, &pointer, value).join("\n");
+        let breaks = breaking_changes(asyncapi, &pointer, value).join("\n");
         assert!(breaks.contains(why), "{pointer}: {breaks:?}");
     }
 }

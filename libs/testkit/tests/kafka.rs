@@ -27,7 +27,7 @@ async fn cluster_of_three_survives_the_loss_of_one_node() {
     let admin: AdminClient<DefaultClientContext> = config.create().unwrap();
     let topic = NewTopic::new(TOPIC, 3, TopicReplication::Fixed(-1));
     admin.create_topics(&[topic], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
-    cluster.healthy().await.unwrap();
+    cluster.wait_until_healthy().await.unwrap();
     // Short timeouts, since the client waits for a frozen leader.
     let producer: FutureProducer =
         config.clone().set("request.timeout.ms", "2000").set("socket.timeout.ms", "5000").create().unwrap();
@@ -36,12 +36,12 @@ async fn cluster_of_three_survives_the_loss_of_one_node() {
     cluster.kill(0).await.unwrap();
     send(&producer, "with one killed").await;
     cluster.restart(0).unwrap();
-    cluster.healthy().await.unwrap();
+    cluster.wait_until_healthy().await.unwrap();
 
     cluster.freeze(1).unwrap();
     send(&producer, "with one frozen").await;
     cluster.thaw(1).unwrap();
-    cluster.healthy().await.unwrap();
+    cluster.wait_until_healthy().await.unwrap();
 
     let consumer: BaseConsumer = config.set("group.id", "test").create().unwrap();
     let end = |partition| consumer.fetch_watermarks(TOPIC, partition, Duration::from_secs(10)).unwrap().1;

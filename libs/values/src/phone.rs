@@ -108,8 +108,9 @@ static YEAR: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:19|20)\d\d\b"));
 
 /// Returns true if a text contains a valid phone number of the region or with a country code.
 ///
-/// The finder of libphonenumber reads `+ 2012-2013-2014` as a number of Egypt, and does not find a
-/// number beside a year. The search therefore ignores lists of years, and repeats without years.
+/// libphonenumber reads `+ 2012-2013-2014` as a number of Egypt, and does not find a number beside
+/// a year. This function therefore ignores lists of years, and also searches the text without
+/// years.
 pub fn has_phone_number(text: &str, region: PhoneRegion) -> bool {
     let has_number = |text: &str| {
         let finder = text.phone_number_matcher_builder().leniency(Leniency::Valid);

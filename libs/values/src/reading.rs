@@ -66,8 +66,8 @@ pub fn read_member<T, E>(name: &impl ToString, read: impl FnOnce() -> Result<T, 
     result
 }
 
-/// Finishes the `Deserialize` of a value: returns the parsed value, or `placeholder` for an invalid
-/// value whose error is collected.
+/// Returns the parsed value, or collects its error and returns `placeholder`. Call this function at
+/// the end of a `Deserialize` implementation.
 ///
 /// # Errors
 /// The error of `parsed`, if no [`collect_errors`] is running or the maximum number of errors is

@@ -15,19 +15,19 @@ pub fn is_blank(text: &str) -> bool {
 
 /// Removes the invisible characters from a text for readers.
 ///
-/// A joiner or selector remains if it forms a letter or a picture with the character before it.
-/// Persian words and pictures of families are examples.
+/// A joiner or selector remains if it forms a letter or an emoji with the character before it, as
+/// in Persian words and in emoji of families.
 pub fn remove_invisible(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     for c in text.chars() {
-        if !is_invisible(c) || is_selector(c) && visible.chars().next_back().is_some_and(takes_selectors) {
+        if !is_invisible(c) || is_selector(c) && visible.chars().next_back().is_some_and(is_selector_base) {
             visible.push(c);
         }
     }
     visible
 }
 
-/// Returns true for characters without any picture, such as the zero-width space.
+/// Returns true for characters without a glyph, such as the zero-width space.
 ///
 /// White space is not among them, and neither are control characters.
 pub fn is_invisible(c: char) -> bool {
@@ -41,10 +41,10 @@ fn is_selector(c: char) -> bool {
     VariationSelector::for_char(c) || matches!(c, '\u{200c}' | '\u{200d}' | '\u{e0020}'..='\u{e007f}')
 }
 
-/// Returns true if a selector after this character can change the picture of both.
-fn takes_selectors(c: char) -> bool {
-    // Digits have the property `Emoji`, because keycaps consist of them. A selector within a number
-    // therefore remains, and has no effect.
+/// Returns true if a selector after this character can change the glyph.
+fn is_selector_base(c: char) -> bool {
+    // Digits have the property `Emoji`, because keycap emoji contain them. A selector within a
+    // number therefore remains, without an effect.
     Emoji::for_char(c)
         || EmojiModifier::for_char(c)
         || is_selector(c)
@@ -61,7 +61,7 @@ mod tests {
 
     use super::{is_blank, is_invisible, remove_invisible};
 
-    /// Characters without a picture, one of each kind.
+    /// Characters without a glyph, one of each kind.
     const INVISIBLE: &str = "\u{ad}\u{34f}\u{61c}\u{115f}\u{17b4}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\
         \u{202d}\u{2060}\u{2063}\u{2069}\u{3164}\u{fe0f}\u{feff}\u{ffa0}\u{fffa}\u{e0001}\u{e0100}";
 
@@ -93,7 +93,7 @@ mod tests {
 
     /// RULE-NWS-009: the joiners of emoji, of Persian and of Devanagari remain.
     #[test]
-    fn joiners_that_change_a_picture_remain() {
+    fn joiners_that_change_a_glyph_remain() {
         for text in [
             "👨\u{200d}👩\u{200d}👧",
             "❤\u{fe0f}\u{200d}🔥",

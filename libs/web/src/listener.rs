@@ -1,4 +1,4 @@
-//! Listeners: the operations of a port, the callers and the service.
+//! Listeners: the operations of a port with their callers and their service.
 
 use actix_web::web;
 

@@ -38,7 +38,7 @@ fn token_of_the_same_second_is_revoked_and_a_later_one_is_not() {
     }
 }
 
-/// RULE-ALL-075: a revocation concerns its user, or the tokens that name its company.
+/// RULE-ALL-075: a revocation applies to the tokens of its user, or to those that name its company.
 #[test]
 fn revocation_concerns_its_own_subject_only() {
     let (user, company, at) = (UserId::generate(), CompanyId::generate(), OffsetDateTime::UNIX_EPOCH);
@@ -88,17 +88,17 @@ fn bearer_token_is_the_rest_of_the_header() {
     assert_eq!(bearer(&TestRequest::default().to_http_request()), None);
 }
 
-/// A request without a token is a guest's. A request whose token is not valid gets status 401.
+/// A request without a token comes from a guest. An invalid token gets status 401.
 #[test]
-fn visitor_is_a_guest_only_without_a_token() {
-    let visitor = |request: &HttpRequest| {
-        OptionalActor::extract(request).into_inner().map(|visitor| visitor.actor.is_some())
+fn optional_actor_is_a_guest_only_without_a_token() {
+    let has_actor = |request: &HttpRequest| {
+        OptionalActor::extract(request).into_inner().map(|caller| caller.actor.is_some())
     };
-    assert!(!visitor(&TestRequest::default().to_http_request()).unwrap());
-    assert!(visitor(&verified(&json!({}))).unwrap());
+    assert!(!has_actor(&TestRequest::default().to_http_request()).unwrap());
+    assert!(has_actor(&verified(&json!({}))).unwrap());
     let invalid = TestRequest::default().insert_header((AUTHORIZATION, "Bearer token")).to_http_request();
     invalid.extensions_mut().insert(Authentication::Invalid);
-    assert!(visitor(&invalid).is_err());
+    assert!(has_actor(&invalid).is_err());
 }
 
 /// An internal operation accepts its own caller only.
@@ -116,9 +116,9 @@ fn internal_operation_accepts_its_own_caller_only() {
     assert_eq!(accepting(&verified(&json!({}))), [false; 3]);
 }
 
-/// A user gets other grants without a change of the company and of the token's times.
+/// `with_grants` keeps the company and the times of the token.
 #[test]
-fn other_grants_replace_those_of_the_token() {
+fn actor_with_other_grants_keeps_company_and_times() {
     let before = token(UserId::generate(), Some(CompanyId::generate()), OffsetDateTime::UNIX_EPOCH);
     let grants = vec![Grant::parse("crm.deals.manage@platform").unwrap()];
     let after = before.with_grants(grants.clone());

@@ -109,8 +109,7 @@ async fn token_of_another_algorithm_is_rejected() {
     assert_eq!(accepted, ["RS256", "ES256", "EdDSA"]);
 }
 
-/// A token may be issued up to 30 seconds in the future, and live up to the maximum
-/// lifetime.
+/// A token may be issued up to 30 seconds in the future, and live up to the maximum lifetime.
 #[tokio::test]
 async fn token_from_the_future_or_with_a_long_life_is_rejected() {
     let issuer = Issuer::new();
@@ -155,9 +154,8 @@ async fn cached_token_is_valid_until_it_expires() {
     assert!(!issuer.accepts("valid").await);
 }
 
-/// A header that requires an extension of JWS is found.
 #[test]
-fn header_that_requires_an_extension_is_found() {
+fn header_that_requires_an_extension_is_detected() {
     let header = |members: Value| -> Header {
         let mut header = json!({"alg": "ES256"});
         for (name, value) in members.as_object().unwrap() {
@@ -170,10 +168,9 @@ fn header_that_requires_an_extension_is_found() {
     assert!(!has_extension(&header(json!({"kid": "own", "other": true}))));
 }
 
-/// The limit of requests and that of expensive requests apply to users, not to
-/// services.
+/// Both rate limits apply to users and not to services.
 #[test]
-fn requests_of_users_are_limited_and_those_of_services_are_not() {
+fn rate_limits_apply_to_users_only() {
     let claims: Claims = serde_json::from_value(json!({"iat": 0, "exp": 60, "sub": "anna"})).unwrap();
     let verifier = |audience| {
         let keys = keys(JwkSet { keys: vec![] }, 3600);

@@ -42,9 +42,9 @@ pub(crate) struct Backends {
 }
 
 impl Backends {
-    /// Runs `command`, which may start backends, and stops them when it has ended or was
-    /// interrupted. Only one such command runs at a time.
-    pub(crate) async fn during(
+    /// Runs `command`, which may start backends. Stops the backends when `command` ends or is
+    /// interrupted. A clone runs only one such command at a time.
+    pub(crate) async fn run_command(
         command: impl AsyncFnOnce(&mut Self) -> anyhow::Result<ExitCode>,
     ) -> anyhow::Result<ExitCode> {
         let mut signals = Signals::listen()?;
@@ -87,7 +87,7 @@ impl Backends {
     async fn open_bus(broker: Kind, name: &str) -> anyhow::Result<Bus> {
         let step = Step::start("broker");
         let name = format!("{}-{name}", Bus::TESTS);
-        kafka::forget(&name)?;
+        kafka::delete_data(&name)?;
         let bus = Bus::open(broker, &name, &topics::all()?, &step).await?;
         step.done(format!("{}, {}", bus.brokers()?, bus.describe()));
         Ok(bus)

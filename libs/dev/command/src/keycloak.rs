@@ -52,7 +52,7 @@ impl Keycloak {
             return run_tests(keycloak.url()).await;
         }
         let (name, password) = ADMINISTRATOR;
-        devkit::say(&format!(
+        devkit::print_line(&format!(
             "AUTH_ISSUER={}\n{}",
             Realm::new(keycloak.url()).issuer(),
             style(format!("Its administrator is {name}, password {password}. Ctrl-C stops it.")).dim()

@@ -38,7 +38,7 @@ pub(crate) struct Mutants {
 
 impl Mutants {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        Backends::during(async |backends| self.test(backends).await).await
+        Backends::run_command(async |backends| self.test(backends).await).await
     }
 
     async fn test(&self, backends: &mut Backends) -> anyhow::Result<ExitCode> {
@@ -168,7 +168,7 @@ impl UntilFailure {
         let _group = Group(child.id());
         let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
         while let Some(line) = lines.next_line().await? {
-            devkit::say(&line);
+            devkit::print_line(&line);
             if line.starts_with("test ") && line.ends_with(" ... FAILED") {
                 return Ok(ExitCode::from(FAILED));
             }

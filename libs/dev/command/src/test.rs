@@ -57,16 +57,17 @@ pub(crate) struct Test {
 
 impl Test {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        Backends::during(async |backends| self.test(backends).await).await
+        Backends::run_command(async |backends| self.test(backends).await).await
     }
 
     async fn test(&self, backends: &mut Backends) -> anyhow::Result<ExitCode> {
         let arguments = Arguments::parse(&self.arguments);
         ensure!(
-            self.kafka != Lane::Both || !arguments.chooses() && devkit::variable("KAFKA_BROKERS").is_none(),
+            self.kafka != Lane::Both
+                || !arguments.has_selection() && devkit::variable("KAFKA_BROKERS").is_none(),
             "--kafka both runs the whole workspace on brokers of its own"
         );
-        let plays_demo = self.kafka != Lane::Embedded && !arguments.names_packages();
+        let plays_demo = self.kafka != Lane::Embedded && !arguments.has_packages();
         ensure!(!plays_demo || Lock::holder("up")?.is_none(), "a stack runs here; stop it first");
         let began = Instant::now();
         let jobs = match arguments.build(self.kafka, self.every).await? {
@@ -98,9 +99,8 @@ impl Test {
         };
         // Programs that share a broker would consume each other's events. Apache Kafka alone uses
         // both processors.
-        let one_at_a_time = arguments.names_packages()
-            || broker == Kind::Kafka
-            || devkit::variable("KAFKA_BROKERS").is_some();
+        let one_at_a_time =
+            arguments.has_packages() || broker == Kind::Kafka || devkit::variable("KAFKA_BROKERS").is_some();
         let at_once = self.at_once.unwrap_or(if one_at_a_time { 1 } else { CONCURRENCY });
         vec![broker; at_once.into()]
     }

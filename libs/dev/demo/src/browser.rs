@@ -67,7 +67,7 @@ impl Browser {
         let result = match started {
             Ok(stack) => tokio::select! {
                 result = self.play(&stack, &mut signals) => result,
-                error = running.attend() => Err(error),
+                error = running.serve_control() => Err(error),
             },
             Err(error) => Err(error),
         };
@@ -230,5 +230,5 @@ async fn arbitrate(pilot: &Pilot, number: &str) -> anyhow::Result<()> {
 }
 
 fn done(what: &str) {
-    devkit::say(&format!("{} {what}", console::style("✓").green()));
+    devkit::print_line(&format!("{} {what}", console::style("✓").green()));
 }

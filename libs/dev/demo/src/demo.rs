@@ -78,7 +78,7 @@ impl Demo {
         let result = match started {
             Ok(stack) => tokio::select! {
                 result = play(&stack, &mut signals) => result,
-                error = running.attend() => Err(error),
+                error = running.serve_control() => Err(error),
             },
             Err(error) => Err(error),
         };
@@ -94,13 +94,13 @@ pub async fn play(stack: &Stack, signals: &mut Signals) -> anyhow::Result<()> {
         played = chapters(&mut story, &mut scene) => played,
         () = signals.stop() => Err(interrupted()),
     };
-    let tidied = tokio::select! {
-        tidied = scene.tidy() => tidied,
-        () = signals.stop() => Err(anyhow::anyhow!("interrupted while tidying up")),
+    let undone = tokio::select! {
+        undone = scene.undo_all() => undone,
+        () = signals.stop() => Err(anyhow::anyhow!("interrupted while undoing the story")),
     };
-    match (played, tidied) {
-        (Err(played), Err(tidied)) => bail!("{played:#}; and then: {tidied:#}"),
-        (played, tidied) => played.and(tidied)?,
+    match (played, undone) {
+        (Err(played), Err(undone)) => bail!("{played:#}; and then: {undone:#}"),
+        (played, undone) => played.and(undone)?,
     }
     story.end()
 }
@@ -129,7 +129,7 @@ async fn next_event(bus: &mut Follower, is: impl Fn(&Record) -> bool) -> anyhow:
     let record = tokio::time::timeout(EVENT_TIMEOUT, next).await;
     let record =
         record.with_context(|| format!("no event arrived within {} s", EVENT_TIMEOUT.as_secs()))??;
-    devkit::say(&format!("    {}  key {}", record.topic, record.key));
+    devkit::print_line(&format!("    {}  key {}", record.topic, record.key));
     Ok(record)
 }
 

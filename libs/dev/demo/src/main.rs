@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use ::demo::{browser, demo, trace};
 use clap::{Parser, Subcommand};
-use devkit::{execute, logged};
+use devkit::{execute, with_logs};
 
 #[derive(Parser)]
 #[command(name = "cargo dev", bin_name = "cargo dev")]
@@ -23,9 +23,9 @@ enum Command {
 fn main() -> ExitCode {
     execute(async {
         match Cli::parse().command {
-            Command::Demo(demo) => logged(demo.run()).await.map(|()| ExitCode::SUCCESS),
-            Command::Browser(browser) => logged(browser.run()).await.map(|()| ExitCode::SUCCESS),
-            Command::Trace(trace) => logged(trace.run()).await.map(|()| ExitCode::SUCCESS),
+            Command::Demo(demo) => with_logs(demo.run()).await.map(|()| ExitCode::SUCCESS),
+            Command::Browser(browser) => with_logs(browser.run()).await.map(|()| ExitCode::SUCCESS),
+            Command::Trace(trace) => with_logs(trace.run()).await.map(|()| ExitCode::SUCCESS),
         }
     })
 }

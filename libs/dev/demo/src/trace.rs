@@ -160,8 +160,8 @@ async fn play(stack: &Stack) -> anyhow::Result<()> {
     let override_status = format!("platform-manager/crm/deals/{deal}{ROOT}");
     let sale = json!({"TargetStatus": "Sale", "Comment": "Both sides have signed"});
     send(Method::POST, &override_status, &PAVEL, sale).await?;
-    // All services have applied the earlier events by then, so that the picture shows the last
-    // override only.
+    // After this delay all services have applied the earlier events. The picture then shows the
+    // last override only.
     sleep(QUIET_PERIOD).await;
     let cancelled = json!({"TargetStatus": "Cancelled", "Comment": "The bank has refused the mortgage"});
     send(Method::POST, &override_status, &PAVEL, cancelled).await?;

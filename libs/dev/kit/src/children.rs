@@ -130,7 +130,7 @@ pub fn end_group(leader: u32) {
 }
 
 /// Waits until a process has ended. Returns false after the timeout.
-pub async fn wait_until_gone(process: u32) -> bool {
+pub async fn wait_until_ended(process: u32) -> bool {
     let deadline = tokio::time::Instant::now() + STOP_TIMEOUT + STOP_TIMEOUT;
     while command_line(process).await.is_some() {
         if tokio::time::Instant::now() > deadline {
@@ -152,7 +152,7 @@ pub async fn stop_left_behind() -> anyhow::Result<Vec<String>> {
             && command_line(id).await.is_some_and(|command| command.contains(program))
         {
             terminate(id);
-            ensure!(wait_until_gone(id).await, "process {id} ({program}) does not stop");
+            ensure!(wait_until_ended(id).await, "process {id} ({program}) does not stop");
             stopped.push(entry.file_name().to_string_lossy().into_owned());
         }
         std::fs::remove_file(entry.path())?;

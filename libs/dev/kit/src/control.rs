@@ -51,6 +51,6 @@ impl Start {
 
 async fn send_and_print(request: Request) -> anyhow::Result<()> {
     Stack::running()?;
-    crate::say(&send(&request).await?);
+    crate::print_line(&send(&request).await?);
     Ok(())
 }

@@ -14,15 +14,15 @@ pub async fn run() -> anyhow::Result<()> {
             found = true;
             children::terminate(process);
             ensure!(
-                children::wait_until_gone(process).await,
+                children::wait_until_ended(process).await,
                 "`cargo dev {command}` (process {process}) does not stop"
             );
-            crate::say(&format!("stopped `cargo dev {command}` (process {process})"));
+            crate::print_line(&format!("stopped `cargo dev {command}` (process {process})"));
         }
     }
     for name in children::stop_left_behind().await? {
         found = true;
-        crate::say(&format!("stopped {name}, which was left behind"));
+        crate::print_line(&format!("stopped {name}, which was left behind"));
     }
     // A running test command still uses its cluster.
     let mut clusters = vec![Cluster::STACK, Cluster::FUZZ, Cluster::CHAOS, Cluster::BENCH, Cluster::PODS];
@@ -34,13 +34,13 @@ pub async fn run() -> anyhow::Result<()> {
             && cluster.stop().await?
         {
             found = true;
-            crate::say(&format!("stopped PostgreSQL ({name}), which was left behind"));
+            crate::print_line(&format!("stopped PostgreSQL ({name}), which was left behind"));
         }
     }
-    Stack::forget()?;
-    Control::forget()?;
+    Stack::delete_file()?;
+    Control::remove_socket()?;
     if !found {
-        crate::say("nothing was running");
+        crate::print_line("nothing was running");
     }
     Ok(())
 }

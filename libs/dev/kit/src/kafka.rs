@@ -40,7 +40,7 @@ impl Kafka {
         let _lock = Lock::take("kafka")?;
         let name = format!("nodes-{}", self.nodes);
         if self.fresh {
-            forget(&name)?;
+            delete_data(&name)?;
         }
         let step = Step::start("kafka");
         let mut cluster = tokio::select! {
@@ -48,7 +48,7 @@ impl Kafka {
             () = signals.stop() => return Ok(()),
         };
         step.done(format!("data in .dev/kafka/{name}"));
-        crate::say(&format!(
+        crate::print_line(&format!(
             "KAFKA_BROKERS={}\n{}",
             cluster.bootstrap_servers(),
             style("Ctrl-C stops it.").dim()
@@ -71,7 +71,7 @@ pub async fn start(name: &str, host: IpAddr, nodes: u16, step: &Step) -> anyhow:
 }
 
 /// Deletes the data of a cluster.
-pub fn forget(name: &str) -> anyhow::Result<()> {
+pub fn delete_data(name: &str) -> anyhow::Result<()> {
     match std::fs::remove_dir_all(kafka::home()?.join(name)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),

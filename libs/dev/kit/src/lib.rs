@@ -50,8 +50,8 @@ pub fn execute(command: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitC
     }
 }
 
-/// Runs a command that has services in its process, with their logs written for people.
-pub async fn logged<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+/// Runs a command that has services in its process, and writes their logs as plain text.
+pub async fn with_logs<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let mut env = Env::new(|name| {
         variable(name).or_else(|| match name {
             "LOG" => Some("warn,rustls_platform_verifier=error".to_owned()),
@@ -66,7 +66,7 @@ pub async fn logged<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyh
     result
 }
 
-/// Returns an environment variable; an empty one counts as unset.
+/// Returns an environment variable, or `None` if it is unset or empty.
 #[expect(
     clippy::disallowed_methods,
     reason = "a tool for many services, so it has no configuration of its own"
@@ -82,8 +82,8 @@ pub fn cargo() -> Command {
     cargo
 }
 
-/// Prints a line. A closed standard output is ignored: servers must still be stopped.
-pub fn say(text: &str) {
+/// Prints a line. A closed standard output is no error, since servers must still be stopped.
+pub fn print_line(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 

@@ -72,7 +72,7 @@ impl Cluster {
     /// The cluster of `cargo dev cluster`, which pods use.
     pub const PODS: &'static str = "postgres-pods";
 
-    /// Finds the programs and the data, and creates what is missing.
+    /// Finds the programs and the data. Installs missing programs, and creates missing data.
     pub async fn prepare(name: &'static str, fresh: bool, step: &Step) -> anyhow::Result<Self> {
         let data = folder_of(name)?.join("data");
         if fresh && data.exists() {

@@ -101,7 +101,8 @@ impl Stack {
         ])
     }
 
-    pub fn forget() -> anyhow::Result<()> {
+    /// Deletes the file that describes the running stack.
+    pub fn delete_file() -> anyhow::Result<()> {
         remove(&dev("stack.json")?)
     }
 }

@@ -54,15 +54,15 @@ impl Status {
     pub fn run(&self) -> anyhow::Result<()> {
         let stack = match Stack::running() {
             Err(_) if self.json => {
-                crate::say("{\"running\": false}");
+                crate::print_line("{\"running\": false}");
                 bail!("no stack is running");
             }
             stack => stack?,
         };
         if self.json {
-            crate::say(&serde_json::to_string_pretty(&stack)?);
+            crate::print_line(&serde_json::to_string_pretty(&stack)?);
         } else {
-            crate::say(&summary(&stack, ""));
+            crate::print_line(&summary(&stack, ""));
         }
         Ok(())
     }

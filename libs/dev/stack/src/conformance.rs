@@ -75,7 +75,7 @@ fn rules(page: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Returns a text of a page of the specification whose links within that page also work in `docs`.
+/// Returns a text of a page of the specification. Links within that page become links from `docs`.
 fn with_absolute_anchors(text: &str, page: &str) -> String {
     text.replace("](#", &format!("](spec/{page}.md#"))
 }
@@ -149,7 +149,7 @@ mod tests {
     use super::{rules, tests_of, with_absolute_anchors};
 
     #[test]
-    fn rules_stand_before_the_colon_of_a_doc_comment() {
+    fn rules_before_the_colon_of_a_doc_comment_are_read() {
         let text = "/// INV-SEL-004, RULE-SEL-012: at most 200 items,\n/// as RULE-SEL-013 says.\n#[tokio::test]\n\
             async fn full_selection_rejects_an_item() {\n/// A helper.\nfn helper() {\n#[test]\nfn test_without_rule() {}";
         let expected = vec!["INV-SEL-004".to_owned(), "RULE-SEL-012".to_owned()];

@@ -13,7 +13,7 @@ use tokio::process::Command;
 use crate::{charts, conformance, platform_document, service_map, services};
 use devkit::children::Child;
 use devkit::progress::Step;
-use devkit::{say, stack};
+use devkit::{print_line, stack};
 
 /// The linters, pinned: a newer version may report more.
 const LINTERS: &str = r#"{
@@ -58,7 +58,7 @@ impl Contracts {
         for tool in ["node", "npm"] {
             if !Command::new(tool).arg("--version").output().await.is_ok_and(|output| output.status.success())
             {
-                say(&format!("`{tool}` is missing; the documents were not linted"));
+                print_line(&format!("`{tool}` is missing; the documents were not linted"));
                 return Ok(());
             }
         }

@@ -65,7 +65,7 @@ impl Feed {
                 };
                 self.0.follows.send_replace(false);
                 if let Err(error) = followed {
-                    devkit::say(&format!("failed to follow the bus: {error:#}"));
+                    devkit::print_line(&format!("failed to follow the bus: {error:#}"));
                     sleep(RETRY_DELAY).await;
                 }
             }
@@ -99,16 +99,16 @@ impl Feed {
         Bytes::from(format!("data: {event}\n\n"))
     }
 
-    /// Returns the events from now on. The first one is `ready`; another `ready` means that events
-    /// were missed.
+    /// Returns the events from now on. The first event is `ready`. Another `ready` means that the
+    /// page has missed events.
     pub fn listen(&self) -> impl Stream<Item = Result<Bytes, actix_web::Error>> + use<> {
         let feed = self.clone();
         let (events, follows) = (feed.0.events.subscribe(), feed.0.follows.subscribe());
         feed.0.wanted.notify_one();
         let start = (feed, events, follows, false);
-        futures_util::stream::unfold(start, async |(feed, mut events, mut follows, greeted)| {
+        futures_util::stream::unfold(start, async |(feed, mut events, mut follows, is_ready)| {
             let next = async {
-                if !greeted {
+                if !is_ready {
                     return follows.wait_for(|follows| *follows).await.is_ok().then(ready);
                 }
                 match timeout(HEARTBEAT_INTERVAL, events.recv()).await {
@@ -136,7 +136,7 @@ const fn ready() -> Bytes {
     Bytes::from_static(b"event: ready\ndata: {}\n\n")
 }
 
-/// Returns the publisher of a topic by its name. The consumer publishes its dead letters.
+/// Returns the publisher of a topic. The consumer publishes the dead letters of a topic.
 fn publisher(topic: &str) -> &str {
     let mut parts = topic.split('.');
     let (root, service) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

@@ -116,7 +116,7 @@ async fn wait_until_shown(page: &str) -> anyhow::Result<()> {
         if status.is_success() {
             return Ok(());
         }
-        ensure!(tokio::time::Instant::now() < deadline, "{page} answers {status}");
+        ensure!(tokio::time::Instant::now() < deadline, "{page} returns {status}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

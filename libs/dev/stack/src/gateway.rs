@@ -53,7 +53,7 @@ impl Routes {
     }
 }
 
-/// Opens the edge of a stack: the public paths, the start page and the feed of events.
+/// Serves the base URL of a stack: the public paths, the start page and the feed of events.
 pub fn open(
     process: &Process,
     listener: TcpListener,
@@ -128,12 +128,12 @@ async fn forward(routes: Data<Routes>, request: HttpRequest, payload: Payload) -
         forwarded = forwarded.body(stream(payload));
     }
     if let Ok(upstream) = forwarded.send().await {
-        return pass_back(upstream);
+        return to_response(upstream);
     }
-    let mut away =
+    let mut unavailable =
         problem(&request, &routes.messages, StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE");
-    away.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    away
+    unavailable.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    unavailable
 }
 
 /// Returns the URL of a path at the service. Returns `None` if dot segments would change the path,
@@ -169,7 +169,7 @@ fn stream(mut payload: Payload) -> reqwest::Body {
     reqwest::Body::wrap_stream(chunks)
 }
 
-fn pass_back(upstream: reqwest::Response) -> HttpResponse {
+fn to_response(upstream: reqwest::Response) -> HttpResponse {
     let status = StatusCode::from_u16(upstream.status().as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
     let mut response = HttpResponse::build(status);
     let mut length = None;

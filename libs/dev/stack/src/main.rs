@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use devkit::{execute, logged};
+use devkit::{execute, with_logs};
 use devstack::{contracts::Contracts, up::Up};
 
 #[derive(Parser)]
@@ -22,7 +22,7 @@ enum Command {
 fn main() -> ExitCode {
     execute(async {
         match Cli::parse().command {
-            Command::Up(up) => logged(up.run()).await.map(|()| ExitCode::SUCCESS),
+            Command::Up(up) => with_logs(up.run()).await.map(|()| ExitCode::SUCCESS),
             Command::Contracts(contracts) => contracts.run().await.map(|()| ExitCode::SUCCESS),
         }
     })

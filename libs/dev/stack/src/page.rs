@@ -197,11 +197,11 @@ mod tests {
 
     /// Returns status, policy and text while every service is stopped.
     async fn send(request: test::TestRequest) -> (u16, String, String) {
-        ask_as("127.0.0.1:8080", request).await
+        send_with_host("127.0.0.1:8080", request).await
     }
 
     /// Returns the same for a request with this `Host` header.
-    async fn ask_as(host: &str, request: test::TestRequest) -> (u16, String, String) {
+    async fn send_with_host(host: &str, request: test::TestRequest) -> (u16, String, String) {
         let feed = Feed::new(&services::all(), String::new());
         let services =
             services::all().into_iter().map(|service| (service, "http://127.0.0.1:1".to_owned())).collect();
@@ -282,20 +282,20 @@ mod tests {
         ];
         for host in hosts {
             for path in ["/stack/tokens/anna", "/%73tack/tokens/anna"] {
-                let (status, _, text) = ask_as(host, test::TestRequest::post().uri(path)).await;
+                let (status, _, text) = send_with_host(host, test::TestRequest::post().uri(path)).await;
                 assert_eq!((status, &*text), (403, FOREIGN_HOST), "{host} {path}");
             }
             for path in ["/", "/stack/about", "/stack/events", "/stack/main.js", "/stack/none"] {
-                let (status, _, text) = ask_as(host, test::TestRequest::with_uri(path)).await;
+                let (status, _, text) = send_with_host(host, test::TestRequest::with_uri(path)).await;
                 assert_eq!((status, &*text), (403, FOREIGN_HOST), "{host} {path}");
             }
         }
         let hosts =
             ["localhost:8080", "LOCALHOST", "127.0.0.1:8080", "127.0.0.2", "[::1]:8080", "stack.localhost:1"];
         for host in hosts {
-            assert_eq!(ask_as(host, test::TestRequest::with_uri("/")).await.0, 200, "{host}");
+            assert_eq!(send_with_host(host, test::TestRequest::with_uri("/")).await.0, 200, "{host}");
             assert_eq!(
-                ask_as(host, test::TestRequest::post().uri("/stack/tokens/anna")).await.0,
+                send_with_host(host, test::TestRequest::post().uri("/stack/tokens/anna")).await.0,
                 200,
                 "{host}"
             );

@@ -1,8 +1,8 @@
 //! The OpenAPI document of the public platform, merged from the documents of the services.
 //!
 //! The document has the operations of users and guests, and each shared component once. If services
-//! define one name differently, the definition of most services keeps the name, and each
-//! other one gets the first service that has it: `RoleOfCrm`.
+//! define a name differently, the most common definition keeps the name. The name of each other
+//! definition gets the first service with this definition as a suffix: `RoleOfCrm`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -138,8 +138,8 @@ fn distinguish_names(sources: &mut [Source]) {
 /// Returns the new reference of each component that services define differently, by the service and
 /// the old reference.
 ///
-/// A definition also differs if it refers to a component that differs, so this repeats until no
-/// further one does.
+/// A definition also differs if it refers to a component that differs. The comparison therefore
+/// repeats until it finds no further component.
 fn renamed_components(sources: &[Source]) -> BTreeMap<(&'static str, String), String> {
     let mut renamed = BTreeMap::new();
     loop {
@@ -202,7 +202,7 @@ fn with_service(reference: &str, service: &str) -> String {
     }
 }
 
-/// Adds what a service has to the document.
+/// Adds the components, paths and tags of a service to the document.
 fn merge(
     document: &mut Value,
     source: &mut Source,
@@ -323,10 +323,9 @@ mod tests {
         document["components"]["schemas"].as_object().unwrap().keys().collect()
     }
 
-    /// RULE-ALL-116: components that services share are there once, and internal operations are
-    /// left out.
+    /// RULE-ALL-116: the document has shared components once, and no internal operations.
     #[test]
-    fn shared_component_is_there_once() {
+    fn shared_component_occurs_once() {
         let text = || json!({"type": "string"});
         let document = merge_three([text(), text(), text()]);
         assert_eq!(names(&document), ["Item", "Page"]);
@@ -336,10 +335,10 @@ mod tests {
         assert_eq!(document["tags"][0], json!({"name": "Lists of agent"}));
     }
 
-    /// RULE-ALL-116: the definition of most services keeps the name. Another one gets its service,
-    /// and so does what refers to it.
+    /// RULE-ALL-116: the most common definition keeps the name. Another definition gets its service
+    /// as a suffix, and so does each component that refers to it.
     #[test]
-    fn different_component_gets_its_service() {
+    fn different_component_gets_its_service_as_a_suffix() {
         let document =
             merge_three([json!({"type": "integer"}), json!({"type": "string"}), json!({"type": "string"})]);
         assert_eq!(names(&document), ["Item", "ItemOfCrm", "Page", "PageOfCrm"]);
@@ -349,9 +348,9 @@ mod tests {
         assert_eq!(document.pointer(answer).unwrap(), "#/components/schemas/PageOfCrm");
     }
 
-    /// RULE-ALL-116: without a majority no service keeps the name.
+    /// RULE-ALL-116: without a most common definition no service keeps the name.
     #[test]
-    fn components_without_a_majority_all_get_their_service() {
+    fn components_without_a_majority_all_get_a_suffix() {
         let of = |kind: &str| json!({"type": kind});
         let document = merge_three([of("integer"), of("string"), of("boolean")]);
         let expected = ["ItemOfAgent", "ItemOfCrm", "ItemOfNews", "PageOfAgent", "PageOfCrm", "PageOfNews"];

@@ -58,7 +58,7 @@ impl Running {
         })
     }
 
-    /// Starts everything. After a failure, [`Running::stop`] stops the started parts.
+    /// Starts all parts. After a failure, [`Running::stop`] stops the started parts.
     pub async fn start(&mut self, options: &Up) -> anyhow::Result<Stack> {
         // The port comes first, so that a port in use is reported at once.
         let listener =
@@ -79,7 +79,7 @@ impl Running {
         let url = format!("http://{}", listener_of_issuer.local_addr()?);
         let key = stack::dev("issuer.key")?;
         if options.fresh {
-            Issuer::forget_clients(&key)?;
+            Issuer::delete_clients(&key)?;
         }
         let issuer = Issuer::load_or_create(&key, &url)?.serve(listener_of_issuer)?;
         let issuer_admin_url = issuer.admin_url();
@@ -165,7 +165,7 @@ impl Running {
     async fn start_bus(&mut self, options: &Up, services: &[ServiceEntry]) -> anyhow::Result<String> {
         let step = Step::start("broker");
         if options.fresh {
-            kafka::forget(Bus::STACK)?;
+            kafka::delete_data(Bus::STACK)?;
         }
         let bus = Bus::open(options.broker, Bus::STACK, &services::topics(services), &step).await?;
         let bus = self.bus.insert(bus);
@@ -192,7 +192,7 @@ impl Running {
     }
 
     /// Serves the control socket until a part ends by itself.
-    pub async fn attend(&mut self) -> anyhow::Error {
+    pub async fn serve_control(&mut self) -> anyhow::Error {
         loop {
             let kafka = async {
                 match &mut self.bus {
@@ -265,7 +265,7 @@ impl Running {
         let step = self.bus.is_some().then(|| Step::start("stopping"));
         let mut failures = Vec::new();
         drop(self.control);
-        Stack::forget()?;
+        Stack::delete_file()?;
         if let Some(feed) = self.feed {
             feed.close();
         }

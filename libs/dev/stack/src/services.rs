@@ -16,7 +16,7 @@ pub type Settings = BTreeMap<&'static str, String>;
 
 type BoxedResult<T> = Pin<Box<dyn Future<Output = anyhow::Result<T>>>>;
 
-/// A service as the local stack sees it.
+/// The parts of a service that the local stack uses.
 #[derive(Clone, Copy)]
 pub struct ServiceEntry {
     /// Name of the service, its crate, its binary and its schema.
@@ -428,10 +428,10 @@ mod tests {
         }
     }
 
-    /// Commands that link no service read the names and topics from a list and from generated
+    /// `devkit` links no service, so it reads the names and topics from a list and from generated
     /// files.
     #[test]
-    fn thin_command_knows_the_names_and_topics_of_the_services() {
+    fn devkit_has_the_names_and_topics_of_the_services() {
         let mut names: Vec<_> = all().iter().map(|service| service.name).collect();
         names.sort_unstable();
         assert_eq!(names, devkit::SERVICES);

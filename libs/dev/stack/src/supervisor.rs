@@ -60,7 +60,7 @@ impl Supervisor {
         }
         let started = service.start(mode).await;
         if started.is_err() {
-            // The started parts ended for the same reason, so their error adds nothing.
+            // The error of the stop repeats the reason of the failed start.
             let _ = service.stop().await;
         }
         started.map(|_| true)
@@ -100,7 +100,7 @@ impl Supervised {
     async fn start(&mut self, mode: Mode) -> anyhow::Result<Urls> {
         let instance = self.instance.insert(Instance::new(mode));
         let endpoints = instance.start(&self.entry, self.settings.clone()).await?;
-        self.keep(&endpoints);
+        self.keep_addresses(&endpoints);
         Ok(Urls {
             public_url: format!("http://{}", endpoints.public.context("no public port")?),
             internal_url: endpoints.internal.map(|address| format!("http://{address}")),
@@ -110,7 +110,7 @@ impl Supervised {
     }
 
     /// Keeps the addresses for the next start, since other parts of the stack know them.
-    fn keep(&mut self, endpoints: &Endpoints) {
+    fn keep_addresses(&mut self, endpoints: &Endpoints) {
         let addresses = [
             ("PUBLIC_LISTEN", endpoints.public),
             ("INTERNAL_LISTEN", endpoints.internal),

@@ -15,8 +15,8 @@ impl Up {
             result = async {
                 let stack = running.start(&self).await?;
                 let summary = summary(&stack, running.broker());
-                devkit::say(&format!("{summary}\n{}", style("Ctrl-C stops everything.").dim()));
-                Err(running.attend().await)
+                devkit::print_line(&format!("{summary}\n{}", style("Ctrl-C stops everything.").dim()));
+                Err(running.serve_control().await)
             } => result,
             () = signals.stop() => Ok(()),
         };

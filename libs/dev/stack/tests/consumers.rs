@@ -54,7 +54,7 @@ async fn assert_applies_every_message<S: Service>(settings: &[(&str, &str)]) {
                 payload["CompanyId"] = json!(guid());
                 payload["ExternalChessboardDeveloperId"] = json!(guid());
             }
-            // A change of a deal is fully read only once the deal is known.
+            // A consumer defers a change of a deal until it has the deal.
             if payload.get("DealId").is_some() && topics.contains(&&DEAL_CREATED) {
                 let mut created = messages(&documents, DEAL_CREATED).swap_remove(0);
                 created["DealId"] = payload["DealId"].clone();

@@ -46,7 +46,7 @@ async fn valid_token_survives_an_outage_of_the_issuer() {
     sleep(TOKEN_LIFETIME / 2).await;
     assert!(matches!(setup.call().await, Err(CallError::Unavailable(_))), "the token has expired");
 
-    setup.issuer.heal();
+    setup.issuer.remove_faults();
     setup.issuer.listen();
     let recovered = async {
         loop {

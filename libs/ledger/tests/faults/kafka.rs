@@ -110,7 +110,7 @@ impl Broker {
             Self::Own(_) | Self::Reused(_) => {
                 let mut cluster = self.own().lock().await;
                 cluster.restart(node.into()).unwrap();
-                cluster.healthy().await.unwrap();
+                cluster.wait_until_healthy().await.unwrap();
             }
         }
     }
@@ -172,7 +172,7 @@ impl Broker {
         };
         self.wait_for_topics(has_all).await;
         if let Self::Own(cluster) = self {
-            cluster.lock().await.healthy().await.unwrap();
+            cluster.lock().await.wait_until_healthy().await.unwrap();
         }
     }
 

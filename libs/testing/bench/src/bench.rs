@@ -95,7 +95,7 @@ impl Bench {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         if self.list {
             for BenchEntry { name, about, .. } in ALL {
-                devkit::say(&format!("{name:<16}{about}"));
+                devkit::print_line(&format!("{name:<16}{about}"));
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -129,7 +129,7 @@ impl Bench {
             report.print();
             result?;
             if !effort.quick {
-                devkit::say(&format!("written to {}", report.write()?.display()));
+                devkit::print_line(&format!("written to {}", report.write()?.display()));
             }
         }
         Ok(())

@@ -26,7 +26,7 @@ const BATCH: u64 = 10_000;
 ///
 /// Rows are copied into the database without events. Existing rows count and stay. Half of the
 /// company names contain `group`, one in ten thousand contains `zephyr`. While identity is filled,
-/// it answers 503. An interrupted command changes nothing.
+/// it returns 503. An interrupted command changes nothing.
 #[derive(Args)]
 pub(crate) struct BulkData {
     /// Minimum number of companies
@@ -95,7 +95,7 @@ impl BulkData {
         }
         if let Some(accruals) = self.accruals {
             accruals::fill(&server.client, accruals, &step).await?;
-            let (first, deals) = (accruals::agent_id(1), accruals::of_first(accruals));
+            let (first, deals) = (accruals::agent_id(1), accruals::deals_of_first_agent(accruals));
             step.done(format!("{accruals} accruals; {deals} deals are those of {first}"));
             return Ok(());
         }
@@ -185,12 +185,12 @@ async fn drop_indexes(client: &Client, tables: &[&str]) -> anyhow::Result<Vec<St
 async fn copy(client: &Client, table: &Table, count: u64, tenants: u64, step: &Step) -> anyhow::Result<()> {
     let (first, last) = (rows::id(table.ids, 0).to_string(), rows::id(table.ids, (1 << 48) - 1).to_string());
     let key = if table.name == "employee_role" { "user_id" } else { "id" };
-    let there =
+    let existing =
         format!("select count(*) from {} where {key} between $1::text::uuid and $2::text::uuid", table.name);
-    let there: i64 = client.query_one(&there, &[&first, &last]).await?.get(0);
+    let existing: i64 = client.query_one(&existing, &[&first, &last]).await?.get(0);
     let sink = client.copy_in(&format!("copy {} from stdin", table.into)).await?;
     let mut sink = std::pin::pin!(sink);
-    let mut next = u64::try_from(there)? + 1;
+    let mut next = u64::try_from(existing)? + 1;
     while next <= count {
         step.note(format!("{}: {}", table.name, share(next, count)));
         let end = (next + BATCH).min(count + 1);
@@ -245,10 +245,10 @@ mod tests {
                 (select sum(free_flat + free_apartment + free_parking + free_storage + free_commercial) from building_figures), \
                 (select count(*) from property_object where status = 'Available')";
             let row = server.client.query_one(select, &[]).await.unwrap();
-            let there: Vec<i64> = (0..6).map(|column| row.get(column)).collect();
+            let existing: Vec<i64> = (0..6).map(|column| row.get(column)).collect();
             let [projects, objects] = [projects, objects].map(|count| i64::try_from(count).unwrap());
-            assert_eq!(there[..4], [projects, projects * 20, objects, objects]);
-            assert_eq!(there[4], there[5]);
+            assert_eq!(existing[..4], [projects, projects * 20, objects, objects]);
+            assert_eq!(existing[4], existing[5]);
         }
         assert_eq!(indexes(&server, "chessboard").await, before);
     }
@@ -264,9 +264,9 @@ mod tests {
                 (select max(count) from (select count(*) from deal group by step_id) as columns), \
                 (select count(*) from booking) - (select count(*) from deal where status = 'Booking')";
             let row = server.client.query_one(select, &[]).await.unwrap();
-            let there: Vec<i64> = (0..7).map(|column| row.get(column)).collect();
+            let existing: Vec<i64> = (0..7).map(|column| row.get(column)).collect();
             let count = i64::try_from(count).unwrap();
-            assert_eq!(there, [count, count, count, count, developers, count.min(100_000) / 2, 0]);
+            assert_eq!(existing, [count, count, count, count, developers, count.min(100_000) / 2, 0]);
         }
         let first = server
             .client
@@ -288,10 +288,10 @@ mod tests {
                 (select count(*) from chat where last_sequence <> (select max(sequence) from message where chat_id = chat.id)), \
                 (select count(*) from member where user_id = $1::text::uuid)";
             let row = server.client.query_one(select, &[&chats::manager_id(1).to_string()]).await.unwrap();
-            let there: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
+            let existing: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
             let [count, all] =
                 [count, longest + (count - 1) * messages].map(|count| i64::try_from(count).unwrap());
-            assert_eq!(there, [count, count * 3, all, 0, count.min(1_999)]);
+            assert_eq!(existing, [count, count * 3, all, 0, count.min(1_999)]);
         }
         assert_eq!(indexes(&server, "messenger").await, before);
     }
@@ -314,10 +314,10 @@ mod tests {
                  where (account.entries, account.pending, account.approved, account.in_payout, account.paid) \
                     is distinct from (earned.entries, earned.pending, earned.approved, 0, 0))";
             let row = server.client.query_one(select, &[&accruals::agent_id(1).to_string()]).await.unwrap();
-            let there: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
+            let existing: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
             let [first, count] =
-                [accruals::of_first(count), count].map(|count| i64::try_from(count).unwrap());
-            assert_eq!(there, [count, count, agents, first, 0]);
+                [accruals::deals_of_first_agent(count), count].map(|count| i64::try_from(count).unwrap());
+            assert_eq!(existing, [count, count, agents, first, 0]);
         }
         assert_eq!(indexes(&server, "agent").await, before);
     }
@@ -333,8 +333,8 @@ mod tests {
                 (select count(*) from employee_role), (select count(*) from audit_entry), \
                 (select max(employees_count) from tenant)::bigint";
             let row = server.client.query_one(select, &[]).await.unwrap();
-            let there: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
-            assert_eq!(there, [i64::try_from(tenants).unwrap(), 20, 20, 40, 20]);
+            let existing: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
+            assert_eq!(existing, [i64::try_from(tenants).unwrap(), 20, 20, 40, 20]);
         }
         assert_eq!(indexes(&server, "identity").await, before);
     }

@@ -6,7 +6,7 @@ mod bulk_data;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use devkit::{execute, logged};
+use devkit::{execute, with_logs};
 
 #[derive(Parser)]
 #[command(name = "cargo dev", bin_name = "cargo dev")]
@@ -24,7 +24,7 @@ enum Command {
 fn main() -> ExitCode {
     execute(async {
         match Cli::parse().command {
-            Command::Bench(bench) => logged(bench.run()).await,
+            Command::Bench(bench) => with_logs(bench.run()).await,
             Command::Seed(seed) => seed.run().await.map(|()| ExitCode::SUCCESS),
         }
     })

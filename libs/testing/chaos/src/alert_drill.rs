@@ -85,7 +85,7 @@ impl AlertDrill {
         let mut is_sound = true;
         for fault in faults {
             let began = Instant::now();
-            fault.provoke(environment).await?;
+            fault.inject(environment).await?;
             let fired = until(async || prometheus.has_fired(&fault.alert(), began).await).await?;
             let lasted = began.elapsed();
             fault.end(environment).await?;
@@ -101,22 +101,26 @@ impl AlertDrill {
                 (true, false) => style("fired, and did not end".to_owned()).red(),
                 (false, _) => style("did not fire".to_owned()).red(),
             };
-            devkit::say(&format!("{:<22} {:<52} {verdict}", fault.alert(), style(fault.about()).dim()));
+            devkit::print_line(&format!(
+                "{:<22} {:<52} {verdict}",
+                fault.alert(),
+                style(fault.about()).dim()
+            ));
             is_sound &= fired && ended;
         }
         let left = prometheus.wait_until_quiet(ALERT_TIMEOUT, |_| true).await;
         if let Err(error) = &left {
-            devkit::say(&style(format!("{error:#}")).red().to_string());
+            devkit::print_line(&style(format!("{error:#}")).red().to_string());
         }
         Ok(is_sound && left.is_ok())
     }
 }
 
 /// Repeats a check until it returns true. Returns false after the timeout.
-async fn until(mut ask: impl AsyncFnMut() -> anyhow::Result<bool>) -> anyhow::Result<bool> {
+async fn until(mut is_reached: impl AsyncFnMut() -> anyhow::Result<bool>) -> anyhow::Result<bool> {
     let deadline = Instant::now() + ALERT_TIMEOUT;
     while Instant::now() < deadline {
-        if ask().await? {
+        if is_reached().await? {
             return Ok(true);
         }
         sleep(POLL_INTERVAL).await;

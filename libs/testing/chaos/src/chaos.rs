@@ -31,7 +31,7 @@ use self::loss::Loss;
 use self::platform::{Fault, Platform};
 use self::report::Outcome;
 use self::settle::Recordings;
-use self::writers::{Answers, Load};
+use self::writers::{Load, RequestResults};
 use devkit::bus::Kind;
 use devkit::signals::Signals;
 use devkit::stack::Lock;
@@ -61,7 +61,7 @@ pub struct Chaos {
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Run rounds, each with empty data and a verdict of its own, until this number of events is
-    /// committed. After an interruption the next run continues behind the last round with a verdict
+    /// committed. After an interruption the next run continues after the last round with a verdict
     #[arg(long, conflicts_with = "seed")]
     events: Option<u64>,
     /// Seed of the sequence of faults; a failed round prints it
@@ -92,12 +92,12 @@ struct Users {
 }
 
 impl Users {
-    fn start(platform: &Platform, answers: &Arc<Answers>) -> anyhow::Result<Self> {
+    fn start(platform: &Platform, results: &Arc<RequestResults>) -> anyhow::Result<Self> {
         let (mut tasks, ending) = (JoinSet::new(), CancellationToken::new());
         let client = devkit::http::client()?;
         for _ in 0..WRITERS {
             let issuer = &platform.issuer;
-            let load = Load { client: &client, timeout: RESPONSE_TIMEOUT, issuer, answers, ending: &ending };
+            let load = Load { client: &client, timeout: RESPONSE_TIMEOUT, issuer, results, ending: &ending };
             load.spawn(&mut tasks, |service| platform.base(service))?;
         }
         Ok(Self { tasks, ending })
@@ -139,13 +139,13 @@ impl Chaos {
         while counters.committed < events {
             let progress =
                 format!("Round {}: {} of {events} events so far", counters.rounds + 1, counters.committed);
-            devkit::say(&style(progress).bold().to_string());
+            devkit::print_line(&style(progress).bold().to_string());
             let Some(outcome) = self.round(rand::random(), signals).await? else { return Ok(false) };
             counters.add(&outcome);
             counters.save(self.broker)?;
         }
-        devkit::say(&counters.to_string());
-        devkit::say(&format!("written to {}", counters.finish(self.broker)?.display()));
+        devkit::print_line(&counters.to_string());
+        devkit::print_line(&format!("written to {}", counters.finish(self.broker)?.display()));
         Ok(true)
     }
 
@@ -170,7 +170,7 @@ impl Chaos {
         let broker = if self.broker == Kind::Kafka { " --broker kafka" } else { "" };
         let loss = self.loss.and_then(|loss| loss.to_possible_value());
         let loss = loss.map(|loss| format!(" --loss {}", loss.get_name())).unwrap_or_default();
-        devkit::say(&format!(
+        devkit::print_line(&format!(
             "Repeat: cargo dev chaos --seconds {} --seed {seed}{broker}{loss}",
             self.seconds
         ));
@@ -182,10 +182,10 @@ impl Chaos {
         let mut recordings =
             Recordings::open(&platform.services, &platform.database_url(), &platform.brokers()?, &topics)
                 .await?;
-        let answers = Arc::new(Answers::default());
-        let mut users = Users::start(platform, &answers)?;
+        let results = Arc::new(RequestResults::default());
+        let mut users = Users::start(platform, &results)?;
 
-        devkit::say(&style(format!("{} s of faults, seed {seed}", self.seconds)).bold().to_string());
+        devkit::print_line(&style(format!("{} s of faults, seed {seed}", self.seconds)).bold().to_string());
         let mut random = StdRng::seed_from_u64(seed);
         let time = Duration::from_secs(self.seconds);
         let faults = match self.loss {
@@ -193,18 +193,18 @@ impl Chaos {
             Some(loss) => {
                 let before = fault_loop(platform, recordings.log(), &mut random, time / 2).await?;
                 platform.restore().await?;
-                let inflicted = loss.inflict(platform, &mut recordings, &mut random).await?;
+                let lost = loss.inject(platform, &mut recordings, &mut random).await?;
                 // Users share the processors of this machine with the commands.
                 users.stop().await;
-                inflicted.align(platform).await?;
-                users = Users::start(platform, &answers)?;
+                lost.align(platform).await?;
+                users = Users::start(platform, &results)?;
                 let after = fault_loop(platform, recordings.log(), &mut random, time / 2).await?;
                 before.and_loss(&after)
             }
         };
         platform.restore().await?;
         users.stop().await;
-        let requests = answers.take().successful;
+        let requests = results.take().successful;
         Outcome::of(&recordings, faults, requests, || {
             platform.restart_ended()?;
             Ok(platform.ended)
@@ -244,7 +244,7 @@ async fn fault_loop(
         let fault = Fault::choose(random, platform.replicas.len());
         let duration = Duration::from_millis(random.random_range(500..8_000));
         if platform.inject(&fault).await? {
-            devkit::say(&format!(
+            devkit::print_line(&format!(
                 "{:>6.1} s  {}",
                 (now - started).as_secs_f32(),
                 platform.describe(&fault, duration)

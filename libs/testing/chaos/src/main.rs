@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use ::chaos::{alert_drill, chaos, verify};
 use clap::{Parser, Subcommand};
-use devkit::{execute, logged};
+use devkit::{execute, with_logs};
 
 #[derive(Parser)]
 #[command(name = "cargo dev", bin_name = "cargo dev")]
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         match Cli::parse().command {
             Command::Chaos(chaos) => chaos.run().await,
             Command::Verify => verify::run().await,
-            Command::Watch(drill) => logged(drill.run()).await,
+            Command::Watch(drill) => with_logs(drill.run()).await,
         }
     })
 }

@@ -29,6 +29,6 @@ pub async fn run() -> anyhow::Result<ExitCode> {
     if !checks.report() {
         return Ok(ExitCode::FAILURE);
     }
-    devkit::say(&style("All checks hold.").green().to_string());
+    devkit::print_line(&style("All checks hold.").green().to_string());
     Ok(ExitCode::SUCCESS)
 }

@@ -33,7 +33,7 @@ use ::demo::demo;
 use chaos::chaos::InjectedFaults;
 use chaos::chaos::report::Outcome;
 use chaos::chaos::settle::Recordings;
-use chaos::chaos::writers::{Answers, Load};
+use chaos::chaos::writers::{Load, RequestResults};
 use devkit::control::{Control, Request};
 use devkit::http;
 use devkit::progress::Step;
@@ -120,7 +120,7 @@ impl Cluster {
             () = signals.stop() => bail!("interrupted"),
         };
         let _lock = Lock::take("up")?;
-        devkit::say(&kube.about);
+        devkit::print_line(&kube.about);
         let images = Images::new(&self.image_prefix, &self.tag, &services, self.before.as_deref())?;
         let prepared = async {
             if let Some(command) = &self.load_with {
@@ -134,7 +134,7 @@ impl Cluster {
             () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
         };
         let result = match prepared {
-            Ok((deployment, environment)) => self.try_out(&deployment, environment, &mut signals).await,
+            Ok((deployment, environment)) => self.run_trial(&deployment, environment, &mut signals).await,
             Err(error) => Err(error),
         };
         match std::fs::remove_dir_all(stack::dev("cluster")?) {
@@ -144,7 +144,7 @@ impl Cluster {
     }
 
     /// Runs the trial and removes everything that it created.
-    async fn try_out(
+    async fn run_trial(
         &self,
         deployment: &Deployment<'_>,
         mut environment: Environment,
@@ -154,7 +154,7 @@ impl Cluster {
         let step = Step::start("stopping");
         step.note("removing the namespace");
         let closed = deployment.kube.close().await;
-        Stack::forget()?;
+        Stack::delete_file()?;
         let stopped = environment.stop().await;
         if closed.is_ok() && stopped.is_ok() {
             step.done("the cluster is clean");
@@ -198,18 +198,18 @@ impl Cluster {
         signals: &mut Signals,
     ) -> anyhow::Result<()> {
         let stack = &edge.stack;
-        let mut judged = Ok(());
+        let mut checked = Ok(());
         if !self.story_only {
             let report = tokio::select! {
                 report = self.inject_faults(deployment, environment, stack, policy_outcome) => report?,
                 () = signals.stop() => bail!("interrupted"),
             };
-            devkit::say(&report.to_string());
-            devkit::say(&format!("written to {}", report.write()?.display()));
-            judged = report.judge();
+            devkit::print_line(&report.to_string());
+            devkit::print_line(&format!("written to {}", report.write()?.display()));
+            checked = report.check();
         }
         if self.no_story && !self.keep {
-            return judged;
+            return checked;
         }
         let prepared = async {
             if !self.story_only {
@@ -229,7 +229,7 @@ impl Cluster {
             () = signals.stop() => bail!("interrupted"),
         }
         let control = Control::listen()?;
-        let attend = async {
+        let serve_control = async {
             loop {
                 let pending = control.next().await;
                 let (service, runs) = match &pending.request {
@@ -237,25 +237,29 @@ impl Cluster {
                     Request::Start(service) => (service, true),
                 };
                 let done = deployment.scale(service, runs).await;
-                let said = format!("{service} is {}", if runs { "running" } else { "stopped" });
-                pending.reply(done.map(|()| said)).await;
+                let reply = format!("{service} is {}", if runs { "running" } else { "stopped" });
+                pending.reply(done.map(|()| reply)).await;
             }
         };
-        let enjoy = async {
+        let use_platform = async {
             if !self.no_story {
                 demo::play(stack, signals).await?;
             }
             if self.keep {
-                devkit::say(&format!("{}\n{}", stack.base_url, style("Ctrl-C removes everything.").dim()));
+                devkit::print_line(&format!(
+                    "{}\n{}",
+                    stack.base_url,
+                    style("Ctrl-C removes everything.").dim()
+                ));
                 signals.stop().await;
             }
             anyhow::Ok(())
         };
-        let enjoyed = tokio::select! {
-            done = enjoy => done,
-            () = attend => Ok(()),
+        let used = tokio::select! {
+            done = use_platform => done,
+            () = serve_control => Ok(()),
         };
-        enjoyed.and(judged)
+        used.and(checked)
     }
 
     /// Injects one fault after the other while users act in every service, and returns the report.
@@ -272,7 +276,7 @@ impl Cluster {
             services::topics(services).into_iter().filter(|topic| !topic.starts_with("external.")).collect();
         let recordings =
             Recordings::open(services, &environment.database.url(), &environment.brokers(), &topics).await?;
-        let (ending, answers) = (CancellationToken::new(), Arc::new(Answers::default()));
+        let (ending, results) = (CancellationToken::new(), Arc::new(RequestResults::default()));
         let issuer = environment.issuer.clone();
         let mut people = JoinSet::new();
         for (client, through_edge) in [(http::client()?, true), (http::without_keep_alive()?, false)] {
@@ -280,7 +284,7 @@ impl Cluster {
                 client: &client,
                 timeout: RESPONSE_TIMEOUT,
                 issuer: &issuer,
-                answers: &answers,
+                results: &results,
                 ending: &ending,
             };
             for _ in 0..self.people {
@@ -294,7 +298,7 @@ impl Cluster {
         let mut report = Report::of(&kube.about, policy_outcome);
         // Gives the users time to create their data.
         tokio::time::sleep(Duration::from_secs(5)).await;
-        let (mut requests, mut ended) = (answers.take().requests, 0);
+        let (mut requests, mut ended) = (results.take().requests, 0);
         let faults = Fault::all(services, &deployment.images.before);
         for fault in &faults {
             let step = Step::start("fault");
@@ -302,7 +306,7 @@ impl Cluster {
             let started = tokio::time::Instant::now();
             let so_far = fault.inject(deployment, environment).await.with_context(|| fault.name())?;
             ended = ended.max(so_far);
-            let score = answers.take();
+            let score = results.take();
             requests += score.requests;
             step.done(format!(
                 "{}: {} requests, {} failed, {} failed in every retry, longest {} ms",
@@ -313,7 +317,7 @@ impl Cluster {
                 score.longest.as_millis()
             ));
             for failure in &score.failures {
-                devkit::say(&format!("    {failure}"));
+                devkit::print_line(&format!("    {failure}"));
             }
             report.add(*fault, &score, started.elapsed());
         }

@@ -5,7 +5,7 @@ mod cluster;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use devkit::{execute, logged};
+use devkit::{execute, with_logs};
 
 #[derive(Parser)]
 #[command(name = "cargo dev", bin_name = "cargo dev")]
@@ -22,7 +22,7 @@ enum Command {
 fn main() -> ExitCode {
     execute(async {
         match Cli::parse().command {
-            Command::Cluster(cluster) => logged(cluster.run()).await.map(|()| ExitCode::SUCCESS),
+            Command::Cluster(cluster) => with_logs(cluster.run()).await.map(|()| ExitCode::SUCCESS),
         }
     })
 }

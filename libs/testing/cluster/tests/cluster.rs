@@ -24,9 +24,9 @@ fn error_output(name: &str, kubectl: Option<&str>) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cluster"));
     let output = command.args(["cluster", "--namespace", name]).env("PATH", &path).output().unwrap();
     // Checks that the command has changed nothing.
-    let asked = std::fs::read_to_string(path.join("asked")).unwrap_or_default();
+    let calls = std::fs::read_to_string(path.join("calls")).unwrap_or_default();
     assert!(
-        !asked.lines().any(|line| ["apply", "create", "delete"].iter().any(|verb| line.starts_with(verb)))
+        !calls.lines().any(|line| ["apply", "create", "delete"].iter().any(|verb| line.starts_with(verb)))
     );
     std::fs::remove_dir_all(path).unwrap();
     assert!(!output.status.success());
@@ -36,9 +36,9 @@ fn error_output(name: &str, kubectl: Option<&str>) -> String {
 
 /// Returns a script that logs its arguments, prints a version, and runs `rest` for other
 /// subcommands.
-fn answering(rest: &str) -> String {
+fn kubectl_script(rest: &str) -> String {
     format!(
-        "echo \"$@\" >> \"${{0%/*}}/asked\"\n\
+        "echo \"$@\" >> \"${{0%/*}}/calls\"\n\
          case \"$1\" in version) echo '{{\"serverVersion\": {{\"gitVersion\": \"v1\"}}}}' ;; {rest} esac"
     )
 }
@@ -47,19 +47,19 @@ fn answering(rest: &str) -> String {
 fn missing_requirement_is_reported_in_one_line() {
     assert_eq!(
         error_output("tool", None),
-        "error: no cluster answers: kubectl is missing: No such file or directory (os error 2)\n"
+        "error: no cluster responds: kubectl is missing: No such file or directory (os error 2)\n"
     );
     let refused = "echo 'E1122 trying again' >&2\necho 'The connection was refused' >&2\nexit 1";
     assert_eq!(
         error_output("away", Some(refused)),
-        "error: no cluster answers: kubectl: The connection was refused\n"
+        "error: no cluster responds: kubectl: The connection was refused\n"
     );
-    let powerless = answering("auth) [ \"$3\" != create ] || exit 1 ;;");
+    let unprivileged = kubectl_script("auth) [ \"$3\" != create ] || exit 1 ;;");
     assert_eq!(
-        error_output("rights", Some(&powerless)),
+        error_output("rights", Some(&unprivileged)),
         "error: the user of KUBECONFIG may not create namespaces\n"
     );
-    let taken = answering("get) echo namespace/taken ;;");
+    let taken = kubectl_script("get) echo namespace/taken ;;");
     assert_eq!(
         error_output("taken", Some(&taken)),
         "error: namespace taken exists; --namespace selects another one\n"

@@ -73,7 +73,7 @@ impl Fuzz {
         let result = match started {
             Ok(stack) => tokio::select! {
                 result = self.fuzz(&schemathesis, &stack) => result,
-                error = running.attend() => Err(error),
+                error = running.serve_control() => Err(error),
                 () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
             },
             Err(error) => Err(error),
@@ -82,10 +82,10 @@ impl Fuzz {
         let faulty = result?;
         stopped?;
         if faulty.is_empty() {
-            devkit::say("no faults were found");
+            devkit::print_line("no faults were found");
             return Ok(ExitCode::SUCCESS);
         }
-        devkit::say(&format!("faults were found in: {}", faulty.join(", ")));
+        devkit::print_line(&format!("faults were found in: {}", faulty.join(", ")));
         Ok(ExitCode::FAILURE)
     }
 
@@ -97,7 +97,7 @@ impl Fuzz {
         let settings = stack::root().join("libs/testing/fuzz/settings");
         let mut faulty = Vec::new();
         for run in runs {
-            devkit::say(&format!("\n{}", console::style(&run.name).bold()));
+            devkit::print_line(&format!("\n{}", console::style(&run.name).bold()));
             let mut command = Command::new(schemathesis);
             command.arg("--config-file").arg(settings.join("schemathesis.toml"));
             command.env("SCHEMATHESIS_HOOKS", settings.join("hooks.py")).env("PYTHONDONTWRITEBYTECODE", "1");

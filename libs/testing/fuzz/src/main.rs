@@ -5,7 +5,7 @@ mod fuzz;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use devkit::{execute, logged};
+use devkit::{execute, with_logs};
 
 #[derive(Parser)]
 #[command(name = "cargo dev", bin_name = "cargo dev")]
@@ -22,7 +22,7 @@ enum Command {
 fn main() -> ExitCode {
     execute(async {
         match Cli::parse().command {
-            Command::Fuzz(fuzz) => logged(fuzz.run()).await,
+            Command::Fuzz(fuzz) => with_logs(fuzz.run()).await,
         }
     })
 }

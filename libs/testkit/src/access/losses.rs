@@ -1,5 +1,5 @@
-//! Access after a loss of rights. Calls every operation with a token from before the loss, and with
-//! a fresh token.
+//! Checks of access after a loss of rights. They call every operation with a token from before the
+//! loss, and with a fresh token.
 
 use std::collections::{HashMap, HashSet};
 
@@ -88,9 +88,9 @@ impl Attempt {
 /// Calls every operation of users after each [`Loss`] of its authorized caller, in a service that
 /// consumes revocations.
 ///
-/// The old token gets the response to a forged one. The fresh token gets 403 if a permission of the
-/// caller was lost, else the response to the caller. `exceptions` is a table with other statuses
-/// for fresh tokens. Its columns are the losses.
+/// A request with the old token gets the status for a forged one. A request with the fresh token
+/// gets 403 if the caller has lost a permission, and succeeds otherwise. `exceptions` is a table
+/// with other statuses for fresh tokens. Its columns are the losses.
 ///
 /// # Panics
 /// If a response differs.
@@ -125,14 +125,14 @@ pub async fn check_with(
         }
     }
     wait_for_revocations(service, subjects.len(), not_before, &attempts).await;
-    let faults = judge(service, &attempts, exceptions, |attempt, _| attempt.as_forged).await;
+    let faults = check_attempts(service, &attempts, exceptions, |attempt, _| attempt.as_forged).await;
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 /// Calls every operation of users after each [`Loss`], in the service that keeps the rights.
 ///
-/// `lose` carries out the loss. Both tokens get the response to the current claims. The old token
-/// has an `iat` that is `age` seconds ago.
+/// `lose` causes the loss. Requests with both tokens get the response for the current claims. The
+/// old token has an `iat` that is `age` seconds ago.
 ///
 /// # Panics
 /// If a response differs.
@@ -150,7 +150,7 @@ pub async fn check_at_source(
     }
     // A token of the second of the loss counts as older.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    let faults = judge(service, &attempts, exceptions, |_, fresh| fresh).await;
+    let faults = check_attempts(service, &attempts, exceptions, |_, fresh| fresh).await;
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
@@ -168,7 +168,7 @@ async fn wait_for_revocations(
         (usize::try_from(stored) == Ok(count)).then_some(())
     })
     .await;
-    // Read together with the others, or after them.
+    // The service reads this revocation together with the others, or after them.
     let last = Claims::user(crate::guid());
     let token = issuer().token(&last).expect("a token");
     revoke(service, "User", last.sub.parse().expect("a user"), runtime::clock::now()).await;
@@ -240,7 +240,7 @@ async fn prepare_attempts(
 }
 
 /// Sends each request with the old token, then with a fresh one. Returns each unexpected response.
-async fn judge(
+async fn check_attempts(
     service: &Running,
     attempts: &[Attempt],
     exceptions: &str,

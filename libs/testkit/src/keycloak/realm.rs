@@ -85,8 +85,8 @@ impl Realm {
         Ok(token)
     }
 
-    /// Returns false for machine tokens that Keycloak cannot issue. Such a token has no client id,
-    /// or an id that differs from another one only in letter case or spaces.
+    /// Returns false for machine tokens that Keycloak cannot issue: those without a client id, and
+    /// those whose id differs from another one only in letter case or spaces.
     pub fn can_issue(&self, claims: &Claims) -> bool {
         claims.aud == PLATFORM
             || claims

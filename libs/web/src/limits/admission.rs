@@ -203,7 +203,7 @@ mod tests {
         .for_listener("public")
     }
 
-    /// RULE-ALL-045: a request frees its slot.
+    /// RULE-ALL-045: a finished request releases its slot.
     #[test]
     fn dropped_slot_admits_the_next_request() {
         let admission = admission(2, Arc::new(|| false));
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!((admission.in_flight.get(), admission.shed_by_listener.get()), (0, 1));
     }
 
-    /// RULE-ALL-045: a request that panics frees its slot.
+    /// RULE-ALL-045: a request that panics releases its slot.
     #[tokio::test]
     async fn panicked_request_releases_its_slot() {
         let admission = admission(1, Arc::new(|| false));
@@ -233,7 +233,7 @@ mod tests {
         admission.try_admit().ok().unwrap();
     }
 
-    /// RULE-ALL-044: load that the database cannot take is shed.
+    /// RULE-ALL-044: requests are rejected while the database is saturated.
     #[test]
     fn saturated_database_rejects_all_requests() {
         let saturated = Arc::new(AtomicBool::new(true));

@@ -1,4 +1,4 @@
-//! The identity of a caller for limits: its verified id, else its address.
+//! The identity of a caller for limits: its verified id, or else its address.
 
 use std::future::{Ready, ready};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

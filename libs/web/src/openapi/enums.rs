@@ -16,7 +16,7 @@ const OPEN_ENUM_EXTENSION: &str = "x-extensible-enum";
 /// Marks each enum that responses have. An enum of requests alone accepts only its values.
 pub(super) fn mark_open_enums(paths: &mut Paths, components: &mut Components) {
     let variants = variants(components);
-    for name in in_responses(paths, components) {
+    for name in names_in_responses(paths, components) {
         let is_variant = variants.contains(&Ref::from_schema_name(&name).ref_location);
         if let Some(schema) = components.schemas.get_mut(&name) {
             visit(schema, &mut |schema| {
@@ -37,7 +37,7 @@ fn variants(components: &Components) -> BTreeSet<String> {
     unions.flat_map(|discriminator| discriminator.mapping.values().cloned()).collect()
 }
 
-/// Marks an enum. The tag of a variant has one value and stays as it is.
+/// Marks an enum, unless it is the tag of a variant, which has one value only.
 fn mark(object: &mut Object, is_in_variant: bool) {
     let least = if is_in_variant { 2 } else { 1 };
     if let Some(values) = object.enum_values.as_ref().filter(|values| values.len() >= least) {
@@ -46,8 +46,8 @@ fn mark(object: &mut Object, is_in_variant: bool) {
     }
 }
 
-/// Returns the components that responses refer to, also through other components.
-fn in_responses(paths: &mut Paths, components: &Components) -> BTreeSet<String> {
+/// Returns the names of the components that responses refer to, directly or through other ones.
+fn names_in_responses(paths: &mut Paths, components: &Components) -> BTreeSet<String> {
     let responses = paths.paths.values_mut().flat_map(operations);
     let responses: Vec<_> = responses.map(|(_, operation)| json!(operation.responses)).collect();
     let mut unread = vec![json!([responses, components.responses])];

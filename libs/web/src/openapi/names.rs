@@ -19,7 +19,7 @@ pub(super) fn name_schemas(paths: &mut Paths, components: &mut Components) {
 
 /// Replaces each object inside another schema by a reference if a component has the same schema.
 ///
-/// A generic type such as a page has its items inline, and their component is unused.
+/// utoipa writes the items of a generic type such as a page inline, although they are a component.
 fn refer_to_components(paths: &mut Paths, components: &mut Components) {
     let named: Vec<_> =
         components.schemas.iter().map(|(name, schema)| (name.clone(), schema.clone())).collect();
@@ -157,7 +157,7 @@ fn inline(schema: &mut RefOr<Schema>, limits: &BTreeMap<String, RefOr<Schema>>) 
     describe(schema, description);
 }
 
-/// Takes the description of a choice, or else the one of its first described reference.
+/// Takes the description of a choice, or else that of its first reference with a description.
 fn take_description(choice: &mut OneOf) -> String {
     if let Some(description) = choice.description.take() {
         return description;

@@ -13,13 +13,13 @@ pub(super) fn for_each_schema(
     change: &mut impl FnMut(&mut RefOr<Schema>),
 ) {
     for (_, operation) in paths.paths.values_mut().flat_map(operations) {
-        in_operation(operation, change);
+        visit_operation(operation, change);
     }
-    components.responses.values_mut().for_each(|response| in_response(response, change));
+    components.responses.values_mut().for_each(|response| visit_response(response, change));
     components.schemas.values_mut().for_each(|schema| visit(schema, change));
 }
 
-fn in_operation(operation: &mut Operation, change: &mut impl FnMut(&mut RefOr<Schema>)) {
+fn visit_operation(operation: &mut Operation, change: &mut impl FnMut(&mut RefOr<Schema>)) {
     for parameter in operation.parameters.iter_mut().flatten() {
         if let RefOr::T(parameter) = parameter
             && let Some(schema) = &mut parameter.schema
@@ -28,18 +28,18 @@ fn in_operation(operation: &mut Operation, change: &mut impl FnMut(&mut RefOr<Sc
         }
     }
     if let Some(RefOr::T(body)) = &mut operation.request_body {
-        body.content.values_mut().for_each(|content| in_content(content, change));
+        body.content.values_mut().for_each(|content| visit_content(content, change));
     }
-    operation.responses.responses.values_mut().for_each(|response| in_response(response, change));
+    operation.responses.responses.values_mut().for_each(|response| visit_response(response, change));
 }
 
-fn in_response(response: &mut RefOr<Response>, change: &mut impl FnMut(&mut RefOr<Schema>)) {
+fn visit_response(response: &mut RefOr<Response>, change: &mut impl FnMut(&mut RefOr<Schema>)) {
     if let RefOr::T(response) = response {
-        response.content.values_mut().for_each(|content| in_content(content, change));
+        response.content.values_mut().for_each(|content| visit_content(content, change));
     }
 }
 
-fn in_content(content: &mut RefOr<Content>, change: &mut impl FnMut(&mut RefOr<Schema>)) {
+fn visit_content(content: &mut RefOr<Content>, change: &mut impl FnMut(&mut RefOr<Schema>)) {
     if let RefOr::T(content) = content
         && let Some(schema) = &mut content.schema
     {

@@ -16,7 +16,7 @@ use crate::limits::byte_budget::budget::{
 };
 use crate::limits::caller::caller_key;
 use crate::request::diagnosis::malformed;
-use crate::request::keyed::remember_body;
+use crate::request::keyed::store_body_hash;
 use crate::response::problem::Problem;
 
 /// The time in which a body of any size may arrive.
@@ -85,7 +85,7 @@ pub(super) async fn read_body<const LIMIT: usize>(
         deadline += Duration::from_secs(chunk.len() as u64) / MIN_BODY_BYTES_PER_SECOND;
         body.extend_from_slice(&chunk);
     }
-    remember_body(request, &body);
+    store_body_hash(request, &body);
     if let Some(reservation) = reservation {
         request.extensions_mut().insert(BodyReservation { _reservation: reservation });
     }

@@ -52,8 +52,8 @@ impl<K: Serialize, const SIZE: u32, const MAX_SIZE: u32> CursorPaging<K, SIZE, M
         i64::from(self.page_size) + 1
     }
 
-    /// Returns [`limit`](Self::limit) if the page has the default size, for queries with a constant
-    /// limit.
+    /// Returns [`limit`](Self::limit) if the page has the default size. The query can then contain
+    /// the limit as a constant.
     pub fn default_limit(&self) -> Option<u32> {
         (self.page_size == SIZE).then_some(SIZE + 1)
     }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     proptest! {
-        /// RULE-ALL-021: cursors lead through the whole list.
+        /// RULE-ALL-021: a client that follows the cursors reads the whole list.
         #[test]
         fn following_cursors_visits_each_item_once(count in 0_i64..60, page_size in 1_u32..20) {
             let all: Vec<(i64, String)> = (0..count).map(|n| (n, format!("{}{n}", "№".repeat(250)))).collect();

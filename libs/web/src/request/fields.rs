@@ -1,4 +1,4 @@
-//! Checks of members after a request is read.
+//! Checks of the members of a request that has been read.
 
 use values::{FieldError, Invalid, MAX_ERRORS};
 

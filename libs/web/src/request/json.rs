@@ -183,8 +183,8 @@ mod tests {
         assert_eq!(errors(&many).len(), 16, "at most 16 errors");
     }
 
-    /// RULE-ALL-022: serde reads a flattened part after the other members, without its names, so a
-    /// refusal in it points at the object.
+    /// RULE-ALL-022: serde reads a flattened part without the names of its members, so a refusal in
+    /// this part points at the object.
     #[test]
     fn refusal_in_flattened_part_points_at_the_object() {
         #[derive(Debug, Deserialize)]
@@ -208,8 +208,7 @@ mod tests {
         assert_eq!((error.field.as_str(), error.invalid.code), ("", "too_short"));
     }
 
-    /// RULE-ALL-022: a pointer escapes the names of members, and the keys of a map are checked,
-    /// too.
+    /// RULE-ALL-022: a pointer escapes the names of members. The keys of a map are also checked.
     #[test]
     fn pointer_escapes_names_of_members() {
         let problem = decode::<HashMap<Text<1, 5>, Text<1, 3>>>(br#"{"a~/b": "", "abcdef": "\u0061"}"#);
@@ -244,7 +243,7 @@ mod tests {
         }
     }
 
-    /// RULE-ALL-022: nesting is bounded before it is followed.
+    /// RULE-ALL-022: deep nesting is refused and does not overflow the stack.
     #[test]
     fn deep_nesting_is_refused() {
         let deep = "[".repeat(100_000);

@@ -15,11 +15,11 @@ pub(crate) const IDEMPOTENCY_KEY_NAME: &str = "Idempotency-Key";
 
 const MAX_KEY_LENGTH: usize = 255;
 
-/// The hash of the body of a request with a key. [`remember_body`] adds it to the request.
+/// The hash of the body of a request with a key, which [`store_body_hash`] stores.
 #[derive(Clone, Copy)]
 struct BodyHash(u128);
 
-/// A request of a user that has a key.
+/// A user's request with an `Idempotency-Key`.
 pub struct KeyedRequest {
     /// The id of the user. Two users may use the same key.
     pub actor: String,
@@ -47,9 +47,8 @@ impl KeyedRequest {
 
     /// Returns a hash of method, path, query and body, which distinguishes the requests of a user.
     ///
-    /// Call it after the extractors, because one of them reads the body. The hash need not resist
-    /// attacks: a user who sends two requests with equal hashes gets the user's own first response
-    /// twice.
+    /// Call this method after the extractors, because one of them reads the body. The hash need not
+    /// resist attacks: a user with two requests of equal hashes only gets their own first response.
     pub fn fingerprint(&self) -> [u8; 16] {
         let body = self.request.extensions().get().map_or(0, |BodyHash(hash)| *hash);
         let parts = format!("{} {} {body:x}", self.request.method(), self.request.uri());
@@ -57,8 +56,8 @@ impl KeyedRequest {
     }
 }
 
-/// Adds the hash of the body to a request with a key.
-pub(super) fn remember_body(request: &HttpRequest, body: &[u8]) {
+/// Stores the hash of the body in a request with a key.
+pub(super) fn store_body_hash(request: &HttpRequest, body: &[u8]) {
     if request.headers().contains_key(IDEMPOTENCY_KEY) {
         request.extensions_mut().insert(BodyHash(XxHash3_128::oneshot(body)));
     }

@@ -14,8 +14,8 @@ use crate::messages::Language;
 use crate::response::problem::Details;
 use crate::response::refusal::{Refusal, RefusedField};
 
-/// Largest number of seconds that `Retry-After` of a 503 adds at random. Clients that were rejected
-/// in the same second then do not all return in the same second.
+/// The maximum number of random seconds that a 503 adds to its `Retry-After`. Otherwise all clients
+/// that were rejected in one second would retry in one second.
 const RETRY_SPREAD_SECONDS: u8 = 2;
 
 /// The body of every response with a status of 400 and above.

@@ -169,9 +169,9 @@ impl Connection {
         let _ = self.deadline.as_mut().poll(context);
     }
 
-    /// Restarts the wait for the next head with each part of a response that is sent. A stream
-    /// therefore outlasts the deadline.
-    fn note_response(&mut self, context: &mut Context<'_>) {
+    /// Restarts the deadline after each write of a response without a request in flight. A stream
+    /// can therefore last longer than the deadline.
+    fn restart_idle_deadline(&mut self, context: &mut Context<'_>) {
         if self.in_flight.is_empty() {
             self.wait_for(State::Idle, context);
         }
@@ -184,8 +184,8 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Reports the end of the input. actix-http then closes a connection that has no request. A
-        // stream continues.
+        // Reports the end of the input. actix-http then closes the connection unless a response is
+        // still being streamed.
         if self.poll_deadline(context).is_ready() {
             return Poll::Ready(Ok(()));
         }
@@ -205,7 +205,7 @@ impl AsyncWrite for Connection {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
-        self.note_response(context);
+        self.restart_idle_deadline(context);
         Poll::Ready(Ok(written))
     }
 
@@ -223,7 +223,7 @@ impl AsyncWrite for Connection {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, bytes))?;
-        self.note_response(context);
+        self.restart_idle_deadline(context);
         Poll::Ready(Ok(written))
     }
 

@@ -217,7 +217,7 @@ fn key_of(payload: &Value) -> Uuid {
 
 /// Waits until a service has applied an event.
 async fn await_applied(service: &Running, topic: &str, key: Uuid, sequence: i64) {
-    let (sql, key) = (service.kept_sql().await, key.to_string());
+    let (sql, key) = (service.cached_sql().await, key.to_string());
     let applied = "select 1 from inbox where topic = $1 and key = $2 and sequence >= $3";
     eventually("the event to be applied", async || {
         sql.query_opt(applied, &[&topic, &key, &sequence]).await.unwrap()
@@ -227,7 +227,7 @@ async fn await_applied(service: &Running, topic: &str, key: Uuid, sequence: i64)
 
 /// Waits until every event that is committed now is published, and the bus is read to its end.
 async fn await_published(service: &Running) {
-    let sql = service.kept_sql().await;
+    let sql = service.cached_sql().await;
     let last: Option<i64> = sql.query_one("select max(id) from outbox", &[]).await.unwrap().get(0);
     eventually("the outbox to be published", async || {
         let left = sql.query("select from outbox where id <= $1 limit 1", &[&last]).await.unwrap();

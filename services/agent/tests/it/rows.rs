@@ -78,7 +78,7 @@ pub async fn insert(table: &str, rows: &[Value]) {
 
 /// Inserts rows into a table of a service.
 pub async fn insert_into(service: &Running, table: &str, rows: &[Value]) {
-    let sql = service.kept_sql().await;
+    let sql = service.cached_sql().await;
     let columns: Vec<_> = rows[0].as_object().unwrap().keys().map(|name| format!("\"{name}\"")).collect();
     let columns = columns.join(", ");
     let insert = format!(
@@ -115,7 +115,7 @@ pub async fn count_in_accounts(service: &Running, rows: &[Value]) {
         on conflict (agent_user_id, currency) do update set entries = account.entries + excluded.entries, \
             pending = account.pending + excluded.pending, approved = account.approved + excluded.approved, \
             in_payout = account.in_payout + excluded.in_payout, paid = account.paid + excluded.paid";
-    service.kept_sql().await.execute(count, &[&ids]).await.unwrap();
+    service.cached_sql().await.execute(count, &[&ids]).await.unwrap();
 }
 
 /// Inserts a payout with one accrual and its line. Returns the payout and the accrual.

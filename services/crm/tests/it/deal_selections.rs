@@ -198,7 +198,7 @@ async fn outage_of_selections_affects_its_routes_only() {
         assert_eq!(setup.proxy.calls(&by_owner).len(), tries, "{fault:?}");
         setup.by.get(&format!("{PLATFORM}/deals/{}", setup.deal)).await.expect(200);
         setup.by.get(&format!("{PLATFORM}/deals/{}/timeline", setup.deal)).await.expect(200);
-        setup.proxy.heal();
+        setup.proxy.remove_faults();
         testkit::eventually("selections is back", async || (setup.read().await.status == 200).then_some(()))
             .await;
         setup.list().await.expect(200);
@@ -270,8 +270,8 @@ async fn requests_and_responses_match_the_contract_of_selections() {
         "selections documents the code that crm maps to 404"
     );
     let setup = Setup::new().await;
-    for (status, mut example) in answers.into_iter().chain(provider.successes("GET", GET_SELECTION)) {
-        setup.proxy.heal();
+    for (status, mut example) in answers.into_iter().chain(provider.success_samples("GET", GET_SELECTION)) {
+        setup.proxy.remove_faults();
         if status == 200 {
             example["OwnerUserId"] = json!(setup.client);
         }
@@ -286,8 +286,8 @@ async fn requests_and_responses_match_the_contract_of_selections() {
         }
     }
     let answers = provider.examples("GET", LIST_BY_OWNER);
-    for (status, example) in answers.into_iter().chain(provider.successes("GET", LIST_BY_OWNER)) {
-        setup.proxy.heal();
+    for (status, example) in answers.into_iter().chain(provider.success_samples("GET", LIST_BY_OWNER)) {
+        setup.proxy.remove_faults();
         setup.proxy.on(format!("/by-owner/{}", setup.client), Fault::Respond(status, example.to_string()));
         let answer = setup.list().await;
         match example["code"].as_str() {
@@ -340,7 +340,7 @@ async fn outage_of_selections_refuses_new_deals_with_a_selection() {
     let of_flat = format!("{PLATFORM}/deals?PropertyObjectId={flat}");
     assert_eq!(setup.by.get(&of_flat).await.expect(200)["TotalCount"], 0);
     create(with(body, "RequestId", json!(guid()))).await.expect(201);
-    setup.proxy.heal();
+    setup.proxy.remove_faults();
     let created = testkit::eventually("selections is back", async || {
         let answer = create(with_selection.clone()).await;
         (answer.status == 201).then_some(answer)

@@ -164,7 +164,7 @@ async fn three_failed_probes_refuse_media_operations() {
     fixture.act(client, id, "end").await.expect(200);
     let answer = fixture.start(client, json!({"Media": "Audio"})).await;
     answer.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
-    livekit.faults().heal();
+    livekit.faults().remove_faults();
     livekit.faults().on("/", Fault::Respond(200, "OK".to_owned()));
     let start = async || {
         let answer = fixture.start(client, json!({"Media": "Audio"})).await;

@@ -70,8 +70,8 @@ async fn documented_responses_to_taking_a_snapshot_are_understood() {
     let answers = provider().examples("POST", TAKE);
     assert_documented(&known, &answers);
     let fixture = Fixture::new().await;
-    for (status, example) in answers.into_iter().chain(provider().successes("POST", TAKE)) {
-        fixture.proxy.heal();
+    for (status, example) in answers.into_iter().chain(provider().success_samples("POST", TAKE)) {
+        fixture.proxy.remove_faults();
         fixture.proxy.on(take_path(&fixture.selection), Fault::Respond(status, example.to_string()));
         let post = fixture.author.create_post().await;
         let answer = fixture.author.set_blocks(&post, [embed(&fixture.selection)]).await;
@@ -95,7 +95,7 @@ async fn documented_responses_to_reading_a_snapshot_are_understood() {
         if example.get("PostId").is_some() {
             example["PostId"] = json!(post);
         }
-        fixture.proxy.heal();
+        fixture.proxy.remove_faults();
         fixture.proxy.on(snapshot_path(text(&snapshot)), Fault::Respond(status, example.to_string()));
         let answer = fixture.author.set_blocks(&post, [embed_snapshot(text(&snapshot))]).await;
         if let Some(code) = example["code"].as_str() {
@@ -111,7 +111,7 @@ async fn documented_responses_to_reading_a_snapshot_are_understood() {
 /// that are added later.
 #[tokio::test]
 async fn snapshot_with_any_documented_value_is_understood() {
-    let answers = provider().successes("GET", READ);
+    let answers = provider().success_samples("GET", READ);
     assert!(answers.iter().any(|(_, answer)| answer["Status"] == "Detached"));
     let fixture = Fixture::new().await;
     for (status, mut example) in answers {
@@ -137,7 +137,7 @@ async fn documented_responses_to_detaching_a_snapshot_are_understood() {
     assert_documented(&[(gone, 404, gone)], &answers);
     let fixture = Fixture::new().await;
     let mut detachments = Vec::new();
-    for (status, example) in answers.into_iter().chain(provider().successes("POST", DETACH)) {
+    for (status, example) in answers.into_iter().chain(provider().success_samples("POST", DETACH)) {
         let (post, snapshot) = fixture.author.embed(&fixture.author.create_selection().await).await;
         fixture.proxy.next(1, detach_path(&snapshot), Fault::Respond(status, example.to_string()));
         fixture.author.set_blocks(&post, []).await.expect(200);

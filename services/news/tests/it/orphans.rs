@@ -159,7 +159,7 @@ async fn claims_and_detachments_survive_a_restart() {
         tokio::time::timeout(Duration::from_secs(30), first.process.stopped().cancelled_owned()).await;
     stopped.expect("the process stops");
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
-    proxy.heal();
+    proxy.remove_faults();
 
     let second = Running::start::<news::Service>(&[
         ("DATABASE_URL", &first.database_url),

@@ -95,7 +95,7 @@ async fn assert_fails_after(attempts: usize, fault: Fault) {
 
     assert_eq!(fixture.attempts(), attempts, "{fault:?}");
     fixture.assert_nothing_is_saved().await;
-    fixture.proxy.heal();
+    fixture.proxy.remove_faults();
     fixture.assert_orphan_is_detached().await;
     fixture.edit().await.expect(200);
 }
@@ -193,7 +193,7 @@ async fn assert_times_out(fault: Fault) {
 
     assert_eq!(fixture.attempts(), 3);
     fixture.assert_nothing_is_saved().await;
-    fixture.proxy.heal();
+    fixture.proxy.remove_faults();
     fixture.assert_orphan_is_detached().await;
 }
 
@@ -254,7 +254,7 @@ async fn refusal_is_not_retried() {
         (Fault::problem(403, "SELECTIONS_FORBIDDEN"), 503, "NEWS_SELECTIONS_UNAVAILABLE"),
         (Fault::problem(413, "SELECTIONS_PAYLOAD_TOO_LARGE"), 503, "NEWS_SELECTIONS_UNAVAILABLE"),
     ] {
-        fixture.proxy.heal();
+        fixture.proxy.remove_faults();
         fixture.proxy.on(take_path(&fixture.selection), fault.clone());
         let before = fixture.attempts();
         let refused = fixture.edit().await;
@@ -311,7 +311,7 @@ async fn failed_later_block_detaches_snapshots_of_earlier_blocks() {
     );
     assert_eq!(fixture.attempts(), 1);
     fixture.assert_nothing_is_saved().await;
-    fixture.proxy.heal();
+    fixture.proxy.remove_faults();
     fixture.assert_orphan_is_detached().await;
 }
 

@@ -15,7 +15,7 @@ async fn selections_is_called_over_https_with_a_trusted_authority_only() {
     let file = std::env::temp_dir().join(format!("authority-{}.pem", guid()));
     std::fs::write(&file, trusted.pem()).unwrap();
     for (authority, is_trusted) in [(&trusted, true), (&another, false)] {
-        let url = authority.issue("127.0.0.1", 4000).serve_before(&selections().internal_url()).await;
+        let url = authority.issue("127.0.0.1", 4000).start_tls_proxy(&selections().internal_url()).await;
         let settings = [
             ("SELECTIONS_URL", url.as_str()),
             ("CLIENT_SECRET", CLIENTS[0].1),

@@ -28,7 +28,7 @@ async fn count(owner: &Client) -> Value {
 }
 
 async fn stored_responses(on: &Running, owner: Uuid) -> i64 {
-    let (sql, actor) = (on.kept_sql().await, owner.to_string());
+    let (sql, actor) = (on.cached_sql().await, owner.to_string());
     let count = "select count(*) from idempotent_response where actor = $1";
     sql.query_one(count, &[&actor]).await.unwrap().get(0)
 }
@@ -163,7 +163,7 @@ async fn key_is_free_after_a_day() {
     for key in [&expired, &kept] {
         ids.push(post(&owner, SELECTIONS, key, &body).await.expect(201)["Id"].clone());
     }
-    let sql = service().kept_sql().await;
+    let sql = service().cached_sql().await;
     let age = "update idempotent_response set created_at = created_at - $2::text::interval where key = $1";
     sql.execute(age, &[&expired, &"24 hours"]).await.unwrap();
     sql.execute(age, &[&kept, &"23 hours"]).await.unwrap();

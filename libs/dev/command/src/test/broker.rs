@@ -42,7 +42,7 @@ pub(super) fn part(folder: &Path, source: &Path) -> anyhow::Result<Part> {
     let tests = folder.join(source.parent().unwrap_or(source));
     let mut modules = Vec::new();
     read(&tests, "", &mut modules)?;
-    let names: Vec<_> = that_use_the_bus(&modules).into_iter().map(|name| format!("{name}::")).collect();
+    let names: Vec<_> = bus_users(&modules).into_iter().map(|name| format!("{name}::")).collect();
     Ok(if names.is_empty() { Part::None } else { Part::Modules(names) })
 }
 
@@ -59,7 +59,8 @@ fn read(folder: &Path, prefix: &str, modules: &mut Vec<Module>) -> anyhow::Resul
     Ok(())
 }
 
-fn that_use_the_bus(modules: &[Module]) -> BTreeSet<&str> {
+/// Returns the names of the modules that use the bus, directly or through a function.
+fn bus_users(modules: &[Module]) -> BTreeSet<&str> {
     let functions: Vec<_> = modules.iter().flat_map(|module| functions(&module.text)).collect();
     let mut readers: Vec<Function> = Vec::new();
     // Repeats until no further function calls one of the readers.

@@ -20,7 +20,7 @@ use devkit::stack;
 
 /// Interval of the checks for output and exit.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Interval after which a running program is named again, since its output is not visible yet.
+/// Interval of the reminders that a program still runs, since its output is not visible yet.
 const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 /// Number of lines of a panic in the summary.
 const REASON_LINES: usize = 6;
@@ -38,7 +38,7 @@ pub(super) struct Outcome {
 impl Outcome {
     /// Returns true if the name of every failed test is known. A name is unknown if the program
     /// crashed, or if its output lines are interleaved.
-    fn names_its_failures(&self) -> bool {
+    fn has_every_failure_name(&self) -> bool {
         self.counts.failed > 0 && self.counts.failed == self.counts.failures.len() as u64
     }
 
@@ -132,7 +132,7 @@ pub(super) async fn run_all(
             job.command.envs(&environment.variables);
             let log = logs.join(format!("{}.log", job.name.replace([' ', '/'], "-")));
             let mut outcome = run(&mut job, &log, alone).await?;
-            if again && outcome.names_its_failures() {
+            if again && outcome.has_every_failure_name() {
                 let mut failed = job.only(&outcome.counts.failures);
                 outcome.merge(run(&mut failed, &log.with_extension("again.log"), alone).await?);
             }

@@ -52,7 +52,7 @@ const TARGETS: [&str; 10] = [
 const SLOWEST_PROGRAM: &str = "ledger tests/faults/main.rs";
 
 /// Test threads of programs whose tests mostly wait: for timers and leases, or for messages and
-/// jobs. With Apache Kafka each thread of the first one keeps a node running.
+/// jobs. On Apache Kafka each thread of the first program keeps a node running.
 const THREADS: [(&str, u8); 2] = [(SLOWEST_PROGRAM, 6), ("agent tests/it/main.rs", 4)];
 const THREADS_OPTION: &str = "--test-threads";
 /// Options of a program on Apache Kafka. Tests that need it are marked as ignored, and modules
@@ -112,13 +112,13 @@ impl Arguments {
     }
 
     /// Returns true if packages were named.
-    pub(super) fn names_packages(&self) -> bool {
+    pub(super) fn has_packages(&self) -> bool {
         self.cargo.iter().any(|argument| argument.starts_with("-p") || argument.starts_with("--package"))
     }
 
     /// Returns true if packages, targets or tests were named.
-    pub(super) fn chooses(&self) -> bool {
-        self.names_packages() || self.has(&TARGETS) || self.filter.is_some()
+    pub(super) fn has_selection(&self) -> bool {
+        self.has_packages() || self.has(&TARGETS) || self.filter.is_some()
     }
 
     fn has(&self, options: &[&str]) -> bool {
@@ -132,7 +132,7 @@ impl Arguments {
         cargo.arg("test").args(options.iter().filter(|option| !self.has(&[**option])));
         // The set of packages is the same for every broker, since other features would cause a
         // rebuild.
-        if !self.names_packages() {
+        if !self.has_packages() {
             cargo.arg("--workspace");
         }
         cargo.args(&self.cargo);
@@ -144,7 +144,7 @@ impl Arguments {
     /// If cargo fails, it has printed the reason, and its exit code is returned. With `every`, a
     /// run on Apache Kafka includes the tests that no broker can change.
     pub(super) async fn build(&self, lane: Lane, every: bool) -> anyhow::Result<Result<Vec<Job>, ExitCode>> {
-        let every = every || self.chooses();
+        let every = every || self.has_selection();
         let mut jobs = Vec::new();
         let mut has_documentation = self.has(&["--doc"]);
         if !has_documentation {
@@ -304,8 +304,8 @@ mod tests {
 
     #[test]
     fn packages_and_targets_are_distinguished_from_filters() {
-        assert!(parse("-p crm").names_packages() && parse("--package=crm").names_packages());
-        assert!(!parse("--locked crm").names_packages());
+        assert!(parse("-p crm").has_packages() && parse("--package=crm").has_packages());
+        assert!(!parse("--locked crm").has_packages());
         assert!(parse("--test=it").has(&super::TARGETS) && parse("--lib").has(&super::TARGETS));
         assert!(!parse("--locked it").has(&super::TARGETS));
     }

@@ -41,7 +41,7 @@ pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Re
     let accrual = complete(story, scene, &sold, &mut bus).await?;
     adjust(story, &sold, &accrual).await?;
     pay(story, &sold, &mut bus).await?;
-    take_back(story, &sold, &accrual).await?;
+    reverse(story, &sold, &accrual).await?;
     leave(story, scene, &sold).await
 }
 
@@ -196,7 +196,7 @@ async fn pay(story: &mut Story, sold: &SoldDeal, bus: &mut Follower) -> anyhow::
     Ok(())
 }
 
-async fn take_back(story: &mut Story, sold: &SoldDeal, accrual: &str) -> anyhow::Result<()> {
+async fn reverse(story: &mut Story, sold: &SoldDeal, accrual: &str) -> anyhow::Result<()> {
     story.step(
         "The sale turns out to be Sonya's own purchase. The paid accrual never changes: a Reversal is added.",
     );

@@ -29,14 +29,18 @@ struct Subject {
 pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
     let topics = [DEVELOPER, OBJECT].map(str::to_owned).to_vec();
     let mut bus = Follower::open(&scene.stack.brokers, topics, false)?;
-    let subject = found(story, scene, &mut bus).await?;
+    let subject = create_developer(story, scene, &mut bus).await?;
     publish(story, scene, &subject).await?;
     let page = build(story, scene, &subject, &mut bus).await?;
     take_over(story, scene, &subject).await?;
     suspend(story, scene, &subject, &page).await
 }
 
-async fn found(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> anyhow::Result<Subject> {
+async fn create_developer(
+    story: &mut Story,
+    scene: &mut Scene<'_>,
+    bus: &mut Follower,
+) -> anyhow::Result<Subject> {
     let olga = scene.sign_in(&OLGA).await?;
     let tenants = scene.identity("admin/tenants");
 
@@ -128,7 +132,7 @@ async fn build(
     let top = &seen["Grid"][0]["Floors"][0]["Floor"];
     story.check(sections == 2 && top == 5, &format!("{sections} sections, from floor {top} down"));
 
-    story.step("An event says of each flat that it is public now.");
+    story.step("Chessboard publishes an event for each flat, which is public now.");
     let key = project.to_string();
     let is_public = |payload: &Value| payload["ProjectId"] == *key && payload["IsPublic"] == true;
     let event = next_event(bus, |record| record.topic == OBJECT && is_public(&record.payload)).await?;

@@ -31,15 +31,15 @@ struct Company {
 pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
     let topics = [UPSERTED, SUSPENDED, ROLE_ASSIGNED].map(str::to_owned).to_vec();
     let mut bus = Follower::open(&scene.stack.brokers, topics, false)?;
-    let company = found(story, scene).await?;
-    give(story, scene, &company, &mut bus).await?;
-    refuse(story, scene, &company).await?;
+    let company = create_company(story, scene).await?;
+    assign_role(story, scene, &company, &mut bus).await?;
+    refuse_escalation(story, scene, &company).await?;
     machine::play(story, scene, company.id, company.nina).await?;
     suspend(story, scene, &company, &mut bus).await?;
     log(story, scene, &company).await
 }
 
-async fn found(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Company> {
+async fn create_company(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Company> {
     let olga = scene.sign_in(&OLGA).await?;
     let tenants = scene.identity("admin/tenants");
 
@@ -67,11 +67,11 @@ async fn found(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Compa
     let oleg = self::id(&made)?;
     scene.undo_last(Method::DELETE, leave(oleg), &olga);
     let company = Company { id, nina, oleg };
-    says(story, scene, &company, Some(id), &[BASELINE]).await?;
+    check_claims(story, scene, &company, Some(id), &[BASELINE]).await?;
     Ok(company)
 }
 
-async fn give(
+async fn assign_role(
     story: &mut Story,
     scene: &mut Scene<'_>,
     company: &Company,
@@ -101,7 +101,7 @@ async fn give(
 
     story.step("His present token stays as it is; his next one permits the company's posts.");
     story.post(&posts, Some(&before), &post, expected(403).code("FORBIDDEN")).await?;
-    says(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await?;
+    check_claims(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await?;
     let after = scene.identity.token_of(oleg).await?;
     let made = story.post(&posts, Some(&after), &post, expected(201)).await?;
     // The suspension of the company revokes his token.
@@ -110,7 +110,7 @@ async fn give(
     Ok(())
 }
 
-async fn refuse(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyhow::Result<()> {
+async fn refuse_escalation(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyhow::Result<()> {
     let Company { nina, oleg, .. } = *company;
     let token = scene.identity.token_of(nina).await?;
     let of = |user: Uuid, code: &str| {
@@ -151,7 +151,7 @@ async fn suspend(
     );
 
     story.step("Oleg's next token has the permissions of every user only.");
-    says(story, scene, company, None, &[BASELINE]).await?;
+    check_claims(story, scene, company, None, &[BASELINE]).await?;
 
     story.step("Nina's token still names her permissions, but identity checks them again before a change.");
     let body = json!({"Name": "Irina", "Email": "irina@example.com"});
@@ -160,7 +160,7 @@ async fn suspend(
 
     story.step("Olga has the contract: the company is active again.");
     story.post(&format!("{tenant}/activate"), Some(&olga), &Value::Null, expected(200)).await?;
-    says(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await
+    check_claims(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await
 }
 
 async fn log(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyhow::Result<()> {
@@ -189,7 +189,7 @@ async fn log(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyhow:
 }
 
 /// Checks the claims of Oleg's next token.
-async fn says(
+async fn check_claims(
     story: &mut Story,
     scene: &Scene<'_>,
     company: &Company,

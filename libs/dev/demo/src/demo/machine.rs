@@ -49,7 +49,7 @@ pub(super) async fn play(
     story.step("Nina revokes the account: the issuer and the services reject the program.");
     story.post(&format!("{account}/revoke"), Some(&nina), &Value::Null, expected(200)).await?;
     story.post_form(&endpoint, &form, expected(401).within(ACCESS_END_TIMEOUT)).await?;
-    // A late end must not create another post, so the request names no title.
+    // If the access ends late, the request must not create a post, so it has no title.
     let refused = expected(401).within(ACCESS_END_TIMEOUT);
     story.post(&posts, Some(token), &json!({}), refused).await?;
     Ok(())

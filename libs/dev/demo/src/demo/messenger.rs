@@ -37,15 +37,15 @@ struct DealChat {
 pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
     let topics = [SENT, STARTED, ENDED].map(str::to_owned).to_vec();
     let mut bus = Follower::open(&scene.stack.brokers, topics, false)?;
-    let (deal_chat, deal) = meet(story, scene).await?;
+    let (deal_chat, deal) = create_deal(story, scene).await?;
     write(story, scene, &deal_chat, &mut bus).await?;
-    change(story, &deal_chat, &deal).await?;
+    book_flat(story, &deal_chat, &deal).await?;
     call(story, scene, &deal_chat, &mut bus).await?;
     leave_call_unanswered(story, &deal_chat).await
 }
 
 /// Creates a deal. Returns its chat and its URL.
-async fn meet(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<(DealChat, String)> {
+async fn create_deal(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<(DealChat, String)> {
     let dmitri = scene.sign_in(&DMITRI).await?;
     let (anna, igor) = (scene.sign_in(&ANNA).await?, scene.sign_in(&IGOR).await?);
 
@@ -103,7 +103,7 @@ async fn write(
     Ok(())
 }
 
-async fn change(story: &mut Story, deal_chat: &DealChat, deal: &str) -> anyhow::Result<()> {
+async fn book_flat(story: &mut Story, deal_chat: &DealChat, deal: &str) -> anyhow::Result<()> {
     story.step("Dmitri books the flat: the chat gets a card.");
     story.post(&format!("{deal}/booking"), Some(&deal_chat.dmitri), &json!({}), expected(201)).await?;
     let is_shown = |page: &Value| {
@@ -138,7 +138,7 @@ async fn call(
     story.check(event.payload["EndReason"] == "EndedByHost", "the event has the reason");
     let late = expected(409).code("MESSENGER_CONFERENCE_ENDED");
     story.post(&join, Some(&deal_chat.igor), &Value::Null, late).await?;
-    deal_chat.end_of(story, "EndedByHost").await
+    deal_chat.check_card(story, "EndedByHost").await
 }
 
 async fn leave_call_unanswered(story: &mut Story, deal_chat: &DealChat) -> anyhow::Result<()> {
@@ -148,7 +148,7 @@ async fn leave_call_unanswered(story: &mut Story, deal_chat: &DealChat) -> anyho
     let conference = format!("{}/{id}", deal_chat.conferences);
     let card = story.get(&conference, Some(&deal_chat.anna), is_over).await?;
     story.check(card["ActiveAt"].is_null(), &format!("{} – {}", card["CreatedAt"], card["EndedAt"]));
-    deal_chat.end_of(story, "NoAnswer").await
+    deal_chat.check_card(story, "NoAnswer").await
 }
 
 impl DealChat {
@@ -161,7 +161,7 @@ impl DealChat {
     }
 
     /// Checks the card of an ended call.
-    async fn end_of(&self, story: &mut Story, reason: &str) -> anyhow::Result<()> {
+    async fn check_card(&self, story: &mut Story, reason: &str) -> anyhow::Result<()> {
         let newest = format!("{}/messages?PageSize=1", self.chat);
         let page = story.get(&newest, Some(&self.igor), expected(200)).await?;
         let card = &page["Items"][0]["Card"];

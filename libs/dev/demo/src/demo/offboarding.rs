@@ -135,8 +135,8 @@ async fn leave(
     let refused = || expected(401).within(ACCESS_END_TIMEOUT);
     for (service, route) in &workplace.routes {
         if *service == "news" {
-            // Guests read posts too, so only a change shows the end. A late end must not delete the
-            // post, so the change names an unknown one.
+            // Guests also read posts, so only a change gets 401. If the access ends late, the
+            // change must not delete the post, so it names an unknown post.
             let posts = workplace.post.rsplit_once('/').map_or("", |(posts, _)| posts);
             let unknown = format!("{posts}/{}", Uuid::nil());
             story.delete(&unknown, Some(&workplace.token), refused()).await?;

@@ -17,8 +17,8 @@ use devkit::identity::Identity;
 use devkit::stack::{Stack, State};
 use devstack::fixtures::building::Flats;
 
-/// The duration after which a new token is valid again. Tokens state their time in whole seconds,
-/// and a token of the second of a revocation counts as revoked.
+/// The delay before a new token after a revocation. Tokens have times in whole seconds, and a token
+/// of the second of the revocation counts as revoked.
 const TOKEN_TIME_RESOLUTION: Duration = Duration::from_secs(1);
 
 pub(super) struct Scene<'a> {
@@ -118,21 +118,21 @@ impl<'a> Scene<'a> {
     pub(super) async fn stop(&mut self, service: &'static str) -> anyhow::Result<()> {
         // Recorded before the request, since the service may stop even if the reply is lost.
         self.stopped = Some(service);
-        devkit::say(&format!("    {} {service}", style("cargo dev stop").dim()));
+        devkit::print_line(&format!("    {} {service}", style("cargo dev stop").dim()));
         control::send(&Request::Stop(service.to_owned())).await.map(drop)
     }
 
     /// Starts the stopped service again.
     pub(super) async fn start(&mut self) -> anyhow::Result<()> {
         let Some(service) = self.stopped else { return Ok(()) };
-        devkit::say(&format!("    {} {service}", style("cargo dev start").dim()));
+        devkit::print_line(&format!("    {} {service}", style("cargo dev start").dim()));
         control::send(&Request::Start(service.to_owned())).await?;
         self.stopped = None;
         Ok(())
     }
 
     /// Restores the stack: every service runs, and the data of the story is deleted.
-    pub(super) async fn tidy(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn undo_all(&mut self) -> anyhow::Result<()> {
         self.start().await?;
         let client = devkit::http::client()?;
         while let Some(UndoCall { method, url, body, by }) = self.undoing.pop() {
@@ -145,8 +145,8 @@ impl<'a> Scene<'a> {
                     break;
                 }
                 // A service that has just started may need a moment.
-                let passing = status.is_server_error() && tokio::time::Instant::now() < deadline;
-                ensure!(passing, "{method} {url} returned {status}");
+                let is_transient = status.is_server_error() && tokio::time::Instant::now() < deadline;
+                ensure!(is_transient, "{method} {url} returned {status}");
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         }

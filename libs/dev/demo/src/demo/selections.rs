@@ -28,7 +28,7 @@ pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Re
     events(story, bus, selection).await
 }
 
-/// Plays the life of a selection and returns its id.
+/// Creates, shares, changes and deletes a selection. Returns its id.
 async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> {
     let (anna, boris) = (scene.sign_in(&ANNA).await?, scene.sign_in(&BORIS).await?);
     let (own, internal) = (scene.public("selections"), scene.internal("selections")?);
@@ -80,7 +80,7 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
     let details = story.put(&link, Some(&anna), &on, expected(200)).await?;
     story.check(details["PublicCode"] == code, "its public code is the same");
 
-    story.step("News asks the issuer for its machine token.");
+    story.step("News requests its machine token from the issuer.");
     let form =
         [("grant_type", "client_credentials"), ("client_id", CLIENTS[0].0), ("client_secret", CLIENTS[0].1)];
     let response = story.post_form(&format!("{}/token", scene.stack.issuer), &form, expected(200)).await?;
@@ -134,7 +134,11 @@ async fn events(story: &mut Story, mut bus: Follower, selection: Uuid) -> anyhow
     while let Ok(record) = tokio::time::timeout(wait, bus.next()).await {
         let record = record?;
         if record.key == key {
-            devkit::say(&format!("    {}  sequence {}", record.topic, record.sequence.unwrap_or_default()));
+            devkit::print_line(&format!(
+                "    {}  sequence {}",
+                record.topic,
+                record.sequence.unwrap_or_default()
+            ));
             if record.topic == DELETED {
                 wait = SILENCE;
             }

@@ -92,11 +92,11 @@ impl Story {
     /// Starts the next step.
     pub(super) fn step(&mut self, point: &str) {
         self.steps += 1;
-        devkit::say(&format!("\n{:>2}  {}", self.steps, style(point).bold()));
+        devkit::print_line(&format!("\n{:>2}  {}", self.steps, style(point).bold()));
     }
 
     pub(super) fn check(&mut self, holds: bool, what: &str) {
-        devkit::say(&format!("    {} {what}", mark(holds)));
+        devkit::print_line(&format!("    {} {what}", mark(holds)));
         if !holds {
             self.failures.push(format!("step {}: {what}", self.steps));
         }
@@ -178,7 +178,7 @@ impl Story {
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }
-        devkit::say(&format!("    {} {url}", style(&method).dim()));
+        devkit::print_line(&format!("    {} {url}", style(&method).dim()));
         let started = Instant::now();
         let response = loop {
             let again = request.try_clone().context("a body that can be sent once only")?;
@@ -189,11 +189,17 @@ impl Story {
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         };
-        self.judge(&format!("{method} {url}"), &expected, &response, started.elapsed());
+        self.report_result(&format!("{method} {url}"), &expected, &response, started.elapsed());
         Ok(response)
     }
 
-    fn judge(&mut self, call: &str, expected: &ExpectedResponse, response: &Response, took: Duration) {
+    fn report_result(
+        &mut self,
+        call: &str,
+        expected: &ExpectedResponse,
+        response: &Response,
+        took: Duration,
+    ) {
         let met = expected.is_met(response);
         let mut line = vec![mark(met).to_string(), style(response.status).bold().to_string()];
         line.extend(response.body["code"].as_str().map(str::to_owned));
@@ -201,23 +207,23 @@ impl Story {
         if !expected.timeout.is_zero() {
             line.push(format!("after {} ms", took.as_millis()));
         }
-        devkit::say(&format!("    {}", line.join(" ")));
+        devkit::print_line(&format!("    {}", line.join(" ")));
         if !met {
             let mut parts = vec![expected.status.to_string()];
             parts.extend(expected.code.map(str::to_owned));
             parts.extend(expected.retry_after.then(|| "Retry-After".to_owned()));
             parts.extend(expected.body.map(|_| "with other content".to_owned()));
             let reason = format!("expected {}; the response: {}", parts.join(" "), response.text);
-            devkit::say(&format!("      {reason}"));
+            devkit::print_line(&format!("      {reason}"));
             self.failures.push(format!("step {}: {call}: {} {reason}", self.steps, response.status));
         }
     }
 
     pub(super) fn end(self) -> anyhow::Result<()> {
-        devkit::say("");
+        devkit::print_line("");
         let failures = &self.failures;
         ensure!(failures.is_empty(), "{} checks of the demo failed\n{}", failures.len(), failures.join("\n"));
-        devkit::say(&format!("{} {} steps, all as expected", style("✓").green(), self.steps));
+        devkit::print_line(&format!("{} {} steps, all as expected", style("✓").green(), self.steps));
         Ok(())
     }
 }

@@ -47,7 +47,7 @@ impl Otel {
         command.arg(format!("--config=yaml:{config}"));
         let mut collector = Self(Child::spawn("collector", &mut command)?);
         tokio::select! {
-            listens = listens(port) => listens?,
+            result = wait_until_listening(port) => result?,
             error = collector.0.ended() => return Err(error),
         }
         Ok(collector)
@@ -58,7 +58,7 @@ impl Otel {
     }
 }
 
-async fn listens(port: u16) -> anyhow::Result<()> {
+async fn wait_until_listening(port: u16) -> anyhow::Result<()> {
     let deadline = Instant::now() + TRACE_TIMEOUT;
     while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
         ensure!(Instant::now() < deadline, "the collector does not listen");

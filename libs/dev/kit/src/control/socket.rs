@@ -40,10 +40,10 @@ enum Reply {
 
 /// Sends a request to the running stack and waits until it is done.
 pub async fn send(request: &Request) -> anyhow::Result<String> {
-    ask_at(&Folder::open(&stack::dev("")?)?, request).await
+    send_to(&Folder::open(&stack::dev("")?)?, request).await
 }
 
-async fn ask_at(folder: &Folder, request: &Request) -> anyhow::Result<String> {
+async fn send_to(folder: &Folder, request: &Request) -> anyhow::Result<String> {
     let stream = UnixStream::connect(folder.reach(SOCKET)).await;
     let mut stream =
         BufReader::new(stream.context("the running stack does not listen on .dev/control.sock")?);
@@ -63,7 +63,7 @@ fn line(message: &impl Serialize) -> anyhow::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The stack's end of the socket. Dropping it removes the socket.
+/// The socket on which the stack listens. Dropping it removes the socket.
 pub struct Control {
     listener: UnixListener,
     folder: Folder,
@@ -85,11 +85,11 @@ impl Control {
     }
 
     /// Removes the socket of a killed stack.
-    pub fn forget() -> anyhow::Result<()> {
+    pub fn remove_socket() -> anyhow::Result<()> {
         stack::remove(&stack::dev(SOCKET)?).and(stack::remove(&stack::dev(NEW_SOCKET)?))
     }
 
-    /// Returns the next request. Connections without a valid request are dropped.
+    /// Waits for the next request and drops connections without a valid one.
     pub async fn next(&self) -> PendingRequest {
         loop {
             match self.listener.accept().await {
@@ -165,7 +165,7 @@ mod tests {
     use tokio::io::AsyncWriteExt;
     use tokio::net::UnixStream;
 
-    use super::{Control, Folder, Request, SOCKET, ask_at};
+    use super::{Control, Folder, Request, SOCKET, send_to};
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("control-{}-{name}", std::process::id()));
@@ -181,7 +181,7 @@ mod tests {
             let done = format!("{:?}", pending.request);
             pending.reply(Ok(done)).await;
         };
-        tokio::join!(ask_at(&folder, &request), serve).0
+        tokio::join!(send_to(&folder, &request), serve).0
     }
 
     #[tokio::test]

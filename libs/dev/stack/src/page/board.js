@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { act, ask, attempt, choice, empty, heading, say } from "./ask.js";
-import { calm, el, show } from "./dom.js";
+import { coalesce, el, show } from "./dom.js";
 import { subscribe } from "./feed.js";
 import { day, short, t } from "./i18n.js";
 import { project } from "./project.js";
@@ -102,7 +102,7 @@ function draw() {
   show(section, heading("board.title"), el("div", { class: "columns" }, board.Columns.map(column)));
 }
 
-export const refresh = calm(async () => {
+export const refresh = coalesce(async () => {
   if (!actor()) return empty(section, "board.title", t("board.guest"));
   if (!reads()) return empty(section, "board.title", t("board.stranger", { name: actor() }));
   const TenantId = prefix() === PLATFORM ? project?.DeveloperId : undefined;

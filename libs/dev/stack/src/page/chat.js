@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { attempt, empty, heading } from "./ask.js";
 import { answer, call, update } from "./call.js";
-import { calm, el, show } from "./dom.js";
+import { coalesce, el, show } from "./dom.js";
 import { t, time } from "./i18n.js";
 import { actor, leaving, me, nameOf } from "./session.js";
 
@@ -80,11 +80,11 @@ async function read() {
 async function send() {
   const said = draft;
   draft = "";
-  keep(await api.post(MESSAGES, { path: { chat_id: opened.Id }, body: { Text: said, ClientMessageId: crypto.randomUUID() } }));
+  upsertMessage(await api.post(MESSAGES, { path: { chat_id: opened.Id }, body: { Text: said, ClientMessageId: crypto.randomUUID() } }));
 }
 
 // Adds a message or replaces its older version.
-function keep(message) {
+function upsertMessage(message) {
   if (message.ChatId !== opened?.Id) return;
   const place = messages.findIndex((one) => one.Sequence <= message.Sequence);
   const known = messages[place]?.Sequence === message.Sequence;
@@ -93,7 +93,7 @@ function keep(message) {
   attempt(read);
 }
 
-const refresh = calm(async () => {
+const refresh = coalesce(async () => {
   chats = (await api.get("/api/messenger/chats", { query: { PageSize: 30 } })).Items;
   await Promise.all(chats.map(number));
   opened = chats.find((chat) => chat.Id === opened?.Id) ?? null;
@@ -105,16 +105,16 @@ const refresh = calm(async () => {
 });
 
 // Handles one event of the stream. A new connection may have missed events.
-function take({ type, data }) {
+function handleEvent({ type, data }) {
   if (type === "conference") update(data);
-  if (type === "message") keep(data);
+  if (type === "message") upsertMessage(data);
   if (!["conference", "read"].includes(type)) refresh().catch(() => {});
 }
 
 // Follows the stream until the page is left.
 async function listen() {
   const onState = (state) => { section.dataset.state = state; };
-  for await (const event of api.stream({ signal: leaving.signal, onState })) take(event);
+  for await (const event of api.stream({ signal: leaving.signal, onState })) handleEvent(event);
 }
 
 export async function load() {

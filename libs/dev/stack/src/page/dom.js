@@ -24,8 +24,8 @@ export function show(element, ...children) {
   if (focused) element.querySelector(`[data-keep="${CSS.escape(focused)}"]`)?.focus();
 }
 
-// Combines the calls within a short time into one, with one more call for those that came during it.
-export function calm(work, wait = 40) {
+// Combines the calls within `wait` milliseconds into one. Calls during a run cause one more run.
+export function coalesce(work, wait = 40) {
   let waiting = false;
   let running = Promise.resolve();
   return () => {

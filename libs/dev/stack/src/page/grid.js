@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { act, ask, choice, empty, heading, say } from "./ask.js";
-import { calm, el, show } from "./dom.js";
+import { coalesce, el, show } from "./dom.js";
 import { subscribe } from "./feed.js";
 import { money, short, t } from "./i18n.js";
 import { chooseProject, project } from "./project.js";
@@ -80,7 +80,7 @@ async function choose(projectId, buildingId) {
   draw();
 }
 
-const refresh = calm(async () => {
+const refresh = coalesce(async () => {
   if (!building) return load();
   building = await readBuilding(building.Id);
   draw();

@@ -9,7 +9,7 @@ export const LANGUAGES = Object.keys(WORDS);
 export const language = LANGUAGES.includes(asked) ? asked : "en";
 document.documentElement.lang = language;
 
-export function speak(other) {
+export function setLanguage(other) {
   localStorage.setItem(KEPT, other);
   location.reload();
 }

@@ -6,12 +6,12 @@ import { attempt, heading } from "./ask.js";
 import { el, show } from "./dom.js";
 import { follow } from "./feed.js";
 import * as grid from "./grid.js";
-import { LANGUAGES, language, speak, t } from "./i18n.js";
+import { LANGUAGES, language, setLanguage, t } from "./i18n.js";
 import * as money from "./money.js";
-import { actor, services, learn, people, signIn, signOut, token } from "./session.js";
+import { actor, services, loadPeople, people, signIn, signOut, token } from "./session.js";
 
 // Reloads all views as another person.
-const become = (work) => () => attempt(async () => {
+const reloadAfter = (work) => () => attempt(async () => {
   await work();
   location.reload();
 });
@@ -20,13 +20,13 @@ function top() {
   const buttons = [...people.values()].map(({ name, about, may }) =>
     el("button", {
       type: "button", "data-actor": name, title: `${about} (${may})`, "aria-pressed": String(name === actor()),
-      click: become(() => signIn(name)),
+      click: reloadAfter(() => signIn(name)),
     }, el("b", {}, name), el("small", {}, t(`person.${name}`))));
   const languages = LANGUAGES.map((one) =>
-    el("button", { type: "button", "data-language": one, "aria-pressed": String(one === language), click: () => speak(one) }, one.toUpperCase()));
+    el("button", { type: "button", "data-language": one, "aria-pressed": String(one === language), click: () => setLanguage(one) }, one.toUpperCase()));
   const signed = actor() && [
     el("button", { type: "button", id: "copy", click: async () => navigator.clipboard.writeText(await token()) }, t("top.copy")),
-    el("button", { type: "button", id: "sign-out", click: become(signOut) }, t("top.out")),
+    el("button", { type: "button", id: "sign-out", click: reloadAfter(signOut) }, t("top.out")),
   ];
   show(document.getElementById("top"),
     el("h1", {}, t("top.title")), el("div", { class: "tools" }, signed, languages),
@@ -41,7 +41,7 @@ function list() {
     el("pre", {}, t("services.terminal")));
 }
 
-await attempt(learn);
+await attempt(loadPeople);
 top();
 list();
 await attempt(grid.load);

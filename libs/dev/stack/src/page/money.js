@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { act, empty, heading, say } from "./ask.js";
-import { calm, el, show, svg } from "./dom.js";
+import { coalesce, el, show, svg } from "./dom.js";
 import { subscribe } from "./feed.js";
 import { day, money, month, short, t } from "./i18n.js";
 import { actor, may, nameOf } from "./session.js";
@@ -65,7 +65,7 @@ async function pay() {
   say(t("money.running"));
 }
 
-const refresh = calm(async () => {
+const refresh = coalesce(async () => {
   if (!actor()) return empty(section, "money.title", t("money.guest"));
   if (!earns() && !pays()) return empty(section, "money.title", t("money.stranger", { name: actor() }));
   if (pays()) {

@@ -15,7 +15,7 @@ addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
 export const people = new Map();
 export let services = [];
 
-export async function learn() {
+export async function loadPeople() {
   const about = await (await fetch("/stack/about")).json();
   for (const person of about.people) people.set(person.id, person);
   services = about.services;

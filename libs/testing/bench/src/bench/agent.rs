@@ -81,7 +81,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     bench.connection.client.batch_execute("checkpoint").await?;
     let took = Rounds::new(vec![begun.elapsed().as_secs_f64()]);
     rows.push(Row::new(format!("{accruals} accruals: filled in"), Unit::Seconds, took));
-    let deals = accruals::of_first(accruals);
+    let deals = accruals::deals_of_first_agent(accruals);
     for measured_query in measured_queries() {
         rows.extend(
             bench.measure_query(&measured_query, effort, deals, &step).await.context(measured_query.what)?,
@@ -133,7 +133,7 @@ impl Bench<'_> {
         let url = format!("{}{}", self.service.url, measured_query.path);
         let request = self.client.get(url).bearer_auth(&token);
         let script = bare::statements(self.environment, &self.connection.client, request).await?;
-        let files = bare::keep("agent", &[script]).await?;
+        let files = bare::write_scripts("agent", &[script]).await?;
         let (arguments, seconds) = ([measured_query.path.clone(), token], effort.choose(5, 2));
         let connections = measured_query.connections;
         let load = |rate| Load { script: "token", arguments: &arguments, connections, seconds, rate };

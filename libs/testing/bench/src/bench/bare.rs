@@ -100,7 +100,7 @@ fn typed(value: &str) -> Cow<'_, str> {
 }
 
 /// Writes scripts to files for pgbench.
-pub(super) async fn keep(name: &str, scripts: &[String]) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) async fn write_scripts(name: &str, scripts: &[String]) -> anyhow::Result<Vec<PathBuf>> {
     let folder = devkit::stack::dev("bench")?;
     tokio::fs::create_dir_all(&folder).await?;
     let mut paths = Vec::new();

@@ -210,7 +210,7 @@ impl Bench<'_> {
             let request = self.client.get(format!("{}{path}", self.service.url));
             scripts.push(bare::statements(self.environment, &self.connection.client, request).await?);
         }
-        let files = bare::keep("chessboard", &scripts).await?;
+        let files = bare::write_scripts("chessboard", &scripts).await?;
         let seconds = effort.choose(3, 2);
         let load = |connections, rate| Load {
             script: "paths",

@@ -36,7 +36,7 @@ impl Environment {
         cluster.start(&step).await?;
         step.done(cluster.describe());
         let step = Step::start("broker");
-        kafka::forget(KAFKA)?;
+        kafka::delete_data(KAFKA)?;
         let bus = match Bus::open(broker, KAFKA, &services::topics(&services::all()), &step).await {
             Ok(bus) => bus,
             Err(error) => {

@@ -29,7 +29,7 @@ const SCHEMA: &str = "bench";
 const RELAYED: &str = "platform.bench.relayed.v1";
 const CONSUMED: &str = "platform.bench.consumed.v1";
 /// A topic that does not exist.
-const HELD: &str = "platform.bench.held.v1";
+const MISSING_TOPIC: &str = "platform.bench.held.v1";
 
 /// A service that consists of its bus.
 struct Bench<'g> {
@@ -45,7 +45,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     let (database, config) = env.finish(config)?;
     db::migrate(&database, [messaging::MIGRATIONS]).await?;
     let bench = Bench { environment, db: Db::new(&database)?, config };
-    events::make(&environment.connect(SCHEMA).await?.client).await?;
+    events::create_table(&environment.connect(SCHEMA).await?.client).await?;
     rows.extend(relay::run(&bench, effort).await?);
     rows.extend(obstacles::run(&bench, effort).await?);
     rows.extend(latency::run(&bench, effort).await?);

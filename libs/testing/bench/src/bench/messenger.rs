@@ -120,7 +120,7 @@ impl Bench<'_> {
             measured.push(send(32, None).await?.per_second);
             let variables = [("chats", CHATS.to_string())];
             baseline.push(pgbench(self.environment, "messenger", "send", &variables, 32, seconds).await?);
-            self.forget_events().await?;
+            self.delete_events().await?;
         }
         let ratios = Rounds::ratios(&measured, &baseline);
         let (measured, baseline) = (Rounds::new(measured), Rounds::new(baseline));
@@ -128,7 +128,7 @@ impl Bench<'_> {
         for _ in 1..=effort.rounds() {
             outcomes.push(send(64, Some(measured.median() / 2.0)).await?);
         }
-        self.forget_events().await?;
+        self.delete_events().await?;
         let what = "messages at 32 connections";
         let mut rows = vec![
             Row::new(format!("{what}/s"), Unit::PerSecond, measured),
@@ -144,7 +144,7 @@ impl Bench<'_> {
     }
 
     /// Deletes the events, since no relay runs.
-    async fn forget_events(&self) -> anyhow::Result<()> {
+    async fn delete_events(&self) -> anyhow::Result<()> {
         self.connection.client.batch_execute("delete from outbox").await?;
         self.connection.client.batch_execute("vacuum analyze").await?;
         Ok(())
@@ -211,7 +211,7 @@ impl Bench<'_> {
         for _ in 0..count {
             tokens.push(self.token(Uuid::from_u128(rand::random()))?);
         }
-        // Creates what is allocated once.
+        // Allocates the memory that a process allocates once.
         drop(Streams::open(&self.client, &service.url, &tokens[..100], None).await?);
         tokio::time::sleep(Duration::from_secs(2)).await;
         let before = service.memory()?;

@@ -26,7 +26,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     let edits = bench.prepare_edits(effort).await?;
     let url = &bench.service.url;
     edits.load(NORMAL_CONNECTIONS, None).run_allowing_failures(url).await?;
-    let (mut before, mut came, mut saved, mut shed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut before, mut arrived, mut saved, mut shed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut broken, mut after, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=effort.rounds() {
         step.note(format!("round {round}: before"));
@@ -41,18 +41,18 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
         let usual = edits.load(NORMAL_CONNECTIONS, None).run_allowing_failures(url).await?;
         after.push(usual.per_second - usual.refused_per_second());
         before.push(highest);
-        came.push(outcome.per_second);
+        arrived.push(outcome.per_second);
         shed.push(outcome.refused_per_second());
         saved.push(outcome.per_second - outcome.refused_per_second());
         broken.push(f64::from(outcome.broken + outcome.late));
         outcomes.push(outcome);
     }
     bench.stop().await?;
-    let came = Rounds::ratios(&came, &before);
+    let arrived = Rounds::ratios(&arrived, &before);
     let (kept, recovered) = (Rounds::ratios(&saved, &before), Rounds::ratios(&after, &before));
     rows.extend([
         Row::new("Before: edits/s", Unit::PerSecond, Rounds::new(before)),
-        Row::new("Overload: arrived, of the edits before", Unit::Ratio, came).goal(Goal::AtLeast(3.0)),
+        Row::new("Overload: arrived, of the edits before", Unit::Ratio, arrived).goal(Goal::AtLeast(3.0)),
         Row::new("Overload: saved/s", Unit::PerSecond, Rounds::new(saved)),
         Row::new("Overload: shed/s", Unit::PerSecond, Rounds::new(shed)),
         Row::new("Overload: not answered", Unit::Count, Rounds::new(broken)),

@@ -42,7 +42,7 @@ impl Platform {
             ("KAFKA_BROKERS", environment.brokers()?),
             ("KAFKA_TOPICS", "elsewhere".to_owned()),
             ("AUTH_ISSUER", issuer.url().to_owned()),
-            // Guests have many addresses, as the scripts claim.
+            // The scripts forward many addresses, so that no guest exceeds the rate limit.
             ("TRUSTED_PROXIES", "127.0.0.0/8".to_owned()),
         ]);
         let mut all = BTreeMap::new();
@@ -101,11 +101,11 @@ impl Service {
     }
 
     fn process_figure(&self, figure: impl FnOnce(&sysinfo::Process) -> u64) -> anyhow::Result<u64> {
-        let id = Pid::from_u32(self.child.id().context("it has ended")?);
+        let id = Pid::from_u32(self.child.id().context("the process has ended")?);
         let mut system = System::new()?;
         let what = ProcessRefreshKind::nothing().with_memory().with_cpu().without_tasks();
         system.refresh_processes_specifics(ProcessesToUpdate::Some(&[id]), false, what);
-        system.process(id).map(figure).context("it has ended")
+        system.process(id).map(figure).context("the process has ended")
     }
 
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {

@@ -114,7 +114,7 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn print(&self) {
-        devkit::say(&format!("\n{}  {}", style(self.name).bold(), style(&self.conditions).dim()));
+        devkit::print_line(&format!("\n{}  {}", style(self.name).bold(), style(&self.conditions).dim()));
         let median = format!("median of {}", self.rounds);
         let mut table = devkit::table(["", &median, "least – most", "goal", ""]);
         for row in &self.rows {
@@ -125,7 +125,7 @@ impl Report {
             };
             table.add_row([what, median, spread, goal, verdict.to_string()]);
         }
-        devkit::say(&format!("{table}\n"));
+        devkit::print_line(&format!("{table}\n"));
     }
 
     /// Replaces the section of the bench in the page.

@@ -29,7 +29,7 @@ const CONNECTIONS: &str =
 
 /// The figures of one role of a service, by round.
 #[derive(Default)]
-struct Seen {
+struct Figures {
     ready: Vec<f64>,
     memory: Vec<f64>,
     connections: Vec<f64>,
@@ -52,29 +52,29 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
                 ("news", "serve") => Some(("feed", String::new())),
                 _ => None,
             };
-            let mut seen = Seen::default();
+            let mut figures = Figures::default();
             for round in 1..=effort.rounds() {
                 step.note(format!("{} {role}, round {round}", entry.name));
                 let service = platform.start(entry.name, role, &[]).await?;
-                seen.measure(&service, entry.name, &connection, effort).await?;
+                figures.measure(&service, entry.name, &connection, effort).await?;
                 if let Some((script, argument)) = &load {
                     let arguments = [argument.clone()];
                     let seconds = effort.choose(3, 2);
                     Load { script, arguments: &arguments, connections: 64, seconds, rate: None }
                         .run(&service.url)
                         .await?;
-                    seen.loaded.push(service.memory()?);
+                    figures.loaded.push(service.memory()?);
                 }
                 service.stop().await?;
             }
-            rows.extend(seen.rows(&format!("{} {role}", entry.name), load.map(|(script, _)| script)));
+            rows.extend(figures.rows(&format!("{} {role}", entry.name), load.map(|(script, _)| script)));
         }
     }
     step.done(format!("{} rounds", effort.rounds()));
     Ok(())
 }
 
-impl Seen {
+impl Figures {
     async fn measure(
         &mut self,
         service: &Service,

@@ -105,7 +105,7 @@ pub(crate) fn agent_id(number: u32) -> Uuid {
 }
 
 /// Returns the number of the first agent's deals.
-pub(crate) fn of_first(accruals: u64) -> u64 {
+pub(crate) fn deals_of_first_agent(accruals: u64) -> u64 {
     let deals = accruals.next_multiple_of(10).min(1_000_000);
     deals / 100 * 10 + (deals % 100).min(10)
 }
@@ -127,9 +127,9 @@ async fn fill_within(client: &Client, deals: u64, step: &Step) -> anyhow::Result
     client.batch_execute(FUNCTIONS).await?;
     // Locks the tables, since an account must not change while it is summed.
     client.batch_execute(&format!("lock table {}", TABLES.join(", "))).await?;
-    let there = "select count(*) from deal where id between pg_temp.seeded('0051', 0) and pg_temp.seeded('0051', $1::bigint)";
-    let there: i64 = client.query_one(there, &[&LAST]).await?.get(0);
-    let mut first = u64::try_from(there)? + 1;
+    let existing = "select count(*) from deal where id between pg_temp.seeded('0051', 0) and pg_temp.seeded('0051', $1::bigint)";
+    let existing: i64 = client.query_one(existing, &[&LAST]).await?.get(0);
+    let mut first = u64::try_from(existing)? + 1;
     let indexes = drop_indexes(client, &TABLES).await?;
     client.execute(DEVELOPERS, &[]).await?;
     while first <= deals {

@@ -114,9 +114,9 @@ pub(crate) async fn fill(client: &Client, deals: u64, step: &Step) -> anyhow::Re
 
 async fn fill_within(client: &Client, deals: u64, step: &Step) -> anyhow::Result<()> {
     client.batch_execute(FUNCTIONS).await?;
-    let there = "select count(*) from deal where id between pg_temp.seeded('0023', 0) and pg_temp.seeded('0023', $1::bigint)";
-    let there: i64 = client.query_one(there, &[&((1_i64 << 47) - 1)]).await?.get(0);
-    let mut first = u64::try_from(there)? + 1;
+    let existing = "select count(*) from deal where id between pg_temp.seeded('0023', 0) and pg_temp.seeded('0023', $1::bigint)";
+    let existing: i64 = client.query_one(existing, &[&((1_i64 << 47) - 1)]).await?.get(0);
+    let mut first = u64::try_from(existing)? + 1;
     let indexes = drop_indexes(client, &TABLES).await?;
     let all = i64::try_from(deals)?;
     for statement in [DEVELOPERS, STEPS] {

@@ -137,8 +137,9 @@ impl Environment {
 
     /// Stops the processes of agent in these roles.
     pub(super) async fn stop_processes(&mut self, roles: &[&str]) -> anyhow::Result<()> {
-        let is_meant = |process: &&mut Process| process.service == "agent" && roles.contains(&process.role);
-        for process in self.processes.iter_mut().filter(is_meant) {
+        let is_included =
+            |process: &&mut Process| process.service == "agent" && roles.contains(&process.role);
+        for process in self.processes.iter_mut().filter(is_included) {
             if let Some(mut child) = process.child.take() {
                 child.stop().await?;
             }
@@ -197,14 +198,14 @@ impl Environment {
         Child::run("watch-command", command.args(arguments).envs(&process.settings)).await
     }
 
-    pub(super) async fn database(&mut self, runs: bool) -> anyhow::Result<()> {
+    pub(super) async fn set_database_running(&mut self, runs: bool) -> anyhow::Result<()> {
         if runs {
             return self.cluster.start(&Step::start("database")).await;
         }
         self.cluster.crash().await.map(drop)
     }
 
-    pub(super) fn broker(&self, runs: bool) -> anyhow::Result<()> {
+    pub(super) fn set_broker_running(&self, runs: bool) -> anyhow::Result<()> {
         let cluster = self.broker.cluster()?;
         let switched = if runs { cluster.broker_up(1) } else { cluster.broker_down(1) };
         Ok(switched?)

@@ -102,13 +102,13 @@ impl Fault {
         }
     }
 
-    pub(super) async fn provoke(self, environment: &mut Environment) -> anyhow::Result<()> {
+    pub(super) async fn inject(self, environment: &mut Environment) -> anyhow::Result<()> {
         environment.subject = guid();
         let subject = environment.subject;
         match self {
             Self::ErrorBudgetBurn => {
                 environment.start_requests()?;
-                environment.database(false).await
+                environment.set_database_running(false).await
             }
             Self::LatencyBudgetBurn | Self::LoadShedding => {
                 environment.start_requests()?;
@@ -119,7 +119,7 @@ impl Fault {
             Self::ServiceDown => environment.stop_processes(&["serve", "work"]).await,
             Self::WorkerDown => environment.stop_processes(&["work"]).await,
             Self::OutboxDelayed => {
-                environment.broker(false)?;
+                environment.set_broker_running(false)?;
                 environment.execute("agent", &event(subject, 1)).await
             }
             Self::EventsParked => environment.execute("agent", &event(subject, 2_000_000)).await,
@@ -139,17 +139,17 @@ impl Fault {
                 let locker = environment.connect("agent").await?;
                 locker.client.batch_execute("begin; lock table developer in access exclusive mode").await?;
                 environment.lock_connection = Some(locker);
-                developer(environment, subject).await;
+                publish_developer(environment, subject).await;
                 Ok(())
             }
-            Self::ConsumerStopped => environment.broker(false),
+            Self::ConsumerStopped => environment.set_broker_running(false),
             Self::RevocationsStale => {
                 environment.execute("agent", "alter table access_revocation rename to revocation_away").await
             }
             Self::ConsumerDatabaseFailing => {
                 environment.execute("agent", "alter table developer rename to developer_away").await?;
                 for _ in 0..12 {
-                    developer(environment, guid()).await;
+                    publish_developer(environment, guid()).await;
                 }
                 Ok(())
             }
@@ -203,7 +203,7 @@ impl Fault {
         drop(environment.lock_connection.take());
         let subject = environment.subject;
         match self {
-            Self::ErrorBudgetBurn => environment.database(true).await,
+            Self::ErrorBudgetBurn => environment.set_database_running(true).await,
             Self::LatencyBudgetBurn
             | Self::LoadShedding
             | Self::RelayLeaseLost
@@ -211,7 +211,7 @@ impl Fault {
             | Self::SequenceWentBack
             | Self::MessagesDelayed => Ok(()),
             Self::ServiceDown | Self::WorkerDown => environment.start_processes().await,
-            Self::OutboxDelayed | Self::ConsumerStopped => environment.broker(true),
+            Self::OutboxDelayed | Self::ConsumerStopped => environment.set_broker_running(true),
             Self::RevocationsStale => {
                 environment.execute("agent", "alter table revocation_away rename to access_revocation").await
             }
@@ -292,7 +292,7 @@ const AT: &str = "2026-05-01T10:00:00Z";
 const LATER: &str = "2026-05-01T10:00:01Z";
 
 /// Publishes an event of a developer.
-async fn developer(environment: &mut Environment, id: Uuid) {
+async fn publish_developer(environment: &mut Environment, id: Uuid) {
     let event = json!({"Id": id, "Name": "Developer", "Version": 1});
     environment.publish("platform.chessboard.developer-upserted.v1", id, &event).await;
 }

@@ -80,7 +80,7 @@ impl Prometheus {
 
     /// Returns the names of all alerts with rules.
     pub(super) async fn alerts(&self) -> anyhow::Result<Vec<String>> {
-        let answer = self.ask("/api/v1/rules", &[("type", "alert")]).await?;
+        let answer = self.get("/api/v1/rules", &[("type", "alert")]).await?;
         let groups = answer["data"]["groups"].as_array().context("no groups of rules")?;
         let rules = groups.iter().flat_map(|group| group["rules"].as_array().into_iter().flatten());
         let mut names: Vec<_> = rules.filter_map(|rule| rule["name"].as_str()).map(str::to_owned).collect();
@@ -104,14 +104,14 @@ impl Prometheus {
     pub(super) async fn wait_until_quiet(
         &self,
         timeout: Duration,
-        is_meant: impl Fn(&str) -> bool,
+        is_included: impl Fn(&str) -> bool,
     ) -> anyhow::Result<()> {
         let mut firing = Vec::new();
         let is_quiet = tokio::time::timeout(
             timeout,
             until(async || {
                 firing = self.query("ALERTS{alertstate=\"firing\"}").await?;
-                firing.retain(|alert| is_meant(alert));
+                firing.retain(|alert| is_included(alert));
                 Ok(firing.is_empty())
             }),
         );
@@ -121,7 +121,7 @@ impl Prometheus {
 
     /// Returns the alerts of the series that an expression returns.
     async fn query(&self, expression: &str) -> anyhow::Result<Vec<String>> {
-        let answer = self.ask("/api/v1/query", &[("query", expression)]).await?;
+        let answer = self.get("/api/v1/query", &[("query", expression)]).await?;
         let series =
             answer["data"]["result"].as_array().with_context(|| format!("{expression}: {answer}"))?;
         Ok(series
@@ -131,7 +131,7 @@ impl Prometheus {
             .collect())
     }
 
-    async fn ask(&self, path: &str, query: &[(&str, &str)]) -> anyhow::Result<Value> {
+    async fn get(&self, path: &str, query: &[(&str, &str)]) -> anyhow::Result<Value> {
         let url = reqwest::Url::parse_with_params(&format!("{}{path}", self.base), query)?;
         Ok(self.client.get(url).send().await?.json().await?)
     }

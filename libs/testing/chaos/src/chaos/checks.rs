@@ -46,7 +46,7 @@ impl Checks {
     /// Prints the figures.
     pub fn show(&self) {
         for (name, count) in &self.done {
-            devkit::say(&format!("{count:>10}  {name}"));
+            devkit::print_line(&format!("{count:>10}  {name}"));
         }
     }
 
@@ -62,7 +62,7 @@ impl Checks {
 /// Prints a count that must be zero. Returns true if it is.
 pub(super) fn report_count(count: usize, name: &str) -> bool {
     let text = format!("{count:>10}  {name}");
-    devkit::say(&if count == 0 { text } else { style(text).red().bold().to_string() });
+    devkit::print_line(&if count == 0 { text } else { style(text).red().bold().to_string() });
     count == 0
 }
 

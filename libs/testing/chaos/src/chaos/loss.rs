@@ -29,12 +29,12 @@ pub enum Loss {
 }
 
 /// The services that have lost changes, and a time before the first lost one.
-pub(super) struct Lost {
+pub(super) struct LostChanges {
     services: Vec<&'static str>,
     since: OffsetDateTime,
 }
 
-impl Lost {
+impl LostChanges {
     /// Aligns the consumers of each service with its database, and starts killed processes.
     pub(super) async fn align(&self, platform: &mut Platform) -> anyhow::Result<()> {
         let since = self.since.format(&Rfc3339)?;
@@ -47,12 +47,12 @@ impl Lost {
 
 impl Loss {
     /// Loses the changes of the last seconds.
-    pub(super) async fn inflict(
+    pub(super) async fn inject(
         self,
         platform: &mut Platform,
         recordings: &mut Recordings,
         random: &mut StdRng,
-    ) -> anyhow::Result<Lost> {
+    ) -> anyhow::Result<LostChanges> {
         match self {
             Self::Tail => lose_tail(platform, recordings, random).await,
             Self::Backup => restore_backup(platform, recordings, random).await,
@@ -64,7 +64,7 @@ async fn lose_tail(
     platform: &mut Platform,
     recordings: &mut Recordings,
     random: &mut StdRng,
-) -> anyhow::Result<Lost> {
+) -> anyhow::Result<LostChanges> {
     let since = clock::now();
     let standby = platform.cluster.detach_standby().await?;
     let kept = recordings.last_committed(&standby).await?;
@@ -73,17 +73,17 @@ async fn lose_tail(
     for (service, kept) in &kept {
         recordings.accept_lost(service, *kept)?;
     }
-    devkit::say(&format!("            a standby without the last {seconds:.1} s was promoted"));
+    devkit::print_line(&format!("            a standby without the last {seconds:.1} s was promoted"));
     // Until the commands run, new changes get the versions of lost ones.
     pause(random, 1_000..5_000).await;
-    Ok(Lost { services: kept.into_keys().collect(), since })
+    Ok(LostChanges { services: kept.into_keys().collect(), since })
 }
 
 async fn restore_backup(
     platform: &mut Platform,
     recordings: &mut Recordings,
     random: &mut StdRng,
-) -> anyhow::Result<Lost> {
+) -> anyhow::Result<LostChanges> {
     let publisher = *PUBLISHERS.choose(random).context("no publisher")?;
     let since = clock::now();
     let backup = platform.cluster.back_up(publisher).await?;
@@ -92,8 +92,8 @@ async fn restore_backup(
     platform.cluster.restore_backup(publisher, &backup).await?;
     let kept = recordings.last_committed(&platform.database_url()).await?;
     recordings.accept_lost(publisher, kept.get(publisher).copied().unwrap_or_default())?;
-    devkit::say(&format!("            {publisher} was restored without the last {seconds:.1} s"));
-    Ok(Lost { services: vec![publisher], since })
+    devkit::print_line(&format!("            {publisher} was restored without the last {seconds:.1} s"));
+    Ok(LostChanges { services: vec![publisher], since })
 }
 
 /// Waits for a random time, and returns it in seconds.

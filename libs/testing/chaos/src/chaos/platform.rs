@@ -90,7 +90,7 @@ impl Broker {
                 Ok((Self::Embedded(broker), servers))
             }
             Kind::Kafka => {
-                kafka::forget(BROKER_DATA)?;
+                kafka::delete_data(BROKER_DATA)?;
                 let cluster = kafka::start(BROKER_DATA, kafka::LOOPBACK, NODES, step).await?;
                 let servers = cluster.bootstrap_servers();
                 Ok((Self::Kafka(cluster), servers))
@@ -260,7 +260,7 @@ impl Platform {
     pub(super) fn restart_ended(&mut self) -> anyhow::Result<()> {
         for replica in &mut self.replicas {
             if let Some(reason) = replica.restart_ended()? {
-                devkit::say(&style(format!("{reason:#}")).red().bold().to_string());
+                devkit::print_line(&style(format!("{reason:#}")).red().bold().to_string());
                 self.ended += 1;
             }
         }

@@ -22,23 +22,23 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Waits until everything has settled, and runs the checks. `attend` restarts processes and
-    /// returns the number of those that ended by themselves.
+    /// Waits until everything has settled, and runs the checks. `restart_ended` restarts processes
+    /// and returns the number of those that ended by themselves.
     pub async fn of(
         recordings: &Recordings,
         InjectedFaults { count: faults, longest_gap }: InjectedFaults,
         requests: u64,
-        mut attend: impl FnMut() -> anyhow::Result<usize>,
+        mut restart_ended: impl FnMut() -> anyhow::Result<usize>,
     ) -> anyhow::Result<Self> {
         let server = recordings.connect().await?;
-        let verdict = settle(recordings, &server, &mut attend).await?;
+        let verdict = settle(recordings, &server, &mut restart_ended).await?;
         let mut takeovers = 0;
         for service in &recordings.services {
             let epoch = format!("select epoch from {}.outbox_lease", service.name);
             takeovers += u64::try_from(server.client.query_one(&epoch, &[]).await?.get::<_, i64>(0))?;
         }
         let checks = Checks::of(&server, &recordings.services).await?;
-        let ended = attend()?;
+        let ended = restart_ended()?;
         Ok(Self { verdict, faults, requests, longest_gap, takeovers, ended, checks })
     }
 
@@ -57,7 +57,7 @@ impl Outcome {
             ("longest gap", format!("{:.1} s", self.longest_gap.as_secs_f32())),
         ];
         for (name, count) in counts {
-            devkit::say(&format!("{count:>10}  {name}"));
+            devkit::print_line(&format!("{count:>10}  {name}"));
         }
         self.checks.show();
         let mut sound = true;
@@ -70,13 +70,13 @@ impl Outcome {
         ] {
             sound &= report_count(verdict.count(fault), name);
             for (_, (topic, key), sequence) in verdict.faults.iter().filter(|(of, ..)| *of == fault).take(5) {
-                devkit::say(&format!("            {topic} {key} {sequence}"));
+                devkit::print_line(&format!("            {topic} {key} {sequence}"));
             }
         }
         sound &= report_count(self.ended, "processes that ended by themselves");
         sound &= self.checks.report();
         if sound {
-            devkit::say(
+            devkit::print_line(
                 &style("No event was lost, out of order or left over, and all checks hold.")
                     .green()
                     .to_string(),

@@ -85,16 +85,16 @@ impl Recordings {
 }
 
 /// Waits until nothing is left to do, or until nothing progresses, and returns the verdict.
-/// `attend` runs in each turn.
+/// `restart_ended` runs in each turn.
 pub(super) async fn settle(
     recordings: &Recordings,
     server: &Connection,
-    attend: &mut impl FnMut() -> anyhow::Result<usize>,
+    restart_ended: &mut impl FnMut() -> anyhow::Result<usize>,
 ) -> anyhow::Result<Verdict> {
     let mut quiet_at = None;
     let mut stall = StallDetector::new();
     loop {
-        attend()?;
+        restart_ended()?;
         let mut waiting = Vec::new();
         for (name, count) in
             count(server, &[commissions::EVENTUAL_RULES, agreement::EVENTUAL_RULES].concat()).await?
@@ -120,7 +120,7 @@ pub(super) async fn settle(
             quiet_at = None;
             if stall.has_stalled(&waiting) {
                 for partition in tokio::task::block_in_place(|| recordings.log.unread_partitions()) {
-                    devkit::say(&format!("            {partition}"));
+                    devkit::print_line(&format!("            {partition}"));
                 }
                 return Ok(verdict);
             }
@@ -154,7 +154,7 @@ impl StallDetector {
             self.next_report = now + REPORT_INTERVAL;
             let rest: Vec<_> = waiting.iter().map(|(name, count)| format!("{count} {name}")).collect();
             let begin = if has_stalled { "no progress" } else { "waiting" };
-            devkit::say(&format!("{begin}: {}", rest.join(", ")));
+            devkit::print_line(&format!("{begin}: {}", rest.join(", ")));
         }
         has_stalled
     }

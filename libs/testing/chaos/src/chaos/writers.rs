@@ -22,7 +22,7 @@ const AGENT: &str = "0198f000-0000-7000-8000-000000000007";
 /// The results of requests. A rejection is a response; a missing response or a server error is a
 /// failure.
 #[derive(Default)]
-pub struct Answers(Mutex<Score>);
+pub struct RequestResults(Mutex<Score>);
 
 #[derive(Default)]
 pub struct Score {
@@ -47,25 +47,25 @@ const RETRY_DELAYS: [Duration; 4] = [
     Duration::from_millis(1500),
 ];
 
-type Answer = reqwest::Result<(StatusCode, String)>;
+type RequestResult = reqwest::Result<(StatusCode, String)>;
 
 /// Returns true for a missing response or a server error.
-fn has_failed(answer: &Answer) -> bool {
-    answer.as_ref().map_or(true, |(status, _)| status.is_server_error())
+fn has_failed(result: &RequestResult) -> bool {
+    result.as_ref().map_or(true, |(status, _)| status.is_server_error())
 }
 
-impl Answers {
+impl RequestResults {
     /// Returns the results so far and resets them.
     pub fn take(&self) -> Score {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Counts the first attempt of a request.
-    fn add(&self, asked: &str, answer: &Answer, took: Duration) {
+    fn add(&self, request_line: &str, result: &RequestResult, took: Duration) {
         let mut score = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         score.requests += 1;
         score.longest = score.longest.max(took);
-        let failure = match answer {
+        let failure = match result {
             Ok((status, body)) if status.is_server_error() => format!("{status} {body}"),
             Ok((status, _)) => {
                 score.successful += u64::from(status.is_success());
@@ -75,7 +75,7 @@ impl Answers {
         };
         score.failed += 1;
         if score.failures.len() < MAX_REPORTED_FAILURES {
-            score.failures.push(format!("{asked} after {} ms: {failure}", took.as_millis()));
+            score.failures.push(format!("{request_line} after {} ms: {failure}", took.as_millis()));
         }
     }
 
@@ -90,7 +90,7 @@ pub struct Load<'a> {
     pub client: &'a Client,
     pub timeout: Duration,
     pub issuer: &'a Issuer,
-    pub answers: &'a Arc<Answers>,
+    pub results: &'a Arc<RequestResults>,
     pub ending: &'a CancellationToken,
 }
 
@@ -124,7 +124,7 @@ struct Writer {
     issuer: Issuer,
     token: String,
     base: String,
-    answers: Arc<Answers>,
+    results: Arc<RequestResults>,
     /// Cancelled when no further requests should be sent.
     ending: CancellationToken,
 }
@@ -146,7 +146,7 @@ impl Writer {
             issuer: load.issuer.clone(),
             token: load.issuer.token(&claims)?,
             base,
-            answers: Arc::clone(load.answers),
+            results: Arc::clone(load.results),
             ending: load.ending.clone(),
         })
     }
@@ -367,8 +367,8 @@ impl Writer {
     }
 
     async fn make(&self, resources: &str, body: Value) -> Option<String> {
-        let answer = self.send(Method::POST, resources, body).await?;
-        Some(answer["Id"].as_str()?.to_owned())
+        let created = self.send(Method::POST, resources, body).await?;
+        Some(created["Id"].as_str()?.to_owned())
     }
 
     /// Sends a request, and retries it after a failure if its method is idempotent (RFC 9110,
@@ -378,29 +378,29 @@ impl Writer {
             return None;
         }
         let url = format!("{}/api/{path}", self.base);
-        let asked = format!("{method} {url}");
-        let ask = async || {
+        let request_line = format!("{method} {url}");
+        let attempt = async || {
             let request = self.client.request(method.clone(), &url);
             let request = request.bearer_auth(&self.token).timeout(self.timeout);
-            let answer = if body.is_null() { request } else { request.json(&body) }.send().await?;
-            Ok((answer.status(), answer.text().await?))
+            let response = if body.is_null() { request } else { request.json(&body) }.send().await?;
+            Ok((response.status(), response.text().await?))
         };
         let started = Instant::now();
-        let mut answer: Answer = ask().await;
-        self.answers.add(&asked, &answer, started.elapsed());
-        if method.is_idempotent() && has_failed(&answer) {
+        let mut result: RequestResult = attempt().await;
+        self.results.add(&request_line, &result, started.elapsed());
+        if method.is_idempotent() && has_failed(&result) {
             for pause in RETRY_DELAYS {
                 tokio::time::sleep(pause).await;
-                answer = ask().await;
-                if !has_failed(&answer) {
+                result = attempt().await;
+                if !has_failed(&result) {
                     break;
                 }
             }
-            if has_failed(&answer) {
-                self.answers.add_failed_retry();
+            if has_failed(&result) {
+                self.results.add_failed_retry();
             }
         }
-        let body = answer.ok().filter(|(status, _)| status.is_success()).map(|(_, body)| body);
+        let body = result.ok().filter(|(status, _)| status.is_success()).map(|(_, body)| body);
         if body.is_none() {
             // A service is down. A user would try again in a moment.
             tokio::time::sleep(Duration::from_millis(100)).await;

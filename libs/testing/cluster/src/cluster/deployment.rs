@@ -126,7 +126,7 @@ impl<'a> Deployment<'a> {
             .await
             .with_context(|| service.name)?;
         }
-        self.kube.settled().await.map(drop)
+        self.kube.wait_until_settled().await.map(drop)
     }
 
     /// Upgrades a service to this release with its current values.
@@ -228,7 +228,7 @@ impl<'a> Deployment<'a> {
         let replicas = format!("--replicas={}", if runs { REPLICAS } else { "0" });
         let [serve, work] = ["serve", "work"].map(|role| format!("deployment/{service}-{role}"));
         self.kube.run(&["scale", &serve, &work, &replicas]).await?;
-        self.kube.settled().await.map(drop)
+        self.kube.wait_until_settled().await.map(drop)
     }
 }
 

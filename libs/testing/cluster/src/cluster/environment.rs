@@ -30,7 +30,7 @@ pub(super) struct Environment {
 impl Environment {
     /// Prepares everything that need not be stopped. [`Environment::start`] starts the rest.
     pub(super) async fn prepare(node: IpAddr, services: &[ServiceEntry]) -> anyhow::Result<Self> {
-        let address = as_seen_from(node)?;
+        let address = own_address_for(node)?;
         let listener = TcpListener::bind((address, 0))?;
         let url = format!("http://{}", listener.local_addr()?);
         // The key of this clone, with which the demo and `cargo dev token` sign.
@@ -53,7 +53,7 @@ impl Environment {
         }
         step.done(self.database.describe());
         let step = Step::start("broker");
-        kafka::forget(DATA)?;
+        kafka::delete_data(DATA)?;
         let broker = self.broker.insert(kafka::start(DATA, self.address, NODES, &step).await?);
         step.done(broker.bootstrap_servers());
         Ok(())
@@ -95,7 +95,7 @@ impl Environment {
 }
 
 /// Returns the address of this machine as the node sees it. No packet is sent.
-fn as_seen_from(node: IpAddr) -> anyhow::Result<IpAddr> {
+fn own_address_for(node: IpAddr) -> anyhow::Result<IpAddr> {
     let any: IpAddr = if node.is_ipv4() { [0, 0, 0, 0].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
     socket.connect(SocketAddr::new(node, 9)).with_context(|| format!("there is no route to {node}"))?;
@@ -104,11 +104,11 @@ fn as_seen_from(node: IpAddr) -> anyhow::Result<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::as_seen_from;
+    use super::own_address_for;
 
     #[test]
-    fn loopback_node_sees_the_loopback_address() {
+    fn own_address_for_loopback_node_is_loopback() {
         let loopback = std::net::IpAddr::from([127, 0, 0, 1]);
-        assert_eq!(as_seen_from(loopback).unwrap(), loopback);
+        assert_eq!(own_address_for(loopback).unwrap(), loopback);
     }
 }

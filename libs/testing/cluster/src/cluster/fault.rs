@@ -89,7 +89,7 @@ impl Fault {
                     broker.kill(node).await?;
                     tokio::time::sleep(NODE_DOWNTIME).await;
                     broker.restart(node)?;
-                    broker.healthy().await?;
+                    broker.wait_until_healthy().await?;
                 }
             }
             Self::Database => environment.crash_database().await?,
@@ -104,12 +104,12 @@ impl Fault {
                 }
             }
         }
-        // Gives the cluster time to see the change.
+        // Gives the cluster time to react to the change.
         tokio::time::sleep(SETTLE_TIME).await;
-        kube.settled().await?;
+        kube.wait_until_settled().await?;
         // Endpoints follow readiness, and clients follow endpoints.
         tokio::time::sleep(SETTLE_TIME).await;
-        kube.settled().await
+        kube.wait_until_settled().await
     }
 
     async fn inject_into_pod(self, kube: &Kube, pods: &[Pod]) -> anyhow::Result<()> {

@@ -88,7 +88,9 @@ impl<'a> Images<'a> {
             let image = self.of(service, release);
             step.note(&image);
             let root = stack::dev("cluster")?.join("images").join(service);
-            lay_out(&folder.join(service), &root).await.with_context(|| format!("the image of {service}"))?;
+            write_root(&folder.join(service), &root)
+                .await
+                .with_context(|| format!("the image of {service}"))?;
             let mut load = Command::new("/bin/sh");
             load.args(["-c", command])
                 .env("IMAGE", image)
@@ -103,7 +105,7 @@ impl<'a> Images<'a> {
 }
 
 /// Fills the root of a container: the binary, its libraries, certificates and the user.
-async fn lay_out(binary: &Path, root: &Path) -> anyhow::Result<()> {
+async fn write_root(binary: &Path, root: &Path) -> anyhow::Result<()> {
     if root.exists() {
         std::fs::remove_dir_all(root)?;
     }

@@ -73,10 +73,10 @@ impl Pod {
 }
 
 impl Kube {
-    /// Checks that a cluster answers and grants the required permissions. Changes nothing.
+    /// Checks that a cluster responds and grants the required permissions. Changes nothing.
     pub(super) async fn find(namespace: String) -> anyhow::Result<Self> {
         let version = kubectl(&["version", "--output=json", "--request-timeout=10s"], None).await;
-        let version: Value = serde_json::from_str(&version.context("no cluster answers")?)?;
+        let version: Value = serde_json::from_str(&version.context("no cluster responds")?)?;
         let version =
             version["serverVersion"]["gitVersion"].as_str().context("the cluster has no version")?;
         for (verb, what) in [("create", "namespaces"), ("delete", "namespaces"), ("list", "nodes")] {
@@ -171,7 +171,7 @@ impl Kube {
     ///
     /// Returns the number of containers that ended by themselves: out of memory, or with another
     /// code than that of `kill -9`.
-    pub(super) async fn settled(&self) -> anyhow::Result<usize> {
+    pub(super) async fn wait_until_settled(&self) -> anyhow::Result<usize> {
         let deadline = Instant::now() + ROLLOUT_TIMEOUT;
         loop {
             let found = self.get("deployments,pods").await?;
@@ -264,8 +264,8 @@ pub(super) async fn helm(arguments: &[&str]) -> anyhow::Result<String> {
 
 /// Returns the output of a program. The last line of its errors explains a failure.
 fn succeeded(name: &str, output: Output) -> anyhow::Result<String> {
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let last = complaint.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason was given");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason was given");
     ensure!(output.status.success(), "{name}: {last}");
     Ok(String::from_utf8(output.stdout)?)
 }

@@ -39,13 +39,13 @@ const POLICY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns ingress values that admit each component at its port.
 pub(super) fn ingress() -> Value {
-    let let_in = |component: &str| {
+    let admit = |component: &str| {
         json!([{"podSelector": {"matchLabels": {
             "app.kubernetes.io/name": OUTSIDER,
             "app.kubernetes.io/component": component,
         }}}])
     };
-    json!({"public": let_in("gateway"), "internal": let_in("issuer"), "admin": let_in("monitoring")})
+    json!({"public": admit("gateway"), "internal": admit("issuer"), "admin": admit("monitoring")})
 }
 
 /// The result of the test.

@@ -71,9 +71,9 @@ impl Report {
     /// # Errors
     /// A failed request during a silent fault, a request that failed in every retry after a kill,
     /// or an unsound outcome.
-    pub(super) fn judge(&self) -> anyhow::Result<()> {
-        let noticed = self.rows.iter().filter(|row| row.fault.is_silent());
-        let failed: u64 = noticed.map(|row| row.failed).sum();
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let silent = self.rows.iter().filter(|row| row.fault.is_silent());
+        let failed: u64 = silent.map(|row| row.failed).sum();
         ensure!(failed == 0, "{failed} requests failed during silent faults");
         let killed = self.rows.iter().filter(|row| matches!(row.fault, Fault::Kill));
         let failed_retries: u64 = killed.map(|row| row.failed_retries).sum();

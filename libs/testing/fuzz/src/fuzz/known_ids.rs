@@ -1,4 +1,5 @@
-//! Existing ids for Schemathesis, which cannot derive from the documents where ids come from.
+//! Existing ids for Schemathesis. The OpenAPI documents do not say which response returns an id
+//! that another request needs.
 
 mod commissions;
 
@@ -64,7 +65,7 @@ async fn create_deals(stack: &Stack) -> anyhow::Result<()> {
     let (client, maria) = (http::client()?, Identity::of(stack)?.token(&MARIA).await?);
     let (flats, url) = (Flats::of(stack).await?, format!("{}/api/v1/crm", stack.base_url));
     let pipeline = client.get(format!("{url}/pipeline-steps")).bearer_auth(&maria);
-    let pipeline = send_until_known(pipeline).await?;
+    let pipeline = send_until_replicated(pipeline).await?;
     let steps = pipeline["Steps"].as_array().context("no steps")?;
     let steps = steps.iter().map(|step| text(&step["Id"])).collect::<anyhow::Result<_>>()?;
     let mut deals = Vec::new();
@@ -77,7 +78,7 @@ async fn create_deals(stack: &Stack) -> anyhow::Result<()> {
             "RequestId": Uuid::from_u128(rand::random()),
         });
         let made = client.post(format!("{url}/deals")).bearer_auth(&maria).json(&body);
-        let id = text(&send_until_known(made).await?["DealId"])?;
+        let id = text(&send_until_replicated(made).await?["DealId"])?;
         if number.is_multiple_of(3) {
             let contract = json!({"ContractType": "Ddu", "PaymentMethod": "Cash"});
             send(client.put(format!("{url}/deals/{id}/contract")).bearer_auth(&maria).json(&contract))
@@ -89,19 +90,19 @@ async fn create_deals(stack: &Stack) -> anyhow::Result<()> {
 }
 
 /// Repeats a request until CRM has replicated developers and flats by Kafka.
-async fn send_until_known(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
+async fn send_until_replicated(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
     send_until(request, |_| true).await
 }
 
-/// Repeats a request until its response satisfies `is_it`.
+/// Repeats a request until its response satisfies `is_expected`.
 async fn send_until(
     request: reqwest::RequestBuilder,
-    is_it: impl Fn(&Value) -> bool,
+    is_expected: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<Value> {
     let deadline = tokio::time::Instant::now() + REPLICATION_TIMEOUT;
     loop {
         let response = send(request.try_clone().context("a body that can be sent once only")?).await;
-        if response.as_ref().is_ok_and(&is_it) {
+        if response.as_ref().is_ok_and(&is_expected) {
             return response;
         }
         if tokio::time::Instant::now() >= deadline {
@@ -112,8 +113,8 @@ async fn send_until(
     }
 }
 
-/// Creates projects of the demo's developer with buildings. All ids are in one list, so matching
-/// ids rarely meet.
+/// Creates projects of the demo's developer with buildings. The ids of each kind are in one list,
+/// so a request rarely gets a project and a building that belong together.
 async fn create_buildings(stack: &Stack) -> anyhow::Result<()> {
     let (client, maria) = (http::client()?, Identity::of(stack)?.token(&MARIA).await?);
     let url = format!("{}/api/v1/developers/projects", stack.base_url);

@@ -37,7 +37,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 pub(crate) struct ByteBudget {
     bytes: Semaphore,
     size: usize,
-    /// The places of reservations that wait.
+    /// The number of reservations that may still start to wait.
     queue: Semaphore,
     /// The bytes that each caller holds or waits for.
     bytes_by_caller: Mutex<HashMap<String, usize>>,
@@ -101,7 +101,7 @@ impl ByteBudget {
     }
 
     /// Reserves the available bytes, up to `bytes`, for a body that cannot be rejected.
-    /// The whole of `bytes` counts against the caller's share.
+    /// All `bytes` count against the caller's share, even those that are not available.
     pub(crate) fn reserve_available(
         &self,
         caller: Option<String>,

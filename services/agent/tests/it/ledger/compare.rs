@@ -11,7 +11,7 @@ use crate::{CABINET, COMMISSIONS, MY, PLATFORM, claims_of, id_of, list, text};
 impl Driver<'_> {
     /// Compares the stored accruals and the summaries.
     pub async fn compare(&mut self) {
-        let sql = self.service.kept_sql().await;
+        let sql = self.service.cached_sql().await;
         let ids: Vec<_> = self.world.deals.iter().map(|deal| deal.id.to_string()).collect();
         let stored = sql
             .query(

@@ -58,7 +58,7 @@ async fn revocation_without_the_issuer_succeeds() {
     eventually("a repeated revocation", async || (revocations().await >= 4).then_some(())).await;
     // The issuer does not know of the revocation yet.
     assert!(token(account, &secret).await.is_some());
-    proxy.heal();
+    proxy.remove_faults();
     eventually("the end of the client", async || token(account, &secret).await.is_none().then_some(())).await;
 }
 
@@ -71,7 +71,7 @@ async fn secret_request_without_the_issuer_fails() {
     let refused = request_secret(&admin, account).await;
     assert_ne!(refused.header("retry-after"), "");
     refused.expect_problem(503, "IDENTITY_ISSUER_UNAVAILABLE");
-    proxy.heal();
+    proxy.remove_faults();
     eventually("a secret", async || (request_secret(&admin, account).await.status == 200).then_some(()))
         .await;
 }

@@ -8,7 +8,7 @@ use futures_util::future::try_join_all;
 use messaging::{Failure, Handler, Message};
 use rdkafka::producer::FutureProducer;
 
-use super::events::{self, KEYS, Ready};
+use super::events::{self, KEYS, PreparedMessage};
 use super::{Bench, CONSUMED, rate};
 use crate::bench::Effort;
 use crate::bench::environment::stop;
@@ -18,25 +18,26 @@ use devkit::progress::Step;
 /// The number of partitions, and of concurrent transactions of a consumer.
 const LANES: u32 = 4;
 
-const BATCHES: &[messaging::Subscription] = &[messaging::Subscription::of::<Nothing>()];
-const SINGLE_MESSAGES: &[messaging::Subscription] = &[messaging::Subscription::of::<NothingAlone>()];
+const BATCHES: &[messaging::Subscription] = &[messaging::Subscription::of::<EmptyHandler>()];
+const SINGLE_MESSAGES: &[messaging::Subscription] = &[messaging::Subscription::of::<UnbatchedEmptyHandler>()];
 
-struct Nothing;
+/// A handler that does nothing.
+struct EmptyHandler;
 
-/// [`Nothing`] with a transaction for each message.
-struct NothingAlone;
+/// [`EmptyHandler`] with a transaction for each message.
+struct UnbatchedEmptyHandler;
 
-impl Handler for NothingAlone {
+impl Handler for UnbatchedEmptyHandler {
     const GROUP: &'static str = "bench.alone";
-    const TOPICS: &'static [&'static str] = Nothing::TOPICS;
+    const TOPICS: &'static [&'static str] = EmptyHandler::TOPICS;
     const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
-        Nothing::handle(tx, message).await
+        EmptyHandler::handle(tx, message).await
     }
 }
 
-impl Handler for Nothing {
+impl Handler for EmptyHandler {
     const GROUP: &'static str = "bench.bench";
     const TOPICS: &'static [&'static str] = &[CONSUMED];
 
@@ -50,7 +51,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
     let step = Step::start("consumer");
     let connection = bench.environment.connect(super::SCHEMA).await?;
     events::fill(&connection.client, count).await?;
-    let mut messages = Ready::load(&connection.client, count).await?;
+    let mut messages = PreparedMessage::load(&connection.client, count).await?;
     connection.client.batch_execute("truncate outbox").await?;
     let producer = bench.warm_producer(CONSUMED).await?;
     let (mut consumed, mut baseline, mut committed) = (Vec::new(), Vec::new(), Vec::new());
@@ -81,7 +82,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
 }
 
 /// Sends each key to an explicit partition, so that all partitions have equal work.
-async fn send(producer: &FutureProducer, messages: &[Ready]) -> anyhow::Result<()> {
+async fn send(producer: &FutureProducer, messages: &[PreparedMessage]) -> anyhow::Result<()> {
     let mut acks = Vec::new();
     for (partition, message) in (0..i32::try_from(LANES)?).cycle().zip(messages) {
         acks.push(message.send(producer, CONSUMED, Some(partition)).await?);

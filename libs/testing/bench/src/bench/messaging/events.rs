@@ -50,7 +50,7 @@ impl messaging::Event for Measured {
 }
 
 /// Creates the table of the events' aggregate.
-pub(super) async fn make(client: &Client) -> anyhow::Result<()> {
+pub(super) async fn create_table(client: &Client) -> anyhow::Result<()> {
     client.batch_execute("create table if not exists measured (id uuid primary key)").await?;
     client
         .execute(
@@ -91,7 +91,7 @@ pub(super) async fn clear(client: &Client) -> anyhow::Result<()> {
 }
 
 /// A message with all its parts, as the relay sends it.
-pub(super) struct Ready {
+pub(super) struct PreparedMessage {
     pub(super) key: String,
     pub(super) payload: Vec<u8>,
     /// The sequence within its key.
@@ -99,7 +99,7 @@ pub(super) struct Ready {
     headers: [(&'static str, String); 9],
 }
 
-impl Ready {
+impl PreparedMessage {
     /// Returns the messages of the first rows of the outbox.
     pub(super) async fn load(client: &Client, count: u32) -> anyhow::Result<Vec<Self>> {
         let rows = client
@@ -164,7 +164,7 @@ impl Bench<'_> {
     /// Returns a producer that has sent a message, since the first acknowledgement is slow.
     pub(super) async fn warm_producer(&self, topic: &str) -> anyhow::Result<FutureProducer> {
         let producer: FutureProducer = self.producer().create()?;
-        Ready::of(&Measured::new(0))?
+        PreparedMessage::of(&Measured::new(0))?
             .send(&producer, topic, None)
             .await?
             .await?

@@ -16,7 +16,7 @@ use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use serde::Deserialize;
 use tokio::time::{sleep_until, timeout};
 
-use super::events::{Measured, Ready};
+use super::events::{Measured, PreparedMessage};
 use super::{Bench, RELAYED};
 use crate::bench::Effort;
 use crate::bench::environment::stop;
@@ -119,7 +119,7 @@ async fn measure(
     });
     let arrivals = arrivals.await.context("events did not arrive")??;
     let marks = clock.marks.iter().map(|mark| mark.load(Ordering::Relaxed));
-    // An event may arrive before its writer knows of the commit.
+    // An event may arrive before the commit returns to its writer.
     let mut latencies: Vec<_> = std::iter::zip(arrivals, marks)
         .map(|(arrival, mark)| Duration::from_nanos(arrival.saturating_sub(mark)).as_secs_f64() * 1e3)
         .collect();
@@ -145,7 +145,7 @@ async fn commit(bench: &Bench<'_>, pace: Pace, clock: Arc<Clock>) -> anyhow::Res
 async fn produce(producer: &FutureProducer, pace: Pace, clock: Arc<Clock>) -> anyhow::Result<()> {
     for number in 0..pace.events {
         sleep_until((clock.begun + pace.every * u32::try_from(number)?).into()).await;
-        let ready = Ready::of(&Measured::new(number))?;
+        let ready = PreparedMessage::of(&Measured::new(number))?;
         clock.mark(number);
         // The reader measures the arrival.
         drop(ready.send(producer, RELAYED, None).await?);

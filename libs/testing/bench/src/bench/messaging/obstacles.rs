@@ -4,7 +4,7 @@
 use tokio_postgres::Client;
 
 use super::relay::{ACKED, drain};
-use super::{Bench, HELD, RELAYED, SCHEMA, events, rate};
+use super::{Bench, MISSING_TOPIC, RELAYED, SCHEMA, events, rate};
 use crate::bench::Effort;
 use crate::bench::environment::stop;
 use crate::bench::report::{Goal, Rounds, Row, Unit};
@@ -27,7 +27,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
         deleted.push(behind_deleted_rows(bench, &connection.client, rows).await?);
         step.note(format!("round {round}: behind {WAITING} rows of another topic"));
         events::clear(&connection.client).await?;
-        fill(&connection.client, HELD, WAITING).await?;
+        fill(&connection.client, MISSING_TOPIC, WAITING).await?;
         connection.client.batch_execute("vacuum analyze outbox").await?;
         waiting.push(drain(bench, &connection.client, rows).await?);
     }

@@ -8,7 +8,7 @@ use anyhow::ensure;
 use rdkafka::producer::FutureProducer;
 use tokio_postgres::Client;
 
-use super::events::{self, Measured, Ready};
+use super::events::{self, Measured, PreparedMessage};
 use super::{Bench, RELAYED, counter, rate};
 use crate::bench::Effort;
 use crate::bench::environment::stop;
@@ -32,7 +32,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
     let connection = bench.environment.connect(super::SCHEMA).await?;
     let other = bench.environment.connect(super::SCHEMA).await?;
     events::fill(&connection.client, DIFFERENT).await?;
-    let messages = Ready::load(&connection.client, DIFFERENT).await?;
+    let messages = PreparedMessage::load(&connection.client, DIFFERENT).await?;
     let producer = bench.warm_producer(RELAYED).await?;
     let (mut relayed, mut sent, mut read) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=effort.rounds() {
@@ -82,7 +82,7 @@ pub(super) async fn drain(bench: &Bench<'_>, client: &Client, rows: u32) -> anyh
 
 /// Returns the messages a second of the bare producer, which awaits acknowledgements batch by
 /// batch.
-async fn produce(producer: &FutureProducer, messages: &[Ready], count: u32) -> anyhow::Result<f64> {
+async fn produce(producer: &FutureProducer, messages: &[PreparedMessage], count: u32) -> anyhow::Result<f64> {
     let begun = Instant::now();
     let mut in_flight = VecDeque::new();
     let mut batch = Vec::new();
@@ -93,16 +93,16 @@ async fn produce(producer: &FutureProducer, messages: &[Ready], count: u32) -> a
         }
         in_flight.push_back(std::mem::take(&mut batch));
         if in_flight.len() > MAX_IN_FLIGHT {
-            acknowledged(in_flight.pop_front().unwrap_or_default()).await?;
+            wait_for_acks(in_flight.pop_front().unwrap_or_default()).await?;
         }
     }
     for batch in in_flight.into_iter().chain([batch]) {
-        acknowledged(batch).await?;
+        wait_for_acks(batch).await?;
     }
     Ok(f64::from(count) / begun.elapsed().as_secs_f64())
 }
 
-async fn acknowledged(batch: Vec<rdkafka::producer::DeliveryFuture>) -> anyhow::Result<()> {
+async fn wait_for_acks(batch: Vec<rdkafka::producer::DeliveryFuture>) -> anyhow::Result<()> {
     for ack in batch {
         ack.await?.map_err(|(error, _)| error)?;
     }
@@ -118,7 +118,7 @@ async fn measure_statements(reader: &Client, deleter: &Client, rows: u32) -> any
              from outbox_next($1, $2, '{}', '{}', $3, 4194304)",
         )
         .await?;
-    // The relay has left its lease behind.
+    // The row of the lease remains after the relay has stopped.
     deleter.batch_execute("update outbox_lease set expires_at = 'infinity'").await?;
     let delete = deleter.prepare("select outbox_delete($1, $2, owner, epoch) from outbox_lease").await?;
     let missing: Vec<String> = Vec::new();

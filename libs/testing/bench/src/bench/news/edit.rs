@@ -8,7 +8,7 @@ use devkit::progress::Step;
 
 /// Blocks of an edit.
 const BLOCKS: usize = 10;
-/// Enough posts that no two concurrent edits meet in one.
+/// Number of posts: enough that concurrent edits do not change the same post.
 const POSTS: u64 = 10_000;
 
 /// Edits of existing posts.

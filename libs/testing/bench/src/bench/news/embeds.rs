@@ -32,7 +32,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
             "update post set blocks = $1::text::json, version = version + 1, updated_at = now() where id = $2::text::uuid",
         )
         .await?;
-    let (mut edited, mut by_hand) = (Vec::new(), Vec::new());
+    let (mut edited, mut baseline) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         step.note(format!("round {}: three new embeds", round + 1));
         let first = FIRST + 2 * round * edits;
@@ -44,14 +44,14 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
         step.note(format!("round {}: three calls and a write", round + 1));
         let begun = Instant::now();
         for post in first + edits..first + 2 * edits {
-            bench.by_hand(&client, &machine, &write, post, &sources).await?;
+            bench.run_baseline(&client, &machine, &write, post, &sources).await?;
         }
-        by_hand.push(begun.elapsed().as_secs_f64() * 1e3 / f64::from(edits));
+        baseline.push(begun.elapsed().as_secs_f64() * 1e3 / f64::from(edits));
     }
-    let ratio = Rounds::ratios(&edited, &by_hand);
+    let ratio = Rounds::ratios(&edited, &baseline);
     Ok(vec![
         Row::new("Edit with 3 new embeds", Unit::Milliseconds, Rounds::new(edited)),
-        Row::new("Three calls at once and a write", Unit::Milliseconds, Rounds::new(by_hand)),
+        Row::new("Three calls at once and a write", Unit::Milliseconds, Rounds::new(baseline)),
         Row::new("Edit / three calls and a write", Unit::Ratio, ratio).goal(Goal::AtMost(1.5)),
     ])
 }
@@ -85,8 +85,8 @@ impl Bench<'_> {
         self.set_blocks(client, post, &blocks).await
     }
 
-    /// Runs the parts that an edit cannot avoid.
-    async fn by_hand(
+    /// Runs the calls and the write of an edit without the service.
+    async fn run_baseline(
         &self,
         client: &Client,
         machine: &str,

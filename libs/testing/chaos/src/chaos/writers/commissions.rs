@@ -26,11 +26,11 @@ impl Writer {
         let platform = Claims::user(guid())
             .permission("agent.commissions.manage@platform")
             .permission("agent.payouts.manage@platform");
-        let Some(platform) = self.acting(&platform, &agent) else { return };
+        let Some(platform) = self.with_claims(&platform, &agent) else { return };
         while let Some(flats) = self.house(&chessboard).await {
             let user = guid();
             let own = Claims::user(user).permission("agent.cabinet.use");
-            let Some(own) = self.acting(&own, &agent) else { return };
+            let Some(own) = self.with_claims(&own, &agent) else { return };
             // Some agents have a rate before their first sale. The sales of others wait for a rate.
             let has_rate: bool = rand::random();
             while has_rate
@@ -43,7 +43,7 @@ impl Writer {
                     return;
                 }
                 tokio::join!(
-                    seller.bring(user, flat),
+                    seller.sell_flat(user, flat),
                     own.request_adjustments(),
                     platform.rate_unrated_deals(),
                     platform.decide(user),
@@ -54,13 +54,13 @@ impl Writer {
     }
 
     /// Returns a user with these claims at a service.
-    fn acting(&self, claims: &Claims, base: &str) -> Option<Self> {
+    fn with_claims(&self, claims: &Claims, base: &str) -> Option<Self> {
         Some(Self { token: self.issuer.token(claims).ok()?, base: base.to_owned(), ..self.clone() })
     }
 
     /// Makes a deal of an agent, which is sold twice and then completed, cancelled or left as it
     /// is.
-    async fn bring(&self, agent: Uuid, flat: &str) -> Option<()> {
+    async fn sell_flat(&self, agent: Uuid, flat: &str) -> Option<()> {
         let deals = "platform-manager/crm/deals";
         let body = json!({
             "PropertyObjectId": flat, "ClientUserId": guid(), "AgentUserId": agent, "RequestId": guid(),
@@ -88,7 +88,7 @@ impl Writer {
                 }
                 // Only the developer completes a deal.
                 let claims = Claims::user(guid()).company(developer).permission("crm.deals.manage-own");
-                let own = self.acting(&claims, &self.base)?;
+                let own = self.with_claims(&claims, &self.base)?;
                 let body = json!({"RegistryRecordNumber": "chaos"});
                 own.send(Method::POST, &format!("v1/crm/deals/{id}/complete"), body).await;
             }

@@ -7,7 +7,7 @@ use time::Duration;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-use super::{save, send, send_until, send_until_known, text};
+use super::{save, send, send_until, send_until_replicated, text};
 use devkit::actors::{GALINA, IGOR, MARIA, OLGA};
 use devkit::http;
 use devkit::identity::Identity;
@@ -115,7 +115,7 @@ impl People {
                 "RequestId": Uuid::from_u128(rand::random()),
             });
             let made = self.client.post(&url).bearer_auth(&self.maria).json(&body);
-            let id = text(&send_until_known(made).await?["DealId"])?;
+            let id = text(&send_until_replicated(made).await?["DealId"])?;
             let contract = json!({"ContractType": "Ddu", "PaymentMethod": "Cash"});
             let put = self.client.put(format!("{url}/{id}/contract"));
             send(put.bearer_auth(&self.maria).json(&contract)).await?;
