@@ -51,9 +51,12 @@ const TARGETS: [&str; 10] = [
 /// end of the run.
 const SLOWEST_PROGRAM: &str = "ledger tests/faults/main.rs";
 
-/// Test threads of programs whose tests mostly wait: for timers and leases, or for messages and
-/// jobs. On Apache Kafka each thread of the first program keeps a node running.
-const THREADS: [(&str, u8); 2] = [(SLOWEST_PROGRAM, 6), ("agent tests/it/main.rs", 4)];
+/// Test threads of the slowest program on an embedded broker, whose tests wait for timers and
+/// leases. On Apache Kafka each of its threads keeps a node running.
+const SLOWEST_PROGRAM_THREADS: usize = 6;
+/// Test threads for each processor in programs that test a running service. Their tests mostly wait
+/// for messages and jobs.
+const THREADS_PER_PROCESSOR: usize = 2;
 const THREADS_OPTION: &str = "--test-threads";
 /// Options of a program on Apache Kafka. Tests that need it are marked as ignored, and modules
 /// named `embedded` need the embedded broker. Tests with a real LiveKit have a run of their own.
@@ -256,9 +259,7 @@ impl Built {
         command.current_dir(package).env("CARGO_MANIFEST_DIR", package);
         command.args(&arguments.filter).args(&arguments.tests).args(filters);
         let names_threads = arguments.tests.iter().any(|option| option.starts_with(THREADS_OPTION));
-        let threads = THREADS.iter().find(|(program, _)| *program == name);
-        if let Some((_, threads)) = threads
-            && broker == Kind::Embedded
+        if let Some(threads) = threads(name, broker)
             && !names_threads
         {
             command.arg(format!("{THREADS_OPTION}={threads}"));
@@ -267,12 +268,21 @@ impl Built {
     }
 }
 
+/// Returns the number of test threads of a program, or `None` for the default of libtest.
+fn threads(program: &str, broker: Kind) -> Option<usize> {
+    if program == SLOWEST_PROGRAM {
+        return (broker == Kind::Embedded).then_some(SLOWEST_PROGRAM_THREADS);
+    }
+    let processors = std::thread::available_parallelism().ok()?;
+    program.ends_with(" tests/it/main.rs").then(|| processors.get() * THREADS_PER_PROCESSOR)
+}
+
 #[cfg(test)]
 mod tests {
     use devkit::bus::Kind;
     use devkit::stack;
 
-    use super::{Arguments, Built, Job, ON_KAFKA};
+    use super::{Arguments, Built, Job, ON_KAFKA, THREADS_OPTION};
     use crate::backends::Lane;
 
     fn parse(arguments: &str) -> Arguments {
@@ -352,7 +362,12 @@ mod tests {
         let crm = jobs("services/crm", "tests/it/main.rs");
         let [real, rest] = &crm[..] else { panic!("{} programs", crm.len()) };
         assert_eq!((real.broker, rest.broker), (Kind::Kafka, Kind::Embedded));
-        let runs = names_and_arguments(&crm);
+        let mut runs = names_and_arguments(&crm);
+        for (_, options) in &mut runs {
+            let count = options.len();
+            options.retain(|option| !option.starts_with(THREADS_OPTION));
+            assert_eq!(options.len(), count - 1, "{options:?}");
+        }
         let modules = runs[0].1.strip_suffix(&ON_KAFKA).unwrap();
         assert!(modules.contains(&"deal_create::"), "{modules:?}");
         let skipped: Vec<_> =
