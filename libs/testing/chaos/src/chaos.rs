@@ -193,10 +193,10 @@ impl Chaos {
             Some(loss) => {
                 let before = fault_loop(platform, recordings.log(), &mut random, time / 2).await?;
                 platform.restore().await?;
-                let lost = loss.inject(platform, &mut recordings, &mut random).await?;
+                let lost_changes = loss.inject(platform, &mut recordings, &mut random).await?;
                 // Users share the processors of this machine with the commands.
                 users.stop().await;
-                lost.align(platform).await?;
+                lost_changes.align(platform).await?;
                 users = Users::start(platform, &results)?;
                 let after = fault_loop(platform, recordings.log(), &mut random, time / 2).await?;
                 before.and_loss(&after)

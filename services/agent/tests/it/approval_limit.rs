@@ -101,7 +101,7 @@ async fn correction_beyond_the_limit_awaits_its_release() {
         let Some(waiting) = accruals.iter().find(|accrual| accrual["AwaitsRelease"] == true) else {
             continue;
         };
-        commissions().post(&release(waiting), Value::Null).await.expect(200);
+        commissions().post(&release_path(waiting), Value::Null).await.expect(200);
         let accruals = accruals_of(deal.id).await;
         assert!(accruals.iter().all(|accrual| accrual["Status"] == "Approved"), "{accruals:?}");
     }
