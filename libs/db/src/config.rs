@@ -69,8 +69,8 @@ impl Config {
     pub fn read_replica(env: &mut Env, primary: Option<&Self>) -> Option<Option<Self>> {
         let server = env.optional::<tokio_postgres::Config>(
             "DATABASE_READ_URL",
-            "URL of a replica of the database for the reads of guests, who may then see a change up to 4 s \
-                late, also a hidden developer and a closed link; without it they see it at once",
+            "URL of a read replica of the database. It serves the reads of guests, who then see a change up \
+                to 4 s late, also a hidden developer or a closed link. Without it they see a change at once",
         )?;
         let Some(server) = server else { return Some(None) };
         let primary = primary?;

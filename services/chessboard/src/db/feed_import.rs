@@ -14,7 +14,7 @@ use super::schema::{feed_chunk, feed_import};
 use crate::domain::{FeedImport, FeedImportId, FeedUploadId};
 use crate::error::{CONFLICT, Error, FEED_IMPORT_IN_PROGRESS};
 
-/// An element that is not understood.
+/// An element that the import ignores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct IgnoredElement {

@@ -87,7 +87,7 @@ async fn export_has_the_deals_of_the_list() {
 }
 
 /// RULE-CRM-079, RULE-CRM-081: an export has the fields of the deal and the overrides of the
-/// register. A text that begins like a formula is defused.
+/// register. A text that begins like a formula is escaped.
 #[tokio::test]
 async fn export_escapes_texts_that_look_like_formulas() {
     let deal = create_deal().await;

@@ -230,7 +230,7 @@ pub async fn restore_post_revision(
     Ok(web::Json(SetPostBlocksResult::from(post)))
 }
 
-/// Bring a deleted post back.
+/// Undelete a post.
 ///
 /// A post can be brought back for 30 days after its deletion. A published one becomes Unpublished.
 /// Embeds get new snapshots of their selections. If one of these is gone or empty, all embeds are
