@@ -70,8 +70,8 @@ pub async fn current_deals(
     Ok(deals.load(conn).await?)
 }
 
-/// Stores the raised versions of locked deals. Their last stage change and their Active booking are
-/// published again under the same version.
+/// Stores the raised versions of locked deals. The last stage change and the Active booking of a
+/// deal get its raised version, too, because they are published again with it.
 pub async fn raise_versions(tx: &mut Tx, raised: impl Iterator<Item = &Deal>) -> Result<(), ::db::Error> {
     let (keys, versions): (Vec<_>, Vec<_>) = raised.map(|deal| (deal.id, deal.row_version)).unzip();
     let raise = diesel::sql_query(

@@ -129,9 +129,11 @@ impl Restore for Deals {
 /// Returns the changes from the stage that consumers know to the present one. Raises the version of
 /// the deal to the version of the last change.
 ///
-/// A commission depends on the agent, the amount and the time with which its sale began. If
-/// consumers do not know the present sale, a change begins it again with these values. If they know
-/// another sale, an earlier change ends that sale.
+/// There are up to three changes, in this order:
+/// 1. The end of another sale, if consumers know one.
+/// 2. The beginning of the present sale, if consumers do not know this sale. A commission depends
+///    on the agent, the amount and the time of the beginning.
+/// 3. The present state, if the second change does not lead to it.
 fn stage_changes(
     deal: &mut Deal,
     state: &PublishedState,
@@ -157,8 +159,8 @@ fn stage_changes(
         // the new commission.
         ..present.clone()
     });
-    let is_unknown = is_sold(deal.status) && (end.is_some() || !is_sold(from_status));
-    let beginning = sale_beginning(past).filter(|_| is_unknown).map(|beginning| DealStageChanged {
+    let is_sale_unknown = is_sold(deal.status) && (end.is_some() || !is_sold(from_status));
+    let beginning = sale_beginning(past).filter(|_| is_sale_unknown).map(|beginning| DealStageChanged {
         to_step_id: beginning.to_step_id,
         to_step_group: beginning.to_status.group(),
         to_status: beginning.to_status,
@@ -167,9 +169,9 @@ fn stage_changes(
         changed_at: beginning.at,
         ..present.clone()
     });
-    let is_complete = beginning.as_ref().is_some_and(|beginning| beginning.has_same_result(&present));
+    let begins_at_present = beginning.as_ref().is_some_and(|beginning| beginning.has_same_result(&present));
     let mut changes = Vec::<DealStageChanged>::new();
-    for change in end.into_iter().chain(beginning).chain((!is_complete).then_some(present)) {
+    for change in end.into_iter().chain(beginning).chain((!begins_at_present).then_some(present)) {
         let change = match changes.last() {
             None => change,
             Some(previous) => {
@@ -192,7 +194,8 @@ fn is_sold(status: DealStatus) -> bool {
 /// - The database has lost a completion or a change that consumers have applied.
 /// - A change after a failover has the same version as a lost change that consumers have applied.
 ///
-/// An earlier run may have raised the version. Then no past change has it.
+/// A version that an earlier run raised belongs to no past change. Therefore it is no sign of
+/// another sale.
 fn has_other_sale(deal: &Deal, known: &LostStage, past: &[&PastChange]) -> bool {
     let is_lost =
         |change: &&PastChange| change.row_version == known.row_version && change.at != known.changed_at;

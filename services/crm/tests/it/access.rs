@@ -212,7 +212,8 @@ fn people(developer: Uuid) -> Vec<(&'static str, Vec<Claims>)> {
     ]
 }
 
-/// Creates a view whose owner is the only caller of a column that finds it.
+/// Creates a view and makes its owner the only caller of one column. The callers of the other
+/// columns do not own the view.
 async fn prepare_view(operation: &str, developer: Uuid) -> Case {
     let is_own = operation.contains("_own_");
     let (column, base, owner) = if is_own {

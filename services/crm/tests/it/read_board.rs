@@ -289,7 +289,7 @@ async fn archived_step_is_shown_while_it_holds_deals() {
     assert_eq!((&empty["TotalCount"], empty["ArchivedAt"].is_string()), (&json!(0), true));
 }
 
-/// RULE-CRM-050: a walk returns each deal that stays once, while other deals enter and leave.
+/// RULE-CRM-050: while other deals enter and leave, a walk returns each remaining deal once.
 #[tokio::test]
 async fn walk_of_a_column_returns_each_staying_deal_once() {
     let developer = create_developer().await;

@@ -9,7 +9,7 @@ use crate::{
     with,
 };
 
-/// The two lists of a deal that a cursor pages.
+/// The two lists of a deal that are read page by page with a cursor.
 const WALKS: [&str; 2] = ["timeline", "stages"];
 
 /// Returns the row of a note, `at` seconds after the creation of its deal.

@@ -63,6 +63,9 @@ impl History {
 }
 
 /// Returns every context that the other deals of the object may have given to a request.
+///
+/// A member of the context is true if it holds for one of these deals, and false if it holds for
+/// none. The request may have read each deal in any state of its window.
 fn possible_contexts<'w>(
     world: &'w World,
     histories: &[History],
@@ -255,14 +258,16 @@ fn assert_explained(world: &World, histories: &[History], exchanges: &[Exchange]
             .map(|context| decide(state, *context, &exchange.request, &exchange.answer.body))
             .collect()
     };
+    // Only the maker of a change and a preview are answered with a change.
+    let may_show_change = own.is_some() || is_read;
     let is_explained = states.iter().any(|state| {
         decide_all(state).iter().any(|outcome| {
-            let is_own = own.is_some() || is_read || !matches!(outcome, Outcome::Changed(_));
-            is_own && is_expected(outcome, state, &exchange.request, &exchange.answer)
+            let is_possible = may_show_change || !matches!(outcome, Outcome::Changed(_));
+            is_possible && is_expected(outcome, state, &exchange.request, &exchange.answer)
         })
     });
-    // The request would have changed a state that another change replaced before the answer.
     let is_conflict = exchange.answer.status == 409 && exchange.answer.body["code"] == "CRM_DEAL_CONFLICT";
+    // The request would have changed a state that another change replaced before the answer.
     let is_lost_race = || {
         let overtaken = &states[..states.len() - 1];
         overtaken
