@@ -270,8 +270,8 @@ enum PrefixColumns {
 type Condition = Box<dyn BoxableExpression<tenant::table, Pg, SqlType = Bool>>;
 
 impl PrefixColumns {
-    /// Chooses both columns only if the query is a prefix of a folded name and not of its
-    /// lower-case form. Such names are rare.
+    /// Chooses both columns only if the folded form of some name begins with the query, while the
+    /// lower-case form of that name does not. Such names are rare.
     async fn choose(mut conn: &Conn, filter: &TenantFilter) -> QueryResult<Self> {
         let Some(query) = &filter.query else { return Ok(Self::Lower) };
         let folded_only = tenant::table

@@ -174,11 +174,13 @@ impl EmploymentRecord {
     /// account's tokens were revoked since then.
     ///
     /// `iat` has whole seconds, so the order within the second of the departure is unknown. A token
-    /// of that second counts as older if the user has no employment now. After a new employment the
-    /// token stays valid, because the current claims limit it.
+    /// of that second counts as older if the user has no employment now. If the user has a new
+    /// employment, such a token stays valid, because the current claims limit it.
     fn has_left_since_token_issue(&self, actor: &Actor) -> bool {
-        let first_valid_offset = i64::from(self.employment.is_none());
-        self.left_at.is_some_and(|left_at| actor.issued_at() < left_at.unix_timestamp() + first_valid_offset)
+        self.left_at.is_some_and(|left_at| {
+            let first_valid_second = left_at.unix_timestamp() + i64::from(self.employment.is_none());
+            actor.issued_at() < first_valid_second
+        })
     }
 }
 

@@ -52,8 +52,8 @@ pub fn routes(routes: &mut Routes<'_>) {
     routes.route("/docs/{file}", web::route().to(reject_method_of_file));
 }
 
-/// Returns the document. The first request of a process compresses it, so that does not delay other
-/// requests.
+/// Returns the document. The first request of a process compresses the document. This runs on a
+/// blocking thread, so it does not delay other requests.
 async fn document(request: HttpRequest) -> Result<HttpResponse, Problem> {
     web::block(|| LazyLock::force(&DOCUMENT)).await.map_err(|error| Problem::internal(&error))?;
     Ok(DOCUMENT.respond(&request))

@@ -4,8 +4,8 @@
 //! The key is the account's id. A change schedules both jobs:
 //! - `machine-client` runs at once.
 //! - `machine-client-confirmation` runs when every request with an older state has ended. A run
-//!   that is replaced can leave a request in flight, which the issuer may apply after the request
-//!   of the next run.
+//!   that loses its job to the next run can leave a request in flight. The issuer may apply that
+//!   request after the one of the next run.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -160,7 +160,8 @@ async fn prepare_employed(operation: &str) -> Case {
     let company_admin = if operation == "activate_tenant" {
         None
     } else {
-        Some((tenant.admin().await, tenant.admin().await).1.id)
+        let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
+        Some(admin.id)
     };
     for (column, people) in &mut case.people {
         match (*column, company_admin) {

@@ -3,6 +3,8 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::client::{Client, send};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
 use crate::{
@@ -232,11 +234,9 @@ async fn walk_returns_the_state_at_its_beginning() {
         cursor = format!("&Cursor={next}");
     }
     assert_eq!(returned, before);
-    let keys: Vec<_> =
-        returned.iter().map(|entry| (text(&entry["At"]).to_owned(), text(&entry["Id"]).to_owned())).collect();
-    assert!(
-        keys.is_sorted_by(|newer, older| (newer.0.len(), newer) > (older.0.len(), older) || newer > older)
-    );
+    let time = |entry: &Value| OffsetDateTime::parse(text(&entry["At"]), &Rfc3339).unwrap();
+    let keys: Vec<_> = returned.iter().map(|entry| (time(entry), text(&entry["Id"]))).collect();
+    assert!(keys.is_sorted_by(|newer, older| newer > older), "{keys:?}");
 }
 
 /// RULE-IDN-014: a 400 lists every invalid parameter of the log.

@@ -113,7 +113,7 @@ async fn actor_holds_the_intersection_of_token_and_roles() {
     add_role(&narrow, user, 3).await.expect(204);
     let refused = add_role(&narrow, user, 2).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     assert!(text(&refused["detail"]).contains("chessboard.developers.manage"));
-    // A permission of the token that no role of the actor has does not count, in any scope.
+    // A permission of the token counts, in any scope, only if a role of the actor has it.
     let wide = only(&[
         "identity.employee-roles.manage@platform",
         "identity.tenants.manage@platform",
