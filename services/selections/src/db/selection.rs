@@ -71,7 +71,7 @@ pub struct OpenSelectionView {
     pub public_code: PublicCode,
     pub title: Title,
     pub description: Option<Description>,
-    // The row has the items without cards. Cached items with cards replace them as they are.
+    // The row has the items without cards. The cached list with cards replaces the whole value.
     #[schema(value_type = Vec<CardItem>, max_items = 200)]
     pub items: Json<Box<RawValue>>,
     pub items_count: i32,

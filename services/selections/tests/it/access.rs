@@ -65,10 +65,11 @@ async fn prepare(operation: &str) -> Case {
     let selection = create_selection(&owner).await;
     owner.put(&collaborator_path(&selection, collaborator), Value::Null).await.expect(204);
     let snapshot = take_snapshot(&selection, guid()).await.expect(201);
-    let shared = if operation == "open_selection" { "PublicCode" } else { "Id" };
+    // The path of `open_selection` has the code of the selection, other paths have its id.
+    let member = if operation == "open_selection" { "PublicCode" } else { "Id" };
     Case {
         parameters: vec![
-            ("selection", text(&selection[shared]).to_owned()),
+            ("selection", text(&selection[member]).to_owned()),
             ("selection_id", text(&selection["Id"]).to_owned()),
             ("snapshot_id", text(&snapshot["SnapshotId"]).to_owned()),
             ("owner_user_id", id.to_string()),

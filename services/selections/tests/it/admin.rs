@@ -187,7 +187,7 @@ async fn database_outage_returns_503() {
     let allow = async |allowed: bool| {
         sql.batch_execute(&format!("alter database {name} with allow_connections {allowed}")).await.unwrap();
     };
-    let unready = async |status: u16| {
+    let wait_for_readiness = async |status: u16| {
         let operator = service.operator();
         eventually("readiness", async || {
             (operator.get("/health/ready").await.status == status).then_some(())
@@ -199,7 +199,7 @@ async fn database_outage_returns_503() {
     sql.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", &[&name])
         .await
         .unwrap();
-    unready(503).await;
+    wait_for_readiness(503).await;
     for refused in [
         owner.get(SELECTIONS).await,
         owner.post(SELECTIONS, json!({"Title": "x"})).await,
@@ -213,7 +213,7 @@ async fn database_outage_returns_503() {
     service.guest().get(SELECTIONS).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
 
     allow(true).await;
-    unready(204).await;
+    wait_for_readiness(204).await;
     assert_eq!(owner.get(SELECTIONS).await.expect(200)["TotalCount"], 1);
     let created = create_selection(&owner).await;
     assert_eq!(topics(&events_of(&service, &created).await), [CREATED]);

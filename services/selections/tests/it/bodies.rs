@@ -107,15 +107,11 @@ async fn mistyped_member_is_refused_with_a_pointer() {
     let with = |member: &str, value: Value| {
         let mut body =
             json!({"Title": "x", "Items": [{"PropertyObjectId": guid()}, {"PropertyObjectId": guid()}]});
-        *body.pointer_mut(member.rsplit_once('/').unwrap().0).unwrap() = {
-            let (parent, name) = member.rsplit_once('/').unwrap();
-            let mut parent = body.pointer(parent).unwrap().clone();
-            match parent.as_array_mut() {
-                Some(list) => list[name.parse::<usize>().unwrap()] = value,
-                None => parent[name] = value,
-            }
-            parent
-        };
+        let (parent, name) = member.rsplit_once('/').unwrap();
+        match body.pointer_mut(parent).unwrap() {
+            Value::Array(list) => list[name.parse::<usize>().unwrap()] = value,
+            object => object[name] = value,
+        }
         body
     };
     for (member, values) in [

@@ -202,9 +202,11 @@ async fn parallel_deletions_are_counted_once() {
 
     assert_eq!(count(&answers, 204), 1);
     for lost in answers.into_iter().filter(|answer| answer.status != 204) {
-        let code =
-            if lost.status == 404 { "SELECTIONS_NOT_FOUND" } else { "SELECTIONS_CONCURRENCY_CONFLICT" };
-        lost.expect_problem(if code == "SELECTIONS_NOT_FOUND" { 404 } else { 409 }, code);
+        let (status, code) = match lost.status {
+            404 => (404, "SELECTIONS_NOT_FOUND"),
+            _ => (409, "SELECTIONS_CONCURRENCY_CONFLICT"),
+        };
+        lost.expect_problem(status, code);
     }
     owners[0].post(SELECTIONS, json!({"Title": "x"})).await.expect(201);
     owners[0].post(SELECTIONS, json!({"Title": "x"})).await.expect_problem(409, "SELECTIONS_LIMIT_EXCEEDED");
