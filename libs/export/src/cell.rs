@@ -35,13 +35,16 @@ impl Cell {
 /// The characters that begin a formula, also in full width.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
+/// The control characters that may precede a formula at the start of a text.
+const CONTROLS: [char; 3] = ['\t', '\r', '\n'];
+
 /// The characters at which a spreadsheet may end a cell. In some languages `;` is one of them, even
 /// within quotes.
 const SEPARATORS: [char; 4] = [';', '\t', '\r', '\n'];
 
 /// Returns true if a spreadsheet would read the text as a formula.
 pub(crate) fn is_formula(text: &str) -> bool {
-    text.starts_with(FORMULA) || text.starts_with(['\t', '\r', '\n'])
+    text.starts_with(FORMULA) || text.starts_with(CONTROLS)
 }
 
 /// Puts an apostrophe before each part of a text that a spreadsheet would execute as a formula.
@@ -49,7 +52,7 @@ pub(crate) fn is_formula(text: &str) -> bool {
 /// A spreadsheet may split a text into several cells, so each part after a separator is checked.
 pub fn escape_formula(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 1);
-    if is_formula(text) && !text.starts_with(FORMULA) {
+    if text.starts_with(CONTROLS) {
         escaped.push('\'');
     }
     let mut is_start = true;

@@ -53,8 +53,9 @@ pub struct Table {
 ///
 /// # Errors
 /// `503 SERVICE_UNAVAILABLE` while too many other exports are in progress.
-/// The first error of `batches`, for a spreadsheet. An error of the first batch, for a CSV file.
-/// A later error closes the connection, so that the client detects an incomplete CSV file.
+/// For a spreadsheet, the first error of `batches`.
+/// For a CSV file, only an error of the first batch. An error of a later batch closes the
+/// connection, so that the client detects the incomplete file.
 pub async fn respond<S, E>(format: ExportFormat, table: Table, batches: S) -> Result<HttpResponse, E>
 where
     S: Stream<Item = Result<Vec<Row>, E>> + 'static,

@@ -59,10 +59,8 @@ impl Config {
         let issuer = Issuer::read(env);
         let client_id = env.or("CLIENT_ID", client_id.to_owned(), "OAuth 2.0 client id of this service");
         let client_secret = env.optional("CLIENT_SECRET", "OAuth 2.0 client secret of this service");
-        let (Some(url), issuer, client_id, client_secret) = (url?, issuer?, client_id?, client_secret?)
-        else {
-            return Some(None);
-        };
+        let (url, issuer, client_id, client_secret) = (url?, issuer?, client_id?, client_secret?);
+        let Some(url) = url else { return Some(None) };
         if let Err(error) = issuer.check_address(url.as_str()) {
             return env.reject(url_variable, &error.to_string());
         }
@@ -174,8 +172,10 @@ impl ServiceClient {
         .await
     }
 
-    /// Runs a call within the limit of concurrent calls, and counts its failure for the circuit
-    /// breaker.
+    /// Runs a call within the limit of concurrent calls.
+    ///
+    /// The outer error of `call` is a failure of the service, which the circuit breaker counts. The
+    /// inner error is a refusal by a healthy service, which the circuit breaker does not count.
     async fn guard<T>(
         &self,
         call: impl Future<Output = anyhow::Result<Result<T, CallError>>>,

@@ -46,7 +46,7 @@ pub type Line<const MIN: usize, const MAX: usize> = Checked<Trimmed<MIN, MAX, fa
 pub type Lines<const MIN: usize, const MAX: usize> = Checked<Trimmed<MIN, MAX, true>>;
 
 /// A trimmed text with any characters except NUL.
-pub type Prose<const MIN: usize, const MAX: usize> = Checked<Stripped<MIN, MAX>>;
+pub type Prose<const MIN: usize, const MAX: usize> = Checked<TrimmedProse<MIN, MAX>>;
 
 /// A text with any characters except NUL, which may be blank.
 pub type Verbatim<const MIN: usize, const MAX: usize> = Checked<Unchanged<MIN, MAX>>;
@@ -126,9 +126,9 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Rule for Trimmed<MIN
 /// The rule for `MIN..=MAX` Unicode scalar values after trimming, with any characters except NUL. A
 /// blank text is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Stripped<const MIN: usize, const MAX: usize> {}
+pub enum TrimmedProse<const MIN: usize, const MAX: usize> {}
 
-impl<const MIN: usize, const MAX: usize> Rule for Stripped<MIN, MAX> {
+impl<const MIN: usize, const MAX: usize> Rule for TrimmedProse<MIN, MAX> {
     fn parse(raw: &str) -> Result<String, Invalid> {
         let text = trim(raw);
         check_length(text, MIN, MAX)?;

@@ -37,8 +37,8 @@ static AMOUNT: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Returns a text as readers see it, with one space for each run of white space.
 ///
-/// Invisible characters, such as those that address books write around numbers, and combining marks
-/// would hide a number or an address.
+/// Removes invisible characters and combining marks, because they would hide a number or an
+/// address. For example, address books write invisible characters around numbers.
 fn visible(text: &str) -> String {
     let is_hidden = |c: char| is_invisible(c) || matches!(c, '\u{300}'..='\u{36f}' | '\u{20d0}'..='\u{20ff}');
     let mut visible = String::with_capacity(text.len());
@@ -113,7 +113,9 @@ static SECRET: LazyLock<RegexSet> = LazyLock::new(|| {
     RegexSet::new(SECRETS).expect("valid patterns")
 });
 
-/// A word that may be a key in base64. Addresses of pages have shorter words between their hyphens.
+/// A word that may be a key in base64.
+///
+/// A hyphen ends a word, so the words in the addresses of pages are usually too short to match.
 static BASE64: LazyLock<Regex> = LazyLock::new(|| pattern("[A-Za-z0-9+/]{32,}"));
 
 /// The lowest entropy of a key in base64, in bits of each character. Random keys have about 4.7,

@@ -27,7 +27,7 @@ mod tests;
 pub use {diesel, serde, strum, utoipa};
 
 pub use checked::{
-    Checked, Email, EmailAddress, Line, Lines, Prose, Rule, Stripped, Trimmed, TrimmedEmail, Unchanged,
+    Checked, Email, EmailAddress, Line, Lines, Prose, Rule, Trimmed, TrimmedEmail, TrimmedProse, Unchanged,
     Verbatim,
 };
 pub use code::Code;

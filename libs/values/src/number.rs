@@ -137,7 +137,8 @@ impl<const MIN: i64, const MAX: i64> utoipa::ToSchema for Whole<MIN, MAX> {
 pub struct Decimal<const PLACES: u32, const MIN: i32, const MAX: i32>(i32);
 
 impl<const PLACES: u32, const MIN: i32, const MAX: i32> Decimal<PLACES, MIN, MAX> {
-    const UNITS: i32 = 10_i32.pow(PLACES);
+    /// Units of the last place in the number 1.
+    const UNITS_PER_ONE: i32 = 10_i32.pow(PLACES);
 
     /// Creates a number from units of the last place.
     ///
@@ -148,7 +149,8 @@ impl<const PLACES: u32, const MIN: i32, const MAX: i32> Decimal<PLACES, MIN, MAX
         within.map(Self).ok_or_else(|| Invalid::new("out_of_bounds"))
     }
 
-    /// Returns the constant of `UNITS`. A number out of bounds is a compile error.
+    /// Returns the constant number of `UNITS` units of the last place. A number out of bounds is a
+    /// compile error.
     pub const fn literal<const UNITS: i32>() -> Self {
         const { assert!(MIN <= UNITS && UNITS <= MAX) }
         Self(UNITS)
@@ -162,7 +164,7 @@ impl<const PLACES: u32, const MIN: i32, const MAX: i32> Decimal<PLACES, MIN, MAX
     /// # Errors
     /// `out_of_bounds`, or `too_precise` for further decimal places.
     pub fn parse(number: f64) -> Result<Self, Invalid> {
-        let units = (number * f64::from(Self::UNITS)).round();
+        let units = (number * f64::from(Self::UNITS_PER_ONE)).round();
         if !(f64::from(MIN)..=f64::from(MAX)).contains(&units) {
             return Err(Invalid::new("out_of_bounds"));
         }
@@ -179,14 +181,14 @@ impl<const PLACES: u32, const MIN: i32, const MAX: i32> Decimal<PLACES, MIN, MAX
     }
 
     fn as_f64(self) -> f64 {
-        f64::from(self.0) / f64::from(Self::UNITS)
+        f64::from(self.0) / f64::from(Self::UNITS_PER_ONE)
     }
 }
 
 impl<'de, const PLACES: u32, const MIN: i32, const MAX: i32> Deserialize<'de> for Decimal<PLACES, MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(number: D) -> Result<Self, D::Error> {
         let parse = |number| match number {
-            Number::Whole(number) => Self::from_units(number.saturating_mul(Self::UNITS.into())),
+            Number::Whole(number) => Self::from_units(number.saturating_mul(Self::UNITS_PER_ONE.into())),
             Number::Fraction(number) => Self::parse(number),
         };
         read_number(number, parse, || Self(MIN))
@@ -204,8 +206,8 @@ impl<const PLACES: u32, const MIN: i32, const MAX: i32> FromStr for Decimal<PLAC
 
 impl<const PLACES: u32, const MIN: i32, const MAX: i32> Serialize for Decimal<PLACES, MIN, MAX> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        if self.0 % Self::UNITS == 0 {
-            to.serialize_i32(self.0 / Self::UNITS)
+        if self.0 % Self::UNITS_PER_ONE == 0 {
+            to.serialize_i32(self.0 / Self::UNITS_PER_ONE)
         } else {
             to.serialize_f64(self.as_f64())
         }

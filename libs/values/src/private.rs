@@ -29,7 +29,8 @@ impl<T> Private<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Private<T> {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        // A missing member of a newtype has serde's own error, which names the member and no value.
+        // If the member of a newtype is missing, serde returns its own error. This error names the
+        // member and has no value.
         value.deserialize_newtype_struct("Private", PrivateVisitor(PhantomData))
     }
 }

@@ -84,10 +84,11 @@ pub fn read<T, E: Error>(parsed: Result<T, Invalid>, placeholder: impl FnOnce() 
     })
 }
 
-/// Implements `Deserialize` of a value that is a text on the wire, with [`read`].
+/// Implements `Deserialize` of a value that is a text on the wire.
 ///
 /// # Errors
-/// The error of `parse`, or `invalid_type` for a JSON value of another type, as [`read`].
+/// The error of `parse`, or `invalid_type` for a JSON value of another type. [`read`] collects or
+/// returns this error.
 pub fn read_text<'de, D: Deserializer<'de>, T>(
     text: D,
     parse: impl FnOnce(&str) -> Result<T, Invalid>,
@@ -96,10 +97,11 @@ pub fn read_text<'de, D: Deserializer<'de>, T>(
     read(text.deserialize_any(TextVisitor(parse))?, placeholder)
 }
 
-/// Implements `Deserialize` of a value that is a number on the wire, with [`read`].
+/// Implements `Deserialize` of a value that is a number on the wire.
 ///
 /// # Errors
-/// The error of `parse`, or `invalid_type` for a JSON value of another type, as [`read`].
+/// The error of `parse`, or `invalid_type` for a JSON value of another type. [`read`] collects or
+/// returns this error.
 pub fn read_number<'de, D: Deserializer<'de>, T>(
     number: D,
     parse: impl FnOnce(Number) -> Result<T, Invalid>,

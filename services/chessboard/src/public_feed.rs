@@ -123,7 +123,7 @@ pub async fn read_feed(
     Ok(chunks.boxed_local())
 }
 
-/// Returns the next page of a feed that has one.
+/// Returns the next page of a feed whose last page is not read yet.
 ///
 /// # Errors
 /// An error if the build has failed, or has ended because the client was too slow.
@@ -159,7 +159,10 @@ struct Build {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Builds a feed in a task, which does not depend on the client's reads, and returns its pages.
+/// Builds a feed in a task of its own and returns its pages.
+///
+/// The server does not poll a body that the client does not read, so only a task can end the build
+/// for a client that is too slow.
 fn start_build(
     app: Data<App>,
     developer: CompanyId,

@@ -142,6 +142,8 @@ pub async fn count(
         (false, Some(_)) => "coalesce(project.is_ready, false)",
         (false, None) => "true",
     };
+    // The number of rooms is also the number of its bit. -1 means homes without a number of rooms,
+    // which have bit 21.
     let sql = format!(
         "with candidate as materialized ( \
             select project.id, project.city, project.folded_city, project.class, \

@@ -35,9 +35,9 @@ pub struct FeedVersion {
 }
 
 /// A change that adds or removes objects also raises the version of their building. All other
-/// changes can only raise the versions of objects. The sum of these versions therefore never
-/// repeats while the versions of projects and buildings stay. The second parameter is the version
-/// of the format.
+/// changes can only raise the versions of objects. Therefore the sum of the objects' versions never
+/// repeats while the versions of projects and buildings stay the same. The second parameter is the
+/// version of the format.
 const FEED_VERSION: &str = "\
     with shown as materialized ( \
         select id, version from project \

@@ -140,7 +140,7 @@ pub async fn find_deleted(tx: &mut Tx) -> Result<Option<FeedImportId>, ::db::Err
     Ok(first.optional()?)
 }
 
-/// Removes the row of an import without other rows.
+/// Deletes the row of an import whose rows in other tables are already deleted.
 pub async fn remove(tx: &mut Tx, id: FeedImportId) -> Result<(), ::db::Error> {
     diesel::delete(feed_import::table.find(id)).execute(tx.conn()).await?;
     Ok(())

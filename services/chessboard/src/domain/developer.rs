@@ -259,21 +259,21 @@ impl Developer {
     }
 
     /// Applies a change of the company: its names and the status cascade.
-    pub fn apply_company(&mut self, before: Option<&Company>, now: &Company) {
+    pub fn apply_company(&mut self, before: Option<&Company>, current: &Company) {
         // A field that did not change in the company stays, because a user may have edited it.
         if let Some(before) = before.filter(|_| self.sync_source == SyncSource::Platform) {
-            if before.name != now.name {
-                self.name = now.name.clone();
+            if before.name != current.name {
+                self.name = current.name.clone();
             }
-            if before.legal_name != now.legal_name {
-                self.legal_name.clone_from(&now.legal_name);
+            if before.legal_name != current.legal_name {
+                self.legal_name.clone_from(&current.legal_name);
             }
         }
-        if !now.is_active() && self.is_published() {
+        if !current.is_active() && self.is_published() {
             self.status = DeveloperStatus::Hidden;
             self.hidden_by_identity = true;
         } else {
-            self.publish_again(now);
+            self.publish_again(current);
         }
     }
 

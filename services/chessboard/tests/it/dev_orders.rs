@@ -55,6 +55,7 @@ fn history(
 ) -> History {
     let (mut upserted, mut suspended, mut status) = (Vec::new(), Vec::new(), "Active");
     let mut name = "Ромашка".to_owned();
+    // Without an external profile, only an Active company gets a profile.
     let ends_active = externals.is_empty() && !begins_published;
     let count = companies.len();
     for (at, (next_status, renamed)) in companies.into_iter().enumerate() {

@@ -81,8 +81,8 @@ async fn upsert_finds_building_by_either_id() {
         .expect_problem(404, "CHESSBOARD_BUILDING_NOT_FOUND");
 }
 
-/// RULE-CHS-067: an object without an external id takes that of an upsert with its number, also a
-/// removed object. A number of another object is refused.
+/// RULE-CHS-067: an upsert gives its external id to the object with its number, if that object has
+/// no external id. The object may be removed. The number of any other object is refused.
 #[tokio::test]
 async fn upsert_adopts_object_with_number() {
     let house = published_house().await;

@@ -174,9 +174,9 @@ async fn applied_import_publishes_its_changes() {
 }
 
 /// RULE-CHS-071, RULE-CHS-073: each rejected offer is reported with its line, in the caller's
-/// language, and prevents its building until the manager skips it.
+/// language, and blocks its building until the manager skips it.
 #[tokio::test]
-async fn rejected_offer_prevents_its_building_until_it_is_skipped() {
+async fn rejected_offer_blocks_its_building_until_it_is_skipped() {
     let house = published_house().await;
     let broken = offer("c-2", "2", 5).replace("<rooms>2</rooms>", "<rooms>\nмного</rooms>");
     let high = offer("c-3", "3", 5).replace("<floor>2</floor>", "<floor>11</floor>");

@@ -49,8 +49,8 @@ async fn rows(table: &str, import: Uuid) -> i64 {
     service().sql().await.query_one(&count, &[]).await.unwrap().get(0)
 }
 
-/// RULE-CHS-075: an upload deletes the files of older uploads in the transaction that begins it, so
-/// it cannot delete the file of a later one.
+/// RULE-CHS-075: the transaction that begins an upload also deletes the files of older uploads. A
+/// later deletion could delete the file of a newer upload.
 #[tokio::test]
 async fn upload_deletes_older_files_in_transaction_that_begins_it() {
     let house = published_house().await;

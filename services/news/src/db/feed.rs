@@ -169,9 +169,9 @@ pub async fn list_published(
     let mut shared = conn;
     // A read in the order of an index scans almost all posts to find those of a rare tag. Therefore
     // the filter runs first if few posts have the tag.
-    let tagged =
+    let tagged_count =
         if filter.tag.is_some() && query.is_none() { Some(count(conn, filter).await?) } else { None };
-    let (ids, total) = match tagged {
+    let (ids, total) = match tagged_count {
         Some(total) if total < MAX_TOTAL_COUNT => {
             let columns = (post_search::post_id, post_search::published_at, post_search::created_at);
             let found = LimitedThenSorted { found: matching(filter).select(columns), paging };

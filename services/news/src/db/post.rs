@@ -212,7 +212,8 @@ pub async fn look_up(mut conn: &Conn, id: PostId) -> QueryResult<Option<FoundPos
 fn to_found(mut post: Post, blocks: Option<Json<Vec<Block>>>, size: i32) -> FoundPost {
     let items = post.blocks.iter().filter_map(Block::embed).map(|embed| embed.items_count as usize);
     let size = usize::try_from(size).unwrap_or(0);
-    // A text is stored as it was sent and as plain text, and the response adds its HTML.
+    // The database stores each text twice, as sent and as plain text. The response also has its
+    // HTML, so its texts have about half of the stored size more, up to `MAX_TEXTS_BYTES`.
     let texts = (size + size / 2).min(size.max(MAX_TEXTS_BYTES));
     let bytes = texts + items.sum::<usize>() * EMBED_ITEM_BYTES;
     let is_whole = blocks.is_some();

@@ -105,6 +105,8 @@ pub async fn read(db: &Db, post: PostId, version: i64) -> Result<Option<Revision
 ///
 /// Revisions in use by another transaction stay for the next run.
 pub async fn purge(tx: &mut Tx, before: OffsetDateTime) -> Result<usize, ::db::Error> {
+    // The size of all older revisions limits the batch, so the oldest one is deleted whatever its
+    // size.
     let purge = diesel::sql_query(
         "with old as materialized (select post_id, version, blocks_bytes, created_at from post_revision \
          where created_at < $1 order by created_at limit $2), \
@@ -149,6 +151,7 @@ pub async fn list_authors_above(db: &Db, limit_mib: NonZeroU32) -> Result<Vec<Au
 /// a batch. Returns the number of deleted revisions.
 pub async fn trim(tx: &mut Tx, author: AuthorId, limit_mib: NonZeroU32) -> Result<usize, ::db::Error> {
     let limit = i64::from(limit_mib.get()) * 1024 * 1024;
+    // A revision is deleted if all older ones together are smaller than the surplus.
     let trim = diesel::sql_query(
         "with surplus as (select least(content_bytes + revision_bytes - $2, $3) as bytes from author where id = $1), \
          aged as materialized (select post_id, version, sum(blocks_bytes) over (order by created_at, post_id, version) \

@@ -163,7 +163,7 @@ impl Audience {
     }
 }
 
-/// Returns a block without the items of its embed, which the snapshot has.
+/// Returns the view of a block. An embed has no items in it, because clients read its snapshot.
 pub fn to_block_view(block: Block, audience: Audience) -> BlockView {
     match block {
         Block::Text(text) => BlockView::Text(text.into()),

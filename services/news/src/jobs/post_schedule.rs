@@ -14,8 +14,8 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
         async move {
             let id = job.key.parse()?;
             let run = app.db.tx(async |tx| {
-                // The post's row has the times, so a move and the next time are one change. A move
-                // that another run has made is no longer due.
+                // One transaction makes the move and schedules the job for the post's next time. A
+                // move that another run has already made is no longer due.
                 match ops::schedule::make_due_move(tx, id).await? {
                     Some(next_at) => schedule(tx, SCHEDULE_JOB, [id], next_at).await?,
                     None => job.complete(tx).await?,

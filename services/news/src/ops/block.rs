@@ -176,20 +176,21 @@ async fn find_unchanged(
     blocks: &[NewBlock],
 ) -> Result<Option<Post>, Error> {
     let current = current_embeds(post);
-    let same: Result<Vec<Cow<'_, Block>>, Error> =
+    // The requested blocks, with the present snapshots of their selections.
+    let built: Result<Vec<Cow<'_, Block>>, Error> =
         blocks.iter().map(|block| block.to_block(&current)).collect();
     // A block that needs a snapshot is a change.
-    let Ok(same) = same else { return Ok(None) };
-    if json_length(&same)? != *stored_bytes {
+    let Ok(built) = built else { return Ok(None) };
+    if json_length(&built)? != *stored_bytes {
         return Ok(None);
     }
     let stored = db::post::read(db, post.id).await?.filter(|stored| stored.version == post.version);
-    let is_equal = |stored: &Block, (new, same): (&NewBlock, &Cow<'_, Block>)| {
-        if new.has_new_id { Block::clone(same).with_id(stored.id()) == *stored } else { **same == *stored }
+    let is_equal = |stored: &Block, (new, built): (&NewBlock, &Cow<'_, Block>)| {
+        if new.has_new_id { Block::clone(built).with_id(stored.id()) == *stored } else { **built == *stored }
     };
     Ok(stored.filter(|stored| {
         stored.blocks.len() == blocks.len()
-            && stored.blocks.iter().zip(blocks.iter().zip(&same)).all(|(stored, new)| is_equal(stored, new))
+            && stored.blocks.iter().zip(blocks.iter().zip(&built)).all(|(stored, new)| is_equal(stored, new))
     }))
 }
 

@@ -66,7 +66,7 @@ impl BlocksEdit {
     /// read it. The target of such a block becomes its snapshot.
     ///
     /// # Errors
-    /// `VALIDATION_FAILED` if the post has no such block, since any other block names one target.
+    /// `VALIDATION_FAILED` if the post has no such block. Any other block must name one target.
     pub fn accept_read_blocks(&mut self, post: Option<&Post>) -> Result<(), Problem> {
         let embeds: Vec<&Embed> = post.into_iter().flat_map(embeds).collect();
         let mut errors = Vec::new();

@@ -116,7 +116,8 @@ async fn caller_sends_one_large_body_at_a_time() {
     let news = deploy().await;
     let author = Author::new(&news).await;
 
-    // The service refuses the later of the two edits. Repeats until that is the complete one.
+    // The service refuses the edit that arrives later. Repeats until the refused edit is the
+    // complete one.
     let (stalled, refused) = eventually("the reservation is taken", async || {
         let stalled = author.stall().await;
         tokio::time::sleep(Duration::from_millis(200)).await;

@@ -105,8 +105,8 @@ async fn same_content_changes_nothing() {
     assert_eq!(author.set_blocks(&post, []).await.expect(200)["Version"], version + 1);
 }
 
-/// RULE-NWS-059, RULE-NWS-005: two targets are refused unless the post has this block, and before
-/// the post is looked for.
+/// RULE-NWS-059, RULE-NWS-005: a block with two targets is refused unless the post has this block.
+/// The block is also refused if the post does not exist.
 #[tokio::test]
 async fn block_with_two_targets_is_refused_unless_the_post_has_it() {
     let author = author();

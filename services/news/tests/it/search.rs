@@ -27,8 +27,9 @@ async fn title_summary_tags_and_text_are_searched() {
     }
 }
 
-/// RULE-NWS-073: by relevance, a word of the title precedes one of summary or tags, and that one a
-/// word of the text. Equal ranks are sorted by time. Without this order the newest post is first.
+/// RULE-NWS-073: the sort by relevance first returns posts with the word in the title. Posts with
+/// the word in the summary or a tag follow, and then posts with the word in the text. Equal ranks
+/// are sorted by time. Without this sort the newest post is first.
 #[tokio::test]
 async fn relevance_prefers_the_title() {
     let (author, mark) = (author(), unique_word());

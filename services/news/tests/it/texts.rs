@@ -89,8 +89,8 @@ async fn every_text_is_served_as_safe_html() {
     }
 }
 
-/// RULE-NWS-009: the scheme of an address is read behind white space, control characters and
-/// invisible characters, in links and in citations.
+/// RULE-NWS-009: the check of a scheme skips white space, control characters and invisible
+/// characters at the start of an address. This holds for links and citations.
 #[tokio::test]
 async fn address_with_another_scheme_is_removed() {
     for before in ["", " ", "\t", "\u{2028}", "\u{a0}", "\u{3000}", "\u{1}", "\u{85}", "\u{200b}", "\u{feff}"]

@@ -141,8 +141,8 @@ impl Planner<'_> {
         if !self.numbers.insert(number.clone()) {
             return Err(("location/apartment", "duplicate"));
         }
-        let is_kept = |object: &PropertyObject| is_kept(object) || self.kept.contains(&object.id);
-        if let Some(kept) = found.as_ref().filter(|found| is_kept(found)) {
+        let must_stay = |object: &PropertyObject| is_kept(object) || self.kept.contains(&object.id);
+        if let Some(kept) = found.as_ref().filter(|found| must_stay(found)) {
             self.plan.kept.push(kept.clone());
             return Ok(());
         }
