@@ -69,8 +69,9 @@ impl Config {
     pub fn read_replica(env: &mut Env, primary: Option<&Self>) -> Option<Option<Self>> {
         let server = env.optional::<tokio_postgres::Config>(
             "DATABASE_READ_URL",
-            "URL of a read replica of the database. It serves the reads of guests, who then see a change up \
-                to 4 s late, also a hidden developer or a closed link. Without it they see a change at once",
+            "URL of a read replica of the database, which serves the reads of guests. Guests then see a \
+                change up to 4 s late, even if a developer was hidden or a link was closed. Without the \
+                replica they see a change at once",
         )?;
         let Some(server) = server else { return Some(None) };
         let primary = primary?;
@@ -192,8 +193,8 @@ mod tests {
         read(variables).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
-    /// RULE-ALL-034: the page on PgBouncer names every setting that a connection sends. Settings
-    /// that are equal for all connections are also settings of the role.
+    /// RULE-ALL-034: the page on PgBouncer names every setting that a connection sends. All but the
+    /// last are also settings of the role. Connections differ in the last setting.
     #[test]
     fn page_on_pgbouncer_names_every_setting_of_a_connection() {
         let config = read(&[("DATABASE_URL", "postgres://localhost/database")]).unwrap();

@@ -51,8 +51,8 @@ impl Horizon {
     pub async fn raise_floors(&self, db: &Db, topics: &[String]) -> Result<(), db::Error> {
         db.tx(async |tx| {
             read_in_index_order(tx).await?;
-            // A release of parked events lowers a floor. The update sees the rows of every release
-            // that held the lock before this transaction.
+            // A release of parked events lowers a floor under this lock. The statement waits for a
+            // running release, so that the update below sees the rows of the release.
             diesel::sql_query(
                 "select from outbox_lane where topic = any($1) order by topic for no key update",
             )

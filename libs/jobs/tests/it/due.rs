@@ -65,10 +65,10 @@ async fn commit_wakes_the_worker_of_its_job() {
     assert!(started_at.elapsed() < Duration::from_secs(30), "{:?}", started_at.elapsed());
 }
 
-/// RULE-ALL-035: a job of another replica starts after up to `poll_interval`, or after a commit in
-/// this replica, which wakes the worker.
+/// RULE-ALL-035: a job that another replica scheduled starts after up to `poll_interval`. A commit
+/// in this replica wakes the worker earlier.
 #[tokio::test]
-async fn job_of_another_replica_waits_for_the_poll_interval() {
+async fn job_scheduled_by_another_replica_waits_for_the_poll_interval() {
     let shop = Shop::new().await;
     let (db, process) = (shop.db(), Process::new());
     let job_db = db.clone();

@@ -191,7 +191,7 @@ async fn later_events_of_a_rejected_event_wait_in_every_batch() {
     rig.broker.embedded().broker_round_trip_time(1, Duration::from_millis(400)).unwrap();
     let rejection = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE];
     rig.broker.embedded().request_errors(RDKafkaApiKey::Produce, &rejection);
-    // Three events of each key, a thousand keys apart.
+    // Each of a thousand keys has three events, which are a thousand events apart.
     rig.append_bulk(3000).await;
 
     let waiting = format!(

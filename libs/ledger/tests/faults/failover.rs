@@ -69,7 +69,7 @@ async fn events_of_a_promoted_publisher_are_applied_once() {
 /// RULE-EVT-045: without a command, a consumer first applies again the messages whose receipts its
 /// database has lost, and then later ones.
 #[tokio::test]
-async fn lost_receipts_of_a_promoted_consumer_are_applied_again() {
+async fn promoted_consumer_applies_messages_without_receipts_again() {
     let mut postgres = Postgres::start().await.unwrap();
     let rig = Rig::new().await;
     let consumer = rig.add_deployment(&postgres.url()).await;
@@ -99,9 +99,10 @@ async fn lost_receipts_of_a_promoted_consumer_are_applied_again() {
     assert!(consuming.metric("consumer_rewound_partitions_total").await < 1.0);
 }
 
-/// RULE-EVT-045: lost receipts are applied again although no later message arrives.
+/// RULE-EVT-045: messages whose receipts are lost are applied again although no later message
+/// arrives.
 #[tokio::test]
-async fn idle_consumer_applies_lost_receipts_again() {
+async fn idle_consumer_applies_messages_without_receipts_again() {
     let mut postgres = Postgres::start().await.unwrap();
     let rig = Rig::new().await;
     let consumer = rig.add_deployment(&postgres.url()).await;

@@ -55,8 +55,9 @@ struct Versioned {
     version: i64,
 }
 
-/// Marks the dead letters whose changes the applied state `message` includes, and unblocks the key
-/// if no other is left. Returns the number of superseded dead letters.
+/// Marks the dead letters that the applied `message` supersedes, because its state includes their
+/// changes. Unblocks the key if no other dead letter is left. Returns the number of superseded
+/// dead letters.
 ///
 /// A message with a sequence is newer than all earlier messages of its key, since the inbox drops
 /// older ones. Without a sequence the version of the payload decides. A dead letter without a

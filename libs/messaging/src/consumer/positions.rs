@@ -28,8 +28,8 @@ struct Unchecked {
     #[diesel(sql_type = Integer)]
     partition: i32,
     /// True if the tables were created in an earlier history, so that receipts may be lost. In the
-    /// first history, only an operator can have committed an offset of a partition without a
-    /// receipt.
+    /// first history no receipt is lost. If a partition without receipts has a committed offset
+    /// then, an operator has committed it.
     #[diesel(sql_type = Bool)]
     is_later_history: bool,
 }

@@ -205,11 +205,11 @@ fn title(schema: &Value, name: &str) -> String {
     sentence.to_owned()
 }
 
-/// Adds a description to each member without one. A member has one if it refers to a component with
-/// a description; `described` has the references to these components.
+/// Adds a description to each member that neither has one nor refers to a component with one.
+/// `described` has the references to these components.
 ///
-/// Tools ignore the description of a reference beside `null`, so that description moves to the
-/// member.
+/// In a member that may be null, the description is beside the reference, where tools ignore it.
+/// This function moves such a description to the member.
 fn describe_members(value: &mut Value, described: &BTreeSet<String>) {
     let Value::Object(members) = value else {
         for item in value.as_array_mut().into_iter().flatten() {

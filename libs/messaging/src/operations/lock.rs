@@ -13,7 +13,8 @@ const BEGIN: &str = "begin; set local idle_in_transaction_session_timeout = 0";
 /// Acquires the lock unless another session holds it.
 const TRY_LOCK: &str = "select pg_try_advisory_xact_lock($1, hashtext(current_schema())) as is_acquired";
 
-/// Selects the session that holds the lock. The session has been idle since then.
+/// Selects the session that holds the lock. The session acquired the lock at the start of its
+/// transaction, and has been idle since then.
 const SELECT_HOLDER: &str = "\
     select format('session %s of %s, running since %s', pid, coalesce(host(client_addr), 'a local socket'), \
         date_trunc('second', xact_start)) as text \

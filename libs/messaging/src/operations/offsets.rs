@@ -26,8 +26,8 @@ const GROUP_IS_RUNNING: &str = "stop all replicas of this group first";
 /// The commands for consumers. All replicas of the consumers must be stopped.
 #[derive(Debug, clap::Subcommand)]
 pub enum ConsumerCommand {
-    /// Consume again the messages that were published since a time, except those in the inbox. This
-    /// moves all groups, after a restore of the database
+    /// Move all groups back to a time, after a restore of the database. Messages that are in the
+    /// inbox are not applied again
     Rewind {
         /// The time, as in 2026-05-01T12:00:00Z. A time that is too early is safe
         #[arg(long, value_parser = parse_time)]

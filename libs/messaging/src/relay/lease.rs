@@ -56,8 +56,8 @@ struct Remaining {
 }
 
 impl Lease {
-    /// The time after an [`interrupt`](Self::interrupt) after which no relay sends rows that it
-    /// read before the interrupt.
+    /// The longest time for which a relay may still send rows that it read before an
+    /// [`interrupt`](Self::interrupt).
     pub const INTERRUPT_DELAY: Duration = Duration::from_secs(3);
 
     /// Acquires the lease if it is free or expired.

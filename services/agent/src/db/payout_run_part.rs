@@ -15,8 +15,8 @@ use crate::domain::{AccountKey, PayoutRun, PayoutRunId, PayoutRunPart};
 /// The timeout of the statement that reads the keys of all accounts.
 const DIVISION_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Divides all agents into up to `max_parts` ranges with about as many accounts each, and at least
-/// `min_accounts`. Returns the last agent of each range but the last.
+/// Divides all agents into up to `max_parts` ranges, each with about the same number of accounts.
+/// That number is at least `min_accounts`. Returns the last agent of each range but the last.
 pub async fn find_range_ends(
     tx: &mut Tx,
     max_parts: i64,

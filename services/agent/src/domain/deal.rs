@@ -163,11 +163,13 @@ impl Deal {
             self.created_at.get_or_insert(event.at);
         }
         // CRM publishes one change as several events with the same version. The status that
-        // `DealStatus` lists later wins. `deal-cancelled` decides the time of the cancellation.
+        // `DealStatus` lists later wins.
         let is_newer = (version, event.status) > (self.status_row_version, self.status);
+        // Of the events of a cancellation, `deal-cancelled` decides the time.
         let is_cancellation = event.topic == DealTopic::Cancelled
             && (version, event.status) == (self.status_row_version, self.status);
         if is_newer || is_cancellation {
+            // A later stage change within Cancelled is no new cancellation.
             let keeps_time = event.topic == DealTopic::StageChanged && self.cancelled_at.is_some();
             (self.status, self.status_row_version) = (event.status, version);
             let cancelled_at = if keeps_time { self.cancelled_at } else { Some(event.at) };

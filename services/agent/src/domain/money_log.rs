@@ -93,12 +93,12 @@ impl MoneyEntry {
     ///
     /// Returns `None` for a change by a payout, which has an entry of its own.
     pub fn of_accrual(before: Option<&Accrual>, after: &Accrual, by: Option<UserId>) -> Option<Self> {
-        let was_held = before.is_some_and(|before| before.awaits_release);
+        let awaited_release = before.is_some_and(|before| before.awaits_release);
         let action = match after.status {
             _ if before.is_none() => MoneyAction::AccrualCreated,
-            AccrualStatus::Pending if after.awaits_release && !was_held => MoneyAction::AccrualHeld,
+            AccrualStatus::Pending if after.awaits_release && !awaited_release => MoneyAction::AccrualHeld,
             _ if before.is_some_and(|before| before.status == after.status) => return None,
-            AccrualStatus::Approved if was_held => MoneyAction::AccrualReleased,
+            AccrualStatus::Approved if awaited_release => MoneyAction::AccrualReleased,
             AccrualStatus::Approved => MoneyAction::AccrualApproved,
             AccrualStatus::Rejected => MoneyAction::AccrualRejected,
             AccrualStatus::Reversed => MoneyAction::AccrualReversed,

@@ -41,9 +41,9 @@ impl Books {
 
     /// Adds all entries, or none of them.
     ///
-    /// The caller must have read a changed accrual under the lock of its account, or added it here
-    /// before. `after.version` is still the version before the change, and `close` raises it. An
-    /// accrual that is added and then changed is written and published twice.
+    /// Before a change, the caller must have read the accrual under the lock of its account, or
+    /// have added the accrual to these books. `after` has the version of `before`, which `close`
+    /// raises. An accrual that is added and then changed is written and published twice.
     ///
     /// # Errors
     /// [`Overflow`] if a sum of an account would exceed 64 bits.

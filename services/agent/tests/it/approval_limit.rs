@@ -49,21 +49,25 @@ fn lines(accruals: &[Value]) -> Vec<(&str, &str, bool, i64)> {
 async fn accrual_above_the_limit_awaits_its_release() {
     let (service, agent) = (service(), guid());
     let deal = complete(agent, LIMIT + 1, LIMIT + 1).await;
-    let held = accruals_of(deal.id).await.remove(0);
-    assert_eq!(lines(std::slice::from_ref(&held)), [("Base", "Pending", true, LIMIT + 1)]);
-    assert_eq!(held["ApprovedAt"], Value::Null);
+    let unreleased = accruals_of(deal.id).await.remove(0);
+    assert_eq!(lines(std::slice::from_ref(&unreleased)), [("Base", "Pending", true, LIMIT + 1)]);
+    assert_eq!(unreleased["ApprovedAt"], Value::Null);
     let (_, payouts) = pay(service, run_body(&[agent])).await;
     assert_eq!(payouts.len(), 0, "{payouts:?}");
 
     let by = guid();
     let decider = service.caller(&crate::claims_of(by, &[crate::COMMISSIONS]));
-    let released = decider.post(&release_path(&held), Value::Null).await.expect(200);
+    let released = decider.post(&release_path(&unreleased), Value::Null).await.expect(200);
     assert_eq!(lines(std::slice::from_ref(&released)), [("Base", "Approved", false, LIMIT + 1)]);
     assert!(text(&released["ApprovedAt"]) > in_days(-1).as_str());
-    assert_eq!(commissions().post(&release_path(&held), Value::Null).await.expect(200), released, "a repeat");
+    assert_eq!(
+        commissions().post(&release_path(&unreleased), Value::Null).await.expect(200),
+        released,
+        "a repeat"
+    );
 
     await_published(service).await;
-    let events = service.bus().events(&id_of(&held["Id"]));
+    let events = service.bus().events(&id_of(&unreleased["Id"]));
     let of = |member: &str| events.iter().map(|event| event.payload[member].clone()).collect::<Vec<_>>();
     assert!(events.iter().all(|event| event.topic == ACCRUAL_CHANGED));
     assert_eq!(of("To"), ["Pending", "Approved"]);
@@ -111,9 +115,9 @@ async fn correction_beyond_the_limit_awaits_its_release() {
 #[tokio::test]
 async fn list_filters_accruals_that_await_their_release() {
     let agent = guid();
-    let held = complete(agent, LIMIT + 1, LIMIT + 1).await;
+    let unreleased = complete(agent, LIMIT + 1, LIMIT + 1).await;
     let approved = complete(agent, 10, 10).await;
-    for (filter, deal) in [("true", held.id), ("false", approved.id)] {
+    for (filter, deal) in [("true", unreleased.id), ("false", approved.id)] {
         let path = format!("{PLATFORM}/commission-accruals?AgentUserId={agent}&AwaitsRelease={filter}");
         let page = commissions().get(&path).await.expect(200);
         assert_eq!(each(list(&page["Items"]), "DealId"), [&json!(deal)]);
@@ -137,11 +141,11 @@ async fn accrual_that_awaits_no_release_is_not_releasable() {
         answer.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
     }
     let mut deal = complete(agent, LIMIT + 1, LIMIT + 1).await;
-    let held = accruals_of(deal.id).await.remove(0);
+    let unreleased = accruals_of(deal.id).await.remove(0);
     deal.move_to("Cancelled", &in_days(0)).await;
     let reversed = accruals_of(deal.id).await.remove(0);
     assert_eq!(lines(std::slice::from_ref(&reversed)), [("Base", "Reversed", false, LIMIT + 1)]);
-    let answer = decider(service).post(&release_path(&held), Value::Null).await;
+    let answer = decider(service).post(&release_path(&unreleased), Value::Null).await;
     answer.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
     for id in [guid(), Uuid::nil()] {
         let answer = decider(service).post(&release_path(&json!({"Id": id})), Value::Null).await;
@@ -151,10 +155,10 @@ async fn accrual_that_awaits_no_release_is_not_releasable() {
 
 /// RULE-AGT-058: the platform may reject an accrual that awaits its release.
 #[tokio::test]
-async fn held_accrual_is_rejected() {
+async fn unreleased_accrual_is_rejected() {
     let deal = complete(guid(), LIMIT + 1, LIMIT + 1).await;
-    let held = accruals_of(deal.id).await.remove(0);
-    let path = format!("{PLATFORM}/commission-accruals/{}/reject", text(&held["Id"]));
+    let unreleased = accruals_of(deal.id).await.remove(0);
+    let path = format!("{PLATFORM}/commission-accruals/{}/reject", text(&unreleased["Id"]));
     let rejected = commissions().post(&path, json!({"Comment": "мошенничество"})).await.expect(200);
     assert_eq!(lines(std::slice::from_ref(&rejected)), [("Base", "Rejected", false, LIMIT + 1)]);
 }
@@ -181,7 +185,7 @@ async fn grant_above_the_limit_needs_no_release() {
 
 /// RULE-AGT-058: a granted accrual whose Base awaits a release awaits the release, too.
 #[tokio::test]
-async fn grant_beside_a_held_accrual_is_released_with_it() {
+async fn grant_beside_an_unreleased_accrual_is_released_with_it() {
     let agent = guid();
     let deal = complete(agent, 2 * LIMIT, 2 * LIMIT).await;
     let base = accruals_of(deal.id).await.remove(0);

@@ -32,7 +32,7 @@ pub fn service() -> &'static Running {
 struct Race {
     agent: Uuid,
     deal: Deal,
-    held: Value,
+    unreleased: Value,
 }
 
 impl Race {
@@ -48,9 +48,9 @@ impl Race {
         }
         let path = format!("{PLATFORM}/commission-accruals?DealId={}", deal.id);
         let page = decider(service).get(&path).await.expect(200);
-        let held = list(&page["Items"])[0].clone();
-        assert_eq!(held["AwaitsRelease"], true);
-        Self { agent, deal, held }
+        let unreleased = list(&page["Items"])[0].clone();
+        assert_eq!(unreleased["AwaitsRelease"], true);
+        Self { agent, deal, unreleased }
     }
 
     async fn lock_account(&self) -> Held {
@@ -59,7 +59,7 @@ impl Race {
     }
 
     async fn read_accrual(&self) -> Value {
-        accrual(service(), self.agent, id_of(&self.held["Id"])).await
+        accrual(service(), self.agent, id_of(&self.unreleased["Id"])).await
     }
 
     async fn total(&self) -> Value {
@@ -72,7 +72,7 @@ impl Race {
 async fn release_before_a_cancellation_is_undone() {
     let mut race = Race::start().await;
     let cancelled = race.deal.stage_changed("Cancelled", &in_days(0));
-    let (decider, path) = (decider(service()), release_path(&race.held));
+    let (decider, path) = (decider(service()), release_path(&race.unreleased));
     let account = race.lock_account().await;
     let cancel = deliver(service(), STAGE_CHANGED, &cancelled);
     let (answer, ()) = account.queue(Held::ANY, decider.post(&path, Value::Null), cancel).await;
@@ -86,7 +86,7 @@ async fn release_before_a_cancellation_is_undone() {
 async fn release_after_a_cancellation_is_refused() {
     let mut race = Race::start().await;
     let cancelled = race.deal.stage_changed("Cancelled", &in_days(0));
-    let (decider, path) = (decider(service()), release_path(&race.held));
+    let (decider, path) = (decider(service()), release_path(&race.unreleased));
     let account = race.lock_account().await;
     let cancel = deliver(service(), STAGE_CHANGED, &cancelled);
     let ((), answer) = account.queue(Held::ANY, cancel, decider.post(&path, Value::Null)).await;
@@ -105,7 +105,7 @@ async fn release_beside_a_run_is_paid_once() {
         let race = Race::start().await;
         let (service, agent) = (service(), race.agent);
         AccrualFixture::approved(agent, 10).write(service).await;
-        let (decider, payer, path) = (decider(service), payer(service), release_path(&race.held));
+        let (decider, payer, path) = (decider(service), payer(service), release_path(&race.unreleased));
         let (body, runs) = (run_body(&[agent]), payouts_path());
         let account = race.lock_account().await;
         let (release, run) = (decider.post(&path, Value::Null), payer.post(&runs, body));
@@ -134,15 +134,15 @@ async fn release_beside_a_run_is_paid_once() {
 #[tokio::test]
 async fn parallel_releases_change_the_accrual_once() {
     let race = Race::start().await;
-    let path = release_path(&race.held);
+    let path = release_path(&race.unreleased);
     let callers: Vec<_> = std::iter::repeat_with(|| decider(service())).take(8).collect();
     let answers = join_all(callers.iter().map(|caller| caller.post(&path, Value::Null))).await;
-    let version = race.held["Version"].as_i64().unwrap() + 1;
+    let version = race.unreleased["Version"].as_i64().unwrap() + 1;
     for answer in answers {
         let released = answer.expect(200);
         assert_eq!((&released["Status"], &released["Version"]), (&json!("Approved"), &json!(version)));
     }
-    let log = format!("{PLATFORM}/money-log?SubjectId={}", id_of(&race.held["Id"]));
+    let log = format!("{PLATFORM}/money-log?SubjectId={}", id_of(&race.unreleased["Id"]));
     let log = decider(service()).get(&log).await.expect(200);
     let releases = list(&log["Items"]).iter().filter(|entry| entry["Action"] == "AccrualReleased");
     assert_eq!(releases.count(), 1, "{log}");

@@ -45,21 +45,21 @@ async fn own_accrual_decision_is_refused() {
     let (service, agent) = (service(), guid());
     let own = service.caller(&claims_of(agent, &[CABINET, COMMISSIONS, PAYOUTS]));
     let waiting = |_, row| with(row, "awaits_release", true);
-    let held = insert_accruals(agent, waiting, 1).await.remove(0);
+    let unreleased = insert_accruals(agent, waiting, 1).await.remove(0);
     let (_, in_payout) = insert_payout(agent, |row| row).await;
-    let (held_id, in_payout) = (id_of(&held["id"]), id_of(&in_payout["id"]));
-    let before = accrual(service, agent, held_id).await;
+    let (unreleased_id, in_payout) = (id_of(&unreleased["id"]), id_of(&in_payout["id"]));
+    let before = accrual(service, agent, unreleased_id).await;
     let comment = json!({"Comment": "моё"});
     for (id, decision, body) in [
-        (held_id, "release", Value::Null),
-        (held_id, "reject", comment.clone()),
+        (unreleased_id, "release", Value::Null),
+        (unreleased_id, "reject", comment.clone()),
         (in_payout, "reverse", comment.clone()),
     ] {
         let path = format!("{PLATFORM}/commission-accruals/{id}/{decision}");
         own.post(&path, body).await.expect_problem(403, "AGENT_ACCRUAL_OWN");
     }
-    assert_eq!(accrual(service, agent, held_id).await, before);
-    decider(service).post(&release_path(&json!({"Id": held_id})), Value::Null).await.expect(200);
+    assert_eq!(accrual(service, agent, unreleased_id).await, before);
+    decider(service).post(&release_path(&json!({"Id": unreleased_id})), Value::Null).await.expect(200);
 }
 
 /// RULE-AGT-061: callers can set neither their own agency, nor a card for themselves or for their
@@ -122,11 +122,11 @@ async fn accrual_at_the_agents_own_rate_awaits_its_release() {
     }
     let found = accruals_of(other_deal.id).await;
     assert_eq!(each(&found, "Status"), ["Approved", "Approved"]);
-    let held = accruals_of(own_deal.id).await;
-    assert_eq!(each(&held, "Status"), ["Pending", "Pending"]);
-    assert_eq!(each(&held, "AwaitsRelease"), [true, true]);
-    own.post(&release_path(&held[0]), Value::Null).await.expect_problem(403, "AGENT_ACCRUAL_OWN");
-    decider(service).post(&release_path(&held[0]), Value::Null).await.expect(200);
+    let unreleased = accruals_of(own_deal.id).await;
+    assert_eq!(each(&unreleased, "Status"), ["Pending", "Pending"]);
+    assert_eq!(each(&unreleased, "AwaitsRelease"), [true, true]);
+    own.post(&release_path(&unreleased[0]), Value::Null).await.expect_problem(403, "AGENT_ACCRUAL_OWN");
+    decider(service).post(&release_path(&unreleased[0]), Value::Null).await.expect(200);
     assert_eq!(each(&accruals_of(own_deal.id).await, "Status"), ["Approved", "Approved"]);
 }
 
@@ -140,6 +140,6 @@ async fn unrated_sale_at_the_agents_own_rate_awaits_its_release() {
     let rates = json!([{"RateBps": 10_000, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}]);
     let card = json!({"DeveloperCompanyId": developer, "Rates": rates});
     own.put(&format!("{PLATFORM}/commission-rates"), card).await.expect(200);
-    let held = eventually("the accrual", async || accruals_of(deal.id).await.pop()).await;
-    assert_eq!((&held["Status"], &held["AwaitsRelease"]), (&json!("Pending"), &json!(true)));
+    let unreleased = eventually("the accrual", async || accruals_of(deal.id).await.pop()).await;
+    assert_eq!((&unreleased["Status"], &unreleased["AwaitsRelease"]), (&json!("Pending"), &json!(true)));
 }

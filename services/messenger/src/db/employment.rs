@@ -199,8 +199,8 @@ pub async fn insert_barred_entry(
     Ok(())
 }
 
-/// Selects the rows in which the user's present employment began before the deal named the user.
-/// Their deal event is newer than the employment event, but was applied first.
+/// True for a departure if the user's present employment began before the deal named the user. The
+/// deal event then overtook the employment event. Clocks may differ by two minutes.
 const OVERTAKEN: &str = "exists (select from employment where employment.user_id = departure.user_id \
      and ended_at is null and changed_at <= departure.barred_at + interval '2 minutes')";
 

@@ -217,8 +217,12 @@ impl ParticipantEntry {
     /// later event overtook its end.
     pub fn disconnect(&mut self, sid: Option<ConnectionSid>, at: OffsetDateTime) -> bool {
         let was_replaced = sid.as_ref().is_some_and(|sid| self.replaced_connections.contains(sid));
-        let is_newest = sid.is_none() || self.connection == sid || self.connection.is_none() && !was_replaced;
-        let is_newest = is_newest && !self.is_overtaken(at);
+        let may_be_newest = match (&self.connection, &sid) {
+            (Some(known), Some(ended)) => known == ended,
+            (None, Some(_)) => !was_replaced,
+            (_, None) => true,
+        };
+        let is_newest = may_be_newest && !self.is_overtaken(at);
         if is_newest {
             self.connection = None;
             self.latest_end_at = Some(at);

@@ -221,8 +221,8 @@ async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
 }
 
 /// RULE-ALL-081, RULE-ALL-082: each operation that creates accepts `Idempotency-Key`. A repeat
-/// returns the first response, and another body is refused. RULE-ALL-095: only what has no address
-/// of its own has no `Location`.
+/// returns the first response, and another body is refused. RULE-ALL-095: a response has a
+/// `Location`, unless the created entity has no address.
 #[tokio::test]
 async fn every_creating_operation_returns_its_first_response_to_a_repeat() {
     let without_location = repeats::check(service(), TABLE, prepare).await;

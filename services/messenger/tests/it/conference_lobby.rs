@@ -194,7 +194,7 @@ async fn end_of_the_conference_ends_the_waiting() {
     }
 }
 
-/// RULE-MSG-090: users wait on while the host is absent, who still decides.
+/// RULE-MSG-090: users wait on while the host is absent, and the host still decides.
 #[tokio::test]
 async fn waiting_outlasts_the_absence_of_the_host() {
     let fixture = ConferenceFixture::new().await;

@@ -297,7 +297,7 @@ async fn join_and_ring_timer_take_effect_in_their_order() {
         (id, held)
     };
 
-    // The conference rings for 60 s, and the job waits for the chat.
+    // The conference rings for 60 s. The job runs after 65 s and is the first to wait for the chat.
     let (id, held) = ring("0", "65 seconds").await;
     let ((), joined) =
         held.queue(Held::ANY, make_deadline_due(&sql, id), fixture.act(agent, id, "join")).await;
@@ -306,6 +306,7 @@ async fn join_and_ring_timer_take_effect_in_their_order() {
     assert_eq!((&conference["EndReason"], state(&conference, agent)), (&json!("NoAnswer"), "Missed"));
     assert_ended_once(&fixture, id).await;
 
+    // The join is the first to wait for the chat. The job runs 65 s after the start of the ringing.
     let (id, held) = ring("65 seconds", "65 seconds").await;
     let due = async {
         shift_database_clock(&sql, "130 seconds").await;

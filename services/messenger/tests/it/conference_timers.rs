@@ -175,7 +175,8 @@ async fn broken_connection_does_not_end_a_ringing_conference() {
     fixture.act(agent, id, "join").await.expect(200);
     fixture.act(client, id, "leave").await.expect(200);
     fixture.send_participant_webhook("participant_left", id, agent, "PA_1", unix_seconds(0)).await;
-    // The webhook has whole seconds, and the stream event is a moment later than the change.
+    // The timer starts at the change. `LeftAt` is the second of the webhook, shortly before the
+    // change, and the stream event is a moment later.
     let left = micros(&participant(&fixture.conference(id).await, agent)["LeftAt"]);
     let due = left + EMPTY_MICROS..=last_notified_at(&fixture, id, manager).await + EMPTY_MICROS;
     assert_ends(&fixture, &samples, id, due, "AllLeft").await;

@@ -103,9 +103,9 @@ async fn former_agent_gets_the_earlier_role_back() {
     }
 }
 
-/// RULE-MSG-002: a removed Manager returns as the agent, and loses access with that role.
+/// RULE-MSG-002: a removed Manager returns as the agent, and has access only in that role.
 #[tokio::test]
-async fn removed_manager_loses_access_with_the_agent_role() {
+async fn removed_manager_has_access_only_as_the_agent() {
     let (deal, id) = open_chat().await;
     remove(&deal, id, deal.manager).await.expect(204);
     deal.publish(STAGE_CHANGED, &deal.changed(2, "Sale", "Sale", Some(deal.manager))).await;

@@ -139,8 +139,8 @@ async fn exercise(fixture: &DeployedFixture) -> Uuid {
     id
 }
 
-/// Returns the body as an invalid body of an edit. An edit ignores `ClientMessageId`, so a body
-/// that is invalid only because of it is replaced.
+/// Returns an invalid body of an edit: `body` itself, or another one if `body` has a
+/// `ClientMessageId`, which an edit ignores.
 fn edit_body(body: &Value) -> Value {
     if body["ClientMessageId"].is_null() { body.clone() } else { json!({"Text": {"x": MARKER}}) }
 }

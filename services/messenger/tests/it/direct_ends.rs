@@ -46,7 +46,11 @@ async fn left_direct_chat_accepts_no_text_until_the_user_returns() {
     assert_eq!(kept["LastMessage"]["Card"], json!({"Type": "MemberRemoved", "UserId": one, "ByUserId": one}));
     post_text(id, other).await.expect_problem(409, "MESSENGER_CHAT_LEFT");
     let again = as_user(other).post(CHATS, json!({"UserId": one})).await.expect(200);
-    assert_eq!((&again["Id"], roles(&again).len()), (&json!(id), 1), "the other user does not bring back");
+    assert_eq!(
+        (&again["Id"], roles(&again).len()),
+        (&json!(id), 1),
+        "the other user does not bring the user back"
+    );
 
     let back = as_user(one).post(CHATS, json!({"UserId": other})).await.expect(200);
     assert_eq!((&back["Id"], roles(&back).len()), (&json!(id), 2));

@@ -539,7 +539,8 @@ async fn late_end_keeps_memberships_that_began_after_it() {
         apply_minutes_ago(25, user, agency, true).await;
         assert_eq!(role(&view(id, deal.client).await, user).as_deref(), Some("Agent"));
         assert_eq!(role(&view(guest_id, user).await, user).as_deref(), Some("Member"));
-        // A repeat keeps the earliest end, and a rebuild repeats the older events.
+        // A repeated end keeps the time of the earliest end. A rebuild of the consumer applies the
+        // older events again.
         apply_minutes_ago(0, user, former, false).await;
         apply_minutes_ago(60, user, former, true).await;
         apply_minutes_ago(30, user, former, false).await;

@@ -27,8 +27,8 @@ async fn open_second(deal: &Deal) -> Uuid {
     second.chat().await
 }
 
-/// RULE-MSG-070: a supervisor lists the chats of a Manager or Member within the own reach, also
-/// after the employment ended.
+/// RULE-MSG-070: a supervisor lists the supervised chats of a Manager or Member, also after the
+/// employment ended.
 #[tokio::test]
 async fn supervisor_lists_the_chats_of_one_user() {
     let (deal, id) = open_chat().await;

@@ -107,19 +107,19 @@ async fn end_of_a_replaced_connection_has_no_effect() {
     let agent = fixture.deal.agent();
     let id = fixture.ring_and_join().await;
     let began = unix_seconds(0);
-    // The webhooks of the two starts arrive in either order.
-    for (first, second, replaced, newer) in [(0, 1, "PA_1", "PA_2"), (12, 11, "PA_4", "PA_3")] {
-        let [arrives_first, arrives_second] =
-            if first < second { [replaced, newer] } else { [newer, replaced] };
-        fixture.send_participant_webhook("participant_joined", id, agent, arrives_first, began + first).await;
-        fixture
-            .send_participant_webhook("participant_joined", id, agent, arrives_second, began + second)
-            .await;
-        fixture.send_participant_webhook("participant_left", id, agent, newer, began + first + 5).await;
+    // The webhooks of the two starts arrive in either order. Each has the time of its start.
+    for (arrivals, replaced, newer) in
+        [([("PA_1", 0), ("PA_2", 1)], "PA_1", "PA_2"), ([("PA_3", 12), ("PA_4", 11)], "PA_4", "PA_3")]
+    {
+        for (sid, at) in arrivals {
+            fixture.send_participant_webhook("participant_joined", id, agent, sid, began + at).await;
+        }
+        let ended = began + arrivals[0].1 + 5;
+        fixture.send_participant_webhook("participant_left", id, agent, newer, ended).await;
         assert_eq!(state(&fixture.conference(id).await, agent), "Left");
         fixture.act(agent, id, "join").await.expect(200);
         let conference = fixture.conference(id).await;
-        fixture.send_participant_webhook("participant_left", id, agent, replaced, began + first + 6).await;
+        fixture.send_participant_webhook("participant_left", id, agent, replaced, ended + 1).await;
         assert_eq!(fixture.conference(id).await, conference, "{replaced} was replaced");
     }
 }

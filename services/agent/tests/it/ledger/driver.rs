@@ -138,10 +138,12 @@ impl Driver<'_> {
         let at = self.at();
         let crm_deal = &mut self.crm_deals[deal];
         crm_deal.amount = money(amount.0, amount.1);
+        // Of the eight values, 7 removes the agent and 6 names the first one. The others keep the
+        // agent, and add a missing one.
         if agent == 7 {
             crm_deal.agent = None;
         } else if agent == 6 {
-            crm_deal.agent = Some(self.agents[agent % 2]);
+            crm_deal.agent = Some(self.agents[0]);
         } else if crm_deal.agent.is_none() {
             crm_deal.agent = Some(self.agents[deal % 2]);
         }
