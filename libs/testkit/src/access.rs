@@ -6,6 +6,7 @@
 pub mod losses;
 pub mod repeats;
 
+use futures_util::{StreamExt, stream};
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
 use uuid::Uuid;
@@ -16,6 +17,8 @@ use crate::issuer::{CLIENTS, Claims};
 use crate::service::{Running, issuer};
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+/// Number of operations that are checked at the same time. A check mostly waits for responses.
+const CONCURRENCY: usize = 8;
 
 /// A request that succeeds for an authorized caller, and the users who send it.
 pub struct Case {
@@ -96,42 +99,19 @@ pub async fn check_with(
     expected.sort_unstable();
     assert_eq!(expected, documented, "rows of the table, and documented operations");
 
-    let mut faults = Vec::new();
-    for (at, operation) in operations.iter().enumerate() {
-        if at == operations.len() / 2
-            && let Some(realm) = issuer().realm()
-        {
-            realm.rotate().await;
-        }
-        let (_, row) = rows.iter().find(|(id, _)| *id == operation.id).expect("compared above");
-        let at = row.iter().position(|status| *status < 300).expect("each row has a success");
-        let (authorized, success) = (columns[at], row[at]);
-        for (column, status) in columns.iter().zip(row) {
-            let mut case = prepare(&operation.id).await;
-            for at in 0..callers(column, &case, authorized).len() {
-                if at > 0 && *status < 300 {
-                    // The previous caller has already performed the operation.
-                    case = prepare(&operation.id).await;
-                }
-                let (name, token) = callers(column, &case, authorized).swap_remove(at);
-                let mut found = vec![fault(&operation.call(service, token.as_deref(), &case).await, *status)];
-                if at == 0 {
-                    found.extend(
-                        operation.call_malformed(service, token.as_deref(), &case, *status, empty_id).await,
-                    );
-                }
-                let found = found.into_iter().flatten();
-                faults.extend(found.map(|fault| format!("{} as {name}: {fault}", operation.id)));
-            }
-            if *status >= 300 {
-                let (name, token) = callers(authorized, &case, authorized).swap_remove(0);
-                let found = fault(&operation.call(service, token.as_deref(), &case).await, success);
-                faults
-                    .extend(found.map(|fault| format!("{} as {name} after {column}: {fault}", operation.id)));
-            }
-        }
-        faults.extend(operation.check_permission(service, &prepare, authorized, success).await);
+    let check_some = async |operations: &[Operation]| {
+        let checks = operations.iter().map(|operation| {
+            let (_, row) = rows.iter().find(|(id, _)| *id == operation.id).expect("compared above");
+            operation.check_row(service, &columns, row, empty_id, &prepare)
+        });
+        stream::iter(checks).buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await.concat()
+    };
+    let (first, second) = operations.split_at(operations.len() / 2);
+    let mut faults = check_some(first).await;
+    if let Some(realm) = issuer().realm() {
+        realm.rotate().await;
     }
+    faults.extend(check_some(second).await);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
@@ -195,6 +175,45 @@ async fn operations(service: &Running) -> Vec<Operation> {
 }
 
 impl Operation {
+    /// Calls the operation as the caller of every column. Returns each unexpected response.
+    async fn check_row(
+        &self,
+        service: &Running,
+        columns: &[&str],
+        row: &[u16],
+        empty_id: EmptyId,
+        prepare: &impl AsyncFn(&str) -> Case,
+    ) -> Vec<String> {
+        let mut faults = Vec::new();
+        let first_success = row.iter().position(|status| *status < 300).expect("each row has a success");
+        let (authorized, success) = (columns[first_success], row[first_success]);
+        for (column, status) in columns.iter().zip(row) {
+            let mut case = prepare(&self.id).await;
+            for at in 0..callers(column, &case, authorized).len() {
+                if at > 0 && *status < 300 {
+                    // The previous caller has already performed the operation.
+                    case = prepare(&self.id).await;
+                }
+                let (name, token) = callers(column, &case, authorized).swap_remove(at);
+                let mut found = vec![fault(&self.call(service, token.as_deref(), &case).await, *status)];
+                if at == 0 {
+                    found.extend(
+                        self.call_malformed(service, token.as_deref(), &case, *status, empty_id).await,
+                    );
+                }
+                let found = found.into_iter().flatten();
+                faults.extend(found.map(|fault| format!("{} as {name}: {fault}", self.id)));
+            }
+            if *status >= 300 {
+                let (name, token) = callers(authorized, &case, authorized).swap_remove(0);
+                let found = fault(&self.call(service, token.as_deref(), &case).await, success);
+                faults.extend(found.map(|fault| format!("{} as {name} after {column}: {fault}", self.id)));
+            }
+        }
+        faults.extend(self.check_permission(service, prepare, authorized, success).await);
+        faults
+    }
+
     /// Builds the request without its body.
     fn request(&self, service: &Running, token: Option<&str>, case: &Case) -> RequestBuilder {
         let caller = match (self.internal, token) {

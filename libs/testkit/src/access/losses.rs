@@ -3,12 +3,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use futures_util::{StreamExt, stream};
 use serde_json::json;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use super::{Case, Operation, claims, fault, operations, parse};
+use super::{CONCURRENCY, Case, Operation, claims, fault, operations, parse};
 use crate::eventually;
 use crate::issuer::{CLIENTS, Claims};
 use crate::service::{Running, issuer};
@@ -210,33 +211,33 @@ async fn prepare_attempts(
     let is_machine = |column: &str| CLIENTS.iter().any(|(client, _)| *client == column);
     let column = |name: &str| columns.iter().position(|column| *column == name).expect("a column");
     let (guest, forged) = (column("guest"), column("forged"));
-    let mut attempts = Vec::new();
-    for operation in operations(service).await {
+    let operations = operations(service).await;
+    let rows = operations.iter().map(|operation| {
         let (_, row) = rows.iter().find(|(id, _)| *id == operation.id).expect("a row");
         let authorized = row.iter().position(|status| *status < 300).expect("each row has a success");
-        if is_machine(columns[authorized]) {
-            continue;
+        (operation, row, authorized)
+    });
+    let of_users = rows.filter(|(_, _, authorized)| !is_machine(columns[*authorized]));
+    let losses = of_users.flat_map(|row| Loss::ALL.map(|loss| (row, loss)));
+    let attempts = losses.map(async |((operation, row, authorized), loss)| {
+        let case = prepare(&operation.id).await;
+        let mut claims = claims(columns[authorized], &case).swap_remove(0);
+        // Only employees lose rights, and an employee has a company.
+        claims.company_id.get_or_insert_with(crate::guid);
+        let issued_at = runtime::clock::now().unix_timestamp() - age;
+        let old_token = issuer().token_issued_at(&claims, issued_at).expect("a token");
+        Attempt {
+            operation: operation.clone(),
+            loss,
+            case,
+            claims,
+            old_token,
+            as_guest: row[guest],
+            as_forged: row[forged],
+            success: row[authorized],
         }
-        for loss in Loss::ALL {
-            let case = prepare(&operation.id).await;
-            let mut claims = claims(columns[authorized], &case).swap_remove(0);
-            // Only employees lose rights, and an employee has a company.
-            claims.company_id.get_or_insert_with(crate::guid);
-            let issued_at = runtime::clock::now().unix_timestamp() - age;
-            let old_token = issuer().token_issued_at(&claims, issued_at).expect("a token");
-            attempts.push(Attempt {
-                operation: operation.clone(),
-                loss,
-                case,
-                claims,
-                old_token,
-                as_guest: row[guest],
-                as_forged: row[forged],
-                success: row[authorized],
-            });
-        }
-    }
-    attempts
+    });
+    stream::iter(attempts).buffered(CONCURRENCY).collect().await
 }
 
 /// Sends each request with the old token, then with a fresh one. Returns each unexpected response.
@@ -247,19 +248,19 @@ async fn check_attempts(
     old_status: impl Fn(&Attempt, u16) -> u16,
 ) -> Vec<String> {
     let exceptions = exceptions_of(exceptions);
-    let mut faults = Vec::new();
-    for attempt in attempts {
+    let checks = attempts.iter().map(async |attempt| {
         let Attempt { operation, loss, case, claims, old_token, .. } = attempt;
         let exception = exceptions.get(&(operation.id.as_str(), loss.name()));
         let fresh_status = exception.copied().unwrap_or_else(|| attempt.default_status());
         let response = operation.call(service, Some(old_token), case).await;
         let old = fault(&response, old_status(attempt, fresh_status));
-        faults.extend(old.map(|fault| attempt.describe("old", &fault)));
-        let fresh = issuer().token(&loss.claims_after(claims)).expect("a token");
-        let fresh = fault(&operation.call(service, Some(&fresh), case).await, fresh_status);
-        faults.extend(fresh.map(|fault| attempt.describe("fresh", &fault)));
-    }
-    faults
+        let old = old.map(|fault| attempt.describe("old", &fault));
+        let token = issuer().token(&loss.claims_after(claims)).expect("a token");
+        let fresh = fault(&operation.call(service, Some(&token), case).await, fresh_status);
+        let fresh = fresh.map(|fault| attempt.describe("fresh", &fault));
+        old.into_iter().chain(fresh).collect::<Vec<_>>()
+    });
+    stream::iter(checks).buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await.concat()
 }
 
 /// Returns the statuses of a table by operation and column.
