@@ -97,25 +97,25 @@ pub async fn check_with(
     assert_eq!(expected, documented, "rows of the table, and documented operations");
 
     let mut faults = Vec::new();
-    for (at, operation) in operations.iter().enumerate() {
-        if at == operations.len() / 2
+    for (number, operation) in operations.iter().enumerate() {
+        if number == operations.len() / 2
             && let Some(realm) = issuer().realm()
         {
             realm.rotate().await;
         }
         let (_, row) = rows.iter().find(|(id, _)| *id == operation.id).expect("compared above");
-        let at = row.iter().position(|status| *status < 300).expect("each row has a success");
-        let (authorized, success) = (columns[at], row[at]);
+        let first_success = row.iter().position(|status| *status < 300).expect("each row has a success");
+        let (authorized, success) = (columns[first_success], row[first_success]);
         for (column, status) in columns.iter().zip(row) {
             let mut case = prepare(&operation.id).await;
-            for at in 0..callers(column, &case, authorized).len() {
-                if at > 0 && *status < 300 {
+            for index in 0..callers(column, &case, authorized).len() {
+                if index > 0 && *status < 300 {
                     // The previous caller has already performed the operation.
                     case = prepare(&operation.id).await;
                 }
-                let (name, token) = callers(column, &case, authorized).swap_remove(at);
+                let (name, token) = callers(column, &case, authorized).swap_remove(index);
                 let mut found = vec![fault(&operation.call(service, token.as_deref(), &case).await, *status)];
-                if at == 0 {
+                if index == 0 {
                     found.extend(
                         operation.call_malformed(service, token.as_deref(), &case, *status, empty_id).await,
                     );
@@ -270,7 +270,8 @@ impl Operation {
             caller.permissions.retain(|permission| names.contains(&name_of(permission)) == is_listed);
             let token = issuer().token(&caller).expect("a token");
             let response = self.call(service, Some(&token), &case).await;
-            // An operation that grants permissions needs them too, and refuses by its own code.
+            // The caller must hold the permissions that an operation grants. Otherwise the
+            // operation refuses with a code of its own.
             let is_other_rule = is_listed && response.status == 403 && response.body["code"] != "FORBIDDEN";
             let fault = fault(&response, status).filter(|_| !is_other_rule);
             faults.extend(fault.map(|fault| format!("{} with {:?}: {fault}", self.id, caller.permissions)));
@@ -371,7 +372,8 @@ fn claims(column: &str, case: &Case) -> Vec<Claims> {
             machines.into_iter().flat_map(|client| [client.to_uppercase(), format!("{client} ")]);
         let others =
             near_misses.chain(["chessboard".to_owned(), String::new()]).map(|id| Claims::client(&id));
-        // A permission with the name of a machine does not make a caller that machine.
+        // The tokens have each machine's name as a permission, which must not grant the machine's
+        // access.
         let others = others.chain([nameless]);
         return others.map(|claims| machines.into_iter().fold(claims, Claims::permission)).collect();
     }
