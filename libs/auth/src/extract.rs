@@ -28,7 +28,7 @@ enum Authentication {
     Invalid,
     /// Operations for guests also reject the request, for one of two reasons.
     ///
-    /// - The user has exceeded the rate limit. As a guest the user would evade the limit.
+    /// - The user has exceeded the rate limit. Treated as a guest, the user would evade it.
     /// - The token cannot be verified now. A guest's response could lack data of the user.
     Failed(Problem),
 }
@@ -64,8 +64,8 @@ pub async fn authenticate<B: MessageBody>(
 /// Wraps a route that costs much more than others, such as a search or an export, as in
 /// `#[get("…", wrap = "from_fn(auth::expensive)")]`.
 ///
-/// A user has a rate limit for such requests beside the limit of all requests. Guests are limited
-/// by their address.
+/// A user has a rate limit for such requests beside the limit of all requests. This middleware does
+/// not limit guests: the handler limits them by their address.
 pub async fn expensive<B: MessageBody>(
     verifier: web::Data<Verifier>,
     request: ServiceRequest,

@@ -29,7 +29,8 @@ const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorith
 const CLOCK_SKEW_SECONDS: u32 = 30;
 /// The maximum length of a token. The issuer's tokens are shorter.
 const MAX_TOKEN_BYTES: usize = 8 * 1024;
-/// The number of verified tokens that are cached, since a verification costs more than a request.
+/// The number of cached tokens. Without the cache, the verification of a token would cost more than
+/// the rest of its request.
 const CACHE_CAPACITY: usize = 10_000;
 
 /// The claims of a verified token.

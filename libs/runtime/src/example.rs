@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Examples as people write them: the name of a member, and a value in JSON. A name such as
+/// The hand-written examples by the name of their member, as values in JSON. A name such as
 /// `Step.Name` is the member of one schema, and has precedence.
 static NAMED: LazyLock<HashMap<&str, Value>> = LazyLock::new(|| {
     let lines = include_str!("examples.txt").lines().filter_map(|line| line.split_once(": "));

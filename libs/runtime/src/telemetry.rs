@@ -101,8 +101,8 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
             .with_tracer(provider.tracer(service))
     });
     let filter = filter(targets, spans.is_some());
-    // The filter must be the outermost layer: inside it, a layer that is `None` would reset the
-    // level of the subscriber.
+    // The filter must be the outermost layer. Around the filter, a layer that is `None` would reset
+    // the level of the subscriber.
     tracing_subscriber::registry()
         .with(spans)
         .with(lines)

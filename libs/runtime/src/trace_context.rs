@@ -11,7 +11,8 @@ const TRACESTATE: &str = "tracestate";
 /// The propagator of OpenTelemetry behind a check of the received headers.
 ///
 /// OpenTelemetry's propagator accepts fields of any length, and reads only the first of several
-/// headers. This propagator ignores such headers, so a new trace begins, as the standard requires.
+/// headers. This propagator ignores a malformed or repeated `traceparent`, so a new trace begins,
+/// as the standard requires.
 #[derive(Debug, Default)]
 pub(crate) struct StrictPropagator(TraceContextPropagator);
 

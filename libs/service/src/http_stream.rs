@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Returns the streams of an OpenAPI document. The body of such a response has a schema that refers
-/// to a union of events.
+/// Returns the streams of an OpenAPI document: the operations whose response 200 has the media type
+/// `text/event-stream` and a schema that refers to a union of events.
 pub(crate) fn streams(api: &Value) -> Vec<HttpStream> {
     let paths = api["paths"].as_object().into_iter().flatten();
     let operations =

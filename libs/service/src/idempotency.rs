@@ -148,8 +148,8 @@ impl Idempotency {
 
     /// Finds the response to an earlier request with this key.
     ///
-    /// Call it before any check outside the transaction whose result may differ between the first
-    /// request and its repeat. [`run`](Self::run) searches again within the transaction.
+    /// Call this method before a check that runs outside the transaction, if the repeat of a
+    /// request could fail the check. [`run`](Self::run) searches again within the transaction.
     ///
     /// # Errors
     /// [`IDEMPOTENCY_KEY_REUSED`] after another request.

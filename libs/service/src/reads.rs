@@ -34,8 +34,8 @@ impl Reads {
         self.lookups.run(lookup).await
     }
 
-    /// Runs a lookup by key. Repeats it on the primary if the replica has no row, since the primary
-    /// may have received it just now.
+    /// Runs a lookup by key. Repeats the lookup on the primary if the replica has no row, since the
+    /// row may be too new for the replica.
     ///
     /// # Errors
     /// As [`PipelinedConn::run`].

@@ -189,14 +189,14 @@ impl Operation {
         let (authorized, success) = (columns[first_success], row[first_success]);
         for (column, status) in columns.iter().zip(row) {
             let mut case = prepare(&self.id).await;
-            for at in 0..callers(column, &case, authorized).len() {
-                if at > 0 && *status < 300 {
+            for index in 0..callers(column, &case, authorized).len() {
+                if index > 0 && *status < 300 {
                     // The previous caller has already performed the operation.
                     case = prepare(&self.id).await;
                 }
-                let (name, token) = callers(column, &case, authorized).swap_remove(at);
+                let (name, token) = callers(column, &case, authorized).swap_remove(index);
                 let mut found = vec![fault(&self.call(service, token.as_deref(), &case).await, *status)];
-                if at == 0 {
+                if index == 0 {
                     found.extend(
                         self.call_malformed(service, token.as_deref(), &case, *status, empty_id).await,
                     );
@@ -289,7 +289,8 @@ impl Operation {
             caller.permissions.retain(|permission| names.contains(&name_of(permission)) == is_listed);
             let token = issuer().token(&caller).expect("a token");
             let response = self.call(service, Some(&token), &case).await;
-            // An operation that grants permissions needs them too, and refuses by its own code.
+            // The caller must hold the permissions that an operation grants. Otherwise the
+            // operation refuses with a code of its own.
             let is_other_rule = is_listed && response.status == 403 && response.body["code"] != "FORBIDDEN";
             let fault = fault(&response, status).filter(|_| !is_other_rule);
             faults.extend(fault.map(|fault| format!("{} with {:?}: {fault}", self.id, caller.permissions)));
@@ -390,7 +391,8 @@ fn claims(column: &str, case: &Case) -> Vec<Claims> {
             machines.into_iter().flat_map(|client| [client.to_uppercase(), format!("{client} ")]);
         let others =
             near_misses.chain(["chessboard".to_owned(), String::new()]).map(|id| Claims::client(&id));
-        // A permission with the name of a machine does not make a caller that machine.
+        // The tokens have each machine's name as a permission, which must not grant the machine's
+        // access.
         let others = others.chain([nameless]);
         return others.map(|claims| machines.into_iter().fold(claims, Claims::permission)).collect();
     }

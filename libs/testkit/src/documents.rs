@@ -48,7 +48,7 @@ struct OwnAlert {
     metric: String,
 }
 
-/// A service's values are below the name that its chart gives to `helm/lib`.
+/// The values of a service's chart. Those for `helm/lib` are under `app`, its name in the chart.
 #[derive(Deserialize)]
 struct ServiceValues {
     app: Chart,

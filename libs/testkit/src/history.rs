@@ -140,8 +140,9 @@ fn disorder(delivered: &[i64]) -> (Vec<i64>, Vec<i64>) {
     let mut seen = BTreeSet::new();
     let mut last = i64::MIN;
     for &sequence in delivered {
-        let caught_up = seen.range((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded));
-        if sequence > last && caught_up.take_while(|skipped| **skipped < sequence).next().is_some() {
+        // A repetition that leaves out an event between `last` and `sequence` is stale.
+        let seen_after = seen.range((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded));
+        if sequence > last && seen_after.take_while(|other| **other < sequence).next().is_some() {
             stale.push(last);
         }
         if seen.last().is_some_and(|highest| sequence < *highest) && !seen.contains(&sequence) {

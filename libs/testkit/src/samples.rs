@@ -128,18 +128,19 @@ fn arrays(document: &Value, schema: &Value) -> Vec<Value> {
 fn objects(document: &Value, schema: &Value) -> Vec<Value> {
     let all = || all_members(document, schema);
     let mut objects = vec![all()];
-    let (mut object, mut last) = (all(), all());
+    // In the last of these objects, each member has its last value.
+    let (mut object, mut with_last_values) = (all(), all());
     object.retain(|name, _| list(&schema["required"]).any(|required| required == name));
     objects.push(object);
     for (name, member) in members(&schema["properties"]) {
         for value in values(document, member).into_iter().skip(1) {
-            last.insert(name.clone(), value.clone());
+            with_last_values.insert(name.clone(), value.clone());
             object = all();
             object.insert(name.clone(), value);
             objects.push(object);
         }
     }
-    objects.push(last);
+    objects.push(with_last_values);
     // Contracts grow: unknown members before and after the others.
     object = Map::from_iter([("AAddedLater".to_owned(), json!({"Id": [null, 1.5, {"Version": "x"}]}))]);
     object.extend(all());

@@ -36,9 +36,9 @@ fn messages(folder: &Path, language: &str) -> Vec<(String, String)> {
     for line in file.lines().filter(|line| !line.starts_with('#')) {
         match (line.split_once(" = "), messages.last_mut()) {
             (Some((name, text)), _) => {
-                let code = messages.iter().rev().map(|(name, _)| name).find(|name| !name.contains('.'));
-                let of = if name.starts_with(' ') { code.cloned().unwrap() } else { String::new() };
-                messages.push((format!("{of}{}", name.trim()), text.to_owned()));
+                let parent = messages.iter().rev().map(|(name, _)| name).find(|name| !name.contains('.'));
+                let prefix = if name.starts_with(' ') { parent.cloned().unwrap() } else { String::new() };
+                messages.push((format!("{prefix}{}", name.trim()), text.to_owned()));
             }
             (None, Some((_, text))) => text.push_str(line),
             (None, None) => assert_eq!(line, ""),
@@ -111,6 +111,7 @@ fn every_code_has_a_message() {
         let known: BTreeSet<_> = known.map(|(name, _)| name).collect();
         let codes = ["Code::new(", "Code::common(", "Code::conflict("];
         let codes = codes.into_iter().flat_map(|call| literals(&sources, call, 1));
+        // In `.at("/Field", "code")`, the code is the second text.
         let fields = literals(&sources, "Invalid::new(", 1).chain(literals(&sources, ".at(\"", 2));
         let missing: BTreeSet<_> = codes.chain(fields).filter(|code| !known.contains(*code)).collect();
         assert!(missing.is_empty(), "{}: {missing:?}", folder.display());

@@ -37,7 +37,7 @@ const SLOWEST_COUNT: usize = 5;
 /// the demo.
 #[derive(Args)]
 pub(crate) struct Test {
-    /// Kind of the tests if `KAFKA_BROKERS` is not set; Apache Kafka needs Java 17 and Maven
+    /// Brokers of the tests if `KAFKA_BROKERS` is not set; Apache Kafka needs Java 17 and Maven
     #[arg(long, value_enum, default_value = "embedded")]
     kafka: Lane,
     /// With `--kafka real`: every test, not only those that a broker can change

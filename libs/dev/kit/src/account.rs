@@ -34,7 +34,8 @@ impl Account {
         bail!("PostgreSQL refuses to run as root, and there is neither a user `postgres` nor `nobody`")
     }
 
-    pub fn is_root(self) -> bool {
+    /// Returns true if this process is root, so that servers need another account.
+    pub fn process_is_root(self) -> bool {
         self.0.is_some()
     }
 

@@ -47,8 +47,8 @@ pub async fn browser_client() -> Option<Vec<u8>> {
     tokio::fs::read(testkit::livekit::browser_client()).await.ok()
 }
 
-/// Returns the settings of services. Tokens and webhooks need no server, so it is probed only if it
-/// runs.
+/// Returns the settings of services. Services create tokens and accept webhooks without a server,
+/// so they probe the server only if it runs.
 pub fn settings(runs: bool) -> Settings {
     let probe = if runs { "10" } else { "0" };
     let settings = [

@@ -32,7 +32,9 @@ struct Inner {
     /// The readers of each topic.
     readers: BTreeMap<String, Vec<&'static str>>,
     events: broadcast::Sender<Bytes>,
+    /// Notified when a page begins to listen.
     wanted: Notify,
+    /// True while the feed follows the bus.
     follows: watch::Sender<bool>,
     closed: CancellationToken,
 }

@@ -1,8 +1,8 @@
 //! The OpenAPI document of the public platform, merged from the documents of the services.
 //!
 //! The document has the operations of users and guests, and each shared component once. If services
-//! define a name differently, the most common definition keeps the name. The name of each other
-//! definition gets the first service with this definition as a suffix: `RoleOfCrm`.
+//! define a name differently, the most common definition keeps the name. The name of every other
+//! definition gets a suffix: the first service with the definition, as in `RoleOfCrm`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -58,7 +58,8 @@ pub trait OperationExt: HttpServiceFactory + OpenApiFactory + Sized {
         WithCallers { operation: self, extension: PERMISSION_EXTENSION, callers: P::any_of().into() }
     }
 
-    /// Declares who may call an operation whose data decide, such as `"members of the chat"`.
+    /// Declares who may call an operation, if that depends on its data. An example is
+    /// `"members of the chat"`.
     fn admits(self, callers: &'static str) -> WithCallers<Self> {
         WithCallers { operation: self, extension: CALLERS_EXTENSION, callers: callers.into() }
     }

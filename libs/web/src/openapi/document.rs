@@ -89,7 +89,8 @@ fn info(service: &ServiceInfo) -> Info {
         .build()
 }
 
-/// Drops schemas without references, such as the content of a variant that its tag completes.
+/// Drops schemas without references, such as the content of a variant. A schema that also has the
+/// tag replaces the content.
 fn drop_unused(paths: &Paths, components: &mut Components) {
     let mut before = usize::MAX;
     while components.schemas.len() < before {

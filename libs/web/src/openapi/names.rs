@@ -10,7 +10,8 @@ use utoipa::openapi::{Ref, RefOr};
 
 use crate::openapi::schemas::{for_each_inner, for_each_schema, is_null, referenced, visit};
 
-/// Names the items of pages and the variants of unions, and inlines the types of limits.
+/// Names the items of pages and the variants of unions, and inlines types such as `Text_0_2000`,
+/// which only limit a value.
 pub(super) fn name_schemas(paths: &mut Paths, components: &mut Components) {
     refer_to_components(paths, components);
     name_variants(components);

@@ -169,8 +169,8 @@ impl Connection {
         let _ = self.deadline.as_mut().poll(context);
     }
 
-    /// Restarts the deadline after each write of a response without a request in flight. A stream
-    /// can therefore last longer than the deadline.
+    /// Restarts the deadline after a write, unless a handler still runs. A streamed response, whose
+    /// handler has returned, can therefore last longer than the deadline.
     fn restart_idle_deadline(&mut self, context: &mut Context<'_>) {
         if self.in_flight.is_empty() {
             self.wait_for(State::Idle, context);

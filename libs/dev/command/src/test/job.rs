@@ -72,16 +72,16 @@ impl Counts {
     /// ignored; …`, and the panics below `---- a::b stdout ----`.
     fn of(output: &str) -> Self {
         let mut counts = Self::default();
-        let (mut is_reported, mut wanted) = (false, 0);
+        let (mut is_reported, mut lines_left) = (false, 0);
         for line in output.lines() {
             if line.starts_with("---- ") && line.ends_with(" stdout ----") {
-                (is_reported, wanted) = (true, 0);
+                (is_reported, lines_left) = (true, 0);
                 counts.reasons.extend([line, "\n"]);
             } else if is_reported && line.contains(" panicked at ") {
-                wanted = REASON_LINES;
+                lines_left = REASON_LINES;
             }
-            if wanted > 0 {
-                wanted -= 1;
+            if lines_left > 0 {
+                lines_left -= 1;
                 counts.reasons.extend([line, "\n"]);
             }
             if let Some(result) = line.strip_prefix("test result: ") {
@@ -119,7 +119,7 @@ pub(super) async fn run_all(
     again: bool,
 ) -> anyhow::Result<Vec<Outcome>> {
     let logs = logs()?;
-    let alone = environments.len() == 1;
+    let prints_directly = environments.len() == 1;
     let waiting = RefCell::new(jobs);
     let next = |broker| {
         let mut jobs = waiting.borrow_mut();
@@ -131,10 +131,10 @@ pub(super) async fn run_all(
         while let Some(mut job) = next(environment.broker) {
             job.command.envs(&environment.variables);
             let log = logs.join(format!("{}.log", job.name.replace([' ', '/'], "-")));
-            let mut outcome = run(&mut job, &log, alone).await?;
+            let mut outcome = run(&mut job, &log, prints_directly).await?;
             if again && outcome.has_every_failure_name() {
                 let mut failed = job.only(&outcome.counts.failures);
-                outcome.merge(run(&mut failed, &log.with_extension("again.log"), alone).await?);
+                outcome.merge(run(&mut failed, &log.with_extension("again.log"), prints_directly).await?);
             }
             outcomes.push(outcome);
         }
@@ -155,7 +155,11 @@ fn logs() -> anyhow::Result<PathBuf> {
     Ok(logs)
 }
 
-async fn run(Job { name, command, .. }: &mut Job, log: &Path, alone: bool) -> anyhow::Result<Outcome> {
+async fn run(
+    Job { name, command, .. }: &mut Job,
+    log: &Path,
+    prints_directly: bool,
+) -> anyhow::Result<Outcome> {
     let written = File::create(log).with_context(|| log.display().to_string())?;
     let mut output = File::open(log)?;
     command.stdin(Stdio::null()).stdout(written.try_clone()?).stderr(written);
@@ -164,14 +168,14 @@ async fn run(Job { name, command, .. }: &mut Job, log: &Path, alone: bool) -> an
     let _group = Group(child.id());
     let (started, mut reminded) = (Instant::now(), Instant::now());
     let heading = || println!("\n     Running {name}");
-    if alone {
+    if prints_directly {
         heading();
     } else {
         eprintln!("     Started {name}");
     }
     let status = loop {
         let ended = tokio::time::timeout(POLL_INTERVAL, child.wait()).await;
-        if alone {
+        if prints_directly {
             show(&mut output)?;
         } else if reminded.elapsed() > REMINDER_INTERVAL {
             reminded = Instant::now();
@@ -181,7 +185,7 @@ async fn run(Job { name, command, .. }: &mut Job, log: &Path, alone: bool) -> an
             break status?;
         }
     };
-    if !alone {
+    if !prints_directly {
         heading();
         show(&mut output)?;
     }

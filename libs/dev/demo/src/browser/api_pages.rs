@@ -18,6 +18,7 @@ struct Operation {
     /// Name of the operation with its tag, as on the page.
     name: &'static str,
     body: Option<Value>,
+    /// The beginning of the response's status.
     status: &'static str,
     /// A text that the response body contains.
     shows: &'static str,
@@ -62,6 +63,7 @@ fn all() -> [Trial; 7] {
             "anna",
             [
                 read("Chats-list_chats", "\"Members\""),
+                // The chat is created with 201, or found with 200.
                 Operation { status: "20", ..write("Chats-open_chat", with, "\"Direct\"") },
             ],
         ),

@@ -152,13 +152,13 @@ async fn adjust(story: &mut Story, sold: &SoldDeal, accrual: &str) -> anyhow::Re
         "RequestedAmount": {"AmountMinor": GRANTED, "Currency": "RUB"},
         "Comment": "A bonus was promised for the first sale",
     });
-    let approval_request = story.post(&path, Some(&sold.sonya), &body, expected(201)).await?;
+    let adjustment_request = story.post(&path, Some(&sold.sonya), &body, expected(201)).await?;
 
     story.step("Olga grants it: the commission stays as it is, and the difference becomes a bonus.");
     let path = format!(
         "{}/adjustment-requests/{}/approve",
         sold.platform,
-        approval_request["Id"].as_str().unwrap_or_default()
+        adjustment_request["Id"].as_str().unwrap_or_default()
     );
     story.post(&path, Some(&sold.olga), &json!({}), expected(200)).await?;
     let page = story.get(&sold.accruals(), Some(&sold.sonya), expected(200)).await?;

@@ -193,13 +193,16 @@ async fn check_claims(
     story: &mut Story,
     scene: &Scene<'_>,
     company: &Company,
-    of: Option<Uuid>,
+    employer: Option<Uuid>,
     permissions: &[&str],
 ) -> anyhow::Result<()> {
     let claims = scene.identity.claims(company.oleg).await?;
-    let at = claims.company_id.map_or("no company".to_owned(), |id| format!("company {id}"));
-    let says = claims.company_id == of && claims.permissions == permissions;
-    story.check(says, &format!("Oleg's next token names {at} and {}", claims.permissions.join(", ")));
+    let named_company = claims.company_id.map_or("no company".to_owned(), |id| format!("company {id}"));
+    let is_expected = claims.company_id == employer && claims.permissions == permissions;
+    story.check(
+        is_expected,
+        &format!("Oleg's next token names {named_company} and {}", claims.permissions.join(", ")),
+    );
     Ok(())
 }
 

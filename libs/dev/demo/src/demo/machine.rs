@@ -32,7 +32,8 @@ pub(super) async fn play(
     let account = format!("{accounts}/{id}");
     let created = story.post(&format!("{account}/secret"), Some(&nina), &Value::Null, expected(200)).await?;
     let secret = created["ClientSecret"].as_str().context("the response has no secret")?;
-    // Services reject a token of the second in which the tokens for older secrets were revoked.
+    // The new secret revoked the tokens of older secrets. Services also reject tokens that are
+    // issued in the second of the revocation.
     sleep(Duration::from_secs(1)).await;
 
     story.step("The program requests a token from the issuer, and creates a post of the company.");

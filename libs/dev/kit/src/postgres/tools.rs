@@ -28,7 +28,7 @@ impl Tools {
         }
         let account = Account::find(Path::new(""))?;
         let mut tried = Vec::new();
-        if account.is_root() && runs("apt-get").await {
+        if account.process_is_root() && runs("apt-get").await {
             if let Err(error) = install_server(step).await {
                 tried.push(format!("apt-get: {error:#}"));
             }

@@ -25,7 +25,7 @@ export async function attempt(work) {
   }
 }
 
-export const act = (name, work, attributes = {}) =>
+export const actionButton = (name, work, attributes = {}) =>
   el("button", { type: "button", "data-action": name, click: () => attempt(work), ...attributes }, t(`action.${name}`));
 
 export const choice = (name, options, value) =>

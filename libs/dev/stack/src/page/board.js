@@ -1,7 +1,7 @@
 // The deals of a developer as columns, and the actions on a deal.
 
 import { api } from "./api.js";
-import { act, ask, attempt, choice, empty, heading, say } from "./ask.js";
+import { actionButton, ask, attempt, choice, empty, heading, say } from "./ask.js";
 import { coalesce, el, show } from "./dom.js";
 import { subscribe } from "./feed.js";
 import { day, short, t } from "./i18n.js";
@@ -21,7 +21,7 @@ const reads = () => overrides() || may("crm.deals.care@platform") || may("crm.de
 const prefix = () => (overrides() || may("crm.deals.care@platform") ? PLATFORM : OWN);
 
 // The path prefix under which this person changes deals, or null without the permission.
-export const family = () => (overrides() ? PLATFORM : may("crm.deals.manage-own") ? OWN : null);
+export const changePrefix = () => (overrides() ? PLATFORM : may("crm.deals.manage-own") ? OWN : null);
 
 export function open(deal) {
   opened = deal;
@@ -64,7 +64,7 @@ const ACTIONS = {
 
 // The actions that the status permits. The service checks the permissions.
 function actionsFor({ Status, BookingExpiresAt }) {
-  if (Status === "Completed" || !family()) return [];
+  if (Status === "Completed" || !changePrefix()) return [];
   if (Status === "Cancelled") return overrides() ? ["override"] : [];
   return [
     !BookingExpiresAt && "book", "move", "contract", Status === "Sale" && !overrides() && "complete",
@@ -73,7 +73,7 @@ function actionsFor({ Status, BookingExpiresAt }) {
 }
 
 async function carryOut(name, deal) {
-  const done = await ACTIONS[name](`${family()}/deals/{deal_id}`, { deal_id: deal.DealId }, deal);
+  const done = await ACTIONS[name](`${changePrefix()}/deals/{deal_id}`, { deal_id: deal.DealId }, deal);
   if (done) say(t("board.done", { n: deal.Number, action: t(`action.${name}`) }));
 }
 
@@ -88,7 +88,7 @@ function card(deal) {
     el("button", { type: "button", class: "card", "aria-expanded": String(isOpen), "data-keep": deal.DealId, click: toggle },
       el("b", {}, `№ ${deal.Number ?? "–"}`), el("span", {}, short(deal.Amount)),
       el("small", {}, `${nameOf(deal.ClientUserId)} · ${nameOf(deal.AgentUserId)}`), until && el("small", {}, until)),
-    isOpen && el("menu", {}, actionsFor(deal).map((name) => act(name, () => carryOut(name, deal)))));
+    isOpen && el("menu", {}, actionsFor(deal).map((name) => actionButton(name, () => carryOut(name, deal)))));
 }
 
 function column(one) {

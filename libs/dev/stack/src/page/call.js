@@ -1,7 +1,7 @@
 // Calls over LiveKit. The stack serves the client of LiveKit, which is loaded with the first call.
 
 import { api } from "./api.js";
-import { act, say } from "./ask.js";
+import { actionButton, say } from "./ask.js";
 import { el, show } from "./dom.js";
 import { t } from "./i18n.js";
 import { me, nameOf } from "./session.js";
@@ -42,10 +42,10 @@ function draw() {
   const change = async (command) => update(await api.post(`${CONFERENCE}/${command}`, { path: { conference_id: conference.Id } }));
   const host = nameOf(hostId());
   const others = conference.Participants.map(({ UserId, State }) => el("span", { class: "pill", "data-person": nameOf(UserId), "data-state": State }, `${nameOf(UserId)}: ${t(`participant.${State}`)}`));
-  const invited = [act("join", join, { class: "main" }), act("decline", () => change("decline"))];
+  const invited = [actionButton("join", join, { class: "main" }), actionButton("decline", () => change("decline"))];
   const joined = [
-    act("leave", () => change("leave")),
-    hostId() === me() && act("end", () => change("end"), { class: "main" }),
+    actionButton("leave", () => change("leave")),
+    hostId() === me() && actionButton("end", () => change("end"), { class: "main" }),
   ];
   show(box, el("b", {}, t(state === "Invited" ? "call.rings" : "call.on", { who: host })), el("span", { class: "people" }, others),
     el("menu", {}, state === "Invited" ? invited : joined), media);

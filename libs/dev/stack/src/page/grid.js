@@ -1,13 +1,13 @@
 // The grid of a building from the public catalog: one row for each floor, one cell for each object, coloured by status.
 
 import { api } from "./api.js";
-import { act, ask, choice, empty, heading, say } from "./ask.js";
+import { actionButton, ask, choice, empty, heading, say } from "./ask.js";
 import { coalesce, el, show } from "./dom.js";
 import { subscribe } from "./feed.js";
 import { money, short, t } from "./i18n.js";
 import { chooseProject, project } from "./project.js";
 import { idOf, people } from "./session.js";
-import { family, open } from "./board.js";
+import { changePrefix, open } from "./board.js";
 
 const STATUSES = ["Available", "Reserved", "Booked", "Sold", "Unavailable"];
 const section = document.getElementById("grid");
@@ -39,7 +39,7 @@ async function makeDeal(object) {
     ["word.agent", choice("agent", [["", "–"], ...ids], idOf("igor"))]);
   if (!asked) return;
   const body = { PropertyObjectId: object.Id, ClientUserId: asked.client, AgentUserId: asked.agent || null, RequestId: crypto.randomUUID() };
-  const deal = await api.post(`${family()}/deals`, { body });
+  const deal = await api.post(`${changePrefix()}/deals`, { body });
   say(t("grid.made", { n: object.Number }));
   open(deal.DealId);
 }
@@ -49,7 +49,7 @@ function details() {
   if (!object) return el("p", { class: "empty details" }, t("grid.choose"));
   const sells = ["Available", "Reserved", "Booked"].includes(object.Status);
   return el("p", { class: "details" }, el("span", { class: "pill", "data-status": object.Status }, t(`status.${object.Status}`)), describe(object),
-    family() && sells && act("deal", () => makeDeal(object), { class: "main" }));
+    changePrefix() && sells && actionButton("deal", () => makeDeal(object), { class: "main" }));
 }
 
 function picker(name, options, value, change) {

@@ -1,7 +1,7 @@
 // Sales by month, commissions and payouts of an agent. The person who pays sees the payouts of all agents.
 
 import { api } from "./api.js";
-import { act, empty, heading, say } from "./ask.js";
+import { actionButton, empty, heading, say } from "./ask.js";
 import { coalesce, el, show, svg } from "./dom.js";
 import { subscribe } from "./feed.js";
 import { day, money, month, short, t } from "./i18n.js";
@@ -50,11 +50,11 @@ function balance(one) {
 function payout(one) {
   const change = (command, body) => api.post(`${PLATFORM}/payouts/{payout_id}/${command}`, { path: { payout_id: one.Id }, body });
   const at = one.PaidAt ?? one.SentAt ?? one.CreatedAt;
-  const deeds = [];
-  if (pays() && one.Status === "Scheduled") deeds.push(act("send", () => change("send", { Reference: t("money.reference") })));
-  if (pays() && one.Status === "InTransit") deeds.push(act("paid", () => change("confirm", {})));
+  const buttons = [];
+  if (pays() && one.Status === "Scheduled") buttons.push(actionButton("send", () => change("send", { Reference: t("money.reference") })));
+  if (pays() && one.Status === "InTransit") buttons.push(actionButton("paid", () => change("confirm", {})));
   return el("li", { "data-payout": one.Status }, el("span", {}, day(at)), pays() && el("span", {}, nameOf(one.AgentUserId)),
-    el("b", {}, money(one.Net)), el("span", { class: "pill" }, t(`payout.${one.Status}`)), deeds);
+    el("b", {}, money(one.Net)), el("span", { class: "pill" }, t(`payout.${one.Status}`)), buttons);
 }
 
 async function pay() {
@@ -70,7 +70,7 @@ const refresh = coalesce(async () => {
   if (!earns() && !pays()) return empty(section, "money.title", t("money.stranger", { name: actor() }));
   if (pays()) {
     const payouts = await api.get(`${PLATFORM}/payouts`, { query: { PageSize: 8 } });
-    return show(section, heading("money.payouts", act("pay", pay)), list(payouts.Items));
+    return show(section, heading("money.payouts", actionButton("pay", pay)), list(payouts.Items));
   }
   const [done, summary, payouts] = await Promise.all([
     api.get("/api/v1/my/agent-performance"),

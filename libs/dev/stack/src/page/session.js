@@ -7,7 +7,8 @@ const SWAGGER = "authorized";
 // A token is renewed this long before it expires.
 const MARGIN_MS = 60_000;
 
-// Aborted when the page is left. In the back/forward cache, open streams would occupy connections to the host, of which a browser has six.
+// Aborted when the page is left, which closes its streams.
+// A browser opens at most six connections to a host, and a page in the back/forward cache would keep those of its streams.
 export const leaving = new AbortController();
 addEventListener("pagehide", () => leaving.abort());
 addEventListener("pageshow", ({ persisted }) => persisted && location.reload());

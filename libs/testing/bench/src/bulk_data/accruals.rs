@@ -54,17 +54,17 @@ const DEVELOPERS: &str = "\
     insert into developer (id, name, version) select pg_temp.seeded('0054', d), 'Developer ' || d, 1 \
     from generate_series(1, 61) as d on conflict do nothing";
 
-/// Inserts the deals. An ended sale leaves no sale columns.
+/// Inserts the deals. The sale columns of a deal that is not sold are null.
 const DEALS: &str = "\
     insert into deal (id, developer_company_id, property_object_id, created_at, status, status_row_version, agent_user_id, \
         agent_row_version, amount, currency, amount_row_version, cancelled_at, known_row_version, applied_row_version, \
         sale_row_version, sold_at, sale_agent_user_id, sale_amount, sale_currency, completed_at, completed_amount) \
     select deal, developer, object, made, status, version, agent, version, final, currency, version, \
         case when status = 'Cancelled' then done end, version, case when kind > 0 then version else 0 end, \
-        case when stands then 3 end, case when stands then sold end, case when stands then agent end, \
-        case when stands then amount end, case when stands then currency end, \
+        case when is_sold then 3 end, case when is_sold then sold end, case when is_sold then agent end, \
+        case when is_sold then amount end, case when is_sold then currency end, \
         case when status = 'Completed' then done end, case when status = 'Completed' then final end \
-    from pg_temp.drawn($1::bigint, $2::bigint), lateral (select status in ('Sale', 'Completed') as stands) as now";
+    from pg_temp.drawn($1::bigint, $2::bigint), lateral (select status in ('Sale', 'Completed') as is_sold) as now";
 
 /// Inserts the Base accruals of 3 %.
 const BASES: &str = "\

@@ -30,8 +30,9 @@ pub(super) const EVENTUAL_RULES: &[Count] = &[
 
 /// Violations that must not exist, with the queries that count them.
 ///
-/// After a restore, a publisher sends the end of each entity that it has lost. Replicas keep such
-/// an entity in its final state. A lost revocation of access stays until the tokens have expired.
+/// After a restore, a publisher publishes a final state, such as Cancelled, for each entity that it
+/// has lost. Replicas keep the entity in this state. A lost revocation of access stays until the
+/// tokens have expired.
 pub(super) const RULES: &[Count] = &[
     (
         "deals without exactly one matching chat, or chats without a deal",

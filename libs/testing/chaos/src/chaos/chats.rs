@@ -27,8 +27,8 @@ pub(super) const RULES: &[Count] = &[
          (select count(*) from messenger.message where message.chat_id = conference.chat_id \
          and card ->> 'Type' = 'ConferenceEnded' and card ->> 'ConferenceId' = conference.id::text)",
     ),
-    // A version without a row in the timeline was raised after a loss. The chat keeps the cards of
-    // lost changes then, and the last card has the present status.
+    // A deal whose version exceeds the rows of its timeline has lost changes. Its chat keeps the
+    // cards of the lost changes, so only the last card is compared, with the present status.
     (
         "deals without exactly one card for each change of status",
         "select count(*) from crm.deal left join messenger.chat on chat.deal_id = deal.id \

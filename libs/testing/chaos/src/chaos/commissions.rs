@@ -32,8 +32,9 @@ pub(super) const EVENTUAL_RULES: &[Count] = &[
     ),
 ];
 
-/// Two parts of a `with` clause. `sale` has the beginnings of the sales of agents. `raised` has the
-/// deals with a version that is not in their timeline, since a loss of the database raised it.
+/// Two parts of a `with` clause. `sale` has a row for each sale with an agent, from the stage in
+/// which it began. `raised` has the deals whose version was raised after a loss of the database, so
+/// that their timeline lacks versions.
 macro_rules! sales {
     () => {
         "sale as ( \
@@ -74,7 +75,8 @@ macro_rules! has_rate {
 /// Violations that must not exist, with the queries that count them.
 pub(super) const RULES: &[Count] = &[
     // A process that is frozen while it sets a rate continues within 20 s. Until then, a sale may
-    // find no rate, and end.
+    // begin and end without the rate. `has_rate` therefore ignores cards that were created less
+    // than 20 s before the sale.
     (
         "sales of agents without exactly one matching Base, or Bases without a sale",
         concat!(

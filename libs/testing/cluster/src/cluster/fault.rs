@@ -62,7 +62,7 @@ impl Fault {
         }
     }
 
-    /// Returns true if no user may notice the fault.
+    /// Returns true if the fault must not make any request fail.
     pub(super) fn is_silent(self) -> bool {
         !matches!(self, Self::Kill | Self::Database)
     }

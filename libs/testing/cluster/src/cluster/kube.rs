@@ -177,7 +177,7 @@ impl Kube {
             let found = self.get("deployments,pods").await?;
             let (pods, deployments): (Vec<_>, Vec<_>) =
                 found.iter().partition(|object| object["kind"] == "Pod");
-            let waiting: Vec<_> = pods.iter().copied().flat_map(waiting).collect();
+            let waiting: Vec<_> = pods.iter().copied().flat_map(waiting_containers).collect();
             if let Some((what, reason)) = waiting.iter().find(|(_, reason)| is_permanent(reason)) {
                 bail!("{what}: {reason}");
             }
@@ -216,7 +216,7 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
 
 /// Returns the waiting containers of a pod with their reasons, or the pod if no node has room for
 /// it.
-fn waiting(pod: &Value) -> Vec<(String, String)> {
+fn waiting_containers(pod: &Value) -> Vec<(String, String)> {
     let waiting = containers(pod).filter_map(|container| {
         let waiting = &container["state"]["waiting"];
         let what = container["image"].as_str()?.to_owned();
@@ -292,7 +292,7 @@ async fn output(program: &str, arguments: &[&str], input: Option<String>) -> any
 mod tests {
     use serde_json::json;
 
-    use super::{ended, is_complete, is_permanent, waiting};
+    use super::{ended, is_complete, is_permanent, waiting_containers};
 
     #[test]
     fn deployment_is_complete_when_all_pods_are_new_and_ready() {
@@ -322,7 +322,7 @@ mod tests {
     fn missing_image_is_reported_by_name() {
         let state = json!({"waiting": {"reason": "ErrImagePull", "message": "not found\nat all"}});
         let pod = json!({"status": {"initContainerStatuses": [{"image": "localhost/platform/crm:1", "state": state}]}});
-        let waiting = waiting(&pod);
+        let waiting = waiting_containers(&pod);
         assert_eq!(waiting, [("localhost/platform/crm:1".to_owned(), "ErrImagePull not found".to_owned())]);
         assert!(is_permanent(&waiting[0].1));
         assert!(!is_permanent("PodInitializing"));
@@ -332,7 +332,7 @@ mod tests {
     fn unscheduled_pod_is_reported_with_the_reason() {
         let condition = json!({"type": "PodScheduled", "status": "False", "message": "Insufficient cpu"});
         let pod = json!({"metadata": {"name": "crm-work-1"}, "status": {"conditions": [condition]}});
-        assert_eq!(waiting(&pod), [("crm-work-1".to_owned(), "Insufficient cpu".to_owned())]);
+        assert_eq!(waiting_containers(&pod), [("crm-work-1".to_owned(), "Insufficient cpu".to_owned())]);
     }
 
     #[test]

@@ -26,9 +26,9 @@ const INTERNAL: u16 = 8081;
 const ADMIN: u16 = 9090;
 /// Name of the pods that belong to no service.
 const OUTSIDER: &str = "outsider";
-/// The service whose image these pods run.
+/// The service whose image the outsider pods run.
 const OUTSIDER_SERVICE: &str = "selections";
-/// The components of these pods, each with the port at which the charts admit it.
+/// The components of the outsider pods, each with the port at which the charts admit it.
 const OUTSIDERS: [(&str, Option<u16>); 4] =
     [("gateway", Some(PUBLIC)), ("issuer", Some(INTERNAL)), ("monitoring", Some(ADMIN)), ("stranger", None)];
 /// Timeout of a connection, since a closed route may not answer. A connection between pods of one

@@ -25,7 +25,8 @@ pub(crate) const MAX_UNQUEUED_BYTES: usize = MIB;
 pub(crate) static REQUEST_BODIES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(64 * MIB, 24));
 /// The budget of responses to `GET` requests of users and guests.
 pub(crate) static READ_RESPONSES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(96 * MIB, 63));
-/// The budget of responses to changes and to services. Readers cannot exhaust it.
+/// The budget of all other responses: those to requests that change data, and those to services.
+/// Readers cannot exhaust it.
 pub(crate) static OTHER_RESPONSES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(96 * MIB, 63));
 
 /// The longest wait for bytes of a budget.
@@ -118,7 +119,7 @@ impl ByteBudget {
         u32::try_from(bytes.min(self.size)).unwrap_or(u32::MAX)
     }
 
-    /// Returns the limit of one caller: its share, and the largest body that does not wait.
+    /// Returns the limit of one caller: its share plus the largest body that does not wait.
     fn max_bytes_per_caller(&self) -> usize {
         self.caller_share() + MAX_UNQUEUED_BYTES
     }

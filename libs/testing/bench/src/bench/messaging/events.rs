@@ -62,7 +62,7 @@ pub(super) async fn create_table(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fills the outbox with rows of distinct payloads, in turns of the keys.
+/// Fills the outbox with rows of distinct payloads. Consecutive rows have different keys.
 pub(super) async fn fill(client: &Client, rows: u32) -> anyhow::Result<()> {
     client
         .execute(

@@ -1,8 +1,8 @@
 //! The latency from the commit of an event to its arrival at a reader, against the bare producer at
 //! the same pace.
 //!
-//! The reader receives a message with the relay's acknowledgement or after it, so its time is an
-//! upper bound.
+//! The reader receives a message when the relay receives its acknowledgement, or later. The
+//! measured time is therefore an upper bound of the time to the acknowledgement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

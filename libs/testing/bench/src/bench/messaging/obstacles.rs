@@ -1,5 +1,7 @@
-//! The drain of events behind rows that the relay has to skip, against an empty outbox. The rows
-//! are deleted ones that a snapshot keeps, and those of a topic that does not exist.
+//! The drain of events behind rows that the relay has to skip, against an empty outbox.
+//!
+//! The rows to skip are deleted rows that an open snapshot keeps, or waiting rows of a topic that
+//! does not exist.
 
 use tokio_postgres::Client;
 
@@ -49,7 +51,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
     ])
 }
 
-/// Returns the events a second while a snapshot keeps the rows of the events before.
+/// Returns the events a second while an open snapshot keeps the deleted rows of earlier events.
 async fn behind_deleted_rows(bench: &Bench<'_>, client: &Client, rows: u32) -> anyhow::Result<f64> {
     let other = bench.environment.connect(SCHEMA).await?;
     other.client.batch_execute("begin isolation level repeatable read; select from measured").await?;
