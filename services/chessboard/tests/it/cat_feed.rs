@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use flate2::read::GzDecoder;
+use futures_util::future::{join, join_all};
 use reqwest::Method;
 use serde_json::json;
 use testkit::client::send;
@@ -12,7 +13,7 @@ use testkit::held::Held;
 use testkit::statements::StatementCounter;
 use uuid::Uuid;
 
-use crate::cat_lists::DEVELOPERS;
+use crate::cat_lists::{DEVELOPERS, start_with_catalog};
 use crate::catalog_fill::{
     Building, Catalog, Developer, Object, Project, execute_sql, single_building_catalog,
     single_object_catalog,
@@ -240,4 +241,33 @@ async fn long_feed_is_read_in_pages() {
     assert!(built >= 4, "the version and three pages: {built}");
     assert!(built <= 4 + 12, "new connections execute some statements of their own: {built}");
     assert!(cached < built, "{cached}");
+}
+
+/// RULE-CHS-079: a process builds four feeds at once and rejects a fifth one until one has ended.
+/// Until then it returns a cached feed.
+#[tokio::test]
+async fn fifth_build_is_rejected_until_another_ends() {
+    let mut catalog = single_object_catalog();
+    catalog.developers.push(Developer::new("Другой"));
+    let [built, cached] = [1, 0].map(|n| feed_path(catalog.developers[n].id));
+    let service = start_with_catalog(&catalog).await;
+    let guest = service.guest();
+    let first = guest.get(&cached).await;
+    // The first page of each build waits for the table, and the version of a feed does not read it.
+    let held = Held::lock(&service, "lock table property_object in access exclusive mode").await;
+    let builds = join_all((0..4).map(|_| guest.get(&built)));
+    let rejected = async {
+        held.wait_for(4, "%\"property_object\"%").await;
+        let (rejected, kept) = (guest.get(&built).await, guest.get(&cached).await);
+        held.release().await;
+        (rejected, kept)
+    };
+    let (builds, (rejected, kept)) = join(builds, rejected).await;
+    assert!(rejected.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
+    rejected.expect_problem(503, "SERVICE_UNAVAILABLE");
+    assert_eq!((kept.status, kept.text), (200, first.text));
+    for build in builds {
+        assert!(build.status == 200 && build.text.ends_with("</realty-feed>\n"), "{}", build.text);
+    }
+    assert_eq!(guest.get(&built).await.status, 200);
 }
