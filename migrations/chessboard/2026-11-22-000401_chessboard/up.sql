@@ -295,6 +295,8 @@ $$;
 
 create table building_figures (
     building_id uuid primary key references building (id),
+    -- Number of transactions that have written objects of the building.
+    object_changes bigint not null default 0,
     free_flat integer not null default 0,
     free_apartment integer not null default 0,
     free_parking integer not null default 0,
@@ -337,6 +339,7 @@ begin
     insert into building_figures (building_id) values (renewed) on conflict do nothing;
     perform from building_figures where building_id = renewed for no key update;
     update building_figures set
+        object_changes = object_changes + 1,
         (free_flat, free_apartment, free_parking, free_storage, free_commercial, price_from, price_to) = (
             select count(*) filter (where kind = 'Flat'), count(*) filter (where kind = 'Apartment'),
                 count(*) filter (where kind = 'Parking'), count(*) filter (where kind = 'Storage'),

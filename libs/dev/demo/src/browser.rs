@@ -2,6 +2,7 @@
 //! browser.
 
 mod api_pages;
+mod feeds;
 mod pilot;
 mod platform_page;
 
@@ -27,10 +28,10 @@ const MESSAGE: &str = "When can I see it? <b>Today</b>?";
 /// stops
 ///
 /// Two windows act as two people of the demo. One books and frees a flat, and the other shows the
-/// change. They exchange messages and call. The page shows an agent's commissions, and is shown in
-/// Russian. Each service's API page sends requests, and the page of the platform shows an
-/// operation. Needs `chromium` and `chromedriver`. With --media a LiveKit server carries the call,
-/// and each side must receive the other's media.
+/// change. They exchange messages and call. The page shows an agent's commissions, imports a feed
+/// of the developer, and is shown in Russian. Each service's API page sends requests, and the page
+/// of the platform shows an operation. Needs `chromium` and `chromedriver`. With --media a LiveKit
+/// server carries the call, and each side must receive the other's media.
 #[derive(Args)]
 pub struct Browser {
     /// Also run a LiveKit server, or require that of the running stack
@@ -126,6 +127,9 @@ impl Browser {
             pilot.wait_for(shown).await?;
         }
         done("Igor sees his months, his commissions and his payout");
+
+        sign_in(pilot, &url, "maria").await?;
+        feeds::import(pilot, &stack.base_url).await?;
 
         pilot.click("[data-language='ru']").await?;
         pilot.wait_for("html[lang='ru'] body[data-ready]").await?;

@@ -38,7 +38,7 @@ const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The static files below `/stack/`.
-const FILES: [(&str, &str, &str); 16] = [
+const FILES: [(&str, &str, &str); 17] = [
     ("page.css", STYLE, include_str!("page/page.css")),
     ("main.js", SCRIPT, include_str!("page/main.js")),
     ("dom.js", SCRIPT, include_str!("page/dom.js")),
@@ -55,6 +55,7 @@ const FILES: [(&str, &str, &str); 16] = [
     ("chat.js", SCRIPT, include_str!("page/chat.js")),
     ("call.js", SCRIPT, include_str!("page/call.js")),
     ("money.js", SCRIPT, include_str!("page/money.js")),
+    ("imports.js", SCRIPT, include_str!("page/imports.js")),
 ];
 
 /// The data of the page.

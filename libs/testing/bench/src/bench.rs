@@ -9,6 +9,7 @@ mod chessboard;
 mod crm;
 mod edge;
 mod environment;
+mod feeds;
 mod identity;
 mod load;
 mod messaging;
@@ -60,11 +61,12 @@ struct BenchEntry {
     run: for<'a> fn(&'a Environment, Effort, &'a mut Vec<Row>) -> LocalBoxFuture<'a, anyhow::Result<()>>,
 }
 
-const ALL: [BenchEntry; 11] = [
+const ALL: [BenchEntry; 12] = [
     selections::BENCH,
     news::BENCH,
     identity::BENCH,
     chessboard::BENCH,
+    feeds::BENCH,
     crm::BENCH,
     messenger::BENCH,
     agent::BENCH,

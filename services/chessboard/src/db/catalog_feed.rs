@@ -34,10 +34,11 @@ pub struct FeedVersion {
     pub version: String,
 }
 
-/// A change that adds or removes objects also raises the version of their building. All other
-/// changes can only raise the versions of objects. Therefore the sum of the objects' versions never
-/// repeats while the versions of projects and buildings stay the same. The second parameter is the
-/// version of the format.
+/// The version of a project or a building grows with each change by a user. Deals raise the
+/// versions of objects only, so each transaction that writes objects also adds one to
+/// `object_changes` of the building. A job that publishes objects raises none of these, because it
+/// changes nothing of the feed. The second parameter is the format of the feed. A portal reads the
+/// version of 100,000 objects several times an hour, so the statement reads no object.
 const FEED_VERSION: &str = "\
     with shown as materialized ( \
         select id, version from project \
@@ -45,10 +46,9 @@ const FEED_VERSION: &str = "\
     ) \
     select developer.name, developer.contact_phone, developer.website, md5(concat_ws('/', $2::integer, developer.version, \
         (select string_agg(id || ':' || version, ',' order by id) from shown), '-', \
-        (select string_agg(building.id || ':' || building.version, ',' order by building.id) \
-            from shown join building on building.project_id = shown.id and building.deleted_at is null), '-', \
-        (select sum(object.version) from shown \
-            join property_object as object on object.project_id = shown.id and object.removed_at is null) \
+        (select string_agg(concat_ws(':', building.id, building.version, figures.object_changes), ',' order by building.id) \
+            from shown join building on building.project_id = shown.id and building.deleted_at is null \
+            left join building_figures as figures on figures.building_id = building.id) \
     )) as version \
     from developer where id = $1 and deleted_at is null and status = 'Published'";
 

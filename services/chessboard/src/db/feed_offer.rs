@@ -4,7 +4,7 @@ use ::db::{Conn, Json, Prepared, Tx};
 use ::web::{CursorPage, CursorPaging};
 use auth::CompanyId;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Json as SqlJson, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Integer, Json as SqlJson, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -124,29 +124,62 @@ pub async fn find_next_building(
     Ok(next.map(|next| next.building_id))
 }
 
-/// Rejects the offers of a building beyond the first `limit`. Returns their number.
-pub async fn reject_offers_beyond(
+/// Returns the position of the last offer of a building within `limit`. `None` if the building has
+/// no more offers than that.
+pub async fn find_last_within(
     tx: &mut Tx,
     import: FeedImportId,
     building: BuildingId,
     limit: usize,
-) -> Result<usize, ::db::Error> {
+) -> Result<Option<i32>, ::db::Error> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let positions = feed_offer::table
+        .filter(feed_offer::import_id.eq(import))
+        .filter(feed_offer::building_id.eq(building))
+        .order(feed_offer::position)
+        .offset(limit - 1)
+        .limit(2)
+        .select(feed_offer::position);
+    let last: Vec<i32> = positions.load(tx.conn()).await?;
+    Ok(if let [last, _] = last[..] { Some(last) } else { None })
+}
+
+#[derive(QueryableByName)]
+struct Position {
+    #[diesel(sql_type = BigInt)]
+    offer_position: i64,
+}
+
+/// Rejects the next offers of a building after `position`, up to `batch`. Returns their number and
+/// the position of the last one.
+pub async fn reject_offers_beyond(
+    tx: &mut Tx,
+    import: FeedImportId,
+    building: BuildingId,
+    position: i32,
+    batch: i64,
+) -> Result<(usize, i32), ::db::Error> {
+    // The scan begins behind the offers that earlier batches have deleted.
     let reject = diesel::sql_query(
         "with beyond as ( \
             delete from feed_offer where (import_id, building_id, position) in ( \
                 select import_id, building_id, position from feed_offer \
-                where import_id = $1 and building_id = $2 order by position offset $3) \
+                where import_id = $1 and building_id = $2 and position > $3 order by position limit $4) \
             returning * \
         ) \
         insert into feed_problem (import_id, building_id, offer_position, line, internal_id, element, code) \
         select import_id, building_id, position, line, external_id, 'offer', 'too_many_objects' \
-        from beyond order by position",
+        from beyond order by position returning offer_position",
     );
     let reject = reject
         .bind::<SqlUuid, _>(import)
         .bind::<SqlUuid, _>(building)
-        .bind::<BigInt, _>(i64::try_from(limit).unwrap_or(i64::MAX));
-    Ok(Prepared(reject).execute(tx.conn()).await?)
+        .bind::<Integer, _>(position)
+        .bind::<BigInt, _>(batch);
+    let rejected: Vec<Position> = Prepared(reject).load(tx.conn()).await?;
+    let last = rejected.iter().map(|rejected| rejected.offer_position).max();
+    let last = last.and_then(|last| i32::try_from(last).ok()).unwrap_or(position);
+    Ok((rejected.len(), last))
 }
 
 /// Returns the offers of a building in the order of the file.

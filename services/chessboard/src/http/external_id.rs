@@ -1,4 +1,7 @@
 //! External ids in paths, and the responses of upserts.
+//!
+//! The bodies of upserts list the members of an entity again. An error in a part that serde
+//! flattens points at the whole object and not at its member (RULE-ALL-022).
 
 use std::future::{Ready, ready};
 

@@ -17,12 +17,17 @@ use crate::app::App;
 use crate::db;
 use crate::db::feed_offer::{NewOffer, NewProblem};
 use crate::domain::feed::{FeedItem, KnownBuildings, OfferProblem};
-use crate::domain::{Edit, FeedBuildingState, FeedImport, FeedImportId, FeedImportState};
+use crate::domain::{
+    BuildingId, Edit, FeedBuildingState, FeedImport, FeedImportId, FeedImportState, MAX_GRID_OBJECTS,
+};
 use crate::error::Error;
 use crate::ops::feed_import::{APPLICATION, CLEANUP, VALIDATION, apply_building, preview_building};
 
 /// The interval of the job that deletes expired imports.
 const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
+/// Number of offers that one statement rejects. One statement for all 100,000 offers of a file
+/// takes seconds, and the transaction holds the lock of the import.
+const REFUSED_OFFERS: i64 = 2_000;
 /// Number of rows that one statement deletes.
 const DELETED_ROWS: i64 = 1_000;
 /// Number of parts of files that one statement deletes, of up to 256 KiB each.
@@ -238,6 +243,7 @@ async fn preview(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<us
         drop(conn);
         let Some(building) = next else { return Ok(rejected) };
         last = Some(building);
+        refused += refuse_beyond(app, job, import, building).await?;
         let edit = Edit { at: clock::now(), by: None };
         rejected += app
             .db
@@ -246,6 +252,32 @@ async fn preview(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<us
                 anyhow::Ok(preview_building(tx, import, building, app.settings.currency, edit).await?)
             })
             .await?;
+    }
+}
+
+/// Rejects the offers of a building beyond the maximum number of its objects, in batches. Returns
+/// their number.
+async fn refuse_beyond(
+    app: &App,
+    job: &Job,
+    import: &FeedImport,
+    building: BuildingId,
+) -> anyhow::Result<usize> {
+    let find =
+        async |tx: &mut Tx| db::feed_offer::find_last_within(tx, import.id, building, MAX_GRID_OBJECTS).await;
+    let mut refused = 0;
+    let Some(mut last) = app.db.tx(find).await? else { return Ok(refused) };
+    loop {
+        job.check_ending()?;
+        let refuse = async |tx: &mut Tx| {
+            lock_run(tx, import).await?;
+            anyhow::Ok(db::feed_offer::refuse_beyond(tx, import.id, building, last, REFUSED_OFFERS).await?)
+        };
+        let (batch, next) = app.db.tx(refuse).await?;
+        if batch == 0 {
+            return Ok(refused);
+        }
+        (refused, last) = (refused + batch, next);
     }
 }
 

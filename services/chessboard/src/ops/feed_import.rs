@@ -17,8 +17,8 @@ use crate::db::feed_change::{FeedBuilding, FeedChangeKind, FieldChange, NewChang
 use crate::db::feed_offer::NewProblem;
 use crate::domain::feed::{BuildingPlan, PlanContext, plan_building};
 use crate::domain::{
-    Building, BuildingId, Edit, FeedBuildingState, FeedImport, FeedImportId, FeedUploadId, MAX_GRID_OBJECTS,
-    ObjectChange, ObjectFacts, PropertyObject, PropertyObjectId,
+    Building, BuildingId, Edit, FeedBuildingState, FeedImport, FeedImportId, FeedUploadId, ObjectChange,
+    ObjectFacts, PropertyObject, PropertyObjectId,
 };
 use crate::error::{
     BUILDING_NOT_FOUND, DEVELOPER_NOT_FOUND, Error, FEED_IMPORT_NOT_FOUND, PROJECT_NOT_FOUND,
@@ -203,10 +203,9 @@ pub async fn preview_building(
     currency: Currency,
     edit: Edit,
 ) -> Result<usize, Error> {
-    let beyond = db::feed_offer::reject_offers_beyond(tx, import.id, id, MAX_GRID_OBJECTS).await?;
     let Some(planned) = plan(tx, import, id, &HashSet::new(), currency, edit).await? else {
         db::feed_change::insert_building(tx, &outdated_building(import.id, id)).await?;
-        return Ok(beyond);
+        return Ok(0);
     };
     let Planned { building, plan, rejected_count, offers_count } = planned;
     let refused = plan.problems.len();
@@ -241,7 +240,7 @@ pub async fn preview_building(
     });
     db::feed_offer::insert_problems(tx, problems.collect()).await?;
     db::feed_change::insert_changes(tx, change_rows(import.id, id, &plan)).await?;
-    Ok(beyond + refused)
+    Ok(refused)
 }
 
 /// Applies the plan of one building, all of it or nothing.

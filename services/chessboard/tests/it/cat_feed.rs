@@ -3,20 +3,22 @@
 use std::io::Read;
 
 use flate2::read::GzDecoder;
+use futures_util::future::{join, join_all};
 use reqwest::Method;
 use serde_json::json;
 use testkit::client::send;
 use testkit::database;
 use testkit::deployed::Deployed;
+use testkit::held::Held;
 use testkit::statements::StatementCounter;
 use uuid::Uuid;
 
-use crate::cat_lists::DEVELOPERS;
+use crate::cat_lists::{DEVELOPERS, start_with_catalog};
 use crate::catalog_fill::{
     Building, Catalog, Developer, Object, Project, execute_sql, single_building_catalog,
     single_object_catalog,
 };
-use crate::objects::{flat, flats, published_house};
+use crate::objects::{book_object, flat, flats, project, published_house, wait_for_object_event};
 use crate::{guid, service, with};
 
 fn feed_path(developer: Uuid) -> String {
@@ -132,7 +134,7 @@ async fn tag_changes_with_the_content() {
     let cached = async |tag: &str| send(guest.request(Method::GET, &path).header("If-None-Match", tag)).await;
     let mut last = tag().await;
     assert_eq!(tag().await, last, "the second response is the cached one");
-    let (first, second) = (house.id_of("1").await, house.id_of("2").await);
+    let first = house.id_of("1").await;
     let priced = with(flat("1"), "Price", json!({"AmountMinor": 5, "Currency": "RUB"}));
     house.manager.put(&house.object_path(first), priced.clone()).await.expect(200);
     let priced_feed = tag().await;
@@ -143,12 +145,11 @@ async fn tag_changes_with_the_content() {
     last = priced_feed;
     house.manager.put(&house.object_path(first), priced).await.expect(200);
     assert_eq!(tag().await, last, "an edit without a change");
+    book_object(&house, "2").await;
+    let booked = tag().await;
+    assert!(booked.0 != last.0 && booked.1 != last.1, "a booking");
+    last = booked;
     for change in [
-        format!(
-            "update property_object set version = version + 1, status = 'Booked', hold_deal_id = id where id = '{second}'; \
-             select renew_building_figures('{}')",
-            house.building
-        ),
         format!("update building set version = version + 1, name = 'Иной' where id = '{}'", house.building),
         format!("update project set version = version + 1, city = 'Тула' where id = '{}'", house.project),
         format!("update developer set version = version + 1, name = 'Иная' where id = '{}'", house.developer),
@@ -158,6 +159,23 @@ async fn tag_changes_with_the_content() {
         assert!(next.0 != last.0 && next.1 != last.1, "{change}");
         last = next;
     }
+}
+
+/// RULE-CHS-079: the job that publishes the objects of a renamed project does not change the tag.
+#[tokio::test]
+async fn propagation_keeps_the_tag() {
+    let house = published_house().await;
+    house.grid(&flats(1)).await;
+    let id = house.id_of("1").await;
+    // The job waits for this row.
+    let held =
+        Held::lock(service(), &format!("select from property_object where id = '{id}' for share")).await;
+    house.manager.put(&house.project_path(""), with(project(), "Name", "Ели")).await.expect(200);
+    let tag = async || service().guest().get(&feed_path(house.developer)).await.header("etag").to_owned();
+    let renamed = tag().await;
+    held.release().await;
+    wait_for_object_event(id, "the project's name", |event| event["ProjectName"] == "Ели").await;
+    assert_eq!(tag().await, renamed);
 }
 
 /// RULE-CHS-079: a guest may get the feed compressed, and a user gets it plain and without a tag.
@@ -223,4 +241,33 @@ async fn long_feed_is_read_in_pages() {
     assert!(built >= 4, "the version and three pages: {built}");
     assert!(built <= 4 + 12, "new connections execute some statements of their own: {built}");
     assert!(cached < built, "{cached}");
+}
+
+/// RULE-CHS-079: a process builds four feeds at once and rejects a fifth one until one has ended.
+/// Until then it returns a cached feed.
+#[tokio::test]
+async fn fifth_build_is_rejected_until_another_ends() {
+    let mut catalog = single_object_catalog();
+    catalog.developers.push(Developer::new("Другой"));
+    let [built, cached] = [1, 0].map(|n| feed_path(catalog.developers[n].id));
+    let service = start_with_catalog(&catalog).await;
+    let guest = service.guest();
+    let first = guest.get(&cached).await;
+    // The first page of each build waits for the table, and the version of a feed does not read it.
+    let held = Held::lock(&service, "lock table property_object in access exclusive mode").await;
+    let builds = join_all((0..4).map(|_| guest.get(&built)));
+    let rejected = async {
+        held.wait_for(4, "%\"property_object\"%").await;
+        let (rejected, kept) = (guest.get(&built).await, guest.get(&cached).await);
+        held.release().await;
+        (rejected, kept)
+    };
+    let (builds, (rejected, kept)) = join(builds, rejected).await;
+    assert!(rejected.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
+    rejected.expect_problem(503, "SERVICE_UNAVAILABLE");
+    assert_eq!((kept.status, kept.text), (200, first.text));
+    for build in builds {
+        assert!(build.status == 200 && build.text.ends_with("</realty-feed>\n"), "{}", build.text);
+    }
+    assert_eq!(guest.get(&built).await.status, 200);
 }

@@ -13,7 +13,7 @@ use crate::feed_imports::{
     apply, create, feed, import, import_path, offer, only_building, send_file, wait_for,
 };
 use crate::objects::{CANCELLED, book_object, deliver_deal_event, flats, published_house};
-use crate::service;
+use crate::{id_of, service};
 
 /// Returns the bytes of a text as hexadecimal digits.
 fn hex(text: &str) -> String {
@@ -184,4 +184,35 @@ async fn kept_object_stays_after_its_deal_has_ended() {
     let (kept, changed) = (house.object("1").await, house.object("2").await);
     assert_eq!((&kept["ExternalId"], &kept["Price"]["AmountMinor"]), (&Value::Null, &json!(1_250_000_000)));
     assert_eq!((&changed["ExternalId"], &changed["Price"]["AmountMinor"]), (&json!("b"), &json!(500)));
+}
+
+/// RULE-CHS-073: the offers of a building beyond the first 5,000 are rejected in batches, each
+/// once.
+#[tokio::test]
+async fn offers_beyond_5000_of_a_building_are_rejected() {
+    let house = published_house().await;
+    let offers: Vec<_> = (0..7_100)
+        .map(|n| {
+            let floor = format!("<floor>{}<", n % 10 + 1);
+            offer(&format!("k-{n}"), &n.to_string(), 5).replace("<floor>2<", &floor)
+        })
+        .collect();
+    let validated = import(&house, feed(&offers)).await;
+    assert_eq!(
+        (&validated["State"], &validated["OffersCount"], &validated["RejectedCount"]),
+        (&json!("Validated"), &json!(7_100), &json!(2_100))
+    );
+    let building = only_building(&house, &validated).await;
+    assert_eq!(
+        (&building["State"], &building["OffersCount"], &building["CreatedCount"]),
+        (&json!("Blocked"), &json!(7_100), &json!(5_000))
+    );
+    let rejected = format!(
+        "select count(*), count(distinct offer_position), min(offer_position), max(offer_position) \
+         from feed_problem where import_id = '{}' and code = 'too_many_objects'",
+        id_of(&validated["Id"])
+    );
+    let row = service().sql().await.query_one(&rejected, &[]).await.unwrap();
+    let figures: [i64; 4] = std::array::from_fn(|at| row.get(at));
+    assert_eq!(figures, [2_100, 2_100, 5_000, 7_099]);
 }

@@ -25,6 +25,7 @@ export function money({ AmountMinor, Currency }, options = { maximumFractionDigi
 }
 
 export const short = (amount) => money(amount, { notation: "compact", maximumFractionDigits: 1 });
+export const number = (value) => Number(value).toLocaleString(language);
 export const time = (at) => new Date(at).toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit" });
 export const day = (at) => new Date(at).toLocaleDateString(language, { day: "numeric", month: "short" });
 export const month = (text) => new Date(`${text}-01T00:00:00Z`).toLocaleDateString(language, { month: "short", timeZone: "UTC" });

@@ -7,6 +7,7 @@ import { el, show } from "./dom.js";
 import { follow } from "./feed.js";
 import * as grid from "./grid.js";
 import { LANGUAGES, language, setLanguage, t } from "./i18n.js";
+import * as imports from "./imports.js";
 import * as money from "./money.js";
 import { actor, services, loadPeople, people, signIn, signOut, token } from "./session.js";
 
@@ -46,5 +47,5 @@ top();
 list();
 await attempt(grid.load);
 follow();
-await Promise.all([board.refresh, money.load, chat.load].map(attempt));
+await Promise.all([board.refresh, money.load, chat.load, imports.load].map(attempt));
 document.body.dataset.ready = "true";

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use reqwest::RequestBuilder;
+use tokio::time::Instant;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -31,6 +32,13 @@ pub(super) async fn statements(
     let script = script(&String::from_utf8_lossy(output));
     ensure!(!script.is_empty(), "the request ran no statement");
     Ok(script)
+}
+
+/// Runs a script of [`statements`] once and returns the seconds.
+pub(super) async fn run(client: &Client, script: &str) -> anyhow::Result<f64> {
+    let begun = Instant::now();
+    client.batch_execute(script).await?;
+    Ok(begun.elapsed().as_secs_f64())
 }
 
 /// Sets the minimum duration of logged statements.

@@ -1,5 +1,5 @@
-//! Overrides of a deal's status against the same statements alone, their latency, and the board
-//! with few and many deals.
+//! Overrides of a deal's status against the same statements alone, their latency, an export, and
+//! the board with few and many deals.
 
 use std::time::Duration;
 
@@ -8,8 +8,9 @@ use reqwest::Client;
 use testkit::issuer::Claims;
 use uuid::Uuid;
 
+use super::bare;
 use super::environment::Environment;
-use super::load::{Load, Outcome, find_wrk, latencies, measure_p95, pgbench};
+use super::load::{Load, Outcome, download, find_wrk, latencies, measure_p95, pgbench};
 use super::platform::{Platform, Service};
 use super::report::{Goal, Rounds, Row, Unit};
 use super::{BenchEntry, Effort};
@@ -19,7 +20,7 @@ use devkit::progress::Step;
 
 pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "crm",
-    about: "the override of a deal's status against the same statements alone; the board of a developer with few deals and with many",
+    about: "the override of a deal's status against the same statements alone; an export, and the board of a developer with few deals and with many",
     run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
@@ -116,6 +117,8 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     let worker = platform.start("crm", "work", &[]).await?;
     bench.wait_for_jobs().await?;
     worker.stop().await?;
+    step.note("an export of all deals");
+    rows.extend(bench.export(effort).await?);
     for size in [20, 100] {
         step.note(format!("the board, {size} cards a column"));
         rows.extend(bench.board(effort, size).await?);
@@ -215,6 +218,32 @@ impl Bench<'_> {
             p95(FEW.deals, among_few),
             p95(self.many.deals, among_many).goal(Goal::Below(300.0)),
             Row::new(what, Unit::Ratio, ratios).goal(Goal::AtMost(1.5)),
+        ])
+    }
+
+    /// Measures exports of all deals as CSV, in turns with the same SQL alone.
+    async fn export(&self, effort: Effort) -> anyhow::Result<Vec<Row>> {
+        let path = format!("/api/platform-manager/crm/exports/deals?Format=Csv&TenantId={}", self.many.id);
+        let request = || self.client.get(format!("{}{path}", self.service.url)).bearer_auth(&self.token);
+        let before = self.service.memory()?;
+        let script = bare::statements(self.environment, &self.connection.client, request()).await?;
+        let deals = f64::from(i32::try_from(self.many.deals)?);
+        let (mut exported, mut baseline, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 1..=effort.rounds() {
+            let ((seconds, _), highest) = self.service.highest_memory(download(request())).await?;
+            exported.push(deals / seconds);
+            memory.push(highest - before);
+            baseline.push(deals / bare::run(&self.connection.client, &script).await?);
+        }
+        let ratios = Rounds::ratios(&exported, &baseline);
+        let what = format!("{deals} deals: CSV");
+        Ok(vec![
+            Row::new(format!("{what}: deals/s"), Unit::PerSecond, Rounds::new(exported)),
+            Row::new(format!("{what}: the same SQL alone: deals/s"), Unit::PerSecond, Rounds::new(baseline)),
+            Row::new(format!("{what}: ratio to the same SQL alone"), Unit::Ratio, ratios)
+                .goal(Goal::AtLeast(0.3)),
+            Row::new(format!("{what}: memory beyond that before"), Unit::Mebibytes, Rounds::new(memory))
+                .goal(Goal::AtMost(32.0)),
         ])
     }
 

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use reqwest::RequestBuilder;
 use serde::Deserialize;
 use tokio::process::Command;
 use tokio::time::Instant;
@@ -137,6 +138,17 @@ pub(super) async fn measure_p95(call: impl AsyncFn() -> anyhow::Result<()>) -> a
     }
     took.sort_unstable();
     Ok(took.get(CALLS * 95 / 100).unwrap_or(&Duration::ZERO).as_secs_f64() * 1e3)
+}
+
+/// Reads a response to its end. Returns the seconds and the number of bytes.
+pub(super) async fn download(request: RequestBuilder) -> anyhow::Result<(f64, usize)> {
+    let begun = Instant::now();
+    let mut response = request.send().await?.error_for_status()?;
+    let mut bytes = 0;
+    while let Some(chunk) = response.chunk().await? {
+        bytes += chunk.len();
+    }
+    Ok((begun.elapsed().as_secs_f64(), bytes))
 }
 
 /// Runs a program and returns its output.

@@ -1,7 +1,8 @@
 //! Posts: edits against the writes alone, embeds against the calls alone, costly text against plain
-//! text, and readers.
+//! text, lists of editors, and readers.
 
 mod edit;
+mod editors;
 mod embeds;
 mod readers;
 mod texts;
@@ -22,7 +23,7 @@ use devkit::progress::Step;
 
 pub(super) const BENCH: BenchEntry = BenchEntry {
     name: "news",
-    about: "edits of 10 blocks against the writes alone, with embeds against the calls alone, with much markup against little; reading and searching",
+    about: "edits of 10 blocks against the writes alone, with embeds against the calls alone, with much markup against little; lists of editors; reading and searching",
     run: |environment, effort, rows| Box::pin(run(environment, effort, rows)),
 };
 
@@ -46,6 +47,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     rows.extend(edit::run(&bench, effort, &step).await?);
     rows.extend(embeds::run(&bench, effort, &step).await?);
     rows.extend(texts::run(&bench, effort, &step).await?);
+    rows.extend(editors::run(&bench, effort, &step).await?);
     rows.extend(readers::run(&bench, effort, &step).await?);
     bench.stop().await?;
     step.done(format!("{} rounds", effort.rounds()));

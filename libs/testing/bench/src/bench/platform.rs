@@ -1,6 +1,7 @@
 //! The services as deployed: release builds, a process for each role, with tokens and traces.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -15,6 +16,9 @@ use devkit::Settings;
 use devkit::children::Child;
 use devstack::processes;
 use devstack::services;
+
+/// Interval between two samples of the memory of a process.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) struct Platform {
     pub(super) issuer: RunningIssuer,
@@ -93,6 +97,21 @@ impl Service {
     pub(super) fn memory(&self) -> anyhow::Result<f64> {
         let kibibytes = self.process_figure(sysinfo::Process::memory)? / 1024;
         Ok(f64::from(u32::try_from(kibibytes)?) / 1024.0)
+    }
+
+    /// Runs `work` and returns its result with the highest memory of the process during it, in MiB.
+    pub(super) async fn highest_memory<T>(
+        &self,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<(T, f64)> {
+        let mut highest = self.memory()?;
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                result = &mut work => return Ok((result?, highest)),
+                () = tokio::time::sleep(SAMPLE_INTERVAL) => highest = highest.max(self.memory()?),
+            }
+        }
     }
 
     /// Returns the CPU time of all threads of the process.

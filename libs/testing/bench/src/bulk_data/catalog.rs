@@ -94,6 +94,35 @@ pub(crate) async fn fill(client: &Client, projects: u64, objects: u64, step: &St
     Ok(())
 }
 
+/// Number of the first project of [`fill_developer`], beyond those of [`fill`].
+const FIRST_OF_DEVELOPER: u64 = 1_000_001;
+
+/// The developer of [`fill_developer`]: every ten projects have a developer.
+pub(crate) const DEVELOPER: &str = "5eed0010-0000-4000-8000-0000000186a1";
+
+/// Returns the names of the buildings of [`fill_developer`], each with its project.
+pub(crate) fn buildings() -> impl Iterator<Item = (String, String)> {
+    let projects = FIRST_OF_DEVELOPER..FIRST_OF_DEVELOPER + BATCH;
+    projects.flat_map(|p| (1..=BUILDINGS).map(move |b| (format!("Project {p}"), format!("Building {b}"))))
+}
+
+/// Adds a developer of ten projects with `in_building` objects in each of its 200 buildings.
+pub(crate) async fn fill_developer(client: &Client, in_building: u32) -> anyhow::Result<()> {
+    client.batch_execute(ID).await?;
+    client.batch_execute("set statement_timeout = 0").await?;
+    let first = i64::try_from(FIRST_OF_DEVELOPER)?;
+    let range = (first, first + i64::try_from(BATCH)? - 1);
+    for statement in [DEVELOPERS, PROJECTS, BUILDINGS_OF] {
+        client.execute(statement, &[&range.0, &range.1]).await?;
+    }
+    client.execute(OBJECTS, &[&range.0, &range.1, &i64::from(in_building)]).await.context("objects")?;
+    client.execute(FIGURES, &[&range.0, &range.1]).await?;
+    client.execute("select renew_project_figures($1)", &[&i64::MAX]).await?;
+    client.batch_execute(&format!("vacuum analyze {}", TABLES.join(", "))).await?;
+    client.batch_execute("checkpoint").await?;
+    Ok(())
+}
+
 async fn fill_within(client: &Client, projects: u64, objects: u64, step: &Step) -> anyhow::Result<()> {
     let indexes = drop_indexes(client, &TABLES).await?;
     client.batch_execute(ID).await?;
