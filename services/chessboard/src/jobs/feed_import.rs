@@ -27,7 +27,7 @@ use crate::ops::feed_import::{APPLICATION, CLEANUP, VALIDATION, apply_building, 
 const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
 /// Number of offers that one statement rejects. One statement for all 100,000 offers of a file
 /// takes seconds, and the transaction holds the lock of the import.
-const REFUSED_OFFERS: i64 = 2_000;
+const REJECTION_BATCH: i64 = 2_000;
 /// Number of rows that one statement deletes.
 const DELETED_ROWS: i64 = 1_000;
 /// Number of parts of files that one statement deletes, of up to 256 KiB each.
@@ -243,7 +243,7 @@ async fn preview(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<us
         drop(conn);
         let Some(building) = next else { return Ok(rejected) };
         last = Some(building);
-        refused += refuse_beyond(app, job, import, building).await?;
+        refused += reject_beyond(app, job, import, building).await?;
         let edit = Edit { at: clock::now(), by: None };
         rejected += app
             .db
@@ -257,7 +257,7 @@ async fn preview(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<us
 
 /// Rejects the offers of a building beyond the maximum number of its objects, in batches. Returns
 /// their number.
-async fn refuse_beyond(
+async fn reject_beyond(
     app: &App,
     job: &Job,
     import: &FeedImport,
@@ -271,7 +271,9 @@ async fn refuse_beyond(
         job.check_ending()?;
         let refuse = async |tx: &mut Tx| {
             lock_run(tx, import).await?;
-            anyhow::Ok(db::feed_offer::refuse_beyond(tx, import.id, building, last, REFUSED_OFFERS).await?)
+            anyhow::Ok(
+                db::feed_offer::reject_offers_beyond(tx, import.id, building, last, REJECTION_BATCH).await?,
+            )
         };
         let (batch, next) = app.db.tx(refuse).await?;
         if batch == 0 {

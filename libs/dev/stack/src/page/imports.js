@@ -1,7 +1,7 @@
 // The feeds of a developer: the exported one, and the import of a file with its problems and its preview.
 
 import { api } from "./api.js";
-import { act, attempt, empty, heading, say } from "./ask.js";
+import { actionButton, attempt, empty, heading, say } from "./ask.js";
 import { el, show } from "./dom.js";
 import { language, number, t } from "./i18n.js";
 import { ProblemError } from "./platform-api.js";
@@ -71,8 +71,8 @@ function actions(one) {
   const apply = () => api.post(`${IMPORT}/apply`, { ...under(one), body: { SkipRejected: skipRejected, Version: one.Version } }).then(load);
   const skip = el("label", {}, el("input", { type: "checkbox", name: "skip", checked: skipRejected, change: ({ target }) => { skipRejected = target.checked; } }),
     " ", t("imports.skip"));
-  const discard = act("discard", () => api.delete(IMPORT, { ...under(one), query: { Version: one.Version } }).then(load));
-  if (one.State === "Validated") return [one.RejectedCount > 0 && skip, act("apply", apply, { class: "main" }), discard];
+  const discard = actionButton("discard", () => api.delete(IMPORT, { ...under(one), query: { Version: one.Version } }).then(load));
+  if (one.State === "Validated") return [one.RejectedCount > 0 && skip, actionButton("apply", apply, { class: "main" }), discard];
   return ["Created", "Uploading"].includes(one.State) ? [discard] : [];
 }
 
