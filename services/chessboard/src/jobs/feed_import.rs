@@ -243,7 +243,7 @@ async fn preview(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<us
         drop(conn);
         let Some(building) = next else { return Ok(rejected) };
         last = Some(building);
-        refused += reject_beyond(app, job, import, building).await?;
+        rejected += reject_beyond(app, job, import, building).await?;
         let edit = Edit { at: clock::now(), by: None };
         rejected += app
             .db
@@ -265,21 +265,21 @@ async fn reject_beyond(
 ) -> anyhow::Result<usize> {
     let find =
         async |tx: &mut Tx| db::feed_offer::find_last_within(tx, import.id, building, MAX_GRID_OBJECTS).await;
-    let mut refused = 0;
-    let Some(mut last) = app.db.tx(find).await? else { return Ok(refused) };
+    let mut rejected = 0;
+    let Some(mut last) = app.db.tx(find).await? else { return Ok(rejected) };
     loop {
         job.check_ending()?;
-        let refuse = async |tx: &mut Tx| {
+        let reject = async |tx: &mut Tx| {
             lock_run(tx, import).await?;
             anyhow::Ok(
                 db::feed_offer::reject_offers_beyond(tx, import.id, building, last, REJECTION_BATCH).await?,
             )
         };
-        let (batch, next) = app.db.tx(refuse).await?;
+        let (batch, next) = app.db.tx(reject).await?;
         if batch == 0 {
-            return Ok(refused);
+            return Ok(rejected);
         }
-        (refused, last) = (refused + batch, next);
+        (rejected, last) = (rejected + batch, next);
     }
 }
 

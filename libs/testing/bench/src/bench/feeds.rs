@@ -127,7 +127,7 @@ impl Bench<'_> {
         response.bytes().await?;
         // A cached feed is read by the statement of an unchanged one.
         let script = bare::statements(self.environment, &self.connection.client, self.feed()).await?;
-        let files = bare::keep("feeds", &[script]).await?;
+        let files = bare::write_scripts("feeds", &[script]).await?;
         let seconds = effort.choose(3, 2);
         let (mut measured, mut baseline) = (Vec::new(), Vec::new());
         let arguments = [Self::path(), tag];

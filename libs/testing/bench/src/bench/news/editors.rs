@@ -46,7 +46,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
         let path = format!("/api/v1/posts?Editable=true&{filter}");
         let request = client.get(format!("{}{path}", bench.service.url)).bearer_auth(&token);
         let script = bare::statements(bench.environment, &bench.posts.client, request).await?;
-        let files = bare::keep("news-editors", &[script]).await?;
+        let files = bare::write_scripts("news-editors", &[script]).await?;
         let arguments = [path, token.clone()];
         let load =
             Load { script: "token", arguments: &arguments, connections: CONNECTIONS, seconds, rate: None };
