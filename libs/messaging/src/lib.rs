@@ -30,7 +30,7 @@ pub use contract::event::{Aggregate, Event};
 pub use contract::message::Message;
 pub use contract::topics;
 pub use failure::Failure;
-pub use handler::Handler;
+pub use handler::{BatchHandler, Handler, TracedMessage};
 pub use messaging_derive::Event;
 pub use operations::{Operation, PublishedState, Republish, Republisher, Restore, Restorer, VersionNames};
 pub use subscription::{HandleFn, Subscription};

@@ -67,6 +67,52 @@ pub async fn append_all<E: Event>(tx: &mut Tx, events: &[E]) -> Result<(), db::E
     insert_all::<E>(tx, events.iter().map(Event::key).collect(), payloads).await
 }
 
+/// An event in the trace of its cause.
+pub struct TracedEvent<E> {
+    event: E,
+    headers: Value,
+}
+
+impl<E: Event> TracedEvent<E> {
+    /// Returns an event in the current trace.
+    pub fn in_current_trace(event: E) -> Self {
+        Self { event, headers: context::<E>() }
+    }
+}
+
+/// Publishes `events`, in their order and each in its own trace, when `tx` commits.
+///
+/// # Errors
+/// As [`append`].
+pub async fn append_traced<E: Event>(tx: &mut Tx, events: Vec<TracedEvent<E>>) -> Result<(), db::Error> {
+    let Aggregate { table, key, .. } = E::AGGREGATE;
+    if events.is_empty() {
+        return Ok(());
+    }
+    let (count, mut keys, mut payloads) = (events.len(), Vec::new(), Vec::new());
+    for TracedEvent { event, .. } in &events {
+        keys.push(event.key());
+        payloads.push(payload(event)?);
+    }
+    let ids: Vec<EventId> = keys.iter().map(|_| EventId::generate()).collect();
+    let headers: Vec<_> = events.into_iter().map(|traced| traced.headers).collect();
+    let insert = diesel::sql_query(format!(
+        "insert into outbox (event_id, topic, key, type, payload, headers) \
+         select event_id, $1, key::text, $1, payload, headers from ( \
+            select event.* from unnest($2, $3, $4, $5) with ordinality \
+            as event (headers, event_id, key, payload, ordinal) \
+            join {table} on {table}.{key} = event.key order by ordinal for no key update of {table} \
+         ) as locked"
+    ))
+    .bind::<Text, _>(E::TOPIC)
+    .bind::<Array<Json>, _>(headers)
+    .bind::<Array<SqlUuid>, _>(ids)
+    .bind::<Array<SqlUuid>, _>(keys)
+    .bind::<Array<Binary>, _>(payloads);
+    let inserted = Prepared(insert).execute(tx.conn()).await?;
+    signal_relay::<E>(tx, inserted, count)
+}
+
 /// Publishes a tombstone for each of `keys` when `tx` commits, so that a compacted topic removes
 /// them. Call this before the rows are deleted.
 ///

@@ -17,6 +17,8 @@ use super::partitions::Delivery;
 use super::{Consumer, Session, dead_letter};
 use crate::contract::message::{KafkaPosition, Message};
 use crate::failure::Failure;
+use crate::handler::TracedMessage;
+use crate::subscription::HandleAllFn;
 
 const MIN_RETRY_PAUSE: Duration = Duration::from_millis(50);
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(10);
@@ -37,6 +39,14 @@ enum Outcome {
     },
     Duplicate,
     DeadLettered,
+}
+
+/// A received message before the call of the handler.
+enum Settled {
+    /// The handler does not get the message.
+    Done(Outcome),
+    /// The fields are those of [`Receipt::New`].
+    New { is_blocked: bool, went_back: bool },
 }
 
 impl Consumer {
@@ -175,17 +185,15 @@ impl Consumer {
             .db
             .tx(async |tx| {
                 let started_at = Instant::now();
-                let receipts =
-                    inbox::receive(tx, self.subscription.group, messages, &session.history).await?;
-                let mut outcomes = Vec::with_capacity(messages.len());
-                for ((message, span), receipt) in messages.iter().zip(spans).zip(receipts) {
-                    if !outcomes.is_empty() && started_at.elapsed() > MAX_BATCH_TIME {
-                        return Err(Failure::Transient("the batch takes too long".to_owned()));
-                    }
-                    let applying = self.apply_received(tx, session, message, receipt);
-                    outcomes.push(applying.instrument(span.clone()).await?);
+                let group = self.subscription.group;
+                let receipts = inbox::receive(tx, group, messages, &session.history).await?;
+                let messages = messages.iter().zip(spans);
+                let received = messages.map(|(message, span)| TracedMessage::new(message, span));
+                let received: Vec<_> = received.zip(receipts).collect();
+                match self.subscription.handle_all {
+                    Some(handle_all) => self.apply_together(tx, session, &received, handle_all).await,
+                    None => self.apply_each(tx, session, &received, started_at).await,
                 }
-                Ok(outcomes)
             })
             .await?;
         for ((message, span), outcome) in messages.iter().zip(spans).zip(outcomes) {
@@ -194,17 +202,76 @@ impl Consumer {
         Ok(())
     }
 
-    /// Applies or dead-letters a message whose key is locked.
-    async fn apply_received(
+    /// Applies or dead-letters messages one after the other. Their keys are locked by a transaction
+    /// that began at `started_at`.
+    async fn apply_each(
+        &self,
+        tx: &mut Tx,
+        session: &Session,
+        received: &[(TracedMessage<'_>, Receipt)],
+        started_at: Instant,
+    ) -> Result<Vec<Outcome>, Failure> {
+        let mut outcomes = Vec::with_capacity(received.len());
+        for (traced, receipt) in received {
+            if !outcomes.is_empty() && started_at.elapsed() > MAX_BATCH_TIME {
+                return Err(Failure::Transient("the batch takes too long".to_owned()));
+            }
+            let applying = async {
+                match self.settle(tx, session, traced.message, *receipt).await? {
+                    Settled::Done(outcome) => Ok(outcome),
+                    Settled::New { is_blocked, went_back } => {
+                        self.subscription.handle(tx, traced.message).await?;
+                        self.supersede(tx, traced.message, is_blocked, went_back).await
+                    }
+                }
+            };
+            outcomes.push(applying.instrument(traced.span().clone()).await?);
+        }
+        Ok(outcomes)
+    }
+
+    /// Applies or dead-letters messages, with one call of the handler. Their keys are locked.
+    async fn apply_together(
+        &self,
+        tx: &mut Tx,
+        session: &Session,
+        received: &[(TracedMessage<'_>, Receipt)],
+        handle_all: HandleAllFn,
+    ) -> Result<Vec<Outcome>, Failure> {
+        let (mut settled, mut new) = (Vec::with_capacity(received.len()), Vec::new());
+        for (traced, receipt) in received {
+            let settling = self.settle(tx, session, traced.message, *receipt);
+            let result = settling.instrument(traced.span().clone()).await?;
+            if let Settled::New { .. } = result {
+                new.push(traced.clone());
+            }
+            settled.push(result);
+        }
+        if !new.is_empty() {
+            handle_all(tx, &new).await?;
+        }
+        let mut outcomes = Vec::with_capacity(received.len());
+        for ((traced, _), settled) in received.iter().zip(settled) {
+            outcomes.push(match settled {
+                Settled::Done(outcome) => outcome,
+                Settled::New { is_blocked, went_back } => {
+                    self.supersede(tx, traced.message, is_blocked, went_back).await?
+                }
+            });
+        }
+        Ok(outcomes)
+    }
+
+    /// Dead-letters a message whose key is blocked. Every other new message is for the handler.
+    async fn settle(
         &self,
         tx: &mut Tx,
         session: &Session,
         message: &Message,
         receipt: Receipt,
-    ) -> Result<Outcome, Failure> {
-        let group = self.subscription.group;
+    ) -> Result<Settled, Failure> {
         match receipt {
-            Receipt::Duplicate => Ok(Outcome::Duplicate),
+            Receipt::Duplicate => Ok(Settled::Done(Outcome::Duplicate)),
             Receipt::HistoryChanged => Err(session.end_in_old_history()),
             Receipt::New { is_blocked: true, .. } if !self.subscription.is_state_topic(&message.topic) => {
                 // The outage may have caused the dead letter that blocks the key, so the message is
@@ -212,17 +279,25 @@ impl Consumer {
                 if self.outage.is_outage() {
                     return Err(Failure::Transient("every message fails in the database".to_owned()));
                 }
-                let reason = "behind a dead letter of its key";
+                let (group, reason) = (self.subscription.group, "behind a dead letter of its key");
                 dead_letter::store(tx, self.service, group, message, reason).await?;
-                Ok(Outcome::DeadLettered)
+                Ok(Settled::Done(Outcome::DeadLettered))
             }
-            Receipt::New { is_blocked, went_back } => {
-                self.subscription.handle(tx, message).await?;
-                let superseded =
-                    if is_blocked { dead_letter::supersede(tx, group, message).await? } else { 0 };
-                Ok(Outcome::Applied { went_back, superseded })
-            }
+            Receipt::New { is_blocked, went_back } => Ok(Settled::New { is_blocked, went_back }),
         }
+    }
+
+    /// Supersedes the dead letters of a blocked key, whose message the handler has applied.
+    async fn supersede(
+        &self,
+        tx: &mut Tx,
+        message: &Message,
+        is_blocked: bool,
+        went_back: bool,
+    ) -> Result<Outcome, Failure> {
+        let group = self.subscription.group;
+        let superseded = if is_blocked { dead_letter::supersede(tx, group, message).await? } else { 0 };
+        Ok(Outcome::Applied { went_back, superseded })
     }
 
     /// Counts and logs the committed result of a message.

@@ -3,7 +3,7 @@
 use ::db::Tx;
 use ::web::Moment;
 use auth::{CompanyId, UserId};
-use messaging::{Failure, Handler, Message};
+use messaging::{BatchHandler, Failure, Handler, Message, TracedMessage};
 use runtime::clock;
 use serde::{Deserialize, Deserializer};
 use values::{Currency, Money, Whole};
@@ -130,12 +130,18 @@ fn decode(message: &Message) -> Result<DealEvent, Failure> {
 impl Handler for Deals {
     const GROUP: &'static str = "agent.crm";
     const TOPICS: &'static [&'static str] = &[CREATED, STAGE_CHANGED, CANCELLED, COMPLETED];
-    // Messages of different deals lock the same account, so two batches could deadlock.
-    const MAX_BATCH: usize = 1;
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
+        Self::handle_all(tx, &[TracedMessage::in_current_span(message)]).await
+    }
+}
+
+impl BatchHandler for Deals {
+    async fn handle_all(tx: &mut Tx, messages: &[TracedMessage<'_>]) -> Result<(), Failure> {
         let limit = tx.shared::<ApprovalLimit>().copied();
         let limit = limit.ok_or_else(|| Failure::Transient("the approval limit is unknown".to_owned()))?;
-        ops::deal::handle(tx, &decode(message)?, limit, clock::now()).await
+        let events = messages.iter().map(|traced| Ok((traced, decode(traced.message)?)));
+        let events: Vec<_> = events.collect::<Result<_, Failure>>()?;
+        ops::deal::handle_all(tx, &events, limit, clock::now()).await
     }
 }

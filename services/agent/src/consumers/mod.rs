@@ -13,7 +13,7 @@ use identity::Companies;
 
 pub const ALL: &[Subscription] = &[
     access_revocations("agent.access"),
-    Subscription::of::<Deals>(),
+    Subscription::of_batches::<Deals>(),
     Subscription::of::<Developers>(),
     Subscription::of::<Companies>(),
 ];

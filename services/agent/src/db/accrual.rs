@@ -1,42 +1,64 @@
 //! Writes of accruals. Only [`crate::ops::Books`] uses this module.
 
 use ::db::{Prepared, Tx};
-use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
-use super::schema::accrual;
+use super::rows::execute_for_rows;
 use crate::domain::Accrual;
 
-/// The greatest number of rows per insert. PostgreSQL accepts 65,535 parameters.
-const INSERT_BATCH_SIZE: usize = 2_000;
-
-pub async fn insert(tx: &Tx, accruals: &[Accrual]) -> Result<(), ::db::Error> {
-    let mut conn = tx.pipeline();
-    if let [accrual] = accruals {
-        Prepared(diesel::insert_into(accrual::table).values(accrual)).execute(&mut conn).await?;
+pub async fn insert(tx: &Tx, accruals: &[&Accrual]) -> Result<(), ::db::Error> {
+    if accruals.is_empty() {
         return Ok(());
     }
-    for batch in accruals.chunks(INSERT_BATCH_SIZE) {
-        diesel::insert_into(accrual::table).values(batch).execute(&mut conn).await?;
-    }
+    let insert = |columns, relation| format!("insert into accrual ({columns}) select * from {relation}");
+    execute_for_rows!(tx, accruals, insert, {
+        id: SqlUuid,
+        agent_user_id: SqlUuid,
+        deal_id: SqlUuid,
+        sale_row_version: BigInt,
+        property_object_id: SqlUuid,
+        developer_company_id: SqlUuid,
+        kind: Text,
+        base_amount: BigInt,
+        rate_bps: Integer,
+        amount: BigInt,
+        currency: Text,
+        status: Text,
+        payout_id: Nullable<SqlUuid>,
+        reverses_accrual_id: Nullable<SqlUuid>,
+        adjusts_accrual_id: Nullable<SqlUuid>,
+        earned_at: Timestamptz,
+        approved_at: Nullable<Timestamptz>,
+        paid_at: Nullable<Timestamptz>,
+        created_at: Timestamptz,
+        updated_at: Timestamptz,
+        is_self_rated: Bool,
+        awaits_release: Bool,
+        released_by_user_id: Nullable<SqlUuid>,
+        decided_by_user_id: Nullable<SqlUuid>,
+        decision_comment: Nullable<Text>,
+        version: BigInt,
+    })?;
     Ok(())
 }
 
-/// Updates the mutable columns by compare and swap. Returns false if one accrual has changed.
-pub async fn update(tx: &mut Tx, accruals: &[&Accrual]) -> Result<bool, ::db::Error> {
+/// Updates the mutable columns of accruals that have the given versions. Returns false if one
+/// accrual has another version.
+pub async fn update(tx: &Tx, accruals: &[(i64, &Accrual)]) -> Result<bool, ::db::Error> {
     if accruals.is_empty() {
         return Ok(true);
     }
-    let each = accruals.iter();
+    let each = accruals.iter().map(|(_, accrual)| *accrual);
     let update = diesel::sql_query(
         "update accrual set status = new.status, payout_id = new.payout, approved_at = new.approved_at, \
          paid_at = new.paid_at, updated_at = new.updated_at, awaits_release = new.awaits_release, \
          released_by_user_id = new.released_by, decided_by_user_id = new.decided_by, \
          decision_comment = new.comment, version = new.version \
-         from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
+         from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
          as new (id, status, payout, approved_at, paid_at, updated_at, awaits_release, released_by, \
-            decided_by, comment, version) \
-         where accrual.id = new.id and accrual.version = new.version - 1",
+            decided_by, comment, version, stored_version) \
+         where accrual.id = new.id and accrual.version = new.stored_version",
     )
     .bind::<Array<SqlUuid>, _>(each.clone().map(|accrual| accrual.id).collect::<Vec<_>>())
     .bind::<Array<Text>, _>(each.clone().map(|accrual| accrual.status).collect::<Vec<_>>())
@@ -56,6 +78,7 @@ pub async fn update(tx: &mut Tx, accruals: &[&Accrual]) -> Result<bool, ::db::Er
     .bind::<Array<Nullable<Text>>, _>(
         each.clone().map(|accrual| accrual.decision_comment.as_deref()).collect::<Vec<_>>(),
     )
-    .bind::<Array<BigInt>, _>(each.map(|accrual| accrual.version).collect::<Vec<_>>());
-    Ok(Prepared(update).execute(tx.conn()).await? == accruals.len())
+    .bind::<Array<BigInt>, _>(each.map(|accrual| accrual.version).collect::<Vec<_>>())
+    .bind::<Array<BigInt>, _>(accruals.iter().map(|(stored_version, _)| *stored_version).collect::<Vec<_>>());
+    Ok(Prepared(update).execute(&mut tx.pipeline()).await? == accruals.len())
 }

@@ -21,5 +21,6 @@ pub mod payout_run_part;
 pub mod performance;
 pub mod rate;
 pub mod rate_card;
+mod rows;
 pub mod sale;
 pub mod schema;

@@ -1,32 +1,39 @@
 //! The money log.
 
-use ::db::{Conn, Prepared, Tx};
+use ::db::{Conn, Tx};
 use ::web::{CursorPage, CursorPaging};
 use auth::UserId;
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
+use runtime::telemetry;
 use service::list;
 
+use super::rows::execute_for_rows;
 use super::schema::money_log;
 use crate::domain::{MoneyEntry, MoneyEntryId, MoneyEntryView, SubjectId};
 
-/// The greatest number of rows per insert. PostgreSQL accepts 65,535 parameters.
-const INSERT_BATCH_SIZE: usize = 5_000;
-
-/// Appends entries with the trace of the current request or message.
+/// Appends entries. Those without a trace get the trace of the current request.
 pub async fn append(tx: &Tx, mut entries: Vec<MoneyEntry>) -> Result<(), ::db::Error> {
-    let trace_id = runtime::telemetry::trace_id();
-    for entry in &mut entries {
-        entry.trace_id.clone_from(&trace_id);
-    }
-    let mut conn = tx.pipeline();
-    if let [entry] = &entries[..] {
-        Prepared(diesel::insert_into(money_log::table).values(entry)).execute(&mut conn).await?;
+    if entries.is_empty() {
         return Ok(());
     }
-    for batch in entries.chunks(INSERT_BATCH_SIZE) {
-        diesel::insert_into(money_log::table).values(batch).execute(&mut conn).await?;
+    for entry in &mut entries {
+        entry.trace_id = entry.trace_id.take().or_else(telemetry::trace_id);
     }
+    let insert = |columns, relation| format!("insert into money_log ({columns}) select * from {relation}");
+    execute_for_rows!(tx, entries, insert, {
+        id: SqlUuid,
+        at: Timestamptz,
+        action: Text,
+        subject_id: SqlUuid,
+        agent_user_id: Nullable<SqlUuid>,
+        actor_user_id: Nullable<SqlUuid>,
+        amount: Nullable<BigInt>,
+        currency: Nullable<Text>,
+        rate_bps: Nullable<Integer>,
+        trace_id: Nullable<Text>,
+    })?;
     Ok(())
 }
 

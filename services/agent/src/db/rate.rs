@@ -1,9 +1,11 @@
 //! The rates of sales.
 
+use std::collections::HashMap;
+
 use ::db::{Prepared, Tx};
 use auth::{CompanyId, UserId};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 use time::macros::datetime;
@@ -38,6 +40,12 @@ struct BestRate {
     is_set_by_agent: bool,
 }
 
+impl From<BestRate> for SaleRate {
+    fn from(BestRate { rate_bps, is_set_by_agent }: BestRate) -> Self {
+        Self { share: BasisPoints(rate_bps.unsigned_abs()), is_set_by_agent }
+    }
+}
+
 /// Returns the rate of a sale that began at `at`.
 pub async fn find(
     tx: &Tx,
@@ -51,10 +59,42 @@ pub async fn find(
     ));
     let find = find.bind::<SqlUuid, _>(agent).bind::<SqlUuid, _>(developer).bind::<Timestamptz, _>(at);
     let best: Option<BestRate> = Prepared(find).get_result(&mut tx.pipeline()).await.optional()?;
-    Ok(best.map(|best| SaleRate {
-        share: BasisPoints(best.rate_bps.unsigned_abs()),
-        is_set_by_agent: best.is_set_by_agent,
-    }))
+    Ok(best.map(SaleRate::from))
+}
+
+/// The beginning of a sale: its agent, its developer and its time.
+pub type SaleBeginning = (UserId, CompanyId, OffsetDateTime);
+
+#[derive(QueryableByName)]
+struct NumberedRate {
+    #[diesel(sql_type = BigInt)]
+    number: i64,
+    #[diesel(embed)]
+    best: BestRate,
+}
+
+/// Returns the rates of sales by their beginnings. A sale without a rate is absent.
+pub async fn find_all(
+    tx: &Tx,
+    sales: &[SaleBeginning],
+) -> Result<HashMap<SaleBeginning, SaleRate>, ::db::Error> {
+    if sales.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let find = diesel::sql_query(format!(
+        "select sale.number, best.rate_bps, best.is_set_by_agent \
+         from unnest($1, $2, $3) with ordinality as sale (agent, developer, at, number) \
+         left join agent as terms on terms.user_id = sale.agent cross join lateral ({BEST_RATE_SQL}) as best"
+    ))
+    .bind::<Array<SqlUuid>, _>(sales.iter().map(|(agent, _, _)| *agent).collect::<Vec<_>>())
+    .bind::<Array<SqlUuid>, _>(sales.iter().map(|(_, developer, _)| *developer).collect::<Vec<_>>())
+    .bind::<Array<Timestamptz>, _>(sales.iter().map(|(_, _, at)| *at).collect::<Vec<_>>());
+    let found: Vec<NumberedRate> = Prepared(find).load(&mut tx.pipeline()).await?;
+    let rate_of = |NumberedRate { number, best }| {
+        let sale = usize::try_from(number - 1).ok().and_then(|place| sales.get(place))?;
+        Some((*sale, best.into()))
+    };
+    Ok(found.into_iter().filter_map(rate_of).collect())
 }
 
 /// An unrated sale, and the rate that a card has for it now.

@@ -1,9 +1,12 @@
 //! The accruals of a sale, and the lock of its deal.
 
-use ::db::Tx;
+use std::collections::HashMap;
+
+use ::db::{Prepared, Tx};
 use auth::UserId;
 use diesel::pg::Pg;
 use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use values::Currency;
 
@@ -35,6 +38,29 @@ pub async fn load_accrual(tx: &mut Tx, id: AccrualId) -> Result<Accrual, ::db::E
 pub async fn lock_deal(tx: &mut Tx, deal: DealId) -> Result<Option<i64>, ::db::Error> {
     let lock = deal::table.find(deal).select(deal::completed_amount).for_no_key_update();
     Ok(lock.get_result(tx.conn()).await?)
+}
+
+/// Returns the accruals of several sales by deal, in the order of their creation. Each deal has one
+/// of the sales.
+pub async fn read_all(
+    tx: &mut Tx,
+    sales: impl IntoIterator<Item = (DealId, i64)>,
+) -> Result<HashMap<DealId, Sale>, ::db::Error> {
+    let (deals, versions): (Vec<_>, Vec<_>) = sales.into_iter().unzip();
+    if deals.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let read = diesel::sql_query(
+        "select accrual.* from unnest($1, $2) as sale (deal, version) \
+         join accrual on accrual.deal_id = sale.deal and accrual.sale_row_version = sale.version \
+         order by accrual.created_at, accrual.id",
+    );
+    let read = read.bind::<Array<SqlUuid>, _>(deals).bind::<Array<BigInt>, _>(versions);
+    let mut accruals: HashMap<DealId, Vec<Accrual>> = HashMap::new();
+    for accrual in Prepared(read).load::<Accrual>(tx.conn()).await? {
+        accruals.entry(accrual.deal_id).or_default().push(accrual);
+    }
+    Ok(accruals.into_iter().map(|(deal, accruals)| (deal, Sale::new(accruals))).collect())
 }
 
 /// Returns the accruals of a sale in the order of their creation.

@@ -68,6 +68,12 @@ pub struct StageChange {
 }
 
 impl DealEvent {
+    /// Returns true for a stage change that the ledger has applied, or that is older than an
+    /// applied one.
+    pub fn is_outdated(&self, deal: &Deal) -> bool {
+        self.topic == DealTopic::StageChanged && self.row_version <= deal.applied_row_version
+    }
+
     /// Returns true if the ledger has applied the previous stage change. Otherwise a stage change
     /// is missing, and the ledger does not apply this one.
     pub fn follows(&self, deal: &Deal) -> bool {

@@ -14,7 +14,9 @@ impl Entry {
         Self { before: None, after }
     }
 
+    /// Creates the entry of a change, which raises the version of the accrual by 1.
     pub fn changed(before: &Accrual, after: Accrual) -> Self {
+        let after = Accrual { version: before.version + 1, ..after };
         Self { before: Some(before.clone()), after }
     }
 }

@@ -68,13 +68,13 @@ impl Deal {
 
     /// Applies the transitions of a change.
     ///
-    /// `sale` has the accruals of the active sale.
+    /// `sale` has the accruals of the active sale, before and after the change.
     /// `rate` is the rate of the change's agent at the time of the change.
     pub fn apply(
         &mut self,
         transitions: &[SaleTransition],
         change: &StageChange,
-        mut sale: Sale,
+        sale: &mut Sale,
         rate: Option<SaleRate>,
         limit: ApprovalLimit,
         now: OffsetDateTime,
@@ -86,19 +86,23 @@ impl Deal {
                     self.begin(change);
                     let base = rate.and_then(|rate| self.create_base(rate, now)).transpose()?;
                     self.is_unrated = base.is_none() && self.sale_agent_user_id.is_some();
-                    posting.entries.extend(base.clone().map(Entry::added));
-                    sale = Sale::new(base.into_iter().collect());
+                    let begun: Vec<_> = base.map(Entry::added).into_iter().collect();
+                    sale.record(&begun);
+                    posting.entries.extend(begun);
                 }
                 SaleTransition::Complete => {
                     self.completed_at = Some(change.at);
                     self.completed_amount = Some(change.amount.amount_minor);
                     let amount = change.amount.amount_minor;
-                    posting.entries.extend(sale.complete(amount, change.at, limit, now)?);
+                    let completed = sale.complete(amount, change.at, limit, now)?;
+                    sale.record(&completed);
+                    posting.entries.extend(completed);
                 }
                 SaleTransition::End => {
                     self.end();
-                    posting.ended.extend(sale.effective().map(|accrual| accrual.id));
-                    posting.entries.extend(sale.end(change.at, now)?);
+                    let ended = std::mem::take(sale);
+                    posting.ended.extend(ended.effective().map(|accrual| accrual.id));
+                    posting.entries.extend(ended.end(change.at, now)?);
                 }
             }
         }

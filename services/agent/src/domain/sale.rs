@@ -4,14 +4,14 @@ use auth::UserId;
 use time::OffsetDateTime;
 use values::{Code, Money};
 
-use super::{Accrual, AccrualId, AccrualKind, AccrualStatus, Overflow};
+use super::{Accrual, AccrualId, AccrualKind, AccrualStatus, Entry, Overflow};
 use crate::error::{
     ACCRUAL_NOT_ADJUSTABLE, ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_RELEASABLE,
     ACCRUAL_NOT_REVERSIBLE, ADJUSTMENT_AMOUNT_INVALID,
 };
 
 /// The accruals of one sale: its Base, the adjustments, and the Reversals of any of them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Sale(Vec<Accrual>);
 
 /// The way in which an accrual is undone.
@@ -26,6 +26,16 @@ pub enum Undo {
 impl Sale {
     pub fn new(accruals: Vec<Accrual>) -> Self {
         Self(accruals)
+    }
+
+    /// Adds and replaces the accruals of entries.
+    pub fn record(&mut self, entries: &[Entry]) {
+        for Entry { after, .. } in entries {
+            match self.0.iter_mut().find(|accrual| accrual.id == after.id) {
+                Some(accrual) => accrual.clone_from(after),
+                None => self.0.push(after.clone()),
+            }
+        }
     }
 
     pub fn find(&self, id: AccrualId) -> Option<&Accrual> {

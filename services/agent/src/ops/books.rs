@@ -1,27 +1,38 @@
 //! The ledger entries of one transaction. Only this module writes accruals.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ::db::Tx;
 use auth::UserId;
-use futures_util::future::try_join4;
-use messaging::outbox;
+use futures_util::future::try_join5;
+use messaging::outbox::{self, TracedEvent};
+use runtime::telemetry;
 
 use crate::db;
-use crate::domain::{Account, AccountKey, Accrual, Entry, MoneyEntry, Overflow};
+use crate::domain::{Account, AccountKey, Accrual, AccrualId, Entry, MoneyEntry, Overflow};
 use crate::error::{CONCURRENCY_CONFLICT, Error};
 use crate::events::AccrualChanged;
 
 /// The accounts that a transaction has locked, and the accruals that it adds and changes.
 ///
-/// The order of locks prevents deadlocks: deals by id, then accounts by key, then accruals and
-/// payouts.
+/// The order of locks prevents deadlocks: stored deals by id, then accounts by key, then new deals
+/// by id, then accruals and payouts.
 pub struct Books {
-    /// The user who makes the changes. `None` for a job, and for an event that names no user.
+    /// The user who makes the changes. `None` for a job.
     by: Option<UserId>,
     accounts: BTreeMap<AccountKey, Account>,
-    added: Vec<Accrual>,
-    changed: Vec<(Accrual, Accrual)>,
+    accruals: Vec<PostedAccrual>,
+    /// The places of accruals in `accruals`.
+    places: HashMap<AccrualId, usize>,
+    log: Vec<MoneyEntry>,
+    events: Vec<TracedEvent<AccrualChanged>>,
+}
+
+/// An accrual after its last entry.
+struct PostedAccrual {
+    /// The version in the database. `None` for a new accrual.
+    stored_version: Option<i64>,
+    accrual: Accrual,
 }
 
 impl Books {
@@ -36,18 +47,31 @@ impl Books {
         let accounts = db::account::lock(tx, &keys).await?;
         let accounts =
             accounts.into_iter().map(|account| ((account.agent_user_id, account.currency), account));
-        Ok(Self { by, accounts: accounts.collect(), added: Vec::new(), changed: Vec::new() })
+        Ok(Self {
+            by,
+            accounts: accounts.collect(),
+            accruals: Vec::new(),
+            places: HashMap::new(),
+            log: Vec::new(),
+            events: Vec::new(),
+        })
     }
 
     /// Adds all entries, or none of them.
     ///
-    /// Before a change, the caller must have read the accrual under the lock of its account, or
-    /// have added the accrual to these books. `after` has the version of `before`, which `close`
-    /// raises. An accrual that is added and then changed is written and published twice.
+    /// The caller must have read a changed accrual under the lock of its account, or added it here
+    /// before. An accrual with several entries is written once, and each entry is logged and
+    /// published in the current trace.
     ///
     /// # Errors
     /// [`Overflow`] if a sum of an account would exceed 64 bits.
     pub fn post(&mut self, entries: Vec<Entry>) -> Result<(), Overflow> {
+        self.post_by(self.by, entries)
+    }
+
+    /// Adds entries as [`post`](Self::post) does, for changes by another user. `by` is `None` for
+    /// an event that names no user.
+    pub fn post_by(&mut self, by: Option<UserId>, entries: Vec<Entry>) -> Result<(), Overflow> {
         let mut by_account: BTreeMap<AccountKey, Vec<&Entry>> = BTreeMap::new();
         for entry in &entries {
             by_account.entry((entry.after.agent_user_id, entry.after.currency)).or_default().push(entry);
@@ -60,13 +84,28 @@ impl Books {
             updated.insert(key, account);
         }
         self.accounts.extend(updated);
-        for Entry { before, after } in entries {
-            match before {
-                None => self.added.push(after),
-                Some(before) => self.changed.push((before, after)),
-            }
+        for entry in entries {
+            self.record(by, entry);
         }
         Ok(())
+    }
+
+    fn record(&mut self, by: Option<UserId>, Entry { before, after }: Entry) {
+        if let Some(entry) = MoneyEntry::of_accrual(before.as_ref(), &after, by) {
+            self.log.push(MoneyEntry { trace_id: telemetry::trace_id(), ..entry });
+        }
+        let from = before.as_ref().map(|before| before.status);
+        if from != Some(after.status) {
+            self.events.push(TracedEvent::in_current_trace(AccrualChanged::of(&after, from, by)));
+        }
+        match self.places.get(&after.id).and_then(|place| self.accruals.get_mut(*place)) {
+            Some(posted) => posted.accrual = after,
+            None => {
+                self.places.insert(after.id, self.accruals.len());
+                let stored_version = before.map(|before| before.version);
+                self.accruals.push(PostedAccrual { stored_version, accrual: after });
+            }
+        }
     }
 
     /// Writes accounts, accruals and the money log, and publishes each change of a status.
@@ -80,30 +119,27 @@ impl Books {
     /// Closes the books as [`close`](Self::close) does, and runs an independent `write` in the same
     /// pipeline.
     pub async fn close_with(
-        mut self,
+        self,
         tx: &mut Tx,
         write: impl AsyncFnOnce(&Tx) -> Result<(), ::db::Error>,
     ) -> Result<(), Error> {
-        if self.added.is_empty() && self.changed.is_empty() {
+        if self.accruals.is_empty() {
             return Ok(write(tx).await?);
         }
-        for (_, after) in &mut self.changed {
-            after.version += 1;
+        let (mut added, mut changed) = (Vec::new(), Vec::new());
+        for PostedAccrual { stored_version, accrual } in &self.accruals {
+            match stored_version {
+                None => added.push(accrual),
+                Some(stored) => changed.push((*stored, accrual)),
+            }
         }
-        let changed: Vec<_> = self.changed.iter().map(|(_, after)| after).collect();
         let accounts = db::account::save(tx, self.accounts.values());
-        let added = self.added.iter().filter_map(|after| MoneyEntry::of_accrual(None, after, self.by));
-        let moved = self.changed.iter();
-        let moved = moved.filter_map(|(before, after)| MoneyEntry::of_accrual(Some(before), after, self.by));
-        let log = db::money_log::append(tx, added.chain(moved).collect());
-        try_join4(accounts, db::accrual::insert(tx, &self.added), log, write(tx)).await?;
-        if !db::accrual::update(tx, &changed).await? {
+        let log = db::money_log::append(tx, self.log);
+        let (added, changed) = (db::accrual::insert(tx, &added), db::accrual::update(tx, &changed));
+        let ((), (), is_current, (), ()) = try_join5(accounts, added, changed, log, write(tx)).await?;
+        if !is_current {
             return Err(CONCURRENCY_CONFLICT.into());
         }
-        let added = self.added.iter().map(|accrual| AccrualChanged::of(accrual, None, self.by));
-        let changed = self.changed.iter().filter(|(before, after)| before.status != after.status);
-        let changed = changed.map(|(before, after)| AccrualChanged::of(after, Some(before.status), self.by));
-        let events: Vec<_> = added.chain(changed).collect();
-        Ok(outbox::append_all(tx, &events).await?)
+        Ok(outbox::append_traced(tx, self.events).await?)
     }
 }

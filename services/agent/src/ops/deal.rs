@@ -1,18 +1,18 @@
 //! Effects of deals on the ledger.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ::db::Tx;
 use futures_util::future::try_join;
-use messaging::Failure;
+use messaging::{Failure, TracedMessage};
 use time::OffsetDateTime;
 
 use super::Books;
 use super::accrual::reject_open;
 use crate::db;
-use crate::db::rate::UnratedSale;
+use crate::db::rate::{SaleBeginning, UnratedSale};
 use crate::domain::{
-    AccrualId, ApprovalLimit, Deal, DealEvent, DealId, DealTopic, Overflow, Sale, SaleTransition, StageChange,
+    AccountKey, ApprovalLimit, Deal, DealEvent, DealId, Overflow, Sale, SaleTransition, StageChange,
 };
 use crate::error::Error;
 
@@ -22,87 +22,114 @@ pub const UNRATED_DEALS: &str = "unrated-deals";
 /// The greatest number of unrated deals in one transaction.
 const UNRATED_BATCH_SIZE: i64 = 1_000;
 
-/// Applies an event about a deal. A repeated event changes nothing.
+/// Applies events about deals in their order. A repeated event changes nothing.
 ///
-/// A completion approves accruals up to `limit`.
+/// A completion approves accruals up to `limit`. The locks are taken in one order by all
+/// transactions, and each table is read and written once.
 ///
 /// # Errors
 /// - [`Failure::Rejected`] if a sum would exceed 64 bits.
-/// - [`Failure::Transient`] if a concurrent event of another topic has stored the deal.
-pub async fn handle(
+/// - [`Failure::Transient`] if a concurrent event of another topic has stored a deal.
+pub async fn handle_all(
     tx: &mut Tx,
-    event: &DealEvent,
+    events: &[(&TracedMessage<'_>, DealEvent)],
     limit: ApprovalLimit,
     now: OffsetDateTime,
 ) -> Result<(), Failure> {
-    let stored = db::deal::lock(tx, event.deal_id).await?;
-    let mut is_stored = stored.is_some();
-    let known = stored.unwrap_or_else(|| Deal::empty(event));
-    if event.topic == DealTopic::StageChanged && event.row_version <= known.applied_row_version {
-        return Ok(());
-    }
-    let mut deal = known.clone();
-    deal.update(event);
-    // If the previous change is missing, this one is not applied. CRM has to republish both.
-    let applied = match event.stage_change().filter(|_| event.follows(&known)) {
-        Some(change) => {
-            // The deal is inserted first, since accruals have a foreign key to it.
-            if !is_stored && !deal.sale_transitions(&change).is_empty() {
-                insert(tx, &deal).await?;
-                is_stored = true;
-            }
-            Some(apply_stage_change(tx, &mut deal, &change, limit, now).await?)
+    let ids = events.iter().map(|(_, event)| event.deal_id).collect();
+    let stored = db::deal::lock_all(tx, &ids).await?;
+    let stored: BTreeMap<DealId, Deal> = stored.into_iter().map(|deal| (deal.id, deal)).collect();
+    let all = events.iter().map(|(_, event)| event);
+    let needed = Needed::by(all, &stored, limit, now).map_err(reject_overflow)?;
+    let (mut books, rates) =
+        try_join(Books::open(tx, None, needed.accounts), db::rate::find_all(tx, &needed.rates)).await?;
+    // Read after locking the accounts, so the sales cannot change concurrently.
+    let mut sales = db::sale::read_all(tx, needed.sales).await?;
+
+    let (mut deals, mut ended) = (stored.clone(), Vec::new());
+    for (traced, event) in events {
+        let known = deals.get(&event.deal_id).cloned();
+        let mut deal = known.unwrap_or_else(|| Deal::empty(event));
+        if event.is_outdated(&deal) {
+            continue;
         }
-        None => None,
-    };
-    deal.update_hold(event, now);
-    if !is_stored {
-        return insert(tx, &deal).await;
+        deal.update(event);
+        // If the previous change is missing, this one is not applied. CRM has to republish both.
+        if let Some(change) = event.stage_change().filter(|_| event.follows(&deal)) {
+            let transitions = deal.sale_transitions(&change);
+            let beginning = beginning_of(&deal, transitions, &change);
+            let rate = beginning.and_then(|beginning| rates.get(&beginning)).copied();
+            let sale = sales.entry(deal.id).or_default();
+            let posting = deal.apply(transitions, &change, sale, rate, limit, now).map_err(reject_overflow)?;
+            traced.in_scope(|| books.post_by(change.by, posting.entries)).map_err(reject_overflow)?;
+            ended.extend(posting.ended);
+        }
+        deal.update_hold(event, now);
+        deals.insert(deal.id, deal);
     }
-    let save = async |tx: &Tx| if deal == known { Ok(()) } else { db::deal::save(tx, &deal).await };
-    let Some((books, ended)) = applied else { return Ok(save(tx).await?) };
-    books.close_with(tx, save).await?;
+
+    let (mut new, mut changed) = (Vec::new(), Vec::new());
+    for deal in deals.values() {
+        match stored.get(&deal.id) {
+            None => new.push(deal),
+            Some(known) if deal != known => changed.push(deal),
+            Some(_) => {}
+        }
+    }
+    // The deals are inserted first, since accruals have a foreign key to them.
+    if !db::deal::insert_all(tx, &new).await? {
+        return Err(Failure::Transient("a concurrent event has stored a deal".to_owned()));
+    }
+    books.close_with(tx, async |tx: &Tx| db::deal::save_all(tx, &changed).await).await?;
     if !ended.is_empty() {
         reject_open(tx, &ended, None, now).await?;
     }
     Ok(())
 }
 
-/// Stores a new deal.
-async fn insert(tx: &Tx, deal: &Deal) -> Result<(), Failure> {
-    let concurrent = || Failure::Transient("a concurrent event has stored the deal".to_owned());
-    if db::deal::insert(tx, deal).await? { Ok(()) } else { Err(concurrent()) }
+/// The data that events need beside their deals.
+#[derive(Default)]
+struct Needed {
+    accounts: BTreeSet<AccountKey>,
+    rates: Vec<SaleBeginning>,
+    /// The stored sales that change.
+    sales: BTreeMap<DealId, i64>,
 }
 
-/// Applies a stage change to the deal and opens the books for its entries.
-///
-/// Returns the books and the accruals of the sale that has ended.
-async fn apply_stage_change(
-    tx: &mut Tx,
-    deal: &mut Deal,
-    change: &StageChange,
-    limit: ApprovalLimit,
-    now: OffsetDateTime,
-) -> Result<(Books, Vec<AccrualId>), Failure> {
-    let transitions = deal.sale_transitions(change);
-    let rate = async {
-        match change.agent_user_id {
-            Some(agent) if transitions.contains(&SaleTransition::Begin) => {
-                db::rate::find(tx, agent, deal.developer_company_id, change.at).await
+impl Needed {
+    /// Applies the events to copies of the deals. The stages of a deal depend neither on rates nor
+    /// on accruals.
+    fn by<'e>(
+        events: impl Iterator<Item = &'e DealEvent>,
+        stored: &BTreeMap<DealId, Deal>,
+        limit: ApprovalLimit,
+        now: OffsetDateTime,
+    ) -> Result<Self, Overflow> {
+        let (mut needed, mut deals) = (Self::default(), stored.clone());
+        for event in events {
+            let deal = deals.entry(event.deal_id).or_insert_with(|| Deal::empty(event));
+            if event.is_outdated(deal) {
+                continue;
             }
-            _ => Ok(None),
+            deal.update(event);
+            let Some(change) = event.stage_change().filter(|_| event.follows(deal)) else { continue };
+            let transitions = deal.sale_transitions(&change);
+            needed.accounts.extend(deal.affected_accounts(transitions, &change));
+            needed.rates.extend(beginning_of(deal, transitions, &change));
+            let stored_sale = stored.get(&deal.id).and_then(|stored| stored.sale_row_version);
+            if !transitions.is_empty() && deal.sale_row_version == stored_sale {
+                needed.sales.extend(stored_sale.map(|version| (deal.id, version)));
+            }
+            deal.apply(transitions, &change, &mut Sale::default(), None, limit, now)?;
         }
-    };
-    let accounts = deal.affected_accounts(transitions, change);
-    let (mut books, rate) = try_join(Books::open(tx, change.by, accounts), rate).await?;
-    // Read after locking the accounts, so the sale cannot change concurrently.
-    let sale = match deal.sale_row_version {
-        Some(version) if !transitions.is_empty() => db::sale::read(tx, deal.id, version).await?,
-        _ => Sale::new(Vec::new()),
-    };
-    let posting = deal.apply(transitions, change, sale, rate, limit, now).map_err(reject_overflow)?;
-    books.post(posting.entries).map_err(reject_overflow)?;
-    Ok((books, posting.ended))
+        Ok(needed)
+    }
+}
+
+/// Returns the sale that begins with the transitions of a change, if it has an agent.
+fn beginning_of(deal: &Deal, transitions: &[SaleTransition], change: &StageChange) -> Option<SaleBeginning> {
+    let agent = change.agent_user_id.filter(|_| transitions.contains(&SaleTransition::Begin))?;
+    Some((agent, deal.developer_company_id, change.at))
 }
 
 fn reject_overflow(Overflow: Overflow) -> Failure {

@@ -8,6 +8,7 @@ mod approval_limit;
 mod approval_races;
 mod assignment_races;
 mod assignments;
+mod batches;
 mod bonuses;
 mod dead_letters;
 mod deals;

@@ -170,7 +170,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
         first = last + 1;
     }
     let what = format!("{} events of {deals} deals of CRM: applied/s", deals * EVENTS);
-    Ok(Row::new(what, Unit::PerSecond, Rounds::new(rates)).goal(Goal::AtLeast(2_000.0)))
+    Ok(Row::new(what, Unit::PerSecond, Rounds::new(rates)).goal(Goal::AtLeast(5_000.0)))
 }
 
 /// Sends each deal to an explicit partition, so that all partitions have equal work.
