@@ -76,7 +76,7 @@ pub struct TracedEvent<E> {
 impl<E: Event> TracedEvent<E> {
     /// Returns an event in the current trace.
     pub fn in_current_trace(event: E) -> Self {
-        Self { event, headers: context::<E>() }
+        Self { event, headers: stored_headers::<E>() }
     }
 }
 
@@ -92,7 +92,7 @@ pub async fn append_traced<E: Event>(tx: &mut Tx, events: Vec<TracedEvent<E>>) -
     let (count, mut keys, mut payloads) = (events.len(), Vec::new(), Vec::new());
     for TracedEvent { event, .. } in &events {
         keys.push(event.key());
-        payloads.push(payload(event)?);
+        payloads.push(serialize(event)?);
     }
     let ids: Vec<EventId> = keys.iter().map(|_| EventId::generate()).collect();
     let headers: Vec<_> = events.into_iter().map(|traced| traced.headers).collect();

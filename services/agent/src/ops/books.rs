@@ -98,13 +98,12 @@ impl Books {
         if from != Some(after.status) {
             self.events.push(TracedEvent::in_current_trace(AccrualChanged::of(&after, from, by)));
         }
-        match self.places.get(&after.id).and_then(|place| self.accruals.get_mut(*place)) {
-            Some(posted) => posted.accrual = after,
-            None => {
-                self.places.insert(after.id, self.accruals.len());
-                let stored_version = before.map(|before| before.version);
-                self.accruals.push(PostedAccrual { stored_version, accrual: after });
-            }
+        if let Some(posted) = self.places.get(&after.id).and_then(|place| self.accruals.get_mut(*place)) {
+            posted.accrual = after;
+        } else {
+            self.places.insert(after.id, self.accruals.len());
+            let stored_version = before.map(|before| before.version);
+            self.accruals.push(PostedAccrual { stored_version, accrual: after });
         }
     }
 

@@ -60,7 +60,8 @@ pub async fn handle_all(
             let beginning = beginning_of(&deal, transitions, &change);
             let rate = beginning.and_then(|beginning| rates.get(&beginning)).copied();
             let sale = sales.entry(deal.id).or_default();
-            let posting = deal.apply(transitions, &change, sale, rate, limit, now).map_err(reject_overflow)?;
+            let posting =
+                deal.apply(transitions, &change, sale, rate, limit, now).map_err(reject_overflow)?;
             traced.in_scope(|| books.post_by(change.by, posting.entries)).map_err(reject_overflow)?;
             ended.extend(posting.ended);
         }

@@ -50,7 +50,8 @@ impl Ledger {
         let of_sale = |accrual: &&Accrual| Some(accrual.sale_row_version) == self.deal.sale_row_version;
         let mut sale = Sale::new(self.accruals.iter().filter(of_sale).cloned().collect());
         let transitions = self.deal.sale_transitions(change);
-        let posting = self.deal.apply(transitions, change, &mut sale, rate, ApprovalLimit(self.limit), AT).unwrap();
+        let posting =
+            self.deal.apply(transitions, change, &mut sale, rate, ApprovalLimit(self.limit), AT).unwrap();
         for Entry { before, after } in posting.entries {
             let Some(before) = before else {
                 self.accruals.push(after);
