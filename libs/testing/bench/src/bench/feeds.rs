@@ -149,12 +149,14 @@ impl Bench<'_> {
         ])
     }
 
-    /// Returns a file with an offer for each object, with other prices in each round.
+    /// Returns a file with an offer for each object, with other prices in each round. The bare
+    /// statements raise each price by 1.00 in a round.
     fn file(&self, round: usize) -> String {
+        let raise = u32::try_from(round).unwrap_or_default() * 10;
         let mut file = "<realty-feed>\n".to_owned();
         for (at, (project, building)) in catalog::buildings().enumerate() {
             for n in 1..=self.in_building {
-                let price = 5_000_000 + n * 1_000 + u32::try_from(round).unwrap_or_default();
+                let price = 5_000_000 + n * 1_000 + raise;
                 let _ = write!(
                     file,
                     "<offer internal-id=\"bench-{at}-{n}\"><type>продажа</type><category>квартира</category>\
