@@ -100,3 +100,60 @@ fn bucket_of(accrual: &Accrual) -> Option<Bucket> {
 fn sum<const N: usize>(sums: [i64; N]) -> Option<i64> {
     i64::try_from(sums.into_iter().map(i128::from).sum::<i128>()).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use values::Currency;
+
+    use super::{Account, Entry, Overflow};
+    use crate::domain::samples::{accrual, user};
+    use crate::domain::{Accrual, AccrualKind, AccrualStatus, PayoutId};
+
+    fn empty() -> Account {
+        Account::empty((user(1), Currency::RUB))
+    }
+
+    fn sums(account: &Account) -> [i64; 5] {
+        [account.entries, account.pending, account.approved, account.in_payout, account.paid]
+    }
+
+    /// INV-AGT-1: every counted accrual is in exactly one sum, which follows its status.
+    #[test]
+    fn accrual_moves_between_the_sums_of_its_account() {
+        let pending = accrual(AccrualKind::Base, AccrualStatus::Pending, 100);
+        let approved = Accrual { status: AccrualStatus::Approved, ..pending.clone() };
+        let in_payout = Accrual { payout_id: Some(PayoutId::generate()), ..approved.clone() };
+        let paid = Accrual { status: AccrualStatus::Paid, ..in_payout.clone() };
+        let debt = accrual(AccrualKind::Reversal, AccrualStatus::Approved, -30);
+        let rejected = Accrual { status: AccrualStatus::Rejected, ..debt.clone() };
+
+        let mut account = empty();
+        for (entries, expected, totals) in [
+            (vec![Entry::added(pending.clone()), Entry::added(debt.clone())], [2, 100, -30, 0, 0], [70, 70]),
+            (vec![Entry::changed(&pending, approved.clone())], [2, 0, 70, 0, 0], [70, 70]),
+            (vec![Entry::changed(&approved, in_payout.clone())], [2, 0, -30, 100, 0], [70, 70]),
+            (vec![Entry::changed(&in_payout, paid)], [2, 0, -30, 0, 100], [70, -30]),
+            (vec![Entry::changed(&debt, rejected)], [2, 0, 0, 0, 100], [100, 0]),
+        ] {
+            account.apply(&entries).unwrap();
+            assert_eq!(sums(&account), expected);
+            assert_eq!([account.total(), account.outstanding()], totals.map(Some));
+        }
+    }
+
+    /// INV-AGT-1: only the result has to fit into 64 bits, and a refused entry changes nothing.
+    #[test]
+    fn sum_beyond_64_bits_is_refused_and_changes_nothing() {
+        let added = |status, amount| Entry::added(accrual(AccrualKind::Base, status, amount));
+        let mut account = empty();
+        let [greatest, one, minus_one] =
+            [i64::MAX, 1, -1].map(|amount| added(AccrualStatus::Pending, amount));
+        account.apply([&greatest, &one, &minus_one]).unwrap();
+        let before = account.clone();
+        assert_eq!(account.apply([&one]), Err(Overflow));
+        assert_eq!(account.apply([&added(AccrualStatus::Approved, 1)]), Err(Overflow), "the total");
+        assert_eq!(account, before);
+        account.apply([&added(AccrualStatus::Rejected, 1)]).unwrap();
+        assert_eq!(account.total(), Some(i64::MAX));
+    }
+}

@@ -103,3 +103,45 @@ impl Accrual {
         BasisPoints(self.rate_bps.unsigned_abs())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Accrual, AccrualKind, AccrualStatus, ApprovalLimit};
+    use crate::domain::samples::{accrual, user};
+
+    /// INV-AGT-9: only a release approves an amount above the limit, or at the agent's own rate.
+    #[test]
+    fn accrual_requires_a_release_above_the_limit_or_at_the_own_rate() {
+        for (amount, is_self_rated, is_released, expected) in [
+            (99, false, false, false),
+            (100, false, false, false),
+            (101, false, false, true),
+            (-100, false, false, false),
+            (-101, false, false, true),
+            (1, true, false, true),
+            (101, false, true, false),
+            (1, true, true, false),
+        ] {
+            let accrual = Accrual {
+                is_self_rated,
+                released_by_user_id: is_released.then(|| user(9)),
+                ..accrual(AccrualKind::Base, AccrualStatus::Pending, amount)
+            };
+            assert_eq!(accrual.requires_release(ApprovalLimit(100)), expected, "{amount} {is_self_rated}");
+        }
+    }
+
+    /// INV-AGT-1: a Rejected or Reversed accrual does not count.
+    #[test]
+    fn rejected_or_reversed_accrual_is_not_counted() {
+        for (status, expected) in [
+            (AccrualStatus::Pending, true),
+            (AccrualStatus::Approved, true),
+            (AccrualStatus::Paid, true),
+            (AccrualStatus::Rejected, false),
+            (AccrualStatus::Reversed, false),
+        ] {
+            assert_eq!(accrual(AccrualKind::Base, status, 1).is_counted(), expected, "{status}");
+        }
+    }
+}

@@ -140,3 +140,68 @@ impl AdjustmentRequestView {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use time::Duration;
+    use values::Prose;
+
+    use super::{AdjustmentReason, AdjustmentRequest, AdjustmentStatus, OptionalComment, non_empty_comment};
+    use crate::domain::samples::{NOW, comment, user};
+    use crate::domain::{AccrualId, AccrualKind, AdjustmentRequestId};
+
+    fn request(reason: AdjustmentReason) -> AdjustmentRequest {
+        AdjustmentRequest {
+            id: AdjustmentRequestId::generate(),
+            accrual_id: AccrualId::generate(),
+            agent_user_id: user(1),
+            reason,
+            requested_amount: Some(100),
+            comment: comment("прошу проверить"),
+            status: AdjustmentStatus::Open,
+            granted_amount: None,
+            decision_comment: None,
+            result_accrual_id: None,
+            created_at: NOW,
+            decided_at: None,
+            decided_by_user_id: None,
+            version: 3,
+        }
+    }
+
+    #[test]
+    fn empty_comment_counts_as_absent() {
+        let optional = |text: &str| Some(OptionalComment::new(Prose::parse(text).unwrap()));
+        assert_eq!(non_empty_comment(None), None);
+        assert_eq!(non_empty_comment(optional("")), None);
+        let kept = non_empty_comment(optional("верно")).map(|comment| comment.expose().as_str().to_owned());
+        assert_eq!(kept.as_deref(), Some("верно"));
+    }
+
+    #[test]
+    fn only_a_missing_bonus_creates_a_bonus() {
+        use AdjustmentReason::{MissingBonus, Other, WrongAmount, WrongDeal, WrongRate};
+        assert_eq!(request(MissingBonus).kind(), AccrualKind::Bonus);
+        for reason in [WrongAmount, WrongRate, WrongDeal, Other] {
+            assert_eq!(request(reason).kind(), AccrualKind::Correction, "{reason}");
+        }
+    }
+
+    #[test]
+    fn decision_records_its_author_time_and_comment() {
+        let request = request(AdjustmentReason::Other);
+        let later = NOW + Duration::hours(1);
+        let decide =
+            |at| request.clone().with_decision(AdjustmentStatus::Approved, user(2), Some(comment("да")), at);
+        let expected = AdjustmentRequest {
+            status: AdjustmentStatus::Approved,
+            decision_comment: Some(comment("да")),
+            decided_at: Some(later),
+            decided_by_user_id: Some(user(2)),
+            version: 4,
+            ..request.clone()
+        };
+        assert_eq!(decide(later), expected);
+        assert_eq!(decide(NOW - Duration::hours(1)).decided_at, Some(NOW), "not before the request");
+    }
+}

@@ -149,3 +149,123 @@ impl BonusProposalView {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use time::Duration;
+    use values::{Code, Currency, Money};
+
+    use super::{AdjustmentStatus, BonusLimit, BonusProposal, Sale};
+    use crate::domain::samples::{NOW, accrual, comment, user};
+    use crate::domain::{Accrual, AccrualId, AccrualKind, AccrualStatus, BonusProposalId};
+    use crate::error::{
+        ACCRUAL_NOT_FOUND, BONUS_ALREADY_DECIDED, BONUS_AMOUNT_INVALID, BONUS_NOT_ALLOWED, BONUS_OWN,
+        BONUS_SECOND_PERSON,
+    };
+
+    /// A proposal of user 2 for agent 1.
+    fn proposal(status: AdjustmentStatus) -> BonusProposal {
+        BonusProposal {
+            id: BonusProposalId::generate(),
+            accrual_id: AccrualId::generate(),
+            agent_user_id: user(1),
+            amount: 100,
+            reason: comment("за срочность"),
+            status,
+            decision_comment: None,
+            result_accrual_id: None,
+            created_at: NOW,
+            proposed_by_user_id: user(2),
+            decided_at: None,
+            decided_by_user_id: None,
+            version: 3,
+        }
+    }
+
+    /// INV-AGT-12: neither the agent nor the author decides a proposal, and nobody decides twice.
+    #[test]
+    fn open_proposal_is_decided_by_a_third_person() {
+        let open = proposal(AdjustmentStatus::Open);
+        let decided = proposal(AdjustmentStatus::Rejected);
+        assert_eq!(open.check_decidable(user(1)), Err(BONUS_OWN));
+        assert_eq!(open.check_decidable(user(2)), Err(BONUS_SECOND_PERSON));
+        assert_eq!(open.check_decidable(user(3)), Ok(()));
+        assert_eq!(decided.check_decidable(user(3)), Err(BONUS_ALREADY_DECIDED));
+    }
+
+    #[test]
+    fn decision_records_its_author_time_and_comment() {
+        let open = proposal(AdjustmentStatus::Open);
+        let later = NOW + Duration::hours(1);
+        let decide =
+            |at| open.clone().with_decision(AdjustmentStatus::Approved, user(3), Some(comment("да")), at);
+        let expected = BonusProposal {
+            status: AdjustmentStatus::Approved,
+            decision_comment: Some(comment("да")),
+            decided_at: Some(later),
+            decided_by_user_id: Some(user(3)),
+            version: 4,
+            ..open.clone()
+        };
+        assert_eq!(decide(later), expected);
+        assert_eq!(decide(NOW - Duration::hours(1)).decided_at, Some(NOW), "not before the proposal");
+    }
+
+    /// Checks a bonus for the Base of a sale of 1,000, with a limit of 950.
+    fn check(base: &Accrual, others: &[Accrual], amount: i64, completed: Option<i64>) -> Result<(), Code> {
+        let sale = Sale::new([std::slice::from_ref(base), others].concat());
+        let bonus = Money { amount_minor: amount, currency: Currency::RUB };
+        sale.check_bonus(base.id, bonus, completed, BonusLimit(950)).map(|found| assert_eq!(found, base))
+    }
+
+    #[test]
+    fn bonus_needs_an_effective_base_of_a_completed_sale() {
+        let base = |status| accrual(AccrualKind::Base, status, 100);
+        let reversal_of = |base: &Accrual| Accrual {
+            reverses_accrual_id: Some(base.id),
+            ..accrual(AccrualKind::Reversal, AccrualStatus::Approved, -100)
+        };
+        for (status, expected) in [
+            (AccrualStatus::Approved, Ok(())),
+            (AccrualStatus::Paid, Ok(())),
+            (AccrualStatus::Pending, Err(BONUS_NOT_ALLOWED)),
+            (AccrualStatus::Rejected, Err(BONUS_NOT_ALLOWED)),
+            (AccrualStatus::Reversed, Err(BONUS_NOT_ALLOWED)),
+        ] {
+            assert_eq!(check(&base(status), &[], 1, None), expected, "{status}");
+        }
+        let paid = base(AccrualStatus::Paid);
+        assert_eq!(check(&paid, &[reversal_of(&paid)], 1, None), Err(BONUS_NOT_ALLOWED));
+        let correction = accrual(AccrualKind::Correction, AccrualStatus::Approved, 100);
+        assert_eq!(check(&correction, &[], 1, None), Err(BONUS_NOT_ALLOWED));
+        let bonus = Money { amount_minor: 1, currency: Currency::RUB };
+        let missing = Sale::new(Vec::new()).check_bonus(paid.id, bonus, None, BonusLimit(950)).map(|_| ());
+        assert_eq!(missing, Err(ACCRUAL_NOT_FOUND));
+    }
+
+    /// INV-AGT-4: the sum of the sale stays within its amount, or the greater completed amount.
+    #[test]
+    fn bonus_stays_within_its_limit_and_the_amount_of_the_sale() {
+        let base = accrual(AccrualKind::Base, AccrualStatus::Approved, 100);
+        for (amount, completed, expected) in [
+            (900, None, Ok(())),
+            (901, None, Err(BONUS_AMOUNT_INVALID)),
+            (901, Some(900), Err(BONUS_AMOUNT_INVALID)),
+            (950, Some(1_050), Ok(())),
+            (951, Some(2_000), Err(BONUS_AMOUNT_INVALID)),
+            (-951, Some(2_000), Err(BONUS_AMOUNT_INVALID)),
+        ] {
+            assert_eq!(check(&base, &[], amount, completed), expected, "{amount} {completed:?}");
+        }
+        let earlier = Accrual {
+            adjusts_accrual_id: Some(base.id),
+            ..accrual(AccrualKind::Bonus, AccrualStatus::Approved, 400)
+        };
+        assert_eq!(check(&base, std::slice::from_ref(&earlier), 500, None), Ok(()));
+        assert_eq!(check(&base, &[earlier], 501, None), Err(BONUS_AMOUNT_INVALID));
+        let sale = Sale::new(vec![base.clone()]);
+        let dollars = Money { amount_minor: 1, currency: "USD".parse().unwrap() };
+        let refused = sale.check_bonus(base.id, dollars, None, BonusLimit(950)).map(|_| ());
+        assert_eq!(refused, Err(BONUS_AMOUNT_INVALID));
+    }
+}

@@ -208,3 +208,184 @@ impl Deal {
         self.held_since = (is_behind && may_lack_a_change).then(|| self.held_since.unwrap_or(now));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use time::{Duration, OffsetDateTime};
+    use uuid::Uuid;
+    use values::{Currency, Money};
+
+    use super::{Deal, DealEvent, DealStatus, DealTopic};
+    use crate::domain::samples::{NOW, user};
+
+    fn event(topic: DealTopic, row_version: i64, status: DealStatus) -> DealEvent {
+        DealEvent {
+            topic,
+            deal_id: Uuid::from_u128(1).into(),
+            developer_company_id: Uuid::from_u128(2).into(),
+            property_object_id: Uuid::from_u128(3).into(),
+            row_version,
+            status,
+            at: at(row_version),
+            by: None,
+            agent_user_id: None,
+            amount: None,
+            previous_row_version: 0,
+        }
+    }
+
+    fn at(hours: i64) -> OffsetDateTime {
+        NOW + Duration::hours(hours)
+    }
+
+    fn rub(amount_minor: i64) -> Money {
+        Money { amount_minor, currency: Currency::RUB }
+    }
+
+    fn updated(events: &[DealEvent]) -> Deal {
+        let mut deal = Deal::empty(&events[0]);
+        events.iter().for_each(|event| deal.update(event));
+        deal
+    }
+
+    #[test]
+    fn stage_change_follows_the_applied_version() {
+        let deal = Deal {
+            applied_row_version: 3,
+            ..Deal::empty(&event(DealTopic::Created, 1, DealStatus::Application))
+        };
+        let follows = |previous_row_version| {
+            let change = event(DealTopic::StageChanged, 9, DealStatus::Sale);
+            DealEvent { previous_row_version, ..change }.follows(&deal)
+        };
+        assert_eq!([2, 3, 4].map(follows), [true, true, false]);
+    }
+
+    #[test]
+    fn only_a_stage_change_with_an_amount_reaches_the_ledger() {
+        for (topic, amount, expected) in [
+            (DealTopic::StageChanged, Some(rub(5)), true),
+            (DealTopic::StageChanged, None, false),
+            (DealTopic::Created, Some(rub(5)), false),
+            (DealTopic::Completed, Some(rub(5)), false),
+        ] {
+            let event = DealEvent { amount, ..event(topic, 2, DealStatus::Sale) };
+            assert_eq!(event.stage_change().map(|change| change.amount), amount.filter(|_| expected));
+        }
+    }
+
+    /// The highest version wins. Of events with one version, the status that is listed later wins.
+    #[test]
+    fn status_of_the_highest_version_wins() {
+        use DealTopic::{Cancelled, Completed, Created, StageChanged};
+        for (first, second, expected) in [
+            (
+                (Created, 0, DealStatus::Application),
+                (StageChanged, 2, DealStatus::Sale),
+                (DealStatus::Sale, 2),
+            ),
+            (
+                (StageChanged, 2, DealStatus::Sale),
+                (StageChanged, 1, DealStatus::Booking),
+                (DealStatus::Sale, 2),
+            ),
+            (
+                (StageChanged, 2, DealStatus::Sale),
+                (Completed, 2, DealStatus::Completed),
+                (DealStatus::Completed, 2),
+            ),
+            (
+                (Completed, 2, DealStatus::Completed),
+                (StageChanged, 2, DealStatus::Sale),
+                (DealStatus::Completed, 2),
+            ),
+            (
+                (StageChanged, 5, DealStatus::Sale),
+                (Cancelled, 3, DealStatus::Cancelled),
+                (DealStatus::Sale, 5),
+            ),
+        ] {
+            let deal =
+                updated(&[first, second].map(|(topic, version, status)| event(topic, version, status)));
+            assert_eq!((deal.status, deal.status_row_version), expected);
+            assert_eq!(deal.known_row_version, first.1.max(second.1));
+        }
+        let first = updated(&[event(Created, 0, DealStatus::Application)]);
+        assert_eq!((first.status, first.created_at), (DealStatus::Application, Some(at(0))));
+        assert_eq!(updated(&[event(StageChanged, 2, DealStatus::Sale)]).created_at, None);
+    }
+
+    /// `deal-cancelled` decides the time of the cancellation, whichever event arrives first.
+    #[test]
+    fn cancellation_has_the_time_of_its_own_event() {
+        let stage = event(DealTopic::StageChanged, 2, DealStatus::Cancelled);
+        let own = DealEvent { at: at(7), ..event(DealTopic::Cancelled, 2, DealStatus::Cancelled) };
+        let next = event(DealTopic::StageChanged, 3, DealStatus::Cancelled);
+        let reopened = event(DealTopic::StageChanged, 4, DealStatus::Booking);
+        for (events, expected) in [
+            (vec![stage.clone()], Some(at(2))),
+            (vec![stage.clone(), own.clone()], Some(at(7))),
+            (vec![own.clone(), stage], Some(at(7))),
+            (vec![own.clone(), next], Some(at(7))),
+            (vec![own, reopened], None),
+        ] {
+            assert_eq!(updated(&events).cancelled_at, expected, "{events:?}");
+        }
+    }
+
+    /// Agent and amount come from the highest version. `deal-completed` outranks an event of its
+    /// version.
+    #[test]
+    fn agent_and_amount_of_the_highest_version_win() {
+        let with_terms = |topic, version, number: u128| DealEvent {
+            agent_user_id: Some(Some(user(number))),
+            amount: Some(rub(i64::try_from(number).unwrap())),
+            ..event(topic, version, DealStatus::Sale)
+        };
+        let changed = |version, number| with_terms(DealTopic::StageChanged, version, number);
+        let completed = |version, number| with_terms(DealTopic::Completed, version, number);
+        for (events, expected) in [
+            (vec![changed(0, 1)], 1),
+            (vec![changed(1, 1), changed(2, 2)], 2),
+            (vec![changed(2, 2), changed(1, 1)], 2),
+            (vec![changed(2, 2), changed(2, 3)], 2),
+            (vec![changed(2, 2), completed(2, 3)], 3),
+            (vec![changed(2, 2), completed(1, 3)], 2),
+            (vec![changed(2, 2), completed(3, 3)], 3),
+        ] {
+            let deal = updated(&events);
+            assert_eq!(deal.agent_user_id, Some(user(expected)), "{events:?}");
+            assert_eq!(deal.amount, i64::try_from(expected).ok(), "{events:?}");
+        }
+        let removed = DealEvent { agent_user_id: Some(None), ..changed(3, 4) };
+        assert_eq!(updated(&[changed(2, 2), removed]).agent_user_id, None);
+        let silent = event(DealTopic::StageChanged, 3, DealStatus::Sale);
+        assert_eq!(updated(&[changed(2, 2), silent]).agent_user_id, Some(user(2)));
+    }
+
+    /// INV-AGT-8: a deal is held while a stage change may be missing.
+    #[test]
+    fn deal_is_held_while_a_stage_change_may_be_missing() {
+        let later = at(1);
+        let earlier = at(-1);
+        for (topic, known, applied, held_since, expected) in [
+            (DealTopic::Created, 1, 0, None, None),
+            (DealTopic::StageChanged, 2, 0, None, Some(later)),
+            (DealTopic::Cancelled, 2, 2, None, None),
+            (DealTopic::StageChanged, 2, 3, Some(earlier), None),
+            (DealTopic::StageChanged, 3, 2, Some(earlier), Some(earlier)),
+            (DealTopic::Created, 2, 0, Some(earlier), Some(earlier)),
+            (DealTopic::Created, 2, 1, None, Some(later)),
+        ] {
+            let event = event(topic, 1, DealStatus::Sale);
+            let mut deal = Deal {
+                known_row_version: known,
+                applied_row_version: applied,
+                held_since,
+                ..Deal::empty(&event)
+            };
+            deal.update_hold(&event, later);
+            assert_eq!(deal.held_since, expected, "{topic:?} {known} {applied} {held_since:?}");
+        }
+    }
+}

@@ -16,6 +16,8 @@ mod payout_run;
 mod performance;
 mod rate;
 mod sale;
+#[cfg(test)]
+mod samples;
 
 pub use access::{ManageCommissions, ManagePayouts, ReadMoneyLog, UseCabinet};
 pub use account::{Account, AccountKey, Overflow};

@@ -210,3 +210,122 @@ impl From<MoneyEntry> for MoneyEntryView {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use time::Duration;
+    use uuid::Uuid;
+    use values::{Currency, Money};
+
+    use super::{
+        Accrual, AccrualStatus, Agent, BonusProposal, MoneyAction, MoneyEntry, Rate, RateCard, SaleAssignment,
+    };
+    use crate::domain::samples::{NOW, accrual, comment, user};
+    use crate::domain::{AccrualId, AccrualKind, AdjustmentStatus, BonusProposalId, DealId, RateCardId};
+
+    #[test]
+    fn change_of_an_accrual_is_recorded_once() {
+        use AccrualStatus::{Approved, Paid, Pending, Rejected, Reversed};
+        let of =
+            |status, awaits_release| Accrual { awaits_release, ..accrual(AccrualKind::Base, status, 100) };
+        for (before, after, expected) in [
+            (None, of(Pending, false), Some(MoneyAction::AccrualCreated)),
+            (None, of(Approved, false), Some(MoneyAction::AccrualCreated)),
+            (Some(of(Pending, false)), of(Pending, true), Some(MoneyAction::AccrualHeld)),
+            (Some(of(Pending, true)), of(Pending, true), None),
+            (Some(of(Pending, false)), of(Pending, false), None),
+            (Some(of(Pending, true)), of(Approved, false), Some(MoneyAction::AccrualReleased)),
+            (Some(of(Pending, false)), of(Approved, false), Some(MoneyAction::AccrualApproved)),
+            (Some(of(Approved, false)), of(Approved, false), None),
+            (Some(of(Pending, true)), of(Rejected, false), Some(MoneyAction::AccrualRejected)),
+            (Some(of(Pending, true)), of(Reversed, false), Some(MoneyAction::AccrualReversed)),
+            (Some(of(Approved, false)), of(Paid, false), None),
+        ] {
+            let entry = MoneyEntry::of_accrual(before.as_ref(), &after, Some(user(9)));
+            assert_eq!(entry.as_ref().map(|entry| entry.action), expected, "{before:?} {after:?}");
+            if let Some(entry) = entry {
+                assert_eq!((entry.at, entry.actor_user_id), (after.updated_at, Some(user(9))));
+                assert_eq!((entry.agent_user_id, entry.rate_bps), (Some(user(1)), Some(1_000)));
+                assert_eq!((entry.amount, entry.currency), (Some(100), Some(Currency::RUB)));
+            }
+        }
+    }
+
+    #[test]
+    fn entry_of_a_card_has_its_agent_and_its_highest_rate() {
+        let card = RateCard {
+            id: RateCardId::generate(),
+            developer_company_id: None,
+            agency_company_id: None,
+            agent_user_id: Some(user(1)),
+            created_at: NOW,
+            updated_at: NOW,
+            updated_by_user_id: user(9),
+            version: 1,
+        };
+        let rates = [100, 300, 200].map(|rate_bps| Rate { rate_bps, valid_from: NOW, valid_to: None });
+        let entry = MoneyEntry::of_card(&card, &rates);
+        assert_eq!((entry.agent_user_id, entry.rate_bps), (Some(user(1)), Some(300)));
+        assert_eq!((entry.actor_user_id, entry.amount), (Some(user(9)), None));
+        let agent = Agent {
+            user_id: user(1),
+            agency_company_id: None,
+            version: 1,
+            updated_at: NOW,
+            updated_by_user_id: user(9),
+        };
+        let entry = MoneyEntry::of_agent(&agent);
+        assert_eq!((entry.action, entry.agent_user_id), (MoneyAction::AgentReplaced, Some(user(1))));
+    }
+
+    #[test]
+    fn entry_of_an_assignment_has_its_rate_and_amount() {
+        let assignment = SaleAssignment {
+            deal_id: DealId::generate(),
+            sale_row_version: 1,
+            agent_user_id: user(1),
+            agency_company_id: Uuid::nil().into(),
+            rate_bps: 250,
+            comment: comment("по договору"),
+            assigned_by_user_id: user(9),
+            assigned_at: NOW,
+        };
+        let amount = Money { amount_minor: 70, currency: Currency::RUB };
+        let entry = MoneyEntry::of_assignment(&assignment, amount);
+        assert_eq!((entry.agent_user_id, entry.rate_bps), (Some(user(1)), Some(250)));
+        assert_eq!((entry.amount, entry.currency), (Some(70), Some(Currency::RUB)));
+        assert_eq!((entry.action, entry.actor_user_id), (MoneyAction::SaleAssigned, Some(user(9))));
+    }
+
+    #[test]
+    fn entry_of_a_bonus_names_the_author_of_its_latest_change() {
+        let later = NOW + Duration::hours(1);
+        for (status, expected) in [
+            (AdjustmentStatus::Open, (MoneyAction::BonusProposed, user(2), NOW)),
+            (AdjustmentStatus::Approved, (MoneyAction::BonusApproved, user(3), later)),
+            (AdjustmentStatus::Rejected, (MoneyAction::BonusRejected, user(3), later)),
+        ] {
+            let decided = status != AdjustmentStatus::Open;
+            let proposal = BonusProposal {
+                id: BonusProposalId::generate(),
+                accrual_id: AccrualId::generate(),
+                agent_user_id: user(1),
+                amount: 100,
+                reason: comment("за срочность"),
+                status,
+                decision_comment: None,
+                result_accrual_id: None,
+                created_at: NOW,
+                proposed_by_user_id: user(2),
+                decided_at: decided.then_some(later),
+                decided_by_user_id: decided.then(|| user(3)),
+                version: 1,
+            };
+            let entry = MoneyEntry::of_bonus(&proposal, Currency::RUB);
+            assert_eq!(
+                (entry.action, entry.actor_user_id, entry.at),
+                (expected.0, Some(expected.1), expected.2)
+            );
+        }
+    }
+}

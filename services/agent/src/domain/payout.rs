@@ -255,60 +255,125 @@ impl From<Payout> for PayoutView {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use time::macros::datetime;
-    use values::Currency;
+    use time::{Duration, OffsetDateTime};
+    use values::{Prose, Text};
 
-    use super::{Accrual, Payout, PayoutRun, PayoutStatus};
-    use crate::domain::{
-        AccrualId, AccrualKind, AccrualStatus, DealId, PayoutRunId, PayoutRunStatus, PropertyObjectId, RunKey,
-    };
+    use super::{Accrual, FailureReason, PaymentReference, Payout, PayoutStatus, PayoutTransition};
+    use crate::domain::samples::{NOW, accrual, payout_run, user};
+    use crate::domain::{AccrualKind, AccrualStatus, PayoutId};
+    use crate::error::PAYOUT_INVALID_TRANSITION;
 
-    const NOW: time::OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
+    fn approved(amount: i64) -> Accrual {
+        accrual(AccrualKind::Base, AccrualStatus::Approved, amount)
+    }
 
-    fn run(withholding_bps: i32) -> PayoutRun {
-        PayoutRun {
-            id: PayoutRunId::generate(),
-            run_key: RunKey::parse("2026-10").unwrap(),
-            period_from: datetime!(2026-10-01 00:00 UTC),
-            period_to: datetime!(2026-11-01 00:00 UTC),
-            agent_user_ids: None,
-            withholding_bps,
-            status: PayoutRunStatus::Running,
-            created_at: NOW,
-            created_by_user_id: uuid::Uuid::nil().into(),
-            completed_at: None,
+    fn payout(status: PayoutStatus) -> Payout {
+        let (payout, _) = Payout::create(&payout_run(1_000), &[approved(100)], NOW).unwrap();
+        Payout { status, reference: Some(reference("старая")), ..payout }
+    }
+
+    fn reference(text: &str) -> PaymentReference {
+        PaymentReference::new(Text::parse(text).unwrap())
+    }
+
+    fn reason() -> FailureReason {
+        FailureReason::new(Prose::parse("счёт закрыт").unwrap())
+    }
+
+    fn later() -> OffsetDateTime {
+        NOW + Duration::hours(1)
+    }
+
+    /// A payout takes only the transitions of the table, and a repeat changes nothing.
+    #[test]
+    fn payout_takes_only_the_transitions_of_the_table() {
+        use PayoutStatus::{Cancelled, Failed, InTransit, Paid, Scheduled};
+        let send = PayoutTransition::Send { reference: None };
+        let confirm = PayoutTransition::Confirm { paid_at: None, reference: None };
+        let fail = PayoutTransition::Fail { reason: reason() };
+        for (to, transition, from) in [
+            (InTransit, send, &[Scheduled][..]),
+            (Paid, confirm, &[Scheduled, InTransit]),
+            (Failed, fail, &[Scheduled, InTransit]),
+            (Cancelled, PayoutTransition::Cancel, &[Scheduled]),
+        ] {
+            for status in [Scheduled, InTransit, Paid, Failed, Cancelled] {
+                let after = payout(status).apply(transition.clone(), user(6), later());
+                let expected = if status == to {
+                    Ok(None)
+                } else if from.contains(&status) {
+                    Ok(Some(to))
+                } else {
+                    Err(PAYOUT_INVALID_TRANSITION)
+                };
+                assert_eq!(after.map(|after| after.map(|after| after.status)), expected, "{status} to {to}");
+            }
         }
     }
 
-    fn approved(amount: i64) -> Accrual {
-        Accrual {
-            id: AccrualId::generate(),
-            agent_user_id: uuid::Uuid::nil().into(),
-            deal_id: DealId::generate(),
-            sale_row_version: 1,
-            property_object_id: PropertyObjectId::generate(),
-            developer_company_id: uuid::Uuid::nil().into(),
-            kind: AccrualKind::Base,
-            base_amount: 0,
-            rate_bps: 0,
-            amount,
-            currency: Currency::RUB,
-            status: AccrualStatus::Approved,
-            payout_id: None,
-            reverses_accrual_id: None,
-            adjusts_accrual_id: None,
-            earned_at: NOW,
-            approved_at: Some(NOW),
-            paid_at: None,
-            created_at: NOW,
-            updated_at: NOW,
-            is_self_rated: false,
-            awaits_release: false,
-            released_by_user_id: None,
-            decided_by_user_id: None,
-            decision_comment: None,
-            version: 1,
+    #[test]
+    fn transition_records_its_author_time_and_data() {
+        let before = payout(PayoutStatus::Scheduled);
+        let apply = |transition, now| before.apply(transition, user(6), now).unwrap().unwrap();
+        let changed = |status| Payout {
+            status,
+            updated_at: later(),
+            updated_by_user_id: user(6),
+            version: 2,
+            ..before.clone()
+        };
+        let sent = apply(PayoutTransition::Send { reference: None }, later());
+        let expected = changed(PayoutStatus::InTransit);
+        assert_eq!(sent, Payout { sent_at: Some(later()), reference: None, ..expected });
+
+        let confirm = |paid_at, reference| PayoutTransition::Confirm { paid_at, reference };
+        let paid = changed(PayoutStatus::Paid);
+        assert_eq!(apply(confirm(None, None), later()), Payout { paid_at: Some(later()), ..paid.clone() });
+        let told = apply(confirm(Some(NOW), Some(reference("новая"))), later());
+        assert_eq!(told, Payout { paid_at: Some(NOW), reference: Some(reference("новая")), ..paid });
+
+        let failed = changed(PayoutStatus::Failed);
+        let expected = Payout { failure_reason: Some(reason()), ..failed };
+        assert_eq!(apply(PayoutTransition::Fail { reason: reason() }, later()), expected);
+        assert_eq!(apply(PayoutTransition::Cancel, later()), changed(PayoutStatus::Cancelled));
+        let early = apply(PayoutTransition::Cancel, NOW - Duration::hours(1));
+        assert_eq!(early.updated_at, NOW, "replica clocks may differ");
+    }
+
+    /// A paid payout pays its accruals, and a failed or cancelled one releases them.
+    #[test]
+    fn final_payout_pays_or_releases_its_accruals() {
+        use PayoutStatus::{Cancelled, Failed, InTransit, Paid, Scheduled};
+        let id = Some(PayoutId::generate());
+        let line = Accrual { payout_id: id, ..approved(100) };
+        for (status, expected, is_settled) in [
+            (Scheduled, (AccrualStatus::Approved, id, None), false),
+            (InTransit, (AccrualStatus::Approved, id, None), false),
+            (Paid, (AccrualStatus::Paid, id, Some(later())), true),
+            (Failed, (AccrualStatus::Approved, None, None), true),
+            (Cancelled, (AccrualStatus::Approved, None, None), true),
+        ] {
+            let payout = Payout { paid_at: Some(later()), updated_at: later(), ..payout(status) };
+            let settled = payout.settle(&line);
+            assert_eq!((settled.status, settled.payout_id, settled.paid_at), expected, "{status}");
+            assert_eq!(settled.updated_at, later());
+            assert_eq!(payout.is_settled(), is_settled, "{status}");
         }
+    }
+
+    #[test]
+    fn sum_of_zero_or_a_debt_is_not_paid() {
+        for amounts in [&[][..], &[5, -5], &[5, -6]] {
+            let payable: Vec<_> = amounts.iter().copied().map(approved).collect();
+            assert_eq!(Payout::create(&payout_run(0), &payable, NOW), None, "{amounts:?}");
+        }
+    }
+
+    #[test]
+    fn payout_dates_the_accruals_that_it_takes() {
+        let newer = Accrual { updated_at: later() + Duration::hours(1), ..approved(100) };
+        let (_, taken) = Payout::create(&payout_run(0), &[approved(100), newer.clone()], later()).unwrap();
+        assert_eq!([taken[0].updated_at, taken[1].updated_at], [later(), newer.updated_at]);
     }
 
     proptest! {
@@ -324,7 +389,7 @@ mod tests {
             let sum = |count: usize| amounts[..count].iter().copied().map(i128::from).sum::<i128>();
             let is_beyond = |count: &usize| i64::try_from(sum(*count)).is_err();
             let count = (0..=amounts.len()).find(is_beyond).map_or(amounts.len(), |first| first - 1);
-            match Payout::create(&run(bps), &payable, NOW) {
+            match Payout::create(&payout_run(bps), &payable, NOW) {
                 Some((payout, taken)) => {
                     prop_assert!(payout.gross > 0 && i128::from(payout.gross) == sum(count));
                     prop_assert_eq!(payout.gross, payout.withheld + payout.net);

@@ -183,3 +183,60 @@ impl PayoutRunView {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use time::Duration;
+
+    use super::{PayoutRun, PayoutRunPart, RunKey};
+    use crate::domain::PayoutRunId;
+    use crate::domain::samples::{payout_run, user};
+
+    #[test]
+    fn run_key_has_only_the_permitted_characters() {
+        let longest = "k".repeat(64);
+        for key in ["2026-10", "A.z_9-", &longest] {
+            assert_eq!(RunKey::parse(key).unwrap().as_str(), key);
+        }
+        for key in ["", "2026 10", "октябрь", "a/b", &"k".repeat(65)] {
+            assert!(RunKey::parse(key).is_err(), "{key}");
+        }
+    }
+
+    /// A repeated key starts no other run if the content is the same, in any order of the agents.
+    #[test]
+    fn runs_have_the_same_content_in_any_order_of_agents() {
+        let of = |agents: &[u128]| PayoutRun {
+            agent_user_ids: Some(agents.iter().copied().map(user).collect()),
+            ..payout_run(1_000)
+        };
+        let all = payout_run(1_000);
+        assert!(all.has_same_content(&PayoutRun { id: PayoutRunId::generate(), ..all.clone() }));
+        assert!(of(&[1, 2]).has_same_content(&of(&[2, 1])));
+        for other in [
+            of(&[1]),
+            of(&[1, 3]),
+            all,
+            PayoutRun { withholding_bps: 1_001, ..of(&[1, 2]) },
+            PayoutRun { period_from: of(&[]).period_from + Duration::seconds(1), ..of(&[1, 2]) },
+            PayoutRun { period_to: of(&[]).period_to + Duration::seconds(1), ..of(&[1, 2]) },
+        ] {
+            assert!(!of(&[1, 2]).has_same_content(&other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_run_cover_all_agents() {
+        let run = PayoutRunId::generate();
+        let ranges = |ends: &[u128]| {
+            let ends: Vec<_> = ends.iter().copied().map(user).collect();
+            let parts = PayoutRunPart::of(run, &ends).into_iter();
+            parts
+                .map(|part| (part.part, part.after_agent_user_id, part.up_to_agent_user_id))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ranges(&[]), [(0, None, None)]);
+        let [three, seven] = [3, 7].map(|number| Some(user(number)));
+        assert_eq!(ranges(&[3, 7]), [(0, None, three), (1, three, seven), (2, seven, None)]);
+    }
+}

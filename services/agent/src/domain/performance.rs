@@ -137,6 +137,7 @@ pub fn mean_cycle_days(sum_micros: i128, count: i64) -> Option<CycleDays> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::civil::date;
     use proptest::prelude::*;
     use time::macros::datetime;
     use time::{Duration, OffsetDateTime};
@@ -196,6 +197,14 @@ mod tests {
         assert_eq!(of("Pacific/Kiritimati", last.0, last.1).len(), 1);
         let by_default = Period::parse(None, Some(from), zone("Europe/Moscow"), from).unwrap();
         assert_eq!(by_default.from, datetime!(2016-09-30 21:00 UTC));
+    }
+
+    /// RULE-AGT-066: the first and the last hours of time belong to a month, too.
+    #[test]
+    fn month_of_either_end_of_time_is_known() {
+        let month = |moment| zone("UTC").month_of(moment);
+        assert_eq!(month(datetime!(-9999-01-01 00:00 UTC)), date(-9999, 1, 1));
+        assert_eq!(month(datetime!(9999-12-31 23:59 UTC)), date(9999, 12, 1));
     }
 
     /// RULE-AGT-066: only names of the IANA database are time zones.

@@ -10,6 +10,9 @@ use crate::error::{
     ACCRUAL_NOT_REVERSIBLE, ADJUSTMENT_AMOUNT_INVALID,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// The accruals of one sale: its Base, the adjustments, and the Reversals of any of them.
 #[derive(Clone, Debug, Default)]
 pub struct Sale(Vec<Accrual>);

@@ -59,3 +59,25 @@ impl Viewer {
         self.supervisor_reach == Some(Reach::Platform)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use auth::{CompanyId, Reach, UserId};
+
+    use super::Viewer;
+
+    #[test]
+    fn supervisor_covers_the_deal_chats_of_the_reach() {
+        let (own, other) = (CompanyId::generate(), CompanyId::generate());
+        for (supervisor_reach, expected, covers_all) in [
+            (None, [false, false, false], false),
+            (Some(Reach::Company(own)), [true, false, false], false),
+            (Some(Reach::Platform), [true, true, false], true),
+        ] {
+            let viewer = Viewer { user_id: UserId::generate(), supervisor_reach };
+            let supervises = [Some(own), Some(other), None].map(|tenant| viewer.supervises(tenant));
+            assert_eq!(supervises, expected, "{supervisor_reach:?}");
+            assert_eq!(viewer.supervises_all(), covers_all, "{supervisor_reach:?}");
+        }
+    }
+}

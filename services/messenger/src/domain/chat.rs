@@ -291,3 +291,139 @@ impl Chat {
         change
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use auth::{CompanyId, UserId};
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+
+    use super::{AgentChange, Chat, Deal, Role};
+    use crate::domain::{DealId, PropertyObjectId};
+    use crate::error::{CHAT_BLOCKED, CHAT_CLOSED, CHAT_LEFT, CHAT_NOT_DIRECT};
+
+    const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+
+    fn user(number: u128) -> UserId {
+        Uuid::from_u128(number).into()
+    }
+
+    /// A deal of client 1, which manager 2 created.
+    fn deal(agent: Option<u128>) -> Deal {
+        Deal {
+            id: DealId::generate(),
+            tenant_id: CompanyId::generate(),
+            property_object_id: PropertyObjectId::generate(),
+            client_user_id: user(1),
+            agent_user_id: agent.map(user),
+            created_by_user_id: user(2),
+            row_version: 1,
+        }
+    }
+
+    fn roles(chat: &Chat) -> Vec<(UserId, Role)> {
+        chat.members.iter().map(|member| (member.user_id, member.role)).collect()
+    }
+
+    #[test]
+    fn deal_chat_begins_with_client_manager_and_agent() {
+        let all = [(user(1), Role::Client), (user(2), Role::Manager), (user(3), Role::Agent)];
+        let of = |deal: &Deal, absent: &[Role]| roles(&Chat::of_deal(deal, absent, NOW));
+        assert_eq!(of(&deal(Some(3)), &[]), all);
+        assert_eq!(of(&deal(None), &[]), all[..2]);
+        assert_eq!(of(&deal(Some(3)), &[Role::Manager]), [all[0], all[2]]);
+        assert_eq!(of(&deal(Some(3)), &[Role::Agent]), all[..2]);
+        let by_client = Deal { created_by_user_id: user(1), ..deal(None) };
+        assert_eq!(of(&by_client, &[]), all[..1]);
+        assert_eq!(of(&deal(Some(1)), &[]), all[..2], "the client stays the client");
+        assert_eq!(of(&deal(Some(2)), &[]), [all[0], (user(2), Role::Agent)]);
+    }
+
+    #[test]
+    fn agent_of_the_deal_replaces_the_former_one() {
+        let mut chat = Chat::of_deal(&deal(Some(3)), &[], NOW);
+        assert_eq!(chat.assign_agent(Some(user(3)), true), AgentChange::default());
+        let replaced = AgentChange { left: Some(user(3)), joined: Some(user(4)), role_changed: vec![] };
+        assert_eq!(chat.assign_agent(Some(user(4)), true), replaced);
+        assert_eq!(chat.user_ids(), [1, 2, 4].map(user));
+        // The manager becomes the agent, and later the manager again.
+        let change = AgentChange { left: Some(user(4)), joined: None, role_changed: vec![user(2)] };
+        assert_eq!(chat.assign_agent(Some(user(2)), true), change);
+        assert_eq!(chat.member(user(2)).map(|member| member.role), Some(Role::Agent));
+        let change = AgentChange { role_changed: vec![user(2)], ..AgentChange::default() };
+        assert_eq!(chat.assign_agent(None, true), change);
+        assert_eq!(chat.member(user(2)).map(|member| member.role), Some(Role::Manager));
+        // The client is the agent, but has the role of the client.
+        assert_eq!(chat.assign_agent(Some(user(1)), true), AgentChange::default());
+        assert_eq!(roles(&chat), [(user(1), Role::Client), (user(2), Role::Manager)]);
+        assert_eq!(chat.assign_agent(Some(user(5)), false), AgentChange::default());
+        assert_eq!((chat.agent_user_id, chat.members.len()), (Some(user(5)), 2));
+    }
+
+    #[test]
+    fn agent_who_was_removed_returns_with_another_deal_agent_only() {
+        let mut chat = Chat::of_deal(&deal(Some(3)), &[], NOW);
+        chat.remove_member(user(3));
+        assert_eq!(chat.user_ids(), [1, 2].map(user));
+        assert_eq!(chat.assign_agent(Some(user(3)), true), AgentChange::default());
+        assert_eq!(chat.members.len(), 2);
+        chat.last_sequence = 7;
+        chat.add_agent(user(3), Some(Role::Member));
+        let agent = chat.member(user(3)).unwrap();
+        assert_eq!((agent.role, agent.fallback_role), (Role::Agent, Some(Role::Member)));
+        assert_eq!(agent.read_sequence, 7, "the history counts as read");
+    }
+
+    /// INV-MSG-6: a chat has at most 50 members, and one seat is for the agent.
+    #[test]
+    fn last_seat_is_reserved_for_the_agent() {
+        let mut chat = Chat::of_deal(&deal(Some(3)), &[], NOW);
+        for number in 10..56 {
+            chat.add_member(user(number), Role::Member);
+        }
+        assert_eq!((chat.members.len(), chat.has_free_seat()), (49, true));
+        chat.add_member(user(56), Role::Member);
+        assert_eq!((chat.members.len(), chat.has_free_seat()), (50, false));
+        chat.remove_member(user(3));
+        assert!(!chat.has_free_seat(), "the seat of the agent");
+        chat.remove_member(user(10));
+        assert!(chat.has_free_seat());
+        // An agent who returns to another role takes a seat of the members.
+        chat.add_agent(user(10), Some(Role::Member));
+        assert!(!chat.has_free_seat());
+    }
+
+    #[test]
+    fn direct_chat_belongs_to_its_two_users() {
+        for (one, other) in [(1, 2), (2, 1)] {
+            let chat = Chat::direct(user(one), user(other), NOW);
+            assert_eq!(chat.direct_users, Some((user(1), user(2))));
+            assert_eq!(roles(&chat), [(user(one), Role::Member), (user(other), Role::Member)]);
+            assert_eq!(chat.other_user(user(1)), Ok(user(2)));
+            assert_eq!(chat.other_user(user(2)), Ok(user(1)));
+            assert_eq!([1, 2, 3].map(|number| chat.is_direct_of(user(number))), [true, true, false]);
+        }
+        let chat = Chat::of_deal(&deal(None), &[], NOW);
+        assert_eq!(chat.other_user(user(1)), Err(CHAT_NOT_DIRECT));
+        assert!(!chat.is_direct_of(user(1)));
+    }
+
+    #[test]
+    fn closed_blocked_or_left_chat_accepts_no_text() {
+        let direct = Chat::direct(user(1), user(2), NOW);
+        assert_eq!(direct.check_accepts_text(), Ok(()));
+        assert_eq!(direct.check_accepts_return(user(1)), Ok(()));
+        let closed = Chat { closed_at: Some(NOW), blocked_by: vec![user(1)], ..direct.clone() };
+        assert_eq!(closed.check_accepts_text(), Err(CHAT_CLOSED));
+        assert_eq!(closed.check_accepts_return(user(1)), Err(CHAT_CLOSED));
+        let blocked = Chat { blocked_by: vec![user(1)], ..direct.clone() };
+        assert_eq!(blocked.check_accepts_text(), Err(CHAT_BLOCKED));
+        assert_eq!(blocked.check_accepts_return(user(1)), Ok(()));
+        assert_eq!(blocked.check_accepts_return(user(2)), Err(CHAT_BLOCKED));
+        let mut left = direct;
+        left.remove_member(user(2));
+        assert_eq!(left.check_accepts_text(), Err(CHAT_LEFT));
+        let by_client = Deal { created_by_user_id: user(1), ..deal(None) };
+        assert_eq!(Chat::of_deal(&by_client, &[], NOW).check_accepts_text(), Ok(()));
+    }
+}

@@ -146,7 +146,7 @@ mod tests {
 
     use super::{Message, MessageKind, MessageText, PrivateText};
     use crate::domain::{ChatId, MessageId};
-    use crate::error::MESSAGE_LOCKED;
+    use crate::error::{FORBIDDEN, MESSAGE_DELETED, MESSAGE_LOCKED};
 
     fn text(text: &str) -> PrivateText {
         PrivateText::new(MessageText::parse(text).unwrap())
@@ -183,6 +183,29 @@ mod tests {
         let locked = message_of(sender, sent).delete(sender, window, end).unwrap_err();
         assert!(locked.is(MESSAGE_LOCKED), "{locked}");
         assert!(!message_of(sender, sent).edit(sender, text("раз"), window, end).unwrap());
+    }
+
+    /// RULE-MSG-007: only the sender changes a message, and each change raises the version.
+    #[test]
+    fn message_is_changed_by_its_sender_until_its_deletion() {
+        let (sender, other, window) = (UserId::generate(), UserId::generate(), Duration::from_hours(24));
+        let sent = OffsetDateTime::UNIX_EPOCH;
+        let at = sent + Duration::from_secs(5);
+        let mut message = message_of(sender, sent);
+        assert!(message.edit(other, text("два"), window, at).unwrap_err().is(FORBIDDEN));
+        assert!(message.delete(other, window, at).unwrap_err().is(FORBIDDEN));
+        assert!(!message.edit(sender, text("раз"), window, at).unwrap(), "the same text");
+        assert_eq!((message.version, message.edited_at), (1, None));
+        message.version = 2;
+        assert!(message.edit(sender, text("два"), window, at).unwrap());
+        assert_eq!((message.version, message.edited_at, &message.text), (3, Some(at), &Some(text("два"))));
+        assert!(message.delete(sender, window, at).unwrap());
+        assert_eq!((message.version, message.deleted_at, &message.text), (4, Some(at), &None));
+        assert!(!message.delete(sender, window, at).unwrap(), "deleted already");
+        assert!(message.edit(sender, text("три"), window, at).unwrap_err().is(MESSAGE_DELETED));
+        let mut early = message_of(sender, at);
+        assert!(early.edit(sender, text("два"), window, sent).unwrap());
+        assert_eq!(early.edited_at, Some(at), "not before the message");
     }
 
     /// RULE-MSG-007: a text is kept as sent. It needs 1 to 4,000 characters, a visible one, and no

@@ -74,3 +74,45 @@ impl Report {
         if self.status == ReportStatus::Open { Ok(()) } else { Err(REPORT_DECIDED) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use auth::UserId;
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+
+    use super::{Report, ReportReason, ReportStatus};
+    use crate::domain::{ChatId, ReportId};
+    use crate::error::{FORBIDDEN, REPORT_DECIDED};
+
+    fn user(number: u128) -> UserId {
+        Uuid::from_u128(number).into()
+    }
+
+    fn report(status: ReportStatus) -> Report {
+        Report {
+            id: ReportId::generate(),
+            chat_id: ChatId::generate(),
+            reporter_user_id: user(1),
+            reported_user_id: user(2),
+            reason: ReportReason::Spam,
+            comment: None,
+            status,
+            created_at: OffsetDateTime::UNIX_EPOCH,
+            decided_at: None,
+            decided_by_user_id: None,
+        }
+    }
+
+    #[test]
+    fn open_report_is_decided_by_a_third_person() {
+        let open = report(ReportStatus::Open);
+        assert_eq!(open.check_impartial(user(1)), Err(FORBIDDEN));
+        assert_eq!(open.check_impartial(user(2)), Err(FORBIDDEN));
+        assert_eq!(open.check_impartial(user(3)), Ok(()));
+        assert_eq!(open.check_open(), Ok(()));
+        for status in [ReportStatus::ChatClosed, ReportStatus::Dismissed] {
+            assert_eq!(report(status).check_open(), Err(REPORT_DECIDED));
+        }
+    }
+}

@@ -6,8 +6,8 @@ use values::{BasisPoints, Currency, Money};
 
 use super::{Entry, SaleTransition};
 use crate::domain::{
-    Accrual, AccrualKind, AccrualStatus, ApprovalLimit, Deal, DealEvent, DealStatus, DealTopic, PayoutId,
-    Sale, SaleRate, StageChange,
+    Accrual, AccrualKind, AccrualStatus, ApprovalLimit, Deal, DealEvent, DealStatus, DealTopic, MissingTerm,
+    PayoutId, Sale, SaleRate, StageChange,
 };
 
 const AT: OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
@@ -206,4 +206,92 @@ fn completion_in_another_currency_begins_another_sale() {
     assert_eq!(now(former), (AccrualStatus::Reversed, 100, Currency::RUB));
     assert_eq!(now(latter), (AccrualStatus::Approved, 5, usd));
     assert_eq!((latter.sale_row_version, ledger.deal.sale_row_version), (2, Some(2)));
+}
+
+/// RULE-AGT-068: a sale without an agent or a rate lacks a term until it is assigned.
+#[test]
+fn assigned_sale_lacks_no_term_and_accrues() {
+    let limit = ApprovalLimit(u64::MAX);
+    let mut ledger = Ledger::new();
+    assert_eq!(ledger.deal.missing_term(), None, "no sale is active");
+    let sale = change(1, DealStatus::Sale, 1_000, Currency::RUB);
+    ledger.apply(&StageChange { agent_user_id: None, ..sale }, Some(share(1_000)));
+    assert_eq!((ledger.deal.missing_term(), ledger.deal.is_unrated), (Some(MissingTerm::Agent), false));
+    assert_eq!(ledger.deal.accrue(share(500), limit, AT), Ok(Vec::new()));
+    ledger.deal.assign(Uuid::from_u128(7).into());
+    assert_eq!((ledger.deal.missing_term(), ledger.deal.is_agent_assigned), (None, true));
+    let entries = ledger.deal.accrue(share(500), limit, AT).unwrap();
+    let [Entry { before: None, after }] = &entries[..] else { panic!("{entries:?}") };
+    assert_eq!((after.amount, after.status), (50, AccrualStatus::Pending));
+
+    let mut ledger = Ledger::new();
+    ledger.apply(&sale, None);
+    assert_eq!(ledger.deal.missing_term(), Some(MissingTerm::Rate));
+    ledger.apply(&change(2, DealStatus::Completed, 1_000, Currency::RUB), None);
+    ledger.deal.assign(Uuid::from_u128(7).into());
+    assert_eq!((ledger.deal.missing_term(), ledger.deal.is_agent_assigned), (None, false));
+    let entries = ledger.deal.accrue(share(500), limit, AT).unwrap();
+    assert_eq!(
+        entries.iter().map(|entry| entry.after.status).collect::<Vec<_>>(),
+        [AccrualStatus::Pending, AccrualStatus::Approved,]
+    );
+}
+
+/// A step may change the account of the active sale, and the account of the agent of a new one.
+#[test]
+fn beginning_affects_the_accounts_of_both_sales() {
+    let mut ledger = Ledger::new();
+    let sale = change(1, DealStatus::Sale, 1_000, Currency::RUB);
+    let accounts = |deal: &Deal, change: &StageChange| {
+        deal.affected_accounts(deal.steps(change), change).collect::<Vec<_>>()
+    };
+    let (agent, usd) = (Uuid::from_u128(7).into(), "USD".parse().unwrap());
+    assert_eq!(accounts(&ledger.deal, &sale), [(agent, Currency::RUB)]);
+    ledger.apply(&sale, Some(share(1_000)));
+    let in_dollars = change(2, DealStatus::Completed, 50, usd);
+    assert_eq!(accounts(&ledger.deal, &in_dollars), [(agent, Currency::RUB), (agent, usd)]);
+    let cancelled = change(2, DealStatus::Cancelled, 50, usd);
+    assert_eq!(accounts(&ledger.deal, &cancelled), [(agent, Currency::RUB)]);
+}
+
+/// INV-AGT-9: a Correction awaits a release with its Base, above the limit, or with a whole amount
+/// above the limit.
+#[test]
+fn correction_awaits_a_release_with_its_base_or_above_the_limit() {
+    let later = AT + time::Duration::hours(1);
+    for (limit, amount, is_set_by_agent, base, correction) in [
+        (200, 1_500, false, AccrualStatus::Approved, AccrualStatus::Approved),
+        (150, 1_500, false, AccrualStatus::Approved, AccrualStatus::Approved),
+        (149, 1_500, false, AccrualStatus::Approved, AccrualStatus::Pending),
+        (99, 900, false, AccrualStatus::Pending, AccrualStatus::Pending),
+        (200, 900, true, AccrualStatus::Pending, AccrualStatus::Pending),
+        (200, 4_000, false, AccrualStatus::Approved, AccrualStatus::Pending),
+    ] {
+        let mut ledger = Ledger { limit, ..Ledger::new() };
+        let rate = SaleRate { is_set_by_agent, ..share(1_000) };
+        ledger.apply(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(rate));
+        let completed = change(2, DealStatus::Completed, amount, Currency::RUB);
+        ledger.apply(&StageChange { at: later, ..completed }, Some(rate));
+        let [first, second] = &ledger.accruals[..] else { panic!("{:?}", ledger.accruals) };
+        assert_eq!((first.status, second.status), (base, correction), "{limit} {amount}");
+        assert_eq!((second.kind, second.amount), (AccrualKind::Correction, amount / 10 - 100));
+        assert_eq!((first.earned_at, second.earned_at), (AT, later));
+    }
+}
+
+/// INV-AGT-9: an adjustment above the limit awaits a release, although its Base does not.
+#[test]
+fn adjustment_above_the_limit_awaits_a_release_alone() {
+    let mut ledger = Ledger { limit: 200, ..Ledger::new() };
+    ledger.apply(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(share(1_000)));
+    let adjustment = ledger.accruals[0].new_adjustment(AccrualKind::Bonus, 201, AT);
+    let sale = Sale::new(vec![ledger.accruals[0].clone(), adjustment]);
+    let later = AT + time::Duration::hours(1);
+    let entries = sale.complete(1_000, AT, ApprovalLimit(200), later).unwrap();
+    let completed =
+        entries.iter().map(|Entry { after, .. }| (after.status, after.awaits_release, after.updated_at));
+    assert_eq!(
+        completed.collect::<Vec<_>>(),
+        [(AccrualStatus::Approved, false, later), (AccrualStatus::Pending, true, later),]
+    );
 }

@@ -8,13 +8,16 @@ use uuid::Uuid;
 use values::Text;
 
 use super::{Action, MediaCommand};
-use crate::domain::conference::{Conference, ConferenceStatus, DealChatIds, EndReason, Media, Timing};
+use crate::domain::conference::{
+    Conference, ConferenceStatus, DealChatIds, EndReason, Media, Timing, select_invitees,
+};
 use crate::domain::limits::MAX_SEATS;
 use crate::domain::lobby::{Knock, KnockState};
 use crate::domain::participant::{ConnectedParticipant, ParticipantEntry, ParticipantState};
 use crate::domain::{ChatId, DealId};
 use crate::error::{
-    ADMISSION_DENIED, ADMISSION_REQUIRED, CONFERENCE_ENDED, FORBIDDEN, PARTICIPANT_NOT_FOUND,
+    ADMISSION_DENIED, ADMISSION_REQUIRED, CONFERENCE_ENDED, CONFERENCE_FULL, FORBIDDEN,
+    PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED,
 };
 
 const TIMING: Timing = Timing {
@@ -266,6 +269,7 @@ fn each_transition_to_ended_has_its_reason() {
     let empty = apply(&apply(&active(), Action::Leave(user(0)), 20), Action::Leave(user(1)), 20);
     let broken = apply(&ringing(2), Action::Disconnect { user: user(0), sid: None, at: at(3) }, 3);
     assert_eq!(apply(&broken, Action::Join(user(1)), 5).status, ConferenceStatus::Active);
+    assert_eq!(empty.deadline(&TIMING), Some(at(50)));
     for (from, action, now, reason, by) in [
         (ringing(2), expire(), 60, NoAnswer, None),
         (ringing(1), Action::Decline(user(1)), 5, AllDeclined, None),
@@ -347,7 +351,12 @@ fn connections_are_distinguished_by_their_ids() {
     let left = apply(&replaced, disconnect("PA_2", 30), 31);
     assert_eq!(left.entry(user(1)).unwrap().participant.left_at, Some(at(30)));
     assert_eq!(state(&apply(&left, connect("PA_2", 29), 32), 1), ParticipantState::Left);
+    // LiveKit counts in seconds, so the start may have the time of the end.
+    assert_eq!(state(&apply(&left, connect("PA_2", 30), 32), 1), ParticipantState::Left);
     assert_eq!(state(&apply(&left, connect("PA_3", 33), 33), 1), ParticipantState::Joined);
+    let returned = apply(&left, Action::Join(user(1)), 35);
+    let late = apply(&returned, disconnect("PA_1", 36), 36);
+    assert_eq!(state(&late, 1), ParticipantState::Joined, "the end of a replaced connection");
     // The webhook of the older connection arrives last.
     let late = apply(&apply(&ringing(1), connect("PA_2", 20), 21), connect("PA_1", 10), 22);
     let replaced = apply(&late, disconnect("PA_1", 20), 23);
@@ -418,4 +427,160 @@ fn waiting_user_does_not_keep_a_conference_live() {
     assert_eq!(empty.knock_state(user(2)), Some(KnockState::Waiting));
     let ended = apply(&empty, Action::Expire(&TIMING), 50);
     assert_eq!((ended.end_reason, &ended.knocks.0[..]), (Some(EndReason::AllLeft), &[][..]));
+}
+
+/// INV-CNF-2: a conference has 21 seats, and an invitation, a join or an admission needs a free one.
+#[test]
+fn full_conference_refuses_every_way_to_a_seat() {
+    let members: Vec<_> = (0..USERS).map(user).collect();
+    let full = apply(&ringing_with(20, true), Action::Join(user(1)), 5);
+    let waiting = apply(&full, Action::Knock(user(21)), 6);
+    let refused = |conference: &Conference, action: Action<'_>| {
+        assert_eq!(conference.decide(action, at(10)).unwrap_err(), CONFERENCE_FULL);
+    };
+    let users = [user(22)];
+    refused(&full, Action::Invite { by: user(0), users: &users, members: &members });
+    refused(&waiting, Action::Admit { user: user(21), by: user(0) });
+    let open = apply(&ringing(20), Action::Join(user(1)), 5);
+    refused(&open, Action::Join(user(21)));
+    let declined = apply(&waiting, Action::Decline(user(2)), 7);
+    refused(&apply(&declined, Action::Join(user(2)), 8), Action::Admit { user: user(21), by: user(0) });
+    let admitted = apply(&declined, Action::Admit { user: user(21), by: user(0) }, 8);
+    assert_eq!(state(&admitted, 21), ParticipantState::Invited);
+    assert_eq!(admitted.taken_seats(), 21);
+    let invited = apply(&declined, Action::Invite { by: user(0), users: &users, members: &members }, 8);
+    assert_eq!((state(&invited, 22), invited.taken_seats()), (ParticipantState::Invited, 21));
+}
+
+/// RULE-MSG-085: a participant whose connection broke needs a free seat for the room.
+#[test]
+fn media_access_needs_a_live_conference_and_a_seat() {
+    let active = active();
+    assert_eq!(active.require_media_access(user(1)), Ok(()));
+    assert_eq!(active.require_media_access(user(5)), Err(PARTICIPANT_NOT_FOUND));
+    let left = apply(&active, Action::Leave(user(1)), 20);
+    assert_eq!(left.require_media_access(user(1)), Err(PARTICIPANT_NOT_FOUND));
+    let removed = apply(&active, Action::Remove(user(1)), 20);
+    assert_eq!(removed.require_media_access(user(1)), Err(PARTICIPANT_REMOVED));
+    let ended = apply(&active, Action::End(user(0)), 20);
+    assert_eq!(ended.require_media_access(user(1)), Err(CONFERENCE_ENDED));
+    let broken = apply(&active, Action::Disconnect { user: user(1), sid: None, at: at(20) }, 20);
+    assert_eq!(broken.require_media_access(user(1)), Ok(()));
+    let members: Vec<_> = (0..USERS).map(user).collect();
+    let users: Vec<_> = (2..=20).map(user).collect();
+    let nearly = apply(&broken, Action::Invite { by: user(0), users: &users, members: &members }, 21);
+    assert_eq!((nearly.taken_seats(), nearly.require_media_access(user(1))), (20, Ok(())));
+    let full = apply(&nearly, Action::Join(user(21)), 22);
+    assert_eq!(full.require_media_access(user(1)), Err(CONFERENCE_FULL));
+    let connect = Action::Connect { user: user(1), sid: None, at: at(23) };
+    let commands = full.decide(connect.clone(), at(23)).unwrap().media_commands;
+    assert_eq!(commands, [MediaCommand::RemoveParticipant(user(1))]);
+    assert_eq!(state(&apply(&nearly, connect, 23), 1), ParticipantState::Joined);
+}
+
+/// RULE-MSG-029: the invited users are members, and by default the first members beside the host.
+#[test]
+fn invitees_are_requested_members_or_the_first_ones() {
+    let members: Vec<_> = (0..=30).map(user).collect();
+    let first: Vec<_> = (1..=20).map(user).collect();
+    assert_eq!(select_invitees(user(0), None, &members), Ok(first));
+    assert_eq!(select_invitees(user(0), Some(&[user(7)]), &members), Ok(vec![user(7)]));
+    for (requested, members) in
+        [(Some(&[user(1), user(40)][..]), &members[..]), (Some(&[][..]), &members), (None, &members[..1])]
+    {
+        assert_eq!(select_invitees(user(0), requested, members), Err(PARTICIPANT_NOT_FOUND));
+    }
+}
+
+#[test]
+fn duration_counts_the_active_seconds() {
+    let ended = apply(&active(), Action::End(user(0)), 25);
+    assert_eq!((ended.duration_seconds(), active().duration_seconds()), (15, 0));
+    let unanswered = apply(&ringing(1), Action::End(user(0)), 25);
+    assert_eq!(unanswered.duration_seconds(), 0);
+    let (first, second) = (active(), apply(&ended, Action::End(user(0)), 30));
+    assert!(!ended.decide(Action::End(user(0)), at(30)).unwrap().is_end(&ended));
+    assert!(first.decide(Action::End(user(0)), at(30)).unwrap().is_end(&first));
+    assert_eq!(second, ended);
+}
+
+/// RULE-MSG-053: the comparison skips participants who joined or left in the last 10 s.
+#[test]
+fn comparison_skips_recent_joins_and_leaves() {
+    let reconcile = |conference: &Conference, numbers: &[u128], now| {
+        let connected = |number: &u128| ConnectedParticipant { user_id: user(*number), sid: None };
+        let present: Vec<_> = numbers.iter().map(connected).collect();
+        conference.decide(Action::Reconcile { present: &present, at: at(now) }, at(now)).unwrap()
+    };
+    // User 1 joined in second 10.
+    assert_eq!(state(&reconcile(&active(), &[0], 20).conference, 1), ParticipantState::Joined);
+    let absent = reconcile(&active(), &[0], 21).conference;
+    assert_eq!((state(&absent, 1), state(&absent, 0)), (ParticipantState::Left, ParticipantState::Joined));
+    let left = apply(&active(), Action::Leave(user(1)), 30);
+    assert_eq!(state(&reconcile(&left, &[0, 1], 40).conference, 1), ParticipantState::Left);
+    assert_eq!(state(&reconcile(&left, &[0, 1], 41).conference, 1), ParticipantState::Joined);
+    let unknown = reconcile(&active(), &[0, 1, 9], 40).media_commands;
+    assert_eq!(unknown, [MediaCommand::RemoveParticipant(user(9))]);
+    let ended = apply(&active(), Action::End(user(0)), 20);
+    assert!(reconcile(&ended, &[0, 1], 40).media_commands.is_empty());
+}
+
+/// RULE-MSG-056, RULE-MSG-057: an event that is older than the newest known one changes no state.
+#[test]
+fn overtaken_event_changes_no_state() {
+    let connect = |now| Action::Connect { user: user(1), sid: None, at: at(now) };
+    let disconnect = |now| Action::Disconnect { user: user(1), sid: None, at: at(now) };
+    let finished = apply(&active(), Action::FinishRoom { at: at(30) }, 30);
+    assert_eq!(state(&finished, 1), ParticipantState::Left);
+    assert_eq!(state(&apply(&finished, connect(29), 31), 1), ParticipantState::Left);
+    assert_eq!(state(&apply(&finished, connect(30), 31), 1), ParticipantState::Joined);
+    // A Removed participant, and one of an Ended conference, loses the room again.
+    let left = apply(&active(), disconnect(30), 30);
+    let removed = apply(&left, Action::Remove(user(1)), 31);
+    let commands = removed.decide(connect(29), at(32)).unwrap().media_commands;
+    assert_eq!(commands, [MediaCommand::RemoveParticipant(user(1))]);
+    let ended = apply(&left, Action::End(user(0)), 31);
+    assert_eq!(ended.decide(connect(29), at(32)).unwrap().media_commands, [MediaCommand::DeleteRoom]);
+    // The end of the room precedes the join.
+    let early = apply(&active(), Action::FinishRoom { at: at(10) }, 30);
+    assert_eq!(state(&early, 1), ParticipantState::Joined);
+    let connected = apply(&active(), connect(40), 40);
+    assert_eq!(state(&apply(&connected, disconnect(39), 41), 1), ParticipantState::Joined);
+    assert_eq!(state(&apply(&connected, disconnect(40), 41), 1), ParticipantState::Left);
+}
+
+/// RULE-MSG-088: only a waiting user is admitted or denied, and the answer of one changes no other.
+#[test]
+fn answer_changes_only_the_knock_of_its_user() {
+    let lobby = apply(&ringing_with(1, true), Action::Join(user(1)), 5);
+    let both = apply(&apply(&lobby, Action::Knock(user(2)), 10), Action::Knock(user(3)), 11);
+    let deny = |number| Action::Deny { user: user(number), by: user(0) };
+    let admit = |number| Action::Admit { user: user(number), by: user(0) };
+    for number in [4, 5] {
+        assert_eq!(both.decide(deny(number), at(20)).unwrap_err(), PARTICIPANT_NOT_FOUND);
+        assert_eq!(both.decide(admit(number), at(20)).unwrap_err(), PARTICIPANT_NOT_FOUND);
+    }
+    let denied = apply(&both, deny(3), 20);
+    let states = |conference: &Conference| [2, 3].map(|number| conference.knock_state(user(number)));
+    assert_eq!(states(&denied), [Some(KnockState::Waiting), Some(KnockState::Denied)]);
+    assert_eq!(apply(&denied, deny(3), 21), denied, "a repeat changes nothing");
+    assert_eq!(apply(&denied, deny(1), 21), denied, "a participant is not denied");
+    assert_eq!(apply(&denied, admit(1), 21), denied, "a participant is admitted already");
+    assert_eq!(states(&apply(&both, admit(2), 20)), [None, Some(KnockState::Waiting)]);
+    assert_eq!(states(&apply(&both, Action::Leave(user(3)), 20)), [Some(KnockState::Waiting), None]);
+    assert_eq!(apply(&both, Action::Knock(user(2)), 20), both, "a repeat changes nothing");
+    assert_eq!(apply(&both, Action::Knock(user(1)), 20), both, "a participant does not knock");
+    let ended = apply(&denied, Action::End(user(0)), 30);
+    assert_eq!(states(&ended), [None, Some(KnockState::Denied)]);
+    for action in [deny(2), admit(2), Action::Knock(user(4)), Action::Join(user(1))] {
+        assert_eq!(ended.decide(action, at(40)).unwrap_err(), CONFERENCE_ENDED);
+    }
+}
+
+#[test]
+fn repeated_join_is_no_visible_change() {
+    let active = active();
+    assert_eq!(active.users_in(ParticipantState::Joined), [user(0), user(1)]);
+    assert!(!active.decide(Action::Join(user(1)), at(20)).unwrap().is_visible_change(&active));
+    assert!(active.decide(Action::Leave(user(1)), at(20)).unwrap().is_visible_change(&active));
 }
