@@ -157,13 +157,13 @@ impl Bench<'_> {
         for (at, (project, building)) in catalog::buildings().enumerate() {
             for n in 1..=self.in_building {
                 let price = 5_000_000 + n * 1_000 + raise;
-                let _ = write!(
+                let _ = writeln!(
                     file,
                     "<offer internal-id=\"bench-{at}-{n}\"><type>продажа</type><category>квартира</category>\
                      <location><apartment>{n}</apartment></location>\
                      <price><value>{price}</value><currency>RUB</currency></price>\
                      <area><value>54,25</value><unit>кв. м</unit></area><rooms>2</rooms><floor>{}</floor>\
-                     <building-name>{project}</building-name><building-section>{building}</building-section></offer>\n",
+                     <building-name>{project}</building-name><building-section>{building}</building-section></offer>",
                     1 + n / 4 % 25
                 );
             }

@@ -243,7 +243,7 @@ fn beginning_affects_the_accounts_of_both_sales() {
     let mut ledger = Ledger::new();
     let sale = change(1, DealStatus::Sale, 1_000, Currency::RUB);
     let accounts = |deal: &Deal, change: &StageChange| {
-        deal.affected_accounts(deal.steps(change), change).collect::<Vec<_>>()
+        deal.affected_accounts(deal.sale_transitions(change), change).collect::<Vec<_>>()
     };
     let (agent, usd) = (Uuid::from_u128(7).into(), "USD".parse().unwrap());
     assert_eq!(accounts(&ledger.deal, &sale), [(agent, Currency::RUB)]);
