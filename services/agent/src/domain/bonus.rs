@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// INV-AGT-12: neither the agent nor the author decides a proposal, and nobody decides twice.
+    /// INV-AGT-12: neither the agent nor the author decides a proposal, and a decided one is not decided again.
     #[test]
     fn open_proposal_is_decided_by_a_third_person() {
         let open = proposal(AdjustmentStatus::Open);

@@ -244,7 +244,9 @@ mod tests {
 
     fn updated(events: &[DealEvent]) -> Deal {
         let mut deal = Deal::empty(&events[0]);
-        events.iter().for_each(|event| deal.update(event));
+        for event in events {
+            deal.update(event);
+        }
         deal
     }
 

@@ -329,8 +329,8 @@ mod tests {
         let confirm = |paid_at, reference| PayoutTransition::Confirm { paid_at, reference };
         let paid = changed(PayoutStatus::Paid);
         assert_eq!(apply(confirm(None, None), later()), Payout { paid_at: Some(later()), ..paid.clone() });
-        let told = apply(confirm(Some(NOW), Some(reference("новая"))), later());
-        assert_eq!(told, Payout { paid_at: Some(NOW), reference: Some(reference("новая")), ..paid });
+        let confirmed = apply(confirm(Some(NOW), Some(reference("новая"))), later());
+        assert_eq!(confirmed, Payout { paid_at: Some(NOW), reference: Some(reference("новая")), ..paid });
 
         let failed = changed(PayoutStatus::Failed);
         let expected = Payout { failure_reason: Some(reason()), ..failed };

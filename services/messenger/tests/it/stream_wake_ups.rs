@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use testkit::eventually;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -44,7 +45,10 @@ async fn commit_wakes_streams_of_another_replica() {
     let sql = other.sql().await;
     let listeners = "select pg_terminate_backend(pid) from pg_stat_activity \
                      where datname = current_database() and query = 'listen messenger_stream'";
-    assert!(sql.execute(listeners, &[]).await.unwrap() >= 1);
+    eventually("the end of the connection", async || {
+        (sql.execute(listeners, &[]).await.unwrap() >= 1).then_some(())
+    })
+    .await;
     let (event, sent) = send_until_received(id, deal.agent(), &mut stream).await;
     assert_eq!(event.id, last + 1);
     last += i64::try_from(sent).unwrap();

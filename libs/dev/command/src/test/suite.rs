@@ -331,8 +331,8 @@ mod tests {
         };
         let read = |line: &str| Built::read(line.as_bytes());
         let built = read(&line(r#""/target/debug/deps/it-1""#, true)).unwrap();
-        let jobs = built.jobs(&parse("deal_ -- --nocapture"), Lane::Embedded, false).unwrap();
-        assert_eq!(names_and_arguments(&jobs), [("crm tests/it/main.rs", vec!["deal_", "--nocapture"])]);
+        let jobs = built.jobs(&parse("deal_ -- --test-threads=1"), Lane::Embedded, false).unwrap();
+        assert_eq!(names_and_arguments(&jobs), [("crm tests/it/main.rs", vec!["deal_", "--test-threads=1"])]);
         assert!(read(&line(r#""/target/debug/crm""#, false)).is_none());
         assert!(read(&line("null", true)).is_none());
         assert!(read(r#"{"reason": "build-finished", "success": true}"#).is_none());

@@ -429,7 +429,7 @@ fn waiting_user_does_not_keep_a_conference_live() {
     assert_eq!((ended.end_reason, &ended.knocks.0[..]), (Some(EndReason::AllLeft), &[][..]));
 }
 
-/// INV-CNF-2: a conference has 21 seats, and an invitation, a join or an admission needs a free one.
+/// INV-CNF-2: a conference has 21 seats. An invitation, a join or an admission needs a free one.
 #[test]
 fn full_conference_refuses_every_way_to_a_seat() {
     let members: Vec<_> = (0..USERS).map(user).collect();
