@@ -182,7 +182,8 @@ mod tests {
         }
     }
 
-    /// INV-AGT-12: neither the agent nor the author decides a proposal, and a decided one is not decided again.
+    /// INV-AGT-12: neither the agent nor the author decides a proposal. A decided proposal is not
+    /// decided again.
     #[test]
     fn open_proposal_is_decided_by_a_third_person() {
         let open = proposal(AdjustmentStatus::Open);
