@@ -20,6 +20,8 @@ create table chat (
     agent_user_id uuid,
     -- The highest applied version of the deal.
     row_version bigint,
+    -- The status of the deal after the newest change. Null before the first change.
+    deal_status text,
     -- INV-MSG-2: the sequence of the newest message.
     last_sequence bigint not null default 0 check (last_sequence >= 0),
     created_at timestamptz not null,

@@ -10,7 +10,7 @@ use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
 use super::schema::{chat, member};
-use crate::domain::{Chat, ChatId, ChatKind, DealId, PropertyObjectId};
+use crate::domain::{Chat, ChatId, ChatKind, DealId, DealStatus, PropertyObjectId};
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = chat, check_for_backend(Pg))]
@@ -26,6 +26,7 @@ struct Row {
     closed_at: Option<OffsetDateTime>,
     agent_user_id: Option<UserId>,
     row_version: Option<i64>,
+    deal_status: Option<DealStatus>,
     last_sequence: i64,
     created_at: OffsetDateTime,
     last_activity_at: OffsetDateTime,
@@ -49,6 +50,7 @@ pub async fn lock(tx: &mut Tx, id: ChatId) -> Result<Option<Chat>, ::db::Error> 
         closed_at,
         agent_user_id,
         row_version,
+        deal_status,
         last_sequence,
         created_at,
         last_activity_at,
@@ -64,6 +66,7 @@ pub async fn lock(tx: &mut Tx, id: ChatId) -> Result<Option<Chat>, ::db::Error> 
         closed_at,
         agent_user_id,
         row_version,
+        deal_status,
         last_sequence,
         created_at,
         last_activity_at,
@@ -126,6 +129,7 @@ pub async fn insert(tx: &mut Tx, new: &Chat) -> Result<bool, ::db::Error> {
             chat::direct_high.eq(new.direct_users.map(|(_, high)| high)),
             chat::agent_user_id.eq(new.agent_user_id),
             chat::row_version.eq(new.row_version),
+            chat::deal_status.eq(&new.deal_status),
             chat::last_sequence.eq(new.last_sequence),
             chat::created_at.eq(new.created_at),
             chat::last_activity_at.eq(new.last_activity_at),
@@ -138,10 +142,13 @@ pub async fn insert(tx: &mut Tx, new: &Chat) -> Result<bool, ::db::Error> {
     Ok(true)
 }
 
-/// Stores the deal's agent and version.
+/// Stores the deal's agent, version and status.
 pub async fn save_deal_state(tx: &mut Tx, changed: &Chat) -> Result<(), ::db::Error> {
-    let row = diesel::update(chat::table.find(changed.id))
-        .set((chat::agent_user_id.eq(changed.agent_user_id), chat::row_version.eq(changed.row_version)));
+    let row = diesel::update(chat::table.find(changed.id)).set((
+        chat::agent_user_id.eq(changed.agent_user_id),
+        chat::row_version.eq(changed.row_version),
+        chat::deal_status.eq(&changed.deal_status),
+    ));
     Prepared(row).execute(tx.conn()).await?;
     Ok(())
 }

@@ -13,6 +13,7 @@ diesel::table! {
         closed_at -> Nullable<Timestamptz>,
         agent_user_id -> Nullable<Uuid>,
         row_version -> Nullable<BigInt>,
+        deal_status -> Nullable<Text>,
         last_sequence -> BigInt,
         created_at -> Timestamptz,
         last_activity_at -> Timestamptz,

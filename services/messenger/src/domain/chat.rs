@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use values::Code;
 
 use super::limits::MAX_MEMBERS;
-use super::{ChatId, DealId, PropertyObjectId};
+use super::{ChatId, DealId, DealStatus, PropertyObjectId, StatusCard};
 use crate::db::schema::member;
 use crate::error::{CHAT_BLOCKED, CHAT_CLOSED, CHAT_LEFT, CHAT_NOT_DIRECT};
 
@@ -89,6 +89,8 @@ pub struct Chat {
     pub agent_user_id: Option<UserId>,
     /// The highest applied version of the deal.
     pub row_version: Option<i64>,
+    /// The status of the deal after the newest change. `None` before the first change.
+    pub deal_status: Option<DealStatus>,
     pub last_sequence: i64,
     pub created_at: OffsetDateTime,
     pub last_activity_at: OffsetDateTime,
@@ -137,6 +139,7 @@ impl Chat {
             closed_at: None,
             agent_user_id: None,
             row_version: Some(deal.row_version),
+            deal_status: None,
             last_sequence: 0,
             created_at: now,
             last_activity_at: now,
@@ -149,6 +152,19 @@ impl Chat {
         }
         chat.assign_agent(deal.agent_user_id, !barred_roles.contains(&Role::Agent));
         chat
+    }
+
+    /// Applies the status of a deal's change. Returns the card to post.
+    ///
+    /// CRM may have lost the newest change after a failover of its database. The next change then
+    /// has another status, although it changes none itself, and gets a card.
+    pub fn change_deal_status(&mut self, change: &StatusCard) -> Option<StatusCard> {
+        let before = self.deal_status.replace(change.to_status.clone());
+        if change.from_status != change.to_status {
+            return Some(change.clone());
+        }
+        let from_status = before.filter(|before| *before != change.to_status)?;
+        Some(StatusCard { from_status, ..change.clone() })
     }
 
     /// Returns a new Direct chat of two users.
@@ -164,6 +180,7 @@ impl Chat {
             closed_at: None,
             agent_user_id: None,
             row_version: None,
+            deal_status: None,
             last_sequence: 0,
             created_at: now,
             last_activity_at: now,

@@ -40,6 +40,7 @@ pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> R
     }
     let barred_roles = find_barred_roles(tx, &deal).await?;
     let mut chat = Chat::of_deal(&deal, &barred_roles, db::chat::read_clock(tx.conn()).await?);
+    let cards: Vec<_> = newer.iter().filter_map(|change| chat.change_deal_status(&change.status)).collect();
     if !db::chat::insert(tx, &chat).await? {
         return Ok(());
     }
@@ -49,8 +50,8 @@ pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> R
         }
     }
     notify_members(tx, &chat, StreamEvent::Chat).await?;
-    for change in newer {
-        post_status(tx, &mut chat, change).await?;
+    for card in cards {
+        post_card(tx, &mut chat, Card::DealStatusChanged(card), &[]).await?;
     }
     Ok(())
 }
@@ -90,6 +91,7 @@ pub async fn apply_change(tx: &mut Tx, change: &DealChange) -> Result<(), Error>
         Some(agent) => changed.assign_agent(agent, may_enter(tx, &chat, agent).await?),
         None => AgentChange::default(),
     };
+    let card = changed.change_deal_status(&change.status);
     db::chat::save_deal_state(tx, &changed).await?;
     if let Some(new) = changed.agent_user_id
         && changed.agent_user_id != chat.agent_user_id
@@ -102,7 +104,9 @@ pub async fn apply_change(tx: &mut Tx, change: &DealChange) -> Result<(), Error>
         lock_streams(tx, &users.collect::<Vec<_>>()).await?;
     }
     // The status card comes first, so that the old agent receives it and the new agent does not.
-    post_status(tx, &mut chat, change).await?;
+    if let Some(card) = card {
+        post_card(tx, &mut chat, Card::DealStatusChanged(card), &[]).await?;
+    }
     (changed.last_sequence, changed.last_activity_at) = (chat.last_sequence, chat.last_activity_at);
     let mut chat = changed;
     if let Some(joined) = agent_change.joined {
@@ -146,11 +150,4 @@ fn newer_than(version: i64, changes: &[DealChange]) -> impl Iterator<Item = &Dea
             Some(is_newer.then_some(change))
         })
         .flatten()
-}
-
-async fn post_status(tx: &mut Tx, chat: &mut Chat, change: &DealChange) -> Result<(), Error> {
-    if change.status.from_status == change.status.to_status {
-        return Ok(());
-    }
-    post_card(tx, chat, Card::DealStatusChanged(change.status.clone()), &[]).await
 }

@@ -115,6 +115,22 @@ async fn status_change_posts_a_card() {
     assert_eq!(chat["LastActivityAt"], all[1]["CreatedAt"]);
 }
 
+/// RULE-MSG-009: a change that CRM has lost after its failover is followed by the present status.
+#[tokio::test]
+async fn change_after_a_lost_status_posts_a_card_with_the_present_status() {
+    let (deal, id) = open_chat().await;
+    deal.publish(STAGE_CHANGED, &deal.changed(2, "Application", "Booking", deal.agent)).await;
+    // CRM loses version 3, and numbers another change with it.
+    deal.publish(STAGE_CHANGED, &deal.changed(3, "Booking", "Cancelled", deal.agent)).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(3, "Booking", "Application", deal.agent)).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(4, "Application", "Application", deal.agent)).await;
+    view_when(id, deal.client, "the third card", |chat| chat["LastSequence"] == 3).await;
+    let cards: Vec<_> =
+        messages(id, deal.client).await.iter().map(|message| message["Card"].clone()).collect();
+    assert_eq!(each(&cards, "FromStatus"), ["Application", "Booking", "Cancelled"]);
+    assert_eq!(each(&cards, "ToStatus"), ["Booking", "Cancelled", "Application"]);
+}
+
 /// RULE-MSG-001: the end of a deal does not close its chat.
 #[tokio::test]
 async fn ended_deal_keeps_its_chat_open() {
