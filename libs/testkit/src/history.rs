@@ -32,15 +32,17 @@ pub struct History {
 pub struct LostEvents {
     /// The topics of the service.
     pub topics: BTreeSet<String>,
-    /// The last sequence that the database has kept.
-    pub after: i64,
+    /// The last sequence of each stream that the database has kept. Transactions of different
+    /// streams do not commit in the order of their sequences.
+    pub kept: BTreeMap<Stream, i64>,
     /// A sequence above all lost ones. The service numbers its next events above this one.
     pub before: i64,
 }
 
 impl LostEvents {
-    fn contains(&self, (topic, _): &Stream, sequence: i64) -> bool {
-        self.topics.contains(topic) && self.after < sequence && sequence < self.before
+    fn contains(&self, stream: &Stream, sequence: i64) -> bool {
+        let is_after_kept = self.kept.get(stream).is_none_or(|kept| *kept < sequence);
+        self.topics.contains(&stream.0) && is_after_kept && sequence < self.before
     }
 }
 
@@ -175,13 +177,18 @@ impl Recorder {
         Ok(Self { url: url.to_owned(), schema: schema.to_owned() })
     }
 
-    /// Returns the highest committed sequence of the service in a copy of its database, or 0.
+    /// Returns the highest committed sequence of each stream of the service in a copy of its
+    /// database.
     ///
     /// # Errors
     /// If the copy cannot be reached.
-    pub async fn last_committed(&self, url: &str) -> anyhow::Result<i64> {
-        let last = format!("select coalesce(max(sequence), 0) from {}.history_appended", self.schema);
-        Ok(crate::database::connect(url).await?.query_one(&last, &[]).await?.get(0))
+    pub async fn last_committed(&self, url: &str) -> anyhow::Result<BTreeMap<Stream, i64>> {
+        let last = format!(
+            "select topic, key, max(sequence) from {}.history_appended group by topic, key",
+            self.schema
+        );
+        let rows = crate::database::connect(url).await?.query(&last, &[]).await?;
+        Ok(rows.iter().map(|row| ((row.get(0), row.get(1)), row.get(2))).collect())
     }
 
     /// Adds the recorded events to `history`.
@@ -257,14 +264,15 @@ mod tests {
         assert_eq!(faults(&[1, 3], &[1, 2, 3], &[1, 3]), [(Fault::Ghost, 2)]);
     }
 
-    /// RULE-EVT-028: the loss of a database excuses only the events after the last one that it has
-    /// kept.
+    /// RULE-EVT-028: the loss of a database excuses only the events of a stream after the last one
+    /// that it has kept.
     #[test]
     fn event_that_the_database_lost_is_no_ghost() {
         let mut history = History::default();
         history.committed.insert(stream(), [1, 2, 50].into());
         history.delivered.insert(stream(), vec![1, 2, 3, 4, 50, 51]);
-        history.lost.push(LostEvents { topics: [stream().0].into(), after: 2, before: 50 });
+        let kept = [(stream(), 2)].into();
+        history.lost.push(LostEvents { topics: [stream().0].into(), kept, before: 50 });
         let verdict = history.verdict();
         assert_eq!(verdict.undone, 2);
         assert_eq!(verdict.faults, [(Fault::Ghost, stream(), 51)]);

@@ -70,13 +70,14 @@ async fn lose_tail(
     let kept = recordings.last_committed(&standby).await?;
     let seconds = pause(random, 3_000..8_000).await;
     platform.cluster.fail_over().await?;
-    for (service, kept) in &kept {
-        recordings.accept_lost(service, *kept)?;
+    let services = kept.keys().copied().collect();
+    for (service, kept) in kept {
+        recordings.accept_lost(service, kept)?;
     }
     devkit::print_line(&format!("            a standby without the last {seconds:.1} s was promoted"));
     // Until the commands run, new changes get the versions of lost ones.
     pause(random, 1_000..5_000).await;
-    Ok(LostChanges { services: kept.into_keys().collect(), since })
+    Ok(LostChanges { services, since })
 }
 
 async fn restore_backup(
@@ -90,8 +91,8 @@ async fn restore_backup(
     let seconds = pause(random, 3_000..8_000).await;
     platform.kill_service(publisher).await?;
     platform.cluster.restore_backup(publisher, &backup).await?;
-    let kept = recordings.last_committed(&platform.database_url()).await?;
-    recordings.accept_lost(publisher, kept.get(publisher).copied().unwrap_or_default())?;
+    let mut kept = recordings.last_committed(&platform.database_url()).await?;
+    recordings.accept_lost(publisher, kept.remove(publisher).unwrap_or_default())?;
     devkit::print_line(&format!("            {publisher} was restored without the last {seconds:.1} s"));
     Ok(LostChanges { services: vec![publisher], since })
 }

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use anyhow::Context;
-use testkit::history::{Fault, History, Log, LostEvents, Recorder, Verdict};
+use testkit::history::{Fault, History, Log, LostEvents, Recorder, Stream, Verdict};
 use tokio::time::Instant;
 
 use super::checks::{Leftovers, count};
@@ -54,8 +54,12 @@ impl Recordings {
         postgres::connect(&self.database_url).await
     }
 
-    /// Returns the highest committed sequence of each service in a copy of the database.
-    pub(super) async fn last_committed(&self, url: &str) -> anyhow::Result<BTreeMap<&'static str, i64>> {
+    /// Returns the highest committed sequence of each stream of each service in a copy of the
+    /// database.
+    pub(super) async fn last_committed(
+        &self,
+        url: &str,
+    ) -> anyhow::Result<BTreeMap<&'static str, BTreeMap<Stream, i64>>> {
         let mut last = BTreeMap::new();
         for (service, recorder) in self.services.iter().zip(&self.recorders) {
             last.insert(service.name, recorder.last_committed(url).await?);
@@ -64,13 +68,13 @@ impl Recordings {
     }
 
     /// Accepts the delivery of events that the database has lost: those of a service after the
-    /// `kept` sequence that were numbered until now.
-    pub(super) fn accept_lost(&mut self, service: &str, kept: i64) -> anyhow::Result<()> {
+    /// `kept` sequence of their stream that were numbered until now.
+    pub(super) fn accept_lost(&mut self, service: &str, kept: BTreeMap<Stream, i64>) -> anyhow::Result<()> {
         let service = self.services.iter().find(|entry| entry.name == service);
         let topics = service.into_iter().flat_map(|entry| entry.events).map(|event| event.topic.to_owned());
         // After a loss, a service numbers its events from the clock's microseconds.
         let before = i64::try_from(runtime::clock::now().unix_timestamp_nanos() / 1_000)?;
-        self.lost.push(LostEvents { topics: topics.collect(), after: kept, before });
+        self.lost.push(LostEvents { topics: topics.collect(), kept, before });
         Ok(())
     }
 
