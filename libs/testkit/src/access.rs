@@ -18,7 +18,7 @@ use crate::service::{Running, issuer};
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 /// Number of operations that are checked at the same time. A check mostly waits for responses.
-const CONCURRENCY: usize = 8;
+const CONCURRENCY: usize = 4;
 
 /// A request that succeeds for an authorized caller, and the users who send it.
 pub struct Case {
