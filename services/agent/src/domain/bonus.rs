@@ -156,8 +156,8 @@ mod tests {
     use values::{Code, Currency, Money};
 
     use super::{AdjustmentStatus, BonusLimit, BonusProposal, Sale};
-    use crate::domain::samples::{NOW, accrual, comment, user};
-    use crate::domain::{Accrual, AccrualId, AccrualKind, AccrualStatus, BonusProposalId};
+    use crate::domain::samples::{NOW, accrual, bonus_proposal, comment, user};
+    use crate::domain::{Accrual, AccrualKind, AccrualStatus};
     use crate::error::{
         ACCRUAL_NOT_FOUND, BONUS_ALREADY_DECIDED, BONUS_AMOUNT_INVALID, BONUS_NOT_ALLOWED, BONUS_OWN,
         BONUS_SECOND_PERSON,
@@ -165,21 +165,7 @@ mod tests {
 
     /// A proposal of user 2 for agent 1.
     fn proposal(status: AdjustmentStatus) -> BonusProposal {
-        BonusProposal {
-            id: BonusProposalId::generate(),
-            accrual_id: AccrualId::generate(),
-            agent_user_id: user(1),
-            amount: 100,
-            reason: comment("за срочность"),
-            status,
-            decision_comment: None,
-            result_accrual_id: None,
-            created_at: NOW,
-            proposed_by_user_id: user(2),
-            decided_at: None,
-            decided_by_user_id: None,
-            version: 3,
-        }
+        BonusProposal { version: 3, ..bonus_proposal(status) }
     }
 
     /// INV-AGT-12: neither the agent nor the author decides a proposal. A decided proposal is not

@@ -220,8 +220,8 @@ mod tests {
     use super::{
         Accrual, AccrualStatus, Agent, BonusProposal, MoneyAction, MoneyEntry, Rate, RateCard, SaleAssignment,
     };
-    use crate::domain::samples::{NOW, accrual, comment, user};
-    use crate::domain::{AccrualId, AccrualKind, AdjustmentStatus, BonusProposalId, DealId, RateCardId};
+    use crate::domain::samples::{NOW, accrual, bonus_proposal, comment, user};
+    use crate::domain::{AccrualKind, AdjustmentStatus, DealId, RateCardId};
 
     #[test]
     fn change_of_an_accrual_is_recorded_once() {
@@ -307,19 +307,9 @@ mod tests {
         ] {
             let decided = status != AdjustmentStatus::Open;
             let proposal = BonusProposal {
-                id: BonusProposalId::generate(),
-                accrual_id: AccrualId::generate(),
-                agent_user_id: user(1),
-                amount: 100,
-                reason: comment("за срочность"),
-                status,
-                decision_comment: None,
-                result_accrual_id: None,
-                created_at: NOW,
-                proposed_by_user_id: user(2),
                 decided_at: decided.then_some(later),
                 decided_by_user_id: decided.then(|| user(3)),
-                version: 1,
+                ..bonus_proposal(status)
             };
             let entry = MoneyEntry::of_bonus(&proposal, Currency::RUB);
             assert_eq!(

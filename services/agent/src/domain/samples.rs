@@ -7,8 +7,8 @@ use uuid::Uuid;
 use values::{Currency, Private, Prose};
 
 use super::{
-    Accrual, AccrualId, AccrualKind, AccrualStatus, Comment, DealId, PayoutRun, PayoutRunId, PayoutRunStatus,
-    PropertyObjectId, RunKey,
+    Accrual, AccrualId, AccrualKind, AccrualStatus, AdjustmentStatus, BonusProposal, BonusProposalId,
+    Comment, DealId, PayoutRun, PayoutRunId, PayoutRunStatus, PropertyObjectId, RunKey,
 };
 
 pub const NOW: OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
@@ -49,6 +49,25 @@ pub fn accrual(kind: AccrualKind, status: AccrualStatus, amount: i64) -> Accrual
         released_by_user_id: None,
         decided_by_user_id: None,
         decision_comment: None,
+        version: 1,
+    }
+}
+
+/// Creates a proposal of user 2 for agent 1, which is not decided.
+pub fn bonus_proposal(status: AdjustmentStatus) -> BonusProposal {
+    BonusProposal {
+        id: BonusProposalId::generate(),
+        accrual_id: AccrualId::generate(),
+        agent_user_id: user(1),
+        amount: 100,
+        reason: comment("за срочность"),
+        status,
+        decision_comment: None,
+        result_accrual_id: None,
+        created_at: NOW,
+        proposed_by_user_id: user(2),
+        decided_at: None,
+        decided_by_user_id: None,
         version: 1,
     }
 }

@@ -11,16 +11,16 @@ import { actor, may, token } from "./session.js";
 const IMPORTS = "/api/v1/developers/feed-imports";
 const IMPORT = `${IMPORTS}/{feed_import_id}`;
 const RUNNING = ["Uploaded", "Validating", "Applying"];
-// Rows of each list. The API has the others.
-const SHOWN = 100;
+// The number of rows that each list shows. The API returns the others on its next pages.
+const PAGE_SIZE = 100;
 const POLL_MS = 500;
 const section = document.getElementById("imports");
 let skipRejected = false;
 
-const exported = () => project &&
+const exportLink = () => project &&
   el("a", { href: `/api/v1/public/developers/${project.DeveloperId}/feed.yrl`, "data-feed": project.DeveloperId }, t("imports.exported"));
-const beside = () => [exported()].filter(Boolean);
-const under = ({ Id }) => ({ path: { feed_import_id: Id } });
+const headingLinks = () => [exportLink()].filter(Boolean);
+const importPath = ({ Id }) => ({ path: { feed_import_id: Id } });
 
 // The client sends JSON only, and a file is sent as it is.
 async function upload(file) {
@@ -35,7 +35,7 @@ async function upload(file) {
 
 const latest = async () => (await api.get(IMPORTS, { query: { PageSize: 1 } })).Items;
 
-function picker() {
+function fileInput() {
   const input = el("input", { type: "file", accept: ".xml,.yrl,.gz", "aria-label": t("imports.file"), change: () => attempt(() => upload(input.files[0])) });
   return el("p", {}, el("label", {}, t("imports.file"), " ", input));
 }
@@ -54,7 +54,7 @@ function change(one) {
 
 async function building(one, of) {
   const path = { feed_import_id: of.Id, building_id: one.BuildingId };
-  const changes = (await api.get(`${IMPORT}/buildings/{building_id}/changes`, { path, query: { PageSize: SHOWN } })).Items;
+  const changes = (await api.get(`${IMPORT}/buildings/{building_id}/changes`, { path, query: { PageSize: PAGE_SIZE } })).Items;
   const name = project?.Buildings.find(({ Id }) => Id === one.BuildingId)?.Name ?? one.BuildingId.slice(0, 8);
   const counts = figures(one, ["OffersCount", "RejectedCount", "CreatedCount", "UpdatedCount", "UnchangedCount", "KeptCount", "MissingCount"]);
   return el("details", { open: true, "data-building": one.State },
@@ -68,19 +68,19 @@ function problem(one) {
 }
 
 function actions(one) {
-  const apply = () => api.post(`${IMPORT}/apply`, { ...under(one), body: { SkipRejected: skipRejected, Version: one.Version } }).then(load);
+  const apply = () => api.post(`${IMPORT}/apply`, { ...importPath(one), body: { SkipRejected: skipRejected, Version: one.Version } }).then(load);
   const skip = el("label", {}, el("input", { type: "checkbox", name: "skip", checked: skipRejected, change: ({ target }) => { skipRejected = target.checked; } }),
     " ", t("imports.skip"));
-  const discard = actionButton("discard", () => api.delete(IMPORT, { ...under(one), query: { Version: one.Version } }).then(load));
+  const discard = actionButton("discard", () => api.delete(IMPORT, { ...importPath(one), query: { Version: one.Version } }).then(load));
   if (one.State === "Validated") return [one.RejectedCount > 0 && skip, actionButton("apply", apply, { class: "main" }), discard];
   return ["Created", "Uploading"].includes(one.State) ? [discard] : [];
 }
 
 async function result(one) {
   if (!["Validated", "Applying", "Applied"].includes(one.State)) return [];
-  const query = { PageSize: SHOWN };
+  const query = { PageSize: PAGE_SIZE };
   const [problems, buildings] = await Promise.all(
-    ["problems", "buildings"].map((list) => api.get(`${IMPORT}/${list}`, { ...under(one), query })));
+    ["problems", "buildings"].map((list) => api.get(`${IMPORT}/${list}`, { ...importPath(one), query })));
   return [
     problems.Items.length > 0 && el("ul", { class: "problems" }, problems.Items.map(problem)),
     ...await Promise.all(buildings.Items.map((each) => building(each, one))),
@@ -88,14 +88,14 @@ async function result(one) {
 }
 
 export async function load() {
-  if (!actor()) return empty(section, "imports.title", t("imports.guest"), ...beside());
-  if (!may("chessboard.developers.manage")) return empty(section, "imports.title", t("imports.stranger", { name: actor() }), ...beside());
+  if (!actor()) return empty(section, "imports.title", t("imports.guest"), ...headingLinks());
+  if (!may("chessboard.developers.manage")) return empty(section, "imports.title", t("imports.stranger", { name: actor() }), ...headingLinks());
   const [one] = await latest();
   const rows = one ? await result(one) : [];
   const state = one && el("p", {}, el("span", { class: "pill" }, t(`import.${one.State}`)), figures(one, ["OffersCount", "RejectedCount"]),
     one.Refusal && t("imports.refusal", { n: one.Refusal.Line, why: one.Refusal.Message }));
   const takesFile = !one || ["Created", "Uploading", "Applied", "Failed"].includes(one.State);
   section.dataset.state = one?.State ?? "";
-  show(section, heading("imports.title", ...beside()), takesFile && picker(), state, ...rows, one && el("menu", {}, actions(one)));
+  show(section, heading("imports.title", ...headingLinks()), takesFile && fileInput(), state, ...rows, one && el("menu", {}, actions(one)));
   if (one && RUNNING.includes(one.State)) setTimeout(() => attempt(load), POLL_MS);
 }
