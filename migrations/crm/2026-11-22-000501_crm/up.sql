@@ -283,20 +283,18 @@ $$;
 create trigger count_new_deals after insert on deal referencing new table as added
     for each statement execute function count_new_deals();
 
-create function count_changed_deals() returns trigger language plpgsql as $$
+-- A row trigger, since each change updates one deal. The transition tables of a statement trigger would
+-- cost each update more.
+create function count_changed_deal() returns trigger language plpgsql as $$
 begin
     insert into step_total_change (step_id, currency, count, sum)
-    select step_id, currency, sum(count), sum(sum) from (
-        select step_id, currency, count(*), sum(amount) from added group by step_id, currency
-        union all
-        select step_id, currency, -count(*), -sum(amount) from gone group by step_id, currency
-    ) as changed (step_id, currency, count, sum)
-    group by step_id, currency having sum(count) <> 0 or sum(sum) <> 0;
+    values (old.step_id, old.currency, -1, -old.amount), (new.step_id, new.currency, 1, new.amount);
     return null;
 end
 $$;
-create trigger count_changed_deals after update on deal referencing old table as gone new table as added
-    for each statement execute function count_changed_deals();
+create trigger count_changed_deal after update of step_id, amount, currency on deal for each row
+    when ((old.step_id, old.amount, old.currency) is distinct from (new.step_id, new.amount, new.currency))
+    execute function count_changed_deal();
 
 -- Saved views: queries of lists of deals that a person has named.
 

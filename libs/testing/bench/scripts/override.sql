@@ -10,8 +10,9 @@ and archived_at is null order by sort_order;
 select id from step where id = :step and archived_at is null for share;
 update deal set agent_user_id = null, amount = 700000000, currency = 'RUB', status = 'Booking', step_id = :step,
 step_group = 'Booking', step_entered_at = clock_timestamp(), contract_type = null, payment_method = null,
-escrow_account_number = null, fixation_data = null, cancelled_at = null, cancel_reason = null, completed_at = null,
-updated_at = clock_timestamp(), updated_by_user_id = id, row_version = row_version + 1
+contract_number = null, folded_contract_number = null, escrow_account_number = null, fixation_data = null, cancelled_at = null, cancel_reason = null, completed_at = null,
+updated_at = clock_timestamp(), updated_by_user_id = id, row_version = row_version + 1,
+stage_change_version = row_version + 1
 where id = ('5eed0007-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid;
 update stage set left_at = clock_timestamp()
 where deal_id = ('5eed0007-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid and left_at is null;
@@ -23,6 +24,9 @@ deal.amount, deal.currency from deal, (values
 where deal.id = ('5eed0007-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid;
 insert into stage (deal_id, row_version, step_id, status, entered_at)
 select id, row_version, step_id, status, step_entered_at from deal
+where id = ('5eed0007-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid;
+insert into status_override (id, deal_id, tenant_id, actor_user_id, from_status, to_status, comment, created_at, row_version)
+select gen_random_uuid(), id, tenant_id, id, 'Application', 'Booking', 'Both sides have agreed', updated_at, row_version from deal
 where id = ('5eed0007-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid;
 insert into outbox (event_id, topic, key, type, payload, headers)
 select gen_random_uuid(), 'platform.crm.deal-stage-changed.v1', id::text, 'platform.crm.deal-stage-changed.v1',

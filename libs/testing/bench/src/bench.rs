@@ -16,6 +16,7 @@ mod messaging;
 mod messenger;
 mod news;
 mod overload;
+mod peers;
 mod platform;
 mod report;
 mod resources;
@@ -48,6 +49,9 @@ pub(crate) struct Bench {
     /// List the benches and exit
     #[arg(long)]
     list: bool,
+    /// Also measure some operations in a server in Go; skipped if Go is missing
+    #[arg(long)]
+    peers: bool,
     /// Broker if `KAFKA_BROKERS` is not set
     #[arg(long, value_enum, default_value = "embedded")]
     broker: Kind,
@@ -107,7 +111,7 @@ impl Bench {
         let mut signals = Signals::listen()?;
         let _lock = Lock::take("bench")?;
         let environment = tokio::select! {
-            environment = Environment::prepare(self.broker) => environment?,
+            environment = Environment::prepare(self.broker, self.peers) => environment?,
             () = signals.stop() => bail!("interrupted"),
         };
         let result = tokio::select! {

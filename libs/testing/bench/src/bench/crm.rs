@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::bare;
 use super::environment::Environment;
 use super::load::{Load, Outcome, download, find_wrk, latencies, measure_p95, pgbench};
+use super::peers::{self, Peer};
 use super::platform::{Platform, Service};
 use super::report::{Goal, Rounds, Row, Unit};
 use super::{BenchEntry, Effort};
@@ -45,9 +46,9 @@ const STEPS: &str = "insert into step (id, tenant_id, \"group\", name, sort_orde
     from (values (0, 'Application'), (1, 'Application'), (2, 'Booking'), (3, 'Contract'), (4, 'Contract'), \
     (5, 'Completed'), (6, 'Cancelled')) as made (place, kind)";
 const OBJECTS: &str = "insert into property_object \
-    (id, tenant_id, project_name, building_name, number, price, currency, status, version) \
-    select ('5eed0006-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, $1::text::uuid, 'Riverside', '1', n::text, \
-    700000000, 'RUB', 'Available', 1 from generate_series($2::bigint, $3::bigint) n";
+    (id, tenant_id, project_name, building_name, number, price, currency, status, version, folded_project_name, \
+    folded_number) select ('5eed0006-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, $1::text::uuid, 'Riverside', \
+    '1', n::text, 700000000, 'RUB', 'Available', 1, 'riverside', n::text from generate_series($2::bigint, $3::bigint) n";
 /// The first half of the deals is in one column, the rest in four.
 const DEALS: &str = "insert into deal \
     (id, tenant_id, property_object_id, client_user_id, amount, currency, status, step_id, step_group, step_entered_at, \
@@ -85,6 +86,7 @@ struct Bench<'g> {
     environment: &'g Environment,
     connection: Connection,
     service: Service,
+    peer: Option<Peer>,
     client: Client,
     token: String,
     many: Tenant,
@@ -95,10 +97,15 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     find_wrk(&step).await?;
     let platform = Platform::prepare(environment).await?;
     let arbiter = Claims::user(Uuid::from_u128(rand::random())).permission("crm.deals.manage@platform");
-    let bench = Bench {
+    let peer = match environment.peers() {
+        Some(peers) => Some(peers.start(environment, &platform, "crm").await?),
+        None => None,
+    };
+    let mut bench = Bench {
         environment,
         connection: environment.connect("crm").await?,
         service: platform.start("crm", "serve", &[]).await?,
+        peer,
         client: devkit::http::client()?,
         token: platform.issuer.token(&arbiter)?,
         many: Tenant { id: MANY, first: 1, deals: effort.choose(100_000, 20_000) },
@@ -110,6 +117,9 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     bench.connection.client.batch_execute("vacuum analyze").await?;
     bench.connection.client.batch_execute("checkpoint").await?;
     rows.extend(bench.overrides(effort, &step).await?);
+    if let Some(peer) = bench.peer.take() {
+        peer.stop().await?;
+    }
     // The statements alone leave rows without events, and other services consume CRM's events.
     bench.connection.client.batch_execute("delete from outbox").await?;
     deals::fill(&bench.connection.client, SEEDED, &step).await?;
@@ -145,28 +155,35 @@ impl Bench<'_> {
         let (half, seconds) = (self.many.deals / 2, effort.choose(3, 2));
         let booking = "select md5($1::text || 2)::uuid::text";
         let booking: String = self.connection.client.query_one(booking, &[&self.many.id]).await?.get(0);
-        let (mut measured, mut baseline) = (Vec::new(), Vec::new());
-        self.override_some(32, seconds, None).await?;
+        let (mut measured, mut baseline, mut of_peer) = (Vec::new(), Vec::new(), Vec::new());
+        let url = &self.service.url;
+        self.override_some(url, 32, seconds, None).await?;
         for round in 1..=effort.rounds() {
             step.note(format!("overrides, round {round}"));
-            measured.push(self.override_some(32, seconds, None).await?.per_second);
+            measured.push(self.override_some(url, 32, seconds, None).await?.per_second);
+            if let Some(peer) = &self.peer {
+                of_peer.push(self.override_some(&peer.url, 32, seconds, None).await?.per_second);
+            }
             let variables = [("deals", half.to_string()), ("step", booking.clone())];
             baseline.push(pgbench(self.environment, "crm", "override", &variables, 32, seconds).await?);
             self.reset().await?;
         }
         let ratios = Rounds::ratios(&measured, &baseline);
+        let what = format!("{} deals: overrides at 32 connections", self.many.deals);
+        let of_peer =
+            (!of_peer.is_empty()).then(|| peers::rows(&what, &measured, of_peer, Goal::AtLeast(1.5)));
         let (measured, baseline) = (Rounds::new(measured), Rounds::new(baseline));
         let mut outcomes = Vec::new();
         for _ in 1..=effort.rounds() {
-            outcomes.push(self.override_some(64, seconds, Some(measured.median() / 2.0)).await?);
+            outcomes.push(self.override_some(url, 64, seconds, Some(measured.median() / 2.0)).await?);
         }
-        let what = format!("{} deals: overrides at 32 connections", self.many.deals);
         let mut rows = vec![
             Row::new(format!("{what}/s"), Unit::PerSecond, measured),
             Row::new(format!("{what}: the same statements alone/s"), Unit::PerSecond, baseline),
             Row::new(format!("{what}: ratio to the same statements alone"), Unit::Ratio, ratios)
                 .goal(Goal::AtLeast(0.5)),
         ];
+        rows.extend(of_peer.into_iter().flatten());
         let what = format!("{} deals: overrides at half of that rate", self.many.deals);
         let p95 = Rounds::new(outcomes.iter().map(|outcome| outcome.p95).collect());
         rows.push(Row::new(format!("{what}: p95"), Unit::Milliseconds, p95).goal(Goal::Below(500.0)));
@@ -177,13 +194,14 @@ impl Bench<'_> {
     /// Overrides each deal of the first column once, from Application to Booking, and resets them.
     async fn override_some(
         &self,
+        url: &str,
         connections: u32,
         seconds: u64,
         rate: Option<f64>,
     ) -> anyhow::Result<Outcome> {
         let arguments = [self.token.clone(), self.many.first.to_string()];
         let load = Load { script: "override", arguments: &arguments, connections, seconds, rate };
-        let outcome = load.run(&self.service.url).await?;
+        let outcome = load.run(url).await?;
         self.reset().await?;
         Ok(outcome)
     }

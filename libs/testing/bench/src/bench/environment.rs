@@ -11,6 +11,7 @@ use runtime::{Env, Process};
 use serde_json::json;
 use tokio::process::Command;
 
+use super::peers;
 use devkit::bus::{Bus, Kind};
 use devkit::kafka;
 use devkit::postgres::{self, Cluster, Connection};
@@ -25,12 +26,15 @@ const KAFKA: &str = "bench";
 pub(super) struct Environment {
     cluster: Cluster,
     bus: Bus,
+    /// The peer, if it is measured too.
+    peers: Option<peers::Program>,
     /// The processes that benches have started.
     processes: Mutex<Vec<Process>>,
 }
 
 impl Environment {
-    pub(super) async fn prepare(broker: Kind) -> anyhow::Result<Self> {
+    pub(super) async fn prepare(broker: Kind, with_peers: bool) -> anyhow::Result<Self> {
+        let peers = if with_peers { peers::Program::build().await? } else { None };
         let step = Step::start("database");
         let mut cluster = Cluster::prepare(Cluster::BENCH, true, &step).await?;
         cluster.start(&step).await?;
@@ -45,7 +49,7 @@ impl Environment {
             }
         };
         step.done(bus.describe());
-        Ok(Self { cluster, bus, processes: Mutex::default() })
+        Ok(Self { cluster, bus, peers, processes: Mutex::default() })
     }
 
     /// Stops everything, first the processes of an interrupted bench.
@@ -64,6 +68,11 @@ impl Environment {
 
     pub(super) fn brokers(&self) -> anyhow::Result<String> {
         self.bus.brokers()
+    }
+
+    /// Returns the peer, if it is measured too.
+    pub(super) fn peers(&self) -> Option<&peers::Program> {
+        self.peers.as_ref()
     }
 
     /// Returns the path of a program of PostgreSQL.

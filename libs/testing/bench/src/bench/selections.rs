@@ -3,6 +3,7 @@
 
 use super::environment::Environment;
 use super::load::{Load, find_wrk, latencies, pgbench};
+use super::peers;
 use super::platform::Platform;
 use super::report::{Goal, Rounds, Row, Unit};
 use super::{BenchEntry, Effort};
@@ -49,10 +50,11 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     let connection = environment.connect("selections").await?;
     let service = platform.start("selections", "serve", &[]).await?;
     let seconds = effort.choose(3, 2);
-    let open = async |count: i64, connections, rate| {
+    let open_at = async |url: &str, count: i64, connections, rate| {
         let load = Load { script: "open", arguments: &[count.to_string()], connections, seconds, rate };
-        load.run(&service.url).await
+        load.run(url).await
     };
+    let open = async |count, connections, rate| open_at(&service.url, count, connections, rate).await;
 
     let few = 1_000;
     step.note(format!("{few} selections"));
@@ -96,6 +98,18 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
         outcomes.push(open(some, 256, Some(highest / 2.0)).await?);
     }
     rows.extend(latencies("At half of the highest rate", &outcomes));
+
+    if let Some(peers) = environment.peers() {
+        step.note("the same in Go");
+        let peer = peers.start(environment, &platform, "selections").await?;
+        let (mut opened, mut of_peer) = (Vec::new(), Vec::new());
+        for _ in 1..=effort.rounds() {
+            opened.push(open(some, 32, None).await?.per_second);
+            of_peer.push(open_at(&peer.url, some, 32, None).await?.per_second);
+        }
+        peer.stop().await?;
+        rows.extend(peers::rows("32 connections: opened", &opened, of_peer, Goal::AtLeast(1.5)));
+    }
 
     rows.push(Row::new(format!("{few} selections: opened/s at 8 connections"), Unit::PerSecond, among_few));
     for count in effort.choose(vec![100_000, 1_000_000], vec![]) {
