@@ -3,7 +3,8 @@
 --
 -- The lock blocks only the job board-totals, whose sums would otherwise be lost. Changes of deals
 -- continue: the statement reads deals and recorded changes from one snapshot, and the triggers
--- record later changes.
+-- record later changes. The total of a step is the stored total plus the recorded changes.
+-- Therefore the statement subtracts the recorded changes from the counted deals.
 lock table step_total in share row exclusive mode;
 delete from step_total;
 insert into step_total (step_id, currency, count, sum)

@@ -63,7 +63,7 @@ impl ObjectState {
 mod tests {
     use super::{ObjectAvailability, ObjectState, ObjectStatus};
 
-    /// A sale precedes the status of chessboard, which precedes a booking.
+    /// A completed sale counts first, then the status in chessboard, then a booking.
     #[test]
     fn availability_reports_sale_then_status_then_booking() {
         use ObjectAvailability::{Booked, Free, Sold, Unavailable};

@@ -155,8 +155,8 @@ fn stage_changes(
         to_step_id: receiving_step_id(pipeline, DealStatus::Application),
         to_step_group: DealStatus::Application.group(),
         to_status: DealStatus::Application,
-        // The end is not later than the new beginning, so one payout run contains the reversal and
-        // the new commission.
+        // The end has the time of the present step. A commission of the present sale is approved
+        // at this time or later, so a payout run with the commission contains the reversal, too.
         ..present.clone()
     });
     let is_sale_unknown = is_sold(deal.status) && (end.is_some() || !is_sold(from_status));
@@ -170,8 +170,18 @@ fn stage_changes(
         ..present.clone()
     });
     let begins_at_present = beginning.as_ref().is_some_and(|beginning| beginning.has_same_result(&present));
+    let last = (!begins_at_present).then_some(present);
+    number_changes(deal, end.into_iter().chain(beginning).chain(last))
+}
+
+/// Numbers the changes and links each one to the previous one. The first change already has
+/// its version. Raises the version of the deal to the version of the last change.
+fn number_changes(
+    deal: &mut Deal,
+    unnumbered: impl Iterator<Item = DealStageChanged>,
+) -> Vec<DealStageChanged> {
     let mut changes = Vec::<DealStageChanged>::new();
-    for change in end.into_iter().chain(beginning).chain((!begins_at_present).then_some(present)) {
+    for change in unnumbered {
         let change = match changes.last() {
             None => change,
             Some(previous) => {
@@ -194,8 +204,8 @@ fn is_sold(status: DealStatus) -> bool {
 /// - The database has lost a completion or a change that consumers have applied.
 /// - A change after a failover has the same version as a lost change that consumers have applied.
 ///
-/// A version that an earlier run raised belongs to no past change. Therefore it is no sign of
-/// another sale.
+/// An earlier run of `restored` raises versions without a past change. Therefore a known version
+/// without a past change does not show another sale.
 fn has_other_sale(deal: &Deal, known: &LostStage, past: &[&PastChange]) -> bool {
     let is_lost =
         |change: &&PastChange| change.row_version == known.row_version && change.at != known.changed_at;

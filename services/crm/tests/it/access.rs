@@ -212,8 +212,8 @@ fn people(developer: Uuid) -> Vec<(&'static str, Vec<Claims>)> {
     ]
 }
 
-/// Creates a view and makes its owner the only caller of one column. The callers of the other
-/// columns do not own the view.
+/// Creates a view. Its owner becomes the only caller in one column of `TABLE`, and the callers in
+/// the other columns do not own the view.
 async fn prepare_view(operation: &str, developer: Uuid) -> Case {
     let is_own = operation.contains("_own_");
     let (column, base, owner) = if is_own {

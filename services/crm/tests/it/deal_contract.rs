@@ -115,8 +115,8 @@ async fn invalid_contract_data_are_refused() {
     }
 }
 
-/// RULE-CRM-008, RULE-EVT-013: each change of the agent publishes a stage change with one status
-/// and one step in From and To.
+/// RULE-CRM-008, RULE-EVT-013: each change of the agent publishes a stage change, whose
+/// `From` and `To` members name the same status and the same step.
 #[tokio::test]
 async fn agent_change_publishes_a_stage_change() {
     let deal = create_deal().await;

@@ -145,8 +145,8 @@ async fn deal_is_completed_from_sale_only() {
     }
 }
 
-/// INV-DEAL-7, RULE-CRM-013: the platform completes only while identity has a status other than
-/// Active.
+/// INV-DEAL-7, RULE-CRM-013: the platform completes a deal only while the developer has a status
+/// other than Active in identity.
 #[tokio::test]
 async fn platform_completes_only_for_an_inactive_developer() {
     let deal = create_deal().await;

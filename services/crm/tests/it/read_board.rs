@@ -125,8 +125,8 @@ async fn totals_are_exact_beyond_64_bits() {
     assert_eq!(answer.expect(200)["TotalCount"], 9_300);
 }
 
-/// RULE-CRM-049: after concurrent changes of many deals, the stored totals equal counted ones. A
-/// board with a filter counts, and this filter matches every deal.
+/// RULE-CRM-049: after concurrent changes of many deals, the stored totals equal the counted ones.
+/// A board with a filter counts the deals, and the filter of this test matches every deal.
 #[tokio::test]
 async fn totals_follow_every_change() {
     let developer = create_developer().await;

@@ -20,7 +20,7 @@ use crate::{
     payloads, sort_by_sequence, topics, user_with,
 };
 
-/// The tables of deals. The row of a deal is the last one that may be deleted.
+/// The tables of deals, in the order of deletion. The other tables refer to `deal`.
 const TABLES: [&str; 4] = ["timeline", "stage", "booking", "deal"];
 
 /// A crm whose database can return to a stored state.

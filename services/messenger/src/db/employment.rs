@@ -87,8 +87,8 @@ pub async fn begin(
 /// Stores the end of an employment at `at`. A repeat keeps the earliest end. The caller has locked
 /// the user.
 ///
-/// The stored end is two minutes later than `at`, because the clock of identity may be slow, but
-/// never in the future.
+/// The stored end is two minutes later than `at`, because the clock of identity may be slow. An
+/// end in the future is stored as the present time.
 pub async fn end(
     tx: &mut Tx,
     user: UserId,
@@ -199,13 +199,12 @@ pub async fn insert_barred_entry(
     Ok(())
 }
 
-/// True for a departure if the user's present employment began before the deal named the user. The
-/// deal event then overtook the employment event. Clocks may differ by two minutes.
+/// Selects departures whose user already had the present employment when the deal named the user.
+/// The event of the employment arrived after that of the deal. Clocks may differ by two minutes.
 const OVERTAKEN: &str = "exists (select from employment where employment.user_id = departure.user_id \
      and ended_at is null and changed_at <= departure.barred_at + interval '2 minutes')";
 
-/// Returns the next chats after `after` whose deal named the user before this service knew the
-/// present employment.
+/// Returns the next chats after `after` with a departure of the user that `OVERTAKEN` selects.
 pub async fn list_overtaken_after(
     mut conn: &Conn,
     user: UserId,
@@ -223,8 +222,7 @@ pub async fn list_overtaken_after(
     chats.order(departure::chat_id).limit(limit).load(&mut conn).await
 }
 
-/// Returns the role that the deal of a chat gave to the user before this service knew the present
-/// employment.
+/// Returns the role that the deal of a chat gave to the user, if `OVERTAKEN` selects the departure.
 pub async fn find_overtaken_role(
     tx: &mut Tx,
     chat: ChatId,

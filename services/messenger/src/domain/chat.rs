@@ -156,9 +156,9 @@ impl Chat {
 
     /// Applies the status of a deal's change. Returns the card to post.
     ///
-    /// A failover of CRM's database may lose a change that the chat has applied. A later change
-    /// then has the same status before and after it, but not the status of the chat. It gets a
-    /// card, too.
+    /// A failover of CRM's database may lose a change that the chat has applied. The `from_status`
+    /// and `to_status` of a later change may then be equal, but differ from the status of the chat.
+    /// This change gets a card, too.
     pub fn change_deal_status(&mut self, change: &StatusCard) -> Option<StatusCard> {
         let before = self.deal_status.replace(change.to_status.clone());
         if change.from_status != change.to_status {

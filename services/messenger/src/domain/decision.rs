@@ -172,8 +172,9 @@ impl Conference {
         Ok(next)
     }
 
-    /// Returns the entry of a user who may be connected, if LiveKit has reported an event later
-    /// than `at`.
+    /// Returns the entry of a user, if LiveKit has reported an event of the participant or of the
+    /// room that is later than `at`. Returns `None` if the conference is Ended, or the user is
+    /// Removed.
     fn overtaken_entry(&mut self, user: UserId, at: OffsetDateTime) -> Option<&mut ParticipantEntry> {
         let is_live = self.is_live();
         let entry = self.entry_mut(user)?;

@@ -86,6 +86,7 @@ pub async fn apply_change(tx: &mut Tx, change: &DealChange) -> Result<(), Error>
         return Ok(());
     }
     chat.row_version = Some(change.row_version);
+    // `chat` keeps the members before the change, and `changed` gets those after it.
     let mut changed = chat.clone();
     let agent_change = match change.agent_user_id {
         Some(agent) => changed.assign_agent(agent, may_enter(tx, &chat, agent).await?),
@@ -107,6 +108,7 @@ pub async fn apply_change(tx: &mut Tx, change: &DealChange) -> Result<(), Error>
     if let Some(card) = card {
         post_card(tx, &mut chat, Card::DealStatusChanged(card), &[]).await?;
     }
+    // All further cards go to the members after the change.
     (changed.last_sequence, changed.last_activity_at) = (chat.last_sequence, chat.last_activity_at);
     let mut chat = changed;
     if let Some(joined) = agent_change.joined {

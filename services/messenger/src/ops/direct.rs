@@ -13,8 +13,8 @@ use crate::error::{CHAT_NOT_FOUND, Error, PARTICIPANT_NOT_FOUND};
 /// A user who left the chat becomes a member again.
 ///
 /// # Errors
-/// - [`PARTICIPANT_NOT_FOUND`]: the users share no deal chat. A member of the Direct chat needs
-///   none.
+/// - [`PARTICIPANT_NOT_FOUND`]: the users share no deal chat, and the caller is not a member of
+///   their Direct chat.
 /// - The errors of [`Chat::check_accepts_return`].
 pub async fn open_direct(tx: &mut Tx, by: UserId, other: UserId) -> Result<(ChatId, bool), Error> {
     let found = db::chat::find_direct(tx.conn(), by, other).await?;

@@ -61,9 +61,9 @@ pub async fn record_reading(tx: &mut Tx, id: ReportId, moderator: UserId) -> Res
 /// Closes the chat of a report, and decides all its open reports. A repeat changes nothing.
 ///
 /// # Errors
-/// The errors of [`lock_undecided`].
+/// The errors of [`lock_for_outcome`].
 pub async fn close_reported_chat(tx: &mut Tx, id: ReportId, moderator: UserId) -> Result<Report, Error> {
-    let (mut chat, report) = lock_undecided(tx, id, moderator, ReportStatus::ChatClosed).await?;
+    let (mut chat, report) = lock_for_outcome(tx, id, moderator, ReportStatus::ChatClosed).await?;
     if report.status == ReportStatus::ChatClosed {
         return Ok(report);
     }
@@ -80,9 +80,9 @@ pub async fn close_reported_chat(tx: &mut Tx, id: ReportId, moderator: UserId) -
 /// Decides a report without a change of its chat. A repeat changes nothing.
 ///
 /// # Errors
-/// The errors of [`lock_undecided`].
+/// The errors of [`lock_for_outcome`].
 pub async fn dismiss_report(tx: &mut Tx, id: ReportId, moderator: UserId) -> Result<Report, Error> {
-    let (chat, report) = lock_undecided(tx, id, moderator, ReportStatus::Dismissed).await?;
+    let (chat, report) = lock_for_outcome(tx, id, moderator, ReportStatus::Dismissed).await?;
     if report.status == ReportStatus::Dismissed {
         return Ok(report);
     }
@@ -100,7 +100,7 @@ fn decided(report: Report, status: ReportStatus, by: UserId, chat: &Chat) -> Rep
 /// - [`REPORT_NOT_FOUND`]: the report does not exist.
 /// - [`FORBIDDEN`](crate::error::FORBIDDEN): the moderator is one of the two users.
 /// - [`REPORT_DECIDED`]: the report has another outcome.
-async fn lock_undecided(
+async fn lock_for_outcome(
     tx: &mut Tx,
     id: ReportId,
     moderator: UserId,

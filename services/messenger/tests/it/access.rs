@@ -213,8 +213,8 @@ async fn end_employments(losses: &[(Loss, Claims)]) {
 }
 
 /// RULE-ALL-075, RULE-ALL-077, RULE-MSG-066, RULE-MSG-079: after each loss of rights, the old token
-/// gets the response to a guest, and a fresh token has the remaining rights. It opens no deal chat
-/// of a suspended or former employee.
+/// gets the response to a guest, and a fresh token has the remaining rights. The fresh token of a
+/// suspended or former employee opens no deal chat.
 #[tokio::test]
 async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
     losses::check_with(service(), TABLE, FRESH_TABLE, prepare_for_employee, end_employments).await;

@@ -133,8 +133,8 @@ async fn later_invitation_does_not_extend_the_ringing() {
     assert!(ended - invited < Duration::MINUTE, "{conference}");
 }
 
-/// RULE-MSG-040: a join within 30 s keeps an empty conference. The later run of the job changes
-/// nothing and schedules the longest time.
+/// RULE-MSG-040: an empty conference goes on if a user joins within 30 s. The later run of the job
+/// changes nothing, and sets the deadline of the longest time.
 #[tokio::test]
 async fn join_keeps_an_empty_conference() {
     let own = start(livekit(), &[]);

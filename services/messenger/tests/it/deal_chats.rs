@@ -115,7 +115,8 @@ async fn status_change_posts_a_card() {
     assert_eq!(chat["LastActivityAt"], all[1]["CreatedAt"]);
 }
 
-/// RULE-MSG-009: a change that CRM has lost after its failover is followed by the present status.
+/// RULE-MSG-009: if a failover of CRM loses a change, a later change posts a card from the lost
+/// status to the present one.
 #[tokio::test]
 async fn change_after_a_lost_status_posts_a_card_with_the_present_status() {
     let (deal, id) = open_chat().await;

@@ -614,9 +614,10 @@ async fn user_of_a_deal_enters_with_the_late_event_of_the_employment() {
     assert_eq!(page["TotalCount"], 0, "no departure remains");
 }
 
-/// RULE-MSG-083: a user who is both creator and agent of a deal returns to the role of Manager.
+/// RULE-MSG-083: a user who is both creator and agent of a deal enters late as its Agent, and
+/// becomes its Manager when the deal gets another agent.
 #[tokio::test]
-async fn late_manager_and_agent_returns_to_the_role_of_manager() {
+async fn late_creator_and_agent_becomes_manager_after_another_agent() {
     let (user, tenant) = (guid(), guid());
     apply_minutes_ago(60, user, guid(), false).await;
     let deal = Deal { tenant, manager: user, agent: Some(user), ..Deal::new() };

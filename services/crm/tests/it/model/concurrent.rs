@@ -258,7 +258,7 @@ fn assert_explained(world: &World, histories: &[History], exchanges: &[Exchange]
             .map(|context| decide(state, *context, &exchange.request, &exchange.answer.body))
             .collect()
     };
-    // Only the maker of a change and a preview are answered with a change.
+    // Only the request that made a change, or a preview, has a change in its answer.
     let may_show_change = own.is_some() || is_read;
     let is_explained = states.iter().any(|state| {
         decide_all(state).iter().any(|outcome| {

@@ -415,7 +415,8 @@ fn hand_over_moves_the_rights_of_the_host() {
     assert_eq!(ended.decide(hand_over(1), at(40)).unwrap_err(), CONFERENCE_ENDED);
 }
 
-/// RULE-MSG-090: a waiting user does not keep an empty conference, or one without invited users.
+/// RULE-MSG-090: a conference that is empty, or that all invited users have declined, ends although
+/// another user waits.
 #[test]
 fn waiting_user_does_not_keep_a_conference_live() {
     let ringing = apply(&ringing_with(1, true), Action::Knock(user(2)), 5);
