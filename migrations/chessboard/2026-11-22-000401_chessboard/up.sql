@@ -266,9 +266,9 @@ create trigger status_history_append_only before update or delete or truncate on
 
 -- Figures of the catalog: counts and prices of Available objects.
 --
--- Offers concern homes, which are Available flats and apartments. Prices are stored as steps from
--- 2^21 to 30 * 2^32 minor units, with 16 steps for each doubling. The first step has no lower bound
--- and the last step no upper bound.
+-- Columns that begin with `offer_` or `price_` describe homes only: Available flats and apartments.
+-- Prices are stored as steps from 2^21 to 30 * 2^32 minor units, with 16 steps for each doubling.
+-- The first step has no lower bound and the last step no upper bound.
 
 create function price_steps() returns bigint[] language sql immutable parallel safe as $$
     select array_agg((16 + n % 16)::bigint << (n / 16 + 17) order by n) from generate_series(0, 254) as n

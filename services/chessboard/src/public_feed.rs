@@ -253,7 +253,8 @@ async fn read_page(
     Ok(offers.map_err(::db::Error::from)?)
 }
 
-/// Writes offers, after the beginning of the feed if `start` is set, and before its end.
+/// Writes offers. Writes the beginning of the feed before them if `start` is set, and its end after
+/// them if `is_last` is true.
 fn write_page(
     seller: &FeedSeller,
     offers: &[PublicOffer],

@@ -124,8 +124,8 @@ pub async fn find_next_building(
     Ok(next.map(|next| next.building_id))
 }
 
-/// Returns the position of the last offer of a building within `limit`. `None` if the building has
-/// no more offers than that.
+/// Returns the position of the `limit`-th offer of a building, or `None` if the building has at
+/// most `limit` offers.
 pub async fn find_last_within(
     tx: &mut Tx,
     import: FeedImportId,

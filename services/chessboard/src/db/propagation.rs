@@ -58,9 +58,9 @@ pub async fn request(
 
 /// Returns the SQL of the next round of a developer.
 ///
-/// The propagations of one developer have consecutive rounds, which begin at the current round. The
-/// job takes the lowest round first, so developers are served round-robin, even if one of them has
-/// many changes.
+/// The propagations of one developer have consecutive rounds. The first one gets the lowest round
+/// in the queue. The job takes the lowest round first, so developers are served round-robin, even
+/// if one of them has many changes.
 fn next_round(tenant: &str, hides: &str) -> String {
     format!(
         "greatest(0, (select max(round) + 1 from propagation where tenant_id = {tenant} and hides = {hides}), \

@@ -158,9 +158,9 @@ mod tests {
 
     const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
-    /// RULE-CHS-075: the upload that began last is the one that ends, and only once.
+    /// RULE-CHS-075: only the newest upload can end, and only once.
     #[test]
-    fn last_upload_ends_once() {
+    fn only_newest_upload_ends_once() {
         let mut import = FeedImport::new(CompanyId::generate(), None, UserId::generate(), NOW);
         let first = import.begin_upload(NOW).unwrap();
         let second = import.begin_upload(NOW).unwrap();

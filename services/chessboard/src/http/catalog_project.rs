@@ -25,8 +25,8 @@ use crate::error::{Error, PROJECT_NOT_FOUND};
 
 /// The filters of the project search.
 ///
-/// `Rooms`, the prices and `ReadyBefore` must hold together for one available flat or apartment.
-/// `ReadyBefore` alone must hold for any building.
+/// `Rooms`, the prices and `ReadyBefore` must match the same Available flat or apartment. Without
+/// `Rooms` and prices, one building that matches `ReadyBefore` is enough.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]

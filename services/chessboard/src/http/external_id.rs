@@ -1,7 +1,8 @@
 //! External ids in paths, and the responses of upserts.
 //!
-//! The bodies of upserts list the members of an entity again. An error in a part that serde
-//! flattens points at the whole object and not at its member (RULE-ALL-022).
+//! The bodies of upserts repeat the members of an entity instead of flattening a shared struct. For
+//! an error in a flattened struct, serde reports the whole object and not the member
+//! (RULE-ALL-022).
 
 use std::future::{Ready, ready};
 
@@ -16,7 +17,8 @@ use values::{Code, FieldError, Invalid};
 
 use crate::domain::{ExternalId, Parent, Upserted};
 
-/// The error for a path segment that is not an external id. Only reads declare it.
+/// The error for a path segment that is not an external id. Only reads declare it, because
+/// operations with a body declare `VALIDATION_FAILED` already.
 pub const INVALID_EXTERNAL_ID: Code =
     Code::common(400, "VALIDATION_FAILED").at("/ExternalId", "forbidden_character");
 

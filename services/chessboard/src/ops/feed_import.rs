@@ -255,7 +255,8 @@ pub async fn apply_building(
     edit: Edit,
 ) -> Result<(), Error> {
     let id = preview.building_id;
-    // A deal may have ended since the preview. The manager has not seen what would change then.
+    // A deal may have ended since the preview. Its object stays unchanged, because the preview did
+    // not show the manager a change of it.
     let kept = db::feed_change::list_kept(tx, import.id, id).await?;
     let planned = plan(tx, import, id, &kept, currency, edit).await?;
     // An object of another building may have taken an external id since the preview.

@@ -82,10 +82,10 @@ const TABLE: &str = "
 async fn prepare(operation: &str) -> Case {
     let verb = operation.split('_').next().unwrap_or_default();
     let is_catalog = operation.contains("catalog");
-    let is_below = !is_catalog
-        && ["project", "building", "object", "feed"].iter().any(|below| operation.contains(below));
+    let is_within_developer =
+        !is_catalog && ["project", "building", "object", "feed"].iter().any(|part| operation.contains(part));
     let developer = match (operation, verb) {
-        _ if is_below => create_published_developer().await,
+        _ if is_within_developer => create_published_developer().await,
         (_, "hide" | "withdraw") => create_published_developer().await,
         (_, "publish") => {
             let id = create_developer().await;
@@ -119,7 +119,7 @@ async fn prepare(operation: &str) -> Case {
         _ if verb == "update" => profile(),
         _ => Value::Null,
     };
-    if is_below {
+    if is_within_developer {
         let (ids, request_body) = objects::prepare_request(operation, developer).await;
         parameters.extend(ids);
         body = request_body;

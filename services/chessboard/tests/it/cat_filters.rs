@@ -142,7 +142,7 @@ async fn rooms_and_prices_must_match_one_home() {
 
 /// RULE-CHS-051: a building is ready on the last day of its quarter or year. A Commissioned
 /// building is always ready, and a building without a year never. With rooms or prices the building
-/// of the home must be ready, otherwise any building.
+/// of the home must be ready, otherwise one building is enough.
 #[tokio::test]
 async fn building_is_ready_on_last_day_of_quarter_or_year() {
     let mut catalog = single_building_catalog();

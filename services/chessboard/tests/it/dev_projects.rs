@@ -85,12 +85,13 @@ async fn developer_with_projects_is_not_deleted() {
 /// RULE-CHS-021: if the creation of a project and the deletion of its developer race, one of them
 /// is rejected.
 #[tokio::test]
-async fn project_creation_racing_deletion_is_rejected() {
+async fn only_one_of_project_creation_and_developer_deletion_succeeds() {
     for _ in 0..ROUNDS {
         let id = create_developer().await;
         let (by, administrator) = (manager(id), administrator());
-        let below = path(id, "");
-        let (created, deleted) = join(by.post(PROJECTS, project()), administrator.delete(&below)).await;
+        let developer_path = path(id, "");
+        let (created, deleted) =
+            join(by.post(PROJECTS, project()), administrator.delete(&developer_path)).await;
         assert!(
             matches!((created.status, deleted.status), (201, 409) | (404, 204)),
             "{} and {}",

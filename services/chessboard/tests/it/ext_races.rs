@@ -17,7 +17,8 @@ const BUILDING_LOCK: &str = "%from \"building\"%for no key update%";
 
 const CONFLICT: &str = "CHESSBOARD_CONCURRENCY_CONFLICT";
 
-/// Returns a new entity, after a check of the responses to two upserts of one external id.
+/// Asserts that one of two upserts of a new external id created the entity, and returns the entity.
+/// The other upsert returned it, too, if the bodies are identical, and 409 otherwise.
 fn expect_one_created(answers: (Response, Response), is_identical: bool) -> Value {
     let (created, other) = if answers.0.status == 201 { answers } else { (answers.1, answers.0) };
     let created = created.expect(201);

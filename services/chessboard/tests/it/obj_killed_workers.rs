@@ -41,20 +41,20 @@ impl Deployment {
     /// Kills the worker when the propagation of `change` waits for `lock`. Returns the number of
     /// objects that are published with this `is_public`.
     async fn kill_worker_at(&mut self, lock: &str, change: impl Future<Output = ()>, is_public: bool) -> i64 {
-        let (held, locked) = (self.connect().await, self.connect().await);
-        held.batch_execute("begin").await.unwrap();
+        let (job_lock, batch_lock) = (self.connect().await, self.connect().await);
+        job_lock.batch_execute("begin").await.unwrap();
         // The row of a job that does not run is locked, so the worker cannot start the job.
         let job = "select 1 from job where kind = 'object-propagation' and run is null for update";
-        eventually("the job", async || held.query_opt(job, &[]).await.unwrap()).await;
+        eventually("the job", async || job_lock.query_opt(job, &[]).await.unwrap()).await;
         change.await;
-        locked.batch_execute(&format!("begin; {lock}")).await.unwrap();
-        let holder: i32 = locked.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
-        held.batch_execute("rollback").await.unwrap();
+        batch_lock.batch_execute(&format!("begin; {lock}")).await.unwrap();
+        let holder: i32 = batch_lock.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+        job_lock.batch_execute("rollback").await.unwrap();
         let waiting = "select pid from pg_stat_activity where $1 = any (pg_blocking_pids(pid))";
         let find = async || self.sql.query_opt(waiting, &[&holder]).await.unwrap();
         let waiting: i32 = eventually("the batch to wait", find).await.get(0);
         self.worker.process.kill().await.unwrap();
-        locked.batch_execute("rollback").await.unwrap();
+        batch_lock.batch_execute("rollback").await.unwrap();
         let exists = "select 1 from pg_stat_activity where pid = $1";
         eventually("the end of the batch", async || {
             self.sql.query_opt(exists, &[&waiting]).await.unwrap().is_none().then_some(())

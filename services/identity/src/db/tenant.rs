@@ -281,7 +281,8 @@ impl PrefixColumns {
         Ok(if has_any { Self::LowerAndFolded } else { Self::Lower })
     }
 
-    /// Matches names that begin with the query.
+    /// Matches names that begin with the query. `folded_name` is null where it equals `lower_name`,
+    /// so the folded pattern is compared with `lower_name`, too.
     fn matches(self, query: &FoldedQuery) -> Condition {
         let (lower, folded) = (query.lower_prefix_pattern(), query.prefix_pattern());
         let has_lower = tenant::lower_name.like(lower.clone());

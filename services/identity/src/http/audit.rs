@@ -18,7 +18,7 @@ use crate::error::Error;
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct ListCompanyAudit {
+pub struct AuditParameters {
     /// Tenant, user or machine account that the action changed.
     subject_id: Option<SubjectId>,
     /// User who made the change.
@@ -38,18 +38,18 @@ pub struct ListCompanyAudit {
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct ListAudit {
+pub struct AuditTenant {
     /// Company that the change concerns.
     tenant_id: Option<CompanyId>,
 }
 
-impl Check for ListCompanyAudit {
+impl Check for AuditParameters {
     fn check(&self, fields: &mut Fields) {
         fields.check_range("/To", self.from.as_ref(), self.to.as_ref());
     }
 }
 
-impl ListCompanyAudit {
+impl AuditParameters {
     fn into_filter(self, tenant_id: Option<CompanyId>) -> AuditFilter {
         AuditFilter {
             tenant_id,
@@ -62,7 +62,7 @@ impl ListCompanyAudit {
     }
 }
 
-type AuditQuery<F> = Both<Both<F, CheckedQuery<ListCompanyAudit>>, CursorPaging<AuditKey>>;
+type AuditQuery<F> = Both<Both<F, CheckedQuery<AuditParameters>>, CursorPaging<AuditKey>>;
 
 /// Reads one page of the log.
 ///
@@ -87,16 +87,16 @@ async fn read_page(
 /// Returns a page of entries, newest first. A walk along the cursors returns each entry that was
 /// committed before the walk began, exactly once.
 #[utoipa::path(
-    tag = "Audit", params(ListAudit, ListCompanyAudit, CursorPaging<AuditKey>),
+    tag = "Audit", params(AuditTenant, AuditParameters, CursorPaging<AuditKey>),
     responses((status = 200, description = "One page", body = CursorPage<AuditEntry>))
 )]
 #[get("/api/identity/admin/audit")]
 pub async fn list_audit(
     app: Data<App>,
     _: PermittedNow<ReadTenants>,
-    Both(Both(company, CheckedQuery(query)), paging): AuditQuery<::web::Query<ListAudit>>,
+    Both(Both(tenant, CheckedQuery(query)), paging): AuditQuery<::web::Query<AuditTenant>>,
 ) -> Result<impl Responder, Error> {
-    read_page(&app, None, query.into_filter(company.0.tenant_id), paging).await
+    read_page(&app, None, query.into_filter(tenant.0.tenant_id), paging).await
 }
 
 /// Read the audit log of my company.
@@ -104,14 +104,14 @@ pub async fn list_audit(
 /// Returns a page of entries, newest first. The log includes changes by administrators of the
 /// platform.
 #[utoipa::path(
-    tag = "Audit", params(ListCompanyAudit, CursorPaging<AuditKey>),
+    tag = "Audit", params(AuditParameters, CursorPaging<AuditKey>),
     responses((status = 200, description = "One page", body = CursorPage<AuditEntry>))
 )]
 #[get("/api/identity/audit")]
 pub async fn list_company_audit(
     app: Data<App>,
     permitted: PermittedNow<ManageEmployees>,
-    Both(CheckedQuery(query), paging): Both<CheckedQuery<ListCompanyAudit>, CursorPaging<AuditKey>>,
+    Both(CheckedQuery(query), paging): Both<CheckedQuery<AuditParameters>, CursorPaging<AuditKey>>,
 ) -> Result<impl Responder, Error> {
     let own = Some(permitted.0);
     read_page(&app, own, query.into_filter(own), paging).await

@@ -2,10 +2,10 @@
 //! account to the token issuer.
 //!
 //! The key is the account's id. A change schedules both jobs:
-//! - `machine-client` runs at once.
-//! - `machine-client-confirmation` runs when every request with an older state has ended. A run
-//!   that loses its job to the next run can leave a request in flight. The issuer may apply that
-//!   request after the one of the next run.
+//! - `machine-client` runs at once. A run that loses its job to the next run can leave a request in
+//!   flight, and the issuer may apply this older request last.
+//! - `machine-client-confirmation` runs when every such request has ended, and sends the present
+//!   state again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,8 @@ async fn update(app: &App, clients: &IssuerClients, job: &Job, is_confirmation: 
 /// The states that a run has sent. The last one is the present state.
 enum SendResult {
     PresentOnly,
-    /// The run sent an older state first. It may have replaced the state that another run sent.
+    /// The run sent an older state before the present one. In between, the issuer may have had the
+    /// older state, although another run had already sent the present one.
     OlderFirst,
 }
 

@@ -235,7 +235,8 @@ async fn employees_with_equal_keys_sort_by_id() {
     }
 }
 
-/// INV-IDN-011: an employment keeps the company's version, and a role keeps the employee's.
+/// INV-IDN-011: a new employee does not change the company's version, and a new role does not
+/// change the employee's.
 #[tokio::test]
 async fn employments_and_roles_keep_version_and_update_time() {
     let tenant = create_tenant("Agency").await;

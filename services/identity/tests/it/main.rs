@@ -100,7 +100,8 @@ fn operator() -> Client {
     service().caller(&claims_with(None, &ADMIN_PERMISSIONS))
 }
 
-/// Returns the id of a role by its number.
+/// Returns the id of a role by its number in the migration. 1 is `developer-admin`, 6
+/// `agency-admin`, 7 `agent`, 9 `content-editor` and 10 `platform-admin`.
 fn role(number: u8) -> Uuid {
     Uuid::from_u128(
         0x0198_f000_0000_7000_8000_0000_0000_0000 | u128::from(number / 10) << 4 | u128::from(number % 10),

@@ -35,7 +35,8 @@ fn assert_unmarked(what: &str, text: &str, marks: &[&str]) {
 
 /// Starts a service that logs everything.
 async fn start(database_url: &str) -> Deployed {
-    let (admin_url, (_, secret)) = (issuer().admin_url(), CLIENTS[3]);
+    let admin_url = issuer().admin_url();
+    let &(_, secret) = CLIENTS.iter().find(|(client, _)| *client == "identity").unwrap();
     let settings = [
         ("DATABASE_URL", database_url),
         ("LOG", "debug"),
