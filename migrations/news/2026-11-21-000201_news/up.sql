@@ -100,10 +100,10 @@ create index post_revision_created on post_revision (created_at);
 create index post_revision_author on post_revision (author_id, created_at);
 
 -- An edit of a draft is one statement, so a trigger writes the entry and the revision. It stores the
--- replaced content under the version of the entry before, in three cases: another user made that
+-- replaced content, with the version of the previous entry, in three cases: another user made that
 -- entry, the edit removes blocks or half of the size, or no revision of the post is newer than 5
 -- minutes. A post keeps its newest 49 revisions, of at most 64 MiB together. The row of the author
--- is locked last, as by the job.
+-- is locked last. The job `post-revisions` locks in the same order.
 create function log_content_change() returns trigger language plpgsql set search_path from current as $$
 declare
     last record;

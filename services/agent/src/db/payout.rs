@@ -129,8 +129,8 @@ pub async fn lock_payable_deals(
     let deals = diesel::sql_query(
         "select from deal where held_since is null and id in ( \
             select deal_id from accrual cross join lateral ( \
-                select from deal as owed where owed.id = accrual.deal_id and held_since is null offset 0 \
-            ) as owed \
+                select from deal where deal.id = accrual.deal_id and held_since is null offset 0 \
+            ) as free \
             where agent_user_id = $1 and currency = $2 and status = 'Approved' \
                 and payout_id is null and approved_at < $3 \
             order by (amount >= 0), approved_at, accrual.id limit $4 \

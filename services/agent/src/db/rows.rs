@@ -2,8 +2,8 @@
 
 /// Executes a statement in the pipeline of `$tx`, and returns the number of affected rows.
 ///
-/// `$sql` is a function of the list of the columns and of the relation `new`, which has `$rows` in
-/// their order. The SQL does not depend on the number of rows, so it is prepared once.
+/// `$sql` gets two texts: the list of columns, and an `unnest` with the alias `new` that returns
+/// `$rows` in order. The SQL does not depend on the number of rows, so it is prepared once.
 macro_rules! execute_for_rows {
     ($tx:expr, $rows:expr, $sql:expr, { $($column:ident: $type:ty),+ $(,)? }) => {{
         let columns = [$(stringify!($column)),+];

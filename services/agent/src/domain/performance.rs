@@ -174,7 +174,7 @@ mod tests {
     }
 
     /// RULE-AGT-066: months begin at the midnight of the time zone, also where a clock change skips
-    /// that midnight, and at both ends of time.
+    /// that midnight, and in the last month of the year 9999.
     #[test]
     fn months_begin_at_midnight_of_the_time_zone() {
         let of = |name: &str, from, to| starts(&Period { zone: zone(name), ..period(from, to) });
@@ -199,9 +199,9 @@ mod tests {
         assert_eq!(by_default.from, datetime!(2016-09-30 21:00 UTC));
     }
 
-    /// RULE-AGT-066: the first and the last hours of time belong to a month, too.
+    /// RULE-AGT-066: the earliest and the latest time belong to a month, too.
     #[test]
-    fn month_of_either_end_of_time_is_known() {
+    fn month_of_the_earliest_and_latest_time_is_known() {
         let month = |moment| zone("UTC").month_of(moment);
         assert_eq!(month(datetime!(-9999-01-01 00:00 UTC)), date(-9999, 1, 1));
         assert_eq!(month(datetime!(9999-12-31 23:59 UTC)), date(9999, 12, 1));

@@ -53,7 +53,7 @@ pub fn accrual(kind: AccrualKind, status: AccrualStatus, amount: i64) -> Accrual
     }
 }
 
-/// Creates a proposal of user 2 for agent 1, which is not decided.
+/// Creates a proposal of user 2 for agent 1 in a status, without the data of a decision.
 pub fn bonus_proposal(status: AdjustmentStatus) -> BonusProposal {
     BonusProposal {
         id: BonusProposalId::generate(),

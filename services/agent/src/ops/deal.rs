@@ -40,7 +40,7 @@ pub async fn handle_all(
     let stored = db::deal::lock_all(tx, &ids).await?;
     let stored: BTreeMap<DealId, Deal> = stored.into_iter().map(|deal| (deal.id, deal)).collect();
     let all = events.iter().map(|(_, event)| event);
-    let needed = Needed::by(all, &stored, limit, now).map_err(reject_overflow)?;
+    let needed = Needed::of(all, &stored, limit, now).map_err(reject_overflow)?;
     let (mut books, rates) =
         try_join(Books::open(tx, None, needed.accounts), db::rate::find_all(tx, &needed.rates)).await?;
     // Read after locking the accounts, so the sales cannot change concurrently.
@@ -98,9 +98,11 @@ struct Needed {
 }
 
 impl Needed {
-    /// Applies the events to copies of the deals. The stages of a deal depend neither on rates nor
-    /// on accruals.
-    fn by<'e>(
+    /// Returns the data that these events need.
+    ///
+    /// Applies the events to copies of the deals, since the stages of a deal depend neither on
+    /// rates nor on accruals.
+    fn of<'e>(
         events: impl Iterator<Item = &'e DealEvent>,
         stored: &BTreeMap<DealId, Deal>,
         limit: ApprovalLimit,

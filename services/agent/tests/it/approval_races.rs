@@ -21,7 +21,7 @@ use crate::{Deal, PLATFORM, STAGE_CHANGED, deliver, id_of, in_days, list, rub, s
 
 const AMOUNT: i64 = 5_000_000_000;
 
-/// Returns the service of these tests alone, so that messages and runs of other tests cause no
+/// Returns a service that only these tests use, so that messages and runs of other tests cause no
 /// delay.
 pub fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();

@@ -26,7 +26,7 @@ const AT: &str = "2026-05-01T10:00:00Z";
 /// The time in which a consumer fetches the events that a test has published.
 const FETCH_TIME: Duration = Duration::from_secs(1);
 
-/// Returns the service of these tests alone, since their locks delay its events.
+/// Returns a service that only these tests use, since their locks delay its events.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| start(&[]))
@@ -130,7 +130,7 @@ async fn poisoned_event_of_a_batch_is_dead_lettered_alone() {
 }
 
 /// RULE-EVT-047: two batches whose events name the same accounts in opposite orders are both
-/// applied. Neither waits for an account while it has one that the other needs.
+/// applied. Each batch locks its accounts in the order of their keys.
 #[tokio::test]
 async fn batches_with_accounts_in_opposite_orders_do_not_deadlock() {
     let _alone = alone().await;
@@ -303,8 +303,8 @@ impl History {
     }
 }
 
-/// RULE-EVT-047, RULE-AGT-002: random events that are applied together lead to the deals, accruals,
-/// accounts, log entries and published changes of events that are applied one by one.
+/// RULE-EVT-047, RULE-AGT-002: random events lead to the same deals, accruals, accounts, log
+/// entries and published changes, applied together or one by one.
 #[tokio::test]
 async fn batch_leads_to_the_ledger_of_single_events() {
     let _alone = alone().await;

@@ -47,7 +47,7 @@ async fn invalid_message_blocks_its_own_deal_only() {
     }
 }
 
-/// RULE-AGT-012: invalid messages of the topics that change no money store nothing.
+/// RULE-AGT-012: an invalid message stores nothing, also on topics that do not change the ledger.
 #[tokio::test]
 async fn invalid_message_of_other_topics_stores_nothing() {
     let fresh = || Deal::new(guid(), guid(), rub(1_000));

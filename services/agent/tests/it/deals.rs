@@ -149,7 +149,7 @@ async fn accrual_status_change_is_published_once_in_order() {
     assert_eq!(status_changes(&base).await, [&both[..], &third].concat());
 }
 
-/// RULE-AGT-005: the end of a sale leaves an accrual in a payout, and adds a Reversal.
+/// RULE-AGT-005: when a sale ends, an accrual in a payout stays unchanged and gets a Reversal.
 ///
 /// The Reversal lowers the next payout, and is never undone.
 #[tokio::test]
@@ -332,7 +332,7 @@ async fn different_currency_at_completion_ends_grants_and_requests() {
     cabinet(agent).post(&path, body).await.expect(201);
 }
 
-/// RULE-AGT-004: a sale that begins without an agent never gets an accrual.
+/// RULE-AGT-004: no later event gives an accrual to a sale that began without an agent.
 #[tokio::test]
 async fn sale_without_agent_earns_nothing() {
     let mut deal = deal().await;

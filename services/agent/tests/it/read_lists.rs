@@ -171,7 +171,7 @@ async fn accruals_are_filtered() {
         assert_eq!(sorted(listed(&cabinet(agent), &own).await), of(found), "{query}");
         let everybody = format!("{PLATFORM}/commission-accruals?PageSize=100&AgentUserId={agent}&{query}");
         assert_eq!(sorted(listed(&commissions(), &everybody).await), of(found), "{query}");
-        // No parameter names another agent.
+        // `AgentUserId` is ignored: callers read only their own data.
         let foreign = format!("{MY}/commission-accruals?AgentUserId={agent}&{query}");
         assert!(listed(&cabinet(guid()), &foreign).await.is_empty());
     }

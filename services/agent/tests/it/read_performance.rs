@@ -61,7 +61,7 @@ async fn deals_count_by_their_creation_time() {
     // 2 of 6 is 3333.3 basis points.
     assert_eq!(found["ConversionBps"], 3_333);
     assert_eq!(each(list(&found["Monthly"]), "DealsCreated"), [3, 3]);
-    // No parameter names another agent.
+    // `AgentUserId` is ignored: callers read only their own data.
     assert_eq!(performance(guid(), &format!("{PERIOD}&AgentUserId={agent}")).await["DealsTotal"], 0);
 }
 

@@ -98,7 +98,7 @@ async fn open_requests_of_the_caller_are_counted() {
     insert("adjustment_request", &[of(0), of(1), rejected]).await;
     assert_eq!(summary(agent).await["OpenAdjustmentRequestsCount"], 2);
     assert_eq!(summary(guid()).await["OpenAdjustmentRequestsCount"], 0);
-    // No parameter names another agent.
+    // `AgentUserId` is ignored: callers read only their own data.
     let foreign = format!("{MY}/commission-summary?AgentUserId={agent}");
     let foreign = cabinet(guid()).get(&foreign).await.expect(200);
     assert_eq!(foreign, json!({"Balances": [], "OpenAdjustmentRequestsCount": 0}));

@@ -21,8 +21,8 @@ use crate::error::{CONFLICT, Error};
 /// behind it.
 const MAX_LOOKUP_BYTES: i32 = 64 * 1024;
 
-/// Size of the texts in the largest response, in bytes. Larger stored texts consist of escaped
-/// control characters, which their HTML leaves out.
+/// Size of the texts in the largest response, in bytes. Stored texts are larger only with
+/// escaped control characters, and HTML leaves these out.
 const MAX_TEXTS_BYTES: usize = 48 * 1024 * 1024;
 
 /// Estimated size of an embed's item in a response, in bytes.
@@ -212,8 +212,8 @@ pub async fn look_up(mut conn: &Conn, id: PostId) -> QueryResult<Option<FoundPos
 fn to_found(mut post: Post, blocks: Option<Json<Vec<Block>>>, size: i32) -> FoundPost {
     let items = post.blocks.iter().filter_map(Block::embed).map(|embed| embed.items_count as usize);
     let size = usize::try_from(size).unwrap_or(0);
-    // The database stores each text twice, as sent and as plain text. The response also has its
-    // HTML, so its texts have about half of the stored size more, up to `MAX_TEXTS_BYTES`.
+    // The database stores each text twice, as sent and as plain text. The response adds its HTML,
+    // about half of the stored size, until the texts have `MAX_TEXTS_BYTES`.
     let texts = (size + size / 2).min(size.max(MAX_TEXTS_BYTES));
     let bytes = texts + items.sum::<usize>() * EMBED_ITEM_BYTES;
     let is_whole = blocks.is_some();

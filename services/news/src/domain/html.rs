@@ -23,7 +23,7 @@ use source::Source;
 ///
 /// A parser reopens unclosed formatting in every paragraph, so a short text can grow to megabytes.
 const MAX_REPAIRED_BYTES: usize = 256 * 1024;
-/// Maximum size of sanitized HTML, in bytes. The longest text of `&` alone has 100,000.
+/// Maximum size of sanitized HTML, in bytes. A text of 20,000 `&` becomes 100,000 bytes.
 const MAX_SANITIZED_BYTES: usize = 128 * 1024;
 /// Maximum depth of nested elements. At each tag a parser searches all open elements.
 const MAX_DEPTH: usize = 256;

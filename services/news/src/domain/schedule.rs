@@ -109,7 +109,7 @@ mod tests {
         Schedule { publish_at, unpublish_at, set_by: None }
     }
 
-    /// The next move is due from its time on. A publication precedes its end.
+    /// The next move is due from its time on. If both times are set, the publication is next.
     #[test]
     fn move_is_due_from_its_time_on() {
         for (publish_at, unpublish_at, next_at, next_move) in [

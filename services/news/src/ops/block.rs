@@ -56,7 +56,7 @@ struct Round<'r> {
     id: EditId,
     post: &'r Post,
     blocks: &'r [NewBlock],
-    /// The snapshots that new ones of their sources replace.
+    /// For each refreshed selection, the snapshot that the new one replaces.
     replaced: &'r HashMap<SelectionId, SnapshotId>,
     /// True if the save also brings the deleted post back.
     undeletes: bool,

@@ -89,7 +89,7 @@ impl BlocksEdit {
 
     /// Makes every block of a refreshed selection name its source.
     ///
-    /// Returns the snapshots of the post that new ones replace, by their sources.
+    /// Returns, for each refreshed selection, the snapshot that the new one replaces.
     pub fn refresh_sources(&mut self, post: &Post) -> HashMap<SelectionId, SnapshotId> {
         let sources: HashMap<SnapshotId, SelectionId> =
             embeds(post).map(|embed| (embed.snapshot_id, embed.source_selection_id)).collect();

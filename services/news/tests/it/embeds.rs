@@ -370,7 +370,7 @@ async fn eight_calls_of_an_edit_run_concurrently() {
     assert_eq!(saved.expect(200)["EmbedSnapshotIds"].as_array().unwrap().len(), 10);
 }
 
-/// RULE-NWS-010: a refusal of another kind makes selections unavailable, not the snapshot invalid.
+/// RULE-NWS-010: if selections refuses a read, but not with 404, the edit returns 503 and not 422.
 #[tokio::test]
 async fn refused_snapshot_read_is_not_an_invalid_snapshot() {
     let author = author();

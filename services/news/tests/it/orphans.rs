@@ -42,7 +42,7 @@ async fn snapshot_is_claimed_for_forty_seconds_before_it_is_taken() {
 
 /// RULE-NWS-024: the job detaches the snapshot of a failed edit once its claim is due.
 #[tokio::test]
-async fn orphan_of_a_failed_edit_is_detached_by_the_job() {
+async fn orphan_of_a_failed_edit_is_detached_after_forty_seconds() {
     let author = author();
     let (good, deleted) = (author.create_selection().await, author.create_selection().await);
     author.delete_selection(&deleted).await;
@@ -64,7 +64,7 @@ async fn snapshot_taken_by_news(selection: &str) -> String {
 
 /// RULE-NWS-024: the snapshot of a due claim is detached, and a later edit gets another snapshot.
 #[tokio::test]
-async fn orphan_of_a_failed_edit_is_detached_when_its_claim_is_due() {
+async fn edit_after_a_detached_orphan_gets_a_new_snapshot() {
     let author = author();
     let (good, deleted) = (author.create_selection().await, author.create_selection().await);
     author.delete_selection(&deleted).await;

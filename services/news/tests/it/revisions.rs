@@ -201,7 +201,7 @@ async fn revision_of_a_deleted_selection_is_refused() {
 
 /// RULE-NWS-077, RULE-NWS-081: each refused request for a revision returns its own code.
 #[tokio::test]
-async fn revisions_are_refused_in_order() {
+async fn refused_revision_request_returns_its_own_code() {
     let (author, stranger) = (author(), author());
     let post = author.publish_post().await;
     let draft = author.create_post_of([text_block("x")]).await;

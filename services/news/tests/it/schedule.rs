@@ -202,8 +202,8 @@ async fn post_past_its_unpublish_time_is_not_published() {
     assert_eq!((&failed["Status"], service().published(&post).await.len()), (&json!("Draft"), 0));
 }
 
-/// RULE-NWS-075: a publication by a user who lost access fails with `FORBIDDEN`, even if the
-/// revocation precedes the schedule and follows the issue of its token.
+/// RULE-NWS-075: a publication by a user who lost access fails with `FORBIDDEN`. The access
+/// was revoked after the token was issued, but before the schedule was set.
 #[tokio::test]
 async fn move_of_a_user_without_access_fails() {
     for of_company in [false, true] {
@@ -286,7 +286,7 @@ async fn impossible_schedule_is_refused() {
 }
 
 /// RULE-NWS-076: a move by a request clears its time, and an archived or deleted post has no
-/// schedule. The job goes with the last time.
+/// schedule. Without a time the job is cancelled.
 #[tokio::test]
 async fn move_by_a_request_clears_its_time() {
     let author = author();

@@ -269,7 +269,7 @@ async fn refusal_is_not_retried() {
     }
 }
 
-/// RULE-NWS-019: an HTTP response that selections never sends results in 503, whatever its status.
+/// RULE-NWS-019: a response that selections does not document results in 503, whatever its status.
 #[tokio::test]
 async fn unexpected_response_makes_selections_unavailable() {
     let foreign = r#"{"SnapshotId":"x","PublicCode":1}"#;

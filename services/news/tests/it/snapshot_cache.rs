@@ -81,7 +81,7 @@ async fn post_is_readable_while_selections_hangs() {
     assert!(proxy.calls("/internal/snapshots/").len() <= 1, "the snapshot is read at most once");
 }
 
-/// RULE-NWS-026: a snapshot never changes, so it is fetched once for all reads.
+/// RULE-NWS-026: reads within half of the maximum age share one fetch of a snapshot.
 #[tokio::test]
 async fn snapshot_is_fetched_once() {
     let fixture = Fixture::new().await;

@@ -212,8 +212,8 @@ async fn failed_request_frees_its_slot() {
     assert_eq!(in_flight(&service).await, 0);
 }
 
-/// RULE-ALL-045: a broken connection ends its request. A caller that closes only the sending side
-/// still gets its response.
+/// RULE-ALL-045: a reset connection ends its request. After an ordinary close, the request frees
+/// its slot when it ends.
 #[tokio::test]
 async fn broken_connection_frees_its_slot() {
     let service = start("1");

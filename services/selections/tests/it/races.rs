@@ -243,7 +243,7 @@ async fn one_of_two_replacements_of_a_version_succeeds() {
 }
 
 /// RULE-SEL-035, RULE-SEL-039, RULE-ALL-031, RULE-EVT-011: each change that returned 200 has its
-/// own version and event, and the events arrive in that order.
+/// own version and event, and the events arrive in the order of the versions.
 #[tokio::test]
 async fn no_change_without_a_version_is_lost() {
     let owners: [Client; 20] = owners(service());

@@ -38,8 +38,8 @@ async fn wait_for_consumer(key: &str, sequence: i64) {
     .await;
 }
 
-/// Waits until the listeners know every revocation that the consumer has stored.
-async fn wait_for_view(on: &Running) {
+/// Waits until the listeners have read every revocation that the consumer has stored.
+async fn wait_until_revocations_are_read(on: &Running) {
     let (user, marker) = on.user();
     revoke(on, "User", user, runtime::clock::now()).await;
     wait_until_unauthorized(&marker).await;
@@ -118,7 +118,7 @@ async fn repeated_or_reordered_revocation_changes_nothing() {
     publish(user, 10, first).await;
     publish(user, 30, first).await;
     wait_for_consumer(&user.to_string(), 30).await;
-    wait_for_view(service()).await;
+    wait_until_revocations_are_read(service()).await;
     old.get(SELECTIONS).await.expect_problem(401, UNAUTHORIZED);
     fresh.get(SELECTIONS).await.expect(200);
     // A later revocation ends the later token, too.
@@ -126,8 +126,8 @@ async fn repeated_or_reordered_revocation_changes_nothing() {
     wait_until_unauthorized(&fresh).await;
 }
 
-/// RULE-ALL-076: a revocation holds although clocks differ. Its time is two minutes ago, or the
-/// issue time of the oldest valid token.
+/// RULE-ALL-076: a revocation with a time in the past applies to tokens issued up to that time: two
+/// minutes ago, and the issue time of the oldest valid token.
 #[tokio::test]
 async fn revocation_holds_although_clocks_differ_by_minutes() {
     let now = runtime::clock::now();

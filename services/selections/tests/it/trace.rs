@@ -11,8 +11,8 @@ use testkit::issuer::Claims;
 use crate::consumer::object;
 use crate::{CREATED, OBJECT_UPSERTED, SELECTIONS, eventually, guid, service, text};
 
-/// RULE-NWS-018, RULE-ALL-039: a collector gets the span of the request and, below the span that
-/// the message names, the span of the consumer.
+/// RULE-NWS-018, RULE-ALL-039: a collector gets the spans of the request and the consumer. The
+/// parent of the consumer's span is the span that the message names.
 #[tokio::test]
 async fn consumer_continues_the_trace_of_its_message() {
     let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &[], &[]).await;

@@ -237,7 +237,8 @@ fn assigned_sale_lacks_no_term_and_accrues() {
     );
 }
 
-/// A step may change the account of the active sale, and the account of the agent of a new one.
+/// A stage change may change two accounts: that of the active sale, and that of the sale that
+/// begins.
 #[test]
 fn beginning_affects_the_accounts_of_both_sales() {
     let mut ledger = Ledger::new();
