@@ -15,8 +15,8 @@ pub(crate) const DEFAULT_MAX_BATCH: usize = 64;
 /// Applies messages of some topics.
 ///
 /// A handler has no state. It can reach only the transaction in its argument. Its writes and the
-/// receipt in the inbox are therefore committed together or not at all. [`Tx::shared`] has its
-/// settings.
+/// receipt in the inbox are therefore committed together or not at all. [`Tx::shared`] returns the
+/// settings of the handler.
 pub trait Handler {
     /// The consumer group, `<service>.<producer>`. It never changes, since inbox rows carry it.
     const GROUP: &'static str;

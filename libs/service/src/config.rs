@@ -46,8 +46,9 @@ pub fn configure<S: Service>(env: &mut Env) -> Option<Config<S>> {
     })
 }
 
-/// Swaps the two levels of an `Option`. In the result, the outer `None` is an error, as in
-/// [`Env::optional`]. The inner `None` is a setting that the service does not read.
+/// Swaps the two levels of an `Option`. The argument is `None` if the service does not read the
+/// setting, and `Some(None)` after an error. The result is `None` after an error, as in
+/// [`Env::optional`].
 #[expect(clippy::option_option, reason = "the form of all optional settings")]
 fn swap<T>(setting: Option<Option<T>>) -> Option<Option<T>> {
     match setting {

@@ -106,6 +106,7 @@ pub async fn check_with(
         });
         stream::iter(checks).buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await.concat()
     };
+    // With Keycloak, the second half uses tokens under a new signing key.
     let (first, second) = operations.split_at(operations.len() / 2);
     let mut faults = check_some(first).await;
     if let Some(realm) = issuer().realm() {
@@ -289,8 +290,8 @@ impl Operation {
             caller.permissions.retain(|permission| names.contains(&name_of(permission)) == is_listed);
             let token = issuer().token(&caller).expect("a token");
             let response = self.call(service, Some(&token), &case).await;
-            // The caller must hold the permissions that an operation grants. Otherwise the
-            // operation refuses with a code of its own.
+            // Some operations give permissions to other users. A caller who lacks one of these
+            // permissions gets 403 with another code.
             let is_other_rule = is_listed && response.status == 403 && response.body["code"] != "FORBIDDEN";
             let fault = fault(&response, status).filter(|_| !is_other_rule);
             faults.extend(fault.map(|fault| format!("{} with {:?}: {fault}", self.id, caller.permissions)));

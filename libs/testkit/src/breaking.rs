@@ -225,11 +225,11 @@ impl Comparison<'_> {
         }
         let is_required =
             |schema: &Value, name: &Value| list(&schema["required"]).any(|required| required == name);
-        let (stricter, before) = match direction {
+        let (stricter, weaker) = match direction {
             Direction::In => (new, old),
             Direction::Out => (old, new),
         };
-        for name in list(&stricter["required"]).filter(|name| !is_required(before, name)) {
+        for name in list(&stricter["required"]).filter(|name| !is_required(weaker, name)) {
             let is_gone = direction == Direction::Out && new["properties"].get(text(name)).is_none();
             if !is_gone {
                 let now = if direction == Direction::In { "is required now" } else { "may be missing now" };

@@ -48,7 +48,8 @@ struct OwnAlert {
     metric: String,
 }
 
-/// The values of a service's chart. Those for `helm/lib` are under `app`, its name in the chart.
+/// The values of a service's chart. The chart depends on `helm/lib` under the name `app`, so the
+/// values for `helm/lib` are under `app`.
 #[derive(Deserialize)]
 struct ServiceValues {
     app: Chart,

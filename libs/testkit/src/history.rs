@@ -55,8 +55,8 @@ pub enum Fault {
     Ghost,
     /// Delivered for the first time after a later event.
     Overtaken,
-    /// Delivered again after a later event that was not delivered again itself. A stale relay sent
-    /// the event.
+    /// Delivered again after a later event that was not repeated. Only a stale relay repeats an
+    /// event without the later ones.
     Stale,
     /// Committed, but not received by a consumer of the topic.
     Skipped,

@@ -29,8 +29,8 @@ impl<T> Private<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Private<T> {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        // If the member of a newtype is missing, serde returns its own error. This error names the
-        // member and has no value.
+        // A newtype keeps serde's own error for a missing member. That error names the member and
+        // quotes no value.
         value.deserialize_newtype_struct("Private", PrivateVisitor(PhantomData))
     }
 }

@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(codes, ["out_of_range", "out_of_range", "invalid_json"]);
     }
 
-    /// A panic of one request does not collect the errors of the next one.
+    /// The collection ends with a panic, so the errors of the next request are not collected.
     #[test]
     fn panic_ends_the_collection() {
         let read = || -> Result<(), ()> { panic!("a failed read") };

@@ -231,7 +231,8 @@ mod tests {
         assert_eq!(about["services"][0]["ready"], false);
     }
 
-    /// The policy forbids inline scripts, handlers in attributes and markup made of texts.
+    /// The policy forbids inline scripts and handlers in attributes. No script turns a text into
+    /// markup.
     #[actix_web::test]
     async fn first_page_is_plain_files_of_this_origin() {
         let (status, policy, page) = send(test::TestRequest::with_uri("/")).await;

@@ -220,7 +220,7 @@ fn merge(
         } else {
             let is_same = definition(present, service, &BTreeMap::new())
                 == definition(&component, service, &BTreeMap::new());
-            ensure!(is_same, "{reference} is the new name of a component, and the name of another one");
+            ensure!(is_same, "{reference} names two different components after the renaming");
         }
     }
     for scheme in USER_SCHEMES {

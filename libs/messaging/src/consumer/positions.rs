@@ -27,9 +27,10 @@ struct Unchecked {
     topic: String,
     #[diesel(sql_type = Integer)]
     partition: i32,
-    /// True if the tables were created in an earlier history, so that receipts may be lost. In the
-    /// first history no receipt is lost. If a partition without receipts has a committed offset
-    /// then, an operator has committed it.
+    /// True if the tables were created in an earlier history, so that receipts may be lost.
+    ///
+    /// In the history in which the tables were created, no receipt is lost. If a partition without
+    /// receipts has a committed offset in that history, an operator has committed the offset.
     #[diesel(sql_type = Bool)]
     is_later_history: bool,
 }

@@ -65,8 +65,8 @@ impl Destinations {
 
     /// Holds the events of a topic to which the service may not write.
     pub fn hold_forbidden(&mut self, topic: &str) {
-        // librdkafka caches the authorization error until it fetches the topic's metadata, as the
-        // check does.
+        // librdkafka caches the authorization error until it fetches the topic's metadata. The next
+        // check fetches them, because the topic no longer counts as existing.
         self.existing.remove(topic);
         if self.hold(topic, HoldState::Forbidden) {
             tracing::error!(topic, "not authorized to write to topic; its events wait");

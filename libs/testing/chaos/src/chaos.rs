@@ -110,7 +110,8 @@ impl Users {
 }
 
 impl InjectedFaults {
-    /// Returns the totals of the faults before and after a loss, with the loss.
+    /// Returns the totals of two periods of faults with a loss between them. The loss counts as one
+    /// fault.
     fn and_loss(&self, after: &Self) -> Self {
         Self { count: self.count + 1 + after.count, longest_gap: self.longest_gap.max(after.longest_gap) }
     }
@@ -192,7 +193,7 @@ impl Chaos {
             None => fault_loop(platform, recordings.log(), &mut random, time).await?,
             Some(loss) => {
                 let before = fault_loop(platform, recordings.log(), &mut random, time / 2).await?;
-                platform.restore().await?;
+                platform.end_faults().await?;
                 let lost_changes = loss.inject(platform, &mut recordings, &mut random).await?;
                 // Users share the processors of this machine with the commands.
                 users.stop().await;
@@ -202,7 +203,7 @@ impl Chaos {
                 before.and_loss(&after)
             }
         };
-        platform.restore().await?;
+        platform.end_faults().await?;
         users.stop().await;
         let requests = results.take().successful;
         Outcome::of(&recordings, faults, requests, || {

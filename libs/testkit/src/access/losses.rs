@@ -149,7 +149,7 @@ pub async fn check_at_source(
     for Attempt { loss, claims, .. } in &attempts {
         lose(*loss, claims).await;
     }
-    // A token of the second of the loss counts as older.
+    // A token that was issued in the second of the loss is revoked, too.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let faults = check_attempts(service, &attempts, exceptions, |_, fresh| fresh).await;
     assert!(faults.is_empty(), "{}", faults.join("\n"));

@@ -1,9 +1,11 @@
 //! Request bodies that a handler does not read to the end.
 //!
-//! actix closes a connection with an unread body. This middleware therefore reads the part that has
-//! arrived.
-//! After the response, actix reads the rest of a dropped chunked body, whatever its length. The
-//! response therefore holds the body, so that actix closes the connection instead.
+//! actix closes a connection with an unread body after the response, even if the rest of the body
+//! has arrived by then. This middleware therefore reads the part that has arrived.
+//!
+//! If the rest has not arrived, actix should close the connection. It does so only while the body
+//! exists. Once a chunked body is dropped, actix reads it to its end instead, whatever its length.
+//! The response therefore holds the body.
 
 use std::cell::RefCell;
 use std::pin::Pin;

@@ -89,8 +89,8 @@ fn info(service: &ServiceInfo) -> Info {
         .build()
 }
 
-/// Drops schemas without references, such as the content of a variant. A schema that also has the
-/// tag replaces the content.
+/// Drops schemas without references. An example is the content of a variant: another schema, with
+/// the content and the tag, has replaced it.
 fn drop_unused(paths: &Paths, components: &mut Components) {
     let mut before = usize::MAX;
     while components.schemas.len() < before {

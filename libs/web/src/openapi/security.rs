@@ -67,7 +67,8 @@ pub(super) fn describe_callers(operation: &mut Operation, callers: Callers) {
     let any_of: Vec<_> = any_of.filter_map(Value::as_str).map(|name| format!("`{name}`")).collect();
     let words = if any_of.is_empty() {
         let default = if is_open { "everyone, also without a token" } else { "every user" };
-        // At most one of the two extensions, because a document writes several in no fixed order.
+        // This extension is added only without the other one, because a document writes two
+        // extensions in no fixed order.
         let words = extensions.entry(CALLERS_EXTENSION.to_owned()).or_insert_with(|| default.into());
         words.as_str().unwrap_or(default).to_owned()
     } else {

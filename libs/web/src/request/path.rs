@@ -11,7 +11,10 @@ use values::Code;
 
 use crate::response::problem::Problem;
 
-/// The refusal of the nil UUID. An operation with neither query nor body declares it.
+/// The refusal of the nil UUID.
+///
+/// The document of an operation with a query or a body has `VALIDATION_FAILED` anyway. Every other
+/// operation declares this refusal.
 pub const EMPTY_ID: Code = Code::common(400, "VALIDATION_FAILED").at("/Id", "empty_id");
 
 /// The only id in a path, and never the nil UUID. Bodies use `ids::Reference` instead.

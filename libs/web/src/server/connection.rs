@@ -126,7 +126,9 @@ enum State {
 }
 
 impl Connection {
-    /// Accepts a connection, unless its peer has too many. actix-http closes it after `keep_alive`.
+    /// Accepts a connection. Returns `None` if its peer has too many.
+    ///
+    /// actix-http closes a connection that has been idle for `keep_alive`.
     pub(super) fn accept(
         stream: TcpStream,
         limit: &PeerLimit,

@@ -17,7 +17,7 @@ export const el = (tag, attributes = {}, ...children) => fill(document.createEle
 export const svg = (tag, attributes = {}, ...children) =>
   fill(document.createElementNS(SVG, tag), attributes, children);
 
-// Replaces the children of an element and keeps the typed text, the focus and the scroll position.
+// Replaces the children of an element and keeps the focus.
 export function show(element, ...children) {
   const focused = element.contains(document.activeElement) ? document.activeElement.dataset.keep : undefined;
   element.replaceChildren(...children.flat().filter(Boolean));

@@ -58,7 +58,7 @@ async fn repeated_sequence_is_new_only_under_a_later_time() {
         (6, Some(8), NEW),
         (5, Some(10), Receipt::Duplicate),
         (6, Some(8), Receipt::Duplicate),
-        // The sequence of the publisher has gone back, by a microsecond.
+        // A later event has a sequence that is not above the last one.
         (6, Some(11), Receipt::New { is_blocked: false, went_back: true }),
         (6, Some(11), Receipt::Duplicate),
         (2, Some(12), Receipt::New { is_blocked: false, went_back: true }),

@@ -231,8 +231,8 @@ async fn align_batch(tx: &mut Tx, restorer: &Restorer, batch: Batch) -> Result<A
     let (mut raised, lost): (Vec<_>, Vec<_>) =
         states.into_iter().partition(|state| stored.get(state.key).is_some());
     for state in &mut raised {
-        // Changes without an event may have raised the row above the published version. Consumers
-        // still know the lost state.
+        // Changes without an event may have raised the row to the published version or above it.
+        // The version must rise once more, since consumers still have the lost state.
         state.version = state.version.max(stored.get(state.key).unwrap_or_default());
     }
     if let Some(version) = version {

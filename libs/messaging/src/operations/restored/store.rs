@@ -79,8 +79,10 @@ pub(super) async fn mark_read(tx: &mut Tx, topic: &str) -> Result<(), db::Error>
     Ok(())
 }
 
-/// Stores the event with the highest version of each key. Consumers have applied the first of
-/// several events with one version, and the last of several events without versions.
+/// Stores the event of each key that consumers have applied last.
+///
+/// With versions, this is the first event with the highest version, since consumers ignore later
+/// events with the same version. Without versions, it is the last event.
 pub(super) async fn keep_newest(
     tx: &mut Tx,
     has_versions: bool,

@@ -125,7 +125,8 @@ impl Bench<'_> {
         let response = self.feed().send().await?.error_for_status()?;
         let tag = response.headers().get(ETAG).context("no tag")?.to_str()?.to_owned();
         response.bytes().await?;
-        // A cached feed is read by the statement of an unchanged one.
+        // The service reads the version of the feed with the same statement, whether it returns 304
+        // or the cached feed.
         let script = bare::statements(self.environment, &self.connection.client, self.feed()).await?;
         let files = bare::write_scripts("feeds", &[script]).await?;
         let seconds = effort.choose(3, 2);
@@ -149,8 +150,8 @@ impl Bench<'_> {
         ])
     }
 
-    /// Returns a file with an offer for each object, with other prices in each round. The bare
-    /// statements raise each price by 1.00 in a round.
+    /// Returns a file with an offer for each object. Its prices rise by 10 in each round. They
+    /// therefore also differ from the stored prices, which the bare statements raise by 1.00.
     fn file(&self, round: usize) -> String {
         let raise = u32::try_from(round).unwrap_or_default() * 10;
         let mut file = "<realty-feed>\n".to_owned();

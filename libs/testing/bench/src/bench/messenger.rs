@@ -46,8 +46,9 @@ const LISTENING: usize = 2_000;
 const RATE: u64 = 200;
 
 /// Chats of the manager.
-const OWN: u64 = 1_999;
-const FEW: u64 = 1_000;
+const MANAGER_CHATS: u64 = 1_999;
+/// Messages in each chat but the first.
+const FEW_MESSAGES: u64 = 1_000;
 
 /// The service and its clients.
 struct Bench<'g> {
@@ -77,7 +78,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     rows.extend(bench.delays(effort, &step).await?);
     rows.push(bench.idle(effort, &step).await?);
     let longest = effort.choose(1_000_000, 100_000);
-    let counts = chats::Counts { chats: OWN, messages: effort.choose(FEW, 100), longest };
+    let counts = chats::Counts { chats: MANAGER_CHATS, messages: effort.choose(FEW_MESSAGES, 100), longest };
     chats::fill(&bench.connection.client, &counts, &step).await?;
     step.note("pages");
     rows.extend(bench.pages(effort, &counts).await?);
@@ -255,9 +256,9 @@ impl Bench<'_> {
                 ratios,
             )
             .goal(Goal::AtMost(1.5)),
-            row(format!("{OWN} chats of a person: the first page"), first, 50.0),
-            row(format!("{OWN} chats of a person: page 50 of those with news"), deep, 50.0),
-            row(format!("{OWN} chats of a person: the badge"), badge, 50.0),
+            row(format!("{MANAGER_CHATS} chats of a person: the first page"), first, 50.0),
+            row(format!("{MANAGER_CHATS} chats of a person: page 50 of those with news"), deep, 50.0),
+            row(format!("{MANAGER_CHATS} chats of a person: the badge"), badge, 50.0),
         ])
     }
 

@@ -1,8 +1,9 @@
 //! Agent's deals and accruals, which are functions of their numbers and so the same on every
 //! machine.
 //!
-//! Seven of every ten deals were sold. They have ten accruals, so there are as many accruals as
-//! deals. A tenth of the first million belongs to the first agent; every other agent has ninety.
+//! Seven of every ten deals were sold. Three of the seven have two accruals, the others one, so
+//! there are as many accruals as deals. A tenth of the first million deals belongs to the first
+//! agent; every other agent has ninety.
 
 use anyhow::Context;
 use tokio_postgres::Client;

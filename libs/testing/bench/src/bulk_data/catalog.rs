@@ -97,7 +97,8 @@ pub(crate) async fn fill(client: &Client, projects: u64, objects: u64, step: &St
 /// Number of the first project of [`fill_developer`], beyond those of [`fill`].
 const FIRST_OF_DEVELOPER: u64 = 1_000_001;
 
-/// The developer of [`fill_developer`]: every ten projects have a developer.
+/// The id of the developer of [`fill_developer`]. Its number is 100,001, since each developer has
+/// ten projects.
 pub(crate) const DEVELOPER: &str = "5eed0010-0000-4000-8000-0000000186a1";
 
 /// Returns the names of the buildings of [`fill_developer`], each with its project.

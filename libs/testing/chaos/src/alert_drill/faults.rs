@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::environment::Environment;
 use devkit::postgres::Connection;
 
-/// Time of a lock. It exceeds the promised half second, but not the two seconds that a request
-/// waits for a connection.
+/// Time of a lock. It exceeds the half second of the latency goal, but not the two seconds that a
+/// request waits for a connection.
 const LOCK_TIME: Duration = Duration::from_millis(1_200);
 /// Longer than a relay's lease.
 const FREEZE_TIME: Duration = Duration::from_secs(5);
@@ -132,7 +132,7 @@ impl Fault {
                 environment.execute("agent", "update outbox_lease set history = 'another'").await
             }
             Self::SequenceWentBack => {
-                repeat_sequence(environment, subject).await;
+                publish_lower_sequence(environment, subject).await;
                 Ok(())
             }
             Self::MessagesDelayed => {
@@ -298,7 +298,7 @@ async fn publish_developer(environment: &mut Environment, id: Uuid) {
 }
 
 /// Publishes two events of a developer, of which the later one has the lower sequence.
-async fn repeat_sequence(environment: &Environment, id: Uuid) {
+async fn publish_lower_sequence(environment: &Environment, id: Uuid) {
     let event = json!({"Id": id, "Name": "Developer", "Version": 1});
     for (sequence, time) in [(2, AT), (1, LATER)] {
         environment.publish_at("platform.chessboard.developer-upserted.v1", id, sequence, time, &event).await;

@@ -97,9 +97,10 @@ pub(super) const RULES: &[Count] = &[
                     <> (sale.agent_user_id, sale.amount, sale.currency) end"
         ),
     ),
-    // After a loss, a sale may begin again under a raised version, which CRM does not store.
+    // The command `restored` raises the version of a deal and adds no row to its timeline. The
+    // sales of such deals are therefore compared without their versions.
     (
-        "present sales of raised deals without a matching effective Base, or such Bases without a sale",
+        "deals with lost changes whose present sale and effective Base do not match",
         concat!(
             "with ",
             sales!(),

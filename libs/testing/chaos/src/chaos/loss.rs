@@ -15,8 +15,8 @@ use time::format_description::well_known::Rfc3339;
 use super::platform::Platform;
 use super::settle::Recordings;
 
-/// Services whose state other services store, and whose backup alone can be restored. The calls of
-/// `news` and `selections` have no log from which one of them could be aligned with the other.
+/// The services whose backup can be restored while the others continue, since their topics have the
+/// lost events. `news` and `selections` change each other by calls, which no topic records.
 const PUBLISHERS: [&str; 3] = ["identity", "chessboard", "crm"];
 
 /// A way to lose committed changes whose events were delivered.
@@ -41,7 +41,7 @@ impl LostChanges {
         for service in &self.services {
             platform.run(service, &["restored", "--since", &since]).await?;
         }
-        platform.restore().await
+        platform.end_faults().await
     }
 }
 

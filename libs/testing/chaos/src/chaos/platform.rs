@@ -167,7 +167,7 @@ impl Platform {
                 self.replicas.push(Replica::new(service.name, "work", number, listen.clone()));
             }
         }
-        self.restore().await
+        self.end_faults().await
     }
 
     pub(super) fn database_url(&self) -> String {
@@ -268,7 +268,7 @@ impl Platform {
     }
 
     /// Ends all faults and waits until every process is ready.
-    pub(super) async fn restore(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn end_faults(&mut self) -> anyhow::Result<()> {
         self.recover_broker().await?;
         self.restart_ended()?;
         for replica in &mut self.replicas {

@@ -67,8 +67,8 @@ impl Recordings {
         Ok(last)
     }
 
-    /// Accepts the delivery of events that the database has lost: those of a service after the
-    /// `kept` sequence of their stream that were numbered until now.
+    /// Accepts the delivery of the events that the database of a service has lost until now. `kept`
+    /// has the last sequence of each stream that the database still has.
     pub(super) fn accept_lost(&mut self, service: &str, kept: BTreeMap<Stream, i64>) -> anyhow::Result<()> {
         let service = self.services.iter().find(|entry| entry.name == service);
         let topics = service.into_iter().flat_map(|entry| entry.events).map(|event| event.topic.to_owned());

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// A role that every company of the created type may assign. Identity's migration fixes its id.
+/// The id of the role `agent`, which agencies may assign. Identity's migration fixes it.
 const AGENT: &str = "0198f000-0000-7000-8000-000000000007";
 
 /// The results of requests. A rejection is a response; a missing response or a server error is a

@@ -44,8 +44,9 @@ const CARDS: &str = "with card as (\
     returning id) \
     insert into rate (card_id, valid_from, rate_bps) select id, '2000-01-01T00:00:00Z', 300 from card";
 
-/// The number of applied messages of these deals. The sequence counts each topic's messages of a
-/// deal from one.
+/// The number of applied messages of these deals, and of dead letters. The bench numbers the
+/// messages of each topic and deal from one, so the sum of the last sequences is the number of
+/// messages.
 const APPLIED: &str = "select (select coalesce(sum(sequence), 0)::bigint from inbox \
     where consumer = 'agent.crm' and topic = any($3) and key between $1 and $2), (select count(*) from dead_letter)";
 

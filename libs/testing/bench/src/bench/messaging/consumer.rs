@@ -16,7 +16,7 @@ use crate::bench::report::{Goal, Rounds, Row, Unit};
 use devkit::progress::Step;
 
 /// The number of partitions, and of concurrent transactions of a consumer.
-const LANES: u32 = 4;
+const PARTITIONS: u32 = 4;
 
 const BATCHES: &[messaging::Subscription] = &[messaging::Subscription::of::<EmptyHandler>()];
 const SINGLE_MESSAGES: &[messaging::Subscription] = &[messaging::Subscription::of::<UnbatchedEmptyHandler>()];
@@ -84,7 +84,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
 /// Sends each key to an explicit partition, so that all partitions have equal work.
 async fn send(producer: &FutureProducer, messages: &[PreparedMessage]) -> anyhow::Result<()> {
     let mut acks = Vec::new();
-    for (partition, message) in (0..i32::try_from(LANES)?).cycle().zip(messages) {
+    for (partition, message) in (0..i32::try_from(PARTITIONS)?).cycle().zip(messages) {
         acks.push(message.send(producer, CONSUMED, Some(partition)).await?);
     }
     for ack in acks {
@@ -107,9 +107,9 @@ async fn consume(
 
 /// Runs the transactions alone, on as many connections as the consumer uses.
 async fn commit(bench: &Bench<'_>, count: u32, sequence: i64) -> anyhow::Result<f64> {
-    let connections = try_join_all((0..LANES).map(|_| bench.environment.connect(super::SCHEMA))).await?;
+    let connections = try_join_all((0..PARTITIONS).map(|_| bench.environment.connect(super::SCHEMA))).await?;
     let begun = Instant::now();
-    let lanes = std::iter::zip(0.., &connections).map(async |(lane, connection)| {
+    let runs = std::iter::zip(0.., &connections).map(async |(first, connection)| {
         let client = &connection.client;
         let receive = client
             .prepare(
@@ -119,9 +119,9 @@ async fn commit(bench: &Bench<'_>, count: u32, sequence: i64) -> anyhow::Result<
                  where inbox.sequence < excluded.sequence returning blocked",
             )
             .await?;
-        for n in (lane..count).step_by(LANES as usize) {
+        for n in (first..count).step_by(PARTITIONS as usize) {
             client.batch_execute("begin").await?;
-            let key = format!("{}", n / LANES % (KEYS / LANES) * LANES + lane);
+            let key = format!("{}", n / PARTITIONS % (KEYS / PARTITIONS) * PARTITIONS + first);
             client
                 .query_one(&receive, &[&"bench.alone", &CONSUMED, &key, &(sequence + i64::from(n))])
                 .await?;
@@ -129,6 +129,6 @@ async fn commit(bench: &Bench<'_>, count: u32, sequence: i64) -> anyhow::Result<
         }
         anyhow::Ok(())
     });
-    try_join_all(lanes).await?;
+    try_join_all(runs).await?;
     Ok(f64::from(count) / begun.elapsed().as_secs_f64())
 }

@@ -19,8 +19,9 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
     bench.write_posts(POST.into(), 1, "Draft", 1).await?;
     let client = devkit::http::client()?;
     // In the first text, every two characters are an element. The text ends with HTML, so the
-    // sanitizer reads five bytes for each byte sent. In the second text, every four characters are
-    // a piece of HTML. The sanitizer must not run once for each piece.
+    // sanitizer reads the HTML of all elements, which has five bytes for each byte of the text. In
+    // the second text, every four characters are a piece of HTML. The sanitizer must not run once
+    // for each piece.
     let texts = [
         ("Markdown of list items", "Markdown", "-\n".repeat(LENGTH / 2 - 2) + "<br>"),
         ("Markdown with HTML in it", "Markdown", "<br>".repeat(LENGTH / 4)),
