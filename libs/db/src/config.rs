@@ -44,11 +44,17 @@ impl Config {
             "DATABASE_CA",
             "certificates, in PEM format, of the authorities that the service trusts; by default those of the system",
         );
-        let pool_size = env.or("DATABASE_POOL_SIZE", 16, "connections in the pool of a replica");
-        let wait_ms =
-            env.or("DATABASE_WAIT_MS", 2_000, "maximum wait for a connection or a lookup, in milliseconds");
-        let statement_timeout_ms =
-            env.or("DATABASE_STATEMENT_TIMEOUT_MS", 5_000, "timeout of one statement, in milliseconds");
+        let pool_size = env.with_default("DATABASE_POOL_SIZE", 16, "connections in the pool of a replica");
+        let wait_ms = env.with_default(
+            "DATABASE_WAIT_MS",
+            2_000,
+            "maximum wait for a connection or a lookup, in milliseconds",
+        );
+        let statement_timeout_ms = env.with_default(
+            "DATABASE_STATEMENT_TIMEOUT_MS",
+            5_000,
+            "timeout of one statement, in milliseconds",
+        );
         let (tls_mode, authorities) = (mode?, authorities?);
         let (server, tls) = with_tls(env, "DATABASE_URL", server?, tls_mode, authorities.clone())?;
         Some(Self {

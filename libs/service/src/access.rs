@@ -41,7 +41,7 @@ diesel::table! {
 ///
 /// The listeners of a service with this subscription reject revoked tokens.
 pub const fn access_revocations(group: &'static str) -> Subscription {
-    Subscription::to_states(group, &[TOPIC], |tx, message| Box::pin(apply(tx, message)))
+    Subscription::of_state_topics(group, &[TOPIC], |tx, message| Box::pin(apply(tx, message)))
 }
 
 /// Returns true if [`access_revocations`] is one of these subscriptions.

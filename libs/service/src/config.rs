@@ -32,7 +32,7 @@ pub fn configure<S: Service>(env: &mut Env) -> Option<Config<S>> {
     let is_called = S::LISTENERS.iter().any(|listener| listener.callers == Callers::Services);
     let internal = is_called.then(|| {
         let address = SocketAddr::from(([0, 0, 0, 0], 8081));
-        env.or("INTERNAL_LISTEN", address, "address of the API for other services")
+        env.with_default("INTERNAL_LISTEN", address, "address of the API for other services")
     });
     let settings = S::settings(env);
     Some(Config {

@@ -94,11 +94,11 @@ pub enum Role {
 }
 
 impl Role {
-    pub fn serves(self) -> bool {
+    pub fn has_http(self) -> bool {
         matches!(self, Self::Serve | Self::Both)
     }
 
-    pub fn works(self) -> bool {
+    pub fn has_background_tasks(self) -> bool {
         matches!(self, Self::Work | Self::Both)
     }
 }

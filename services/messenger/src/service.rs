@@ -61,10 +61,10 @@ impl ::service::Service for Service {
     fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
         let waking = app.clone();
         process.spawn(Phase::Work, "wake-ups of streams", move |ending| async move {
-            stream::exchange_wake_ups(&waking.db, role.serves().then_some(&waking.streams), ending).await;
+            stream::exchange_wake_ups(&waking.db, role.has_http().then_some(&waking.streams), ending).await;
             Ok(())
         });
-        if role.serves() {
+        if role.has_http() {
             let app = app.clone();
             process.spawn(Phase::Work, "streams", move |ending| async move {
                 stream::run(&app.db, &app.streams, app.settings.stream.poll_interval, ending).await;
@@ -72,7 +72,7 @@ impl ::service::Service for Service {
             });
         }
         let probe_interval = app.settings.media_probe_interval;
-        if let Some(interval) = probe_interval.filter(|_| role.serves() && app.livekit.is_some()) {
+        if let Some(interval) = probe_interval.filter(|_| role.has_http() && app.livekit.is_some()) {
             process.spawn(Phase::Work, "media probe", move |ending| probe(app, interval, ending));
         }
         Ok(())

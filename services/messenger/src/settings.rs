@@ -32,7 +32,7 @@ impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
         let mut seconds = |name, default: u32, about| {
             let default = NonZeroU32::new(default)?;
-            Some(Duration::from_secs(env.or(name, default, about)?.get().into()))
+            Some(Duration::from_secs(env.with_default(name, default, about)?.get().into()))
         };
         let ring_timeout = seconds(
             "MESSENGER_RING_SECONDS",
@@ -54,12 +54,12 @@ impl Settings {
             seconds("MESSENGER_STREAM_RETENTION_SECONDS", 86_400, "retention of stream events, in seconds");
         let max_stream_duration =
             seconds("MESSENGER_STREAM_MAX_SECONDS", 3_600, "longest time of a stream, in seconds");
-        let poll_interval = env.or(
+        let poll_interval = env.with_default(
             "MESSENGER_STREAM_POLL_MS",
             const { NonZeroU32::new(1_000).unwrap() },
             "interval at which a replica reads new events for its streams if it receives no wake-up, in milliseconds",
         );
-        let max_messages_per_hour = env.or(
+        let max_messages_per_hour = env.with_default(
             "MESSENGER_MAX_MESSAGES_PER_PERSON_PER_HOUR",
             0,
             "maximum number of messages that a user sends in an hour; 0 for no limit",
@@ -71,7 +71,7 @@ impl Settings {
             max_duration: max_stream_duration?,
         };
         let livekit = livekit::Config::read(env);
-        let media_probe_seconds = env.or(
+        let media_probe_seconds = env.with_default(
             "MESSENGER_MEDIA_PROBE_SECONDS",
             10,
             "interval of LiveKit probes, in seconds; 0 for no probes",

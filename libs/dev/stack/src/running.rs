@@ -77,7 +77,7 @@ impl Running {
         let step = Step::start("issuer");
         let listener_of_issuer = stack::listen_on_previous_port("issuer")?;
         let url = format!("http://{}", listener_of_issuer.local_addr()?);
-        let key = stack::dev("issuer.key")?;
+        let key = stack::dev_path("issuer.key")?;
         if options.fresh {
             Issuer::delete_clients(&key)?;
         }
@@ -196,13 +196,13 @@ impl Running {
         loop {
             let kafka = async {
                 match &mut self.bus {
-                    Some(Bus::Kafka(kafka)) => kafka.ended().await,
+                    Some(Bus::Kafka(kafka)) => kafka.wait_for_end().await,
                     _ => std::future::pending().await,
                 }
             };
             let livekit = async {
                 match &mut self.livekit {
-                    Some(livekit) => livekit.ended().await,
+                    Some(livekit) => livekit.wait_for_end().await,
                     None => std::future::pending().await,
                 }
             };
@@ -214,8 +214,8 @@ impl Running {
             };
             let pending = tokio::select! {
                 pending = request => pending,
-                error = supervisor::ended("gateway", &self.process) => return error,
-                error = self.supervisor.ended() => return error,
+                error = supervisor::wait_for_end("gateway", &self.process) => return error,
+                error = self.supervisor.wait_for_end() => return error,
                 error = kafka => return error,
                 error = livekit => return error,
             };

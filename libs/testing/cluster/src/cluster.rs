@@ -137,7 +137,7 @@ impl Cluster {
             Ok((deployment, environment)) => self.run_trial(&deployment, environment, &mut signals).await,
             Err(error) => Err(error),
         };
-        match std::fs::remove_dir_all(stack::dev("cluster")?) {
+        match std::fs::remove_dir_all(stack::dev_path("cluster")?) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => result.and(Err(error.into())),
             _ => result,
         }

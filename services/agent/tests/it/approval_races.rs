@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use testkit::guid;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use testkit::service::Running;
 use uuid::Uuid;
 
@@ -53,9 +53,9 @@ impl Race {
         Self { agent, deal, unreleased }
     }
 
-    async fn lock_account(&self) -> Held {
+    async fn lock_account(&self) -> HeldLocks {
         let lock = format!("select from account where agent_user_id = '{}' for update", self.agent);
-        Held::lock(service(), &lock).await
+        HeldLocks::lock(service(), &lock).await
     }
 
     async fn read_accrual(&self) -> Value {
@@ -75,7 +75,7 @@ async fn release_before_a_cancellation_is_undone() {
     let (decider, path) = (decider(service()), release_path(&race.unreleased));
     let account = race.lock_account().await;
     let cancel = deliver(service(), STAGE_CHANGED, &cancelled);
-    let (answer, ()) = account.queue(Held::ANY, decider.post(&path, Value::Null), cancel).await;
+    let (answer, ()) = account.queue(HeldLocks::ANY, decider.post(&path, Value::Null), cancel).await;
     assert_eq!(answer.expect(200)["Status"], "Approved");
     assert_eq!(race.read_accrual().await["Status"], "Reversed");
     assert_eq!(race.total().await, 0);
@@ -89,7 +89,7 @@ async fn release_after_a_cancellation_is_refused() {
     let (decider, path) = (decider(service()), release_path(&race.unreleased));
     let account = race.lock_account().await;
     let cancel = deliver(service(), STAGE_CHANGED, &cancelled);
-    let ((), answer) = account.queue(Held::ANY, cancel, decider.post(&path, Value::Null)).await;
+    let ((), answer) = account.queue(HeldLocks::ANY, cancel, decider.post(&path, Value::Null)).await;
     answer.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
     assert_eq!(
         (race.read_accrual().await["Status"].clone(), race.total().await),
@@ -110,9 +110,9 @@ async fn release_beside_a_run_is_paid_once() {
         let account = race.lock_account().await;
         let (release, run) = (decider.post(&path, Value::Null), payer.post(&runs, body));
         let (answer, started) = if release_first {
-            account.queue(Held::ANY, release, run).await
+            account.queue(HeldLocks::ANY, release, run).await
         } else {
-            let (started, answer) = account.queue(Held::ANY, run, release).await;
+            let (started, answer) = account.queue(HeldLocks::ANY, run, release).await;
             (answer, started)
         };
         assert_eq!(answer.expect(200)["Status"], "Approved");

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::guid;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use uuid::Uuid;
 
 use crate::approval_races;
@@ -229,14 +229,14 @@ async fn end_of_a_sale_undoes_its_bonus() {
         let cancelled = deal.stage_changed("Cancelled", &in_days(-1));
         let (other, path) = (decider(service), decision_path(&proposed, "approve"));
         let lock = format!("select from deal where id = '{}' for update", deal.id);
-        let held = Held::lock(service, &lock).await;
+        let held = HeldLocks::lock(service, &lock).await;
         let (end, approve) = (deliver(service, STAGE_CHANGED, &cancelled), other.post(&path, json!({})));
         let statuses = if approval_first {
-            let (answer, ()) = held.queue(Held::ANY, approve, end).await;
+            let (answer, ()) = held.queue(HeldLocks::ANY, approve, end).await;
             answer.expect(200);
             vec!["Reversed", "Reversed"]
         } else {
-            let ((), answer) = held.queue(Held::ANY, end, approve).await;
+            let ((), answer) = held.queue(HeldLocks::ANY, end, approve).await;
             answer.expect_problem(409, "AGENT_BONUS_ALREADY_DECIDED");
             vec!["Reversed"]
         };

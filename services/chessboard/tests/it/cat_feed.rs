@@ -9,7 +9,7 @@ use serde_json::json;
 use testkit::client::send;
 use testkit::database;
 use testkit::deployed::Deployed;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use testkit::statements::StatementCounter;
 use uuid::Uuid;
 
@@ -169,7 +169,7 @@ async fn propagation_keeps_the_tag() {
     let id = house.id_of("1").await;
     // The job waits for this row.
     let held =
-        Held::lock(service(), &format!("select from property_object where id = '{id}' for share")).await;
+        HeldLocks::lock(service(), &format!("select from property_object where id = '{id}' for share")).await;
     house.manager.put(&house.project_path(""), with(project(), "Name", "Ели")).await.expect(200);
     let tag = async || service().guest().get(&feed_path(house.developer)).await.header("etag").to_owned();
     let renamed = tag().await;
@@ -254,7 +254,7 @@ async fn fifth_build_is_rejected_until_another_ends() {
     let guest = service.guest();
     let first = guest.get(&cached).await;
     // The first page of each build waits for the table, and the version of a feed does not read it.
-    let held = Held::lock(&service, "lock table property_object in access exclusive mode").await;
+    let held = HeldLocks::lock(&service, "lock table property_object in access exclusive mode").await;
     let builds = join_all((0..4).map(|_| guest.get(&built)));
     let rejected = async {
         held.wait_for(4, "%\"property_object\"%").await;

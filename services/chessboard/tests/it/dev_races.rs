@@ -2,7 +2,7 @@
 
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use uuid::Uuid;
 
 use crate::dev_sync::wait_for_waiting_version;
@@ -71,8 +71,8 @@ async fn only_one_parallel_creation_gets_external_id() {
 const UPDATE: &str = "update \"developer\"%";
 
 /// Locks the row of a developer, so that a change reads everything and then waits before its write.
-async fn hold_developer(id: Uuid) -> Held {
-    Held::lock(service(), &format!("select from developer where id = '{id}' for update")).await
+async fn hold_developer(id: Uuid) -> HeldLocks {
+    HeldLocks::lock(service(), &format!("select from developer where id = '{id}' for update")).await
 }
 
 /// INV-DEV-2, RULE-CHS-012: a creation and an external event assign one external id to two

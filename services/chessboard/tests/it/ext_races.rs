@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::client::Response;
 use testkit::guid;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 
 use crate::ext_buildings::put_building;
 use crate::ext_objects::put_object;
@@ -46,7 +46,7 @@ async fn two_upserts_of_new_external_id_create_one_project() {
                 '{developer}', 1, 'x', 'x')",
             guid()
         );
-        let held = Held::lock(service(), &row).await;
+        let held = HeldLocks::lock(service(), &row).await;
         let pattern = "insert into \"project\"%";
         let answers = held.queue(pattern, put_project(&by, "a", sent), put_project(&by, "a", other)).await;
         let created = expect_one_created(answers, is_identical);
@@ -70,9 +70,10 @@ async fn two_upserts_of_new_external_id_create_one_building() {
     for (id, is_identical) in [("a", true), ("b", false)] {
         let other = if is_identical { in_one.clone() } else { with(in_one.clone(), "Name", "x") };
         let lock = format!("select from project where id in ({projects}) for update");
-        let held = Held::lock(service(), &lock).await;
-        let answers =
-            held.queue(Held::ANY, put_building(&by, id, in_one.clone()), put_building(&by, id, other)).await;
+        let held = HeldLocks::lock(service(), &lock).await;
+        let answers = held
+            .queue(HeldLocks::ANY, put_building(&by, id, in_one.clone()), put_building(&by, id, other))
+            .await;
         expect_one_created(answers, is_identical);
     }
     let lock = format!(
@@ -82,7 +83,7 @@ async fn two_upserts_of_new_external_id_create_one_building() {
         guid(),
         id_of(&one["Id"])
     );
-    let held = Held::lock(service(), &lock).await;
+    let held = HeldLocks::lock(service(), &lock).await;
     let pattern = "insert into \"building\"%";
     let answers = held.queue(pattern, put_building(&by, "c", in_one), put_building(&by, "c", in_two)).await;
     let (created, other) = if answers.0.status == 201 { answers } else { (answers.1, answers.0) };
@@ -101,7 +102,7 @@ async fn two_upserts_of_new_external_id_create_one_object() {
         let other = with(sent.clone(), "Number", number);
         let (first, second) = (put_object(&house, id, sent), put_object(&house, id, other.clone()));
         let lock = format!("select from building where id = '{}' for update", house.building);
-        let held = Held::lock(service(), &lock).await;
+        let held = HeldLocks::lock(service(), &lock).await;
         let created = expect_one_created(held.queue(BUILDING_LOCK, first, second).await, is_identical);
         assert_eq!((&created["Version"], &created["Number"]), (&json!(1), &json!(id)));
         assert_eq!(object_events(id_of(&created["Id"]), 1).await.len(), 1);
@@ -120,9 +121,10 @@ async fn upsert_behind_deletion_returns_404() {
             "building" => (house.building, house.path("")),
             _ => (house.project, house.project_path("")),
         };
-        let held = Held::lock(service(), &format!("select from {table} where id = '{id}' for update")).await;
+        let held =
+            HeldLocks::lock(service(), &format!("select from {table} where id = '{id}' for update")).await;
         let upsert = put_object(&house, "a", flat("1"));
-        let (deleted, upserted) = held.queue(Held::ANY, house.manager.delete(&path), upsert).await;
+        let (deleted, upserted) = held.queue(HeldLocks::ANY, house.manager.delete(&path), upsert).await;
         deleted.expect(204);
         upserted.expect_problem(404, "CHESSBOARD_BUILDING_NOT_FOUND");
     }

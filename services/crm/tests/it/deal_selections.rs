@@ -189,11 +189,11 @@ async fn outage_of_selections_affects_its_routes_only() {
     ] {
         let setup = Setup::new().await;
         let path = format!("/selections/{}", setup.selection);
-        setup.proxy.on(path.clone(), fault.clone());
+        setup.proxy.inject(path.clone(), fault.clone());
         expect_unavailable(setup.read().await);
         assert_eq!(setup.proxy.calls(&path).len(), tries, "{fault:?}");
         let by_owner = format!("/by-owner/{}", setup.client);
-        setup.proxy.on(by_owner.clone(), fault.clone());
+        setup.proxy.inject(by_owner.clone(), fault.clone());
         expect_unavailable(setup.list().await);
         assert_eq!(setup.proxy.calls(&by_owner).len(), tries, "{fault:?}");
         setup.by.get(&format!("{PLATFORM}/deals/{}", setup.deal)).await.expect(200);
@@ -215,7 +215,7 @@ async fn each_call_sends_the_machine_token_and_the_trace() {
         ("selection", format!("/selections/{}", setup.selection)),
         ("client-selections", format!("/by-owner/{}", setup.client)),
     ] {
-        setup.proxy.next(2, path.clone(), Fault::Respond(503, String::new()));
+        setup.proxy.inject_next(2, path.clone(), Fault::Respond(503, String::new()));
         let request = setup.by.request(Method::GET, &format!("{PLATFORM}/deals/{}/{below}", setup.deal));
         let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
         send(request).await.expect(200);
@@ -242,7 +242,11 @@ fn claims(authorization: &str) -> Value {
 #[tokio::test]
 async fn attempt_over_five_seconds_is_retried() {
     let setup = Setup::new().await;
-    setup.proxy.next(1, format!("/selections/{}", setup.selection), Fault::Delay(Duration::from_secs(7)));
+    setup.proxy.inject_next(
+        1,
+        format!("/selections/{}", setup.selection),
+        Fault::Delay(Duration::from_secs(7)),
+    );
     assert_eq!(setup.read().await.expect(200)["Id"], json!(setup.selection));
     assert_eq!(setup.proxy.calls(format!("/selections/{}", setup.selection)).len(), 2);
 }
@@ -277,7 +281,7 @@ async fn requests_and_responses_match_the_contract_of_selections() {
         }
         setup
             .proxy
-            .on(format!("/selections/{}", setup.selection), Fault::Respond(status, example.to_string()));
+            .inject(format!("/selections/{}", setup.selection), Fault::Respond(status, example.to_string()));
         let answer = setup.read().await;
         match example["code"].as_str() {
             None => assert_eq!(answer.expect(200), example),
@@ -288,7 +292,9 @@ async fn requests_and_responses_match_the_contract_of_selections() {
     let answers = provider.examples("GET", LIST_BY_OWNER);
     for (status, example) in answers.into_iter().chain(provider.success_samples("GET", LIST_BY_OWNER)) {
         setup.proxy.remove_faults();
-        setup.proxy.on(format!("/by-owner/{}", setup.client), Fault::Respond(status, example.to_string()));
+        setup
+            .proxy
+            .inject(format!("/by-owner/{}", setup.client), Fault::Respond(status, example.to_string()));
         let answer = setup.list().await;
         match example["code"].as_str() {
             None => assert_eq!(answer.expect(200), example),
@@ -335,7 +341,7 @@ async fn outage_of_selections_refuses_new_deals_with_a_selection() {
     let body = json!({"PropertyObjectId": flat, "ClientUserId": setup.client, "RequestId": guid()});
     let with_selection = with(body.clone(), "SelectionId", json!(setup.selection));
     let path = format!("/selections/{}", setup.selection);
-    setup.proxy.on(path.clone(), Fault::Drop);
+    setup.proxy.inject(path.clone(), Fault::Drop);
     expect_unavailable(create(with_selection.clone()).await);
     let of_flat = format!("{PLATFORM}/deals?PropertyObjectId={flat}");
     assert_eq!(setup.by.get(&of_flat).await.expect(200)["TotalCount"], 0);
@@ -346,7 +352,7 @@ async fn outage_of_selections_refuses_new_deals_with_a_selection() {
         (answer.status == 201).then_some(answer)
     });
     let created = created.await.expect(201);
-    setup.proxy.on(path, Fault::Drop);
+    setup.proxy.inject(path, Fault::Drop);
     let repeated = create(with_selection).await.expect(200);
     assert_eq!(repeated["DealId"], created["DealId"]);
 }

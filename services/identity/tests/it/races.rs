@@ -3,7 +3,7 @@
 use futures_util::future::{join, join_all, join3};
 use serde_json::json;
 use testkit::client::Response;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 
 use crate::{
     ACCESS_REVOKED, EMPLOYEES, ROLE_ASSIGNED, ROLES, STATUS_CHANGED, SUSPENDED, UPSERTED, add_role, count,
@@ -93,9 +93,9 @@ async fn one_of_the_last_two_administrators_remains() {
                 }
             };
             let lock = format!("select from tenant where id = '{}' for update", tenant.0);
-            let held = Held::lock(service(), &lock).await;
+            let held = HeldLocks::lock(service(), &lock).await;
             let (one_answer, other_answer) =
-                held.queue(Held::ANY, remove(one, first), remove(other, second)).await;
+                held.queue(HeldLocks::ANY, remove(one, first), remove(other, second)).await;
             let answers = [one_answer, other_answer];
             assert_ne!(answers[0].status, 409, "{one} was first");
             assert_eq!(count(&answers, 409), 1, "{one} and {other}: {answers:?}");
@@ -142,17 +142,17 @@ async fn grant_after_the_actors_loss_of_permission_is_refused() {
             _ => operator().delete(&tenant.path(&format!("/employees/{}", loser.id))).await,
         };
         let lock = format!("select from tenant where id = '{}' for update", tenant.0);
-        let held = Held::lock(service(), &lock).await;
+        let held = HeldLocks::lock(service(), &lock).await;
         let second = async {
-            held.wait_for(1, Held::ANY).await;
+            held.wait_for(1, HeldLocks::ANY).await;
             take_away().await
         };
         let third = async {
-            held.wait_for(2, Held::ANY).await;
+            held.wait_for(2, HeldLocks::ANY).await;
             add_role(&loser.client, bob, 3).await
         };
         let release = async {
-            held.wait_for(3, Held::ANY).await;
+            held.wait_for(3, HeldLocks::ANY).await;
             held.release().await;
         };
         let (early, lost, late, ()) = tokio::join!(add_role(&loser.client, bob, 2), second, third, release);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures_util::future::{join, join_all};
 use serde_json::json;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use testkit::{eventually, guid, text};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -97,10 +97,10 @@ async fn read_marker_and_removal_do_not_deadlock() {
         "select from stream where user_id in (select user_id from member where chat_id = '{id}') \
             order by user_id desc limit 1 for update"
     );
-    let held = Held::lock(service(), &lock).await;
+    let held = HeldLocks::lock(service(), &lock).await;
     let (reader, target) = (as_user(user), path(id, "/read"));
     let read = reader.put(&target, json!({"Sequence": 2}));
-    let (removed, read) = held.queue(Held::ANY, remove(&deal, id, user), read).await;
+    let (removed, read) = held.queue(HeldLocks::ANY, remove(&deal, id, user), read).await;
     removed.expect(204);
     read.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
 }
@@ -117,10 +117,10 @@ async fn waiting_change_is_dated_after_its_wait() {
         now.get::<_, f64>(0)
     };
     let lock = format!("select from chat where id = '{}' for update", fixture.chat);
-    let held = Held::lock(service(), &lock).await;
+    let held = HeldLocks::lock(service(), &lock).await;
     let user = guid();
     let release = async {
-        held.wait_for(3, Held::ANY).await;
+        held.wait_for(3, HeldLocks::ANY).await;
         let queued = now().await;
         // The wait has to be longer than the tolerance of the assertion below.
         let waited = async || Some(now().await).filter(|now| *now > queued + 0.1);

@@ -192,7 +192,7 @@ async fn texts_and_secrets_appear_only_in_their_chat() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn livekit_outage_is_logged_once() {
     let livekit = LiveKit::start();
-    livekit.faults().refuse();
+    livekit.proxy().refuse();
     let fixture = DeployedFixture::start(&livekit, "info").await;
     let me = fixture.as_user(fixture.deal.client);
     for _ in 0..3 {
@@ -209,7 +209,7 @@ async fn livekit_outage_is_logged_once() {
     };
     eventually("six commands to fail twice", failed).await;
 
-    livekit.faults().listen();
+    livekit.proxy().listen();
     let are_sent = async || {
         let left: i64 = fixture
             .sql

@@ -72,7 +72,7 @@ async fn documented_responses_to_taking_a_snapshot_are_understood() {
     let fixture = Fixture::new().await;
     for (status, example) in answers.into_iter().chain(provider().success_samples("POST", TAKE)) {
         fixture.proxy.remove_faults();
-        fixture.proxy.on(take_path(&fixture.selection), Fault::Respond(status, example.to_string()));
+        fixture.proxy.inject(take_path(&fixture.selection), Fault::Respond(status, example.to_string()));
         let post = fixture.author.create_post().await;
         let answer = fixture.author.set_blocks(&post, [embed(&fixture.selection)]).await;
         match example["code"].as_str() {
@@ -96,7 +96,7 @@ async fn documented_responses_to_reading_a_snapshot_are_understood() {
             example["PostId"] = json!(post);
         }
         fixture.proxy.remove_faults();
-        fixture.proxy.on(snapshot_path(text(&snapshot)), Fault::Respond(status, example.to_string()));
+        fixture.proxy.inject(snapshot_path(text(&snapshot)), Fault::Respond(status, example.to_string()));
         let answer = fixture.author.set_blocks(&post, [embed_snapshot(text(&snapshot))]).await;
         if let Some(code) = example["code"].as_str() {
             expect_refusal(answer, code, &known);
@@ -117,7 +117,7 @@ async fn snapshot_with_any_documented_value_is_understood() {
     for (status, mut example) in answers {
         let (post, snapshot) = (fixture.author.create_post().await, guid().to_string());
         (example["SnapshotId"], example["PostId"]) = (json!(snapshot), json!(post));
-        fixture.proxy.on(snapshot_path(&snapshot), Fault::Respond(status, example.to_string()));
+        fixture.proxy.inject(snapshot_path(&snapshot), Fault::Respond(status, example.to_string()));
         let answer = fixture.author.set_blocks(&post, [embed_snapshot(&snapshot)]).await;
         if example["Status"] == "Detached" {
             answer.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
@@ -139,7 +139,7 @@ async fn documented_responses_to_detaching_a_snapshot_are_understood() {
     let mut detachments = Vec::new();
     for (status, example) in answers.into_iter().chain(provider().success_samples("POST", DETACH)) {
         let (post, snapshot) = fixture.author.embed(&fixture.author.create_selection().await).await;
-        fixture.proxy.next(1, detach_path(&snapshot), Fault::Respond(status, example.to_string()));
+        fixture.proxy.inject_next(1, detach_path(&snapshot), Fault::Respond(status, example.to_string()));
         fixture.author.set_blocks(&post, []).await.expect(200);
         detachments.push((post, snapshot, status, example));
     }

@@ -376,7 +376,7 @@ async fn refused_snapshot_read_is_not_an_invalid_snapshot() {
     let author = author();
     let post = author.create_post().await;
     let snapshot = guid().to_string();
-    proxy().on(snapshot_path(&snapshot), Fault::problem(403, "SELECTIONS_FORBIDDEN"));
+    proxy().inject(snapshot_path(&snapshot), Fault::problem(403, "SELECTIONS_FORBIDDEN"));
     let refused = author.set_blocks(&post, [embed_snapshot(&snapshot)]).await;
     refused.expect_problem(503, "NEWS_SELECTIONS_UNAVAILABLE");
 }

@@ -172,7 +172,7 @@ async fn first_failed_block_is_reported_before_a_faster_failure() {
     let (post, slow) = (author.create_post().await, author.create_selection().await);
     author.delete_selection(&slow).await;
     let unavailable = guid().to_string();
-    proxy().on(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
+    proxy().inject(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
     let gate = proxy().hold_response(take_path(&slow));
     let edit = author.set_blocks(&post, [embed(&slow), embed(&unavailable)]);
     let (refused, ()) = futures_util::future::join(edit, async {

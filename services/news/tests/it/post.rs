@@ -313,7 +313,7 @@ async fn every_documented_problem_is_in_the_callers_language() {
     let (missing, unavailable) = (guid().to_string(), guid().to_string());
     guest.get(&path(&missing)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
     let empty = author.selections.post("/api/v1/selections", json!({"Title": "Empty"})).await.expect(201);
-    proxy().on(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
+    proxy().inject(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
 
     let sql = news.sql().await;
     // The commit of a post "Lost" fails with the error of a PgBouncer that lost its server.

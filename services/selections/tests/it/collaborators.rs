@@ -1,7 +1,7 @@
 //! Collaborators of a selection.
 
 use serde_json::{Value, json};
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -158,7 +158,7 @@ async fn stranger_waits_for_no_lock() {
     let selection = create_selection(&owner).await;
     let (_, stranger) = service().user();
     let lock = format!("select from selection where id = '{}' for update", crate::text(&selection["Id"]));
-    let held = Held::lock(service(), &lock).await;
+    let held = HeldLocks::lock(service(), &lock).await;
     for refused in [
         stranger.put(&item_path(&selection, guid()), Value::Null).await,
         stranger.delete(&item_path(&selection, guid())).await,

@@ -50,7 +50,7 @@ pub fn not_public(id: Uuid, version: i64, number: &str) -> Value {
 /// Returns an object with every member of chessboard's document.
 fn documented() -> Value {
     let document = Contract::read(include_str!("../../../../contracts/asyncapi/chessboard.yaml")).unwrap();
-    document.messages(OBJECT_UPSERTED).unwrap().swap_remove(0)
+    document.payload_samples(OBJECT_UPSERTED).unwrap().swap_remove(0)
 }
 
 pub async fn publish(key: Uuid, sequence: i64, payload: &Value) {

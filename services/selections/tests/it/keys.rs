@@ -114,8 +114,8 @@ fn issuer_with(discovery: impl Fn(&str) -> Value, jwks: impl Fn(&Value) -> Strin
     let proxy = FaultProxy::start("http://127.0.0.1:1");
     let issuer = Issuer::new(proxy.url()).unwrap();
     let discovery = discovery(&proxy.url()).to_string();
-    proxy.on("/.well-known/openid-configuration", Fault::Respond(200, discovery));
-    proxy.on("/jwks", Fault::Respond(200, jwks(&serde_json::to_value(issuer.jwks()).unwrap())));
+    proxy.inject("/.well-known/openid-configuration", Fault::Respond(200, discovery));
+    proxy.inject("/jwks", Fault::Respond(200, jwks(&serde_json::to_value(issuer.jwks()).unwrap())));
     let token = issuer.token(&Claims::user(guid())).unwrap();
     (proxy, token)
 }

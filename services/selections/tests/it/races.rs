@@ -4,7 +4,7 @@ use futures_util::future::{join, join_all};
 use selections::Service;
 use serde_json::{Value, json};
 use testkit::client::{Client, Response};
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use testkit::service::Running;
 
 use crate::{
@@ -65,19 +65,19 @@ async fn first_of_two_waiting_detachments_sets_the_reason() {
     }
 }
 
-async fn lock_snapshot(snapshot: &Value) -> Held {
+async fn lock_snapshot(snapshot: &Value) -> HeldLocks {
     let lock = format!("select from snapshot where id = '{}' for update", text(&snapshot["SnapshotId"]));
-    Held::lock(service(), &lock).await
+    HeldLocks::lock(service(), &lock).await
 }
 
-async fn lock_selection(selection: &Value) -> Held {
+async fn lock_selection(selection: &Value) -> HeldLocks {
     let lock = format!("select from selection where id = '{}' for update", text(&selection["Id"]));
-    Held::lock(service(), &lock).await
+    HeldLocks::lock(service(), &lock).await
 }
 
 /// Locks the counters of an owner, which every creation, deletion and mark updates.
-async fn lock_owner(owner: uuid::Uuid) -> Held {
-    Held::lock(service(), &format!("select from owner where user_id = '{owner}' for update")).await
+async fn lock_owner(owner: uuid::Uuid) -> HeldLocks {
+    HeldLocks::lock(service(), &format!("select from owner where user_id = '{owner}' for update")).await
 }
 
 /// INV-SNP-002: a snapshot can be taken until the deletion of its source has committed.
@@ -114,7 +114,7 @@ async fn snapshot_overtaken_by_a_change_has_the_earlier_state() {
         let body = json!({"Title": "Spring", "Description": "Sea", "Items": items(3)});
         let selection = owner.post(SELECTIONS, body).await.expect(201);
         // The request has read its source and waits for the public data of the objects.
-        let held = Held::lock(&service, "lock table property_object in access exclusive mode").await;
+        let held = HeldLocks::lock(&service, "lock table property_object in access exclusive mode").await;
         let body = json!({"PostId": guid(), "ActorUserId": id});
         let change = async {
             held.wait_for(1, "select%from \"property_object\"%").await;

@@ -30,7 +30,7 @@ impl Prometheus {
     /// `PodMonitor`s define them.
     pub(super) async fn start(targets: &[(&str, String)], haste: u32) -> anyhow::Result<Self> {
         let step = Step::start("prometheus");
-        let folder = stack::dev("watch")?;
+        let folder = stack::dev_path("watch")?;
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
         }
