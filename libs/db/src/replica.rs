@@ -67,10 +67,10 @@ impl Replica {
         let db = Db::new(&config)?;
         let (usable, is_usable) = watch::channel(false);
         let checks = Checks { primary, replica: db.clone(), conns: None, samples: VecDeque::new() };
-        process.spawn(Phase::Work, "replica checks", |ending| checks.run(usable, ending));
+        process.spawn(Phase::Work, "replica checks", |stopping| checks.run(usable, stopping));
         let idle = db.clone();
-        process.spawn(Phase::Work, "idle connections of the replica", |ending| {
-            idle.close_idle_repeatedly(ending)
+        process.spawn(Phase::Work, "idle connections of the replica", |stopping| {
+            idle.close_idle_repeatedly(stopping)
         });
         Ok(Self { config, db, is_usable })
     }
@@ -138,7 +138,7 @@ struct Checks {
 
 impl Checks {
     /// Never fails. [`Process::spawn`] requires the `Result`.
-    async fn run(mut self, usable: watch::Sender<bool>, ending: CancellationToken) -> anyhow::Result<()> {
+    async fn run(mut self, usable: watch::Sender<bool>, stopping: CancellationToken) -> anyhow::Result<()> {
         loop {
             let checked = timeout(CHECK_TIMEOUT, self.check()).await;
             let checked =
@@ -159,7 +159,7 @@ impl Checks {
             }
             tokio::select! {
                 () = tokio::time::sleep(CHECK_INTERVAL) => {}
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             }
         }
     }

@@ -97,11 +97,11 @@ impl service::Service for Service {
             let pause = Duration::from_millis(app.settings.pause_ms);
             for _ in 0..app.settings.writers {
                 let db = app.db.clone();
-                process.spawn(Phase::Work, "writer", |ending| writer::write_counts(db, pause, ending));
+                process.spawn(Phase::Work, "writer", |stopping| writer::write_counts(db, pause, stopping));
             }
             for _ in 0..app.settings.remarkers {
                 let db = app.db.clone();
-                process.spawn(Phase::Work, "remarker", |ending| writer::write_remarks(db, pause, ending));
+                process.spawn(Phase::Work, "remarker", |stopping| writer::write_remarks(db, pause, stopping));
             }
         }
         Ok(())

@@ -206,7 +206,7 @@ impl Config {
     pub(crate) async fn log_missing_topics(
         self,
         names: Vec<String>,
-        ending: CancellationToken,
+        stopping: CancellationToken,
     ) -> anyhow::Result<()> {
         loop {
             // The readiness check reports a broker that does not answer.
@@ -222,7 +222,7 @@ impl Config {
             }
             tokio::select! {
                 () = tokio::time::sleep(MISSING_TOPICS_CHECK_INTERVAL) => {}
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             }
         }
     }

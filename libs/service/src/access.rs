@@ -124,16 +124,16 @@ impl Updater {
     pub async fn start(mut self, process: &Process) -> Revocations {
         let revocations = self.revocations.clone();
         self.update().await;
-        process.spawn(Phase::Work, "access revocations", |ending| self.run(ending));
+        process.spawn(Phase::Work, "access revocations", |stopping| self.run(stopping));
         revocations
     }
 
     /// Never fails. [`Process::spawn`] requires the `Result`.
-    async fn run(mut self, ending: CancellationToken) -> anyhow::Result<()> {
+    async fn run(mut self, stopping: CancellationToken) -> anyhow::Result<()> {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => self.update().await,
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             }
         }
     }

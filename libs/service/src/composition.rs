@@ -79,7 +79,7 @@ pub async fn start<S: Service>(
         let replica =
             config.replica.map(|replica| Replica::start(replica, db.clone(), process)).transpose()?;
         let keys = Keys::new(auth)?;
-        process.spawn(Phase::Work, "issuer keys", |ending| keys.clone().refresh(ending));
+        process.spawn(Phase::Work, "issuer keys", |stopping| keys.clone().refresh(stopping));
         for listener in S::LISTENERS {
             let (audience, address) = match listener.callers {
                 Callers::Users => (USER_AUDIENCE, Some(config.web.public)),

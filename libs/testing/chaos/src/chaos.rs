@@ -88,23 +88,24 @@ pub struct InjectedFaults {
 /// The simulated users of a platform.
 struct Users {
     tasks: JoinSet<()>,
-    ending: CancellationToken,
+    stopping: CancellationToken,
 }
 
 impl Users {
     fn start(platform: &Platform, results: &Arc<RequestResults>) -> anyhow::Result<Self> {
-        let (mut tasks, ending) = (JoinSet::new(), CancellationToken::new());
+        let (mut tasks, stopping) = (JoinSet::new(), CancellationToken::new());
         let client = devkit::http::client()?;
         for _ in 0..WRITERS {
             let issuer = &platform.issuer;
-            let load = Load { client: &client, timeout: RESPONSE_TIMEOUT, issuer, results, ending: &ending };
+            let load =
+                Load { client: &client, timeout: RESPONSE_TIMEOUT, issuer, results, stopping: &stopping };
             load.spawn(&mut tasks, |service| platform.base(service))?;
         }
-        Ok(Self { tasks, ending })
+        Ok(Self { tasks, stopping })
     }
 
     async fn stop(self) {
-        self.ending.cancel();
+        self.stopping.cancel();
         self.tasks.join_all().await;
     }
 }
