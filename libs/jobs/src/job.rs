@@ -126,7 +126,7 @@ impl Job {
     ///
     /// # Errors
     /// [`Interrupted`] if the process ends.
-    pub fn check_ending(&self) -> Result<(), Interrupted> {
+    pub fn check_stopping(&self) -> Result<(), Interrupted> {
         if self.stopping.is_cancelled() { Err(Interrupted) } else { Ok(()) }
     }
 

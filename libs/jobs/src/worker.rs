@@ -83,7 +83,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for the next due job. Returns it with its delay in seconds, or `None` after `stopping`.
+    /// Waits for the next due job. Returns it with its delay in seconds, or `None` after
+    /// `stopping`.
     async fn next(
         &self,
         db: &Db,

@@ -29,7 +29,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
                 app.db.tx(async |tx| db::stream::delete_older_than(tx, retention, BATCH).await).await
             };
             while delete().await? == BATCH as usize {
-                job.check_ending()?;
+                job.check_stopping()?;
             }
             Ok(())
         }
@@ -46,7 +46,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
                     .await
             };
             while delete().await? == BATCH as usize {
-                job.check_ending()?;
+                job.check_stopping()?;
             }
             Ok(())
         }
