@@ -70,8 +70,8 @@ impl Config {
         })
     }
 
-    /// Reads the address of a replica of the database. All other settings are those of `primary`.
-    /// Returns `Some(None)` if the variable is not set.
+    /// Reads the address of a read replica of the database. All other settings are those of
+    /// `primary`. Returns `Some(None)` if the variable is not set.
     pub fn read_replica(env: &mut Env, primary: Option<&Self>) -> Option<Option<Self>> {
         let server = env.optional::<tokio_postgres::Config>(
             "DATABASE_READ_URL",
@@ -250,8 +250,8 @@ mod tests {
         assert!(plain.contains("set DATABASE_TLS=disable for plain connections"), "{plain}");
     }
 
-    /// RULE-ALL-120: a URL of the replica outside loopback needs TLS or `DATABASE_TLS=disable`, as
-    /// that of the primary.
+    /// RULE-ALL-120: a URL of the read replica outside loopback needs TLS or
+    /// `DATABASE_TLS=disable`, as that of the primary.
     #[test]
     fn replica_url_outside_loopback_requires_tls() {
         let read = |url: &'static str, mode: &'static str| {

@@ -1,4 +1,4 @@
-//! Revoked access: the replica of identity's revocations, and the view that the listeners check.
+//! Revoked access: the copy of identity's revocations, and the view that the listeners check.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;

@@ -7,7 +7,7 @@ use actix_web::web;
 use anyhow::Context;
 use auth::{INTERNAL_AUDIENCE, Keys, Revocations, USER_AUDIENCE, Verifier};
 use clap::ArgMatches;
-use db::{Db, PipelinedConn, Replica};
+use db::{Db, PipelinedConn, ReadReplica};
 use jobs::Jobs;
 use messaging::{AsyncApi, Bus};
 use runtime::{Phase, Process};
@@ -77,7 +77,7 @@ pub async fn start<S: Service>(
             Revocations::none()
         };
         let replica =
-            config.replica.map(|replica| Replica::start(replica, db.clone(), process)).transpose()?;
+            config.replica.map(|replica| ReadReplica::start(replica, db.clone(), process)).transpose()?;
         let keys = Keys::new(auth)?;
         process.spawn(Phase::Work, "issuer keys", |stopping| keys.clone().refresh(stopping));
         for listener in S::LISTENERS {
@@ -96,7 +96,7 @@ pub async fn start<S: Service>(
                 let reads = Reads {
                     lookups: lookups.clone().into_inner(),
                     primary: pool.clone(),
-                    replica: replica.as_ref().map(Replica::reads),
+                    replica: replica.as_ref().map(ReadReplica::reads),
                 };
                 worker.app_data(web::Data::new(reads));
                 worker.app_data(app.clone()).app_data(messages.clone());

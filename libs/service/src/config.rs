@@ -10,7 +10,7 @@ use crate::service::Service;
 /// The configuration of the service `S`.
 pub struct Config<S: Service> {
     pub(crate) database: db::Config,
-    /// `None` without a replica for the reads of guests.
+    /// `None` without a read replica for the reads of guests.
     pub(crate) replica: Option<db::Config>,
     pub(crate) messaging: messaging::Config,
     pub(crate) web: web::Config,

@@ -54,7 +54,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// is in order. Each consumer has applied every message once and in order. The outboxes are empty,
 /// and nothing is parked or dead-lettered. No process ended by itself. Every deal has one chat,
 /// every object's status follows from its deals, every agent's balance follows from the accruals,
-/// and every replica equals its source. Exits with 1 otherwise.
+/// and every copy equals its source. Exits with 1 otherwise.
 #[derive(Args)]
 pub struct Chaos {
     /// Time of fault injection in seconds (of each round, with --events)

@@ -156,8 +156,8 @@ async fn catalog_rejects_writing_methods() {
     }
 }
 
-/// RULE-ALL-120: with a replica, a guest reads the catalog of the replica, and a user that of the
-/// primary.
+/// RULE-ALL-120: with a read replica, a guest reads the catalog of the read replica, and a user
+/// that of the primary.
 #[tokio::test]
 async fn guest_reads_the_catalog_from_the_replica() {
     let other = Running::start::<Service>(&[]);
@@ -168,7 +168,7 @@ async fn guest_reads_the_catalog_from_the_replica() {
     let (developer, project, object) =
         (catalog.developers[0].id, catalog.projects[0].id, catalog.objects[0].id);
     let guest = service.guest();
-    eventually("the replica", async || {
+    eventually("the read replica", async || {
         (guest.get(&format!("{DEVELOPERS}/{developer}")).await.status == 200).then_some(())
     })
     .await;

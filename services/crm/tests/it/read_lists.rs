@@ -149,7 +149,7 @@ async fn company_route_lists_the_own_deals_only() {
     assert_eq!(deal_ids(&page["Items"]), foreign, "the care service reads every company's deals");
 }
 
-/// RULE-CRM-046: names come from replicas and may be null. The expiry time is that of the Active
+/// RULE-CRM-046: names come from the copies and may be null. The expiry time is that of the Active
 /// booking.
 #[tokio::test]
 async fn summary_shows_names_and_the_active_booking() {

@@ -138,7 +138,7 @@ async fn object_that_was_never_public_shows_nothing() {
     selections().bus().publish(OBJECT_UPSERTED, object, 1, &payload).await;
     let sql = selections().sql().await;
     let stored = format!("select from property_object where id = '{object}'");
-    eventually("the object in the replica", async || sql.query_opt(&stored, &[]).await.unwrap()).await;
+    eventually("the object in the copy", async || sql.query_opt(&stored, &[]).await.unwrap()).await;
     let selection = json!({"Title": "One flat", "Items": [{"PropertyObjectId": object}]});
     let selection = author.selections.post("/api/v1/selections", selection).await.expect(201);
     let post = author.create_post_of([embed(text(&selection["Id"]))]).await;

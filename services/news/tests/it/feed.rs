@@ -467,8 +467,8 @@ async fn unverifiable_token_does_not_get_the_guest_feed() {
     news.guest().get(POSTS).await.expect(200);
 }
 
-/// RULE-ALL-120: with a replica, a guest's feed is that of the replica, and a user's that of the
-/// primary.
+/// RULE-ALL-120: with a read replica, a guest's feed is that of the read replica, and a user's that
+/// of the primary.
 #[tokio::test]
 async fn guest_reads_the_feed_from_the_replica() {
     let other = start(&selections().internal_url());
@@ -484,7 +484,7 @@ async fn guest_reads_the_feed_from_the_replica() {
     };
 
     let guest = service.guest();
-    eventually("the replica", async || (ids(&guest).await == [post.as_str()]).then_some(())).await;
+    eventually("the read replica", async || (ids(&guest).await == [post.as_str()]).then_some(())).await;
     let (_, user) = service.user();
     assert_eq!(ids(&user).await, Vec::<String>::new());
 }
