@@ -68,9 +68,10 @@ async fn guest_response_has_etag_and_compression() {
             (&guest, if is_long { "gzip" } else { "" }, "public, max-age=0, must-revalidate"),
             (&user, "", "no-store"),
         ] {
-            let answer =
+            let response =
                 caller.request(Method::GET, &path).header("Accept-Encoding", "gzip").send().await.unwrap();
-            let header = |name: &str| answer.headers().get(name).map_or("", |value| value.to_str().unwrap());
+            let header =
+                |name: &str| response.headers().get(name).map_or("", |value| value.to_str().unwrap());
             assert_eq!((header("content-encoding"), header("cache-control")), (encoding, cache), "{path}");
             assert_eq!(header("etag").is_empty(), cache == "no-store", "{path}");
         }

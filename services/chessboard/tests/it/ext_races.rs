@@ -18,8 +18,8 @@ const BUILDING_LOCK: &str = "%from \"building\"%for no key update%";
 const CONFLICT: &str = "CHESSBOARD_CONCURRENCY_CONFLICT";
 
 /// Returns a new entity, after a check of the responses to two upserts of one external id.
-fn expect_one_created(answers: (Response, Response), is_identical: bool) -> Value {
-    let (created, other) = if answers.0.status == 201 { answers } else { (answers.1, answers.0) };
+fn expect_one_created(responses: (Response, Response), is_identical: bool) -> Value {
+    let (created, other) = if responses.0.status == 201 { responses } else { (responses.1, responses.0) };
     let created = created.expect(201);
     if is_identical {
         assert_eq!(other.expect(200), created);
@@ -48,8 +48,8 @@ async fn two_upserts_of_new_external_id_create_one_project() {
         );
         let held = HeldLocks::lock(service(), &row).await;
         let pattern = "insert into \"project\"%";
-        let answers = held.queue(pattern, put_project(&by, "a", sent), put_project(&by, "a", other)).await;
-        let created = expect_one_created(answers, is_identical);
+        let responses = held.queue(pattern, put_project(&by, "a", sent), put_project(&by, "a", other)).await;
+        let created = expect_one_created(responses, is_identical);
         let events = service().published(id_of(&created["Id"])).await;
         assert_eq!(events.iter().filter(|event| event.topic == PROJECT_CHANGED).count(), 1);
         let page = by.get(crate::objects::PROJECTS).await.expect(200);
@@ -71,10 +71,10 @@ async fn two_upserts_of_new_external_id_create_one_building() {
         let other = if is_identical { in_one.clone() } else { with(in_one.clone(), "Name", "x") };
         let lock = format!("select from project where id in ({projects}) for update");
         let held = HeldLocks::lock(service(), &lock).await;
-        let answers = held
+        let responses = held
             .queue(HeldLocks::ANY, put_building(&by, id, in_one.clone()), put_building(&by, id, other))
             .await;
-        expect_one_created(answers, is_identical);
+        expect_one_created(responses, is_identical);
     }
     let lock = format!(
         "insert into building (id, project_id, tenant_id, external_id, name, sections_count, floors_total, \
@@ -85,8 +85,8 @@ async fn two_upserts_of_new_external_id_create_one_building() {
     );
     let held = HeldLocks::lock(service(), &lock).await;
     let pattern = "insert into \"building\"%";
-    let answers = held.queue(pattern, put_building(&by, "c", in_one), put_building(&by, "c", in_two)).await;
-    let (created, other) = if answers.0.status == 201 { answers } else { (answers.1, answers.0) };
+    let responses = held.queue(pattern, put_building(&by, "c", in_one), put_building(&by, "c", in_two)).await;
+    let (created, other) = if responses.0.status == 201 { responses } else { (responses.1, responses.0) };
     created.expect(201);
     other.expect_problem(409, "CHESSBOARD_EXTERNAL_ID_TAKEN");
 }

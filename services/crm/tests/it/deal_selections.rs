@@ -76,8 +76,8 @@ async fn selection_of_the_client_is_returned() {
     assert_eq!(deleted, expected_response(&path).await);
 }
 
-/// RULE-CRM-058, RULE-CRM-063: a missing, an unknown and a foreign selection have the same answer.
-/// A selection of the agent is foreign, too.
+/// RULE-CRM-058, RULE-CRM-063: a missing, an unknown and a foreign selection have the same
+/// response. A selection of the agent is foreign, too.
 #[tokio::test]
 async fn selection_of_another_owner_is_not_found() {
     let (client, stranger) = (guid(), guid());
@@ -87,9 +87,9 @@ async fn selection_of_another_owner_is_not_found() {
     {
         let (deal, developer) = create(client, agent, selection).await;
         let own = manager(developer).get(&format!("{OWN}/deals/{deal}/selection")).await;
-        for answer in [read(deal).await, own] {
-            assert!(!answer.text.contains(&stranger.to_string()), "{}", answer.text);
-            answer.expect_problem(404, "CRM_SELECTION_NOT_FOUND");
+        for response in [read(deal).await, own] {
+            assert!(!response.text.contains(&stranger.to_string()), "{}", response.text);
+            response.expect_problem(404, "CRM_SELECTION_NOT_FOUND");
         }
     }
     let (deal, _) = create(client, None, None).await;
@@ -170,9 +170,9 @@ impl Setup {
 
 /// Asserts a 503 with `Retry-After` that shows nothing of the cause.
 #[track_caller]
-fn expect_unavailable(answer: Response) {
-    assert!(!answer.header("retry-after").is_empty());
-    let problem = answer.expect_problem(503, "SERVICE_UNAVAILABLE").to_string();
+fn expect_unavailable(response: Response) {
+    assert!(!response.header("retry-after").is_empty());
+    let problem = response.expect_problem(503, "SERVICE_UNAVAILABLE").to_string();
     assert!(!problem.contains("127.0.0.1") && !problem.contains("SELECTIONS"), "{problem}");
 }
 
@@ -268,13 +268,13 @@ async fn requests_and_responses_match_the_contract_of_selections() {
             .check_request(&calls[0].method, calls[0].path.split('?').next().unwrap(), &calls[0].body)
             .unwrap();
     }
-    let answers = provider.examples("GET", GET_SELECTION);
+    let responses = provider.examples("GET", GET_SELECTION);
     assert!(
-        answers.iter().any(|(_, example)| example["code"] == "SELECTIONS_NOT_FOUND"),
+        responses.iter().any(|(_, example)| example["code"] == "SELECTIONS_NOT_FOUND"),
         "selections documents the code that crm maps to 404"
     );
     let setup = Setup::new().await;
-    for (status, mut example) in answers.into_iter().chain(provider.success_samples("GET", GET_SELECTION)) {
+    for (status, mut example) in responses.into_iter().chain(provider.success_samples("GET", GET_SELECTION)) {
         setup.proxy.remove_faults();
         if status == 200 {
             example["OwnerUserId"] = json!(setup.client);
@@ -282,29 +282,29 @@ async fn requests_and_responses_match_the_contract_of_selections() {
         setup
             .proxy
             .inject(format!("/selections/{}", setup.selection), Fault::Respond(status, example.to_string()));
-        let answer = setup.read().await;
+        let response = setup.read().await;
         match example["code"].as_str() {
-            None => assert_eq!(answer.expect(200), example),
-            Some("SELECTIONS_NOT_FOUND") => drop(answer.expect_problem(404, "CRM_SELECTION_NOT_FOUND")),
-            Some(_) => expect_unavailable(answer),
+            None => assert_eq!(response.expect(200), example),
+            Some("SELECTIONS_NOT_FOUND") => drop(response.expect_problem(404, "CRM_SELECTION_NOT_FOUND")),
+            Some(_) => expect_unavailable(response),
         }
     }
-    let answers = provider.examples("GET", LIST_BY_OWNER);
-    for (status, example) in answers.into_iter().chain(provider.success_samples("GET", LIST_BY_OWNER)) {
+    let responses = provider.examples("GET", LIST_BY_OWNER);
+    for (status, example) in responses.into_iter().chain(provider.success_samples("GET", LIST_BY_OWNER)) {
         setup.proxy.remove_faults();
         setup
             .proxy
             .inject(format!("/by-owner/{}", setup.client), Fault::Respond(status, example.to_string()));
-        let answer = setup.list().await;
+        let response = setup.list().await;
         match example["code"].as_str() {
-            None => assert_eq!(answer.expect(200), example),
-            Some(_) => expect_unavailable(answer),
+            None => assert_eq!(response.expect(200), example),
+            Some(_) => expect_unavailable(response),
         }
     }
 }
 
 /// RULE-CRM-069, RULE-CRM-070: a new deal has a selection of its client that is not deleted.
-/// Unknown, foreign and deleted selections have the same answer in both route families.
+/// Unknown, foreign and deleted selections have the same response in both route families.
 #[tokio::test]
 async fn new_deal_has_a_selection_of_its_client_only() {
     let developer = create_developer().await;
@@ -348,8 +348,8 @@ async fn outage_of_selections_refuses_new_deals_with_a_selection() {
     create(with(body, "RequestId", json!(guid()))).await.expect(201);
     setup.proxy.remove_faults();
     let created = testkit::eventually("selections is back", async || {
-        let answer = create(with_selection.clone()).await;
-        (answer.status == 201).then_some(answer)
+        let response = create(with_selection.clone()).await;
+        (response.status == 201).then_some(response)
     });
     let created = created.await.expect(201);
     setup.proxy.inject(path, Fault::Drop);

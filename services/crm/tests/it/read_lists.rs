@@ -227,9 +227,9 @@ async fn invalid_list_query_is_refused() {
     }
     let query = "CreatedFrom=0000-01-01T00:00:00%2B23:59&CreatedTo=9999-12-31T23:59:59Z&PageSize=1";
     platform().get(&format!("{PLATFORM}/deals?{query}")).await.expect(200);
-    let answer = platform().get(&format!("{PLATFORM}/deals?PageSize=0&Statuses=x&StepId=x&Sort=x")).await;
+    let response = platform().get(&format!("{PLATFORM}/deals?PageSize=0&Statuses=x&StepId=x&Sort=x")).await;
     assert_eq!(
-        list(&answer.expect_problem(400, "VALIDATION_FAILED")["errors"]).len(),
+        list(&response.expect_problem(400, "VALIDATION_FAILED")["errors"]).len(),
         4,
         "all errors together"
     );

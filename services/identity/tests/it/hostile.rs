@@ -42,8 +42,8 @@ async fn foreign_employee_returns_the_same_body_as_an_unknown_user() {
     };
     let call = async |(method, path, body): (Method, String, Value)| {
         let request = by.request(method, &path);
-        let answer = send(if body.is_null() { request } else { request.json(&body) }).await;
-        let mut problem = answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+        let response = send(if body.is_null() { request } else { request.json(&body) }).await;
+        let mut problem = response.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
         assert_eq!(problem["instance"], path);
         // The path and the trace id differ between the responses, so they are removed before the
         // comparison.
@@ -139,17 +139,18 @@ async fn control_characters_are_refused_except_in_reasons() {
         for (by, path) in
             [(&outside_admin, EMPLOYEES.to_owned()), (&operator(), tenant.path("/administrators"))]
         {
-            let answer = by.post(&path, json!({"Name": text, "Email": email()})).await;
-            answer.expect_refusal(INVALID, "/Name", "forbidden_character");
-            let answer = by.post(&path, json!({"Name": "x", "Email": format!("{text}@example.org")})).await;
-            answer.expect_refusal(INVALID, "/Email", "forbidden_character");
+            let response = by.post(&path, json!({"Name": text, "Email": email()})).await;
+            response.expect_refusal(INVALID, "/Name", "forbidden_character");
+            let response = by.post(&path, json!({"Name": "x", "Email": format!("{text}@example.org")})).await;
+            response.expect_refusal(INVALID, "/Email", "forbidden_character");
         }
-        let answer = outside_admin.put(&employee_path(user), json!({"Name": text, "Email": email()})).await;
-        answer.expect_refusal(INVALID, "/Name", "forbidden_character");
+        let response = outside_admin.put(&employee_path(user), json!({"Name": text, "Email": email()})).await;
+        response.expect_refusal(INVALID, "/Name", "forbidden_character");
         for to in ["suspend", "archive"] {
             if !matches!(control, '\n' | '\r' | '\t') {
-                let answer = operator().post(&tenant.path(&format!("/{to}")), json!({"Reason": text})).await;
-                answer.expect_refusal(INVALID, "/Reason", "forbidden_character");
+                let response =
+                    operator().post(&tenant.path(&format!("/{to}")), json!({"Reason": text})).await;
+                response.expect_refusal(INVALID, "/Reason", "forbidden_character");
             }
         }
     }
@@ -230,8 +231,8 @@ async fn text_is_trimmed_before_its_length_is_checked() {
         [(String::new(), "too_short"), (around(String::new()), "too_short"), (of(1001), "too_long")]
     {
         for to in ["suspend", "archive"] {
-            let answer = operator().post(&tenant.path(&format!("/{to}")), json!({"Reason": reason})).await;
-            answer.expect_refusal(INVALID, "/Reason", why);
+            let response = operator().post(&tenant.path(&format!("/{to}")), json!({"Reason": reason})).await;
+            response.expect_refusal(INVALID, "/Reason", why);
         }
     }
 }
@@ -256,14 +257,14 @@ async fn tax_number_has_10_or_12_ascii_digits() {
         "1234567890\0",
         "1234567890\n",
     ] {
-        let answer =
+        let response =
             operator().post(TENANTS, json!({"Name": "x", "Type": "Agency", "TaxNumber": wrong})).await;
-        answer.expect_refusal(INVALID, "/TaxNumber", "bad_tax_number");
+        response.expect_refusal(INVALID, "/TaxNumber", "bad_tax_number");
     }
     for wrong in [json!(1_234_567_890), json!(true), json!([]), json!({})] {
-        let answer =
+        let response =
             operator().post(TENANTS, json!({"Name": "x", "Type": "Agency", "TaxNumber": wrong})).await;
-        answer.expect_refusal(INVALID, "/TaxNumber", "invalid_type");
+        response.expect_refusal(INVALID, "/TaxNumber", "invalid_type");
     }
     for right in [tax_number(), tax_number()[..10].to_owned()] {
         let created = operator()
@@ -317,8 +318,8 @@ async fn email_is_parsed_and_returned_as_written() {
         "\"a b\"@example.org",
         long.as_str(),
     ] {
-        let answer = outside_admin.post(EMPLOYEES, json!({"Name": "x", "Email": wrong})).await;
-        let problem = answer.expect_problem(400, INVALID);
+        let response = outside_admin.post(EMPLOYEES, json!({"Name": "x", "Email": wrong})).await;
+        let problem = response.expect_problem(400, INVALID);
         assert_eq!(each(&problem["errors"], "field"), [&json!("/Email")], "{wrong}");
     }
 }
@@ -409,8 +410,8 @@ async fn invalid_body_lists_every_member() {
             vec!["/Email", "/Name", "/Version"],
         ),
     ] {
-        let answer = send(by.request(method.clone(), &path).json(&body)).await;
-        let problem = answer.expect_problem(400, INVALID);
+        let response = send(by.request(method.clone(), &path).json(&body)).await;
+        let problem = response.expect_problem(400, INVALID);
         let mut listed: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
         listed.sort_unstable();
         assert_eq!(listed, fields, "{method} {path} {body}");
@@ -441,8 +442,8 @@ async fn invalid_version_hides_no_other_error() {
                 vec!["/Email", "/Name", "/Version"],
             ),
         ] {
-            let answer = raw(by, method, &path, format!("{{\"Version\":{version},{rest}}}")).await;
-            let problem = answer.expect_problem(400, INVALID);
+            let response = raw(by, method, &path, format!("{{\"Version\":{version},{rest}}}")).await;
+            let problem = response.expect_problem(400, INVALID);
             let mut listed: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
             listed.sort_unstable();
             assert_eq!(listed, fields, "{path} {version}");
@@ -489,7 +490,7 @@ async fn unparsable_path_id_returns_not_found() {
     let tenant = create_tenant("Agency").await;
     let (outside_admin, user) = (tenant.outside_admin(), tenant.employee().await);
     for segment in ["x", "1", "%00", "%FF", "00000000-0000-0000-0000-00000000000", "search%00", "null"] {
-        for answer in [
+        for response in [
             operator().get(&format!("{TENANTS}/{segment}")).await,
             operator().get(&format!("{TENANTS}/lookup/{segment}")).await,
             operator().get(&format!("{TENANTS}/{segment}/employees")).await,
@@ -502,7 +503,7 @@ async fn unparsable_path_id_returns_not_found() {
             outside_admin.post(&format!("{ROLES}/{user}/roles/{segment}/add"), Value::Null).await,
             outside_admin.delete(&format!("{ROLES}/{segment}/roles/{}", role(7))).await,
         ] {
-            answer.expect_problem(404, "NOT_FOUND");
+            response.expect_problem(404, "NOT_FOUND");
         }
     }
     let nil = uuid::Uuid::nil();

@@ -231,6 +231,6 @@ fn with(mut object: Value, member: &str, value: impl Into<Value>) -> Value {
     object
 }
 
-fn count(answers: &[Response], status: u16) -> usize {
-    answers.iter().filter(|answer| answer.status == status).count()
+fn count(responses: &[Response], status: u16) -> usize {
+    responses.iter().filter(|response| response.status == status).count()
 }

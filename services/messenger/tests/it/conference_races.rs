@@ -50,11 +50,11 @@ async fn one_of_twenty_concurrent_starts_succeeds() {
     let fixture = ConferenceFixture::new().await;
     let members: Vec<_> = fixture.users().into_iter().chain(fixture.add_members(17).await).collect();
     let starts = members.iter().map(|member| fixture.start(*member, json!({"Media": "Audio"})));
-    let answers = join_all(starts).await;
-    assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 19));
-    let started = answers.iter().find(|answer| answer.status == 201).unwrap().body["Id"].clone();
-    for answer in answers.into_iter().filter(|answer| answer.status == 409) {
-        let problem = answer.expect_problem(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE");
+    let responses = join_all(starts).await;
+    assert_eq!((count(&responses, 201), count(&responses, 409)), (1, 19));
+    let started = responses.iter().find(|response| response.status == 201).unwrap().body["Id"].clone();
+    for response in responses.into_iter().filter(|response| response.status == 409) {
+        let problem = response.expect_problem(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE");
         assert_eq!(problem["conferenceId"], started);
     }
     let page = fixture.as_user(members[0]).get(&fixture.path("/conferences")).await.expect(200);
@@ -68,10 +68,10 @@ async fn one_of_twenty_concurrent_joins_gets_the_last_seat() {
     let more = fixture.add_members(39).await;
     let id = fixture.ring(Some(&more[..19])).await;
     let joins = more[19..].iter().map(|member| fixture.act(*member, id, "join"));
-    let answers = join_all(joins).await;
-    assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 19));
-    for answer in answers.into_iter().filter(|answer| answer.status == 409) {
-        answer.expect_problem(409, "MESSENGER_CONFERENCE_FULL");
+    let responses = join_all(joins).await;
+    assert_eq!((count(&responses, 200), count(&responses, 409)), (1, 19));
+    for response in responses.into_iter().filter(|response| response.status == 409) {
+        response.expect_problem(409, "MESSENGER_CONFERENCE_FULL");
     }
 }
 
@@ -381,8 +381,8 @@ async fn concurrent_ends_leaves_and_declines_end_the_conference_once() {
             held.release().await;
         };
         let requests = join_all(acts.map(|(user, act)| fixture.act(user, id, act)));
-        let (answers, ()) = join(requests, release).await;
-        assert_eq!(count(&answers, 200), acts.len(), "{answers:?}");
+        let (responses, ()) = join(requests, release).await;
+        assert_eq!(count(&responses, 200), acts.len(), "{responses:?}");
         let conference = fixture.conference(id).await;
         assert_eq!(conference["Status"], "Ended");
         assert_times_rise(&conference);

@@ -151,8 +151,8 @@ async fn three_failed_probes_refuse_media_operations() {
     let id = fixture.ring(None).await;
     livekit.proxy().inject("/", Fault::Respond(503, String::new()));
     let refused = eventually("a refusal", async || {
-        let answer = fixture.act(agent, id, "join").await;
-        (answer.status == 503).then_some(answer)
+        let response = fixture.act(agent, id, "join").await;
+        (response.status == 503).then_some(response)
     })
     .await;
     assert!(!refused.header("retry-after").is_empty());
@@ -162,13 +162,13 @@ async fn three_failed_probes_refuse_media_operations() {
     fixture.act(agent, id, "join").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
     assert_eq!(fixture.conference(id).await["Version"], version, "503 precedes any write");
     fixture.act(client, id, "end").await.expect(200);
-    let answer = fixture.start(client, json!({"Media": "Audio"})).await;
-    answer.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
+    let response = fixture.start(client, json!({"Media": "Audio"})).await;
+    response.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
     livekit.proxy().remove_faults();
     livekit.proxy().inject("/", Fault::Respond(200, "OK".to_owned()));
     let start = async || {
-        let answer = fixture.start(client, json!({"Media": "Audio"})).await;
-        (answer.status == 201).then_some(())
+        let response = fixture.start(client, json!({"Media": "Audio"})).await;
+        (response.status == 201).then_some(())
     };
     eventually("the conference", start).await;
 }

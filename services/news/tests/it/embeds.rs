@@ -306,14 +306,14 @@ async fn foreign_or_missing_source_is_refused_like_a_deleted_one() {
     let author = author();
     let post = author.create_post().await;
     let foreign = crate::author().create_selection().await;
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for source in [foreign, guid().to_string(), Uuid::nil().to_string()] {
         let refused = author.set_blocks(&post, [embed(&source)]).await;
         let mut problem = refused.expect_problem(400, "NEWS_SELECTION_SOURCE_DELETED");
         problem["traceId"].take();
-        answers.push(problem);
+        responses.push(problem);
     }
-    assert!(answers.iter().all(|answer| *answer == answers[0]), "the responses are the same");
+    assert!(responses.iter().all(|response| *response == responses[0]), "the responses are the same");
 }
 
 /// RULE-NWS-011: an editor may embed own selections and those of the author.

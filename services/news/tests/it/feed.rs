@@ -298,9 +298,9 @@ async fn projection_equals_the_content_after_concurrent_edits() {
     let author = author();
     let post = author.publish_post().await;
     let words: Vec<String> = (0..10).map(|_| unique_word()).collect();
-    for answer in join_all(words.iter().map(|word| author.set_blocks(&post, [text_block(word)]))).await {
-        if answer.status != 200 {
-            answer.expect_problem(409, "CONCURRENCY_CONFLICT");
+    for response in join_all(words.iter().map(|word| author.set_blocks(&post, [text_block(word)]))).await {
+        if response.status != 200 {
+            response.expect_problem(409, "CONCURRENCY_CONFLICT");
         }
     }
     let kept = author.read(&post).await["Blocks"][0]["Text"].take();
@@ -396,18 +396,18 @@ async fn guest_with_too_many_reads_is_rate_limited() {
 
     let mut refused = None;
     for turn in 0..200 {
-        let answer = guest.get(if turn % 2 == 0 { "/api/v1/posts?PageSize=1" } else { &missing }).await;
-        if answer.status == 429 {
-            refused = Some((turn, answer));
+        let response = guest.get(if turn % 2 == 0 { "/api/v1/posts?PageSize=1" } else { &missing }).await;
+        if response.status == 429 {
+            refused = Some((turn, response));
             break;
         }
         author.news.get(&missing).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
     }
 
-    let (turn, answer) = refused.expect("a limit");
+    let (turn, response) = refused.expect("a limit");
     assert!(turn >= 120, "after {turn} reads");
-    assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
-    answer.expect_problem(429, "RATE_LIMITED");
+    assert!(response.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
+    response.expect_problem(429, "RATE_LIMITED");
     another.get("/api/v1/posts?PageSize=1").await.expect(200);
 }
 

@@ -20,8 +20,8 @@ async fn missing_token_precedes_every_other_check() {
     for post in [&post, &missing] {
         for body in ["{", "{\"Blocks\":[{}]}", "{\"Blocks\":[]}"] {
             let request = service().guest().request(Method::PUT, &blocks_path(post));
-            let answer = send(request.header("content-type", "application/json").body(body)).await;
-            answer.expect_problem(401, "UNAUTHORIZED");
+            let response = send(request.header("content-type", "application/json").body(body)).await;
+            response.expect_problem(401, "UNAUTHORIZED");
         }
     }
 }

@@ -278,21 +278,21 @@ fn documented_codes() -> BTreeSet<String> {
 /// The response to a language that the service lacks is in English.
 async fn code_in_each_language(request: impl Fn() -> RequestBuilder) -> String {
     let languages = ["en", "ru", "fr"];
-    let answers = languages.map(|language| send(request().header("accept-language", language)));
-    let answers = join_all(answers).await;
+    let responses = languages.map(|language| send(request().header("accept-language", language)));
+    let responses = join_all(responses).await;
     let cyrillic = |words: &Value| text(words).chars().any(|c| ('а'..='я').contains(&c));
-    for (answer, language) in answers.iter().zip(languages) {
+    for (response, language) in responses.iter().zip(languages) {
         let is_russian = language == "ru";
-        assert_eq!(answer.header("content-language"), if is_russian { "ru" } else { "en" });
-        assert_eq!(answer.body["code"], answers[0].body["code"]);
-        assert_eq!(cyrillic(&answer.body["title"]), is_russian, "{}", answer.text);
-        let detail = &answer.body["detail"];
-        assert!(detail.is_null() || cyrillic(detail) == is_russian, "{}", answer.text);
-        for error in answer.body["errors"].as_array().unwrap() {
-            assert_eq!(cyrillic(&error["message"]), is_russian, "{}", answer.text);
+        assert_eq!(response.header("content-language"), if is_russian { "ru" } else { "en" });
+        assert_eq!(response.body["code"], responses[0].body["code"]);
+        assert_eq!(cyrillic(&response.body["title"]), is_russian, "{}", response.text);
+        let detail = &response.body["detail"];
+        assert!(detail.is_null() || cyrillic(detail) == is_russian, "{}", response.text);
+        for error in response.body["errors"].as_array().unwrap() {
+            assert_eq!(cyrillic(&error["message"]), is_russian, "{}", response.text);
         }
     }
-    text(&answers[0].body["code"]).to_owned()
+    text(&responses[0].body["code"]).to_owned()
 }
 
 /// RULE-NWS-044: each documented problem is in the caller's language.

@@ -75,10 +75,15 @@ impl Fixture {
 
 /// Expects 503 `NEWS_SELECTIONS_UNAVAILABLE` with `Retry-After` and without the cause.
 #[track_caller]
-pub fn assert_unavailable(answer: Response) {
-    let wait: Option<u64> = answer.header("retry-after").parse().ok();
-    assert!(wait.is_some_and(|seconds| (1..=60).contains(&seconds)), "{:?}: {}", answer.headers, answer.text);
-    let problem = answer.expect_problem(503, "NEWS_SELECTIONS_UNAVAILABLE").to_string();
+pub fn assert_unavailable(response: Response) {
+    let wait: Option<u64> = response.header("retry-after").parse().ok();
+    assert!(
+        wait.is_some_and(|seconds| (1..=60).contains(&seconds)),
+        "{:?}: {}",
+        response.headers,
+        response.text
+    );
+    let problem = response.expect_problem(503, "NEWS_SELECTIONS_UNAVAILABLE").to_string();
     assert!(!problem.contains("127.0.0.1") && !problem.contains("SELECTIONS_NEWER"), "{problem}");
 }
 
