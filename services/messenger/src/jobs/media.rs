@@ -1,5 +1,5 @@
 //! Jobs for LiveKit.
-//! `media-order` sends commands, `media-reconciliation` compares live conferences with LiveKit's
+//! `media-command` sends commands, `media-reconciliation` compares live conferences with LiveKit's
 //! rooms, and `webhook-retention` deletes old webhook ids.
 
 use std::sync::Arc;

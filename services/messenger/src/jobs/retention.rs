@@ -34,7 +34,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
             Ok(())
         }
     });
-    jobs.periodic("kept-deal-retention", DEFERRED_CHANGE_DELETION_INTERVAL, move |job| {
+    jobs.periodic("deferred-change-retention", DEFERRED_CHANGE_DELETION_INTERVAL, move |job| {
         let app = app.clone();
         async move {
             let before = clock::now() - DEFERRED_CHANGE_RETENTION;

@@ -65,7 +65,7 @@ async fn wait_for_state(fixture: &ConferenceFixture<'_>, id: Uuid, user: Uuid, e
 async fn wait_until_all_sent(own: &Running) {
     let sql = own.sql().await;
     eventually("LiveKit to accept all commands", async || {
-        let left = "select count(*) from job where kind = 'media-order'";
+        let left = "select count(*) from job where kind = 'media-command'";
         (sql.query_one(left, &[]).await.unwrap().get::<_, i64>(0) == 0).then_some(())
     })
     .await;

@@ -96,9 +96,10 @@ async fn failed_command_is_repeated_for_a_day_at_most() {
     let sql = own.sql().await;
     // The pauses between attempts grow, so the test makes the job due.
     let attempt = async || {
-        let make_due = "update job set due_at = clock_timestamp() where kind = 'media-order' and run is null";
+        let make_due =
+            "update job set due_at = clock_timestamp() where kind = 'media-command' and run is null";
         sql.execute(make_due, &[]).await.unwrap();
-        let left = "select count(*) from job where kind = 'media-order'";
+        let left = "select count(*) from job where kind = 'media-command'";
         sql.query_one(left, &[]).await.unwrap().get::<_, i64>(0)
     };
     let set_end = async |ago: &str| {
