@@ -183,6 +183,24 @@ async fn store_batch(
     first: usize,
     items: Vec<FeedItem>,
 ) -> anyhow::Result<usize> {
+    let (offers, problems, rejected) = batch_rows(import, known, first, items);
+    let store = async |tx: &mut Tx| {
+        lock_run(tx, import).await?;
+        db::feed_offer::insert_offers(tx, offers).await?;
+        anyhow::Ok(db::feed_offer::insert_problems(tx, problems).await?)
+    };
+    app.db.tx(store).await?;
+    Ok(rejected)
+}
+
+/// Returns the rows of offers and of problems, and the number of rejected offers. `first` is the
+/// position of the first item in the file.
+fn batch_rows(
+    import: &FeedImport,
+    known: &KnownBuildings,
+    first: usize,
+    items: Vec<FeedItem>,
+) -> (Vec<NewOffer>, Vec<NewProblem>, usize) {
     let (mut offers, mut problems, mut rejected) = (Vec::new(), Vec::new(), 0);
     for (position, item) in (first..).zip(items) {
         let building = import.building_id.map_or_else(|| known.find(&item.building), Ok);
@@ -223,13 +241,7 @@ async fn store_batch(
             }
         }
     }
-    let store = async |tx: &mut Tx| {
-        lock_run(tx, import).await?;
-        db::feed_offer::insert_offers(tx, offers).await?;
-        anyhow::Ok(db::feed_offer::insert_problems(tx, problems).await?)
-    };
-    app.db.tx(store).await?;
-    Ok(rejected)
+    (offers, problems, rejected)
 }
 
 /// Stores the preview of each building. Returns the number of offers that do not fit their
