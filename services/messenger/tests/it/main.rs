@@ -21,6 +21,8 @@ mod deal_deliveries;
 mod deployed;
 mod direct_ends;
 mod documents;
+mod employment_events;
+mod employment_races;
 mod employments;
 mod fixture;
 mod hand_over;
