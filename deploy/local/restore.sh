@@ -129,7 +129,7 @@ step 'compare the data of the services'
 eventually 'the events are published' published
 [ "$(own "select nextval('outbox_id_seq')")" -gt "$sent" ] || fail 'event numbers are used twice'
 if [ "$service" = crm ]; then
-  is_free() { [ "$(theirs chessboard "select count(*) from deal_claim where deal_id = '$lost' and kind <> 'GaveUp'")" = 0 ]; }
+  is_free() { [ "$(theirs chessboard "select count(*) from deal_claim where deal_id = '$lost' and kind <> 'Released'")" = 0 ]; }
   eventually 'the object of the lost deal is free' is_free
 fi
 # Makes the tables of the service visible in the database of the stack, so that `chaos verify` can compare them.

@@ -47,17 +47,17 @@ impl Config {
             "AUTH_JWKS_URL",
             "URL of the issuer's keys (JWKS); found by discovery when unset",
         );
-        let actor_requests_per_minute = env.or(
+        let actor_requests_per_minute = env.with_default(
             "ACTOR_REQUESTS_PER_MINUTE",
             0,
             "requests per minute of each signed-in user; 0 for no limit",
         );
-        let actor_expensive_requests_per_minute = env.or(
+        let actor_expensive_requests_per_minute = env.with_default(
             "ACTOR_EXPENSIVE_REQUESTS_PER_MINUTE",
             0,
             "searches, boards and exports per minute of each signed-in user; 0 for no limit",
         );
-        let token_max_lifetime = env.or(
+        let token_max_lifetime = env.with_default(
             "AUTH_TOKEN_MAX_LIFETIME_SECONDS",
             3600,
             "maximum lifetime of a token from `iat` to `exp`, in seconds",

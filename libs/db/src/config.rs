@@ -44,11 +44,17 @@ impl Config {
             "DATABASE_CA",
             "certificates, in PEM format, of the authorities that the service trusts; by default those of the system",
         );
-        let pool_size = env.or("DATABASE_POOL_SIZE", 16, "connections in the pool of a replica");
-        let wait_ms =
-            env.or("DATABASE_WAIT_MS", 2_000, "maximum wait for a connection or a lookup, in milliseconds");
-        let statement_timeout_ms =
-            env.or("DATABASE_STATEMENT_TIMEOUT_MS", 5_000, "timeout of one statement, in milliseconds");
+        let pool_size = env.with_default("DATABASE_POOL_SIZE", 16, "connections in the pool of a replica");
+        let wait_ms = env.with_default(
+            "DATABASE_WAIT_MS",
+            2_000,
+            "maximum wait for a connection or a lookup, in milliseconds",
+        );
+        let statement_timeout_ms = env.with_default(
+            "DATABASE_STATEMENT_TIMEOUT_MS",
+            5_000,
+            "timeout of one statement, in milliseconds",
+        );
         let (tls_mode, authorities) = (mode?, authorities?);
         let (server, tls) = with_tls(env, "DATABASE_URL", server?, tls_mode, authorities.clone())?;
         Some(Self {
@@ -64,8 +70,8 @@ impl Config {
         })
     }
 
-    /// Reads the address of a replica of the database. All other settings are those of `primary`.
-    /// Returns `Some(None)` if the variable is not set.
+    /// Reads the address of a read replica of the database. All other settings are those of
+    /// `primary`. Returns `Some(None)` if the variable is not set.
     pub fn read_replica(env: &mut Env, primary: Option<&Self>) -> Option<Option<Self>> {
         let server = env.optional::<tokio_postgres::Config>(
             "DATABASE_READ_URL",
@@ -244,8 +250,8 @@ mod tests {
         assert!(plain.contains("set DATABASE_TLS=disable for plain connections"), "{plain}");
     }
 
-    /// RULE-ALL-120: a URL of the replica outside loopback needs TLS or `DATABASE_TLS=disable`, as
-    /// that of the primary.
+    /// RULE-ALL-120: a URL of the read replica outside loopback needs TLS or
+    /// `DATABASE_TLS=disable`, as that of the primary.
     #[test]
     fn replica_url_outside_loopback_requires_tls() {
         let read = |url: &'static str, mode: &'static str| {

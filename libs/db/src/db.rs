@@ -157,9 +157,9 @@ impl Db {
     /// The other stops the process if the messages of the database are not English.
     pub fn register_checks(&self, process: &Process) {
         let db = self.clone();
-        process.spawn(Phase::Work, "database locale check", |ending| db.ensure_english(ending));
+        process.spawn(Phase::Work, "database locale check", |stopping| db.ensure_english(stopping));
         let db = self.clone();
-        process.spawn(Phase::Work, "idle connections", |ending| db.close_idle_repeatedly(ending));
+        process.spawn(Phase::Work, "idle connections", |stopping| db.close_idle_repeatedly(stopping));
         let probe = Arc::new(ReadinessProbe { db: self.clone(), conn: Mutex::default() });
         process.add_readiness_check("database", move || {
             let probe = probe.clone();
@@ -168,11 +168,11 @@ impl Db {
     }
 
     /// Never fails. [`Process::spawn`] requires the `Result`.
-    pub(crate) async fn close_idle_repeatedly(self, ending: CancellationToken) -> anyhow::Result<()> {
+    pub(crate) async fn close_idle_repeatedly(self, stopping: CancellationToken) -> anyhow::Result<()> {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(IDLE_TIMEOUT / 4) => self.close_idle(IDLE_TIMEOUT),
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             }
         }
     }
@@ -183,7 +183,7 @@ impl Db {
     }
 
     /// Checks the language of the server's messages once, as soon as the database is available.
-    async fn ensure_english(self, ending: CancellationToken) -> anyhow::Result<()> {
+    async fn ensure_english(self, stopping: CancellationToken) -> anyhow::Result<()> {
         let check = async {
             loop {
                 if let Ok(mut conn) = self.conn().await
@@ -196,7 +196,7 @@ impl Db {
         };
         tokio::select! {
             result = check => result,
-            () = ending.cancelled() => Ok(()),
+            () = stopping.cancelled() => Ok(()),
         }
     }
 }

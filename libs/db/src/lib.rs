@@ -24,5 +24,5 @@ pub use json::Json;
 pub use migrate::{migrate, migrate_within};
 pub use pipelined::PipelinedConn;
 pub use prepared::{Limited, Prepared};
-pub use replica::{Replica, ReplicaReads};
+pub use replica::{ReadReplica, ReplicaReads};
 pub use tx::Tx;

@@ -1,4 +1,5 @@
-//! Reads from a replica of the database, for callers that need not see their own recent writes.
+//! Reads from a read replica of the database, for callers that need not see their own recent
+//! writes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,10 +18,10 @@ use crate::db::Db;
 use crate::error::Error;
 use crate::pipelined::PipelinedConn;
 
-/// The age of the oldest state that a replica may show.
+/// The age of the oldest state that a read replica may show.
 const MAX_LAG: Duration = Duration::from_secs(2);
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// The timeout of one check, after which the replica counts as down.
+/// The timeout of one check, after which the read replica counts as down.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Selects the id of the server, its position in the write-ahead log in bytes, and its timeline.
@@ -31,17 +32,17 @@ const SELECT_WAL_STATE: &str = "\
         - '0/0'::pg_lsn, 0)::bigint as position, \
       case when pg_is_in_recovery() then '' else left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline";
 
-/// A replica of the database, which serves reads while it is up and close to the primary.
+/// A read replica of the database, which serves reads while it is up and close to the primary.
 #[derive(Clone)]
-pub struct Replica {
+pub struct ReadReplica {
     config: Config,
     db: Db,
     is_usable: watch::Receiver<bool>,
 }
 
-/// The reads of one worker thread from a replica.
+/// The reads of one worker thread from a read replica.
 pub struct ReplicaReads {
-    replica: Replica,
+    replica: ReadReplica,
     lookups: PipelinedConn,
 }
 
@@ -57,9 +58,9 @@ struct WalState {
     timeline: String,
 }
 
-impl Replica {
-    /// Starts to compare the replica at `config` with `primary`. The replica serves reads after the
-    /// first comparison.
+impl ReadReplica {
+    /// Starts to compare the read replica at `config` with `primary`. The read replica serves reads
+    /// after the first comparison.
     ///
     /// # Errors
     /// If the pool cannot be built.
@@ -67,10 +68,10 @@ impl Replica {
         let db = Db::new(&config)?;
         let (usable, is_usable) = watch::channel(false);
         let checks = Checks { primary, replica: db.clone(), conns: None, samples: VecDeque::new() };
-        process.spawn(Phase::Work, "replica checks", |ending| checks.run(usable, ending));
+        process.spawn(Phase::Work, "read replica checks", |stopping| checks.run(usable, stopping));
         let idle = db.clone();
-        process.spawn(Phase::Work, "idle connections of the replica", |ending| {
-            idle.close_idle_repeatedly(ending)
+        process.spawn(Phase::Work, "idle connections of the read replica", |stopping| {
+            idle.close_idle_repeatedly(stopping)
         });
         Ok(Self { config, db, is_usable })
     }
@@ -81,8 +82,8 @@ impl Replica {
         ReplicaReads { replica: self.clone(), lookups }
     }
 
-    /// Runs a read. Returns `None` if the replica cannot serve it, or becomes unusable before the
-    /// result.
+    /// Runs a read. Returns `None` if the read replica cannot serve it, or becomes unusable before
+    /// the result.
     async fn attempt<T>(&self, read: impl Future<Output = Result<T, Error>>) -> Option<Result<T, Error>> {
         let mut is_usable = self.is_usable.clone();
         if !*is_usable.borrow_and_update() {
@@ -121,16 +122,16 @@ impl ReplicaReads {
     }
 }
 
-/// The comparison of the replica with the primary.
+/// The comparison of the read replica with the primary.
 ///
 /// A standby that has lost its primary does not know how old its state is. The check therefore
-/// samples the positions of the primary. A replica is close enough if it has replayed one of the
-/// samples.
+/// samples the positions of the primary. A read replica is close enough if it has replayed one of
+/// the samples.
 struct Checks {
     primary: Db,
     replica: Db,
-    /// The connections to the primary and to the replica. They are outside the pools, since a pool
-    /// may be exhausted.
+    /// The connections to the primary and to the read replica. They are outside the pools, since a
+    /// pool may be exhausted.
     conns: Option<(Conn, Conn)>,
     /// The positions of the primary within the last [`MAX_LAG`], with the times of the samples.
     samples: VecDeque<(Instant, i64)>,
@@ -138,7 +139,7 @@ struct Checks {
 
 impl Checks {
     /// Never fails. [`Process::spawn`] requires the `Result`.
-    async fn run(mut self, usable: watch::Sender<bool>, ending: CancellationToken) -> anyhow::Result<()> {
+    async fn run(mut self, usable: watch::Sender<bool>, stopping: CancellationToken) -> anyhow::Result<()> {
         loop {
             let checked = timeout(CHECK_TIMEOUT, self.check()).await;
             let checked =
@@ -149,22 +150,22 @@ impl Checks {
             let is_usable = matches!(checked, Ok(true));
             if usable.send_replace(is_usable) != is_usable {
                 match checked {
-                    Ok(true) => tracing::info!("reads of guests moved to the replica"),
-                    Ok(false) => tracing::warn!("replica lags; reads of guests moved to the primary"),
+                    Ok(true) => tracing::info!("reads of guests moved to the read replica"),
+                    Ok(false) => tracing::warn!("read replica lags; reads of guests moved to the primary"),
                     Err(error) => tracing::warn!(
                         %error,
-                        "failed to check the replica; reads of guests moved to the primary"
+                        "failed to check the read replica; reads of guests moved to the primary"
                     ),
                 }
             }
             tokio::select! {
                 () = tokio::time::sleep(CHECK_INTERVAL) => {}
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             }
         }
     }
 
-    /// Returns true if the replica is a copy of the primary and lags by at most [`MAX_LAG`].
+    /// Returns true if the read replica is a copy of the primary and lags by at most [`MAX_LAG`].
     async fn check(&mut self) -> Result<bool, Error> {
         let (primary, replica) = match &mut self.conns {
             Some(conns) => conns,

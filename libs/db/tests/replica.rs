@@ -1,8 +1,8 @@
-//! Reads from a replica of a real PostgreSQL.
+//! Reads from a read replica of a real PostgreSQL.
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails ends its test")]
 
-use db::{Config, Conn, Db, Replica, ReplicaReads};
+use db::{Config, Conn, Db, ReadReplica, ReplicaReads};
 use diesel::QueryResult;
 use diesel::dsl::sql;
 use diesel::sql_types::Bool;
@@ -23,17 +23,17 @@ fn start(primary: &Postgres, replica: &Postgres, process: &Process) -> ReplicaRe
     let primary = Config::read(&mut env, "public");
     let replica = Config::read_replica(&mut env, primary.as_ref());
     let (primary, replica) = env.finish(primary.zip(replica)).unwrap();
-    Replica::start(replica.unwrap(), Db::new(&primary).unwrap(), process).unwrap().reads()
+    ReadReplica::start(replica.unwrap(), Db::new(&primary).unwrap(), process).unwrap().reads()
 }
 
 async fn is_standby(mut conn: &Conn) -> QueryResult<bool> {
     diesel::select(sql::<Bool>("pg_is_in_recovery()")).get_result(&mut conn).await
 }
 
-/// Waits until the replica serves both kinds of reads (`true`) or none (`false`).
+/// Waits until the read replica serves both kinds of reads (`true`) or none (`false`).
 async fn wait_until_serving_is(reads: &ReplicaReads, serves: bool) {
     let expected = serves.then_some(true);
-    eventually("the state of the replica", async || {
+    eventually("the state of the read replica", async || {
         let found = reads.look_up(is_standby).await.map(Result::unwrap);
         let queried = reads.query(is_standby).await.map(Result::unwrap);
         (found == expected && queried == expected).then_some(())
@@ -41,7 +41,7 @@ async fn wait_until_serving_is(reads: &ReplicaReads, serves: bool) {
     .await;
 }
 
-/// RULE-ALL-120: a replica serves reads while it is up and close to the primary.
+/// RULE-ALL-120: a read replica serves reads while it is up and close to the primary.
 #[tokio::test]
 async fn replica_that_is_down_or_lags_serves_no_reads() {
     let primary = Postgres::start().await.unwrap();

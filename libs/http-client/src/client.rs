@@ -42,7 +42,8 @@ impl Config {
     pub fn read(env: &mut Env, url_variable: &'static str, client_id: &'static str) -> Option<Self> {
         let url = env.require(url_variable, "URL of the internal port of the called service");
         let issuer = Issuer::read(env);
-        let client_id = env.or("CLIENT_ID", client_id.to_owned(), "OAuth 2.0 client id of this service");
+        let client_id =
+            env.with_default("CLIENT_ID", client_id.to_owned(), "OAuth 2.0 client id of this service");
         let client_secret = env.require("CLIENT_SECRET", "OAuth 2.0 client secret of this service");
         Some(Self { url: url?, issuer: issuer?, client_id: client_id?, client_secret: client_secret? })
     }
@@ -57,7 +58,8 @@ impl Config {
     ) -> Option<Option<Self>> {
         let url = env.optional::<Url>(url_variable, about);
         let issuer = Issuer::read(env);
-        let client_id = env.or("CLIENT_ID", client_id.to_owned(), "OAuth 2.0 client id of this service");
+        let client_id =
+            env.with_default("CLIENT_ID", client_id.to_owned(), "OAuth 2.0 client id of this service");
         let client_secret = env.optional("CLIENT_SECRET", "OAuth 2.0 client secret of this service");
         let (url, issuer, client_id, client_secret) = (url?, issuer?, client_id?, client_secret?);
         let Some(url) = url else { return Some(None) };

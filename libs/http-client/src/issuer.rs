@@ -28,7 +28,7 @@ pub struct Discovery {
 impl Issuer {
     pub fn read(env: &mut Env) -> Option<Self> {
         let url = env.require("AUTH_ISSUER", "URL of the OIDC issuer, as in the claim `iss` of its tokens");
-        let allows_http = env.or(
+        let allows_http = env.with_default(
             "AUTH_ALLOW_HTTP",
             false,
             "`true` permits an issuer without https outside loopback, in a trusted network",

@@ -98,7 +98,7 @@ pub struct Job {
     run: i64,
     traceparent: Option<String>,
     /// Cancelled when the process ends.
-    ending: CancellationToken,
+    stopping: CancellationToken,
 }
 
 /// The process ends before the job has finished.
@@ -126,8 +126,8 @@ impl Job {
     ///
     /// # Errors
     /// [`Interrupted`] if the process ends.
-    pub fn check_ending(&self) -> Result<(), Interrupted> {
-        if self.ending.is_cancelled() { Err(Interrupted) } else { Ok(()) }
+    pub fn check_stopping(&self) -> Result<(), Interrupted> {
+        if self.stopping.is_cancelled() { Err(Interrupted) } else { Ok(()) }
     }
 
     /// Completes the job together with the writes of `tx`. The call must be the last statement of
@@ -167,7 +167,7 @@ impl Job {
         db: &Db,
         kind: &'static str,
         period: Option<Duration>,
-        ending: &CancellationToken,
+        stopping: &CancellationToken,
     ) -> Result<Option<(Self, f64)>, Error> {
         let claim = diesel::sql_query(format!(
             "with next as (select kind, key, due_at from job where kind = $1 and due_at <= clock_timestamp() \
@@ -181,7 +181,10 @@ impl Job {
         let claim = claim.bind::<Text, _>(kind);
         let row = claim.get_result::<ClaimedRow>(&mut db.conn().await?).await.optional()?;
         Ok(row.map(|ClaimedRow { key, attempts, run, traceparent, delay_seconds }| {
-            (Self { kind, period, key, attempts, run, traceparent, ending: ending.clone() }, delay_seconds)
+            (
+                Self { kind, period, key, attempts, run, traceparent, stopping: stopping.clone() },
+                delay_seconds,
+            )
         }))
     }
 

@@ -94,10 +94,10 @@ impl Jobs {
     pub fn start(self, process: &Process) {
         let kinds: Vec<_> = self.workers.iter().map(|worker| worker.kind).collect();
         let waiting = WaitingJobs::register(process.metrics(), self.db.clone(), kinds);
-        process.spawn(Phase::Work, "job metrics", |ending| waiting.run(ending));
+        process.spawn(Phase::Work, "job metrics", |stopping| waiting.run(stopping));
         for worker in self.workers {
             let (db, metrics) = (self.db.clone(), Metrics::register(process.metrics(), worker.kind));
-            process.spawn(Phase::Work, worker.kind, |ending| worker.work(db, metrics, ending));
+            process.spawn(Phase::Work, worker.kind, |stopping| worker.work(db, metrics, stopping));
         }
     }
 }

@@ -90,17 +90,17 @@ impl WaitingJobs {
         Self { db, gauges }
     }
 
-    /// Updates the metrics until `ending`.
+    /// Updates the metrics until `stopping`.
     ///
     /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
-    pub async fn run(self, ending: CancellationToken) -> anyhow::Result<()> {
+    pub async fn run(self, stopping: CancellationToken) -> anyhow::Result<()> {
         loop {
             if let Err(error) = self.update().await {
                 tracing::warn!(%error, "failed to read the waiting jobs");
             }
             tokio::select! {
                 () = tokio::time::sleep(UPDATE_INTERVAL) => {}
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             }
         }
     }

@@ -49,19 +49,19 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Runs jobs until `ending`, then finishes the running ones.
+    /// Runs jobs until `stopping`, then finishes the running ones.
     ///
     /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
-    pub async fn work(self, db: Db, metrics: Metrics, ending: CancellationToken) -> anyhow::Result<()> {
-        let (worker, db, metrics, ending) = (&self, &db, &metrics, &ending);
+    pub async fn work(self, db: Db, metrics: Metrics, stopping: CancellationToken) -> anyhow::Result<()> {
+        let (worker, db, metrics, stopping) = (&self, &db, &metrics, &stopping);
         if let Some(period) = self.period {
             tokio::select! {
                 () = ensure_scheduled(db, self.kind, period) => {}
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             }
         }
         let jobs = stream::unfold(db.listen(JOBS_SCHEDULED), |mut commits| async move {
-            let job = worker.next(db, &mut commits, ending).await?;
+            let job = worker.next(db, &mut commits, stopping).await?;
             Some((job, commits))
         });
         jobs.for_each_concurrent(CONCURRENCY, |(job, delay_seconds)| {
@@ -83,15 +83,16 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for the next due job. Returns it with its delay in seconds, or `None` after `ending`.
+    /// Waits for the next due job. Returns it with its delay in seconds, or `None` after
+    /// `stopping`.
     async fn next(
         &self,
         db: &Db,
         commits: &mut CommitListener,
-        ending: &CancellationToken,
+        stopping: &CancellationToken,
     ) -> Option<(Job, f64)> {
-        while !ending.is_cancelled() {
-            match Job::claim(db, self.kind, self.period, ending).await {
+        while !stopping.is_cancelled() {
+            match Job::claim(db, self.kind, self.period, stopping).await {
                 Ok(Some(job)) => return Some(job),
                 Ok(None) => {}
                 Err(error) => tracing::warn!(job = self.kind, %error, "failed to poll jobs"),
@@ -99,7 +100,7 @@ impl Worker {
             tokio::select! {
                 () = commits.wait() => {}
                 () = tokio::time::sleep(self.poll_interval) => {}
-                () = ending.cancelled() => {}
+                () = stopping.cancelled() => {}
             }
         }
         None

@@ -81,9 +81,10 @@ impl service::Service for Service {
     type App = App;
 
     fn settings(env: &mut Env) -> Option<Settings> {
-        let writers = env.or("LEDGER_WRITERS", 4, "number of tasks that increment accounts");
-        let remarkers = env.or("LEDGER_REMARKERS", 0, "number of tasks that add remarks");
-        let pause_ms = env.or("LEDGER_PAUSE_MS", 10, "delay of each task between two steps, in milliseconds");
+        let writers = env.with_default("LEDGER_WRITERS", 4, "number of tasks that increment accounts");
+        let remarkers = env.with_default("LEDGER_REMARKERS", 0, "number of tasks that add remarks");
+        let pause_ms =
+            env.with_default("LEDGER_PAUSE_MS", 10, "delay of each task between two steps, in milliseconds");
         Some(Settings { writers: writers?, remarkers: remarkers?, pause_ms: pause_ms? })
     }
 
@@ -92,15 +93,15 @@ impl service::Service for Service {
     }
 
     fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
-        if role.serves() {
+        if role.has_http() {
             let pause = Duration::from_millis(app.settings.pause_ms);
             for _ in 0..app.settings.writers {
                 let db = app.db.clone();
-                process.spawn(Phase::Work, "writer", |ending| writer::write_counts(db, pause, ending));
+                process.spawn(Phase::Work, "writer", |stopping| writer::write_counts(db, pause, stopping));
             }
             for _ in 0..app.settings.remarkers {
                 let db = app.db.clone();
-                process.spawn(Phase::Work, "remarker", |ending| writer::write_remarks(db, pause, ending));
+                process.spawn(Phase::Work, "remarker", |stopping| writer::write_remarks(db, pause, stopping));
             }
         }
         Ok(())

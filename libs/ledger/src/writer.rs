@@ -30,16 +30,16 @@ struct Remark {
 }
 
 /// Increments accounts until the process stops.
-pub async fn write_counts(db: Db, pause: Duration, ending: CancellationToken) -> anyhow::Result<()> {
-    while !ending.is_cancelled() {
+pub async fn write_counts(db: Db, pause: Duration, stopping: CancellationToken) -> anyhow::Result<()> {
+    while !stopping.is_cancelled() {
         pause_after(db.tx(increment).await, pause).await;
     }
     Ok(())
 }
 
 /// Adds remarks until the process stops.
-pub async fn write_remarks(db: Db, pause: Duration, ending: CancellationToken) -> anyhow::Result<()> {
-    while !ending.is_cancelled() {
+pub async fn write_remarks(db: Db, pause: Duration, stopping: CancellationToken) -> anyhow::Result<()> {
+    while !stopping.is_cancelled() {
         pause_after(db.tx(add_remark).await, pause).await;
     }
     Ok(())

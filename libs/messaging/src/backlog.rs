@@ -70,16 +70,16 @@ impl Backlog {
         Ok(backlog)
     }
 
-    /// Updates the metrics and deletes expired rows until `ending`, once per
+    /// Updates the metrics and deletes expired rows until `stopping`, once per
     /// [`UPDATE_INTERVAL`].
     ///
     /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
-    pub(crate) async fn run(self, ending: CancellationToken) -> anyhow::Result<()> {
+    pub(crate) async fn run(self, stopping: CancellationToken) -> anyhow::Result<()> {
         loop {
             self.update().await;
             tokio::select! {
                 () = tokio::time::sleep(UPDATE_INTERVAL) => {}
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             }
         }
     }

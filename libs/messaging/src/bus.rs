@@ -38,16 +38,16 @@ impl Bus {
         let Self { service, db, config, subscriptions } = self;
         config.require_broker(process)?;
         let topics_config = config.clone();
-        process.spawn(Phase::Work, "topics", |ending| topics_config.log_missing_topics(topics, ending));
+        process.spawn(Phase::Work, "topics", |stopping| topics_config.log_missing_topics(topics, stopping));
         let relay = Relay::new(service, db.clone(), config.clone(), process.metrics());
-        process.spawn(Phase::Delivery, "relay", |ending| relay.run(ending));
+        process.spawn(Phase::Delivery, "relay", |stopping| relay.run(stopping));
         let backlog = Backlog::new(db.clone(), &config, process.metrics())?;
-        process.spawn(Phase::Delivery, "backlog", |ending| backlog.run(ending));
+        process.spawn(Phase::Delivery, "backlog", |stopping| backlog.run(stopping));
         let limits = ConsumerLimits::new(config.consumer_bytes);
         for subscription in subscriptions.iter().copied() {
             let (db, config, limits) = (db.clone(), config.clone(), limits.clone());
             let consumer = Consumer::new(service, db, config, subscription, limits, process.metrics());
-            process.spawn(Phase::Work, subscription.group, |ending| consumer.run(ending));
+            process.spawn(Phase::Work, subscription.group, |stopping| consumer.run(stopping));
         }
         Ok(())
     }

@@ -64,26 +64,29 @@ pub struct Config {
 impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
         let brokers = env.require("KAFKA_BROKERS", "Kafka bootstrap servers, as in host:9092,host:9092");
-        let fetch_wait_ms =
-            env.or("KAFKA_FETCH_WAIT_MS", 100, "longest wait of a fetch for messages, in milliseconds");
-        let session_timeout_ms = env.or(
+        let fetch_wait_ms = env.with_default(
+            "KAFKA_FETCH_WAIT_MS",
+            100,
+            "longest wait of a fetch for messages, in milliseconds",
+        );
+        let session_timeout_ms = env.with_default(
             "KAFKA_SESSION_TIMEOUT_MS",
             45_000,
             "a consumer that sends no heartbeat for this time loses its partitions, in milliseconds",
         );
-        let consumer_bytes = env.or(
+        let consumer_bytes = env.with_default(
             "KAFKA_CONSUMER_BYTES",
             32 << 20,
             "bytes of unprocessed messages that all consumers of a replica buffer together",
         );
-        let group_suffix = env.or(
+        let group_suffix = env.with_default(
             "KAFKA_GROUP_SUFFIX",
             String::new(),
             "suffix of consumer groups, for deployments that share a broker",
         );
         let properties =
             env.list("KAFKA_PROPERTIES", "further librdkafka settings, as in security.protocol=ssl");
-        let topics = env.or(
+        let topics = env.with_default(
             "KAFKA_TOPICS",
             TopicsSetting::BuiltIn,
             "topics that migrate creates: built-in, YAML like deploy/kafka/topics.yaml, or elsewhere for none",
@@ -203,7 +206,7 @@ impl Config {
     pub(crate) async fn log_missing_topics(
         self,
         names: Vec<String>,
-        ending: CancellationToken,
+        stopping: CancellationToken,
     ) -> anyhow::Result<()> {
         loop {
             // The readiness check reports a broker that does not answer.
@@ -219,7 +222,7 @@ impl Config {
             }
             tokio::select! {
                 () = tokio::time::sleep(MISSING_TOPICS_CHECK_INTERVAL) => {}
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             }
         }
     }

@@ -7,6 +7,7 @@
 
 mod backlog;
 mod bus;
+mod commands;
 mod config;
 mod consumer;
 mod contract;
@@ -14,7 +15,6 @@ mod failure;
 mod handler;
 mod history;
 mod lanes;
-mod operations;
 pub mod outbox;
 mod relay;
 mod schema;
@@ -23,6 +23,9 @@ mod subscription;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 
 pub use bus::Bus;
+pub use commands::{
+    MessagingCommand, PublishedState, Republish, Republisher, Restore, Restorer, VersionNames,
+};
 pub use config::Config;
 pub use consumer::entity::EntityGate;
 pub use contract::asyncapi::{AsyncApi, HttpStream, PublishedEvent};
@@ -32,7 +35,6 @@ pub use contract::topics;
 pub use failure::Failure;
 pub use handler::{BatchHandler, Handler, TracedMessage};
 pub use messaging_derive::Event;
-pub use operations::{Operation, PublishedState, Republish, Republisher, Restore, Restorer, VersionNames};
 pub use subscription::{HandleFn, Subscription};
 
 /// The tables of this crate, for every service's schema.

@@ -52,7 +52,11 @@ impl Subscription {
 
     /// Returns the subscription of a handler that several services share, each with its own group.
     /// All of its topics are [`STATE_TOPICS`](Handler::STATE_TOPICS).
-    pub const fn to_states(group: &'static str, topics: &'static [&'static str], handle: HandleFn) -> Self {
+    pub const fn of_state_topics(
+        group: &'static str,
+        topics: &'static [&'static str],
+        handle: HandleFn,
+    ) -> Self {
         Self { group, topics, state_topics: topics, max_batch: DEFAULT_MAX_BATCH, handle, handle_all: None }
     }
 

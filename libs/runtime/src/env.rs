@@ -54,7 +54,7 @@ impl Env {
     }
 
     /// Reads a variable with a default.
-    pub fn or<T>(&mut self, name: &'static str, default: T, about: &'static str) -> Option<T>
+    pub fn with_default<T>(&mut self, name: &'static str, default: T, about: &'static str) -> Option<T>
     where
         T: FromStr<Err: Display> + Display,
     {
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn all_errors_are_reported_together() {
         let mut env = Env::new(|name| (name == "PORT").then(|| "many".to_owned()));
-        let port = env.or::<u16>("PORT", 8080, "port");
+        let port = env.with_default::<u16>("PORT", 8080, "port");
         let url = env.require::<String>("DATABASE_URL", "URL of the database");
         let error = env.finish(port.zip(url)).unwrap_err().to_string();
         assert!(error.contains("PORT is not valid"), "{error}");

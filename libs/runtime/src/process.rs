@@ -42,7 +42,7 @@ impl Phase {
 #[derive(Default)]
 struct PhaseParts {
     /// Cancelled when the parts must finish.
-    ending: CancellationToken,
+    stopping: CancellationToken,
     tasks: TaskTracker,
 }
 
@@ -109,7 +109,7 @@ impl Process {
     {
         let process = self.clone();
         let parts = self.parts(phase);
-        let part = AssertUnwindSafe(part(parts.ending.clone())).catch_unwind();
+        let part = AssertUnwindSafe(part(parts.stopping.clone())).catch_unwind();
         parts.tasks.spawn(
             async move {
                 let result = part.await.unwrap_or_else(|_| Err(anyhow::anyhow!("{name} panicked")));
@@ -140,17 +140,17 @@ impl Process {
     /// Makes readiness false and begins the first phase of the stop.
     pub fn stop(&self) {
         self.drain();
-        self.parts(Phase::Work).ending.cancel();
+        self.parts(Phase::Work).stopping.cancel();
     }
 
     /// Returns the token that is cancelled when the service must stop.
     pub fn stopping(&self) -> CancellationToken {
-        self.parts(Phase::Work).ending.clone()
+        self.parts(Phase::Work).stopping.clone()
     }
 
     /// Returns the token that is cancelled when all work is finished and delivered.
     pub fn stopped(&self) -> CancellationToken {
-        self.parts(Phase::Monitoring).ending.clone()
+        self.parts(Phase::Monitoring).stopping.clone()
     }
 
     /// Waits for the stop signal, then for the parts of each phase, at most 32 s in total.
@@ -162,7 +162,7 @@ impl Process {
         let mut late = Vec::new();
         for phase in Phase::ALL {
             let parts = self.parts(phase);
-            parts.ending.cancel();
+            parts.stopping.cancel();
             parts.tasks.close();
             if tokio::time::timeout(phase.timeout(), parts.tasks.wait()).await.is_err() {
                 late.push(phase);
@@ -250,8 +250,8 @@ mod tests {
         let order = Arc::new(Mutex::new(Vec::new()));
         for phase in [Phase::Monitoring, Phase::Delivery, Phase::Work] {
             let order = Arc::clone(&order);
-            process.spawn(phase, "part", move |ending| async move {
-                ending.cancelled().await;
+            process.spawn(phase, "part", move |stopping| async move {
+                stopping.cancelled().await;
                 order.lock().unwrap().push(phase);
                 Ok(())
             });

@@ -35,14 +35,17 @@ pub struct Config {
 
 impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let filter = env.or("LOG", "info".to_owned(), "log filter, as in `info,selections=debug`");
-        let json = env.or("LOG_JSON", true, "logs as JSON lines; `false` for plain text");
+        let filter = env.with_default("LOG", "info".to_owned(), "log filter, as in `info,selections=debug`");
+        let json = env.with_default("LOG_JSON", true, "logs as JSON lines; `false` for plain text");
         let otlp_endpoint = env.optional(
             "OTEL_EXPORTER_OTLP_ENDPOINT",
             "URL of the OTLP/HTTP collector of traces; no export when unset",
         );
-        let disabled =
-            env.or("OTEL_SDK_DISABLED", false, "disables spans and trace ids, to measure their cost");
+        let disabled = env.with_default(
+            "OTEL_SDK_DISABLED",
+            false,
+            "disables spans and trace ids, to measure their cost",
+        );
         Some(Self { filter: filter?, json: json?, otlp_endpoint: otlp_endpoint?, disabled: disabled? })
     }
 }

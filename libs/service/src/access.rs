@@ -1,4 +1,4 @@
-//! Revoked access: the replica of identity's revocations, and the view that the listeners check.
+//! Revoked access: the copy of identity's revocations, and the view that the listeners check.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -41,7 +41,7 @@ diesel::table! {
 ///
 /// The listeners of a service with this subscription reject revoked tokens.
 pub const fn access_revocations(group: &'static str) -> Subscription {
-    Subscription::to_states(group, &[TOPIC], |tx, message| Box::pin(apply(tx, message)))
+    Subscription::of_state_topics(group, &[TOPIC], |tx, message| Box::pin(apply(tx, message)))
 }
 
 /// Returns true if [`access_revocations`] is one of these subscriptions.
@@ -124,16 +124,16 @@ impl Updater {
     pub async fn start(mut self, process: &Process) -> Revocations {
         let revocations = self.revocations.clone();
         self.update().await;
-        process.spawn(Phase::Work, "access revocations", |ending| self.run(ending));
+        process.spawn(Phase::Work, "access revocations", |stopping| self.run(stopping));
         revocations
     }
 
     /// Never fails. [`Process::spawn`] requires the `Result`.
-    async fn run(mut self, ending: CancellationToken) -> anyhow::Result<()> {
+    async fn run(mut self, stopping: CancellationToken) -> anyhow::Result<()> {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => self.update().await,
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             }
         }
     }

@@ -7,7 +7,7 @@ use actix_web::web;
 use anyhow::Context;
 use auth::{INTERNAL_AUDIENCE, Keys, Revocations, USER_AUDIENCE, Verifier};
 use clap::ArgMatches;
-use db::{Db, PipelinedConn, Replica};
+use db::{Db, PipelinedConn, ReadReplica};
 use jobs::Jobs;
 use messaging::{AsyncApi, Bus};
 use runtime::{Phase, Process};
@@ -70,16 +70,16 @@ pub async fn start<S: Service>(
         server.shed_load_while(move || admission_db.is_overloaded()).max_connections(S::MAX_CONNECTIONS);
     let app = web::Data::new(S::app(db.clone(), config.settings)?);
     let (mut public, mut internal) = (None, None);
-    if let Some(auth) = config.auth.filter(|_| role.serves()) {
+    if let Some(auth) = config.auth.filter(|_| role.has_http()) {
         let revocations = if access::is_subscribed(S::CONSUMERS) {
             Updater::new(db.clone(), auth.revocation_window(), process.metrics()).start(process).await
         } else {
             Revocations::none()
         };
         let replica =
-            config.replica.map(|replica| Replica::start(replica, db.clone(), process)).transpose()?;
+            config.replica.map(|replica| ReadReplica::start(replica, db.clone(), process)).transpose()?;
         let keys = Keys::new(auth)?;
-        process.spawn(Phase::Work, "issuer keys", |ending| keys.clone().refresh(ending));
+        process.spawn(Phase::Work, "issuer keys", |stopping| keys.clone().refresh(stopping));
         for listener in S::LISTENERS {
             let (audience, address) = match listener.callers {
                 Callers::Users => (USER_AUDIENCE, Some(config.web.public)),
@@ -96,7 +96,7 @@ pub async fn start<S: Service>(
                 let reads = Reads {
                     lookups: lookups.clone().into_inner(),
                     primary: pool.clone(),
-                    replica: replica.as_ref().map(Replica::reads),
+                    replica: replica.as_ref().map(ReadReplica::reads),
                 };
                 worker.app_data(web::Data::new(reads));
                 worker.app_data(app.clone()).app_data(messages.clone());
@@ -108,7 +108,7 @@ pub async fn start<S: Service>(
             }
         }
     }
-    if role.works() {
+    if role.has_background_tasks() {
         idempotency::add_job(S::jobs(app.clone(), Jobs::new(db.clone())), db.clone()).start(process);
         bus::<S>(db, config.messaging).start(process, topics::<S>())?;
     }
@@ -121,13 +121,13 @@ pub async fn start<S: Service>(
 ///
 /// # Errors
 /// If the database is unavailable or the command fails.
-pub async fn run_operation<S: Service>(
+pub async fn run_messaging_command<S: Service>(
     config: Config<S>,
-    operation: messaging::Operation,
+    command: messaging::MessagingCommand,
 ) -> anyhow::Result<()> {
     let db = open_db(&config)?;
     let bus = bus::<S>(db, config.messaging);
-    operation.execute(&bus, S::EVENTS, S::REPUBLISHED, S::RESTORED).await
+    command.execute(&bus, S::EVENTS, S::REPUBLISHED, S::RESTORED).await
 }
 
 /// Runs a command that the service adds. `arguments` are the command line without the binary.

@@ -10,7 +10,7 @@ use crate::service::Service;
 /// The configuration of the service `S`.
 pub struct Config<S: Service> {
     pub(crate) database: db::Config,
-    /// `None` without a replica for the reads of guests.
+    /// `None` without a read replica for the reads of guests.
     pub(crate) replica: Option<db::Config>,
     pub(crate) messaging: messaging::Config,
     pub(crate) web: web::Config,
@@ -32,7 +32,7 @@ pub fn configure<S: Service>(env: &mut Env) -> Option<Config<S>> {
     let is_called = S::LISTENERS.iter().any(|listener| listener.callers == Callers::Services);
     let internal = is_called.then(|| {
         let address = SocketAddr::from(([0, 0, 0, 0], 8081));
-        env.or("INTERNAL_LISTEN", address, "address of the API for other services")
+        env.with_default("INTERNAL_LISTEN", address, "address of the API for other services")
     });
     let settings = S::settings(env);
     Some(Config {

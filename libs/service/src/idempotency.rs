@@ -209,7 +209,7 @@ pub(crate) fn add_job(jobs: Jobs, db: Db) -> Jobs {
         let db = db.clone();
         async move {
             while delete_expired(&db).await? == BATCH {
-                job.check_ending()?;
+                job.check_stopping()?;
             }
             Ok(())
         }

@@ -15,7 +15,9 @@ mod service;
 
 pub use access::access_revocations;
 pub use command::{OperatorCommand, RegisteredCommand};
-pub use composition::{Contracts, Endpoints, contracts, migrate, run_command, run_operation, start, topics};
+pub use composition::{
+    Contracts, Endpoints, contracts, migrate, run_command, run_messaging_command, start, topics,
+};
 pub use config::{Config, configure};
 pub use error::Error;
 pub use idempotency::{Idempotency, Reply};

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use messaging::Operation;
+use messaging::MessagingCommand;
 use runtime::{Env, Process, telemetry};
 
 use crate::command::{self, RegisteredCommand};
-use crate::composition::{contracts, migrate, run_operation, run_registered, start};
+use crate::composition::{contracts, migrate, run_messaging_command, run_registered, start};
 use crate::config::{Config, configure};
 use crate::service::{Role, Service};
 
@@ -34,7 +34,7 @@ enum Command {
     /// Print the environment variables that the service reads
     Config,
     #[command(flatten)]
-    Operation(Operation),
+    Messaging(MessagingCommand),
     /// A command of this service only, which is added at run time
     #[command(skip)]
     Registered(RegisteredCommand, ArgMatches),
@@ -44,7 +44,7 @@ enum Command {
 enum Task {
     Run(Role),
     Migrate,
-    Operate(Operation),
+    Messaging(MessagingCommand),
     Registered(RegisteredCommand, ArgMatches),
 }
 
@@ -96,7 +96,7 @@ fn execute<S: Service>(command: Option<Command>) -> anyhow::Result<()> {
         Some(Command::Serve) => Task::Run(Role::Serve),
         Some(Command::Work) => Task::Run(Role::Work),
         Some(Command::Migrate) => Task::Migrate,
-        Some(Command::Operation(operation)) => Task::Operate(operation),
+        Some(Command::Messaging(command)) => Task::Messaging(command),
         Some(Command::Registered(command, arguments)) => Task::Registered(command, arguments),
         None => Task::Run(Role::Both),
     };
@@ -111,7 +111,7 @@ fn execute<S: Service>(command: Option<Command>) -> anyhow::Result<()> {
         let result = match task {
             Task::Run(role) => run(config, role).await,
             Task::Migrate => migrate(&config).await,
-            Task::Operate(operation) => run_operation(config, operation).await,
+            Task::Messaging(command) => run_messaging_command(config, command).await,
             Task::Registered(command, arguments) => run_registered(config, command, arguments).await,
         };
         telemetry.flush();
@@ -130,7 +130,7 @@ async fn run<S: Service>(config: Config<S>, role: Role) -> anyhow::Result<()> {
         _ = tokio::signal::ctrl_c() => {}
         () = process.stopping().cancelled_owned() => {}
     }
-    if role.serves() && !process.stopping().is_cancelled() {
+    if role.has_http() && !process.stopping().is_cancelled() {
         tracing::info!(service = S::NAME, "draining");
         process.drain();
         // A failed part or a second signal ends the drain early.

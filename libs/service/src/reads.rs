@@ -1,4 +1,4 @@
-//! The reads of public operations, which a replica of the database may serve.
+//! The reads of public operations, which a read replica of the database may serve.
 
 use std::sync::Arc;
 
@@ -8,8 +8,9 @@ use diesel::QueryResult;
 
 /// The reads of public operations, for one worker thread.
 ///
-/// Guests read from the replica if there is one. Signed-in users read from the primary, so that
-/// they see their own writes. While the replica is down or lags, all callers read from the primary.
+/// Guests read from the read replica if there is one. Signed-in users read from the primary, so
+/// that they see their own writes. While the read replica is down or lags, all callers read from
+/// the primary.
 pub struct Reads {
     pub(crate) lookups: Arc<PipelinedConn>,
     pub(crate) primary: Db,
@@ -34,8 +35,8 @@ impl Reads {
         self.lookups.run(lookup).await
     }
 
-    /// Runs a lookup by key. Repeats the lookup on the primary if the replica has no row, since the
-    /// row may be too new for the replica.
+    /// Runs a lookup by key. Repeats the lookup on the primary if the read replica has no row,
+    /// since the row may be too new for the read replica.
     ///
     /// # Errors
     /// As [`PipelinedConn::run`].

@@ -31,8 +31,8 @@ pub trait Service: 'static {
     const LISTENERS: &'static [Listener] = &[];
     /// The maximum number of open connections of each listener.
     const MAX_CONNECTIONS: usize = ::web::DEFAULT_MAX_CONNECTIONS;
-    /// True if handlers use [`Reads`](crate::Reads), so that guests may read from a replica of the
-    /// database.
+    /// True if handlers use [`Reads`](crate::Reads), so that guests may read from a read replica of
+    /// the database.
     const READS_FROM_REPLICA: bool = false;
     /// The published events.
     const EVENTS: &'static [PublishedEvent] = &[];
@@ -94,11 +94,11 @@ pub enum Role {
 }
 
 impl Role {
-    pub fn serves(self) -> bool {
+    pub fn has_http(self) -> bool {
         matches!(self, Self::Serve | Self::Both)
     }
 
-    pub fn works(self) -> bool {
+    pub fn has_background_tasks(self) -> bool {
         matches!(self, Self::Work | Self::Both)
     }
 }

@@ -18,7 +18,7 @@ impl Collector {
     /// Starts a collector that accepts every export.
     pub fn start() -> Self {
         let collector = FaultProxy::start("http://127.0.0.1:1");
-        collector.on("/v1/traces", Fault::Respond(200, String::new()));
+        collector.inject("/v1/traces", Fault::Respond(200, String::new()));
         Self(collector)
     }
 

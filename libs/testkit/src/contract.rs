@@ -214,7 +214,7 @@ impl Contract {
 
     /// Returns sample payloads of a topic, with each member at each limit, or `None` if the topic
     /// is not documented.
-    pub fn messages(&self, topic: &str) -> Option<Vec<Value>> {
+    pub fn payload_samples(&self, topic: &str) -> Option<Vec<Value>> {
         let mut channels = self.document["channels"].as_object().into_iter().flatten();
         let (name, channel) = channels.find(|(_, channel)| channel["address"] == topic)?;
         Some(samples::values(&self.document, &channel["messages"][name]["payload"]))

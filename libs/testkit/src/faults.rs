@@ -154,19 +154,19 @@ impl FaultProxy {
 
     /// Injects `fault` into all further calls whose path contains `path`. The rule added last has
     /// precedence.
-    pub fn on(&self, path: impl Into<String>, fault: Fault) {
+    pub fn inject(&self, path: impl Into<String>, fault: Fault) {
         self.add(path.into(), fault, None);
     }
 
     /// Injects `fault` into the next `count` calls whose path contains `path`.
-    pub fn next(&self, count: usize, path: impl Into<String>, fault: Fault) {
+    pub fn inject_next(&self, count: usize, path: impl Into<String>, fault: Fault) {
         self.add(path.into(), fault, Some(count));
     }
 
     /// Holds the next call whose path contains `path` before the service receives it.
     pub fn hold(&self, path: impl Into<String>) -> Gate {
         let gate = Gate::new();
-        self.next(1, path, Fault::Hold(gate.clone()));
+        self.inject_next(1, path, Fault::Hold(gate.clone()));
         gate
     }
 
@@ -174,7 +174,7 @@ impl FaultProxy {
     /// processed the call.
     pub fn hold_response(&self, path: impl Into<String>) -> Gate {
         let gate = Gate::new();
-        self.next(1, path, Fault::HoldResponse(gate.clone()));
+        self.inject_next(1, path, Fault::HoldResponse(gate.clone()));
         gate
     }
 

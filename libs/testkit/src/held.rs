@@ -7,13 +7,13 @@ use crate::eventually;
 use crate::service::Running;
 
 /// An open transaction of the test, which holds locks.
-pub struct Held {
+pub struct HeldLocks {
     tx: Client,
     watcher: Client,
     process: i32,
 }
 
-impl Held {
+impl HeldLocks {
     /// The pattern of any statement, for [`Self::wait_for`] and [`Self::queue`].
     pub const ANY: &str = "%";
 

@@ -52,16 +52,16 @@ pub enum Fault {
     /// Committed and not delivered.
     Lost,
     /// Delivered and not committed.
-    Ghost,
+    Uncommitted,
     /// Delivered for the first time after a later event.
-    Overtaken,
+    DeliveredOutOfOrder,
     /// Delivered again after a later event that was not repeated. Only a stale relay repeats an
     /// event without the later ones.
     Stale,
     /// Committed, but not received by a consumer of the topic.
     Skipped,
     /// Received twice, or after a later event.
-    Misapplied,
+    ReceivedOutOfOrder,
 }
 
 /// The result of checking a history.
@@ -103,13 +103,13 @@ impl History {
             verdict.delivered += delivered.len();
             verdict.repeated += delivered.len() - distinct.len();
             verdict.add(Fault::Lost, stream, committed.difference(&distinct).copied());
-            let (undone, ghosts): (Vec<i64>, Vec<i64>) = distinct
+            let (undone, uncommitted): (Vec<i64>, Vec<i64>) = distinct
                 .difference(committed)
                 .partition(|sequence| self.lost.iter().any(|lost| lost.contains(stream, **sequence)));
             verdict.undone += undone.len();
-            verdict.add(Fault::Ghost, stream, ghosts);
-            let (overtaken, stale) = disorder(delivered);
-            verdict.add(Fault::Overtaken, stream, overtaken);
+            verdict.add(Fault::Uncommitted, stream, uncommitted);
+            let (out_of_order, stale) = disorder(delivered);
+            verdict.add(Fault::DeliveredOutOfOrder, stream, out_of_order);
             verdict.add(Fault::Stale, stream, stale);
         }
         for (consumer, streams) in &self.received {
@@ -122,7 +122,7 @@ impl History {
                     verdict.add(Fault::Skipped, stream, committed.difference(&distinct).copied());
                 }
                 let backward = received.windows(2).filter(|pair| pair[1] <= pair[0]).map(|pair| pair[1]);
-                verdict.add(Fault::Misapplied, stream, backward);
+                verdict.add(Fault::ReceivedOutOfOrder, stream, backward);
             }
             let skipped = verdict.count(Fault::Skipped) - skipped_before;
             if skipped > 0 {
@@ -133,12 +133,12 @@ impl History {
     }
 }
 
-/// Returns the overtaken and the stale sequences of a stream.
+/// Returns the sequences of a stream that were delivered out of order, and the stale ones.
 ///
 /// A relay that takes over begins with the oldest pending event, so after a step back it repeats
 /// all later events in order. A stale relay stops before it has repeated all of them.
 fn disorder(delivered: &[i64]) -> (Vec<i64>, Vec<i64>) {
-    let (mut overtaken, mut stale) = (Vec::new(), Vec::new());
+    let (mut out_of_order, mut stale) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
     let mut last = i64::MIN;
     for &sequence in delivered {
@@ -148,7 +148,7 @@ fn disorder(delivered: &[i64]) -> (Vec<i64>, Vec<i64>) {
             stale.push(last);
         }
         if seen.last().is_some_and(|highest| sequence < *highest) && !seen.contains(&sequence) {
-            overtaken.push(sequence);
+            out_of_order.push(sequence);
         }
         seen.insert(sequence);
         last = sequence;
@@ -156,7 +156,7 @@ fn disorder(delivered: &[i64]) -> (Vec<i64>, Vec<i64>) {
     if seen.last().is_some_and(|highest| last < *highest) {
         stale.push(last);
     }
-    (overtaken, stale)
+    (out_of_order, stale)
 }
 
 /// Triggers in a service's schema that record its appended and received events in its transactions.
@@ -260,14 +260,14 @@ mod tests {
 
     /// RULE-EVT-028: an event that was not committed is detected.
     #[test]
-    fn uncommitted_event_is_a_ghost() {
-        assert_eq!(faults(&[1, 3], &[1, 2, 3], &[1, 3]), [(Fault::Ghost, 2)]);
+    fn uncommitted_event_is_detected() {
+        assert_eq!(faults(&[1, 3], &[1, 2, 3], &[1, 3]), [(Fault::Uncommitted, 2)]);
     }
 
     /// RULE-EVT-028: the loss of a database excuses only the events of a stream after the last one
     /// that it has kept.
     #[test]
-    fn event_that_the_database_lost_is_no_ghost() {
+    fn event_that_the_database_lost_is_no_fault() {
         let mut history = History::default();
         history.committed.insert(stream(), [1, 2, 50].into());
         history.delivered.insert(stream(), vec![1, 2, 3, 4, 50, 51]);
@@ -275,13 +275,13 @@ mod tests {
         history.lost.push(LostEvents { topics: [stream().0].into(), kept, before: 50 });
         let verdict = history.verdict();
         assert_eq!(verdict.undone, 2);
-        assert_eq!(verdict.faults, [(Fault::Ghost, stream(), 51)]);
+        assert_eq!(verdict.faults, [(Fault::Uncommitted, stream(), 51)]);
     }
 
-    /// RULE-EVT-028: an event that another one has overtaken is detected.
+    /// RULE-EVT-028: the first delivery of an event after a later event is detected.
     #[test]
-    fn first_delivery_after_a_later_event_is_overtaken() {
-        assert_eq!(faults(&[1, 2, 3], &[1, 3, 2, 3], &[1, 2, 3]), [(Fault::Overtaken, 2)]);
+    fn first_delivery_after_a_later_event_is_out_of_order() {
+        assert_eq!(faults(&[1, 2, 3], &[1, 3, 2, 3], &[1, 2, 3]), [(Fault::DeliveredOutOfOrder, 2)]);
     }
 
     /// RULE-EVT-028: a stale event is detected.
@@ -301,8 +301,8 @@ mod tests {
 
     /// RULE-EVT-028: an event that was applied out of order or twice is detected.
     #[test]
-    fn late_or_repeated_receipt_is_misapplied() {
-        assert_eq!(faults(&[1, 2], &[1, 2], &[2, 1]), [(Fault::Misapplied, 1)]);
-        assert_eq!(faults(&[1, 2], &[1, 2], &[1, 1, 2]), [(Fault::Misapplied, 1)]);
+    fn late_or_repeated_receipt_is_out_of_order() {
+        assert_eq!(faults(&[1, 2], &[1, 2], &[2, 1]), [(Fault::ReceivedOutOfOrder, 1)]);
+        assert_eq!(faults(&[1, 2], &[1, 2], &[1, 1, 2]), [(Fault::ReceivedOutOfOrder, 1)]);
     }
 }

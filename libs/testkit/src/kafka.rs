@@ -49,7 +49,7 @@ impl Cluster {
         let mut cluster = Self { nodes, temporary: None };
         let result = tokio::select! {
             result = Self::wait_until_healthy_at(addresses) => result,
-            error = cluster.ended() => Err(error),
+            error = cluster.wait_for_end() => Err(error),
         };
         result.map(|()| cluster)
     }
@@ -130,8 +130,8 @@ impl Cluster {
     }
 
     /// Waits for the unexpected end of a node and returns its reason.
-    pub async fn ended(&mut self) -> anyhow::Error {
-        select_all(self.nodes.iter_mut().map(|node| Box::pin(node.ended()))).await.0
+    pub async fn wait_for_end(&mut self) -> anyhow::Error {
+        select_all(self.nodes.iter_mut().map(|node| Box::pin(node.wait_for_end()))).await.0
     }
 
     /// Stops the nodes and waits until they have written their data.

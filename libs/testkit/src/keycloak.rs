@@ -91,7 +91,7 @@ impl Keycloak {
     }
 
     /// Waits for an unexpected end of the process and returns its reason.
-    pub async fn ended(&mut self) -> anyhow::Error {
+    pub async fn wait_for_end(&mut self) -> anyhow::Error {
         match self.server.wait().await {
             Ok(status) => anyhow::anyhow!("Keycloak has ended ({status}), see {}", log().display()),
             Err(error) => error.into(),

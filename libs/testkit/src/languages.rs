@@ -12,23 +12,23 @@ use crate::client::send;
 /// If a text is not in the language of the request. A language without messages gets English.
 pub async fn code_in_each_language(request: impl Fn() -> RequestBuilder) -> String {
     let accepted = [("en", "en"), ("ru", "ru"), ("fr", "en"), ("fr, ru;q=0.5, en;q=0.4", "ru")];
-    let answers = accepted.map(|(accepted, _)| send(request().header("accept-language", accepted)));
-    let answers = join_all(answers).await;
+    let responses = accepted.map(|(accepted, _)| send(request().header("accept-language", accepted)));
+    let responses = join_all(responses).await;
     let is_cyrillic = |text: &Value| {
         text.as_str().expect("a text").contains(|c: char| matches!(c, 'а'..='я' | 'А'..='Я' | 'ё'))
     };
-    for (answer, (_, language)) in answers.iter().zip(accepted) {
+    for (response, (_, language)) in responses.iter().zip(accepted) {
         let is_russian = language == "ru";
-        assert_eq!(answer.header("content-language"), language, "{}", answer.text);
-        assert_eq!(answer.body["code"], answers[0].body["code"], "{}", answer.text);
-        assert_ne!(answer.body["title"], answer.body["code"], "{}", answer.text);
-        assert_eq!(is_cyrillic(&answer.body["title"]), is_russian, "{}", answer.text);
-        let detail = &answer.body["detail"];
-        assert!(detail.is_null() || is_cyrillic(detail) == is_russian, "{}", answer.text);
-        for error in answer.body["errors"].as_array().expect("a list") {
-            assert_ne!(error["message"], error["code"], "{}", answer.text);
-            assert_eq!(is_cyrillic(&error["message"]), is_russian, "{}", answer.text);
+        assert_eq!(response.header("content-language"), language, "{}", response.text);
+        assert_eq!(response.body["code"], responses[0].body["code"], "{}", response.text);
+        assert_ne!(response.body["title"], response.body["code"], "{}", response.text);
+        assert_eq!(is_cyrillic(&response.body["title"]), is_russian, "{}", response.text);
+        let detail = &response.body["detail"];
+        assert!(detail.is_null() || is_cyrillic(detail) == is_russian, "{}", response.text);
+        for error in response.body["errors"].as_array().expect("a list") {
+            assert_ne!(error["message"], error["code"], "{}", response.text);
+            assert_eq!(is_cyrillic(&error["message"]), is_russian, "{}", response.text);
         }
     }
-    answers[0].body["code"].as_str().expect("a text").to_owned()
+    responses[0].body["code"].as_str().expect("a text").to_owned()
 }

@@ -32,8 +32,8 @@ impl LiveKit {
     /// If the fake does not start.
     pub fn start() -> Self {
         let proxy = FaultProxy::start("http://127.0.0.1:1");
-        proxy.on("/", Fault::Respond(200, "OK".to_owned()));
-        proxy.on(SERVICE, Fault::Respond(200, "{}".to_owned()));
+        proxy.inject("/", Fault::Respond(200, "OK".to_owned()));
+        proxy.inject(SERVICE, Fault::Respond(200, "{}".to_owned()));
         Self(proxy)
     }
 
@@ -48,14 +48,14 @@ impl LiveKit {
     }
 
     /// Returns the proxy, which injects faults and records calls.
-    pub fn faults(&self) -> &FaultProxy {
+    pub fn proxy(&self) -> &FaultProxy {
         &self.0
     }
 
     /// Responds to the next `count` calls of a method with a Twirp error.
     pub fn refuse(&self, count: usize, method: &str, status: u16, code: &str) {
         let error = json!({"code": code, "msg": "injected by a test"});
-        self.0.next(count, format!("{SERVICE}{method}"), Fault::Respond(status, error.to_string()));
+        self.0.inject_next(count, format!("{SERVICE}{method}"), Fault::Respond(status, error.to_string()));
     }
 
     /// Sets the participants of every room, each with identity and `sid`.
@@ -64,7 +64,7 @@ impl LiveKit {
             json!({"sid": sid, "identity": identity, "state": "ACTIVE", "joined_at": "1", "kind": "STANDARD"})
         });
         let response = json!({"participants": entries.collect::<Vec<_>>()});
-        self.0.on(format!("{SERVICE}ListParticipants"), Fault::Respond(200, response.to_string()));
+        self.0.inject(format!("{SERVICE}ListParticipants"), Fault::Respond(200, response.to_string()));
     }
 
     /// Returns every call of a method for a room.

@@ -65,37 +65,40 @@ impl FromStr for Origin {
 
 impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let public =
-            env.or("PUBLIC_LISTEN", SocketAddr::from(([0, 0, 0, 0], 8080)), "address of the public API");
-        let admin = env.or(
+        let public = env.with_default(
+            "PUBLIC_LISTEN",
+            SocketAddr::from(([0, 0, 0, 0], 8080)),
+            "address of the public API",
+        );
+        let admin = env.with_default(
             "ADMIN_LISTEN",
             SocketAddr::from(([0, 0, 0, 0], 9090)),
             "address of health checks and metrics",
         );
         let trusted_proxies =
             env.list("TRUSTED_PROXIES", "networks whose X-Forwarded-For is trusted, as in 10.0.0.0/8");
-        let default_language = env.or(
+        let default_language = env.with_default(
             "DEFAULT_LANGUAGE",
             "en".to_owned(),
             "language of messages for callers that accept no other: en or ru",
         );
-        let workers = env.or("HTTP_WORKERS", 2, "threads of each listener");
-        let max_in_flight = env.or(
+        let workers = env.with_default("HTTP_WORKERS", 2, "threads of each listener");
+        let max_in_flight = env.with_default(
             "HTTP_MAX_REQUESTS_UNDER_WAY",
             DEFAULT_MAX_IN_FLIGHT,
             "in-flight requests of each listener; above it requests get 503 with Retry-After",
         );
-        let keep_alive = env.or(
+        let keep_alive = env.with_default(
             "HTTP_KEEP_ALIVE_SECONDS",
             DEFAULT_KEEP_ALIVE_SECONDS,
             "time after which an idle connection is closed, in seconds; longer than the idle timeout of the proxies",
         );
-        let max_connections_per_peer = env.or(
+        let max_connections_per_peer = env.with_default(
             "HTTP_MAX_CONNECTIONS_PER_PEER",
             DEFAULT_MAX_CONNECTIONS_PER_PEER,
             "open connections of one address to each listener; further ones are closed, except those of TRUSTED_PROXIES",
         );
-        let drain = env.or(
+        let drain = env.with_default(
             "HTTP_DRAIN_SECONDS",
             DEFAULT_DRAIN_SECONDS,
             "time after SIGTERM in which requests are still answered, in seconds; readiness is false and each response closes its connection",

@@ -1,5 +1,5 @@
 -- Revoked access. Applied to the schema of every service and owned by libs/service. Identity writes
--- the rows, and the other services keep a replica.
+-- the rows, and the other services keep a copy.
 
 -- Tokens of the subject that were issued up to `not_before` are invalid.
 create table access_revocation (

@@ -410,7 +410,7 @@ $$;
 create table deal_claim (
     deal_id uuid primary key,
     property_object_id uuid not null,
-    kind text collate "C" not null check (kind in ('Claims', 'GaveUp', 'Sells')),
+    kind text collate "C" not null check (kind in ('Booked', 'Released', 'Sold')),
     row_version bigint not null,
     claimed_at timestamptz -- CreatedAt of the booking, or CompletedAt of the completion
 ) with (fillfactor = 80);

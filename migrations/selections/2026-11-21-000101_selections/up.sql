@@ -78,7 +78,7 @@ create table favorite (
 );
 create index favorite_order on favorite (owner_user_id, added_at, property_object_id);
 
--- Replica of chessboard
+-- Copy of chessboard
 
 -- The data of property objects that open selections show and that snapshots copy while an object is
 -- public. Reads withhold the data of the others (INV-DEV-6).

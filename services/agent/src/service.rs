@@ -48,7 +48,7 @@ impl service::Service for Service {
     }
 
     fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
-        if role.works() {
+        if role.has_background_tasks() {
             jobs::spawn_gauges(app, process);
         }
         Ok(())

@@ -21,32 +21,32 @@ pub struct Settings {
 
 impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let payout_run_poll_interval = env.or(
+        let payout_run_poll_interval = env.with_default(
             "AGENT_PAYOUT_RUN_POLL_MS",
             const { NonZeroU32::new(1_000).unwrap() },
             "interval between checks for payout runs, in milliseconds",
         );
-        let unrated_poll_interval = env.or(
+        let unrated_poll_interval = env.with_default(
             "AGENT_UNRATED_POLL_SECONDS",
             const { NonZeroU32::new(5).unwrap() },
             "interval between checks of unrated deals, in seconds",
         );
-        let ledger_audit_interval = env.or(
+        let ledger_audit_interval = env.with_default(
             "AGENT_LEDGER_AUDIT_SECONDS",
             const { NonZeroU32::new(3_600).unwrap() },
             "interval of the ledger audit, in seconds",
         );
-        let approval_limit = env.or(
+        let approval_limit = env.with_default(
             "AGENT_AUTO_APPROVE_LIMIT",
             1_000_000_000,
             "greatest accrual that a completed deal approves; a larger one needs a release; in minor units of any currency",
         );
-        let bonus_limit = env.or(
+        let bonus_limit = env.with_default(
             "AGENT_BONUS_LIMIT",
             100_000_000,
             "greatest bonus that two employees may grant; in minor units of any currency",
         );
-        let payout_max_lines = env.or(
+        let payout_max_lines = env.with_default(
             "AGENT_PAYOUT_MAX_LINES",
             const { NonZeroU32::new(5_000).unwrap() },
             "greatest number of accruals in one payout",

@@ -17,7 +17,7 @@ pub fn report_waiting_profiles(db: Db, process: &Process) {
         let help = "External profiles that wait for their company, or for the release of another profile";
         registry.register("outside_profiles_waiting", help, waiting.clone());
     });
-    process.spawn(Phase::Work, "waiting external profiles", |ending| async move {
+    process.spawn(Phase::Work, "waiting external profiles", |stopping| async move {
         loop {
             match count_waiting(&db).await {
                 Ok(count) => drop(waiting.set(count)),
@@ -25,7 +25,7 @@ pub fn report_waiting_profiles(db: Db, process: &Process) {
             }
             tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             }
         }
     });

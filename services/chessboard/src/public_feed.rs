@@ -211,7 +211,7 @@ impl Build {
 
     /// Reads and writes the next page.
     async fn next(mut self) -> Result<(Page, Self), Error> {
-        // The version was read from the primary before the pages. A replica could return older
+        // The version was read from the primary before the pages. A read replica could return older
         // pages, and the cache would keep them under this version.
         let conn = self.app.db.conn().await?;
         let offers = read_page(&conn, self.developer, self.last).await?;

@@ -46,7 +46,7 @@ impl service::Service for Service {
     }
 
     fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
-        if role.works() {
+        if role.has_background_tasks() {
             metrics::report_waiting_profiles(app.db.clone(), process);
         }
         Ok(())

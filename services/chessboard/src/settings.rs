@@ -21,33 +21,34 @@ pub struct Settings {
 
 impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let currency = env.or("CATALOG_CURRENCY", Currency::RUB, "currency of all prices, as ISO 4217 code");
-        let phone_region = env.or(
+        let currency =
+            env.with_default("CATALOG_CURRENCY", Currency::RUB, "currency of all prices, as ISO 4217 code");
+        let phone_region = env.with_default(
             "PHONE_DEFAULT_REGION",
             PhoneRegion::RU,
             "region of phone numbers without a country code, as ISO 3166 code",
         );
-        let project_recount_interval = env.or(
+        let project_recount_interval = env.with_default(
             "PROJECT_RECOUNT_INTERVAL_S",
             const { NonZeroU32::new(3600).unwrap() },
             "interval of the job that recounts published projects, in seconds",
         );
-        let interval = env.or(
+        let interval = env.with_default(
             "OBJECT_PROPAGATION_INTERVAL_MS",
             const { NonZeroU32::new(1_000).unwrap() },
             "pause of the propagation job when it has no work, in milliseconds",
         );
-        let batch = env.or(
+        let batch = env.with_default(
             "OBJECT_PROPAGATION_BATCH",
             const { NonZeroU32::new(500).unwrap() },
             "objects in one batch of the propagation job",
         );
-        let guest_reads_per_minute = env.or(
+        let guest_reads_per_minute = env.with_default(
             "GUEST_READS_PER_MINUTE",
             120,
             "catalog reads of one guest address per minute; 0 for no limit",
         );
-        let feed_retention_days = env.or(
+        let feed_retention_days = env.with_default(
             "FEED_RETENTION_DAYS",
             const { NonZeroU16::new(30).unwrap() },
             "time after its last change in which an import of a feed is kept, in days",

@@ -18,22 +18,22 @@ pub struct Settings {
 
 impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let tolerance = env.or(
+        let tolerance = env.with_default(
             "CRM_AMOUNT_TOLERANCE_PERCENT",
             20,
             "maximum difference of an amount on company routes from the object's price, in percent",
         );
-        let totals = env.or(
+        let totals = env.with_default(
             "CRM_BOARD_TOTALS_INTERVAL_MS",
             const { NonZeroU32::new(1_000).unwrap() },
             "interval of the job board-totals, in milliseconds",
         );
-        let interval = env.or(
+        let interval = env.with_default(
             "CRM_BOOKING_EXPIRY_INTERVAL_MS",
             const { NonZeroU32::new(5_000).unwrap() },
             "interval of the job booking-expiry, in milliseconds",
         );
-        let ttl = env.or(
+        let ttl = env.with_default(
             "CRM_BOOKING_TTL_SECONDS",
             const { NonZeroU32::new(259_200).unwrap() },
             "life of a booking without an expiry time in its request, in seconds",

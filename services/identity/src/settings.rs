@@ -12,7 +12,7 @@ pub struct Settings {
 
 impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let baseline = env.or(
+        let baseline = env.with_default(
             "IDENTITY_BASELINE_PERMISSIONS",
             Baseline::default(),
             "permissions of every user who is not a suspended employee, separated by commas",

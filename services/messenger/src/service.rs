@@ -60,27 +60,27 @@ impl ::service::Service for Service {
 
     fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
         let waking = app.clone();
-        process.spawn(Phase::Work, "wake-ups of streams", move |ending| async move {
-            stream::exchange_wake_ups(&waking.db, role.serves().then_some(&waking.streams), ending).await;
+        process.spawn(Phase::Work, "wake-ups of streams", move |stopping| async move {
+            stream::exchange_wake_ups(&waking.db, role.has_http().then_some(&waking.streams), stopping).await;
             Ok(())
         });
-        if role.serves() {
+        if role.has_http() {
             let app = app.clone();
-            process.spawn(Phase::Work, "streams", move |ending| async move {
-                stream::run(&app.db, &app.streams, app.settings.stream.poll_interval, ending).await;
+            process.spawn(Phase::Work, "streams", move |stopping| async move {
+                stream::run(&app.db, &app.streams, app.settings.stream.poll_interval, stopping).await;
                 Ok(())
             });
         }
         let probe_interval = app.settings.media_probe_interval;
-        if let Some(interval) = probe_interval.filter(|_| role.serves() && app.livekit.is_some()) {
-            process.spawn(Phase::Work, "media probe", move |ending| probe(app, interval, ending));
+        if let Some(interval) = probe_interval.filter(|_| role.has_http() && app.livekit.is_some()) {
+            process.spawn(Phase::Work, "media probe", move |stopping| probe(app, interval, stopping));
         }
         Ok(())
     }
 }
 
 /// Probes LiveKit at this interval until the process ends.
-async fn probe(app: Data<App>, interval: Duration, ending: CancellationToken) -> anyhow::Result<()> {
+async fn probe(app: Data<App>, interval: Duration, stopping: CancellationToken) -> anyhow::Result<()> {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while let Some(livekit) = &app.livekit {
@@ -90,7 +90,7 @@ async fn probe(app: Data<App>, interval: Duration, ending: CancellationToken) ->
         };
         tokio::select! {
             () = probed => {}
-            () = ending.cancelled() => return Ok(()),
+            () = stopping.cancelled() => return Ok(()),
         }
     }
     Ok(())

@@ -30,65 +30,87 @@ pub struct StreamSettings {
 
 impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let mut seconds = |name, default: u32, about| {
-            let default = NonZeroU32::new(default)?;
-            Some(Duration::from_secs(env.or(name, default, about)?.get().into()))
-        };
-        let ring_timeout = seconds(
-            "MESSENGER_RING_SECONDS",
-            60,
-            "ringing time of a conference and of an invitation, in seconds",
-        );
-        let empty_timeout =
-            seconds("MESSENGER_EMPTY_SECONDS", 30, "time that a conference may be empty, in seconds");
-        let max_duration =
-            seconds("MESSENGER_MAX_SECONDS", 14_400, "longest time of an Active conference, in seconds");
-        let edit_window = seconds(
+        let timing = read_timing(env);
+        let edit_window = read_seconds(
+            env,
             "MESSENGER_EDIT_WINDOW_SECONDS",
             86_400,
             "time for editing and deleting a message, in seconds",
         );
-        let heartbeat_interval =
-            seconds("MESSENGER_STREAM_HEARTBEAT_SECONDS", 15, "interval of comments on a stream, in seconds");
-        let retention =
-            seconds("MESSENGER_STREAM_RETENTION_SECONDS", 86_400, "retention of stream events, in seconds");
-        let max_stream_duration =
-            seconds("MESSENGER_STREAM_MAX_SECONDS", 3_600, "longest time of a stream, in seconds");
-        let poll_interval = env.or(
-            "MESSENGER_STREAM_POLL_MS",
-            const { NonZeroU32::new(1_000).unwrap() },
-            "interval at which a replica reads new events for its streams if it receives no wake-up, in milliseconds",
-        );
-        let max_messages_per_hour = env.or(
+        let stream = StreamSettings::read(env);
+        let max_messages_per_hour = env.with_default(
             "MESSENGER_MAX_MESSAGES_PER_PERSON_PER_HOUR",
             0,
             "maximum number of messages that a user sends in an hour; 0 for no limit",
         );
-        let stream = StreamSettings {
-            heartbeat_interval: heartbeat_interval?,
-            poll_interval: Duration::from_millis(poll_interval?.get().into()),
-            retention: retention?,
-            max_duration: max_stream_duration?,
-        };
         let livekit = livekit::Config::read(env);
-        let media_probe_seconds = env.or(
+        let media_probe_seconds = env.with_default(
             "MESSENGER_MEDIA_PROBE_SECONDS",
             10,
             "interval of LiveKit probes, in seconds; 0 for no probes",
         );
-        let timing = Timing {
-            ring_timeout: ring_timeout?,
-            empty_timeout: empty_timeout?,
-            max_duration: max_duration?,
-        };
         let media_probe_seconds = Some(media_probe_seconds?).filter(|seconds| *seconds > 0);
         Some(Self {
-            timing,
+            timing: timing?,
             livekit: livekit?,
             media_probe_interval: media_probe_seconds.map(Duration::from_secs),
             edit_window: edit_window?,
             max_messages_per_hour: NonZeroU32::new(max_messages_per_hour?),
-            stream,
+            stream: stream?,
         })
     }
+}
+
+impl StreamSettings {
+    fn read(env: &mut Env) -> Option<Self> {
+        let heartbeat_interval = read_seconds(
+            env,
+            "MESSENGER_STREAM_HEARTBEAT_SECONDS",
+            15,
+            "interval of comments on a stream, in seconds",
+        );
+        let retention = read_seconds(
+            env,
+            "MESSENGER_STREAM_RETENTION_SECONDS",
+            86_400,
+            "retention of stream events, in seconds",
+        );
+        let max_duration =
+            read_seconds(env, "MESSENGER_STREAM_MAX_SECONDS", 3_600, "longest time of a stream, in seconds");
+        let poll_interval = env.with_default(
+            "MESSENGER_STREAM_POLL_MS",
+            const { NonZeroU32::new(1_000).unwrap() },
+            "interval at which a replica reads new events for its streams if it receives no wake-up, in milliseconds",
+        );
+        Some(Self {
+            heartbeat_interval: heartbeat_interval?,
+            poll_interval: Duration::from_millis(poll_interval?.get().into()),
+            retention: retention?,
+            max_duration: max_duration?,
+        })
+    }
+}
+
+fn read_timing(env: &mut Env) -> Option<Timing> {
+    let ring_timeout = read_seconds(
+        env,
+        "MESSENGER_RING_SECONDS",
+        60,
+        "ringing time of a conference and of an invitation, in seconds",
+    );
+    let empty_timeout =
+        read_seconds(env, "MESSENGER_EMPTY_SECONDS", 30, "time that a conference may be empty, in seconds");
+    let max_duration = read_seconds(
+        env,
+        "MESSENGER_MAX_SECONDS",
+        14_400,
+        "longest time of an Active conference, in seconds",
+    );
+    Some(Timing { ring_timeout: ring_timeout?, empty_timeout: empty_timeout?, max_duration: max_duration? })
+}
+
+/// Reads a positive number of seconds.
+fn read_seconds(env: &mut Env, name: &'static str, default: u32, about: &'static str) -> Option<Duration> {
+    let default = NonZeroU32::new(default)?;
+    Some(Duration::from_secs(env.with_default(name, default, about)?.get().into()))
 }

@@ -20,21 +20,27 @@ pub struct Settings {
 impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
         let selections = http_client::Config::read(env, "SELECTIONS_URL", "news");
-        let guest_reads_per_minute =
-            env.or("GUEST_READS_PER_MINUTE", 120, "reads a minute for each guest address; 0 for no limit");
-        let embeds_wait_ms = env.or(
+        let guest_reads_per_minute = env.with_default(
+            "GUEST_READS_PER_MINUTE",
+            120,
+            "reads a minute for each guest address; 0 for no limit",
+        );
+        let embeds_wait_ms = env.with_default(
             "EMBEDS_WAIT_MS",
             2_000,
             "maximum wait of a reader for all embeds of a post, in milliseconds",
         );
-        let embeds_max_age_ms =
-            env.or("EMBEDS_MAX_AGE_MS", 40_000, "maximum age of the items of an embed, in milliseconds");
-        let max_drafts = env.or(
+        let embeds_max_age_ms = env.with_default(
+            "EMBEDS_MAX_AGE_MS",
+            40_000,
+            "maximum age of the items of an embed, in milliseconds",
+        );
+        let max_drafts = env.with_default(
             "NEWS_MAX_DRAFTS_PER_AUTHOR",
             DEFAULT_MAX_DRAFTS,
             "maximum number of drafts of an author; 0 for no limit",
         );
-        let max_content_mib = env.or(
+        let max_content_mib = env.with_default(
             "NEWS_MAX_CONTENT_MIB_PER_AUTHOR",
             DEFAULT_MAX_CONTENT_MIB,
             "maximum size of the stored blocks of all posts of an author, in MiB; 0 for no limit",

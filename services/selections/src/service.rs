@@ -49,9 +49,9 @@ impl ::service::Service for Service {
 
     /// Stores the openings regularly, and once more after the last request.
     fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
-        if role.serves() {
-            process.spawn(Phase::Delivery, "openings of selections", |ending| async move {
-                while ending.run_until_cancelled(tokio::time::sleep(STORE_INTERVAL)).await.is_some() {
+        if role.has_http() {
+            process.spawn(Phase::Delivery, "openings of selections", |stopping| async move {
+                while stopping.run_until_cancelled(tokio::time::sleep(STORE_INTERVAL)).await.is_some() {
                     store(&app).await;
                 }
                 store(&app).await;

@@ -58,7 +58,7 @@ impl Keycloak {
             style(format!("Its administrator is {name}, password {password}. Ctrl-C stops it.")).dim()
         ));
         tokio::select! {
-            error = keycloak.ended() => Err(error),
+            error = keycloak.wait_for_end() => Err(error),
             () = signals.stop() => Ok(ExitCode::SUCCESS),
         }
     }

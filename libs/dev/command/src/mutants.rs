@@ -46,7 +46,7 @@ impl Mutants {
         let folder = folder.into_iter().find(|folder| stack::root().join(folder).is_dir());
         let folder = folder.with_context(|| format!("there is no package {}", self.package))?;
         let is_service = folder.starts_with("services");
-        let report = stack::dev("mutants")?.join(&self.package);
+        let report = stack::dev_path("mutants")?.join(&self.package);
         std::fs::create_dir_all(&report).with_context(|| report.display().to_string())?;
         backends.prepare(&[Kind::Embedded]).await?;
 

@@ -84,7 +84,7 @@ impl Browser {
         };
         if played.is_err() {
             // A screenshot of the failure.
-            let _ = pilot.picture(&devkit::stack::dev("logs/browser.png")?).await;
+            let _ = pilot.picture(&devkit::stack::dev_path("logs/browser.png")?).await;
         }
         let stopped = pilot.stop().await;
         played.and(stopped)

@@ -54,7 +54,7 @@ impl Account {
     /// A clone may be in a home folder that is closed to others. Then `.dev/<name>` is a link to a
     /// folder outside the clone.
     pub fn folder(self, name: &str) -> anyhow::Result<PathBuf> {
-        let inside = stack::dev(name)?;
+        let inside = stack::dev_path(name)?;
         if let Ok(outside) = std::fs::read_link(&inside) {
             self.claim(&outside)?;
             return Ok(outside);

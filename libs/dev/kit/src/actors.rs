@@ -179,5 +179,5 @@ pub fn table() -> Table {
 
 /// Returns the issuer of the running stack, which signs in this process with the key of the stack.
 pub fn issuer(stack: &Stack) -> anyhow::Result<Issuer> {
-    Issuer::load_or_create(&stack::dev("issuer.key")?, &stack.issuer)
+    Issuer::load_or_create(&stack::dev_path("issuer.key")?, &stack.issuer)
 }

@@ -53,7 +53,7 @@ impl Child {
     }
 
     /// Resolves with the reason when the process ends by itself.
-    pub async fn ended(&mut self) -> anyhow::Error {
+    pub async fn wait_for_end(&mut self) -> anyhow::Error {
         match self.process.wait().await {
             Ok(status) => self.ended_with(status),
             Err(error) => error.into(),
@@ -98,7 +98,7 @@ impl Child {
 
 /// Returns the path of a child's log.
 fn log(name: &str) -> anyhow::Result<PathBuf> {
-    let folder = stack::dev("logs")?;
+    let folder = stack::dev_path("logs")?;
     std::fs::create_dir_all(&folder)?;
     Ok(folder.join(format!("{name}.log")))
 }
@@ -111,7 +111,7 @@ fn last_line(name: &str) -> String {
 
 /// Returns the folder with a file for each running child: its process id and program.
 fn records() -> anyhow::Result<PathBuf> {
-    stack::dev("children")
+    stack::dev_path("children")
 }
 
 /// Sends SIGTERM to a process, which may have ended already.

@@ -54,7 +54,7 @@ impl Kafka {
             style("Ctrl-C stops it.").dim()
         ));
         let result = tokio::select! {
-            error = cluster.ended() => Err(error),
+            error = cluster.wait_for_end() => Err(error),
             () = signals.stop() => Ok(()),
         };
         let stopped = cluster.stop().await;

@@ -89,14 +89,14 @@ impl LiveKit {
         let mut server = Self(Child::spawn("livekit", &mut command)?);
         tokio::select! {
             ready = wait_until_ready() => ready?,
-            error = server.ended() => return Err(error),
+            error = server.wait_for_end() => return Err(error),
         }
         Ok(server)
     }
 
     /// Resolves with the reason when the server ends by itself.
-    pub async fn ended(&mut self) -> anyhow::Error {
-        self.0.ended().await
+    pub async fn wait_for_end(&mut self) -> anyhow::Error {
+        self.0.wait_for_end().await
     }
 
     pub async fn stop(mut self) -> anyhow::Result<()> {

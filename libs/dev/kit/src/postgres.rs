@@ -284,7 +284,7 @@ impl Cluster {
 
 impl SavedState {
     fn path(name: &str) -> anyhow::Result<PathBuf> {
-        stack::dev(&format!("{name}.json"))
+        stack::dev_path(&format!("{name}.json"))
     }
 
     fn load(name: &str) -> anyhow::Result<Self> {
@@ -341,7 +341,7 @@ async fn create(
 
 /// Returns the folder of a cluster. `.dev/<name>` may be a link.
 fn folder_of(name: &str) -> anyhow::Result<PathBuf> {
-    let inside = stack::dev(name)?;
+    let inside = stack::dev_path(name)?;
     Ok(std::fs::read_link(&inside).unwrap_or(inside))
 }
 

@@ -19,7 +19,7 @@ pub fn root() -> &'static Path {
 }
 
 /// Returns a path under `.dev/`, and creates that folder.
-pub fn dev(name: &str) -> anyhow::Result<PathBuf> {
+pub fn dev_path(name: &str) -> anyhow::Result<PathBuf> {
     let folder = root().join(".dev");
     std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     Ok(folder.join(name))
@@ -79,7 +79,7 @@ impl Stack {
         if Lock::holder("up")?.is_none() {
             bail!("no stack is running here; `cargo dev up` starts one");
         }
-        let Ok(text) = std::fs::read(dev("stack.json")?) else {
+        let Ok(text) = std::fs::read(dev_path("stack.json")?) else {
             bail!("the stack is not ready yet");
         };
         serde_json::from_slice(&text).context("failed to read stack.json")
@@ -87,9 +87,9 @@ impl Stack {
 
     /// Saves the stack atomically: a reader sees the previous or the new content.
     pub fn save(&self) -> anyhow::Result<()> {
-        let new = dev("stack.json.new")?;
+        let new = dev_path("stack.json.new")?;
         write_private(&new, &serde_json::to_vec_pretty(self)?)?;
-        Ok(std::fs::rename(new, dev("stack.json")?)?)
+        Ok(std::fs::rename(new, dev_path("stack.json")?)?)
     }
 
     /// Returns the settings for operator commands of a service.
@@ -103,7 +103,7 @@ impl Stack {
 
     /// Deletes the file that describes the running stack.
     pub fn delete_file() -> anyhow::Result<()> {
-        remove(&dev("stack.json")?)
+        remove(&dev_path("stack.json")?)
     }
 }
 
@@ -115,7 +115,7 @@ pub struct Lock(#[expect(dead_code, reason = "held, not read")] File);
 
 impl Lock {
     pub fn take(name: &str) -> anyhow::Result<Self> {
-        let path = dev(&format!("{name}.lock"))?;
+        let path = dev_path(&format!("{name}.lock"))?;
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -133,7 +133,7 @@ impl Lock {
 
     /// Returns the process that holds the lock.
     pub fn holder(name: &str) -> anyhow::Result<Option<u32>> {
-        let Ok(mut file) = File::open(dev(&format!("{name}.lock"))?) else {
+        let Ok(mut file) = File::open(dev_path(&format!("{name}.lock"))?) else {
             return Ok(None);
         };
         match file.try_lock_shared() {
@@ -150,7 +150,7 @@ impl Lock {
 
 /// Binds the port that was bound under this name before, if it is free, else any free port.
 pub fn listen_on_previous_port(name: &str) -> anyhow::Result<TcpListener> {
-    let path = dev(&format!("{name}.port"))?;
+    let path = dev_path(&format!("{name}.port"))?;
     let before = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u16>().ok());
     let listener = match before.map(|port| TcpListener::bind(("127.0.0.1", port))) {
         Some(Ok(listener)) => listener,

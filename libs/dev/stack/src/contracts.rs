@@ -63,7 +63,7 @@ impl Contracts {
             }
         }
         let step = Step::start("linters");
-        let home = stack::dev("linters")?;
+        let home = stack::dev_path("linters")?;
         install(&home, &step).await?;
         step.done("Redocly and Spectral");
         let mut redocly = linter(&home, "redocly");

@@ -20,7 +20,7 @@ use devkit::progress::Step;
 use devkit::stack::Stack;
 
 const TOPIC: &str = "platform.chessboard.property-object-upserted.v1";
-/// The consumer group that fills the replica of selections.
+/// The consumer group that fills the copy of objects in selections.
 const READER_GROUP: &str = "selections.chessboard";
 /// Timeout until the created data is visible.
 const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(15);
@@ -50,7 +50,7 @@ pub async fn create(stack: &Stack, step: &Step) -> anyhow::Result<String> {
     ))
 }
 
-/// Waits until the replica of selections is complete: each flat is published, and the consumer
+/// Waits until the copy in selections is complete: each flat is published, and the consumer
 /// group has committed all messages.
 async fn wait_until_read(brokers: &str) -> anyhow::Result<()> {
     let group: BaseConsumer =

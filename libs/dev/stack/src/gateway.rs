@@ -258,7 +258,7 @@ mod tests {
 
     /// RULE-ALL-053: the paths of a service that is down are unavailable, not missing.
     #[actix_web::test]
-    async fn stopped_service_answers_503_with_retry_after() {
+    async fn stopped_service_returns_503_with_retry_after() {
         let (status, retry, body) = send("/api/v1/selections").await;
         assert_eq!((status, retry.as_deref()), (503, Some("1")));
         assert_eq!(body["code"], "SERVICE_UNAVAILABLE");

@@ -61,7 +61,7 @@ impl Processes {
             let Some(child) = self.0.last_mut() else { continue };
             tokio::select! {
                 result = ready(admin) => result.with_context(|| format!("{} {role}", service.name))?,
-                error = child.ended() => return Err(error),
+                error = child.wait_for_end() => return Err(error),
             }
         }
         let internal = service.url_variable.map(|_| internal);
@@ -69,11 +69,11 @@ impl Processes {
     }
 
     /// Resolves when a process ends by itself.
-    pub async fn ended(&mut self) -> anyhow::Error {
+    pub async fn wait_for_end(&mut self) -> anyhow::Error {
         if self.0.is_empty() {
             return std::future::pending().await;
         }
-        select_all(self.0.iter_mut().map(|child| Box::pin(child.ended()))).await.0
+        select_all(self.0.iter_mut().map(|child| Box::pin(child.wait_for_end()))).await.0
     }
 
     pub async fn stop(&mut self) -> anyhow::Result<()> {

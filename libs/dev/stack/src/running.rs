@@ -22,7 +22,7 @@ use devkit::kafka;
 use devkit::livekit::{self, LiveKit};
 use devkit::postgres::{self, Cluster};
 use devkit::progress::Step;
-use devkit::stack::{self, Lock, Stack, State};
+use devkit::stack::{self, Lock, Stack, State, Urls};
 
 /// The started parts of the platform.
 pub struct Running {
@@ -74,18 +74,7 @@ impl Running {
 
         let database_url = self.start_database(options).await?;
         let brokers = self.start_bus(options, &services).await?;
-        let step = Step::start("issuer");
-        let listener_of_issuer = stack::listen_on_previous_port("issuer")?;
-        let url = format!("http://{}", listener_of_issuer.local_addr()?);
-        let key = stack::dev("issuer.key")?;
-        if options.fresh {
-            Issuer::delete_clients(&key)?;
-        }
-        let issuer = Issuer::load_or_create(&key, &url)?.serve(listener_of_issuer)?;
-        let issuer_admin_url = issuer.admin_url();
-        self.issuer = Some(issuer);
-        step.done(&url);
-
+        let (url, issuer_admin_url) = self.start_issuer(options)?;
         if options.media {
             let step = Step::start("livekit");
             self.livekit = Some(LiveKit::start(&base_url, &step).await?);
@@ -113,20 +102,7 @@ impl Running {
             processes::build(&services).await?;
             self.supervisor = Supervisor::new(Mode::Processes);
         }
-        let mut urls_by_service = BTreeMap::new();
-        for service in &services {
-            let step = Step::start(service.name);
-            step.note("migrating");
-            let settings = service.settings(&common);
-            (service.migrate)(settings.clone()).await?;
-            step.note("starting");
-            let urls = self.supervisor.add(*service, settings).await?;
-            step.done(&urls.public_url);
-            if let Some((variable, url)) = service.url_variable.zip(urls.internal_url.clone()) {
-                common.insert(variable, url);
-            }
-            urls_by_service.insert(service.name.to_owned(), urls);
-        }
+        let urls_by_service = self.start_services(&services, common).await?;
         let livekit_url = self.livekit.is_some().then(|| LiveKit::URL.to_owned());
         let stack =
             Stack { base_url, issuer: url, database_url, brokers, livekit_url, services: urls_by_service };
@@ -174,6 +150,46 @@ impl Running {
         Ok(brokers)
     }
 
+    /// Returns the URLs of the issuer and of its administration.
+    fn start_issuer(&mut self, options: &Up) -> anyhow::Result<(String, String)> {
+        let step = Step::start("issuer");
+        let listener = stack::listen_on_previous_port("issuer")?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let key = stack::dev_path("issuer.key")?;
+        if options.fresh {
+            Issuer::delete_clients(&key)?;
+        }
+        let issuer = Issuer::load_or_create(&key, &url)?.serve(listener)?;
+        let admin_url = issuer.admin_url();
+        self.issuer = Some(issuer);
+        step.done(&url);
+        Ok((url, admin_url))
+    }
+
+    /// Migrates and starts the services in their order. A service gets the internal URLs of the
+    /// services before it.
+    async fn start_services(
+        &mut self,
+        services: &[ServiceEntry],
+        mut common: Settings,
+    ) -> anyhow::Result<BTreeMap<String, Urls>> {
+        let mut urls_by_service = BTreeMap::new();
+        for service in services {
+            let step = Step::start(service.name);
+            step.note("migrating");
+            let settings = service.settings(&common);
+            (service.migrate)(settings.clone()).await?;
+            step.note("starting");
+            let urls = self.supervisor.add(*service, settings).await?;
+            step.done(&urls.public_url);
+            if let Some((variable, url)) = service.url_variable.zip(urls.internal_url.clone()) {
+                common.insert(variable, url);
+            }
+            urls_by_service.insert(service.name.to_owned(), urls);
+        }
+        Ok(urls_by_service)
+    }
+
     fn start_gateway(
         &mut self,
         listener: TcpListener,
@@ -196,13 +212,13 @@ impl Running {
         loop {
             let kafka = async {
                 match &mut self.bus {
-                    Some(Bus::Kafka(kafka)) => kafka.ended().await,
+                    Some(Bus::Kafka(kafka)) => kafka.wait_for_end().await,
                     _ => std::future::pending().await,
                 }
             };
             let livekit = async {
                 match &mut self.livekit {
-                    Some(livekit) => livekit.ended().await,
+                    Some(livekit) => livekit.wait_for_end().await,
                     None => std::future::pending().await,
                 }
             };
@@ -214,8 +230,8 @@ impl Running {
             };
             let pending = tokio::select! {
                 pending = request => pending,
-                error = supervisor::ended("gateway", &self.process) => return error,
-                error = self.supervisor.ended() => return error,
+                error = supervisor::wait_for_end("gateway", &self.process) => return error,
+                error = self.supervisor.wait_for_end() => return error,
                 error = kafka => return error,
                 error = livekit => return error,
             };

@@ -80,9 +80,13 @@ impl Supervisor {
     }
 
     /// Resolves when a service ends by itself.
-    pub async fn ended(&mut self) -> anyhow::Error {
-        let running: Vec<_> =
-            self.all.iter_mut().filter(|service| service.instance.is_some()).map(Supervised::ended).collect();
+    pub async fn wait_for_end(&mut self) -> anyhow::Error {
+        let running: Vec<_> = self
+            .all
+            .iter_mut()
+            .filter(|service| service.instance.is_some())
+            .map(Supervised::wait_for_end)
+            .collect();
         if running.is_empty() {
             return std::future::pending().await;
         }
@@ -132,9 +136,9 @@ impl Supervised {
         stopped
     }
 
-    async fn ended(&mut self) -> anyhow::Error {
+    async fn wait_for_end(&mut self) -> anyhow::Error {
         match &mut self.instance {
-            Some(instance) => instance.ended(self.entry.name).await,
+            Some(instance) => instance.wait_for_end(self.entry.name).await,
             None => std::future::pending().await,
         }
     }
@@ -165,16 +169,16 @@ impl Instance {
         }
     }
 
-    async fn ended(&mut self, name: &'static str) -> anyhow::Error {
+    async fn wait_for_end(&mut self, name: &'static str) -> anyhow::Error {
         match self {
-            Self::Here(process) => ended(name, process).await,
-            Self::Processes(processes) => processes.ended().await,
+            Self::Here(process) => wait_for_end(name, process).await,
+            Self::Processes(processes) => processes.wait_for_end().await,
         }
     }
 }
 
 /// Resolves when a part of this process ends by itself.
-pub async fn ended(name: &'static str, process: &Process) -> anyhow::Error {
+pub async fn wait_for_end(name: &'static str, process: &Process) -> anyhow::Error {
     match process.finished().await {
         Err(error) => error.context(name),
         Ok(()) => anyhow::anyhow!("{name} has ended"),

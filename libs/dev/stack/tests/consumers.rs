@@ -36,7 +36,7 @@ fn documents() -> Vec<Contract> {
 fn messages(documents: &[Contract], topic: &str) -> Vec<Value> {
     documents
         .iter()
-        .find_map(|document| document.messages(topic))
+        .find_map(|document| document.payload_samples(topic))
         .unwrap_or_else(|| panic!("no service publishes {topic}"))
 }
 

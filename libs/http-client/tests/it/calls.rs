@@ -16,7 +16,7 @@ const DISCOVERY: &str = "/.well-known/openid-configuration";
 /// Sends a call that gets `fault` at every attempt. Returns the number of attempts.
 async fn count_attempts(fault: Fault) -> usize {
     let setup = Setup::new();
-    setup.called.on("/", fault);
+    setup.called.inject("/", fault);
     setup.client.post::<Value>("/it", &json!({})).await.unwrap_err();
     setup.called.calls("/it").len()
 }
@@ -58,7 +58,7 @@ async fn timeout_of_an_attempt_covers_the_token() {
     let setup = Setup::new();
     // Each response alone is within the timeout. Both together exceed it.
     for path in [DISCOVERY, "/token"] {
-        setup.issuer.next(1, path, Fault::Delay(Duration::from_secs(3)));
+        setup.issuer.inject_next(1, path, Fault::Delay(Duration::from_secs(3)));
     }
     setup.client.get::<Value>("/it").await.unwrap();
     assert_eq!((setup.issuer.calls(DISCOVERY).len(), setup.called.calls("/it").len()), (2, 1));
@@ -68,13 +68,13 @@ async fn timeout_of_an_attempt_covers_the_token() {
 #[tokio::test]
 async fn call_with_rejected_token_is_repeated_with_a_new_token() {
     let setup = Setup::new();
-    setup.called.next(1, "/", Fault::problem(401, "UNAUTHORIZED"));
+    setup.called.inject_next(1, "/", Fault::problem(401, "UNAUTHORIZED"));
     setup.client.post::<Value>("/it", &json!({})).await.unwrap();
     let tokens: Vec<_> =
         setup.called.calls("/it").into_iter().map(|call| call.headers["authorization"].clone()).collect();
     assert!(tokens.len() == 2 && tokens[0] != tokens[1]);
 
-    setup.called.on("/", Fault::problem(401, "UNAUTHORIZED"));
+    setup.called.inject("/", Fault::problem(401, "UNAUTHORIZED"));
     let refused = setup.client.get::<Value>("/again").await.unwrap_err();
     assert!(matches!(refused, CallError::Refused { status, .. } if status == 401), "{refused}");
     assert_eq!(setup.called.calls("/again").len(), 2);
@@ -84,13 +84,13 @@ async fn call_with_rejected_token_is_repeated_with_a_new_token() {
 #[tokio::test]
 async fn concurrent_calls_are_limited() {
     let setup = Setup::new();
-    setup.called.on("/", Fault::HangAfterHeaders);
+    setup.called.inject("/", Fault::HangAfterHeaders);
     let call = async |path: &str| timeout(Duration::from_secs(2), setup.client.get::<Value>(path)).await;
     let calls = join_all((0..100).map(async |_| call("/slow").await)).await;
     let failed = calls.iter().filter(|call| matches!(call, Ok(Err(CallError::Unavailable(_))))).count();
     assert_eq!((failed, setup.called.calls("/slow").len()), (36, 64));
 
-    setup.called.on("/", Fault::Respond(200, "{}".to_owned()));
+    setup.called.inject("/", Fault::Respond(200, "{}".to_owned()));
     for result in join_all((0..64).map(async |_| call("/fast").await)).await {
         result.unwrap().unwrap();
     }
@@ -101,7 +101,7 @@ async fn concurrent_calls_are_limited() {
 #[tokio::test]
 async fn half_open_breaker_permits_three_calls() {
     let setup = Setup::new();
-    setup.called.on("/", Fault::problem(500, "INTERNAL_ERROR"));
+    setup.called.inject("/", Fault::problem(500, "INTERNAL_ERROR"));
     for _ in 0..10 {
         setup.client.get::<Value>("/down").await.unwrap_err();
     }
@@ -109,13 +109,13 @@ async fn half_open_breaker_permits_three_calls() {
     assert_eq!(setup.called.calls("/open").len(), 0);
 
     sleep(Duration::from_secs(2)).await;
-    setup.called.on("/", Fault::HangAfterHeaders);
+    setup.called.inject("/", Fault::HangAfterHeaders);
     let call = async || timeout(Duration::from_secs(1), setup.client.get::<Value>("/probe")).await;
     let calls = join_all((0..20).map(async |_| call().await)).await;
     let failed = calls.iter().filter(|call| matches!(call, Ok(Err(CallError::Unavailable(_))))).count();
     assert_eq!((failed, setup.called.calls("/probe").len()), (17, 3));
 
-    setup.called.on("/", Fault::Respond(200, "{}".to_owned()));
+    setup.called.inject("/", Fault::Respond(200, "{}".to_owned()));
     setup.client.get::<Value>("/up").await.unwrap();
     for result in join_all((0..20).map(async |_| setup.client.get::<Value>("/up").await)).await {
         result.unwrap();
@@ -128,13 +128,13 @@ async fn half_open_breaker_permits_three_calls() {
 async fn exchange_returns_each_response_below_500() {
     let setup = Setup::new();
     for status in [200, 201, 204, 404, 409] {
-        setup.called.on("/", Fault::Respond(status, "text".to_owned()));
+        setup.called.inject("/", Fault::Respond(status, "text".to_owned()));
         let response = setup.client.exchange(Method::PUT, "/it", Some(&json!({"a": 1}))).await.unwrap();
         assert_eq!(response.0, status);
     }
     let call = &setup.called.calls("/it")[0];
     assert_eq!((call.method.as_str(), &call.body), ("PUT", &json!({"a": 1})));
-    setup.called.on("/", Fault::Respond(500, "text".to_owned()));
+    setup.called.inject("/", Fault::Respond(500, "text".to_owned()));
     let failed = setup.client.exchange(Method::DELETE, "/it", None::<&Value>).await.unwrap_err();
     assert!(matches!(failed, CallError::Unavailable(_)), "{failed}");
 }

@@ -32,7 +32,7 @@ impl Setup {
         let served = Issuer::new(issuer.url()).unwrap().machine_lifetime(TOKEN_LIFETIME.try_into().unwrap());
         let served = served.serve(listener).unwrap();
         let called = FaultProxy::start("http://127.0.0.1:1");
-        called.on("/", Fault::Respond(200, "{}".to_owned()));
+        called.inject("/", Fault::Respond(200, "{}".to_owned()));
         let settings = [("CALLED_URL", called.url()), ("AUTH_ISSUER", issuer.url())];
         let mut env = Env::new(move |name| {
             let setting = settings.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());

@@ -38,7 +38,7 @@ async fn valid_token_survives_an_outage_of_the_issuer() {
     setup.issuer.refuse();
     sleep(TOKEN_LIFETIME / 2).await;
     assert_eq!(setup.call().await.unwrap(), old);
-    setup.issuer.on("/", Fault::Delay(TOKEN_LIFETIME * 4));
+    setup.issuer.inject("/", Fault::Delay(TOKEN_LIFETIME * 4));
     setup.issuer.listen();
     assert_eq!(setup.call().await.unwrap(), old);
 

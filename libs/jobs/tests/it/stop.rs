@@ -22,7 +22,7 @@ async fn interrupted_job_is_continued_by_another_replica() {
             loop {
                 started.notify_one();
                 tokio::time::sleep(Duration::from_millis(10)).await;
-                job.check_ending()?;
+                job.check_stopping()?;
             }
         }
     });

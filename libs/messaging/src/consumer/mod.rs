@@ -76,14 +76,14 @@ impl ConsumerLimits {
 /// A membership in the group, in one history of the database.
 struct Session {
     history: String,
-    ending: CancellationToken,
+    stopping: CancellationToken,
 }
 
 impl Session {
     /// Ends the session, because the database has another history. Returns the failure of the
     /// message.
     fn end_in_old_history(&self) -> Failure {
-        self.ending.cancel();
+        self.stopping.cancel();
         Failure::Transient("the history of the database has changed".to_owned())
     }
 }
@@ -102,20 +102,22 @@ impl Consumer {
         Self { db: db.with_generic_plans(), service, config, subscription, limits, outage, metrics }
     }
 
-    /// Consumes until `ending`. A session ends when the history of the database has changed, and
+    /// Consumes until `stopping`. A session ends when the history of the database has changed, and
     /// the next one first rewinds its partitions.
     ///
     /// # Errors
     /// The Kafka client cannot be created or subscribed. A retry would fail as well.
-    pub async fn run(self, ending: CancellationToken) -> anyhow::Result<()> {
-        while !ending.is_cancelled() {
+    pub async fn run(self, stopping: CancellationToken) -> anyhow::Result<()> {
+        while !stopping.is_cancelled() {
             match history::current(&self.db).await {
-                Ok(history) => self.run_session(Session { history, ending: ending.child_token() }).await?,
+                Ok(history) => {
+                    self.run_session(Session { history, stopping: stopping.child_token() }).await?
+                }
                 Err(error) => tracing::debug!(%error, "failed to read the history of the database"),
             }
             tokio::select! {
                 () = tokio::time::sleep(SESSION_RETRY_INTERVAL) => {}
-                () = ending.cancelled() => {}
+                () = stopping.cancelled() => {}
             }
         }
         Ok(())
@@ -126,7 +128,7 @@ impl Consumer {
     async fn run_session(&self, session: Session) -> anyhow::Result<()> {
         let budget = Arc::clone(&self.limits.buffer);
         let (max_batch, metrics) = (self.subscription.max_batch, self.metrics.buffer.clone());
-        let partitions = Partitions::new(session.ending.clone(), budget, max_batch, metrics);
+        let partitions = Partitions::new(session.stopping.clone(), budget, max_batch, metrics);
         let client: StreamConsumer<Partitions> =
             self.config.consumer(self.subscription.group).create_with_context(partitions)?;
         client.subscribe(self.subscription.topics)?;
@@ -165,14 +167,14 @@ impl Consumer {
                     break;
                 }
                 () = &mut history_changed => break,
-                () = session.ending.cancelled() => break,
+                () = session.stopping.cancelled() => break,
             };
             if let Err(error) = control_fetching(&client, control, &partition) {
                 tracing::debug!(%error, "failed to pause or resume a partition");
             }
             in_progress.extend(delivery.map(|delivery| self.process(&session, delivery)));
         }
-        session.ending.cancel();
+        session.stopping.cancel();
         while let Some((delivery, is_done)) = in_progress.next().await {
             self.complete(&client, &delivery, is_done);
         }

@@ -90,7 +90,7 @@ pub(super) enum FetchControl {
 pub(super) struct Partitions {
     table: Mutex<PartitionTable>,
     assignment: Notify,
-    ending: CancellationToken,
+    stopping: CancellationToken,
     budget: Arc<BufferBudget>,
     /// The maximum number of messages of a delivery.
     max_batch: usize,
@@ -110,13 +110,13 @@ struct PartitionTable {
 
 impl Partitions {
     pub fn new(
-        ending: CancellationToken,
+        stopping: CancellationToken,
         budget: Arc<BufferBudget>,
         max_batch: usize,
         metrics: BufferMetrics,
     ) -> Self {
         let assignment = Notify::new();
-        Self { table: Mutex::default(), assignment, ending, budget, max_batch, metrics }
+        Self { table: Mutex::default(), assignment, stopping, budget, max_batch, metrics }
     }
 
     fn table(&self) -> MutexGuard<'_, PartitionTable> {
@@ -146,7 +146,7 @@ impl Partitions {
                 bytes: 0,
                 in_progress: None,
                 is_paused: false,
-                cancellation: self.ending.child_token().drop_guard(),
+                cancellation: self.stopping.child_token().drop_guard(),
             }
         });
         let bytes = size(&message);

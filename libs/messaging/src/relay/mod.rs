@@ -44,15 +44,15 @@ impl Relay {
         Self { db, config, source: format!("/{service}"), metrics: RelayMetrics::register(metrics) }
     }
 
-    /// Relays until `ending`. A running session then sends the remaining events, for up to
+    /// Relays until `stopping`. A running session then sends the remaining events, for up to
     /// [`DRAIN_TIMEOUT`]. Failures are logged and retried.
     ///
     /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
-    pub(crate) async fn run(self, ending: CancellationToken) -> anyhow::Result<()> {
+    pub(crate) async fn run(self, stopping: CancellationToken) -> anyhow::Result<()> {
         let mut conn = None;
         let mut rejection = None;
-        while !ending.is_cancelled() {
-            let pause = match self.try_relay(&mut conn, &mut rejection, &ending).await {
+        while !stopping.is_cancelled() {
+            let pause = match self.try_relay(&mut conn, &mut rejection, &stopping).await {
                 Ok(pause) => pause,
                 Err(error) => {
                     tracing::warn!(error = format!("{error:#}"), "failed to acquire the outbox lease");
@@ -62,7 +62,7 @@ impl Relay {
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = ending.cancelled() => {}
+                () = stopping.cancelled() => {}
             }
         }
         Ok(())
@@ -73,7 +73,7 @@ impl Relay {
         &self,
         conn: &mut Option<Conn>,
         rejection: &mut Option<RepeatedRejection>,
-        ending: &CancellationToken,
+        stopping: &CancellationToken,
     ) -> anyhow::Result<Duration> {
         let conn = match conn {
             Some(conn) => conn,
@@ -88,7 +88,7 @@ impl Relay {
                 if !is_history_known {
                     self.renumber_events().await?;
                 }
-                self.run_session(lease, conn, rejection, ending).await?;
+                self.run_session(lease, conn, rejection, stopping).await?;
                 Ok(rejection.as_ref().map_or(SESSION_RETRY_INTERVAL, RepeatedRejection::backoff))
             }
         }
@@ -116,7 +116,7 @@ impl Relay {
         lease: Lease,
         conn: &mut Conn,
         rejection: &mut Option<RepeatedRejection>,
-        ending: &CancellationToken,
+        stopping: &CancellationToken,
     ) -> anyhow::Result<()> {
         self.metrics.takeovers.inc();
         lanes::lower_floors_above_ids(conn).await?;
@@ -125,11 +125,11 @@ impl Relay {
         let Self { db, source, metrics, .. } = self;
         let session = RelaySession { db, source, metrics, lease, producer, repeated_rejection: *rejection };
         let result = tokio::select! {
-            result = session.relay(ending) => result,
+            result = session.relay(stopping) => result,
             result = lease.keep_renewed(conn) => {
                 result.map_err(SessionError::from).and(Err(SessionError::Fenced))
             }
-            () = drain_timeout(ending) => {
+            () = drain_timeout(stopping) => {
                 tracing::warn!("relay stopped at its shutdown timeout; the next relay sends the pending events");
                 Ok(())
             }
@@ -154,8 +154,8 @@ impl Relay {
     }
 }
 
-/// Resolves [`DRAIN_TIMEOUT`] after `ending`.
-async fn drain_timeout(ending: &CancellationToken) {
-    ending.cancelled().await;
+/// Resolves [`DRAIN_TIMEOUT`] after `stopping`.
+async fn drain_timeout(stopping: &CancellationToken) {
+    stopping.cancelled().await;
     tokio::time::sleep(DRAIN_TIMEOUT).await;
 }

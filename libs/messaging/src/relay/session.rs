@@ -70,8 +70,8 @@ enum Progress {
 }
 
 impl RelaySession<'_> {
-    /// Sends events until `ending`, and then until no event is left.
-    pub async fn relay(&self, ending: &CancellationToken) -> Result<(), SessionError> {
+    /// Sends events until `stopping`, and then until no event is left.
+    pub async fn relay(&self, stopping: &CancellationToken) -> Result<(), SessionError> {
         let mut committed = self.db.listen(crate::outbox::EVENTS_APPENDED);
         let mut pipeline = Pipeline::new(self);
         let mut pause = MIN_POLL_INTERVAL;
@@ -83,10 +83,10 @@ impl RelaySession<'_> {
                     pause = MIN_POLL_INTERVAL;
                     sleep_until(read_at + MIN_READ_INTERVAL).await;
                 }
-                Progress::Idle if !ending.is_cancelled() => tokio::select! {
+                Progress::Idle if !stopping.is_cancelled() => tokio::select! {
                     () = committed.wait() => pause = MIN_POLL_INTERVAL,
                     () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_POLL_INTERVAL),
-                    () = ending.cancelled() => {}
+                    () = stopping.cancelled() => {}
                 },
                 Progress::Idle if pipeline.late.is_empty() => {
                     if !pipeline.upkeep.run(self.db).await {

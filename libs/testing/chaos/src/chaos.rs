@@ -54,7 +54,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// is in order. Each consumer has applied every message once and in order. The outboxes are empty,
 /// and nothing is parked or dead-lettered. No process ended by itself. Every deal has one chat,
 /// every object's status follows from its deals, every agent's balance follows from the accruals,
-/// and every replica equals its source. Exits with 1 otherwise.
+/// and every copy equals its source. Exits with 1 otherwise.
 #[derive(Args)]
 pub struct Chaos {
     /// Time of fault injection in seconds (of each round, with --events)
@@ -88,23 +88,24 @@ pub struct InjectedFaults {
 /// The simulated users of a platform.
 struct Users {
     tasks: JoinSet<()>,
-    ending: CancellationToken,
+    stopping: CancellationToken,
 }
 
 impl Users {
     fn start(platform: &Platform, results: &Arc<RequestResults>) -> anyhow::Result<Self> {
-        let (mut tasks, ending) = (JoinSet::new(), CancellationToken::new());
+        let (mut tasks, stopping) = (JoinSet::new(), CancellationToken::new());
         let client = devkit::http::client()?;
         for _ in 0..WRITERS {
             let issuer = &platform.issuer;
-            let load = Load { client: &client, timeout: RESPONSE_TIMEOUT, issuer, results, ending: &ending };
+            let load =
+                Load { client: &client, timeout: RESPONSE_TIMEOUT, issuer, results, stopping: &stopping };
             load.spawn(&mut tasks, |service| platform.base(service))?;
         }
-        Ok(Self { tasks, ending })
+        Ok(Self { tasks, stopping })
     }
 
     async fn stop(self) {
-        self.ending.cancel();
+        self.stopping.cancel();
         self.tasks.join_all().await;
     }
 }

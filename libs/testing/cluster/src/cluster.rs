@@ -137,7 +137,7 @@ impl Cluster {
             Ok((deployment, environment)) => self.run_trial(&deployment, environment, &mut signals).await,
             Err(error) => Err(error),
         };
-        match std::fs::remove_dir_all(stack::dev("cluster")?) {
+        match std::fs::remove_dir_all(stack::dev_path("cluster")?) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => result.and(Err(error.into())),
             _ => result,
         }
@@ -276,7 +276,7 @@ impl Cluster {
             services::topics(services).into_iter().filter(|topic| !topic.starts_with("external.")).collect();
         let recordings =
             Recordings::open(services, &environment.database.url(), &environment.brokers(), &topics).await?;
-        let (ending, results) = (CancellationToken::new(), Arc::new(RequestResults::default()));
+        let (stopping, results) = (CancellationToken::new(), Arc::new(RequestResults::default()));
         let issuer = environment.issuer.clone();
         let mut people = JoinSet::new();
         for (client, through_edge) in [(http::client()?, true), (http::without_keep_alive()?, false)] {
@@ -285,7 +285,7 @@ impl Cluster {
                 timeout: RESPONSE_TIMEOUT,
                 issuer: &issuer,
                 results: &results,
-                ending: &ending,
+                stopping: &stopping,
             };
             for _ in 0..self.people {
                 load.spawn(&mut people, |service| {
@@ -321,7 +321,7 @@ impl Cluster {
             }
             report.add(*fault, &score, started.elapsed());
         }
-        ending.cancel();
+        stopping.cancel();
         people.join_all().await;
         let faults = InjectedFaults { count: faults.len() as u64, longest_gap: Duration::ZERO };
         let outcome = Outcome::of(&recordings, faults, requests, || Ok(ended)).await?;

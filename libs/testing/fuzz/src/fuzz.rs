@@ -157,7 +157,7 @@ async fn runs(stack: &Stack) -> anyhow::Result<Vec<Run>> {
 
 /// Returns the program, installed into a Python environment of this clone.
 async fn install() -> anyhow::Result<PathBuf> {
-    let folder = stack::dev(&format!("schemathesis-{VERSION}"))?;
+    let folder = stack::dev_path(&format!("schemathesis-{VERSION}"))?;
     let program = folder.join("bin/schemathesis");
     if program.exists() {
         return Ok(program);

@@ -110,7 +110,7 @@ impl Node {
         }
     }
 
-    pub(super) async fn ended(&mut self) -> anyhow::Error {
+    pub(super) async fn wait_for_end(&mut self) -> anyhow::Error {
         match &mut self.process {
             Some(process) => match process.wait().await {
                 Ok(status) => {

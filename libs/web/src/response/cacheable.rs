@@ -10,7 +10,7 @@ use actix_web::http::header::{
 };
 use actix_web::middleware::Next;
 use actix_web::web::{Bytes, block};
-use actix_web::{Error, HttpMessage, HttpRequest, ResponseError};
+use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, ResponseError};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use twox_hash::XxHash3_128;
@@ -43,12 +43,21 @@ pub async fn cacheable<B: MessageBody + 'static>(
         return Ok(response);
     }
     let (request, response) = response.into_parts();
-    let (mut response, body) = response.into_parts();
-    let mut bytes = match body.try_into_bytes() {
-        Ok(bytes) if bytes.len() <= MAX_TAGGED_BYTES => bytes,
-        Ok(bytes) => return Ok(ServiceResponse::new(request, response.set_body(BoxBody::new(bytes)))),
-        Err(body) => return Ok(ServiceResponse::new(request, response.set_body(body))),
+    let (response, body) = response.into_parts();
+    let response = match body.try_into_bytes() {
+        Ok(bytes) if bytes.len() <= MAX_TAGGED_BYTES => tag_and_compress(&request, response, bytes).await,
+        Ok(bytes) => response.set_body(BoxBody::new(bytes)),
+        Err(body) => response.set_body(body),
     };
+    Ok(ServiceResponse::new(request, response))
+}
+
+/// Adds the tag, and then either empties the body that the caller has, or compresses it.
+async fn tag_and_compress(
+    request: &HttpRequest,
+    mut response: HttpResponse<()>,
+    mut bytes: Bytes,
+) -> HttpResponse {
     // The hash need not resist attacks. Only an author could construct two responses with the same
     // tag, and only readers of that author's content would get the wrong one.
     let tag = tag_of(&bytes);
@@ -57,22 +66,22 @@ pub async fn cacheable<B: MessageBody + 'static>(
     if let Ok(value) = HeaderValue::from_str(&tag.to_string()) {
         headers.insert(header::ETAG, value);
     }
-    if is_cached_by_caller(&request, &tag) {
+    if is_cached_by_caller(request, &tag) {
         headers.remove(header::CONTENT_TYPE);
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-        return Ok(ServiceResponse::new(request, response.set_body(BoxBody::new(()))));
+        return response.set_body(BoxBody::new(()));
     }
-    if let Err(problem) = ensure_reservation(&request, bytes.len()) {
-        return Ok(ServiceResponse::new(request, problem.error_response()));
+    if let Err(problem) = ensure_reservation(request, bytes.len()) {
+        return problem.error_response();
     }
     if bytes.len() >= MIN_COMPRESSED_BYTES
-        && let Some(encoding) = accepted_encoding(&request)
+        && let Some(encoding) = accepted_encoding(request)
         && let Ok(compressed) = compress(encoding, bytes.clone()).await
     {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding.as_str()));
         bytes = compressed;
     }
-    Ok(ServiceResponse::new(request, response.set_body(BoxBody::new(bytes))))
+    response.set_body(BoxBody::new(bytes))
 }
 
 /// Returns the tag of a body.

@@ -1,4 +1,4 @@
-//! The replica of identity's agencies.
+//! The copy of identity's agencies.
 
 use ::db::{Prepared, Tx};
 use auth::{CompanyId, UserId};

@@ -1,4 +1,4 @@
-//! The replica of chessboard's developers.
+//! The copy of chessboard's developers.
 
 use ::db::{Prepared, Tx};
 use auth::CompanyId;

@@ -28,18 +28,18 @@ pub fn spawn_gauges(app: Data<App>, process: &Process) {
         let help = "Accounts and payouts that differed from their accruals at the last audit";
         registry.register("agent_ledger_mismatches", help, gauges.ledger_mismatches.clone());
     });
-    process.spawn(Phase::Work, "gauges", |ending| gauges.update_repeatedly(app, ending));
+    process.spawn(Phase::Work, "gauges", |stopping| gauges.update_repeatedly(app, stopping));
 }
 
 impl Gauges {
-    async fn update_repeatedly(self, app: Data<App>, ending: CancellationToken) -> anyhow::Result<()> {
+    async fn update_repeatedly(self, app: Data<App>, stopping: CancellationToken) -> anyhow::Result<()> {
         loop {
             if let Err(error) = self.update(&app).await {
                 tracing::warn!(error = format!("{error:#}"), "failed to read the state of the ledger");
             }
             tokio::select! {
                 () = tokio::time::sleep(READ_INTERVAL) => {}
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             }
         }
     }

@@ -21,7 +21,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
             let Some((run, part)) = job.key.split_once('/') else { return divide(&app, &job).await };
             let part = (run.parse()?, part.parse()?);
             while pay_next(&app, &job, part).await? {
-                job.check_ending()?;
+                job.check_stopping()?;
             }
             Ok(())
         }

@@ -15,7 +15,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
         async move {
             let (mut last, mut is_done) = (None, false);
             while !is_done {
-                job.check_ending()?;
+                job.check_stopping()?;
                 let (limit, now) = (app.settings.approval_limit, clock::now());
                 let accrue =
                     async |tx: &mut _| ops::deal::accrue_unrated(tx, last.as_ref(), limit, now).await;

@@ -67,12 +67,12 @@ async fn invalid_adjustment_request_is_refused() {
         ),
         ("RequestedAmount", json!(1), "/RequestedAmount", "invalid_type"),
     ] {
-        let answer = caller.post(&requests_path(guid()), with(request(), member, value)).await;
-        answer.expect_refusal("VALIDATION_FAILED", field, code);
+        let response = caller.post(&requests_path(guid()), with(request(), member, value)).await;
+        response.expect_refusal("VALIDATION_FAILED", field, code);
     }
     for member in ["Reason", "Comment"] {
-        let answer = caller.post(&requests_path(guid()), without(request(), member)).await;
-        answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), "required");
+        let response = caller.post(&requests_path(guid()), without(request(), member)).await;
+        response.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), "required");
     }
     caller.post(&requests_path(guid()), request()).await.expect_problem(404, "AGENT_ACCRUAL_NOT_FOUND");
     caller.post(&requests_path(Uuid::nil()), request()).await.expect_problem(404, "AGENT_ACCRUAL_NOT_FOUND");
@@ -103,8 +103,8 @@ async fn inadmissible_adjustment_request_is_refused_in_order() {
         .expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
     let fresh = AccrualFixture::approved(agent, 100).write(service).await;
     for amount in [money(1, "USD"), money(1_001, "RUB"), money(i64::MAX, "RUB")] {
-        let answer = own.post(&requests_path(fresh.id), with(request(), "RequestedAmount", amount)).await;
-        answer.expect_problem(422, "AGENT_ADJUSTMENT_AMOUNT_INVALID");
+        let response = own.post(&requests_path(fresh.id), with(request(), "RequestedAmount", amount)).await;
+        response.expect_problem(422, "AGENT_ADJUSTMENT_AMOUNT_INVALID");
     }
     let whole = with(request(), "RequestedAmount", money(1_000, "RUB"));
     own.post(&requests_path(fresh.id), whole).await.expect(201);
@@ -116,8 +116,8 @@ async fn inadmissible_adjustment_request_is_refused_in_order() {
 
 /// Checks that an accrual is not adjustable, and that no request is stored.
 async fn expect_not_adjustable(agent: Uuid, id: Uuid) {
-    let answer = cabinet(service(), agent).post(&requests_path(id), request()).await;
-    answer.expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
+    let response = cabinet(service(), agent).post(&requests_path(id), request()).await;
+    response.expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
     let path = format!("{PLATFORM}/adjustment-requests?AccrualId={id}");
     assert_eq!(decider(service()).get(&path).await.expect(200)["TotalCount"], 0);
 }
@@ -194,8 +194,8 @@ async fn disputed_ineffective_accrual_accepts_no_request() {
     decider(service).post(&path, json!({"Comment": "x"})).await.expect(200);
     for id in [undone.id, id_of(&reversal["Id"]), rejected.id] {
         let body = with(request(), "DisputePaid", true);
-        let answer = cabinet(service, agent).post(&requests_path(id), body).await;
-        answer.expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
+        let response = cabinet(service, agent).post(&requests_path(id), body).await;
+        response.expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
     }
 }
 
@@ -235,11 +235,11 @@ async fn only_one_concurrent_request_is_open() {
     let base = AccrualFixture::approved(agent, 100).write(service).await;
     let callers: Vec<_> = std::iter::repeat_with(|| cabinet(service, agent)).take(12).collect();
     let path = requests_path(base.id);
-    let answers = join_all(callers.iter().map(|caller| caller.post(&path, request()))).await;
-    assert_eq!(answers.iter().filter(|answer| answer.status == 201).count(), 1);
-    for answer in answers {
-        if answer.status != 201 {
-            answer.expect_problem(409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
+    let responses = join_all(callers.iter().map(|caller| caller.post(&path, request()))).await;
+    assert_eq!(responses.iter().filter(|response| response.status == 201).count(), 1);
+    for response in responses {
+        if response.status != 201 {
+            response.expect_problem(409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
         }
     }
 }
@@ -417,11 +417,11 @@ async fn only_one_concurrent_decision_succeeds() {
             let path = if at % 2 == 0 { &approve } else { &reject };
             caller.post(path, json!({"Comment": "x"})).await
         };
-        let answers = join_all(callers.iter().enumerate().map(decide)).await;
-        assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1, "{answers:?}");
-        for answer in answers {
-            if answer.status != 200 {
-                answer.expect_problem(409, "AGENT_ADJUSTMENT_ALREADY_DECIDED");
+        let responses = join_all(callers.iter().enumerate().map(decide)).await;
+        assert_eq!(responses.iter().filter(|response| response.status == 200).count(), 1, "{responses:?}");
+        for response in responses {
+            if response.status != 200 {
+                response.expect_problem(409, "AGENT_ADJUSTMENT_ALREADY_DECIDED");
             }
         }
         let decided = accrual(service, agent, base.id).await["AdjustmentRequest"].clone();
@@ -461,7 +461,7 @@ async fn requests_are_listed_and_filtered() {
         ("AgentUserId=00000000-0000-0000-0000-000000000000", "/AgentUserId", "empty_id"),
         ("Sort=DecidedAt", "/Sort", "unknown_value"),
     ] {
-        let answer = decider.get(&format!("{PLATFORM}/adjustment-requests?{query}")).await;
-        answer.expect_refusal("VALIDATION_FAILED", field, code);
+        let response = decider.get(&format!("{PLATFORM}/adjustment-requests?{query}")).await;
+        response.expect_refusal("VALIDATION_FAILED", field, code);
     }
 }

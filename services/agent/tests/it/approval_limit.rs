@@ -82,8 +82,8 @@ async fn accrual_at_the_limit_is_approved() {
     let deal = complete(guid(), LIMIT, LIMIT).await;
     let accruals = accruals_of(deal.id).await;
     assert_eq!(lines(&accruals), [("Base", "Approved", false, LIMIT)]);
-    let answer = commissions().post(&release_path(&accruals[0]), Value::Null).await;
-    answer.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
+    let response = commissions().post(&release_path(&accruals[0]), Value::Null).await;
+    response.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
 }
 
 /// INV-AGT-9, RULE-AGT-058: a Correction awaits a release if its Base does, or if it
@@ -137,19 +137,19 @@ async fn accrual_that_awaits_no_release_is_not_releasable() {
     let approved = AccrualFixture::approved(agent, 2 * LIMIT).write(service).await;
     for id in [pending.id, approved.id] {
         let path = release_path(&json!({"Id": id}));
-        let answer = decider(service).post(&path, Value::Null).await;
-        answer.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
+        let response = decider(service).post(&path, Value::Null).await;
+        response.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
     }
     let mut deal = complete(agent, LIMIT + 1, LIMIT + 1).await;
     let unreleased = accruals_of(deal.id).await.remove(0);
     deal.move_to("Cancelled", &in_days(0)).await;
     let reversed = accruals_of(deal.id).await.remove(0);
     assert_eq!(lines(std::slice::from_ref(&reversed)), [("Base", "Reversed", false, LIMIT + 1)]);
-    let answer = decider(service).post(&release_path(&unreleased), Value::Null).await;
-    answer.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
+    let response = decider(service).post(&release_path(&unreleased), Value::Null).await;
+    response.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
     for id in [guid(), Uuid::nil()] {
-        let answer = decider(service).post(&release_path(&json!({"Id": id})), Value::Null).await;
-        answer.expect_problem(404, "AGENT_ACCRUAL_NOT_FOUND");
+        let response = decider(service).post(&release_path(&json!({"Id": id})), Value::Null).await;
+        response.expect_problem(404, "AGENT_ACCRUAL_NOT_FOUND");
     }
 }
 

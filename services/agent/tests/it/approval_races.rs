@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use testkit::guid;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use testkit::service::Running;
 use uuid::Uuid;
 
@@ -53,9 +53,9 @@ impl Race {
         Self { agent, deal, unreleased }
     }
 
-    async fn lock_account(&self) -> Held {
+    async fn lock_account(&self) -> HeldLocks {
         let lock = format!("select from account where agent_user_id = '{}' for update", self.agent);
-        Held::lock(service(), &lock).await
+        HeldLocks::lock(service(), &lock).await
     }
 
     async fn read_accrual(&self) -> Value {
@@ -75,8 +75,8 @@ async fn release_before_a_cancellation_is_undone() {
     let (decider, path) = (decider(service()), release_path(&race.unreleased));
     let account = race.lock_account().await;
     let cancel = deliver(service(), STAGE_CHANGED, &cancelled);
-    let (answer, ()) = account.queue(Held::ANY, decider.post(&path, Value::Null), cancel).await;
-    assert_eq!(answer.expect(200)["Status"], "Approved");
+    let (response, ()) = account.queue(HeldLocks::ANY, decider.post(&path, Value::Null), cancel).await;
+    assert_eq!(response.expect(200)["Status"], "Approved");
     assert_eq!(race.read_accrual().await["Status"], "Reversed");
     assert_eq!(race.total().await, 0);
 }
@@ -89,8 +89,8 @@ async fn release_after_a_cancellation_is_refused() {
     let (decider, path) = (decider(service()), release_path(&race.unreleased));
     let account = race.lock_account().await;
     let cancel = deliver(service(), STAGE_CHANGED, &cancelled);
-    let ((), answer) = account.queue(Held::ANY, cancel, decider.post(&path, Value::Null)).await;
-    answer.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
+    let ((), response) = account.queue(HeldLocks::ANY, cancel, decider.post(&path, Value::Null)).await;
+    response.expect_problem(409, "AGENT_ACCRUAL_NOT_RELEASABLE");
     assert_eq!(
         (race.read_accrual().await["Status"].clone(), race.total().await),
         (json!("Reversed"), json!(0))
@@ -109,13 +109,13 @@ async fn release_beside_a_run_is_paid_once() {
         let (body, runs) = (run_body(&[agent]), payouts_path());
         let account = race.lock_account().await;
         let (release, run) = (decider.post(&path, Value::Null), payer.post(&runs, body));
-        let (answer, started) = if release_first {
-            account.queue(Held::ANY, release, run).await
+        let (response, started) = if release_first {
+            account.queue(HeldLocks::ANY, release, run).await
         } else {
-            let (started, answer) = account.queue(Held::ANY, run, release).await;
-            (answer, started)
+            let (started, response) = account.queue(HeldLocks::ANY, run, release).await;
+            (response, started)
         };
-        assert_eq!(answer.expect(200)["Status"], "Approved");
+        assert_eq!(response.expect(200)["Status"], "Approved");
         let mut gross = 0;
         let first = await_completion(service, &started.expect(201)["Id"]).await;
         let (next, _) = crate::fixtures::pay(service, run_body(&[agent])).await;
@@ -136,10 +136,10 @@ async fn parallel_releases_change_the_accrual_once() {
     let race = Race::start().await;
     let path = release_path(&race.unreleased);
     let callers: Vec<_> = std::iter::repeat_with(|| decider(service())).take(8).collect();
-    let answers = join_all(callers.iter().map(|caller| caller.post(&path, Value::Null))).await;
+    let responses = join_all(callers.iter().map(|caller| caller.post(&path, Value::Null))).await;
     let version = race.unreleased["Version"].as_i64().unwrap() + 1;
-    for answer in answers {
-        let released = answer.expect(200);
+    for response in responses {
+        let released = response.expect(200);
         assert_eq!((&released["Status"], &released["Version"]), (&json!("Approved"), &json!(version)));
     }
     let log = format!("{PLATFORM}/money-log?SubjectId={}", id_of(&race.unreleased["Id"]));

@@ -6,7 +6,7 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use testkit::guid;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 
 use crate::approval_races::service;
 use crate::assignments::{agent_of_agency, assign_path, assignment};
@@ -20,8 +20,8 @@ async fn direct_sale() -> Deal {
     deal
 }
 
-async fn lock(deal: &Deal) -> Held {
-    Held::lock(service(), &format!("select from deal where id = '{}' for update", deal.id)).await
+async fn lock(deal: &Deal) -> HeldLocks {
+    HeldLocks::lock(service(), &format!("select from deal where id = '{}' for update", deal.id)).await
 }
 
 async fn accruals_of(deal: &Deal) -> Vec<Value> {
@@ -41,13 +41,13 @@ async fn assignment_racing_the_end_of_its_sale_leaves_no_balance() {
         let (end, assign) =
             (deliver(service(), STAGE_CHANGED, &cancelled), by.post(&path, assignment(agent, 1_000)));
         if assignment_first {
-            let (answer, ()) = held.queue(Held::ANY, assign, end).await;
-            assert_eq!(answer.expect(200)["Status"], "Pending");
+            let (response, ()) = held.queue(HeldLocks::ANY, assign, end).await;
+            assert_eq!(response.expect(200)["Status"], "Pending");
             assert_eq!(each(&accruals_of(&deal).await, "Status"), ["Reversed"]);
             assert_eq!(balance(service(), agent, "RUB").await["Total"], 0);
         } else {
-            let ((), answer) = held.queue(Held::ANY, end, assign).await;
-            answer.expect_problem(409, "AGENT_SALE_NOT_ASSIGNABLE");
+            let ((), response) = held.queue(HeldLocks::ANY, end, assign).await;
+            response.expect_problem(409, "AGENT_SALE_NOT_ASSIGNABLE");
             assert_eq!(accruals_of(&deal).await, [] as [Value; 0]);
         }
     }
@@ -66,13 +66,13 @@ async fn assignment_racing_a_completion_leads_to_the_same_ledger() {
         let held = lock(&deal).await;
         let (end, assign) =
             (deliver(service(), STAGE_CHANGED, &completed), by.post(&path, assignment(agent, 1_000)));
-        let answer = if assignment_first {
-            held.queue(Held::ANY, assign, end).await.0
+        let response = if assignment_first {
+            held.queue(HeldLocks::ANY, assign, end).await.0
         } else {
-            held.queue(Held::ANY, end, assign).await.1
+            held.queue(HeldLocks::ANY, end, assign).await.1
         };
         let status = if assignment_first { "Pending" } else { "Approved" };
-        assert_eq!(answer.expect(200)["Status"], status);
+        assert_eq!(response.expect(200)["Status"], status);
         let accruals = accruals_of(&deal).await;
         let mut lines: Vec<_> =
             accruals.iter().map(|line| json!([line["Kind"], line["Status"], line["Amount"]])).collect();
@@ -95,14 +95,14 @@ async fn parallel_assignments_have_one_effect() {
     let agents = [first, second];
     let requests = callers.iter().enumerate();
     let requests = requests.map(|(at, caller)| caller.post(&path, assignment(agents[at % 2], 1_000)));
-    let answers = join_all(requests).await;
+    let responses = join_all(requests).await;
     let accruals = accruals_of(&deal).await;
     let [base] = &accruals[..] else { panic!("one accrual: {accruals:?}") };
-    for (at, answer) in answers.into_iter().enumerate() {
+    for (at, response) in responses.into_iter().enumerate() {
         if base["AgentUserId"] == json!(agents[at % 2]) {
-            assert_eq!(answer.expect(200)["Id"], base["Id"]);
+            assert_eq!(response.expect(200)["Id"], base["Id"]);
         } else {
-            answer.expect_problem(409, "AGENT_SALE_NOT_ASSIGNABLE");
+            response.expect_problem(409, "AGENT_SALE_NOT_ASSIGNABLE");
         }
     }
     let log = format!("{PLATFORM}/money-log?SubjectId={}", deal.id);

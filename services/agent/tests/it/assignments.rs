@@ -95,8 +95,8 @@ async fn sales_without_agent_or_rate_are_listed() {
         assert_eq!(found, deals, "{filter}");
     }
     for (query, member) in [("Missing=Both", "/Missing"), ("AgentUserId=x", "/AgentUserId")] {
-        let answer = commissions().get(&format!("{PLATFORM}/unassigned-sales?{query}")).await;
-        let problem = answer.expect_problem(400, "VALIDATION_FAILED");
+        let response = commissions().get(&format!("{PLATFORM}/unassigned-sales?{query}")).await;
+        let problem = response.expect_problem(400, "VALIDATION_FAILED");
         assert_eq!(problem["errors"][0]["field"], member, "{problem}");
     }
     // The list of unrated deals has only sales with an agent.
@@ -196,8 +196,8 @@ async fn assignment_takes_the_rate_of_the_request_or_of_a_card() {
     assign(&by, &direct, of_card).await.expect(200);
 
     let (other, _) = agent_of_agency(service()).await;
-    let answer = assign(&by, &unrated, assignment(other, 500)).await;
-    answer.expect_problem(409, "AGENT_SALE_NOT_ASSIGNABLE");
+    let response = assign(&by, &unrated, assignment(other, 500)).await;
+    response.expect_problem(409, "AGENT_SALE_NOT_ASSIGNABLE");
     let base = assign(&by, &unrated, assignment(agent, 500)).await.expect(200);
     assert_eq!((&base["AgentUserId"], &base["Amount"]), (&json!(agent), &rub(50)));
     // The job for unrated deals adds nothing, even if a card covers the sale.
@@ -259,8 +259,8 @@ async fn repeated_assignment_changes_nothing() {
     assert_eq!(assign(&by, &deal, assignment(agent, 100)).await.expect(200)["Status"], "Rejected");
     // The end of the sale ends the assignment.
     deal.move_to("Cancelled", LATER).await;
-    let answer = assign(&by, &deal, assignment(agent, 100)).await;
-    answer.expect_problem(409, "AGENT_SALE_NOT_ASSIGNABLE");
+    let response = assign(&by, &deal, assignment(agent, 100)).await;
+    response.expect_problem(409, "AGENT_SALE_NOT_ASSIGNABLE");
     deal.move_to("Sale", LATER).await;
     let expected = with(assignment(other, 100), "SaleRowVersion", 2);
     assign(&by, &deal, expected.clone()).await.expect_problem(409, "AGENT_CONCURRENCY_CONFLICT");
@@ -285,8 +285,8 @@ async fn invalid_assignment_is_refused() {
         ("Comment", json!("x".repeat(2_001))),
         ("SaleRowVersion", json!(-1)),
     ] {
-        let answer = assign(&by, &deal, with(assignment(agent, 1), member, value)).await;
-        let problem = answer.expect_problem(400, "VALIDATION_FAILED");
+        let response = assign(&by, &deal, with(assignment(agent, 1), member, value)).await;
+        let problem = response.expect_problem(400, "VALIDATION_FAILED");
         assert_eq!(problem["errors"][0]["field"], format!("/{member}"), "{problem}");
     }
     let mut open = Deal::new(None, guid(), rub(1));

@@ -12,7 +12,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use testkit::guid;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use testkit::service::Running;
 use uuid::Uuid;
 
@@ -66,7 +66,7 @@ async fn await_all_applied(last: BTreeMap<(&'static str, Uuid), i64>) {
 
 /// Publishes events while nothing is applied, so that they share transactions.
 async fn deliver_together(events: &[Event]) {
-    let plug = Held::lock(service(), "lock table deal in exclusive mode").await;
+    let plug = HeldLocks::lock(service(), "lock table deal in exclusive mode").await;
     let last = publish(events).await;
     tokio::time::sleep(FETCH_TIME).await;
     plug.release().await;
@@ -142,9 +142,9 @@ async fn batches_with_accounts_in_opposite_orders_do_not_deadlock() {
     let before = split_batches().await;
 
     let ids = format!("('{}', '{}')", one.id, other.id);
-    let plug = Held::lock(service(), &format!("select from deal where id in {ids} for update")).await;
+    let plug = HeldLocks::lock(service(), &format!("select from deal where id in {ids} for update")).await;
     let lock = format!("select from account where agent_user_id = '{lower}' for update");
-    let account = Held::lock(service(), &lock).await;
+    let account = HeldLocks::lock(service(), &lock).await;
     let mut events = Vec::new();
     for (deal, agents) in [(&mut one, [lower, upper]), (&mut other, [upper, lower])] {
         // The first event is applied alone.

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::guid;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use uuid::Uuid;
 
 use crate::approval_races;
@@ -143,8 +143,8 @@ async fn rejected_bonus_has_no_accrual() {
     assert!(rejected["DecidedAt"].is_string() && rejected["ResultAccrualId"].is_null());
     for decision in ["approve", "reject"] {
         let path = decision_path(&proposed, decision);
-        let answer = other.post(&path, json!({"Comment": "да"})).await;
-        answer.expect_problem(409, "AGENT_BONUS_ALREADY_DECIDED");
+        let response = other.post(&path, json!({"Comment": "да"})).await;
+        response.expect_problem(409, "AGENT_BONUS_ALREADY_DECIDED");
         let unknown = decision_path(&json!({"Id": guid()}), decision);
         other.post(&unknown, json!({"Comment": "да"})).await.expect_problem(404, "AGENT_BONUS_NOT_FOUND");
     }
@@ -163,17 +163,17 @@ async fn bonus_beyond_a_limit_is_refused() {
     let (case, other) = (Case::start().await, decider(service()));
     let path = proposals_path(case.base.id);
     for amount in [0, -1] {
-        let answer = case.by.post(&path, bonus(amount)).await;
-        answer.expect_refusal("VALIDATION_FAILED", "/Amount/AmountMinor", "out_of_range");
+        let response = case.by.post(&path, bonus(amount)).await;
+        response.expect_refusal("VALIDATION_FAILED", "/Amount/AmountMinor", "out_of_range");
     }
     for amount in [rub(901), money(1, "USD"), rub(i64::MAX)] {
-        let answer = case.by.post(&path, with(bonus(1), "Amount", amount)).await;
-        answer.expect_problem(422, "AGENT_BONUS_AMOUNT_INVALID");
+        let response = case.by.post(&path, with(bonus(1), "Amount", amount)).await;
+        response.expect_problem(422, "AGENT_BONUS_AMOUNT_INVALID");
     }
     let [first, second] = [case.propose(900).await, case.propose(1).await];
     other.post(&decision_path(&first, "approve"), json!({})).await.expect(200);
-    let answer = other.post(&decision_path(&second, "approve"), json!({})).await;
-    answer.expect_problem(422, "AGENT_BONUS_AMOUNT_INVALID");
+    let response = other.post(&decision_path(&second, "approve"), json!({})).await;
+    response.expect_problem(422, "AGENT_BONUS_AMOUNT_INVALID");
 
     let large = AccrualFixture::approved(guid(), 1_000_000_000).write(service()).await;
     let path = proposals_path(large.id);
@@ -202,8 +202,8 @@ async fn bonus_needs_the_base_of_a_completed_sale() {
     let listed = case.listed().await;
     let closed = listed.iter().find(|proposal| proposal["Id"] == open["Id"]).unwrap();
     assert_eq!((&closed["Status"], &closed["DecisionComment"]), (&json!("Rejected"), &Value::Null));
-    let answer = by.post(&proposals_path(case.base.id), bonus(1)).await;
-    answer.expect_problem(409, "AGENT_BONUS_NOT_ALLOWED");
+    let response = by.post(&proposals_path(case.base.id), bonus(1)).await;
+    response.expect_problem(409, "AGENT_BONUS_NOT_ALLOWED");
     assert_eq!(case.total().await, 0);
 }
 
@@ -229,15 +229,15 @@ async fn end_of_a_sale_undoes_its_bonus() {
         let cancelled = deal.stage_changed("Cancelled", &in_days(-1));
         let (other, path) = (decider(service), decision_path(&proposed, "approve"));
         let lock = format!("select from deal where id = '{}' for update", deal.id);
-        let held = Held::lock(service, &lock).await;
+        let held = HeldLocks::lock(service, &lock).await;
         let (end, approve) = (deliver(service, STAGE_CHANGED, &cancelled), other.post(&path, json!({})));
         let statuses = if approval_first {
-            let (answer, ()) = held.queue(Held::ANY, approve, end).await;
-            answer.expect(200);
+            let (response, ()) = held.queue(HeldLocks::ANY, approve, end).await;
+            response.expect(200);
             vec!["Reversed", "Reversed"]
         } else {
-            let ((), answer) = held.queue(Held::ANY, end, approve).await;
-            answer.expect_problem(409, "AGENT_BONUS_ALREADY_DECIDED");
+            let ((), response) = held.queue(HeldLocks::ANY, end, approve).await;
+            response.expect_problem(409, "AGENT_BONUS_ALREADY_DECIDED");
             vec!["Reversed"]
         };
         let shown = by.get(&accruals).await.expect(200);
@@ -257,11 +257,12 @@ async fn parallel_decisions_about_a_bonus_have_one_effect() {
     let requests = requests.map(|(at, caller)| {
         caller.post(if at % 2 == 0 { &approve } else { &reject }, json!({"Comment": "решено"}))
     });
-    let answers = join_all(requests).await;
-    let (decided, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    let responses = join_all(requests).await;
+    let (decided, refused): (Vec<_>, Vec<_>) =
+        responses.into_iter().partition(|response| response.status == 200);
     let [decision] = &decided[..] else { panic!("one decision: {decided:?}") };
-    for answer in refused {
-        answer.expect_problem(409, "AGENT_BONUS_ALREADY_DECIDED");
+    for response in refused {
+        response.expect_problem(409, "AGENT_BONUS_ALREADY_DECIDED");
     }
     let is_approved = decision.body["Status"] == "Approved";
     assert_eq!(case.total().await, if is_approved { 170 } else { 100 });

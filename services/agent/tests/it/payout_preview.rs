@@ -139,9 +139,9 @@ async fn invalid_preview_is_refused() {
         ("AgentUserIds", json!([twice, twice]), "/AgentUserIds/1", "duplicate"),
         ("WithholdingBps", json!(10_001), "/WithholdingBps", "out_of_range"),
     ] {
-        let answer = payer.post(&preview_path(), with(body.clone(), member, value)).await;
-        answer.expect_refusal("VALIDATION_FAILED", field, code);
+        let response = payer.post(&preview_path(), with(body.clone(), member, value)).await;
+        response.expect_refusal("VALIDATION_FAILED", field, code);
     }
-    let answer = payer.post(&format!("{}?Cursor=x", preview_path()), body).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
+    let response = payer.post(&format!("{}?Cursor=x", preview_path()), body).await;
+    response.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
 }

@@ -75,12 +75,12 @@ async fn concurrent_requests_with_one_key_start_one_run() {
     AccrualFixture::approved(agent, 10).write(service).await;
     let (body, path) = (run_body(&[agent]), payouts_path());
     let callers: Vec<_> = std::iter::repeat_with(|| payer(service)).take(20).collect();
-    let answers = join_all(callers.iter().map(|caller| caller.post(&path, body.clone()))).await;
-    let started = answers.iter().filter(|answer| answer.status == 201).count();
-    let repeated = answers.iter().filter(|answer| answer.status == 200).count();
-    assert_eq!((started, repeated), (1, 19), "{answers:?}");
-    assert!(answers.iter().all(|answer| answer.body["Id"] == answers[0].body["Id"]));
-    let run = await_completion(service, &answers[0].body["Id"]).await;
+    let responses = join_all(callers.iter().map(|caller| caller.post(&path, body.clone()))).await;
+    let started = responses.iter().filter(|response| response.status == 201).count();
+    let repeated = responses.iter().filter(|response| response.status == 200).count();
+    assert_eq!((started, repeated), (1, 19), "{responses:?}");
+    assert!(responses.iter().all(|response| response.body["Id"] == responses[0].body["Id"]));
+    let run = await_completion(service, &responses[0].body["Id"]).await;
     assert_eq!(list_payouts(service, &run).await.len(), 1);
 }
 

@@ -342,12 +342,12 @@ async fn invalid_run_request_is_refused() {
         ("WithholdingBps", json!(10_001), "/WithholdingBps", "out_of_range"),
         ("WithholdingBps", json!(1.5), "/WithholdingBps", "invalid_type"),
     ] {
-        let answer = payer.post(&payouts_path(), with(body.clone(), member, value)).await;
-        answer.expect_refusal("VALIDATION_FAILED", field, code);
+        let response = payer.post(&payouts_path(), with(body.clone(), member, value)).await;
+        response.expect_refusal("VALIDATION_FAILED", field, code);
     }
     for member in ["RunKey", "PeriodFrom", "PeriodTo"] {
-        let answer = payer.post(&payouts_path(), without(body.clone(), member)).await;
-        answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), "required");
+        let response = payer.post(&payouts_path(), without(body.clone(), member)).await;
+        response.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), "required");
     }
     let end = ago(Duration::seconds(1));
     let start = end - Duration::days(366);

@@ -48,12 +48,12 @@ async fn payout_transitions_follow_the_table() {
     for from in STATUSES {
         for (operation, target) in OPERATIONS {
             let before = payout_in(from).await;
-            let answer = payer.post(&payout_path(&before, operation), body_of(operation)).await;
+            let response = payer.post(&payout_path(&before, operation), body_of(operation)).await;
             let is_legal = matches!((from, target), ("Scheduled", _) | ("InTransit", "Paid" | "Failed"));
             if from == target {
-                assert_eq!(answer.expect(200), before, "{from} {operation} again");
+                assert_eq!(response.expect(200), before, "{from} {operation} again");
             } else if is_legal {
-                let after = answer.expect(200);
+                let after = response.expect(200);
                 assert_eq!(
                     (&after["Status"], &after["Version"]),
                     (&json!(target), &json!(before["Version"].as_i64().unwrap() + 1))
@@ -63,7 +63,7 @@ async fn payout_transitions_follow_the_table() {
                     assert_eq!(after[member], before[member], "{member}");
                 }
             } else {
-                answer.expect_problem(409, "AGENT_PAYOUT_INVALID_TRANSITION");
+                response.expect_problem(409, "AGENT_PAYOUT_INVALID_TRANSITION");
                 let repeated = payer.get(&payout_path(&before, "statement")).await.expect(200);
                 assert_eq!(repeated["Payout"], before);
             }
@@ -219,13 +219,13 @@ async fn only_one_of_concurrent_confirm_and_fail_succeeds() {
         let created = pay_one(service, agent).await;
         let (one, other) = (payer(service), payer(service));
         let (confirm, fail) = (payout_path(&created, "confirm"), payout_path(&created, "fail"));
-        let answers = join(one.post(&confirm, json!({})), other.post(&fail, body_of("fail"))).await;
-        let answers = [answers.0, answers.1];
-        assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1, "{answers:?}");
-        let is_paid = answers[0].status == 200;
-        for answer in answers {
-            if answer.status != 200 {
-                answer.expect_problem(409, "AGENT_PAYOUT_INVALID_TRANSITION");
+        let responses = join(one.post(&confirm, json!({})), other.post(&fail, body_of("fail"))).await;
+        let responses = [responses.0, responses.1];
+        assert_eq!(responses.iter().filter(|response| response.status == 200).count(), 1, "{responses:?}");
+        let is_paid = responses[0].status == 200;
+        for response in responses {
+            if response.status != 200 {
+                response.expect_problem(409, "AGENT_PAYOUT_INVALID_TRANSITION");
             }
         }
         for accrual_of in stored {
@@ -242,10 +242,10 @@ async fn concurrent_equal_transitions_happen_once() {
     let created = payout_in("Scheduled").await;
     let callers: Vec<_> = std::iter::repeat_with(|| payer(service)).take(10).collect();
     let path = payout_path(&created, "confirm");
-    let answers = join_all(callers.iter().map(|caller| caller.post(&path, json!({})))).await;
-    let first = answers[0].body.clone();
-    for answer in answers {
-        assert_eq!(answer.expect(200), first);
+    let responses = join_all(callers.iter().map(|caller| caller.post(&path, json!({})))).await;
+    let first = responses[0].body.clone();
+    for response in responses {
+        assert_eq!(response.expect(200), first);
     }
     assert_eq!(first["Version"], 2);
 }

@@ -1,6 +1,6 @@
 //! Private texts and amounts appear only where the specification allows them.
 //!
-//! The tests search answers, events, logs, spans and tables.
+//! The tests search responses, events, logs, spans and tables.
 
 use std::sync::Mutex;
 
@@ -30,7 +30,7 @@ const CANCELLATION: &str = "marked-cancellation";
 const AMOUNT: i64 = 8_765_432_190;
 const EARNED: &str = "876543219";
 
-/// A deployed service whose every answer is searched for private data.
+/// A deployed service whose every response is searched for private data.
 struct ObservedService {
     service: Deployed,
     sql: tokio_postgres::Client,
@@ -99,7 +99,7 @@ impl ObservedService {
             .await;
     }
 
-    /// Sends a request, and checks that the answer has only the `allowed` marks.
+    /// Sends a request, and checks that the response has only the `allowed` marks.
     /// A refusal has none.
     async fn send(
         &self,
@@ -113,20 +113,20 @@ impl ObservedService {
         let request = by.request(method.clone(), &path);
         let request = request.header("traceparent", format!("00-{}-00f067aa0ba902b7-01", self.trace));
         let request = if body.is_null() { request } else { request.json(body) };
-        let answer = send(request).await;
+        let response = send(request).await;
         *self.count.lock().unwrap() += 1;
-        let text = format!("{} {:?}", answer.text, answer.headers);
-        let allowed = if answer.status < 400 { allowed } else { &[] };
+        let text = format!("{} {:?}", response.text, response.headers);
+        let allowed = if response.status < 400 { allowed } else { &[] };
         let leaked: Vec<_> =
             marks_in(&text, &ALL_MARKS).into_iter().filter(|mark| !allowed.contains(mark)).collect();
-        assert!(leaked.is_empty(), "{method} {path} shows {leaked:?}: {} {}", answer.status, answer.text);
+        assert!(leaked.is_empty(), "{method} {path} shows {leaked:?}: {} {}", response.status, response.text);
         let unneeded = self.unneeded.lock().unwrap();
         let mut hidden = unneeded.iter().map(String::as_str).chain([CANCELLATION]);
         assert!(hidden.all(|id| !text.contains(id)), "{method} {path}: {text}");
         for decider in &self.deciders {
             assert!(!text.contains(&decider.to_string()), "{method} {path} shows the decider: {text}");
         }
-        answer
+        response
     }
 
     async fn post(&self, by: &Client, path: &str, body: Value, allowed: &[&str]) -> Response {
@@ -291,8 +291,8 @@ async fn provoke_refusals(observed: &ObservedService, ids: &[Uuid]) {
             json!({member: mark}),
             json!([mark]),
         ] {
-            let answer = observed.post(by, &path, body, &[]).await;
-            assert!(answer.status >= 400, "{path}: {}", answer.text);
+            let response = observed.post(by, &path, body, &[]).await;
+            assert!(response.status >= 400, "{path}: {}", response.text);
         }
     }
     for query in
@@ -312,9 +312,9 @@ async fn provoke_failures(observed: &ObservedService) {
         let body = json!({"Reason": "Other", "Comment": COMMENT});
         observed.post(&observed.own, &path, body, &[COMMENT]).await;
         let path = format!("commission-accruals/{accrual}/reject");
-        let answer =
+        let response =
             observed.post(&observed.commissions, &path, json!({"Comment": VERDICT}), &[COMMENT]).await;
-        assert!(answer.status == 500 || table == "adjustment_request", "{}", answer.text);
+        assert!(response.status == 500 || table == "adjustment_request", "{}", response.text);
         observed.sql.batch_execute(&format!("alter table {table} drop constraint refused")).await.unwrap();
     }
     let mut deal = Deal::new(observed.agent, observed.developer, rub(-AMOUNT));
@@ -332,7 +332,7 @@ async fn provoke_failures(observed: &ObservedService) {
 
 /// RULE-AGT-056: comments, reasons and references are in no event, log, span or refusal.
 ///
-/// Amounts are in no log, and no answer shows the decider.
+/// Amounts are in no log, and no response shows the decider.
 /// The service does not store clients, cancellations, steps and authors of CRM's events.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn private_texts_appear_only_where_they_are_documented() {

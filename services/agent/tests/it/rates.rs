@@ -250,11 +250,12 @@ async fn only_one_concurrent_replacement_of_a_version_succeeds() {
             let (by, path) = (commissions(), path.clone());
             async move { by.put(&path, json!({"AgencyCompanyId": guid(), "Version": version})).await }
         });
-        for answers in [join_all(cards).await, join_all(agents).await] {
-            let (kept, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+        for responses in [join_all(cards).await, join_all(agents).await] {
+            let (kept, lost): (Vec<_>, Vec<_>) =
+                responses.into_iter().partition(|response| response.status == 200);
             assert_eq!((kept.len(), &kept[0].body["Version"]), (1, &json!(version + 1)));
-            for answer in lost {
-                answer.expect_problem(409, "AGENT_CONCURRENCY_CONFLICT");
+            for response in lost {
+                response.expect_problem(409, "AGENT_CONCURRENCY_CONFLICT");
             }
         }
     }
@@ -277,8 +278,8 @@ async fn concurrent_identical_replacements_all_succeed() {
             let (by, path, terms) = (commissions(), path.clone(), terms.clone());
             async move { by.put(&path, terms).await }
         });
-        for answer in cards.into_iter().chain(join_all(agents).await) {
-            assert_eq!(answer.expect(200)["Version"], version);
+        for response in cards.into_iter().chain(join_all(agents).await) {
+            assert_eq!(response.expect(200)["Version"], version);
         }
     }
 }

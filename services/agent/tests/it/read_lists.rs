@@ -76,10 +76,10 @@ async fn accrual_has_every_field() {
         (cabinet(agent), format!("{MY}/commission-accruals")),
         (commissions(), format!("{PLATFORM}/commission-accruals?AgentUserId={agent}")),
     ] {
-        let answer = by.get(&path).await;
-        assert_eq!(answer.header("cache-control"), "no-store");
+        let response = by.get(&path).await;
+        assert_eq!(response.header("cache-control"), "no-store");
         let members: Vec<_> = expected.as_object().unwrap().keys().cloned().collect();
-        let page = answer.expect(200);
+        let page = response.expect(200);
         assert_eq!(page, json!({"Items": [expected], "Page": 1, "PageSize": 20, "TotalCount": 1}));
         assert_eq!(page["Items"][0].as_object().unwrap().keys().cloned().collect::<Vec<_>>(), members);
     }
@@ -376,7 +376,7 @@ async fn total_count_is_exact_up_to_ten_thousand() {
     assert_eq!(narrowed["TotalCount"], 1);
 }
 
-/// RULE-AGT-053, RULE-ALL-021: invalid parameters are refused together, and the answer repeats no
+/// RULE-AGT-053, RULE-ALL-021: invalid parameters are refused together, and the response repeats no
 /// value.
 #[tokio::test]
 async fn invalid_list_parameters_are_refused() {

@@ -16,8 +16,8 @@ async fn performance(agent: Uuid, query: &str) -> Value {
 }
 
 async fn refused(query: &str) {
-    let answer = cabinet(guid()).get(&format!("{MY}/agent-performance?{query}")).await;
-    answer.expect_problem(400, "VALIDATION_FAILED");
+    let response = cabinet(guid()).get(&format!("{MY}/agent-performance?{query}")).await;
+    response.expect_problem(400, "VALIDATION_FAILED");
 }
 
 /// RULE-AGT-044: without deals the counts are 0, and figures without a value are null.
@@ -196,10 +196,10 @@ async fn sales_volume_may_exceed_64_bits() {
     let agent = guid();
     let greatest = with(sold(agent, "Sale", "2026-01-02T00:00:00Z"), "amount", i64::MAX);
     insert("deal", &[greatest.clone(), with(greatest, "id", guid().to_string())]).await;
-    let answer = cabinet(agent).get(&format!("{MY}/agent-performance?{PERIOD}")).await;
-    assert_eq!(answer.status, 200);
+    let response = cabinet(agent).get(&format!("{MY}/agent-performance?{PERIOD}")).await;
+    assert_eq!(response.status, 200);
     let expected = r#"[{"AmountMinor":18446744073709551614,"Currency":"RUB"}]"#;
-    assert_eq!(answer.text.matches(expected).count(), 3, "{}", answer.text);
+    assert_eq!(response.text.matches(expected).count(), 3, "{}", response.text);
 }
 
 /// RULE-AGT-046: `MeanCycleDays` is in days of 86,400 s with one decimal place, half to even.
@@ -425,7 +425,7 @@ async fn months_are_those_of_the_requested_time_zone() {
     assert_eq!(by_default["From"], "2025-06-30T21:00:00Z");
     for unknown in ["Moscow", "", "UTC%2B3", "%2B03:00", "../UTC"] {
         let path = format!("{MY}/agent-performance?{period}&TimeZone={unknown}");
-        let answer = cabinet(agent).get(&path).await;
-        answer.expect_refusal("VALIDATION_FAILED", "/TimeZone", "unknown_value");
+        let response = cabinet(agent).get(&path).await;
+        response.expect_refusal("VALIDATION_FAILED", "/TimeZone", "unknown_value");
     }
 }

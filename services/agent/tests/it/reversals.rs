@@ -286,10 +286,10 @@ async fn concurrent_reversals_create_one_reversal() {
     pay_one(service, agent).await;
     let callers: Vec<_> = std::iter::repeat_with(|| decider(service)).take(10).collect();
     let path = decision_path(base.id, "reverse");
-    let answers = join_all(callers.iter().map(|caller| caller.post(&path, comment_body()))).await;
-    let first = answers[0].body.clone();
-    for answer in answers {
-        assert_eq!(answer.expect(200), first);
+    let responses = join_all(callers.iter().map(|caller| caller.post(&path, comment_body()))).await;
+    let first = responses[0].body.clone();
+    for response in responses {
+        assert_eq!(response.expect(200), first);
     }
     assert_eq!(balance(service, agent, "RUB").await["Total"], 0);
 }
@@ -307,8 +307,8 @@ async fn accrual_rejected_during_a_run_is_rejected_or_paid() {
             join_all(paths.iter().map(|path| decider.post(path, comment_body()))).await
         };
         let run = crate::fixtures::pay(service, crate::fixtures::run_body(&[agent]));
-        let (answers, (_, created)) = futures_util::future::join(rejections, run).await;
-        let rejected = answers.iter().filter(|answer| answer.status == 200).count();
+        let (responses, (_, created)) = futures_util::future::join(rejections, run).await;
+        let rejected = responses.iter().filter(|response| response.status == 200).count();
         let paid = created.first().map_or(0, |payout| payout["AccrualsCount"].as_u64().unwrap());
         let sums = balance(service, agent, "RUB").await;
         assert_eq!(sums["InPayout"], 100 * paid);

@@ -108,16 +108,16 @@ async fn csv_statement_follows_rfc_4180_and_escapes_formulas() {
         expected.push_str(&line);
     }
     let created = pay_one(service, agent).await;
-    for answer in [
+    for response in [
         cabinet(service, agent).get(&own_statement_path(&created, "?Format=Csv")).await,
         payer(service).get(&payout_path(&created, "statement?Format=Csv")).await,
     ] {
-        assert_eq!(answer.status, 200);
-        assert_eq!(answer.header("content-type"), "text/csv; charset=utf-8");
+        assert_eq!(response.status, 200);
+        assert_eq!(response.header("content-type"), "text/csv; charset=utf-8");
         let name = format!("attachment; filename=\"payout-{}.csv\"", id_of(&created["Id"]));
-        assert_eq!(answer.header("content-disposition"), name);
-        assert_eq!(answer.header("cache-control"), "no-store");
-        assert_eq!(answer.text, expected);
+        assert_eq!(response.header("content-disposition"), name);
+        assert_eq!(response.header("cache-control"), "no-store");
+        assert_eq!(response.text, expected);
     }
 }
 
@@ -138,7 +138,7 @@ async fn statement_of_another_agent_is_not_found() {
     }
     own_caller.get("/api/v1/my/payouts/x/statement").await.expect_problem(404, "NOT_FOUND");
     for format in ["csv", "Xml", ""] {
-        let answer = other.get(&own_statement_path(&created, &format!("?Format={format}"))).await;
-        answer.expect_refusal("VALIDATION_FAILED", "/Format", "unknown_value");
+        let response = other.get(&own_statement_path(&created, &format!("?Format={format}"))).await;
+        response.expect_refusal("VALIDATION_FAILED", "/Format", "unknown_value");
     }
 }

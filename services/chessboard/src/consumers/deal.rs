@@ -47,9 +47,9 @@ impl Handler for Deals {
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let DealEvent { deal_id, property_object_id, row_version } = message.decode()?;
         let (kind, claimed_at) = match &*message.topic {
-            BOOKED => (ClaimKind::Claims, Some(message.decode::<BookingCreated>()?.created_at.0)),
-            COMPLETED => (ClaimKind::Sells, Some(message.decode::<DealCompleted>()?.completed_at.0)),
-            _ => (ClaimKind::GaveUp, None),
+            BOOKED => (ClaimKind::Booked, Some(message.decode::<BookingCreated>()?.created_at.0)),
+            COMPLETED => (ClaimKind::Sold, Some(message.decode::<DealCompleted>()?.completed_at.0)),
+            _ => (ClaimKind::Released, None),
         };
         let row_version = row_version.get();
         let claim = Claim { deal_id, property_object_id, kind, row_version, claimed_at };

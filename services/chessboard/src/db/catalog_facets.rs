@@ -124,14 +124,10 @@ fn matching_home_condition() -> String {
     )
 }
 
-/// Counts the facets in one statement.
+/// Returns the statement that counts the facets, with the parameters of [`ProjectFilter::bind`].
 ///
 /// The statement reads homes only if the stored price steps cannot decide the price filter.
-pub async fn count(
-    mut conn: &Conn,
-    filter: &ProjectFilter,
-    currency: Currency,
-) -> Result<Facets, ::db::Error> {
+fn statement(filter: &ProjectFilter) -> String {
     let offers = offers(filter);
     let has_match = if filter.has_price_filter() { matching_home_condition() } else { "true".to_owned() };
     let is_found = match (filter.has_home_filter(), filter.ready_before) {
@@ -144,7 +140,7 @@ pub async fn count(
     };
     // The number of rooms is also the number of its bit. -1 means homes without a number of rooms,
     // which have bit 21.
-    let sql = format!(
+    format!(
         "with candidate as materialized ( \
             select project.id, project.city, project.folded_city, project.class, \
                 {CITY_FILTER} as in_city, {CLASS_FILTER} as of_class, offers.* \
@@ -179,9 +175,17 @@ pub async fn count(
                     select rooms, count(*) as count from matching join found using (id) \
                     where in_city and of_class and rooms >= 0 group by rooms \
                 ) as rooms) as rooms"
-    );
+    )
+}
+
+/// Counts the facets in one statement.
+pub async fn count(
+    mut conn: &Conn,
+    filter: &ProjectFilter,
+    currency: Currency,
+) -> Result<Facets, ::db::Error> {
     let FacetsRow { total_count, price_min, price_max, cities, classes, rooms } =
-        filter.bind(sql).get_result(&mut conn).await?;
+        filter.bind(statement(filter)).get_result(&mut conn).await?;
     let money = |amount_minor| Money { amount_minor, currency };
     Ok(Facets {
         total_count,

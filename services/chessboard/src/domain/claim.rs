@@ -12,11 +12,11 @@ values::text_enum! {
     /// listed later here wins.
     pub enum ClaimKind {
         /// The deal booked the object.
-        Claims,
+        Booked,
         /// The deal was cancelled, or its booking expired.
-        GaveUp,
+        Released,
         /// The deal was completed.
-        Sells,
+        Sold,
     }
 }
 
@@ -28,7 +28,7 @@ pub struct Claim {
     pub property_object_id: PropertyObjectId,
     pub kind: ClaimKind,
     pub row_version: i64,
-    /// Time of the booking or the completion. `None` for a claim that the deal gave up.
+    /// Time of the booking or the completion. `None` for a released object.
     pub claimed_at: Option<OffsetDateTime>,
 }
 
@@ -45,11 +45,11 @@ impl Hold {
     /// A sale wins over a booking. Of several claims of one kind, the latest one wins. If their
     /// times are equal, the deal with the highest id wins.
     pub fn from_claims<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Option<Self> {
-        let active = claims.into_iter().filter(|claim| claim.kind != ClaimKind::GaveUp);
+        let active = claims.into_iter().filter(|claim| claim.kind != ClaimKind::Released);
         let holder = active.max_by_key(|claim| (claim.kind, claim.claimed_at, claim.deal_id))?;
         let status = match holder.kind {
-            ClaimKind::Sells => ObjectStatus::Sold,
-            ClaimKind::Claims | ClaimKind::GaveUp => ObjectStatus::Booked,
+            ClaimKind::Sold => ObjectStatus::Sold,
+            ClaimKind::Booked | ClaimKind::Released => ObjectStatus::Booked,
         };
         Some(Self { deal_id: holder.deal_id, status })
     }
@@ -64,14 +64,14 @@ mod tests {
     use crate::domain::{DealId, ObjectStatus, PropertyObjectId};
 
     fn claims() -> impl Strategy<Value = Vec<Claim>> {
-        let kind = prop_oneof![Just(ClaimKind::Claims), Just(ClaimKind::GaveUp), Just(ClaimKind::Sells)];
+        let kind = prop_oneof![Just(ClaimKind::Booked), Just(ClaimKind::Released), Just(ClaimKind::Sold)];
         let object = PropertyObjectId::generate();
         let claim = (kind, 0_i64..4).prop_map(move |(kind, hour)| Claim {
             deal_id: DealId::generate(),
             property_object_id: object,
             kind,
             row_version: 1,
-            claimed_at: (kind != ClaimKind::GaveUp)
+            claimed_at: (kind != ClaimKind::Released)
                 .then(|| OffsetDateTime::UNIX_EPOCH + Duration::hours(hour)),
         });
         prop::collection::vec(claim, 0..6)
@@ -86,10 +86,10 @@ mod tests {
             reversed.reverse();
             prop_assert_eq!(hold, Hold::from_claims(&reversed));
             let has = |kind| claims.iter().any(|claim| claim.kind == kind);
-            let expected = if has(ClaimKind::Sells) {
+            let expected = if has(ClaimKind::Sold) {
                 Some(ObjectStatus::Sold)
             } else {
-                has(ClaimKind::Claims).then_some(ObjectStatus::Booked)
+                has(ClaimKind::Booked).then_some(ObjectStatus::Booked)
             };
             prop_assert_eq!(hold.map(|hold| hold.status), expected);
         }

@@ -19,7 +19,7 @@ const BATCH_PROBLEMS: usize = 1_000;
 /// The result of parsing a file.
 pub enum FileResult {
     Read { ignored: Vec<IgnoredElement> },
-    Refused(FileRefusal),
+    Rejected(FileRefusal),
 }
 
 /// Sends the parts of the file to the parser.
@@ -99,7 +99,7 @@ pub fn parse_file(
                 batch.push(item);
             }
             Ok(None) => break,
-            Err(ReadError::Refused(refusal)) => return Ok(FileResult::Refused(refusal)),
+            Err(ReadError::Rejected(refusal)) => return Ok(FileResult::Rejected(refusal)),
             Err(ReadError::Source(error)) => return Err(error.into()),
         }
         if batch.len() == BATCH_SIZE || problems >= BATCH_PROBLEMS {

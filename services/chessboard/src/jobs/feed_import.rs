@@ -114,12 +114,12 @@ async fn run_validation(app: &App, job: &Job, import: &FeedImport) -> anyhow::Re
         anyhow::Ok(db::feed_import::delete_results(tx, import.id, DELETED_ROWS).await?)
     };
     while app.db.tx(delete).await? > 0 {
-        job.check_ending()?;
+        job.check_stopping()?;
     }
     let (result, counts) = read_file(app, job, import).await?;
     let rejected = match &result {
         FileResult::Read { .. } => preview(app, job, import).await?,
-        FileResult::Refused(_) => 0,
+        FileResult::Rejected(_) => 0,
     };
     let counts = Counts { rejected: counts.rejected + rejected, ..counts };
     app.db.tx(async |tx| finish_validation(tx, import, result, counts).await).await
@@ -139,7 +139,7 @@ async fn finish_validation(
             import.enter(FeedImportState::Validated, clock::now());
             db::feed_import::save_ignored(tx, import.id, ignored).await?;
         }
-        FileResult::Refused(refusal) => {
+        FileResult::Rejected(refusal) => {
             import.enter(FeedImportState::Failed, clock::now());
             import.refusal_code = Some(refusal.code.to_owned());
             import.refusal_line = i64::try_from(refusal.line).ok();
@@ -164,7 +164,7 @@ async fn read_file(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<
     let store = async {
         let mut counts = Counts::default();
         while let Some(items) = parsed.recv().await {
-            job.check_ending()?;
+            job.check_stopping()?;
             let first = counts.offers;
             counts.offers += items.len();
             counts.rejected += store_batch(app, import, &known, first, items).await?;
@@ -183,6 +183,24 @@ async fn store_batch(
     first: usize,
     items: Vec<FeedItem>,
 ) -> anyhow::Result<usize> {
+    let (offers, problems, rejected) = batch_rows(import, known, first, items);
+    let store = async |tx: &mut Tx| {
+        lock_run(tx, import).await?;
+        db::feed_offer::insert_offers(tx, offers).await?;
+        anyhow::Ok(db::feed_offer::insert_problems(tx, problems).await?)
+    };
+    app.db.tx(store).await?;
+    Ok(rejected)
+}
+
+/// Returns the rows of offers and of problems, and the number of rejected offers. `first` is the
+/// position of the first item in the file.
+fn batch_rows(
+    import: &FeedImport,
+    known: &KnownBuildings,
+    first: usize,
+    items: Vec<FeedItem>,
+) -> (Vec<NewOffer>, Vec<NewProblem>, usize) {
     let (mut offers, mut problems, mut rejected) = (Vec::new(), Vec::new(), 0);
     for (position, item) in (first..).zip(items) {
         let building = import.building_id.map_or_else(|| known.find(&item.building), Ok);
@@ -223,13 +241,7 @@ async fn store_batch(
             }
         }
     }
-    let store = async |tx: &mut Tx| {
-        lock_run(tx, import).await?;
-        db::feed_offer::insert_offers(tx, offers).await?;
-        anyhow::Ok(db::feed_offer::insert_problems(tx, problems).await?)
-    };
-    app.db.tx(store).await?;
-    Ok(rejected)
+    (offers, problems, rejected)
 }
 
 /// Stores the preview of each building. Returns the number of offers that do not fit their
@@ -237,7 +249,7 @@ async fn store_batch(
 async fn preview(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<usize> {
     let (mut rejected, mut last) = (0, None);
     loop {
-        job.check_ending()?;
+        job.check_stopping()?;
         let mut conn = app.db.conn().await?;
         let next = db::feed_offer::find_next_building(&mut conn, import.id, last).await?;
         drop(conn);
@@ -268,7 +280,7 @@ async fn reject_beyond(
     let mut rejected = 0;
     let Some(mut last) = app.db.tx(find).await? else { return Ok(rejected) };
     loop {
-        job.check_ending()?;
+        job.check_stopping()?;
         let reject = async |tx: &mut Tx| {
             lock_run(tx, import).await?;
             anyhow::Ok(
@@ -289,7 +301,7 @@ async fn reject_beyond(
 async fn apply(app: &App, job: &Job) -> anyhow::Result<()> {
     let id: FeedImportId = job.key.parse()?;
     loop {
-        job.check_ending()?;
+        job.check_stopping()?;
         if !app.db.tx(async |tx| apply_next(tx, id, app.settings.currency).await).await? {
             return Ok(());
         }
@@ -326,7 +338,7 @@ async fn clean_up(app: &App, job: &Job) -> anyhow::Result<()> {
     while let Some(id) = app.db.tx(async |tx| db::feed_import::find_deleted(tx).await).await? {
         delete_chunks(app, job, id).await?;
         while app.db.tx(async |tx| db::feed_import::delete_results(tx, id, DELETED_ROWS).await).await? > 0 {
-            job.check_ending()?;
+            job.check_stopping()?;
         }
         app.db.tx(async |tx| db::feed_import::remove(tx, id).await).await?;
     }
@@ -336,7 +348,7 @@ async fn clean_up(app: &App, job: &Job) -> anyhow::Result<()> {
 async fn delete_chunks(app: &App, job: &Job, id: FeedImportId) -> anyhow::Result<()> {
     let delete = async |tx: &mut Tx| db::feed_import::delete_chunks(tx, id, None, DELETED_CHUNKS).await;
     while app.db.tx(delete).await? > 0 {
-        job.check_ending()?;
+        job.check_stopping()?;
     }
     Ok(())
 }

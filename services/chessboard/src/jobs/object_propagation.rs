@@ -22,7 +22,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
             let started = Instant::now();
             let batch = app.settings.propagation_batch.get();
             while app.db.tx(async |tx| ops::propagation::propagate_batch(tx, batch).await).await? {
-                job.check_ending()?;
+                job.check_stopping()?;
                 if started.elapsed() >= MAX_RUN_TIME {
                     let now = runtime::clock::now();
                     app.db.tx(async |tx| schedule(tx, KIND, [""], now).await).await?;

@@ -19,7 +19,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
         async move {
             while app.db.tx(async |tx| db::project::renew_figures(tx, BATCH_SIZE).await).await? == BATCH_SIZE
             {
-                job.check_ending()?;
+                job.check_stopping()?;
             }
             Ok(())
         }

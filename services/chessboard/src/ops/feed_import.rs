@@ -208,8 +208,8 @@ pub async fn preview_building(
         return Ok(0);
     };
     let Planned { building, plan, rejected_count, offers_count } = planned;
-    let refused = plan.problems.len();
-    let state = match (rejected_count + refused, plan.changes.is_empty()) {
+    let rejected_by_plan = plan.problems.len();
+    let state = match (rejected_count + rejected_by_plan, plan.changes.is_empty()) {
         (0, true) => FeedBuildingState::Unchanged,
         (0, false) => FeedBuildingState::Ready,
         _ => FeedBuildingState::Blocked,
@@ -220,7 +220,7 @@ pub async fn preview_building(
         building_version: building.version,
         state,
         offers_count: count(offers_count),
-        rejected_count: count(rejected_count + refused),
+        rejected_count: count(rejected_count + rejected_by_plan),
         created_count: count(plan.created),
         updated_count: count(plan.updated),
         unchanged_count: count(plan.unchanged),
@@ -240,7 +240,7 @@ pub async fn preview_building(
     });
     db::feed_offer::insert_problems(tx, problems.collect()).await?;
     db::feed_change::insert_changes(tx, change_rows(import.id, id, &plan)).await?;
-    Ok(refused)
+    Ok(rejected_by_plan)
 }
 
 /// Applies the plan of one building, all of it or nothing.

@@ -208,13 +208,13 @@ async fn every_change_compares_version() {
             send(by.request(method.clone(), &path).json(&with(body, "Version", version))).await
         };
         send_with(0).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
-        let mut answer = send_with(1).await;
+        let mut response = send_with(1).await;
         for version in 2..6 {
-            if answer.status == 409 {
-                answer = send_with(version).await;
+            if response.status == 409 {
+                response = send_with(version).await;
             }
         }
-        assert!([200, 201, 204].contains(&answer.status), "{operation}: {}", answer.text);
+        assert!([200, 201, 204].contains(&response.status), "{operation}: {}", response.text);
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use testkit::client::send;
 use testkit::database;
 use testkit::deployed::Deployed;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use testkit::statements::StatementCounter;
 use uuid::Uuid;
 
@@ -27,9 +27,9 @@ fn feed_path(developer: Uuid) -> String {
 
 /// Returns the feed as a guest reads it.
 async fn read(developer: Uuid) -> String {
-    let answer = service().guest().get(&feed_path(developer)).await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    answer.text
+    let response = service().guest().get(&feed_path(developer)).await;
+    assert_eq!(response.status, 200, "{}", response.text);
+    response.text
 }
 
 /// Returns the texts of an element in the order of a feed.
@@ -127,9 +127,9 @@ async fn tag_changes_with_the_content() {
     house.grid(&flats(2)).await;
     let (guest, path) = (service().guest(), feed_path(house.developer));
     let tag = async || {
-        let answer = guest.get(&path).await;
-        assert_eq!(answer.header("cache-control"), "public, max-age=0, must-revalidate");
-        (answer.header("etag").to_owned(), answer.text)
+        let response = guest.get(&path).await;
+        assert_eq!(response.header("cache-control"), "public, max-age=0, must-revalidate");
+        (response.header("etag").to_owned(), response.text)
     };
     let cached = async |tag: &str| send(guest.request(Method::GET, &path).header("If-None-Match", tag)).await;
     let mut last = tag().await;
@@ -169,7 +169,7 @@ async fn propagation_keeps_the_tag() {
     let id = house.id_of("1").await;
     // The job waits for this row.
     let held =
-        Held::lock(service(), &format!("select from property_object where id = '{id}' for share")).await;
+        HeldLocks::lock(service(), &format!("select from property_object where id = '{id}' for share")).await;
     house.manager.put(&house.project_path(""), with(project(), "Name", "Ели")).await.expect(200);
     let tag = async || service().guest().get(&feed_path(house.developer)).await.header("etag").to_owned();
     let renamed = tag().await;
@@ -188,12 +188,12 @@ async fn guest_gets_feed_compressed_and_user_plain() {
     // The first response is built, and the second one is from the cache.
     let mut feeds = Vec::new();
     for _ in 0..2 {
-        let answer =
+        let response =
             guest.request(Method::GET, &path).header("Accept-Encoding", "gzip").send().await.unwrap();
-        assert_eq!(answer.headers()["content-encoding"], "gzip");
-        assert_eq!(answer.headers()["content-type"], "text/xml; charset=utf-8");
+        assert_eq!(response.headers()["content-encoding"], "gzip");
+        assert_eq!(response.headers()["content-type"], "text/xml; charset=utf-8");
         let mut feed = String::new();
-        GzDecoder::new(&*answer.bytes().await.unwrap()).read_to_string(&mut feed).unwrap();
+        GzDecoder::new(&*response.bytes().await.unwrap()).read_to_string(&mut feed).unwrap();
         feeds.push(feed);
         let plain = guest.get(&path).await;
         assert_eq!(
@@ -201,13 +201,14 @@ async fn guest_gets_feed_compressed_and_user_plain() {
             ("", "Authorization, Accept-Encoding")
         );
         feeds.push(plain.text);
-        let answer = user.request(Method::GET, &path).header("Accept-Encoding", "gzip").send().await.unwrap();
-        let header = |name: &str| answer.headers().get(name).map_or("", |value| value.to_str().unwrap());
+        let response =
+            user.request(Method::GET, &path).header("Accept-Encoding", "gzip").send().await.unwrap();
+        let header = |name: &str| response.headers().get(name).map_or("", |value| value.to_str().unwrap());
         assert_eq!(
             (header("content-encoding"), header("etag"), header("cache-control")),
             ("", "", "no-store")
         );
-        feeds.push(answer.text().await.unwrap());
+        feeds.push(response.text().await.unwrap());
     }
     assert!(feeds.iter().all(|feed| *feed == feeds[0] && feed.ends_with("</realty-feed>\n")), "{feeds:?}");
 }
@@ -230,9 +231,9 @@ async fn long_feed_is_read_in_pages() {
     Catalog { developers: vec![developer], projects: vec![project], buildings, objects }.insert(&sql).await;
     let read = async || {
         let before = statements.executed();
-        let answer = guest.get(&path).await;
+        let response = guest.get(&path).await;
         let mut numbers: Vec<usize> =
-            texts(&answer.text, "apartment").iter().map(|number| number.parse().unwrap()).collect();
+            texts(&response.text, "apartment").iter().map(|number| number.parse().unwrap()).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..1_100).collect::<Vec<_>>());
         statements.executed() - before
@@ -254,7 +255,7 @@ async fn fifth_build_is_rejected_until_another_ends() {
     let guest = service.guest();
     let first = guest.get(&cached).await;
     // The first page of each build waits for the table, and the version of a feed does not read it.
-    let held = Held::lock(&service, "lock table property_object in access exclusive mode").await;
+    let held = HeldLocks::lock(&service, "lock table property_object in access exclusive mode").await;
     let builds = join_all((0..4).map(|_| guest.get(&built)));
     let rejected = async {
         held.wait_for(4, "%\"property_object\"%").await;

@@ -12,8 +12,8 @@ async fn found(catalog: &Catalog, filter: &str) -> Vec<String> {
 
 async fn expect_rejection(filter: &str, field: &str, code: &str) {
     for path in [PROJECTS.to_owned(), format!("{PROJECTS}/facets")] {
-        let answer = service().guest().get(&format!("{path}?{filter}")).await;
-        answer.expect_refusal("VALIDATION_FAILED", field, code);
+        let response = service().guest().get(&format!("{path}?{filter}")).await;
+        response.expect_refusal("VALIDATION_FAILED", field, code);
     }
 }
 
@@ -236,9 +236,9 @@ async fn box_includes_its_edges() {
 #[tokio::test]
 async fn every_invalid_filter_is_reported() {
     let query = "DeveloperId=sekret&Class=sekret&Rooms=sekret&PriceFrom=sekret&PriceTo=-5&ReadyBefore=sekret&Box=sekret&Sort=sekret";
-    let answer = service().guest().get(&format!("{PROJECTS}?{query}")).await;
-    assert!(!answer.text.contains("sekret"), "{}", answer.text);
-    let problem = answer.expect_problem(400, "VALIDATION_FAILED");
+    let response = service().guest().get(&format!("{PROJECTS}?{query}")).await;
+    assert!(!response.text.contains("sekret"), "{}", response.text);
+    let problem = response.expect_problem(400, "VALIDATION_FAILED");
     let mut fields: Vec<_> = crate::each(&problem["errors"], "field").into_iter().map(crate::text).collect();
     fields.sort_unstable();
     let all = ["/Box", "/Class", "/DeveloperId", "/PriceFrom", "/PriceTo", "/ReadyBefore", "/Rooms", "/Sort"];

@@ -100,8 +100,8 @@ async fn building_is_found_under_its_own_project_only() {
         (own, testkit::guid()),
         (own, uuid::Uuid::nil()),
     ] {
-        let answer = guest.get(&format!("{PROJECTS}/{project}/buildings/{building}")).await;
-        answer.expect_problem(404, "CHESSBOARD_BUILDING_NOT_FOUND");
+        let response = guest.get(&format!("{PROJECTS}/{project}/buildings/{building}")).await;
+        response.expect_problem(404, "CHESSBOARD_BUILDING_NOT_FOUND");
     }
     for path in [format!("{own}/buildings/x"), format!("x/buildings/{building}")] {
         guest.get(&format!("{PROJECTS}/{path}")).await.expect_problem(404, "NOT_FOUND");

@@ -68,9 +68,10 @@ async fn guest_response_has_etag_and_compression() {
             (&guest, if is_long { "gzip" } else { "" }, "public, max-age=0, must-revalidate"),
             (&user, "", "no-store"),
         ] {
-            let answer =
+            let response =
                 caller.request(Method::GET, &path).header("Accept-Encoding", "gzip").send().await.unwrap();
-            let header = |name: &str| answer.headers().get(name).map_or("", |value| value.to_str().unwrap());
+            let header =
+                |name: &str| response.headers().get(name).map_or("", |value| value.to_str().unwrap());
             assert_eq!((header("content-encoding"), header("cache-control")), (encoding, cache), "{path}");
             assert_eq!(header("etag").is_empty(), cache == "no-store", "{path}");
         }
@@ -156,8 +157,8 @@ async fn catalog_rejects_writing_methods() {
     }
 }
 
-/// RULE-ALL-120: with a replica, a guest reads the catalog of the replica, and a user that of the
-/// primary.
+/// RULE-ALL-120: with a read replica, a guest reads the catalog of the read replica, and a user
+/// that of the primary.
 #[tokio::test]
 async fn guest_reads_the_catalog_from_the_replica() {
     let other = Running::start::<Service>(&[]);
@@ -168,7 +169,7 @@ async fn guest_reads_the_catalog_from_the_replica() {
     let (developer, project, object) =
         (catalog.developers[0].id, catalog.projects[0].id, catalog.objects[0].id);
     let guest = service.guest();
-    eventually("the replica", async || {
+    eventually("the read replica", async || {
         (guest.get(&format!("{DEVELOPERS}/{developer}")).await.status == 200).then_some(())
     })
     .await;

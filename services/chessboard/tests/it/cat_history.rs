@@ -26,9 +26,9 @@ async fn object_of(prices: &[(i64, i64)]) -> Uuid {
 }
 
 async fn history(id: Uuid) -> Vec<Value> {
-    let answer = service().guest().get(&format!("{OBJECTS}/{id}/price-history")).await.expect(200);
-    assert_eq!(answer.as_object().unwrap().len(), 1);
-    list(&answer["Items"]).to_vec()
+    let response = service().guest().get(&format!("{OBJECTS}/{id}/price-history")).await.expect(200);
+    assert_eq!(response.as_object().unwrap().len(), 1);
+    list(&response["Items"]).to_vec()
 }
 
 fn prices(items: &[Value]) -> Vec<i64> {

@@ -46,8 +46,8 @@ async fn internal_fields_are_in_no_catalog_response() {
     ] {
         for caller in [service().guest(), manager.clone()] {
             let mut members = Vec::new();
-            let answer = caller.get(&path).await.expect(200);
-            collect_fields(&answer, &mut members);
+            let response = caller.get(&path).await.expect(200);
+            collect_fields(&response, &mut members);
             assert!(!members.is_empty());
             for hidden in [
                 "HoldDealId",
@@ -85,8 +85,8 @@ async fn catalog_problem_repeats_no_sent_value() {
         &AreaMin=secret&FloorMin=secret&ProjectId=secret&BuildingId=secret&Box=secret&City=secret%00";
     for path in [DEVELOPERS.to_owned(), PROJECTS.to_owned(), format!("{PROJECTS}/facets"), OBJECTS.to_owned()]
     {
-        let answer = guest.get(&format!("{path}?{faulty}")).await;
-        assert!(!answer.text.contains("secret"), "{path}: {}", answer.text);
-        answer.expect_problem(400, "VALIDATION_FAILED");
+        let response = guest.get(&format!("{path}?{faulty}")).await;
+        assert!(!response.text.contains("secret"), "{path}: {}", response.text);
+        response.expect_problem(400, "VALIDATION_FAILED");
     }
 }

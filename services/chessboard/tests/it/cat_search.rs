@@ -269,11 +269,11 @@ async fn cursor_of_other_sort_is_rejected() {
         let page = guest.get(&format!("{within}&Sort={issued}")).await.expect(200);
         let cursor = text(&page["NextCursor"]).to_owned();
         for requested in sorts {
-            let answer = guest.get(&format!("{within}&Sort={requested}&Cursor={cursor}")).await;
+            let response = guest.get(&format!("{within}&Sort={requested}&Cursor={cursor}")).await;
             if requested == issued {
-                answer.expect(200);
+                response.expect(200);
             } else {
-                answer.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
+                response.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
             }
         }
         let broken = guest.get(&format!("{within}&Sort={issued}&Cursor={}", &cursor[1..])).await;

@@ -74,10 +74,10 @@ async fn statement_count_does_not_depend_on_rows() {
             // New connections execute statements of their own, so the minimum of four reads counts.
             for _ in 0..4 {
                 let before = statements.executed();
-                let answer = guest.get(&path).await.expect(200);
+                let response = guest.get(&path).await.expect(200);
                 least = least.min(statements.executed() - before);
                 if !shown.is_empty() {
-                    assert_eq!(list(answer.pointer(shown).unwrap_or(&Value::Null)).len(), *count, "{path}");
+                    assert_eq!(list(response.pointer(shown).unwrap_or(&Value::Null)).len(), *count, "{path}");
                 }
             }
             executed.push(least);

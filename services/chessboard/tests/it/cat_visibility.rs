@@ -10,8 +10,8 @@ use crate::catalog_fill::{Catalog, execute_sql, single_object_catalog};
 use crate::{list, service};
 
 async fn status(path: &str) -> (u16, Value) {
-    let answer = service().guest().get(path).await;
-    (answer.status, answer.body)
+    let response = service().guest().get(path).await;
+    (response.status, response.body)
 }
 
 /// The ids of an object of one room and of its ancestors. The name of the developer is unique.

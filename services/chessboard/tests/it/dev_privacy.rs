@@ -78,27 +78,27 @@ impl ObservedService {
 
     /// Sends a request whose response has the profile with contacts.
     async fn expect_contacts(&self, by: &Client, method: Method, path: &str, body: &Value) {
-        let answer = self.send(by, method, path, body).await;
-        assert!(answer.status < 300, "{path}: {}", answer.text);
+        let response = self.send(by, method, path, body).await;
+        assert!(response.status < 300, "{path}: {}", response.text);
         assert_eq!(
-            marks_in(&answer.text),
+            marks_in(&response.text),
             ["marked.contact", "4957654321"].into(),
             "{path}: {}",
-            answer.text
+            response.text
         );
     }
 
     /// Sends a request whose response has no contacts, with success or not.
     async fn expect_no_contacts(&self, by: &Client, method: Method, path: &str, body: &Value) -> Response {
-        let answer = self.send(by, method, path, body).await;
-        let whole = format!("{} {:?}", answer.text, answer.headers);
+        let response = self.send(by, method, path, body).await;
+        let whole = format!("{} {:?}", response.text, response.headers);
         assert_eq!(marks_in(&whole), [].into(), "{path}: {whole}");
-        answer
+        response
     }
 
     async fn expect_rejection(&self, by: &Client, method: Method, path: &str, body: &Value, status: u16) {
-        let answer = self.expect_no_contacts(by, method, path, body).await;
-        assert_eq!(answer.status, status, "{path}: {}", answer.text);
+        let response = self.expect_no_contacts(by, method, path, body).await;
+        assert_eq!(response.status, status, "{path}: {}", response.text);
     }
 }
 

@@ -168,8 +168,8 @@ async fn administrator_creates_profile() {
     publish_company(&company_event(id, "Suspended", 1)).await;
     let body = json!({"CompanyId": id, "ExternalChessboardDeveloperId": external_id, "Website": "http://example.org"});
     let created = crate::eventually("the company", async || {
-        let answer = administrator().post(ADMIN, body.clone()).await;
-        (answer.status == 201).then_some(answer.body)
+        let response = administrator().post(ADMIN, body.clone()).await;
+        (response.status == 201).then_some(response.body)
     })
     .await;
     assert_eq!((&created["Name"], &created["LegalName"]), (&json!("Ромашка"), &json!("ООО «Ромашка»")));
@@ -200,12 +200,12 @@ async fn deleted_profile_is_hidden_and_visible_to_administrator_only() {
     assert!(deleted["DeletedAt"].is_string() && deleted["DeletedByUserId"].is_string());
     manager(id).get(ME).await.expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
     manager(id).get(&format!("{ME}/events")).await.expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
-    for (answer, what) in [
+    for (response, what) in [
         (administrator().put(&path(id, ""), profile()).await, "put"),
         (administrator().post(&path(id, "/publish"), json!({})).await, "publish"),
         (administrator().post(&path(id, "/release"), json!({})).await, "release"),
     ] {
-        assert_eq!(answer.status, 404, "{what}");
+        assert_eq!(response.status, 404, "{what}");
     }
     let events = profile_events(id).await;
     assert_eq!((events.len(), &events[3].payload["Status"]), (4, &json!("Hidden")));

@@ -2,7 +2,7 @@
 
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use uuid::Uuid;
 
 use crate::dev_sync::wait_for_waiting_version;
@@ -25,10 +25,10 @@ async fn only_one_parallel_creation_succeeds() {
     administrator().delete(&path(id, "")).await.expect(204);
     let callers: [_; 10] = std::array::from_fn(|_| administrator());
     let body = json!({"CompanyId": id, "Name": "Раз"});
-    let answers = join_all(callers.iter().map(|caller| caller.post(ADMIN, body.clone()))).await;
-    assert_eq!(count(&answers, 201), 1, "{answers:?}");
-    for answer in answers.into_iter().filter(|answer| answer.status != 201) {
-        answer.expect_problem(409, "CHESSBOARD_DEVELOPER_ALREADY_EXISTS");
+    let responses = join_all(callers.iter().map(|caller| caller.post(ADMIN, body.clone()))).await;
+    assert_eq!(count(&responses, 201), 1, "{responses:?}");
+    for response in responses.into_iter().filter(|response| response.status != 201) {
+        response.expect_problem(409, "CHESSBOARD_DEVELOPER_ALREADY_EXISTS");
     }
     assert_eq!(profile_versions(id).await, [1, 3]);
 
@@ -36,11 +36,11 @@ async fn only_one_parallel_creation_succeeds() {
     publish_company(&company_event(new, "Suspended", 1)).await;
     let known = async || {
         let body = json!({"CompanyId": new});
-        let answers = join_all(callers.iter().map(|caller| caller.post(ADMIN, body.clone()))).await;
-        (count(&answers, 201) > 0).then_some(answers)
+        let responses = join_all(callers.iter().map(|caller| caller.post(ADMIN, body.clone()))).await;
+        (count(&responses, 201) > 0).then_some(responses)
     };
-    let answers = eventually("the company", known).await;
-    assert_eq!(count(&answers, 201), 1, "{answers:?}");
+    let responses = eventually("the company", known).await;
+    assert_eq!(count(&responses, 201), 1, "{responses:?}");
     assert_eq!(profile_versions(new).await, [1]);
 }
 
@@ -59,10 +59,10 @@ async fn only_one_parallel_creation_gets_external_id() {
         let create = companies.iter().map(|(caller, id)| async move {
             caller.post(ADMIN, json!({"CompanyId": id, "ExternalChessboardDeveloperId": external_id})).await
         });
-        let answers = join_all(create).await;
-        assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 3), "{answers:?}");
-        for ((_, id), answer) in companies.iter().zip(&answers) {
-            assert_eq!(read_developer(*id).await["DeletedAt"].is_null(), answer.status == 201);
+        let responses = join_all(create).await;
+        assert_eq!((count(&responses, 201), count(&responses, 409)), (1, 3), "{responses:?}");
+        for ((_, id), response) in companies.iter().zip(&responses) {
+            assert_eq!(read_developer(*id).await["DeletedAt"].is_null(), response.status == 201);
         }
     }
 }
@@ -71,8 +71,8 @@ async fn only_one_parallel_creation_gets_external_id() {
 const UPDATE: &str = "update \"developer\"%";
 
 /// Locks the row of a developer, so that a change reads everything and then waits before its write.
-async fn hold_developer(id: Uuid) -> Held {
-    Held::lock(service(), &format!("select from developer where id = '{id}' for update")).await
+async fn hold_developer(id: Uuid) -> HeldLocks {
+    HeldLocks::lock(service(), &format!("select from developer where id = '{id}' for update")).await
 }
 
 /// INV-DEV-2, RULE-CHS-012: a creation and an external event assign one external id to two
@@ -101,12 +101,12 @@ async fn creation_and_event_with_one_external_id_link_one_company() {
                 of_created.release().await;
             }
         };
-        let (answer, ()) = join(create, link).await;
+        let (response, ()) = join(create, link).await;
         if creation_is_first {
-            answer.expect(201);
+            response.expect(201);
             assert!(dead_letter(external_id).await.contains(DUPLICATE));
         } else {
-            answer.expect_problem(409, DUPLICATE);
+            response.expect_problem(409, DUPLICATE);
             assert_eq!(count_dead_letters(external_id).await, 0);
         }
         for (id, is_linked) in [(created, creation_is_first), (synced, !creation_is_first)] {
@@ -177,8 +177,8 @@ async fn parallel_releases_that_change_both_developers_succeed() {
         let releases = callers.iter().zip(companies);
         let releases =
             releases.map(|(caller, id)| async move { caller.post(&path(id, "/release"), json!({})).await });
-        for answer in join_all(releases).await {
-            answer.expect(200);
+        for response in join_all(releases).await {
+            response.expect(200);
         }
         for (at, id) in companies.into_iter().enumerate() {
             assert_eq!(
@@ -199,11 +199,11 @@ async fn only_one_edit_of_a_version_succeeds() {
         let body = with(with(profile(), "Name", format!("name {at}")), "Version", 1);
         async move { caller.put(ME, body).await }
     });
-    let answers = join_all(edits).await;
-    assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 9));
-    let won = answers.iter().find(|answer| answer.status == 200).unwrap().body.clone();
-    for answer in answers.into_iter().filter(|answer| answer.status == 409) {
-        answer.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
+    let responses = join_all(edits).await;
+    assert_eq!((count(&responses, 200), count(&responses, 409)), (1, 9));
+    let won = responses.iter().find(|response| response.status == 200).unwrap().body.clone();
+    for response in responses.into_iter().filter(|response| response.status == 409) {
+        response.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
     }
     assert_eq!(read_developer(id).await, won);
     assert_eq!(profile_versions(id).await, [1, 2]);
@@ -220,9 +220,9 @@ async fn each_version_is_published_once() {
         let body = with(profile(), "Name", format!("name {at}"));
         async move { caller.put(ME, body).await }
     });
-    let answers = join_all(edits).await;
-    let done = count(&answers, 200);
-    assert_eq!((done >= 1, done + count(&answers, 409)), (true, 10));
+    let responses = join_all(edits).await;
+    let done = count(&responses, 200);
+    assert_eq!((done >= 1, done + count(&responses, 409)), (true, 10));
     let last = i64::try_from(done).unwrap() + 1;
     assert_eq!(read_developer(id).await["Version"], last);
     assert_eq!(profile_versions(id).await, (1..=last).collect::<Vec<_>>());
@@ -239,8 +239,8 @@ async fn only_one_parallel_transition_succeeds() {
     {
         let callers: [_; 10] = std::array::from_fn(|_| manager(id));
         let path = format!("{ME}/{operation}");
-        let answers = join_all(callers.iter().map(|caller| caller.post(&path, json!({})))).await;
-        assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 9), "{operation}");
+        let responses = join_all(callers.iter().map(|caller| caller.post(&path, json!({})))).await;
+        assert_eq!((count(&responses, 200), count(&responses, 409)), (1, 9), "{operation}");
         assert_eq!(read_developer(id).await["Status"], status);
     }
     assert_eq!(profile_versions(id).await, [1, 2, 3, 4, 5, 6]);
@@ -259,8 +259,8 @@ async fn publication_racing_suspension_ends_hidden() {
             }
             manager(id).post(&format!("{ME}/publish"), json!({})).await
         };
-        let (answer, ()) = join(publish, publish_company(&company_event(id, "Suspended", 2))).await;
-        assert!([200, 409].contains(&answer.status), "{answer:?}");
+        let (response, ()) = join(publish, publish_company(&company_event(id, "Suspended", 2))).await;
+        assert!([200, 409].contains(&response.status), "{response:?}");
         let suspended = async || {
             let query = "select status from company where id = $1::text::uuid";
             let row = service().sql().await.query_one(query, &[&id.to_string()]).await.unwrap();
@@ -271,7 +271,7 @@ async fn publication_racing_suspension_ends_hidden() {
             read_developer(id).await["Status"],
             "Published",
             "round {round}, answered {}",
-            answer.status
+            response.status
         );
     }
 }

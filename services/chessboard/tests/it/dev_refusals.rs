@@ -255,7 +255,7 @@ async fn developer_rejections_follow_order() {
     let broken = with(profile(), "Name", "");
     manager(missing).put(ME, broken.clone()).await.expect_problem(400, "VALIDATION_FAILED");
     administrator().put(&path(missing, ""), broken).await.expect_problem(400, "VALIDATION_FAILED");
-    for answer in [
+    for response in [
         manager(missing).put(ME, profile()).await,
         administrator().put(&path(missing, ""), profile()).await,
         manager(missing).get(ME).await,
@@ -265,7 +265,7 @@ async fn developer_rejections_follow_order() {
         administrator().post(&path(missing, "/release"), json!({"Version": 7})).await,
         administrator().delete(&path(missing, "")).await,
     ] {
-        answer.expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
+        response.expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
     }
     let id = create_published_developer().await;
     for operation in ["/publish", "/hide", "/withdraw", "/release"] {

@@ -45,13 +45,13 @@ async fn profile_transition_follows_table() {
         }
         let before = read_developer(id).await;
         assert_eq!(before["Status"], from);
-        let answer = manager(id).post(&format!("{ME}{operation}"), json!({})).await;
+        let response = manager(id).post(&format!("{ME}{operation}"), json!({})).await;
         let Some(to) = to else {
-            answer.expect_problem(409, "CHESSBOARD_DEVELOPER_INVALID_TRANSITION");
+            response.expect_problem(409, "CHESSBOARD_DEVELOPER_INVALID_TRANSITION");
             assert_eq!(read_developer(id).await, before, "{from} {operation}");
             continue;
         };
-        let (after, version) = (answer.expect(200), steps.len() + 3);
+        let (after, version) = (response.expect(200), steps.len() + 3);
         assert_eq!(
             (&after["Status"], &after["Version"]),
             (&json!(to), &json!(version)),

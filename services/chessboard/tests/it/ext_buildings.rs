@@ -21,9 +21,9 @@ async fn upsert_creates_building_in_project_of_either_id() {
     let by = manager(create_developer().await);
     let project = put_project(&by, "p", project()).await.expect(201);
     let first = with(building(), "ProjectExternalId", "p");
-    let answer = put_building(&by, "1", first.clone()).await;
-    assert_eq!(answer.header("location"), named("buildings", "1"));
-    let created = answer.expect(201);
+    let response = put_building(&by, "1", first.clone()).await;
+    assert_eq!(response.header("location"), named("buildings", "1"));
+    let created = response.expect(201);
     assert_eq!(
         (&created["ExternalId"], &created["ProjectId"], &created["Version"]),
         (&json!("1"), &project["Id"], &json!(1))
@@ -40,8 +40,8 @@ async fn upsert_creates_building_in_project_of_either_id() {
     put_building(&by, "1", renamed).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
 
     for body in [building(), with(by_id, "ProjectExternalId", "p")] {
-        let answer = put_building(&by, "3", body).await;
-        answer.expect_refusal("VALIDATION_FAILED", "/ProjectId", "exactly_one");
+        let response = put_building(&by, "3", body).await;
+        response.expect_refusal("VALIDATION_FAILED", "/ProjectId", "exactly_one");
     }
 }
 
@@ -57,8 +57,8 @@ async fn building_upsert_rejections_follow_order() {
     let here = with(with(building(), "ProjectId", house.project.to_string()), "Version", 99);
     let low = with(here.clone(), "FloorsTotal", 9);
     let nowhere = with(low.clone(), "ProjectId", guid().to_string());
-    let answer = put_building(by, "a", without(nowhere.clone(), "ReadyYear")).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/ReadyYear", "required");
+    let response = put_building(by, "a", without(nowhere.clone(), "ReadyYear")).await;
+    response.expect_refusal("VALIDATION_FAILED", "/ReadyYear", "required");
     put_building(by, "a", nowhere).await.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
     let unknown = with(without(low.clone(), "ProjectId"), "ProjectExternalId", "unknown");
     put_building(by, "a", unknown).await.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");

@@ -34,9 +34,9 @@ async fn second_house(house: &House) -> House {
 async fn upsert_creates_then_replaces_object() {
     let house = published_house().await;
     let sent = flat("1");
-    let answer = put_object(&house, "kv-1", sent.clone()).await;
-    assert_eq!(answer.header("location"), named("property-objects", "kv-1"));
-    let created = answer.expect(201);
+    let response = put_object(&house, "kv-1", sent.clone()).await;
+    assert_eq!(response.header("location"), named("property-objects", "kv-1"));
+    let created = response.expect(201);
     assert_eq!(
         (&created["ExternalId"], &created["BuildingId"], &created["Status"], &created["Version"]),
         (&json!("kv-1"), &json!(house.building), &json!("Available"), &json!(1))
@@ -169,8 +169,8 @@ async fn object_upsert_rejections_follow_order() {
     put(elsewhere).await.expect_problem(404, "CHESSBOARD_BUILDING_NOT_FOUND");
     put_object(&other, "a", high.clone()).await.expect_problem(409, TAKEN);
     put_object(&house, "a", high).await.expect_refusal("VALIDATION_FAILED", "/Floor", "out_of_range");
-    let answer = put_object(&house, "b", with(flat("9"), "Status", "Booked")).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/Status", "given_by_deals");
+    let response = put_object(&house, "b", with(flat("9"), "Status", "Booked")).await;
+    response.expect_refusal("VALIDATION_FAILED", "/Status", "given_by_deals");
     let unchanged = put_object(&house, "a", with(held.clone(), "Version", 99)).await.expect(200);
     assert_eq!(unchanged, held);
     let sold = with(with(unchanged_body(&held), "Status", "Sold"), "Number", "2");
@@ -220,10 +220,10 @@ async fn grid_sets_keeps_and_exchanges_external_ids() {
     // The removed object gives its external id to another one.
     house.grid(&[named("1", json!("b"))]).await;
     assert_eq!(house.object("1").await["ExternalId"], "b");
-    let answer = house.send_grid(&[named("1", json!("b")), named("2", json!("b"))], None).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/Objects/1/ExternalId", "duplicate");
-    let answer = house.send_grid(&[named("1", json!("a/b"))], None).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/Objects/0/ExternalId", "forbidden_character");
+    let response = house.send_grid(&[named("1", json!("b")), named("2", json!("b"))], None).await;
+    response.expect_refusal("VALIDATION_FAILED", "/Objects/1/ExternalId", "duplicate");
+    let response = house.send_grid(&[named("1", json!("a/b"))], None).await;
+    response.expect_refusal("VALIDATION_FAILED", "/Objects/0/ExternalId", "forbidden_character");
 }
 
 /// RULE-CHS-062: the replacement of one object keeps an absent external id, and null removes it.

@@ -23,9 +23,9 @@ pub async fn put_project(by: &Client, id: &str, body: Value) -> testkit::client:
 async fn upsert_creates_then_replaces_project() {
     let developer = create_developer().await;
     let by = manager(developer);
-    let answer = put_project(&by, "ЖК-1", project()).await;
-    assert_eq!(answer.header("location"), named("projects", "ЖК-1"));
-    let created = answer.expect(201);
+    let response = put_project(&by, "ЖК-1", project()).await;
+    assert_eq!(response.header("location"), named("projects", "ЖК-1"));
+    let created = response.expect(201);
     assert_eq!(
         (&created["ExternalId"], &created["Status"], &created["Version"], &created["TenantId"]),
         (&json!("ЖК-1"), &json!("Draft"), &json!(1), &json!(developer))
@@ -105,8 +105,8 @@ async fn list_filters_by_external_id() {
     assert_eq!((each(&found["Items"], "ExternalId"), &found["TotalCount"]), (vec![&json!("a")], &json!(1)));
     let none = by.get(&format!("{PROJECTS}?ExternalId=b")).await.expect(200);
     assert!(list(&none["Items"]).is_empty());
-    let answer = by.get(&format!("{PROJECTS}?ExternalId=a%2Fb")).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/ExternalId", "forbidden_character");
+    let response = by.get(&format!("{PROJECTS}?ExternalId=a%2Fb")).await;
+    response.expect_refusal("VALIDATION_FAILED", "/ExternalId", "forbidden_character");
 }
 
 /// RULE-CHS-061: an external id with a forbidden character, and one that is too long, return 400.
@@ -120,16 +120,16 @@ async fn invalid_external_id_is_rejected() {
         ("-", "forbidden_character"),
         (long.as_str(), "too_long"),
     ] {
-        for answer in [
+        for response in [
             put_project(&by, id, project()).await,
             by.get(&named("projects", id)).await,
             by.post(PROJECTS, with(project(), "ExternalId", id)).await,
         ] {
-            answer.expect_refusal("VALIDATION_FAILED", "/ExternalId", code);
+            response.expect_refusal("VALIDATION_FAILED", "/ExternalId", code);
         }
     }
-    let answer = by.post(PROJECTS, with(project(), "ExternalId", "")).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/ExternalId", "too_short");
+    let response = by.post(PROJECTS, with(project(), "ExternalId", "")).await;
+    response.expect_refusal("VALIDATION_FAILED", "/ExternalId", "too_short");
     put_project(&by, &"я".repeat(128), project()).await.expect(201);
     // Two encodings of a letter are one id.
     put_project(&by, "и\u{306}", project()).await.expect(201);
@@ -143,7 +143,7 @@ async fn project_upsert_rejections_follow_order() {
     let unpermitted = service().caller(&crate::user_claims(Some(guid()), &[]));
     put_project(&unpermitted, "a", json!({})).await.expect_problem(403, "FORBIDDEN");
     let stranger = manager(guid());
-    let answer = put_project(&stranger, "a", with(project(), "City", "")).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/City", "too_short");
+    let response = put_project(&stranger, "a", with(project(), "City", "")).await;
+    response.expect_refusal("VALIDATION_FAILED", "/City", "too_short");
     put_project(&stranger, "a", project()).await.expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::client::Response;
 use testkit::guid;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 
 use crate::ext_buildings::put_building;
 use crate::ext_objects::put_object;
@@ -19,8 +19,8 @@ const CONFLICT: &str = "CHESSBOARD_CONCURRENCY_CONFLICT";
 
 /// Asserts that one of two upserts of a new external id created the entity, and returns the entity.
 /// The other upsert returned it, too, if the bodies are identical, and 409 otherwise.
-fn expect_one_created(answers: (Response, Response), is_identical: bool) -> Value {
-    let (created, other) = if answers.0.status == 201 { answers } else { (answers.1, answers.0) };
+fn expect_one_created(responses: (Response, Response), is_identical: bool) -> Value {
+    let (created, other) = if responses.0.status == 201 { responses } else { (responses.1, responses.0) };
     let created = created.expect(201);
     if is_identical {
         assert_eq!(other.expect(200), created);
@@ -47,10 +47,10 @@ async fn two_upserts_of_new_external_id_create_one_project() {
                 '{developer}', 1, 'x', 'x')",
             guid()
         );
-        let held = Held::lock(service(), &row).await;
+        let held = HeldLocks::lock(service(), &row).await;
         let pattern = "insert into \"project\"%";
-        let answers = held.queue(pattern, put_project(&by, "a", sent), put_project(&by, "a", other)).await;
-        let created = expect_one_created(answers, is_identical);
+        let responses = held.queue(pattern, put_project(&by, "a", sent), put_project(&by, "a", other)).await;
+        let created = expect_one_created(responses, is_identical);
         let events = service().published(id_of(&created["Id"])).await;
         assert_eq!(events.iter().filter(|event| event.topic == PROJECT_CHANGED).count(), 1);
         let page = by.get(crate::objects::PROJECTS).await.expect(200);
@@ -71,10 +71,11 @@ async fn two_upserts_of_new_external_id_create_one_building() {
     for (id, is_identical) in [("a", true), ("b", false)] {
         let other = if is_identical { in_one.clone() } else { with(in_one.clone(), "Name", "x") };
         let lock = format!("select from project where id in ({projects}) for update");
-        let held = Held::lock(service(), &lock).await;
-        let answers =
-            held.queue(Held::ANY, put_building(&by, id, in_one.clone()), put_building(&by, id, other)).await;
-        expect_one_created(answers, is_identical);
+        let held = HeldLocks::lock(service(), &lock).await;
+        let responses = held
+            .queue(HeldLocks::ANY, put_building(&by, id, in_one.clone()), put_building(&by, id, other))
+            .await;
+        expect_one_created(responses, is_identical);
     }
     let lock = format!(
         "insert into building (id, project_id, tenant_id, external_id, name, sections_count, floors_total, \
@@ -83,10 +84,10 @@ async fn two_upserts_of_new_external_id_create_one_building() {
         guid(),
         id_of(&one["Id"])
     );
-    let held = Held::lock(service(), &lock).await;
+    let held = HeldLocks::lock(service(), &lock).await;
     let pattern = "insert into \"building\"%";
-    let answers = held.queue(pattern, put_building(&by, "c", in_one), put_building(&by, "c", in_two)).await;
-    let (created, other) = if answers.0.status == 201 { answers } else { (answers.1, answers.0) };
+    let responses = held.queue(pattern, put_building(&by, "c", in_one), put_building(&by, "c", in_two)).await;
+    let (created, other) = if responses.0.status == 201 { responses } else { (responses.1, responses.0) };
     created.expect(201);
     other.expect_problem(409, "CHESSBOARD_EXTERNAL_ID_TAKEN");
 }
@@ -102,7 +103,7 @@ async fn two_upserts_of_new_external_id_create_one_object() {
         let other = with(sent.clone(), "Number", number);
         let (first, second) = (put_object(&house, id, sent), put_object(&house, id, other.clone()));
         let lock = format!("select from building where id = '{}' for update", house.building);
-        let held = Held::lock(service(), &lock).await;
+        let held = HeldLocks::lock(service(), &lock).await;
         let created = expect_one_created(held.queue(BUILDING_LOCK, first, second).await, is_identical);
         assert_eq!((&created["Version"], &created["Number"]), (&json!(1), &json!(id)));
         assert_eq!(object_events(id_of(&created["Id"]), 1).await.len(), 1);
@@ -121,9 +122,10 @@ async fn upsert_behind_deletion_returns_404() {
             "building" => (house.building, house.path("")),
             _ => (house.project, house.project_path("")),
         };
-        let held = Held::lock(service(), &format!("select from {table} where id = '{id}' for update")).await;
+        let held =
+            HeldLocks::lock(service(), &format!("select from {table} where id = '{id}' for update")).await;
         let upsert = put_object(&house, "a", flat("1"));
-        let (deleted, upserted) = held.queue(Held::ANY, house.manager.delete(&path), upsert).await;
+        let (deleted, upserted) = held.queue(HeldLocks::ANY, house.manager.delete(&path), upsert).await;
         deleted.expect(204);
         upserted.expect_problem(404, "CHESSBOARD_BUILDING_NOT_FOUND");
     }

@@ -362,6 +362,6 @@ async fn interrupted_application_continues_with_next_building() {
 #[tokio::test]
 async fn one_of_concurrent_creations_succeeds() {
     let house = published_house().await;
-    let answers = join_all((0..4).map(|_| house.manager.post(IMPORTS, json!({})))).await;
-    assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 3));
+    let responses = join_all((0..4).map(|_| house.manager.post(IMPORTS, json!({})))).await;
+    assert_eq!((count(&responses, 201), count(&responses, 409)), (1, 3));
 }

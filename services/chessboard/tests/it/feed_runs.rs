@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use futures_util::future::join;
 use serde_json::{Value, json};
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use testkit::{eventually, guid};
 use uuid::Uuid;
 
@@ -58,7 +58,7 @@ async fn upload_deletes_older_files_in_transaction_that_begins_it() {
     execute_sql(service(), &format!("insert into feed_chunk values ('{import}', '{}', 0, 'x')", guid()))
         .await;
     let old = format!("select from feed_chunk where import_id = '{import}' for update");
-    let held = Held::lock(service(), &old).await;
+    let held = HeldLocks::lock(service(), &old).await;
     let watched = async {
         held.wait_for(1, "delete from feed_chunk%").await;
         let before = house.manager.get(&import_path(import, "")).await.expect(200);

@@ -143,8 +143,8 @@ fn path(developer: Uuid, below: &str) -> String {
 
 /// Returns the developer as an administrator reads it, if it exists.
 async fn find_developer(developer: Uuid) -> Option<Value> {
-    let answer = administrator().get(&path(developer, "")).await;
-    (answer.status == 200).then_some(answer.body)
+    let response = administrator().get(&path(developer, "")).await;
+    (response.status == 200).then_some(response.body)
 }
 
 async fn read_developer(developer: Uuid) -> Value {
@@ -258,6 +258,6 @@ fn without(mut object: Value, field: &str) -> Value {
     object
 }
 
-fn count(answers: &[Response], status: u16) -> usize {
-    answers.iter().filter(|answer| answer.status == status).count()
+fn count(responses: &[Response], status: u16) -> usize {
+    responses.iter().filter(|response| response.status == status).count()
 }

@@ -76,11 +76,11 @@ async fn invalid_building_member_is_rejected() {
         ("ReadyQuarter", json!(0), "out_of_range"),
         ("ReadyQuarter", json!(5), "out_of_range"),
     ] {
-        let answer = house.manager.post(&path, with(building(), member, value)).await;
-        answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
+        let response = house.manager.post(&path, with(building(), member, value)).await;
+        response.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
     }
-    let answer = house.manager.post(&path, without(building(), "ReadyYear")).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/ReadyYear", "required");
+    let response = house.manager.post(&path, without(building(), "ReadyYear")).await;
+    response.expect_refusal("VALIDATION_FAILED", "/ReadyYear", "required");
     house.manager.post(&path, without(building(), "ReadyQuarter")).await.expect(201);
     let nowhere = format!("{}/{}/buildings", crate::objects::PROJECTS, guid());
     house.manager.post(&nowhere, building()).await.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");

@@ -150,17 +150,17 @@ async fn invalid_grid_changes_nothing() {
         ("Status", json!("booked"), "Status", "unknown_value"),
         ("IsStudio", json!(null), "IsStudio", "invalid_type"),
     ] {
-        let answer = house.send_grid(&[flat("1"), with(flat("9"), member, value)], None).await;
-        answer.expect_refusal("VALIDATION_FAILED", &format!("/Objects/1/{field}"), code);
+        let response = house.send_grid(&[flat("1"), with(flat("9"), member, value)], None).await;
+        response.expect_refusal("VALIDATION_FAILED", &format!("/Objects/1/{field}"), code);
     }
     let parking = with(with(flat("9"), "Kind", "Parking"), "IsStudio", true);
-    let answer = house.send_grid(&[parking], None).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/Objects/0/IsStudio", "not_a_home");
+    let response = house.send_grid(&[parking], None).await;
+    response.expect_refusal("VALIDATION_FAILED", "/Objects/0/IsStudio", "not_a_home");
     for missing in
         ["Number", "Kind", "Section", "Floor", "PositionOnFloor", "AreaTotal", "Finishing", "Price"]
     {
-        let answer = house.send_grid(&[without(flat("9"), missing)], None).await;
-        answer.expect_refusal("VALIDATION_FAILED", &format!("/Objects/0/{missing}"), "required");
+        let response = house.send_grid(&[without(flat("9"), missing)], None).await;
+        response.expect_refusal("VALIDATION_FAILED", &format!("/Objects/0/{missing}"), "required");
     }
     assert_eq!(house.read().await, before);
 }
@@ -198,8 +198,8 @@ async fn grid_takes_5000_objects_and_8_mib() {
     let changed: Vec<_> = all.iter().map(reprice).collect();
     assert_eq!(house.grid(&changed).await, (0, 5000, 0, 0, vec![]));
     assert_eq!(house.objects().await.len(), 5000);
-    let answer = house.send_grid(&flats(5001), None).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/Objects", "too_many");
+    let response = house.send_grid(&flats(5001), None).await;
+    response.expect_refusal("VALIDATION_FAILED", "/Objects", "too_many");
     let long = json!({"Objects": [], "x": "x".repeat(8 * 1024 * 1024)});
     house.manager.put(&house.path("/property-objects"), long).await.expect_problem(413, "PAYLOAD_TOO_LARGE");
     let some = house.id_of("4321").await;
@@ -245,6 +245,6 @@ async fn grid_with_outdated_version_conflicts() {
     let done = house.send_grid(&same, Some(1)).await.expect(200);
     assert_eq!((&done["Unchanged"], &done["Version"]), (&json!(1), &json!(2)));
     let nowhere = house.project_path(&format!("/buildings/{}/property-objects", guid()));
-    let answer = house.manager.put(&nowhere, json!({"Objects": []})).await;
-    answer.expect_problem(404, "CHESSBOARD_BUILDING_NOT_FOUND");
+    let response = house.manager.put(&nowhere, json!({"Objects": []})).await;
+    response.expect_problem(404, "CHESSBOARD_BUILDING_NOT_FOUND");
 }

@@ -139,11 +139,11 @@ async fn returned_object_is_held_by_its_claim() {
     // Booked is accepted for a Booked object only, and not for a Sold one.
     let booked = with(flats(1)[0].clone(), "Status", "Booked");
     let path = house.object_path(object);
-    for (answer, field) in [
+    for (response, field) in [
         (house.send_grid(std::slice::from_ref(&booked), None).await, "/Objects/0/Status"),
         (house.manager.put(&path, booked.clone()).await, "/Status"),
     ] {
-        answer.expect_refusal("VALIDATION_FAILED", field, "given_by_deals");
+        response.expect_refusal("VALIDATION_FAILED", field, "given_by_deals");
     }
     deliver_deal_event(CANCELLED, deal, object, 4, "2026-11-22T10:00:00Z").await;
     assert_eq!(house.object("1").await["Status"], "Available");

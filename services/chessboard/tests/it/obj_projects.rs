@@ -184,12 +184,12 @@ async fn invalid_project_member_is_rejected() {
         ("Latitude", json!("1"), "invalid_type"),
         ("CoverFileId", json!("00000000-0000-0000-0000-000000000000"), "empty_id"),
     ] {
-        let answer = by.post(PROJECTS, with(project(), member, value)).await;
-        answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
+        let response = by.post(PROJECTS, with(project(), member, value)).await;
+        response.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
     }
     for (missing, field) in [("Latitude", "/Latitude"), ("Longitude", "/Longitude"), ("City", "/City")] {
-        let answer = by.post(PROJECTS, without(project(), missing)).await;
-        answer.expect_refusal("VALIDATION_FAILED", field, "required");
+        let response = by.post(PROJECTS, without(project(), missing)).await;
+        response.expect_refusal("VALIDATION_FAILED", field, "required");
     }
     by.post(PROJECTS, with(with(project(), "Latitude", 90), "Longitude", -180)).await.expect(201);
 }

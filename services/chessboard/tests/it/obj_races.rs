@@ -21,19 +21,19 @@ async fn only_one_equal_change_succeeds() {
     let put = |rooms: i64| {
         house.manager.put(&object_path, with(with(object.clone(), "Rooms", rooms), "Version", 1))
     };
-    let answers = join_all((3..13).map(put)).await;
-    assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 9));
+    let responses = join_all((3..13).map(put)).await;
+    assert_eq!((count(&responses, 200), count(&responses, 409)), (1, 9));
     let project_path = house.project_path("");
     let put = |name: i64| {
         let body = with(with(project(), "Name", name.to_string()), "Version", 1);
         house.manager.put(&project_path, body)
     };
-    let answers = join_all((0..10).map(put)).await;
-    assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 9));
+    let responses = join_all((0..10).map(put)).await;
+    assert_eq!((count(&responses, 200), count(&responses, 409)), (1, 9));
     publish_profile(house.developer).await;
     let publish_path = house.project_path("/publish");
-    let answers = join_all((0..10).map(|_| house.manager.post(&publish_path, json!({})))).await;
-    assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 9));
+    let responses = join_all((0..10).map(|_| house.manager.post(&publish_path, json!({})))).await;
+    assert_eq!((count(&responses, 200), count(&responses, 409)), (1, 9));
 }
 
 /// RULE-CHS-030: parallel grids return 200 or 409, and the building has one of the accepted grids,
@@ -46,12 +46,12 @@ async fn parallel_grids_leave_one_whole_grid() {
             (1..60).map(|number| with(flat(&number.to_string()), "Rooms", rooms)).collect()
         };
         let grids: Vec<_> = (1..6).map(grid).collect();
-        let answers = join_all(grids.iter().map(|grid| house.send_grid(grid, None))).await;
-        assert_eq!(count(&answers, 200) + count(&answers, 409), 5);
+        let responses = join_all(grids.iter().map(|grid| house.send_grid(grid, None))).await;
+        assert_eq!(count(&responses, 200) + count(&responses, 409), 5);
         let objects = house.objects().await;
         let rooms = objects[0]["Rooms"].as_u64().unwrap();
         assert!(objects.len() == 59 && objects.iter().all(|object| object["Rooms"] == rooms));
-        assert_eq!(answers[usize::try_from(rooms).unwrap() - 1].status, 200);
+        assert_eq!(responses[usize::try_from(rooms).unwrap() - 1].status, 200);
     }
 }
 

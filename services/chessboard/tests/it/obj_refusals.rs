@@ -19,8 +19,8 @@ async fn project_transition_rejections_follow_order() {
     let unpermitted = service().caller(&user_claims(Some(developer), &[]));
     let broken = json!({"Version": "x"});
     unpermitted.post(&format!("{unknown}/publish"), broken.clone()).await.expect_problem(403, "FORBIDDEN");
-    let answer = by.post(&format!("{unknown}/publish"), broken).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/Version", "invalid_type");
+    let response = by.post(&format!("{unknown}/publish"), broken).await;
+    response.expect_refusal("VALIDATION_FAILED", "/Version", "invalid_type");
     by.post(&format!("{unknown}/publish"), json!({"Version": 9}))
         .await
         .expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
@@ -69,8 +69,8 @@ async fn grid_rejections_follow_order() {
     let same = json!([unchanged_body(&house.object("1").await)]);
     put(&here, same, json!(9)).await.expect(200);
     put(&here, json!([]), json!(9)).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
-    let answer = house.manager.put(&here, json!({"Version": 2})).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/Objects", "required");
+    let response = house.manager.put(&here, json!({"Version": 2})).await;
+    response.expect_refusal("VALIDATION_FAILED", "/Objects", "required");
 }
 
 /// RULE-CHS-028: the order is 400 of the request, 404 along the path, 400 of the stored objects, no
@@ -110,11 +110,11 @@ async fn problem_repeats_no_sent_value() {
         (house.path("/property-objects"), json!({"Objects": [with(flat("1"), "Number", secret.clone())]})),
         (house.path("/property-objects"), json!({"Objects": [with(flat("1"), "Kind", secret.clone())]})),
     ] {
-        let answer = house.manager.put(&path, body).await;
-        assert!(answer.status == 400 && !answer.text.contains("s3cr3t"), "{}", answer.text);
+        let response = house.manager.put(&path, body).await;
+        assert!(response.status == 400 && !response.text.contains("s3cr3t"), "{}", response.text);
     }
-    let answer = house.manager.delete(&house.path("")).await;
-    assert!(answer.status == 409 && !answer.text.contains(&deal.to_string()), "{}", answer.text);
+    let response = house.manager.delete(&house.path("")).await;
+    assert!(response.status == 409 && !response.text.contains(&deal.to_string()), "{}", response.text);
 }
 
 /// RULE-CHS-028: a 400 lists all errors of a request, and at most 16 from stored data.

@@ -67,8 +67,8 @@ async fn object_rejections_follow_order() {
     assert_eq!((&changed["Status"], &changed["HoldDealId"]), (&json!("Booked"), &held["HoldDealId"]));
 
     for taken in ["1", "3"] {
-        let answer = put(&free_path, with(unchanged_body(&free), "Number", taken)).await;
-        answer.expect_problem(409, "CHESSBOARD_PROPERTY_OBJECT_NUMBER_TAKEN");
+        let response = put(&free_path, with(unchanged_body(&free), "Number", taken)).await;
+        response.expect_problem(409, "CHESSBOARD_PROPERTY_OBJECT_NUMBER_TAKEN");
     }
     let booked = with(unchanged_body(&free), "Status", "Booked");
     put(&free_path, booked).await.expect_refusal("VALIDATION_FAILED", "/Status", "given_by_deals");
@@ -93,6 +93,6 @@ async fn missing_resource_is_reported_along_path() {
     house.grid(&[]).await;
     put(&house.object_path(object)).await.expect_problem(404, "CHESSBOARD_PROPERTY_OBJECT_NOT_FOUND");
     // Errors of the request itself precede 404.
-    let answer = house.manager.put(&path(guid(), guid(), guid()), with(flat("1"), "Section", 101)).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/Section", "out_of_range");
+    let response = house.manager.put(&path(guid(), guid(), guid()), with(flat("1"), "Section", 101)).await;
+    response.expect_refusal("VALIDATION_FAILED", "/Section", "out_of_range");
 }

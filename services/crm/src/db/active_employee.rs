@@ -1,4 +1,4 @@
-//! The replica of active employments.
+//! The copy of active employments.
 
 use ::db::{Conn, Prepared, Tx};
 use auth::{CompanyId, UserId};

@@ -1,4 +1,4 @@
-//! The replica of companies: developers and agencies.
+//! The copy of companies: developers and agencies.
 
 use ::db::{Prepared, Tx};
 use diesel::prelude::*;

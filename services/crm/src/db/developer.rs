@@ -1,4 +1,4 @@
-//! The replica of developers.
+//! The copy of developers.
 
 use ::db::{Prepared, Tx};
 use auth::CompanyId;

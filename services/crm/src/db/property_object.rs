@@ -1,4 +1,4 @@
-//! The replica of property objects.
+//! The copy of property objects.
 
 use ::db::{Prepared, Tx};
 use diesel::prelude::*;

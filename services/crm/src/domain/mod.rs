@@ -3,10 +3,10 @@
 mod access;
 mod booking;
 mod change;
+mod copies;
 mod deal;
 mod deal_state;
 mod pipeline;
-mod replica;
 mod rules;
 mod saved_view;
 mod status_override;
@@ -19,6 +19,7 @@ pub use access::{
 };
 pub use booking::{Booking, BookingStatus, check_expiry};
 pub use change::{Author, Change, DealEventType};
+pub use copies::{Company, CompanyKind, CompanyStatus, ObjectStatus, PropertyObject, PublishedName};
 pub use deal::{
     Amount, Contract, ContractNumber, ContractType, Deal, DealCard, DealStatus, EscrowAccountNumber,
     FixationData, FreeText, PaymentMethod, RegistryRecordNumber, SeenVersion, StepGroup,
@@ -28,7 +29,6 @@ pub use pipeline::{
     DEFAULT_PIPELINE, DesiredStep, PipelineEditor, PipelineRefusal, Replacement, Step, StepName,
     receiving_step, replace,
 };
-pub use replica::{Company, CompanyKind, CompanyStatus, ObjectStatus, PropertyObject, PublishedName};
 pub use rules::{ContractChange, CreationRequest, NewDeal, OfferedObject, Operation};
 pub use saved_view::{MAX_SAVED_VIEWS, SavedView, ViewContent, ViewName, ViewOwner, ViewQuery};
 pub use status_override::StatusOverride;

@@ -17,7 +17,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
             while app.db.tx(async |tx| db::board::fold_total_changes(tx, BATCH_SIZE).await).await?
                 == BATCH_SIZE
             {
-                job.check_ending()?;
+                job.check_stopping()?;
             }
             Ok(())
         }

@@ -31,7 +31,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
             // The next batch excludes these deals, so they do not delay other overdue bookings.
             let (mut busy, mut failed): (Vec<DealId>, Vec<DealId>) = (Vec::new(), Vec::new());
             loop {
-                job.check_ending()?;
+                job.check_stopping()?;
                 let excluded = [busy.as_slice(), failed.as_slice()].concat();
                 let overdue =
                     db::deal_state::find_overdue(&mut *app.db.conn().await?, &excluded, BATCH_SIZE).await?;

@@ -321,9 +321,9 @@ async fn invalid_body_is_refused_before_an_unknown_deal() {
 async fn entity_of_another_company_is_refused_like_an_unknown_one() {
     let (foreign_deal, own) = (deal_to_read().await, create_developer().await);
     let by = manager(own);
-    let strip = |answer: testkit::client::Response, id: Uuid| {
-        let body = with(answer.body, "traceId", Value::Null);
-        (answer.status, body.to_string().replace(&id.to_string(), "-"))
+    let strip = |response: testkit::client::Response, id: Uuid| {
+        let body = with(response.body, "traceId", Value::Null);
+        (response.status, body.to_string().replace(&id.to_string(), "-"))
     };
     let step = steps_of(foreign_deal.developer, "Application").await[0];
     let (deal, unknown) = (foreign_deal.id, guid());
@@ -374,8 +374,8 @@ async fn tenant_in_the_query_has_no_effect_on_company_routes() {
     for below in ["/deals", "/board", "/pipeline-steps"] {
         let expected = by.get(&format!("{OWN}{below}")).await.expect(200);
         for tenant in [other.to_string(), Uuid::nil().to_string(), "x".to_owned()] {
-            let answer = by.get(&format!("{OWN}{below}?TenantId={tenant}")).await;
-            assert_eq!(answer.expect(200), expected, "{below} {tenant}");
+            let response = by.get(&format!("{OWN}{below}?TenantId={tenant}")).await;
+            assert_eq!(response.expect(200), expected, "{below} {tenant}");
         }
     }
     let before = steps(other).await;

@@ -91,13 +91,13 @@ async fn booking_expiry_is_within_ninety_days() {
         (json!("tomorrow"), "invalid_type"),
         (json!(5), "invalid_type"),
     ] {
-        let answer = book(&deal, json!({"ExpiresAt": expires_at})).await;
-        answer.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", code);
-        let answer = platform().put(&deal.path("/booking"), json!({"ExpiresAt": expires_at})).await;
-        answer.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", code);
+        let response = book(&deal, json!({"ExpiresAt": expires_at})).await;
+        response.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", code);
+        let response = platform().put(&deal.path("/booking"), json!({"ExpiresAt": expires_at})).await;
+        response.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", code);
     }
-    let answer = platform().put(&deal.path("/booking"), json!({})).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", "required");
+    let response = platform().put(&deal.path("/booking"), json!({})).await;
+    response.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", "required");
     let booking = book(&deal, json!({"ExpiresAt": null})).await.expect(201);
     let time = |member: &str| OffsetDateTime::parse(booking[member].as_str().unwrap(), &Rfc3339).unwrap();
     assert_eq!(time("ExpiresAt") - time("CreatedAt"), Duration::days(3));

@@ -96,11 +96,11 @@ async fn invalid_contract_data_are_refused() {
         ("PaymentMethod", json!("Barter"), "unknown_value"),
         ("Amount", json!(5), "invalid_type"),
     ] {
-        let answer = put(&deal, with(full_body(), member, value.clone())).await;
+        let response = put(&deal, with(full_body(), member, value.clone())).await;
         if let Some(text) = value.as_str().filter(|text| text.len() > 5) {
-            assert!(!answer.text.contains(text), "{}", answer.text);
+            assert!(!response.text.contains(text), "{}", response.text);
         }
-        answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
+        response.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
     }
     put(&deal, with(full_body(), "Amount", rub(0))).await.expect_refusal(
         "VALIDATION_FAILED",
@@ -150,8 +150,8 @@ async fn agent_change_publishes_a_stage_change() {
         let deal = create_deal().await;
         deal.bring_to(status).await;
         for agent in [deal.read().await["AgentUserId"].clone(), json!(guid())] {
-            let answer = platform().put(&deal.path("/agent"), json!({"AgentUserId": agent})).await;
-            answer.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
+            let response = platform().put(&deal.path("/agent"), json!({"AgentUserId": agent})).await;
+            response.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
         }
     }
 }
@@ -192,8 +192,8 @@ async fn invalid_note_is_refused() {
         (json!("x\0"), "forbidden_character"),
         (Value::Null, "invalid_type"),
     ] {
-        let answer = platform().post(&deal.path("/notes"), json!({"Text": text})).await;
-        answer.expect_refusal("VALIDATION_FAILED", "/Text", code);
+        let response = platform().post(&deal.path("/notes"), json!({"Text": text})).await;
+        response.expect_refusal("VALIDATION_FAILED", "/Text", code);
     }
     let longest = json!({"Text": format!("\u{a0}{}\n", "😀".repeat(2000))});
     platform().post(&deal.path("/notes"), longest).await.expect(201);

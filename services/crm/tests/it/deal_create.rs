@@ -28,9 +28,9 @@ async fn created_deal_has_the_sent_fields_and_is_published() {
     let body = with(creation_body(flat).await, "SelectionId", selection.to_string());
     let body = with(body, "ClientUserId", client.to_string());
     for (caller, base) in [(platform(), PLATFORM), (manager(developer), OWN)] {
-        let answer = caller.post(&deals(base), body.clone()).await;
-        let location = answer.header("location").to_owned();
-        let created = answer.expect(201);
+        let response = caller.post(&deals(base), body.clone()).await;
+        let location = response.header("location").to_owned();
+        let created = response.expect(201);
         let id = id_of(&created["DealId"]);
         assert_eq!(location, format!("{base}/deals/{id}"));
         assert_eq!(caller.get(&location).await.expect(200), created);
@@ -122,14 +122,14 @@ async fn amount_bounds_are_inclusive() {
 async fn object_of_another_developer_is_refused_like_an_unknown_one() {
     let flat = create_object(create_developer().await).await;
     let stranger = manager(create_developer().await);
-    let answer = stranger.post(&deals(OWN), creation_body(flat).await).await;
+    let response = stranger.post(&deals(OWN), creation_body(flat).await).await;
     let unknown = stranger.post(&deals(OWN), creation_body(guid()).await).await;
-    let (answer, unknown) = (
-        answer.expect_problem(422, "CRM_PROPERTY_OBJECT_NOT_FOUND"),
+    let (response, unknown) = (
+        response.expect_problem(422, "CRM_PROPERTY_OBJECT_NOT_FOUND"),
         unknown.expect_problem(422, "CRM_PROPERTY_OBJECT_NOT_FOUND"),
     );
     for member in ["title", "detail", "type", "errors"] {
-        assert_eq!(answer[member], unknown[member]);
+        assert_eq!(response[member], unknown[member]);
     }
 }
 
@@ -182,10 +182,10 @@ async fn concurrent_repeats_create_one_deal() {
     {
         let body = with(creation_body(flat).await, "RequestId", guid().to_string());
         let path = deals(base);
-        let answers = join_all((0..12).map(|_| caller.post(&path, body.clone()))).await;
-        assert_eq!((count(&answers, 201), count(&answers, 200)), (1, 11));
-        let first = &answers[0].body["DealId"];
-        assert!(answers.iter().all(|answer| answer.body["DealId"] == *first));
+        let responses = join_all((0..12).map(|_| caller.post(&path, body.clone()))).await;
+        assert_eq!((count(&responses, 201), count(&responses, 200)), (1, 11));
+        let first = &responses[0].body["DealId"];
+        assert!(responses.iter().all(|response| response.body["DealId"] == *first));
         assert_eq!(topics(&service().published(id_of(first)).await), [CREATED]);
     }
 }
@@ -196,8 +196,8 @@ async fn invalid_creation_is_refused() {
     let refused = async |member: &str, value: Value, field: &str, code: &str| {
         let body = with(creation_body(guid()).await, member, value);
         for (caller, base) in [(platform(), PLATFORM), (manager(guid()), OWN)] {
-            let answer = caller.post(&deals(base), body.clone()).await;
-            answer.expect_refusal("VALIDATION_FAILED", field, code);
+            let response = caller.post(&deals(base), body.clone()).await;
+            response.expect_refusal("VALIDATION_FAILED", field, code);
         }
     };
     for member in ["PropertyObjectId", "ClientUserId", "AgentUserId", "SelectionId", "RequestId"] {
@@ -211,6 +211,6 @@ async fn invalid_creation_is_refused() {
         let amount = json!({"AmountMinor": 1, "Currency": currency});
         refused("Amount", amount, "/Amount/Currency", "unknown_value").await;
     }
-    let answer = platform().post(&deals(PLATFORM), json!({})).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/ClientUserId", "required");
+    let response = platform().post(&deals(PLATFORM), json!({})).await;
+    response.expect_refusal("VALIDATION_FAILED", "/ClientUserId", "required");
 }

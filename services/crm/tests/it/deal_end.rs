@@ -47,15 +47,15 @@ async fn cancellation_ends_the_active_booking() {
             deal.book().await;
         }
         let (before, rows) = (deal.read().await, deal.timeline().await.len());
-        let answer = cancel(&deal, json!({"Reason": "\u{2003}раздумал "})).await;
+        let response = cancel(&deal, json!({"Reason": "\u{2003}раздумал "})).await;
         match status {
-            "Completed" => drop(answer.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL")),
+            "Completed" => drop(response.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL")),
             "Cancelled" => {
-                assert_eq!(answer.expect(200)["RowVersion"], before["RowVersion"]);
+                assert_eq!(response.expect(200)["RowVersion"], before["RowVersion"]);
                 assert_eq!((deal.read().await, deal.timeline().await.len()), (before, rows));
             }
             _ => {
-                let (card, after) = (answer.expect(200), deal.read().await);
+                let (card, after) = (response.expect(200), deal.read().await);
                 assert_eq!(card["StepId"], json!(steps_of(deal.developer, "Cancelled").await[0]));
                 assert_eq!(
                     (&after["Status"], &after["CancelReason"]),
@@ -100,8 +100,8 @@ async fn cancellation_with_several_faults_reports_the_first() {
         (json!("x".repeat(2001)), "too_long"),
         (json!("\0x"), "forbidden_character"),
     ] {
-        let answer = cancel(&deal, json!({"Reason": reason})).await;
-        answer.expect_refusal("VALIDATION_FAILED", "/Reason", code);
+        let response = cancel(&deal, json!({"Reason": reason})).await;
+        response.expect_refusal("VALIDATION_FAILED", "/Reason", code);
     }
 }
 
@@ -116,13 +116,13 @@ async fn deal_is_completed_from_sale_only() {
             deal.book().await;
         }
         let (before, rows) = (deal.read().await, deal.timeline().await.len());
-        let answer = complete(&deal, with(completion(), "RowVersion", before["RowVersion"].clone())).await;
+        let response = complete(&deal, with(completion(), "RowVersion", before["RowVersion"].clone())).await;
         match status {
-            "Application" | "Booking" => drop(answer.expect_problem(409, "CRM_DEAL_MOVE_FORBIDDEN")),
-            "Cancelled" => drop(answer.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL")),
-            "Completed" => assert_eq!(answer.expect(200)["RowVersion"], before["RowVersion"]),
+            "Application" | "Booking" => drop(response.expect_problem(409, "CRM_DEAL_MOVE_FORBIDDEN")),
+            "Cancelled" => drop(response.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL")),
+            "Completed" => assert_eq!(response.expect(200)["RowVersion"], before["RowVersion"]),
             _ => {
-                let (card, after) = (answer.expect(200), deal.read().await);
+                let (card, after) = (response.expect(200), deal.read().await);
                 assert_eq!(card["StepId"], json!(steps_of(deal.developer, "Completed").await[0]));
                 assert_eq!(
                     (&after["Status"], &after["CompletedAt"]),
@@ -229,8 +229,8 @@ async fn completion_with_several_faults_reports_the_first() {
         (json!("7".repeat(65)), "too_long"),
         (json!("7\0"), "forbidden_character"),
     ] {
-        let answer = complete(&deal, json!({"RegistryRecordNumber": number})).await;
-        answer.expect_refusal("VALIDATION_FAILED", "/RegistryRecordNumber", code);
+        let response = complete(&deal, json!({"RegistryRecordNumber": number})).await;
+        response.expect_refusal("VALIDATION_FAILED", "/RegistryRecordNumber", code);
     }
 }
 

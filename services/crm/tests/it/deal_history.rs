@@ -86,9 +86,9 @@ struct OwnDeal<'s> {
 
 impl OwnDeal<'_> {
     async fn post(&self, below: &str, body: Value) -> Value {
-        let answer = self.by.post(&format!("{PLATFORM}/deals/{}{below}", self.id), body).await;
-        assert!(answer.status < 300, "{below}: {}", answer.text);
-        answer.body
+        let response = self.by.post(&format!("{PLATFORM}/deals/{}{below}", self.id), body).await;
+        assert!(response.status < 300, "{below}: {}", response.text);
+        response.body
     }
 
     async fn put(&self, below: &str, body: Value) {

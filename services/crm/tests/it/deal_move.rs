@@ -37,14 +37,14 @@ async fn move_follows_the_status_table() {
             deal.bring_to(status).await;
             let before = deal.read().await;
             let step = steps_of(developer, group).await[0];
-            let answer = move_to(&deal, step).await;
+            let response = move_to(&deal, step).await;
             match expected {
                 "" => {
-                    let card = answer.expect(200);
+                    let card = response.expect(200);
                     assert_eq!(card["RowVersion"], before["RowVersion"], "the own step: {status}");
                 }
                 "200" => {
-                    let card = answer.expect(200);
+                    let card = response.expect(200);
                     assert_eq!(
                         (&card["StepGroup"], id_of(&card["StepId"])),
                         (&json!(group), step),
@@ -57,7 +57,7 @@ async fn move_follows_the_status_table() {
                         before["RowVersion"].as_i64().map(|version| version + 1)
                     );
                 }
-                code => drop(answer.expect_problem(409, &format!("CRM_DEAL_{code}"))),
+                code => drop(response.expect_problem(409, &format!("CRM_DEAL_{code}"))),
             }
         }
     }
@@ -233,8 +233,8 @@ async fn invalid_move_is_refused() {
     ] {
         for path in [deal.path("/move-step"), deal.own("/move-step")] {
             let by = if path.starts_with(PLATFORM) { platform() } else { manager(deal.developer) };
-            let answer = by.post(&path, with(body.clone(), member, value.clone())).await;
-            answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
+            let response = by.post(&path, with(body.clone(), member, value.clone())).await;
+            response.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
         }
     }
     let second = steps_of(deal.developer, "Application").await[1];

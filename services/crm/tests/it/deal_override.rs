@@ -59,16 +59,16 @@ async fn override_follows_the_status_table() {
             let (before, rows) = (deal.read().await, deal.timeline().await.len());
             let events_before = deal.events().await.len();
             let previewed = preview(&deal, target, Value::Null).await;
-            let answer = override_by(&by, &deal, target, Value::Null).await;
+            let response = override_by(&by, &deal, target, Value::Null).await;
             let (after, timeline) = (deal.read().await, deal.timeline().await);
             let events = deal.events().await.split_off(events_before);
             if from == "Completed" {
-                assert_same_problem(answer, previewed, "CRM_DEAL_ALREADY_TERMINAL");
+                assert_same_problem(response, previewed, "CRM_DEAL_ALREADY_TERMINAL");
                 assert_eq!((after, timeline.len()), (before, rows), "a refusal writes nothing");
                 assert_eq!(topics(&events), [""; 0], "a refusal publishes nothing");
                 continue;
             }
-            let (card, previewed) = (answer.expect(200), previewed.expect(200));
+            let (card, previewed) = (response.expect(200), previewed.expect(200));
             assert_eq!(previewed["From"]["RowVersion"], before["RowVersion"]);
             for member in ["Status", "StepId", "StepGroup"] {
                 assert_eq!(previewed["To"][member], card[member], "{from} to {target}");
@@ -233,8 +233,9 @@ async fn invalid_override_is_refused() {
         ("RowVersion", json!(-1), "out_of_range"),
         ("RowVersion", json!(4_294_967_296_i64), "out_of_range"),
     ] {
-        let answer = platform().post(&deal.path("/override-status"), with(body.clone(), member, value)).await;
-        answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
+        let response =
+            platform().post(&deal.path("/override-status"), with(body.clone(), member, value)).await;
+        response.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
     }
     let empty = Deal { id: Uuid::nil(), ..deal };
     override_status(&empty, "Completed", Value::Null).await.expect_refusal(
@@ -242,8 +243,8 @@ async fn invalid_override_is_refused() {
         "/DealId",
         "empty_id",
     );
-    let answer = platform().post(&deal.path("/override-status"), json!({})).await;
-    answer.expect_refusal("VALIDATION_FAILED", "/Comment", "required");
+    let response = platform().post(&deal.path("/override-status"), json!({})).await;
+    response.expect_refusal("VALIDATION_FAILED", "/Comment", "required");
     let surrogate = platform().request(Method::POST, &deal.path("/override-status"));
     let surrogate = surrogate.header("content-type", "application/json");
     let broken = r#"{"TargetStatus": "Sale", "Comment": "\ud800"}"#;

@@ -76,8 +76,8 @@ async fn selection_of_the_client_is_returned() {
     assert_eq!(deleted, expected_response(&path).await);
 }
 
-/// RULE-CRM-058, RULE-CRM-063: a missing, an unknown and a foreign selection have the same answer.
-/// A selection of the agent is foreign, too.
+/// RULE-CRM-058, RULE-CRM-063: a missing, an unknown and a foreign selection have the same
+/// response. A selection of the agent is foreign, too.
 #[tokio::test]
 async fn selection_of_another_owner_is_not_found() {
     let (client, stranger) = (guid(), guid());
@@ -87,9 +87,9 @@ async fn selection_of_another_owner_is_not_found() {
     {
         let (deal, developer) = create(client, agent, selection).await;
         let own = manager(developer).get(&format!("{OWN}/deals/{deal}/selection")).await;
-        for answer in [read(deal).await, own] {
-            assert!(!answer.text.contains(&stranger.to_string()), "{}", answer.text);
-            answer.expect_problem(404, "CRM_SELECTION_NOT_FOUND");
+        for response in [read(deal).await, own] {
+            assert!(!response.text.contains(&stranger.to_string()), "{}", response.text);
+            response.expect_problem(404, "CRM_SELECTION_NOT_FOUND");
         }
     }
     let (deal, _) = create(client, None, None).await;
@@ -170,9 +170,9 @@ impl Setup {
 
 /// Asserts a 503 with `Retry-After` that shows nothing of the cause.
 #[track_caller]
-fn expect_unavailable(answer: Response) {
-    assert!(!answer.header("retry-after").is_empty());
-    let problem = answer.expect_problem(503, "SERVICE_UNAVAILABLE").to_string();
+fn expect_unavailable(response: Response) {
+    assert!(!response.header("retry-after").is_empty());
+    let problem = response.expect_problem(503, "SERVICE_UNAVAILABLE").to_string();
     assert!(!problem.contains("127.0.0.1") && !problem.contains("SELECTIONS"), "{problem}");
 }
 
@@ -189,11 +189,11 @@ async fn outage_of_selections_affects_its_routes_only() {
     ] {
         let setup = Setup::new().await;
         let path = format!("/selections/{}", setup.selection);
-        setup.proxy.on(path.clone(), fault.clone());
+        setup.proxy.inject(path.clone(), fault.clone());
         expect_unavailable(setup.read().await);
         assert_eq!(setup.proxy.calls(&path).len(), tries, "{fault:?}");
         let by_owner = format!("/by-owner/{}", setup.client);
-        setup.proxy.on(by_owner.clone(), fault.clone());
+        setup.proxy.inject(by_owner.clone(), fault.clone());
         expect_unavailable(setup.list().await);
         assert_eq!(setup.proxy.calls(&by_owner).len(), tries, "{fault:?}");
         setup.by.get(&format!("{PLATFORM}/deals/{}", setup.deal)).await.expect(200);
@@ -215,7 +215,7 @@ async fn each_call_sends_the_machine_token_and_the_trace() {
         ("selection", format!("/selections/{}", setup.selection)),
         ("client-selections", format!("/by-owner/{}", setup.client)),
     ] {
-        setup.proxy.next(2, path.clone(), Fault::Respond(503, String::new()));
+        setup.proxy.inject_next(2, path.clone(), Fault::Respond(503, String::new()));
         let request = setup.by.request(Method::GET, &format!("{PLATFORM}/deals/{}/{below}", setup.deal));
         let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
         send(request).await.expect(200);
@@ -242,7 +242,11 @@ fn claims(authorization: &str) -> Value {
 #[tokio::test]
 async fn attempt_over_five_seconds_is_retried() {
     let setup = Setup::new().await;
-    setup.proxy.next(1, format!("/selections/{}", setup.selection), Fault::Delay(Duration::from_secs(7)));
+    setup.proxy.inject_next(
+        1,
+        format!("/selections/{}", setup.selection),
+        Fault::Delay(Duration::from_secs(7)),
+    );
     assert_eq!(setup.read().await.expect(200)["Id"], json!(setup.selection));
     assert_eq!(setup.proxy.calls(format!("/selections/{}", setup.selection)).len(), 2);
 }
@@ -264,41 +268,43 @@ async fn requests_and_responses_match_the_contract_of_selections() {
             .check_request(&calls[0].method, calls[0].path.split('?').next().unwrap(), &calls[0].body)
             .unwrap();
     }
-    let answers = provider.examples("GET", GET_SELECTION);
+    let responses = provider.examples("GET", GET_SELECTION);
     assert!(
-        answers.iter().any(|(_, example)| example["code"] == "SELECTIONS_NOT_FOUND"),
+        responses.iter().any(|(_, example)| example["code"] == "SELECTIONS_NOT_FOUND"),
         "selections documents the code that crm maps to 404"
     );
     let setup = Setup::new().await;
-    for (status, mut example) in answers.into_iter().chain(provider.success_samples("GET", GET_SELECTION)) {
+    for (status, mut example) in responses.into_iter().chain(provider.success_samples("GET", GET_SELECTION)) {
         setup.proxy.remove_faults();
         if status == 200 {
             example["OwnerUserId"] = json!(setup.client);
         }
         setup
             .proxy
-            .on(format!("/selections/{}", setup.selection), Fault::Respond(status, example.to_string()));
-        let answer = setup.read().await;
+            .inject(format!("/selections/{}", setup.selection), Fault::Respond(status, example.to_string()));
+        let response = setup.read().await;
         match example["code"].as_str() {
-            None => assert_eq!(answer.expect(200), example),
-            Some("SELECTIONS_NOT_FOUND") => drop(answer.expect_problem(404, "CRM_SELECTION_NOT_FOUND")),
-            Some(_) => expect_unavailable(answer),
+            None => assert_eq!(response.expect(200), example),
+            Some("SELECTIONS_NOT_FOUND") => drop(response.expect_problem(404, "CRM_SELECTION_NOT_FOUND")),
+            Some(_) => expect_unavailable(response),
         }
     }
-    let answers = provider.examples("GET", LIST_BY_OWNER);
-    for (status, example) in answers.into_iter().chain(provider.success_samples("GET", LIST_BY_OWNER)) {
+    let responses = provider.examples("GET", LIST_BY_OWNER);
+    for (status, example) in responses.into_iter().chain(provider.success_samples("GET", LIST_BY_OWNER)) {
         setup.proxy.remove_faults();
-        setup.proxy.on(format!("/by-owner/{}", setup.client), Fault::Respond(status, example.to_string()));
-        let answer = setup.list().await;
+        setup
+            .proxy
+            .inject(format!("/by-owner/{}", setup.client), Fault::Respond(status, example.to_string()));
+        let response = setup.list().await;
         match example["code"].as_str() {
-            None => assert_eq!(answer.expect(200), example),
-            Some(_) => expect_unavailable(answer),
+            None => assert_eq!(response.expect(200), example),
+            Some(_) => expect_unavailable(response),
         }
     }
 }
 
 /// RULE-CRM-069, RULE-CRM-070: a new deal has a selection of its client that is not deleted.
-/// Unknown, foreign and deleted selections have the same answer in both route families.
+/// Unknown, foreign and deleted selections have the same response in both route families.
 #[tokio::test]
 async fn new_deal_has_a_selection_of_its_client_only() {
     let developer = create_developer().await;
@@ -335,18 +341,18 @@ async fn outage_of_selections_refuses_new_deals_with_a_selection() {
     let body = json!({"PropertyObjectId": flat, "ClientUserId": setup.client, "RequestId": guid()});
     let with_selection = with(body.clone(), "SelectionId", json!(setup.selection));
     let path = format!("/selections/{}", setup.selection);
-    setup.proxy.on(path.clone(), Fault::Drop);
+    setup.proxy.inject(path.clone(), Fault::Drop);
     expect_unavailable(create(with_selection.clone()).await);
     let of_flat = format!("{PLATFORM}/deals?PropertyObjectId={flat}");
     assert_eq!(setup.by.get(&of_flat).await.expect(200)["TotalCount"], 0);
     create(with(body, "RequestId", json!(guid()))).await.expect(201);
     setup.proxy.remove_faults();
     let created = testkit::eventually("selections is back", async || {
-        let answer = create(with_selection.clone()).await;
-        (answer.status == 201).then_some(answer)
+        let response = create(with_selection.clone()).await;
+        (response.status == 201).then_some(response)
     });
     let created = created.await.expect(201);
-    setup.proxy.on(path, Fault::Drop);
+    setup.proxy.inject(path, Fault::Drop);
     let repeated = create(with_selection).await.expect(200);
     assert_eq!(repeated["DealId"], created["DealId"]);
 }

@@ -128,9 +128,9 @@ async fn agent_on_company_routes_is_an_active_employee_of_an_active_agency() {
     let create = async || by.post(&format!("{OWN}/deals"), creation(flat, guid(), Some(user))).await;
     let set = async || by.put(&deal.own("/agent"), json!({"AgentUserId": user})).await;
     let refused = async |reason: &str| {
-        for answer in [create().await, set().await] {
+        for response in [create().await, set().await] {
             assert_eq!(
-                (answer.status, &answer.body["code"]),
+                (response.status, &response.body["code"]),
                 (422, &json!("CRM_AGENT_NOT_ACTIVE")),
                 "{reason}"
             );

@@ -406,6 +406,6 @@ fn without(mut object: Value, member: &str) -> Value {
     object
 }
 
-fn count(answers: &[Response], status: u16) -> usize {
-    answers.iter().filter(|answer| answer.status == status).count()
+fn count(responses: &[Response], status: u16) -> usize {
+    responses.iter().filter(|response| response.status == status).count()
 }

@@ -198,23 +198,23 @@ impl ModelRun<'_> {
             "RequestId": request.map(|number| Uuid::from_u128(by.id.as_u128() ^ (number as u128 + 1))),
         });
         let family = if by.is_of_platform() { PLATFORM } else { OWN };
-        let answer = self.clients[at].post(&format!("{family}/deals"), body.clone()).await;
+        let response = self.clients[at].post(&format!("{family}/deals"), body.clone()).await;
         let repeated = request.and_then(|number| self.requests.get(&(by.id, number)));
         if let Some(known) = repeated {
             let known = self.world.deals.iter().find(|deal| deal.id == *known).unwrap();
-            assert_eq!(answer.expect(200)["RowVersion"], known.row_version);
+            assert_eq!(response.expect(200)["RowVersion"], known.row_version);
             self.coverage.add("create", "same");
             return;
         }
         let creation_request = Request { by, operation: Operation::Agent(None), version: None };
         match decide_creation(&self.world, &creation_request, object, agent, amount) {
             Err((status, code)) => {
-                answer.expect_problem(status, code);
+                response.expect_problem(status, code);
                 self.coverage.add("create", code);
             }
             Ok((step, amount)) => {
-                let location = answer.header("location").to_owned();
-                let created = answer.expect(201);
+                let location = response.header("location").to_owned();
+                let created = response.expect(201);
                 let tenant = self.world.object(object).unwrap().tenant;
                 let deal = created_deal(&creation_request, &object, step, amount, tenant, &created);
                 assert_eq!(
@@ -249,17 +249,17 @@ impl ModelRun<'_> {
         }
     }
 
-    /// Sends a request about a deal and compares its answer with the rules.
+    /// Sends a request about a deal and compares its response with the rules.
     async fn send(&mut self, at: usize, request: Request) {
         let deal = &self.world.deals[at];
         let client = self.client(request.by);
-        let answer = request.send(client, deal.id).await;
-        let outcome = decide(deal, Context::of(&self.world, deal), &request, &answer.body);
+        let response = request.send(client, deal.id).await;
+        let outcome = decide(deal, Context::of(&self.world, deal), &request, &response.body);
         assert!(
-            is_expected(&outcome, deal, &request, &answer),
+            is_expected(&outcome, deal, &request, &response),
             "{request:?}\nof {deal:?}\nis answered {} {}\ninstead of {outcome:?}",
-            answer.status,
-            answer.text
+            response.status,
+            response.text
         );
         self.coverage.add(request.operation.name(), outcome.name());
         if let Outcome::Changed(next) | Outcome::Noted(next) = outcome
@@ -313,24 +313,24 @@ impl ModelRun<'_> {
     }
 }
 
-/// Returns true if an answer is the one that the outcome requires.
-fn is_expected(outcome: &Outcome, deal: &Deal, request: &Request, answer: &Response) -> bool {
-    let body = &answer.body;
+/// Returns true if a response is the one that the outcome requires.
+fn is_expected(outcome: &Outcome, deal: &Deal, request: &Request, response: &Response) -> bool {
+    let body = &response.body;
     let card = if body["Deal"].is_null() { body } else { &body["Deal"] };
     let success = if matches!(request.operation, Operation::Book(_)) { 201 } else { 200 };
     let is_card = |of: &Deal| normalize_times(card) == normalize_times(&of.card());
     match (outcome, &request.operation) {
-        (Outcome::Refused(status, code), _) => answer.status == *status && body["code"] == *code,
-        (Outcome::Same, Operation::Preview(_)) => answer.status == 200 && is_preview(body, deal, deal, &[]),
+        (Outcome::Refused(status, code), _) => response.status == *status && body["code"] == *code,
+        (Outcome::Same, Operation::Preview(_)) => response.status == 200 && is_preview(body, deal, deal, &[]),
         (Outcome::Changed(next), Operation::Preview(_)) => {
             let events: &[&str] = if next.group == "Cancelled" {
                 &["deal-stage-changed", "deal-cancelled"]
             } else {
                 &["deal-stage-changed"]
             };
-            answer.status == 200 && is_preview(body, deal, next, events)
+            response.status == 200 && is_preview(body, deal, next, events)
         }
-        (Outcome::Same, _) => answer.status == 200 && is_card(deal),
+        (Outcome::Same, _) => response.status == 200 && is_card(deal),
         (Outcome::Changed(next), Operation::Book(_) | Operation::Prolong(_)) => {
             let booking = next.booking.as_ref().unwrap();
             let shown = json!({
@@ -338,16 +338,16 @@ fn is_expected(outcome: &Outcome, deal: &Deal, request: &Request, answer: &Respo
                 "ExpiresAt": booking.expires_at, "EndedAt": null,
             });
             let mut members = shown.as_object().unwrap().iter();
-            answer.status == success
+            response.status == success
                 && is_card(next)
                 && members.all(|(name, value)| normalize_times(&body[name]) == normalize_times(value))
         }
-        (Outcome::Changed(next), _) => answer.status == success && is_card(next),
+        (Outcome::Changed(next), _) => response.status == success && is_card(next),
         (Outcome::Noted(next), _) => {
             let row = next.rows.last().unwrap();
             let expected = json!([row.kind, row.payload, row.actor, row.role, row.row_version]);
             let members = ["Kind", "Payload", "ActorUserId", "ActorRole", "RowVersion"];
-            answer.status == 201
+            response.status == 201
                 && members.map(|member| body[member].clone()).to_vec() == *expected.as_array().unwrap()
         }
     }

@@ -395,8 +395,8 @@ async fn concurrent_replacements_never_mix() {
             let body = json!({"Steps": [listed(&before[at % 2]), new("Booking", &at.to_string())], "Version": version});
             async move { put(developer, &body).await }
         };
-        let answers = futures_util::future::join_all((0..8).map(replace)).await;
-        let succeeded: Vec<&Response> = answers.iter().filter(|answer| answer.status == 200).collect();
+        let responses = futures_util::future::join_all((0..8).map(replace)).await;
+        let succeeded: Vec<&Response> = responses.iter().filter(|response| response.status == 200).collect();
         let after = read(developer).await;
         assert_eq!(
             after["Version"],
@@ -404,13 +404,13 @@ async fn concurrent_replacements_never_mix() {
             "each success raises the version by one"
         );
         assert!(
-            succeeded.iter().any(|answer| answer.body == after),
+            succeeded.iter().any(|response| response.body == after),
             "the last success is the current pipeline"
         );
         if version.is_number() {
             assert_eq!(succeeded.len(), 1);
         }
-        for refused in answers.into_iter().filter(|answer| answer.status != 200) {
+        for refused in responses.into_iter().filter(|response| response.status != 200) {
             refused.expect_problem(409, "CRM_PIPELINE_CONFLICT");
         }
         let live = live(&after);

@@ -111,18 +111,18 @@ impl Watched {
         let request = by.request(method.clone(), path);
         let request = request.header("traceparent", format!("00-{}-00f067aa0ba902b7-01", self.trace));
         let request = if body.is_null() { request } else { request.json(body) };
-        let answer = send(request).await;
-        self.check(&format!("{method} {path}"), &answer, shows);
-        answer
+        let response = send(request).await;
+        self.check(&format!("{method} {path}"), &response, shows);
+        response
     }
 
-    fn check(&self, what: &str, answer: &Response, shows: &[&str]) {
+    fn check(&self, what: &str, response: &Response, shows: &[&str]) {
         *self.count.lock().unwrap() += 1;
         // A refusal shows no mark.
-        let shows = if answer.status < 400 { shows } else { &[] };
-        let found = find_marks(&format!("{} {:?}", answer.text, answer.headers), &ALL);
+        let shows = if response.status < 400 { shows } else { &[] };
+        let found = find_marks(&format!("{} {:?}", response.text, response.headers), &ALL);
         let more: Vec<_> = found.iter().filter(|mark| !shows.contains(mark)).collect();
-        assert!(more.is_empty(), "{what} shows {more:?}: {} {}", answer.status, answer.text);
+        assert!(more.is_empty(), "{what} shows {more:?}: {} {}", response.status, response.text);
     }
 
     async fn post(&self, by: &Client, path: &str, body: Value, shows: &[&str]) -> Response {
@@ -282,11 +282,11 @@ async fn send_invalid_requests(watched: &Watched, deals: &[Uuid]) {
     ] {
         for body in bodies(member, mark) {
             let shows: &[&str] = if below == "/notes" { &[NOTE] } else { &[] };
-            let answer = watched.post(&watched.platform, &path(kept, below), body, shows).await;
+            let response = watched.post(&watched.platform, &path(kept, below), body, shows).await;
             assert!(
-                answer.status >= 400 || below == "/notes" || below == "/booking",
+                response.status >= 400 || below == "/notes" || below == "/booking",
                 "{below}: {}",
-                answer.text
+                response.text
             );
         }
     }
@@ -312,9 +312,9 @@ async fn send_invalid_requests(watched: &Watched, deals: &[Uuid]) {
                 .platform
                 .request(method, &path(kept, below))
                 .header("content-type", "application/json");
-            let answer = send(request.body(broken.clone())).await;
-            assert_eq!(answer.status, 400);
-            watched.check(below, &answer, &[]);
+            let response = send(request.body(broken.clone())).await;
+            assert_eq!(response.status, 400);
+            watched.check(below, &response, &[]);
         }
     }
     // Refusals with 400, 403, 404, 409 and 422.
@@ -359,8 +359,9 @@ async fn make_statements_fail(watched: &Watched) -> Uuid {
             (Method::POST, "/notes", json!({"Text": NOTE})),
         ];
         for ((method, below, body), status) in std::iter::zip(calls, statuses) {
-            let answer = watched.request(&watched.platform, method, &path(deal, below), &body, &[NOTE]).await;
-            assert_eq!(answer.status, status, "{table}, {below}: {}", answer.text);
+            let response =
+                watched.request(&watched.platform, method, &path(deal, below), &body, &[NOTE]).await;
+            assert_eq!(response.status, status, "{table}, {below}: {}", response.text);
         }
         watched.sql.batch_execute(&format!("alter table {table} drop constraint {refused}")).await.unwrap();
         let count = statuses.into_iter().filter(|status| *status == 500).count();
@@ -374,8 +375,9 @@ async fn make_statements_fail(watched: &Watched) -> Uuid {
     }
     for away in ["timeline", "deal"] {
         watched.sql.batch_execute(&format!("alter table {away} rename to away")).await.unwrap();
-        let answer = watched.post(&watched.platform, &path(deal, "/notes"), json!({"Text": NOTE}), &[]).await;
-        assert_eq!(answer.status, 500, "{}", answer.text);
+        let response =
+            watched.post(&watched.platform, &path(deal, "/notes"), json!({"Text": NOTE}), &[]).await;
+        assert_eq!(response.status, 500, "{}", response.text);
         watched.sql.batch_execute(&format!("alter table away rename to {away}")).await.unwrap();
     }
     deal

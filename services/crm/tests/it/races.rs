@@ -29,14 +29,19 @@ async fn callers(count: usize) -> Vec<Client> {
     callers
 }
 
-pub fn is_conflict(answer: &Response, code: &str) -> bool {
-    answer.status == 409 && answer.body["code"] == code
+pub fn is_conflict(response: &Response, code: &str) -> bool {
+    response.status == 409 && response.body["code"] == code
 }
 
 #[track_caller]
-fn assert_refused(answers: &[Response], status: u16, codes: &[&str]) {
-    for answer in answers.iter().filter(|answer| answer.status != status) {
-        assert!(codes.iter().any(|code| is_conflict(answer, code)), "{} {}", answer.status, answer.text);
+fn assert_refused(responses: &[Response], status: u16, codes: &[&str]) {
+    for response in responses.iter().filter(|response| response.status != status) {
+        assert!(
+            codes.iter().any(|code| is_conflict(response, code)),
+            "{} {}",
+            response.status,
+            response.text
+        );
     }
 }
 
@@ -81,11 +86,11 @@ async fn only_one_concurrent_booking_of_an_object_succeeds() {
         let deals: Vec<_> = join_all((0..CALLERS).map(|_| create_deal_of(developer, object))).await;
         let book =
             async |(caller, deal): (&Client, &Deal)| caller.post(&deal.path("/booking"), json!({})).await;
-        let answers = join_all(std::iter::zip(&callers, &deals).map(book)).await;
-        assert_eq!(count(&answers, 201), 1, "{answers:?}");
-        assert_refused(&answers, 201, &["CRM_PROPERTY_OBJECT_ALREADY_BOOKED"]);
-        for (deal, answer) in std::iter::zip(&deals, &answers) {
-            let (status, version) = if answer.status == 201 { ("Booking", 2) } else { ("Application", 1) };
+        let responses = join_all(std::iter::zip(&callers, &deals).map(book)).await;
+        assert_eq!(count(&responses, 201), 1, "{responses:?}");
+        assert_refused(&responses, 201, &["CRM_PROPERTY_OBJECT_ALREADY_BOOKED"]);
+        for (deal, response) in std::iter::zip(&deals, &responses) {
+            let (status, version) = if response.status == 201 { ("Booking", 2) } else { ("Application", 1) };
             let found = deal.read().await;
             assert_eq!((&found["Status"], &found["RowVersion"]), (&json!(status), &json!(version)));
             assert_eq!(deal.timeline().await.len(), if version == 2 { 3 } else { 1 });
@@ -100,9 +105,9 @@ async fn only_one_concurrent_booking_of_a_deal_succeeds() {
     let callers = callers(CALLERS).await;
     let deal = create_deal().await;
     let path = deal.path("/booking");
-    let answers = join_all(callers.iter().map(|caller| caller.post(&path, json!({})))).await;
-    assert_eq!(count(&answers, 201), 1, "{answers:?}");
-    assert_refused(&answers, 201, &["CRM_DEAL_BOOKING_ALREADY_ACTIVE", "CRM_DEAL_CONFLICT"]);
+    let responses = join_all(callers.iter().map(|caller| caller.post(&path, json!({})))).await;
+    assert_eq!(count(&responses, 201), 1, "{responses:?}");
+    assert_refused(&responses, 201, &["CRM_DEAL_BOOKING_ALREADY_ACTIVE", "CRM_DEAL_CONFLICT"]);
     assert_eq!(topics(&deal.events().await), [CREATED, STAGE_CHANGED, BOOKING_CREATED]);
     assert_eq!(deal.row_version().await, 2);
 }
@@ -120,13 +125,13 @@ async fn only_one_concurrent_change_with_one_row_version_succeeds() {
             let body = json!({"TargetStatus": target, "Comment": "x", "RowVersion": 2});
             async move { (target, caller.post(&deal.path("/override-status"), body).await) }
         });
-        let answers = join_all(overrides).await;
+        let responses = join_all(overrides).await;
         let found = deal.read().await;
         assert_eq!(found["RowVersion"], 3);
-        for (target, answer) in answers {
+        for (target, response) in responses {
             let is_target = found["Status"] == target;
-            let expected = is_target && answer.status == 200 && answer.body["RowVersion"] == 3;
-            assert!(expected || is_conflict(&answer, "CRM_DEAL_CONFLICT"), "{target}: {}", answer.text);
+            let expected = is_target && response.status == 200 && response.body["RowVersion"] == 3;
+            assert!(expected || is_conflict(&response, "CRM_DEAL_CONFLICT"), "{target}: {}", response.text);
         }
         // The creation, the contract data, and two rows of the override that succeeded.
         assert_eq!(deal.timeline().await.len(), 4);
@@ -144,10 +149,10 @@ async fn only_one_override_that_read_one_version_is_written() {
             let body = json!({"TargetStatus": target, "Comment": target, "RowVersion": row_version});
             async move { caller.post(&deal.path("/override-status"), body).await }
         });
-        let answers = send_while_locked(&deal, overrides).await;
-        assert_eq!(count(&answers, 200), 1, "{answers:?}");
-        assert_refused(&answers, 200, &["CRM_DEAL_CONFLICT"]);
-        let written = answers.iter().find(|answer| answer.status == 200).unwrap();
+        let responses = send_while_locked(&deal, overrides).await;
+        assert_eq!(count(&responses, 200), 1, "{responses:?}");
+        assert_refused(&responses, 200, &["CRM_DEAL_CONFLICT"]);
+        let written = responses.iter().find(|response| response.status == 200).unwrap();
         let found = deal.read().await;
         assert_eq!((&found["Status"], &found["RowVersion"]), (&written.body["Status"], &json!(2)));
         let timeline = deal.timeline().await;
@@ -173,13 +178,16 @@ async fn concurrent_changes_without_a_row_version_are_never_lost_silently() {
             async move { (agent, caller.put(&deal.path("/agent"), json!({"AgentUserId": agent})).await) }
         });
         let is_locked = round % 2 == 0;
-        let answers =
+        let responses =
             if is_locked { send_while_locked(&deal, changes).await } else { join_all(changes).await };
-        let done: BTreeSet<_> =
-            answers.iter().filter(|(_, answer)| answer.status == 200).map(|(agent, _)| *agent).collect();
-        assert!(if is_locked { done.len() == 1 } else { !done.is_empty() }, "{answers:?}");
+        let done: BTreeSet<_> = responses
+            .iter()
+            .filter(|(_, response)| response.status == 200)
+            .map(|(agent, _)| *agent)
+            .collect();
+        assert!(if is_locked { done.len() == 1 } else { !done.is_empty() }, "{responses:?}");
         assert_refused(
-            &answers.into_iter().map(|(_, answer)| answer).collect::<Vec<_>>(),
+            &responses.into_iter().map(|(_, response)| response).collect::<Vec<_>>(),
             200,
             &["CRM_DEAL_CONFLICT"],
         );
@@ -218,9 +226,9 @@ async fn only_one_concurrent_completion_of_an_object_succeeds() {
         let complete = async |(by, deal): &(Client, Deal)| {
             by.post(&deal.own("/complete"), json!({"RegistryRecordNumber": "77:01"})).await
         };
-        let answers = join_all(deals.iter().map(complete)).await;
-        assert_eq!(count(&answers, 200), 1, "{answers:?}");
-        assert_refused(&answers, 200, &["CRM_PROPERTY_OBJECT_NOT_AVAILABLE"]);
+        let responses = join_all(deals.iter().map(complete)).await;
+        assert_eq!(count(&responses, 200), 1, "{responses:?}");
+        assert_refused(&responses, 200, &["CRM_PROPERTY_OBJECT_NOT_AVAILABLE"]);
     }
 }
 
@@ -256,20 +264,20 @@ async fn concurrent_cancellation_also_ends_the_booking() {
     for _ in 0..ROUNDS {
         let deal = create_deal().await;
         let (booking, cancel) = (deal.path("/booking"), deal.path("/cancel"));
-        let answers = join_all([
+        let responses = join_all([
             callers[0].post(&booking, json!({})),
             callers[1].post(&cancel, json!({"Reason": "x"})),
             callers[2].post(&booking, json!({})),
             callers[3].post(&cancel, json!({"Reason": "y"})),
         ])
         .await;
-        assert!(count(&answers, 200) + count(&answers, 201) >= 1, "{answers:?}");
+        assert!(count(&responses, 200) + count(&responses, 201) >= 1, "{responses:?}");
         let found = deal.read().await;
         let active = "select count(*) from booking where deal_id = $1::text::uuid and status = 'Active'";
         let active: i64 =
             service().sql().await.query_one(active, &[&deal.id.to_string()]).await.unwrap().get(0);
         let is_cancelled = found["Status"] == "Cancelled";
-        assert_eq!(is_cancelled, count(&answers, 200) >= 1, "{found} {answers:?}");
+        assert_eq!(is_cancelled, count(&responses, 200) >= 1, "{found} {responses:?}");
         assert_eq!(active, i64::from(!is_cancelled), "INV-BKG-1: {found}");
         assert_eq!(
             versions(&deal.timeline().await),
@@ -291,9 +299,9 @@ async fn concurrent_repeats_of_a_creation_create_one_deal() {
                 std::iter::repeat_with(|| service().caller(&claims)).take(CALLERS).collect();
             let body = with(creation_body(object).await, "RequestId", guid().to_string());
             let path = format!("{family}/deals");
-            let answers = join_all(callers.iter().map(|caller| caller.post(&path, body.clone()))).await;
-            assert_eq!((count(&answers, 201), count(&answers, 200)), (1, CALLERS - 1), "{answers:?}");
-            let bodies: Vec<_> = answers.into_iter().map(|answer| answer.body).collect();
+            let responses = join_all(callers.iter().map(|caller| caller.post(&path, body.clone()))).await;
+            assert_eq!((count(&responses, 201), count(&responses, 200)), (1, CALLERS - 1), "{responses:?}");
+            let bodies: Vec<_> = responses.into_iter().map(|response| response.body).collect();
             let ids: BTreeSet<_> = each(&bodies, "DealId").into_iter().map(id_of).collect();
             assert_eq!(ids.len(), 1);
             let deal = Deal { id: *ids.first().unwrap(), object, developer };
@@ -323,15 +331,15 @@ async fn repeated_creation_succeeds_while_its_step_is_archived() {
         let deals = format!("{PLATFORM}/deals");
         let create = || seller.post(&deals, body.clone());
         let steps = json!({"Steps": live});
-        let (answers, archived) =
+        let (responses, archived) =
             join(join_all([create(), create(), create()]), planner.put(&path, steps)).await;
         archived.expect(200);
-        for lost in answers.iter().filter(|answer| ![200, 201].contains(&answer.status)) {
+        for lost in responses.iter().filter(|response| ![200, 201].contains(&response.status)) {
             assert!(is_conflict(lost, "CRM_DEAL_CONFLICT"), "{}", lost.text);
         }
-        assert!(count(&answers, 201) <= 1, "{answers:?}");
+        assert!(count(&responses, 201) <= 1, "{responses:?}");
         let created = create().await;
-        assert_eq!(created.status, if count(&answers, 201) == 1 { 200 } else { 201 }, "{}", created.text);
+        assert_eq!(created.status, if count(&responses, 201) == 1 { 200 } else { 201 }, "{}", created.text);
     }
 }
 
@@ -352,14 +360,14 @@ async fn concurrent_pipeline_changes_are_never_lost_silently() {
             let path = &path;
             async move { caller.put(path, body).await }
         });
-        let answers = join_all(changes).await;
-        let done = count(&answers, 200);
-        assert!(if is_versioned { done == 1 } else { done >= 1 }, "{answers:?}");
-        assert_refused(&answers, 200, &["CRM_PIPELINE_CONFLICT"]);
-        let mut versions_written: Vec<_> = answers
+        let responses = join_all(changes).await;
+        let done = count(&responses, 200);
+        assert!(if is_versioned { done == 1 } else { done >= 1 }, "{responses:?}");
+        assert_refused(&responses, 200, &["CRM_PIPELINE_CONFLICT"]);
+        let mut versions_written: Vec<_> = responses
             .iter()
-            .filter(|answer| answer.status == 200)
-            .map(|answer| answer.body["Version"].as_i64().unwrap())
+            .filter(|response| response.status == 200)
+            .map(|response| response.body["Version"].as_i64().unwrap())
             .collect();
         versions_written.sort_unstable();
         let last = version + i64::try_from(done).unwrap();
@@ -409,10 +417,10 @@ async fn concurrent_completions_of_a_deal_are_published_once() {
     deal.bring_to("Sale").await;
     let callers: Vec<_> = std::iter::repeat_with(|| manager(deal.developer)).take(CALLERS).collect();
     let path = deal.own("/complete");
-    let answers =
+    let responses =
         join_all(callers.iter().map(|by| by.post(&path, json!({"RegistryRecordNumber": "77"})))).await;
-    assert!(count(&answers, 200) >= 1, "{answers:?}");
-    assert_refused(&answers, 200, &["CRM_DEAL_CONFLICT"]);
+    assert!(count(&responses, 200) >= 1, "{responses:?}");
+    assert_refused(&responses, 200, &["CRM_DEAL_CONFLICT"]);
     assert_eq!(topics(&deal.events().await), [CREATED, STAGE_CHANGED, STAGE_CHANGED, COMPLETED]);
     let rows = deal.timeline().await;
     assert_eq!(rows.iter().filter(|row| row["Kind"] == "DealCompleted").count(), 1);

@@ -116,13 +116,13 @@ async fn totals_are_exact_beyond_64_bits() {
 
     let many: Vec<Value> = (0..9_300).map(|_| with(deal_row(&steps[2]), "amount", most)).collect();
     insert_deals(&many).await;
-    let answer = platform().get(&format!("{PLATFORM}/board/columns/{}", text(&steps[2]["Id"]))).await;
+    let response = platform().get(&format!("{PLATFORM}/board/columns/{}", text(&steps[2]["Id"]))).await;
     assert!(
-        answer.text.contains(r#""Totals":[{"AmountMinor":9300000000000000000,"Currency":"RUB"}]"#),
+        response.text.contains(r#""Totals":[{"AmountMinor":9300000000000000000,"Currency":"RUB"}]"#),
         "{}",
-        answer.text
+        response.text
     );
-    assert_eq!(answer.expect(200)["TotalCount"], 9_300);
+    assert_eq!(response.expect(200)["TotalCount"], 9_300);
 }
 
 /// RULE-CRM-049: after concurrent changes of many deals, the stored totals equal the counted ones.

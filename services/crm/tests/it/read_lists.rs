@@ -149,7 +149,7 @@ async fn company_route_lists_the_own_deals_only() {
     assert_eq!(deal_ids(&page["Items"]), foreign, "the care service reads every company's deals");
 }
 
-/// RULE-CRM-046: names come from replicas and may be null. The expiry time is that of the Active
+/// RULE-CRM-046: names come from the copies and may be null. The expiry time is that of the Active
 /// booking.
 #[tokio::test]
 async fn summary_shows_names_and_the_active_booking() {
@@ -227,9 +227,9 @@ async fn invalid_list_query_is_refused() {
     }
     let query = "CreatedFrom=0000-01-01T00:00:00%2B23:59&CreatedTo=9999-12-31T23:59:59Z&PageSize=1";
     platform().get(&format!("{PLATFORM}/deals?{query}")).await.expect(200);
-    let answer = platform().get(&format!("{PLATFORM}/deals?PageSize=0&Statuses=x&StepId=x&Sort=x")).await;
+    let response = platform().get(&format!("{PLATFORM}/deals?PageSize=0&Statuses=x&StepId=x&Sort=x")).await;
     assert_eq!(
-        list(&answer.expect_problem(400, "VALIDATION_FAILED")["errors"]).len(),
+        list(&response.expect_problem(400, "VALIDATION_FAILED")["errors"]).len(),
         4,
         "all errors together"
     );

@@ -128,10 +128,14 @@ async fn read_of_100_rows_takes_as_many_statements_as_of_one() {
             // New connections of the pool also run statements, so the minimum counts.
             for _ in 0..4 {
                 let before = statements.executed();
-                let answer = by.get(&path).await.expect(200);
+                let response = by.get(&path).await.expect(200);
                 least = least.min(statements.executed() - before);
                 if !pointer.is_empty() {
-                    assert_eq!(list(answer.pointer(pointer).unwrap_or(&Value::Null)).len(), count, "{path}");
+                    assert_eq!(
+                        list(response.pointer(pointer).unwrap_or(&Value::Null)).len(),
+                        count,
+                        "{path}"
+                    );
                 }
             }
             executed.push(least);

@@ -120,7 +120,7 @@ async fn one_of_concurrent_revivals_books_the_object() {
     }
     let booking = json!({});
     let revivals = deals.iter().map(|deal| override_status(deal, "Booking", &booking));
-    let answers = futures_util::future::join_all(revivals).await;
-    assert_eq!(crate::count(&answers, 200), 1);
-    assert_eq!(crate::count(&answers, 409), 3);
+    let responses = futures_util::future::join_all(revivals).await;
+    assert_eq!(crate::count(&responses, 200), 1);
+    assert_eq!(crate::count(&responses, 409), 3);
 }

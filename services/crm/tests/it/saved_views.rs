@@ -74,8 +74,8 @@ async fn view_above_the_limit_is_refused() {
         saved.push(by.post(&views, view(&number.to_string(), "")).await.expect(201));
     }
     let save = || by.post(&views, view("x", ""));
-    let answers = futures_util::future::join_all((0..5).map(|_| save())).await;
-    assert_eq!((count(&answers, 201), count(&answers, 409)), (2, 3));
+    let responses = futures_util::future::join_all((0..5).map(|_| save())).await;
+    assert_eq!((count(&responses, 201), count(&responses, 409)), (2, 3));
     save().await.expect_problem(409, "CRM_SAVED_VIEW_LIMIT_REACHED");
     by.post(&format!("{PLATFORM}/saved-views"), view("x", "")).await.expect(201);
     let items = by.get(&views).await.expect(200)["Items"].clone();

@@ -1,4 +1,4 @@
-//! Replicas of entities of chessboard and identity.
+//! Copies of entities of chessboard and identity.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::{
     without,
 };
 
-/// Reads a row of a replica.
+/// Reads a row of a copy.
 async fn row(table: &str, id: Uuid) -> Option<Value> {
     let sql = service().sql().await;
     let select = format!("select to_json(of)::text from {table} as of where id = $1::text::uuid");
@@ -215,7 +215,7 @@ async fn unreadable_message_blocks_no_later_version() {
     }
 }
 
-/// RULE-CRM-057, RULE-EVT-023: in any order and with repeats, each replica ends at its highest
+/// RULE-CRM-057, RULE-EVT-023: in any order and with repeats, each copy ends at its highest
 /// `Version`.
 #[tokio::test]
 async fn any_delivery_ends_in_the_highest_versions() {

@@ -239,7 +239,7 @@ async fn problems_of(outside_admin: &Client, user: Uuid) -> Vec<Value> {
     let path = employee_path(user);
     let body = json!({"Name": "x", "Email": email()});
     let mut problems = Vec::new();
-    for answer in [
+    for response in [
         outside_admin.get(&path).await,
         outside_admin.put(&path, body).await,
         outside_admin.post(&format!("{path}/suspend"), json!({})).await,
@@ -248,7 +248,7 @@ async fn problems_of(outside_admin: &Client, user: Uuid) -> Vec<Value> {
         crate::add_role(outside_admin, user, 7).await,
         crate::remove_role(outside_admin, user, 7).await,
     ] {
-        problems.push(answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND"));
+        problems.push(response.expect_problem(404, "IDENTITY_USER_NOT_FOUND"));
     }
     problems
 }

@@ -96,11 +96,11 @@ async fn time_of_a_revocation_never_decreases() {
 async fn refused_loss_revokes_nothing() {
     let tenant = create_tenant("Agency").await;
     let admin = tenant.admin().await;
-    for answer in [
+    for response in [
         remove_role(&tenant.outside_admin(), admin.id, 6).await,
         tenant.outside_admin().delete(&employee_path(admin.id)).await,
     ] {
-        answer.expect_problem(409, "IDENTITY_LAST_ADMIN");
+        response.expect_problem(409, "IDENTITY_LAST_ADMIN");
     }
     assert_eq!(revocations(admin.id).await.len(), 0);
     admin.client.get(EMPLOYEES).await.expect(200);

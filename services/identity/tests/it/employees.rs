@@ -151,7 +151,7 @@ async fn employees_of_an_inactive_tenant_cannot_be_changed() {
         let body = json!({"Name": "x", "Email": email(), "Version": 9});
         tenant.transition(to).await;
         let path = employee_path(bob);
-        for answer in [
+        for response in [
             outside_admin.post(EMPLOYEES, body.clone()).await,
             outside_admin.put(&path, body).await,
             outside_admin.post(&format!("{path}/suspend"), json!({})).await,
@@ -159,7 +159,7 @@ async fn employees_of_an_inactive_tenant_cannot_be_changed() {
             outside_admin.delete(&path).await,
             add_role(&outside_admin, bob, 9).await,
         ] {
-            answer.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+            response.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
         }
         outside_admin.get(&path).await.expect(200);
         assert_eq!(list(&outside_admin.get(EMPLOYEES).await.expect(200)["Items"]).len(), 1);
@@ -297,7 +297,7 @@ async fn one_of_ten_concurrent_employees_gets_the_email() {
     let tenant = create_tenant("Agency").await;
     let callers: [_; 10] = std::array::from_fn(|_| tenant.outside_admin());
     let body = json!({"Name": "x", "Email": email()});
-    let answers = join_all(callers.iter().map(|caller| caller.post(EMPLOYEES, body.clone()))).await;
-    assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 9));
+    let responses = join_all(callers.iter().map(|caller| caller.post(EMPLOYEES, body.clone()))).await;
+    assert_eq!((count(&responses, 201), count(&responses, 409)), (1, 9));
     assert_eq!(tenant.read().await["EmployeesCount"], 1);
 }

@@ -13,12 +13,12 @@ fn employee_body() -> Value {
 }
 
 async fn may_employ(by: &Client) -> bool {
-    let answer = by.post(EMPLOYEES, employee_body()).await;
-    if answer.status == 403 {
-        answer.expect_problem(403, "FORBIDDEN");
+    let response = by.post(EMPLOYEES, employee_body()).await;
+    if response.status == 403 {
+        response.expect_problem(403, "FORBIDDEN");
         return false;
     }
-    answer.expect(201);
+    response.expect(201);
     true
 }
 

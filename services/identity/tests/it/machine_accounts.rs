@@ -150,10 +150,10 @@ async fn twenty_first_account_is_rejected() {
     }
     let other = tenant.outside_admin();
     let (one, two) = join(post(&admin, &[]), post(&other, &[])).await;
-    let answers = [one, two];
-    assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 1));
-    for answer in answers.into_iter().filter(|answer| answer.status == 409) {
-        answer.expect_problem(409, "IDENTITY_MACHINE_ACCOUNT_LIMIT");
+    let responses = [one, two];
+    assert_eq!((count(&responses, 201), count(&responses, 409)), (1, 1));
+    for response in responses.into_iter().filter(|response| response.status == 409) {
+        response.expect_problem(409, "IDENTITY_MACHINE_ACCOUNT_LIMIT");
     }
     revoke(&admin, accounts[0]).await.expect(200);
     create(&admin, &[]).await;
@@ -237,13 +237,13 @@ async fn revoked_account_cannot_be_changed() {
     let revoked = revoke(&admin, account).await.expect(200);
     assert_eq!((&revoked["Status"], &revoked["Version"]), (&json!("Revoked"), &json!(2)));
     assert_eq!(admin.get(&path(account)).await.expect(200), revoked);
-    for answer in [
+    for response in [
         admin.put(&path(account), body("x", &[])).await,
         revoke(&admin, account).await,
         request_secret(&admin, account).await,
         operator().post(&tenant.path(&format!("/machine-accounts/{account}/revoke")), Value::Null).await,
     ] {
-        answer.expect_problem(409, "IDENTITY_MACHINE_ACCOUNT_REVOKED");
+        response.expect_problem(409, "IDENTITY_MACHINE_ACCOUNT_REVOKED");
     }
 }
 
@@ -255,13 +255,13 @@ async fn account_of_an_inactive_company_is_revoked_by_the_platform_only() {
     let admin = tenant.outside_admin();
     let account = create(&admin, &[9]).await;
     tenant.transition("archive").await;
-    for answer in [
+    for response in [
         post(&admin, &[]).await,
         admin.put(&path(account), body("x", &[])).await,
         revoke(&admin, account).await,
         request_secret(&admin, account).await,
     ] {
-        answer.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+        response.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
     }
     let outside = tenant.path(&format!("/machine-accounts/{account}/revoke"));
     assert_eq!(operator().post(&outside, Value::Null).await.expect(200)["Status"], "Revoked");
@@ -274,7 +274,7 @@ async fn account_of_another_company_looks_unknown() {
     let foreign = create(&other.outside_admin(), &[]).await;
     let admin = own.outside_admin();
     for account in [foreign, guid()] {
-        for answer in [
+        for response in [
             admin.get(&path(account)).await,
             admin.put(&path(account), body("x", &[])).await,
             revoke(&admin, account).await,
@@ -282,7 +282,7 @@ async fn account_of_another_company_looks_unknown() {
             operator().get(&own.path(&format!("/machine-accounts/{account}"))).await,
             operator().post(&own.path(&format!("/machine-accounts/{account}/revoke")), Value::Null).await,
         ] {
-            answer.expect_problem(404, "IDENTITY_MACHINE_ACCOUNT_NOT_FOUND");
+            response.expect_problem(404, "IDENTITY_MACHINE_ACCOUNT_NOT_FOUND");
         }
     }
 }

@@ -15,6 +15,7 @@ mod employment;
 mod events;
 mod expensive;
 mod hostile;
+mod hostile_texts;
 mod machine_accounts;
 mod me;
 mod platform_page;
@@ -25,6 +26,7 @@ mod rehiring;
 mod restored;
 mod roles;
 mod search;
+mod search_queries;
 mod search_rules;
 mod separate_duties;
 mod tenants;
@@ -232,6 +234,6 @@ fn with(mut object: Value, member: &str, value: impl Into<Value>) -> Value {
     object
 }
 
-fn count(answers: &[Response], status: u16) -> usize {
-    answers.iter().filter(|answer| answer.status == status).count()
+fn count(responses: &[Response], status: u16) -> usize {
+    responses.iter().filter(|response| response.status == status).count()
 }

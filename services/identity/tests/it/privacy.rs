@@ -114,9 +114,9 @@ async fn private_data_is_in_no_log_span_problem_event_or_entry() {
         (&by, Method::GET, format!("{TENANTS}/search?Query={QUERY}%00"), Value::Null),
         (&by, Method::GET, format!("{TENANTS}/lookup?Query={QUERY}{}", "x".repeat(100)), Value::Null),
     ] {
-        let answer = call(by, &trace, method, &path, &body).await;
-        assert!(matches!(answer.status, 400 | 409), "{path} {body}: {}", answer.text);
-        assert_unmarked("a problem", &answer.text, &all_marks);
+        let response = call(by, &trace, method, &path, &body).await;
+        assert!(matches!(response.status, 400 | 409), "{path} {body}: {}", response.text);
+        assert_unmarked("a problem", &response.text, &all_marks);
     }
     call(&by, &trace, Method::POST, &format!("{tenant}/suspend"), &json!({"Reason": REASON}))
         .await

@@ -3,7 +3,7 @@
 use futures_util::future::{join, join_all, join3};
 use serde_json::json;
 use testkit::client::Response;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 
 use crate::{
     ACCESS_REVOKED, EMPLOYEES, ROLE_ASSIGNED, ROLES, STATUS_CHANGED, SUSPENDED, UPSERTED, add_role, count,
@@ -21,8 +21,8 @@ async fn one_of_ten_concurrent_tenant_suspensions_succeeds() {
     let tenant = create_tenant("Developer").await;
     let callers: [_; 10] = std::array::from_fn(|_| operator());
     let path = tenant.path("/suspend");
-    let answers = join_all(callers.iter().map(|caller| caller.post(&path, json!({})))).await;
-    assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 9));
+    let responses = join_all(callers.iter().map(|caller| caller.post(&path, json!({})))).await;
+    assert_eq!((count(&responses, 200), count(&responses, 409)), (1, 9));
     assert_eq!(
         topics(&published(service(), tenant.0).await),
         [UPSERTED, UPSERTED, SUSPENDED, ACCESS_REVOKED]
@@ -40,11 +40,11 @@ async fn concurrent_changes_publish_each_version_once() {
         let path = tenant.path("");
         async move { caller.put(&path, json!({"Name": format!("name {at}")})).await }
     });
-    let answers = join_all(changes).await;
-    let (done, lost) = (count(&answers, 200), count(&answers, 409));
+    let responses = join_all(changes).await;
+    let (done, lost) = (count(&responses, 200), count(&responses, 409));
     assert_eq!((done >= 1, done + lost), (true, 10));
-    for answer in answers.into_iter().filter(|answer| answer.status == 409) {
-        answer.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+    for response in responses.into_iter().filter(|response| response.status == 409) {
+        response.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
     }
     assert_eq!(tenant.read().await["Version"], done + 1);
     // The broker received the events in this order.
@@ -65,10 +65,10 @@ async fn one_of_two_concurrent_employments_succeeds() {
         };
         let (first, second) =
             join(employ(one.path("/administrators")), employ(other.path("/administrators"))).await;
-        let answers = [first, second];
-        assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 1));
-        for answer in answers.into_iter().filter(|answer| answer.status == 409) {
-            answer.expect_problem(409, "IDENTITY_USER_ALREADY_EMPLOYED");
+        let responses = [first, second];
+        assert_eq!((count(&responses, 201), count(&responses, 409)), (1, 1));
+        for response in responses.into_iter().filter(|response| response.status == 409) {
+            response.expect_problem(409, "IDENTITY_USER_ALREADY_EMPLOYED");
         }
     }
 }
@@ -93,14 +93,14 @@ async fn one_of_the_last_two_administrators_remains() {
                 }
             };
             let lock = format!("select from tenant where id = '{}' for update", tenant.0);
-            let held = Held::lock(service(), &lock).await;
-            let (one_answer, other_answer) =
-                held.queue(Held::ANY, remove(one, first), remove(other, second)).await;
-            let answers = [one_answer, other_answer];
-            assert_ne!(answers[0].status, 409, "{one} was first");
-            assert_eq!(count(&answers, 409), 1, "{one} and {other}: {answers:?}");
-            for answer in answers.into_iter().filter(|answer| answer.status == 409) {
-                answer.expect_problem(409, "IDENTITY_LAST_ADMIN");
+            let held = HeldLocks::lock(service(), &lock).await;
+            let (one_response, other_response) =
+                held.queue(HeldLocks::ANY, remove(one, first), remove(other, second)).await;
+            let responses = [one_response, other_response];
+            assert_ne!(responses[0].status, 409, "{one} was first");
+            assert_eq!(count(&responses, 409), 1, "{one} and {other}: {responses:?}");
+            for response in responses.into_iter().filter(|response| response.status == 409) {
+                response.expect_problem(409, "IDENTITY_LAST_ADMIN");
             }
         }
     }
@@ -116,8 +116,8 @@ async fn second_of_two_mutual_role_removals_is_forbidden() {
         let (one, other) = (tenant.admin().await, tenant.admin().await);
         let (first, second) =
             join(remove_role(&one.client, other.id, 6), remove_role(&other.client, one.id, 6)).await;
-        let answers = [first, second];
-        assert_eq!((count(&answers, 204), count(&answers, 403)), (1, 1), "{answers:?}");
+        let responses = [first, second];
+        assert_eq!((count(&responses, 204), count(&responses, 403)), (1, 1), "{responses:?}");
     }
 }
 
@@ -142,17 +142,17 @@ async fn grant_after_the_actors_loss_of_permission_is_refused() {
             _ => operator().delete(&tenant.path(&format!("/employees/{}", loser.id))).await,
         };
         let lock = format!("select from tenant where id = '{}' for update", tenant.0);
-        let held = Held::lock(service(), &lock).await;
+        let held = HeldLocks::lock(service(), &lock).await;
         let second = async {
-            held.wait_for(1, Held::ANY).await;
+            held.wait_for(1, HeldLocks::ANY).await;
             take_away().await
         };
         let third = async {
-            held.wait_for(2, Held::ANY).await;
+            held.wait_for(2, HeldLocks::ANY).await;
             add_role(&loser.client, bob, 3).await
         };
         let release = async {
-            held.wait_for(3, Held::ANY).await;
+            held.wait_for(3, HeldLocks::ANY).await;
             held.release().await;
         };
         let (early, lost, late, ()) = tokio::join!(add_role(&loser.client, bob, 2), second, third, release);
@@ -176,8 +176,8 @@ async fn ten_concurrent_adds_of_a_role_write_one_entry_and_event() {
     let tenant = create_tenant("Agency").await;
     let bob = tenant.employee().await;
     let callers: [_; 10] = std::array::from_fn(|_| tenant.outside_admin());
-    let answers = join_all(callers.iter().map(|caller| add_role(caller, bob, 7))).await;
-    assert_eq!(count(&answers, 204), 10);
+    let responses = join_all(callers.iter().map(|caller| add_role(caller, bob, 7))).await;
+    assert_eq!(count(&responses, 204), 10);
     let assigned = tenant.actions().await.into_iter().filter(|action| action == "RoleAssigned");
     assert_eq!(assigned.count(), 1);
     assert_eq!(topics(&published(service(), bob).await), [STATUS_CHANGED, ROLE_ASSIGNED]);
@@ -210,11 +210,11 @@ async fn second_concurrent_update_of_an_employee_gets_a_conflict() {
     let (outside_admin, path) = (tenant.outside_admin(), employee_path(tenant.employee().await));
     let changes =
         (0..10).map(|at| outside_admin.put(&path, json!({"Name": format!("name {at}"), "Email": email()})));
-    let answers = join_all(changes).await;
-    let (done, lost) = (count(&answers, 200), count(&answers, 409));
+    let responses = join_all(changes).await;
+    let (done, lost) = (count(&responses, 200), count(&responses, 409));
     assert_eq!((done >= 1, done + lost), (true, 10));
-    for answer in answers.into_iter().filter(|answer| answer.status == 409) {
-        answer.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+    for response in responses.into_iter().filter(|response| response.status == 409) {
+        response.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
     }
     assert_eq!(outside_admin.get(&path).await.expect(200)["Version"], done + 1);
     let updated = tenant.actions().await.into_iter().filter(|action| action == "EmployeeUpdated");
@@ -228,10 +228,10 @@ async fn one_of_ten_concurrent_employee_suspensions_succeeds() {
     let tenant = create_tenant("Agency").await;
     let (outside_admin, bob) = (tenant.outside_admin(), tenant.employee().await);
     let path = format!("{}/suspend", employee_path(bob));
-    let answers = join_all((0..10).map(|_| outside_admin.post(&path, json!({})))).await;
-    assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 9));
-    for answer in answers.into_iter().filter(|answer| answer.status == 409) {
-        answer.expect_problem(409, "IDENTITY_EMPLOYEE_INVALID_TRANSITION");
+    let responses = join_all((0..10).map(|_| outside_admin.post(&path, json!({})))).await;
+    assert_eq!((count(&responses, 200), count(&responses, 409)), (1, 9));
+    for response in responses.into_iter().filter(|response| response.status == 409) {
+        response.expect_problem(409, "IDENTITY_EMPLOYEE_INVALID_TRANSITION");
     }
     assert_eq!(tenant.actions().await, ["TenantCreated", "EmployeeCreated", "EmployeeSuspended"]);
     let events = published(service(), bob).await;
@@ -254,9 +254,9 @@ async fn no_employment_follows_a_concurrent_suspension() {
         suspended.expect(200);
         assert_eq!(tenant.actions().await.last().map(String::as_str), Some("TenantSuspended"));
         assert_eq!(tenant.read().await["EmployeesCount"], 1 + count(&joined, 201));
-        let late = joined.into_iter().filter(|answer| answer.status != 201);
-        for answer in late.chain((given.status != 204).then_some(given)) {
-            answer.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+        let late = joined.into_iter().filter(|response| response.status != 201);
+        for response in late.chain((given.status != 204).then_some(given)) {
+            response.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
         }
     }
 }

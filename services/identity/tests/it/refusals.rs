@@ -29,8 +29,8 @@ const LAST_ADMIN: (u16, &str) = (409, "IDENTITY_LAST_ADMIN");
 const ESCALATION: (u16, &str) = (403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
 
 #[track_caller]
-fn assert_refused(answer: Response, (status, code): (u16, &str)) {
-    answer.expect_problem(status, code);
+fn assert_refused(response: Response, (status, code): (u16, &str)) {
+    response.expect_problem(status, code);
 }
 
 /// Returns a tenant and its former administrator, whose token still has the lost permissions.

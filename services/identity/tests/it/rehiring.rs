@@ -39,8 +39,8 @@ async fn user_who_never_worked_for_the_company_is_refused() {
     let (outside_admin, left_other) = (tenant.outside_admin(), other.employee().await);
     other.outside_admin().delete(&employee_path(left_other)).await.expect(204);
     for stranger in [guid(), left_other, Uuid::nil()] {
-        let answer = outside_admin.post(EMPLOYEES, body(stranger)).await;
-        answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+        let response = outside_admin.post(EMPLOYEES, body(stranger)).await;
+        response.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
     }
     let bob = tenant.employee().await;
     outside_admin.post(EMPLOYEES, body(bob)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");

@@ -110,8 +110,8 @@ async fn role_list_contains_only_roles_for_the_type_of_the_company() {
     assert_eq!(codes(&both, "").await.len(), 17, "a caller with both permissions lists all roles");
     assert_eq!(codes(&both, "?TenantType=Agency").await, agency_roles);
     for wrong in ["", "agency", "Agency,Partner"] {
-        let answer = operator().get(&format!("{ROLE_LIST}?TenantType={wrong}")).await;
-        answer.expect_refusal("VALIDATION_FAILED", "/TenantType", "unknown_value");
+        let response = operator().get(&format!("{ROLE_LIST}?TenantType={wrong}")).await;
+        response.expect_refusal("VALIDATION_FAILED", "/TenantType", "unknown_value");
     }
 }
 
@@ -233,12 +233,12 @@ async fn active_tenant_keeps_its_last_administrator() {
     let (outside_admin, first) = (tenant.outside_admin(), tenant.admin().await.id);
     let refused = async || {
         let path = crate::employee_path(first);
-        for answer in [
+        for response in [
             remove_role(&outside_admin, first, 1).await,
             outside_admin.post(&format!("{path}/suspend"), json!({})).await,
             outside_admin.delete(&path).await,
         ] {
-            answer.expect_problem(409, "IDENTITY_LAST_ADMIN");
+            response.expect_problem(409, "IDENTITY_LAST_ADMIN");
         }
         let stale = outside_admin.post(&format!("{path}/suspend"), json!({"Version": 7})).await;
         stale.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");

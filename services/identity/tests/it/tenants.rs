@@ -208,7 +208,7 @@ async fn unknown_tenant_returns_not_found() {
     for id in [guid(), Uuid::nil()] {
         let path = format!("{TENANTS}/{id}");
         let body = json!({"Name": "x", "Email": "a@b.cd"});
-        for answer in [
+        for response in [
             operator().get(&path).await,
             operator().get(&format!("{TENANTS}/lookup/{id}")).await,
             operator().put(&path, body.clone()).await,
@@ -217,7 +217,7 @@ async fn unknown_tenant_returns_not_found() {
             operator().post(&format!("{path}/archive"), json!({})).await,
             operator().post(&format!("{path}/administrators"), body.clone()).await,
         ] {
-            answer.expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
+            response.expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
         }
         let employee = format!("{path}/employees/{}", guid());
         operator().delete(&employee).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
@@ -254,10 +254,10 @@ async fn one_of_ten_concurrent_tenants_gets_the_tax_number() {
     let number = tax_number();
     let callers: [_; 10] = std::array::from_fn(|_| operator());
     let body = json!({"Name": "x", "Type": "Agency", "TaxNumber": number});
-    let answers =
+    let responses =
         futures_util::future::join_all(callers.iter().map(|caller| caller.post(TENANTS, body.clone()))).await;
-    assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 9));
-    for lost in answers.into_iter().filter(|answer| answer.status == 409) {
+    assert_eq!((count(&responses, 201), count(&responses, 409)), (1, 9));
+    for lost in responses.into_iter().filter(|response| response.status == 409) {
         lost.expect_problem(409, "IDENTITY_TENANT_TAX_NUMBER_TAKEN");
     }
 }

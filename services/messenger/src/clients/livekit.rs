@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 use crate::domain::{ConferenceId, ConnectedParticipant, ConnectionSid, Media};
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// Calls without retries, because the job `media-order` repeats a failed command.
+/// Calls without retries, because the job `media-command` repeats a failed command.
 const ROOM_SERVICE: Call = Call {
     service: "LiveKit",
     method: "POST",

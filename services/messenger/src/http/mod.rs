@@ -78,6 +78,7 @@ fn public(routes: &mut Routes<'_>) {
             .configure(reports_and_supervision)
             .configure(members_and_messages)
             .configure(conferences)
+            .configure(participants)
             .configure(lobbies),
     );
 }
@@ -206,7 +207,12 @@ fn conferences(routes: &mut Routes<'_>) {
                     CONFERENCE_FULL,
                     MEDIA_UNAVAILABLE,
                 ]),
-        )
+        );
+}
+
+/// Adds the operations that end the participation of a user, or change the host.
+fn participants(routes: &mut Routes<'_>) {
+    routes
         .service(
             conference::leave_conference
                 .admits(PARTICIPANTS)

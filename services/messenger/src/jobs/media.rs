@@ -1,5 +1,5 @@
 //! Jobs for LiveKit.
-//! `media-order` sends commands, `media-reconciliation` compares live conferences with LiveKit's
+//! `media-command` sends commands, `media-reconciliation` compares live conferences with LiveKit's
 //! rooms, and `webhook-retention` deletes old webhook ids.
 
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
                     .await
             };
             while delete().await? == WEBHOOK_BATCH as usize {
-                job.check_ending()?;
+                job.check_stopping()?;
             }
             Ok(())
         }
@@ -70,7 +70,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
 async fn reconcile(app: &App, livekit: &LiveKit, job: &Job) -> anyhow::Result<()> {
     let mut after = None;
     loop {
-        job.check_ending()?;
+        job.check_stopping()?;
         let live = db::conference::list_live_after(&*app.db.conn().await?, after, BATCH).await?;
         let Some(last) = live.last() else { return Ok(()) };
         after = Some(*last);

@@ -29,12 +29,12 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
                 app.db.tx(async |tx| db::stream::delete_older_than(tx, retention, BATCH).await).await
             };
             while delete().await? == BATCH as usize {
-                job.check_ending()?;
+                job.check_stopping()?;
             }
             Ok(())
         }
     });
-    jobs.periodic("kept-deal-retention", DEFERRED_CHANGE_DELETION_INTERVAL, move |job| {
+    jobs.periodic("deferred-change-retention", DEFERRED_CHANGE_DELETION_INTERVAL, move |job| {
         let app = app.clone();
         async move {
             let before = clock::now() - DEFERRED_CHANGE_RETENTION;
@@ -46,7 +46,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
                     .await
             };
             while delete().await? == BATCH as usize {
-                job.check_ending()?;
+                job.check_stopping()?;
             }
             Ok(())
         }

@@ -76,7 +76,7 @@ pub async fn leave_chats(db: &Db, job: &Job) -> anyhow::Result<()> {
             if !employments.has_lost_membership(membership.tenant_id, membership.role, membership.joined_at) {
                 continue;
             }
-            job.check_ending()?;
+            job.check_stopping()?;
             if let Err(error) = db.tx(async |tx| leave_chat(tx, membership.chat_id, user).await).await {
                 failure = Some((membership.chat_id, error));
             }
@@ -120,7 +120,7 @@ pub async fn enter_chats(db: &Db, job: &Job) -> anyhow::Result<()> {
         let Some(last) = chats.last() else { return Ok(()) };
         after = Some(*last);
         for chat in chats {
-            job.check_ending()?;
+            job.check_stopping()?;
             let entered = db.tx(async |tx| enter_chat(tx, chat, user).await).await;
             entered.with_context(|| format!("failed to add a user to chat {chat}"))?;
         }

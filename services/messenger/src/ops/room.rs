@@ -15,7 +15,7 @@ use crate::domain::{Conference, ConferenceId, MediaCommand, ParticipantEntry};
 use crate::error::Error;
 
 /// The job that sends a command to LiveKit. Its key is a [`RoomCommand`].
-pub const MEDIA_COMMAND_JOB: &str = "media-order";
+pub const MEDIA_COMMAND_JOB: &str = "media-command";
 /// Time after the end of a conference in which its commands are retried.
 const MAX_RETRY_AGE: Duration = Duration::from_hours(24);
 

@@ -26,7 +26,7 @@ const MAX_EVENTS_PER_USER: i64 = 16;
 ///
 /// Reads the events of users that were woken, and those of all users at `poll_interval`, because
 /// wake-ups may be lost.
-pub async fn run(db: &Db, streams: &Hub, poll_interval: Duration, ending: CancellationToken) {
+pub async fn run(db: &Db, streams: &Hub, poll_interval: Duration, stopping: CancellationToken) {
     let mut polls = tokio::time::interval(poll_interval);
     polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let polling = async {
@@ -42,7 +42,7 @@ pub async fn run(db: &Db, streams: &Hub, poll_interval: Duration, ending: Cancel
     };
     tokio::select! {
         () = polling => {}
-        () = ending.cancelled() => {}
+        () = stopping.cancelled() => {}
     }
     streams.close();
 }

@@ -20,7 +20,7 @@ const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sends the wake-ups of this process until it ends, and receives those of others if it has
 /// streams.
-pub async fn exchange_wake_ups(db: &Db, streams: Option<&Hub>, ending: CancellationToken) {
+pub async fn exchange_wake_ups(db: &Db, streams: Option<&Hub>, stopping: CancellationToken) {
     let mut committed = db.listen(STREAM_APPENDED);
     let exchange = async {
         loop {
@@ -31,7 +31,7 @@ pub async fn exchange_wake_ups(db: &Db, streams: Option<&Hub>, ending: Cancellat
     };
     tokio::select! {
         () = exchange => {}
-        () = ending.cancelled() => {}
+        () = stopping.cancelled() => {}
     }
 }
 

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::fixture::{ConferenceFixture, MODERATE};
 use crate::reports::MODERATE_DIRECT;
 use crate::{
-    MANAGE, MANAGE_ALL, add, as_user, chat_direct, claims_with, employments, path, send_text, service,
+    MANAGE, MANAGE_ALL, add, as_user, chat_direct, claims_with, employment_events, path, send_text, service,
 };
 
 /// The status of each operation for each caller.
@@ -195,11 +195,13 @@ async fn end_employments(losses: &[(Loss, Claims)]) {
         .map(|(loss, claims)| (*loss, claims.sub.parse().unwrap(), claims.company_id.unwrap()))
         .collect();
     for (loss, user, company) in &users {
-        employments::hire(*user, *company).await;
+        employment_events::hire(*user, *company).await;
         match loss {
-            Loss::Suspended => employments::publish(*user, *company, Some("Active"), Some("Suspended")).await,
-            Loss::CompanySuspended => employments::publish_company(*company, "Suspended").await,
-            Loss::Removed | Loss::RoleLost => employments::end(*user, *company).await,
+            Loss::Suspended => {
+                employment_events::publish(*user, *company, Some("Active"), Some("Suspended")).await
+            }
+            Loss::CompanySuspended => employment_events::publish_company(*company, "Suspended").await,
+            Loss::Removed | Loss::RoleLost => employment_events::end(*user, *company).await,
         }
     }
     let users: Vec<_> = users.iter().map(|(_, user, _)| user.to_string()).collect();

@@ -8,9 +8,9 @@ use crate::{CHATS, add, as_user, id_of, open_chat, path, remove, role, roles, se
 
 /// Opens the Direct chat of two members of one deal chat.
 pub async fn open(one: Uuid, other: Uuid) -> Uuid {
-    let answer = as_user(one).post(CHATS, json!({"UserId": other})).await;
-    assert!([200, 201].contains(&answer.status), "{}", answer.text);
-    id_of(&answer.body["Id"])
+    let response = as_user(one).post(CHATS, json!({"UserId": other})).await;
+    assert!([200, 201].contains(&response.status), "{}", response.text);
+    id_of(&response.body["Id"])
 }
 
 /// RULE-MSG-005: two members of one deal chat open a Direct chat. The first opening is 201, and

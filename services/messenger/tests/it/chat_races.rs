@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures_util::future::{join, join_all};
 use serde_json::json;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use testkit::{eventually, guid, text};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -25,9 +25,9 @@ async fn concurrent_openings_make_one_direct_chat() {
         let by = as_user(by);
         async move { by.post(CHATS, json!({"UserId": with})).await }
     });
-    let answers = join_all(openings).await;
-    assert_eq!((count(&answers, 201), count(&answers, 200)), (1, 19), "{answers:?}");
-    assert!(answers.iter().all(|answer| answer.body["Id"] == answers[0].body["Id"]));
+    let responses = join_all(openings).await;
+    assert_eq!((count(&responses, 201), count(&responses, 200)), (1, 19), "{responses:?}");
+    assert!(responses.iter().all(|response| response.body["Id"] == responses[0].body["Id"]));
 }
 
 /// INV-MSG-4: one of 20 sends with the same `ClientMessageId` returns 201, and the others return
@@ -42,9 +42,9 @@ async fn concurrent_sends_with_one_client_id_send_one_message() {
         let (me, target) = (&me, path(id, "/messages"));
         async move { me.post(&target, body).await }
     });
-    let answers = join_all(sends).await;
-    assert_eq!((count(&answers, 201), count(&answers, 200)), (1, 19), "{answers:?}");
-    assert!(answers.iter().all(|answer| answer.body == answers[0].body));
+    let responses = join_all(sends).await;
+    assert_eq!((count(&responses, 201), count(&responses, 200)), (1, 19), "{responses:?}");
+    assert!(responses.iter().all(|response| response.body == responses[0].body));
     assert_eq!(messages(id, deal.client).await.len(), 1);
 }
 
@@ -97,10 +97,10 @@ async fn read_marker_and_removal_do_not_deadlock() {
         "select from stream where user_id in (select user_id from member where chat_id = '{id}') \
             order by user_id desc limit 1 for update"
     );
-    let held = Held::lock(service(), &lock).await;
+    let held = HeldLocks::lock(service(), &lock).await;
     let (reader, target) = (as_user(user), path(id, "/read"));
     let read = reader.put(&target, json!({"Sequence": 2}));
-    let (removed, read) = held.queue(Held::ANY, remove(&deal, id, user), read).await;
+    let (removed, read) = held.queue(HeldLocks::ANY, remove(&deal, id, user), read).await;
     removed.expect(204);
     read.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
 }
@@ -117,10 +117,10 @@ async fn waiting_change_is_dated_after_its_wait() {
         now.get::<_, f64>(0)
     };
     let lock = format!("select from chat where id = '{}' for update", fixture.chat);
-    let held = Held::lock(service(), &lock).await;
+    let held = HeldLocks::lock(service(), &lock).await;
     let user = guid();
     let release = async {
-        held.wait_for(3, Held::ANY).await;
+        held.wait_for(3, HeldLocks::ANY).await;
         let queued = now().await;
         // The wait has to be longer than the tolerance of the assertion below.
         let waited = async || Some(now().await).filter(|now| *now > queued + 0.1);
@@ -156,8 +156,8 @@ async fn last_member_seat_is_given_once() {
     for _ in 0..46 {
         add(&deal, id, guid()).await.expect(204);
     }
-    let answers = join_all((0..10).map(|_| add(&deal, id, guid()))).await;
-    assert_eq!((count(&answers, 204), count(&answers, 409)), (1, 9), "{answers:?}");
+    let responses = join_all((0..10).map(|_| add(&deal, id, guid()))).await;
+    assert_eq!((count(&responses, 204), count(&responses, 409)), (1, 9), "{responses:?}");
     assert_eq!(roles(&view(id, deal.client).await).len(), 50);
 }
 
@@ -167,11 +167,11 @@ async fn last_member_seat_is_given_once() {
 async fn concurrent_additions_and_removals_of_one_user_take_effect_once() {
     let (deal, id) = open_chat().await;
     let user = guid();
-    let answers = join_all((0..10).map(|_| add(&deal, id, user))).await;
-    assert_eq!(count(&answers, 204), 10);
+    let responses = join_all((0..10).map(|_| add(&deal, id, user))).await;
+    assert_eq!(count(&responses, 204), 10);
     assert_eq!(cards(id, user).await.len(), 1);
-    let answers = join_all((0..10).map(|_| remove(&deal, id, user))).await;
-    assert_eq!((count(&answers, 204), count(&answers, 404)), (1, 9), "{answers:?}");
+    let responses = join_all((0..10).map(|_| remove(&deal, id, user))).await;
+    assert_eq!((count(&responses, 204), count(&responses, 404)), (1, 9), "{responses:?}");
     assert_eq!(cards(id, deal.client).await.len(), 2);
 }
 
@@ -184,12 +184,12 @@ async fn removed_member_sends_nothing_after_the_removal() {
             let writer = as_user(deal.manager);
             async move { writer.post(&path(id, "/messages"), json!({"Text": at.to_string()})).await }
         });
-        let (answers, removed) = join(join_all(writes), remove(&deal, id, deal.manager)).await;
+        let (responses, removed) = join(join_all(writes), remove(&deal, id, deal.manager)).await;
         removed.expect(204);
         let all = messages(id, deal.client).await;
-        assert_eq!(all.len(), count(&answers, 201) + 1);
+        assert_eq!(all.len(), count(&responses, 201) + 1);
         assert_eq!(all.last().unwrap()["Card"]["Type"], "MemberRemoved", "{all:?}");
-        assert_eq!(count(&answers, 201) + count(&answers, 404), 10);
+        assert_eq!(count(&responses, 201) + count(&responses, 404), 10);
     }
 }
 

@@ -69,8 +69,8 @@ async fn moderator_does_not_take_part() {
             act_as(&moderator, id, act).await.expect_problem(403, "FORBIDDEN");
         }
         invite(&moderator, id).await.expect_problem(403, "FORBIDDEN");
-        let answer = moderator.post(&fixture.path("/conferences"), json!({"Media": "Audio"})).await;
-        answer.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+        let response = moderator.post(&fixture.path("/conferences"), json!({"Media": "Audio"})).await;
+        response.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
         moderator.get(&fixture.path("/conferences")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
         let remove = |user| format!("participants/{user}/remove");
         act_as(&moderator, id, &remove(fixture.deal.agent())).await.expect(200);
@@ -153,8 +153,8 @@ async fn conference_history_is_paged_and_filtered() {
         ("PageSize=101".to_owned(), "/PageSize", "out_of_range"),
         ("Page=101&PageSize=100".to_owned(), "/Page", "out_of_range"),
     ] {
-        let answer = fixture.as_user(client).get(&fixture.path(&format!("/conferences?{query}"))).await;
-        answer.expect_refusal("VALIDATION_FAILED", field, reason);
+        let response = fixture.as_user(client).get(&fixture.path(&format!("/conferences?{query}"))).await;
+        response.expect_refusal("VALIDATION_FAILED", field, reason);
     }
     assert_eq!(id_of(&conferences[0]["Id"]), ringing);
 }

@@ -28,12 +28,12 @@ async fn host_hands_over_to_a_joined_participant() {
     assert_eq!(handed["Version"], json!(before["Version"].as_i64().unwrap() + 1));
     assert_eq!(stream.next_of("conference").await.data, handed);
 
-    for answer in [
+    for response in [
         fixture.act(client, id, "end").await,
         fixture.remove_participant(client, id, manager).await,
         fixture.hand_over(client, id, agent).await,
     ] {
-        answer.expect_problem(403, "FORBIDDEN");
+        response.expect_problem(403, "FORBIDDEN");
     }
     // The former host is a participant like any other.
     let removed = fixture.remove_participant(agent, id, client).await.expect(200);
@@ -92,15 +92,15 @@ async fn hand_over_refusals_follow_the_order_of_the_table() {
         (json!({"UserId": "x"}), "/UserId", "invalid_type"),
         (json!({"UserId": client}), "/UserId", "oneself"),
     ] {
-        let answer = fixture.as_user(client).post(&path, body).await;
-        answer.expect_refusal("VALIDATION_FAILED", field, reason);
+        let response = fixture.as_user(client).post(&path, body).await;
+        response.expect_refusal("VALIDATION_FAILED", field, reason);
     }
     let stranger = fixture.as_user(guid()).post(&path, json!({"UserId": agent})).await;
     stranger.expect_problem(404, "MESSENGER_CONFERENCE_NOT_FOUND");
     let moderating = fixture.service.caller(&claims_with(manager, Some(fixture.deal.tenant), &[MODERATE]));
     for other in [fixture.moderator(), moderating, fixture.as_user(agent)] {
-        let answer = other.post(&path, json!({"UserId": guid()})).await;
-        answer.expect_problem(403, "FORBIDDEN");
+        let response = other.post(&path, json!({"UserId": guid()})).await;
+        response.expect_problem(403, "FORBIDDEN");
     }
     for absent in [manager, guid(), uuid::Uuid::nil()] {
         fixture.hand_over(client, id, absent).await.expect_problem(404, not_found);

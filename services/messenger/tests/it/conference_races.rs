@@ -2,7 +2,7 @@
 
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -18,9 +18,9 @@ use crate::{count, id_of};
 const ROUNDS: usize = 6;
 
 /// Locks the row of the chat. All changes of a chat and its conferences wait for that row.
-async fn hold_chat(fixture: &ConferenceFixture<'_>) -> Held {
+async fn hold_chat(fixture: &ConferenceFixture<'_>) -> HeldLocks {
     let lock = format!("select from chat where id = '{}' for update", fixture.chat);
-    Held::lock(fixture.service, &lock).await
+    HeldLocks::lock(fixture.service, &lock).await
 }
 
 /// Asserts that one event and one card report the end of a conference.
@@ -50,11 +50,11 @@ async fn one_of_twenty_concurrent_starts_succeeds() {
     let fixture = ConferenceFixture::new().await;
     let members: Vec<_> = fixture.users().into_iter().chain(fixture.add_members(17).await).collect();
     let starts = members.iter().map(|member| fixture.start(*member, json!({"Media": "Audio"})));
-    let answers = join_all(starts).await;
-    assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 19));
-    let started = answers.iter().find(|answer| answer.status == 201).unwrap().body["Id"].clone();
-    for answer in answers.into_iter().filter(|answer| answer.status == 409) {
-        let problem = answer.expect_problem(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE");
+    let responses = join_all(starts).await;
+    assert_eq!((count(&responses, 201), count(&responses, 409)), (1, 19));
+    let started = responses.iter().find(|response| response.status == 201).unwrap().body["Id"].clone();
+    for response in responses.into_iter().filter(|response| response.status == 409) {
+        let problem = response.expect_problem(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE");
         assert_eq!(problem["conferenceId"], started);
     }
     let page = fixture.as_user(members[0]).get(&fixture.path("/conferences")).await.expect(200);
@@ -68,10 +68,10 @@ async fn one_of_twenty_concurrent_joins_gets_the_last_seat() {
     let more = fixture.add_members(39).await;
     let id = fixture.ring(Some(&more[..19])).await;
     let joins = more[19..].iter().map(|member| fixture.act(*member, id, "join"));
-    let answers = join_all(joins).await;
-    assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 19));
-    for answer in answers.into_iter().filter(|answer| answer.status == 409) {
-        answer.expect_problem(409, "MESSENGER_CONFERENCE_FULL");
+    let responses = join_all(joins).await;
+    assert_eq!((count(&responses, 200), count(&responses, 409)), (1, 19));
+    for response in responses.into_iter().filter(|response| response.status == 409) {
+        response.expect_problem(409, "MESSENGER_CONFERENCE_FULL");
     }
 }
 
@@ -84,7 +84,7 @@ async fn join_and_end_take_effect_in_their_order() {
     let id = fixture.ring(None).await;
     let held = hold_chat(&fixture).await;
     let (joined, ended) =
-        held.queue(Held::ANY, fixture.act(agent, id, "join"), fixture.act(client, id, "end")).await;
+        held.queue(HeldLocks::ANY, fixture.act(agent, id, "join"), fixture.act(client, id, "end")).await;
     joined.expect(200);
     let conference = fixture.conference(id).await;
     assert_eq!(ended.expect(200), conference);
@@ -96,7 +96,7 @@ async fn join_and_end_take_effect_in_their_order() {
     let id = fixture.ring(None).await;
     let held = hold_chat(&fixture).await;
     let (ended, joined) =
-        held.queue(Held::ANY, fixture.act(client, id, "end"), fixture.act(agent, id, "join")).await;
+        held.queue(HeldLocks::ANY, fixture.act(client, id, "end"), fixture.act(agent, id, "join")).await;
     joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
     let conference = fixture.conference(id).await;
     assert_eq!(ended.expect(200), conference);
@@ -114,7 +114,7 @@ async fn removal_and_media_token_take_effect_in_their_order() {
     let held = hold_chat(&fixture).await;
     let (removed, token) = held
         .queue(
-            Held::ANY,
+            HeldLocks::ANY,
             fixture.remove_participant(client, id, agent),
             fixture.act(agent, id, "media-token"),
         )
@@ -127,7 +127,7 @@ async fn removal_and_media_token_take_effect_in_their_order() {
     let held = hold_chat(&fixture).await;
     let (token, removed) = held
         .queue(
-            Held::ANY,
+            HeldLocks::ANY,
             fixture.act(agent, id, "media-token"),
             fixture.remove_participant(client, id, agent),
         )
@@ -149,7 +149,7 @@ async fn admission_and_end_take_effect_in_their_order() {
     };
     let (id, held) = ring().await;
     let (admitted, ended) =
-        held.queue(Held::ANY, fixture.admit(client, id, manager), fixture.act(client, id, "end")).await;
+        held.queue(HeldLocks::ANY, fixture.admit(client, id, manager), fixture.act(client, id, "end")).await;
     assert_eq!(state(&admitted.expect(200), manager), "Invited");
     let conference = fixture.conference(id).await;
     assert_eq!(ended.expect(200), conference);
@@ -158,7 +158,7 @@ async fn admission_and_end_take_effect_in_their_order() {
 
     let (id, held) = ring().await;
     let (ended, admitted) =
-        held.queue(Held::ANY, fixture.act(client, id, "end"), fixture.admit(client, id, manager)).await;
+        held.queue(HeldLocks::ANY, fixture.act(client, id, "end"), fixture.admit(client, id, manager)).await;
     admitted.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
     let conference = fixture.conference(id).await;
     assert_eq!(ended.expect(200), conference);
@@ -176,15 +176,17 @@ async fn admission_and_withdrawal_take_effect_in_their_order() {
     let id = fixture.ring_with_lobby(&[agent]).await;
     fixture.act(manager, id, "knock").await.expect(200);
     let held = hold_chat(&fixture).await;
-    let (left, admitted) =
-        held.queue(Held::ANY, fixture.act(manager, id, "leave"), fixture.admit(client, id, manager)).await;
+    let (left, admitted) = held
+        .queue(HeldLocks::ANY, fixture.act(manager, id, "leave"), fixture.admit(client, id, manager))
+        .await;
     assert_eq!(left.expect(200)["Knocks"], json!([]));
     admitted.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 
     fixture.act(manager, id, "knock").await.expect(200);
     let held = hold_chat(&fixture).await;
-    let (admitted, left) =
-        held.queue(Held::ANY, fixture.admit(client, id, manager), fixture.act(manager, id, "leave")).await;
+    let (admitted, left) = held
+        .queue(HeldLocks::ANY, fixture.admit(client, id, manager), fixture.act(manager, id, "leave"))
+        .await;
     let admitted = admitted.expect(200);
     assert_eq!(left.expect(200), admitted, "only a Joined participant becomes Left");
     assert_eq!((state(&admitted, manager), &admitted["Knocks"]), ("Invited", &json!([])));
@@ -204,13 +206,13 @@ async fn admission_and_removal_from_the_chat_take_effect_in_their_order() {
     }
     let held = hold_chat(&fixture).await;
     let ((), admitted) =
-        held.queue(Held::ANY, fixture.remove_member(manager), fixture.admit(client, id, manager)).await;
+        held.queue(HeldLocks::ANY, fixture.remove_member(manager), fixture.admit(client, id, manager)).await;
     admitted.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
     assert_eq!(knocks(&fixture.conference(id).await), [(other, "Waiting")]);
 
     let held = hold_chat(&fixture).await;
     let (admitted, ()) =
-        held.queue(Held::ANY, fixture.admit(client, id, other), fixture.remove_member(other)).await;
+        held.queue(HeldLocks::ANY, fixture.admit(client, id, other), fixture.remove_member(other)).await;
     admitted.expect(200);
     assert_eq!(state(&fixture.conference(id).await, other), "Removed");
     fixture.act(client, id, "end").await.expect(200);
@@ -224,8 +226,9 @@ async fn first_of_two_decisions_about_a_knock_counts() {
     let id = fixture.ring_with_lobby(&[agent]).await;
     fixture.act(manager, id, "knock").await.expect(200);
     let held = hold_chat(&fixture).await;
-    let (denied, admitted) =
-        held.queue(Held::ANY, fixture.deny(client, id, manager), fixture.admit(client, id, manager)).await;
+    let (denied, admitted) = held
+        .queue(HeldLocks::ANY, fixture.deny(client, id, manager), fixture.admit(client, id, manager))
+        .await;
     assert_eq!(knocks(&denied.expect(200)), [(manager, "Denied")]);
     admitted.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
     fixture.act(client, id, "end").await.expect(200);
@@ -233,8 +236,9 @@ async fn first_of_two_decisions_about_a_knock_counts() {
     let id = fixture.ring_with_lobby(&[agent]).await;
     fixture.act(manager, id, "knock").await.expect(200);
     let held = hold_chat(&fixture).await;
-    let (admitted, denied) =
-        held.queue(Held::ANY, fixture.admit(client, id, manager), fixture.deny(client, id, manager)).await;
+    let (admitted, denied) = held
+        .queue(HeldLocks::ANY, fixture.admit(client, id, manager), fixture.deny(client, id, manager))
+        .await;
     assert_eq!(admitted.expect(200), denied.expect(200));
     assert_eq!(state(&fixture.conference(id).await, manager), "Invited");
     fixture.act(client, id, "end").await.expect(200);
@@ -248,15 +252,17 @@ async fn hand_over_and_leave_take_effect_in_their_order() {
     let [client, agent, _] = fixture.users();
     let id = fixture.ring_and_join().await;
     let held = hold_chat(&fixture).await;
-    let (left, handed) =
-        held.queue(Held::ANY, fixture.act(agent, id, "leave"), fixture.hand_over(client, id, agent)).await;
+    let (left, handed) = held
+        .queue(HeldLocks::ANY, fixture.act(agent, id, "leave"), fixture.hand_over(client, id, agent))
+        .await;
     left.expect(200);
     handed.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 
     fixture.act(agent, id, "join").await.expect(200);
     let held = hold_chat(&fixture).await;
-    let (handed, left) =
-        held.queue(Held::ANY, fixture.hand_over(client, id, agent), fixture.act(agent, id, "leave")).await;
+    let (handed, left) = held
+        .queue(HeldLocks::ANY, fixture.hand_over(client, id, agent), fixture.act(agent, id, "leave"))
+        .await;
     handed.expect(200);
     let left = left.expect(200);
     assert_eq!((&participant(&left, agent)["Role"], state(&left, agent)), (&json!("Host"), "Left"));
@@ -274,7 +280,7 @@ async fn first_of_two_hand_overs_counts() {
     fixture.act(manager, id, "join").await.expect(200);
     let held = hold_chat(&fixture).await;
     let (first, second) = held
-        .queue(Held::ANY, fixture.hand_over(client, id, agent), fixture.hand_over(client, id, manager))
+        .queue(HeldLocks::ANY, fixture.hand_over(client, id, agent), fixture.hand_over(client, id, manager))
         .await;
     assert_eq!(participant(&first.expect(200), agent)["Role"], "Host");
     second.expect_problem(403, "FORBIDDEN");
@@ -300,7 +306,7 @@ async fn join_and_ring_timer_take_effect_in_their_order() {
     // The conference rings for 60 s. The job runs after 65 s and is the first to wait for the chat.
     let (id, held) = ring("0", "65 seconds").await;
     let ((), joined) =
-        held.queue(Held::ANY, make_deadline_due(&sql, id), fixture.act(agent, id, "join")).await;
+        held.queue(HeldLocks::ANY, make_deadline_due(&sql, id), fixture.act(agent, id, "join")).await;
     joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
     let conference = fixture.conference(id).await;
     assert_eq!((&conference["EndReason"], state(&conference, agent)), (&json!("NoAnswer"), "Missed"));
@@ -312,7 +318,7 @@ async fn join_and_ring_timer_take_effect_in_their_order() {
         shift_database_clock(&sql, "130 seconds").await;
         make_deadline_due(&sql, id).await;
     };
-    let (joined, ()) = held.queue(Held::ANY, fixture.act(agent, id, "join"), due).await;
+    let (joined, ()) = held.queue(HeldLocks::ANY, fixture.act(agent, id, "join"), due).await;
     joined.expect(200);
     let waits = "select 1 from job where kind = 'conference-deadline' and key = $1 and run is null \
         and due_at > clock_timestamp() + interval '1 hour'";
@@ -333,7 +339,7 @@ async fn decline_and_join_take_effect_in_their_order() {
     let id = fixture.ring(Some(&[agent])).await;
     let held = hold_chat(&fixture).await;
     let (joined, declined) =
-        held.queue(Held::ANY, fixture.act(agent, id, "join"), fixture.act(agent, id, "decline")).await;
+        held.queue(HeldLocks::ANY, fixture.act(agent, id, "join"), fixture.act(agent, id, "decline")).await;
     joined.expect(200);
     let conference = fixture.conference(id).await;
     assert_eq!(declined.expect(200), conference);
@@ -344,7 +350,7 @@ async fn decline_and_join_take_effect_in_their_order() {
     let id = fixture.ring(Some(&[agent])).await;
     let held = hold_chat(&fixture).await;
     let (declined, joined) =
-        held.queue(Held::ANY, fixture.act(agent, id, "decline"), fixture.act(agent, id, "join")).await;
+        held.queue(HeldLocks::ANY, fixture.act(agent, id, "decline"), fixture.act(agent, id, "join")).await;
     joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
     let conference = fixture.conference(id).await;
     assert_eq!(declined.expect(200), conference);
@@ -371,12 +377,12 @@ async fn concurrent_ends_leaves_and_declines_end_the_conference_once() {
         acts.rotate_left(round);
         let held = hold_chat(&fixture).await;
         let release = async {
-            held.wait_for(6, Held::ANY).await;
+            held.wait_for(6, HeldLocks::ANY).await;
             held.release().await;
         };
         let requests = join_all(acts.map(|(user, act)| fixture.act(user, id, act)));
-        let (answers, ()) = join(requests, release).await;
-        assert_eq!(count(&answers, 200), acts.len(), "{answers:?}");
+        let (responses, ()) = join(requests, release).await;
+        assert_eq!(count(&responses, 200), acts.len(), "{responses:?}");
         let conference = fixture.conference(id).await;
         assert_eq!(conference["Status"], "Ended");
         assert_times_rise(&conference);
@@ -398,7 +404,7 @@ async fn concurrent_removal_and_end_by_the_host_end_the_conference_once() {
         let messages = fixture.path("/messages");
         let held = hold_chat(&fixture).await;
         let release = async {
-            held.wait_for(4, Held::ANY).await;
+            held.wait_for(4, HeldLocks::ANY).await;
             held.release().await;
         };
         let (removed, ended, declined, sent, ()) = tokio::join!(

@@ -121,8 +121,8 @@ async fn invalid_start_and_invite_bodies_are_refused() {
         fixture.start(client, body.clone()).await.expect_refusal("VALIDATION_FAILED", field, reason);
         // 400 precedes 404 for an unknown chat.
         let elsewhere = format!("{CHATS}/{}/conferences", guid());
-        let answer = fixture.as_user(client).post(&elsewhere, body).await;
-        answer.expect_refusal("VALIDATION_FAILED", field, reason);
+        let response = fixture.as_user(client).post(&elsewhere, body).await;
+        response.expect_refusal("VALIDATION_FAILED", field, reason);
     }
     let id = fixture.ring(None).await;
     for (body, field, reason) in [
@@ -133,8 +133,8 @@ async fn invalid_start_and_invite_bodies_are_refused() {
         (json!({"UserIds": [agent, agent]}), "/UserIds/1", "duplicate"),
         (json!({"UserIds": [client]}), "/UserIds/0", "oneself"),
     ] {
-        let answer = fixture.as_user(client).post(&format!("{CONFERENCES}/{id}/invite"), body).await;
-        answer.expect_refusal("VALIDATION_FAILED", field, reason);
+        let response = fixture.as_user(client).post(&format!("{CONFERENCES}/{id}/invite"), body).await;
+        response.expect_refusal("VALIDATION_FAILED", field, reason);
     }
 }
 
@@ -146,8 +146,8 @@ async fn start_refusals_follow_the_order_of_the_table() {
     let [client, agent, manager] = fixture.users();
     let audio = || json!({"Media": "Audio"});
     for stranger in [fixture.as_user(guid()), fixture.moderator(), fixture.supervisor()] {
-        let answer = stranger.post(&fixture.path("/conferences"), audio()).await;
-        answer.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+        let response = stranger.post(&fixture.path("/conferences"), audio()).await;
+        response.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     }
     let unknown = json!({"Media": "Audio", "InviteUserIds": [agent, guid()]});
     fixture.start(client, unknown.clone()).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
@@ -155,8 +155,8 @@ async fn start_refusals_follow_the_order_of_the_table() {
     let direct = as_user(client).post(CHATS, json!({"UserId": agent})).await.expect(201);
     let direct = format!("{CHATS}/{}/conferences", id_of(&direct["Id"]));
     // 422 precedes 404.
-    let answer = as_user(client).post(&direct, unknown.clone()).await;
-    answer.expect_problem(422, "MESSENGER_CHAT_NOT_DEAL");
+    let response = as_user(client).post(&direct, unknown.clone()).await;
+    response.expect_problem(422, "MESSENGER_CHAT_NOT_DEAL");
     let history = as_user(client).get(&direct).await.expect(200);
     assert_eq!(
         (&history["Items"], &history["TotalCount"]),
@@ -180,8 +180,8 @@ async fn start_without_other_members_is_refused() {
     let fixture = ConferenceFixture::new().await;
     fixture.remove_member(fixture.deal.manager).await;
     fixture.remove_member(fixture.deal.agent()).await;
-    let answer = fixture.start(fixture.deal.client, json!({"Media": "Audio"})).await;
-    answer.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    let response = fixture.start(fixture.deal.client, json!({"Media": "Audio"})).await;
+    response.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 }
 
 /// RULE-MSG-030, RULE-MSG-032, RULE-MSG-048, RULE-MSG-065: without LiveKit, start, join and
@@ -194,9 +194,9 @@ async fn service_without_livekit_refuses_only_media_operations() {
     // Other refusals precede 503.
     let unknown = json!({"Media": "Audio", "InviteUserIds": [guid()]});
     fixture.start(client, unknown).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    let answer = fixture.start(client, json!({"Media": "Audio"})).await;
-    assert!(answer.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds > 0));
-    answer.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
+    let response = fixture.start(client, json!({"Media": "Audio"})).await;
+    assert!(response.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds > 0));
+    response.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
     let history = fixture.as_user(client).get(&fixture.path("/conferences")).await.expect(200);
     assert_eq!(history["TotalCount"], 0);
     fixture.send_webhook(&json!({"event": "room_started"})).await.expect_problem(401, "UNAUTHORIZED");

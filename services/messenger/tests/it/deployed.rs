@@ -192,7 +192,7 @@ async fn texts_and_secrets_appear_only_in_their_chat() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn livekit_outage_is_logged_once() {
     let livekit = LiveKit::start();
-    livekit.faults().refuse();
+    livekit.proxy().refuse();
     let fixture = DeployedFixture::start(&livekit, "info").await;
     let me = fixture.as_user(fixture.deal.client);
     for _ in 0..3 {
@@ -204,16 +204,16 @@ async fn livekit_outage_is_logged_once() {
         let metrics = fixture.service.operator().get("/metrics").await.text;
         let mut lines = metrics.lines();
         let line =
-            lines.find(|line| line.starts_with("jobs_failed_total") && line.contains("media-order"))?;
+            lines.find(|line| line.starts_with("jobs_failed_total") && line.contains("media-command"))?;
         line.rsplit(' ').next()?.parse::<u32>().ok().filter(|failed| *failed >= 12)
     };
     eventually("six commands to fail twice", failed).await;
 
-    livekit.faults().listen();
+    livekit.proxy().listen();
     let are_sent = async || {
         let left: i64 = fixture
             .sql
-            .query_one("select count(*) from job where kind = 'media-order'", &[])
+            .query_one("select count(*) from job where kind = 'media-command'", &[])
             .await
             .unwrap()
             .get(0);
@@ -227,7 +227,7 @@ async fn livekit_outage_is_logged_once() {
     let log = fixture.service.log();
     let (outage, rest) = log.split_at(log.iter().position(is_recovery).unwrap());
     let is_outage = |line: &&Value| {
-        line["level"] == "WARN" && (line.to_string().contains("LiveKit") || line["job"] == "media-order")
+        line["level"] == "WARN" && (line.to_string().contains("LiveKit") || line["job"] == "media-command")
     };
     assert_eq!(outage.iter().filter(is_outage).count(), 1, "{outage:?}");
     assert_eq!(rest.iter().filter(|line| is_recovery(line)).count(), 1, "{rest:?}");
@@ -237,7 +237,7 @@ async fn livekit_outage_is_logged_once() {
     act_as(&me, id, "end").await.expect(200);
     let calls = || livekit.calls("DeleteRoom", &id.to_string());
     eventually("DeleteRoom", async || (calls().len() == 2).then_some(())).await;
-    let refusals = || fixture.lines("WARN").into_iter().filter(|line| line["job"] == "media-order").count();
+    let refusals = || fixture.lines("WARN").into_iter().filter(|line| line["job"] == "media-command").count();
     eventually("the line of the refusal", async || (refusals() > 0).then_some(())).await;
     assert_eq!(refusals(), 1);
     assert_eq!(me.get(&format!("{CONFERENCES}/{id}")).await.expect(200)["Status"], "Ended");

@@ -2,129 +2,19 @@
 
 use serde_json::{Value, json};
 use testkit::{eventually, guid};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
+use crate::employment_events::{
+    EMPLOYEE_STATUS_CHANGED, apply_minutes_ago, end, hire, publish, publish_company, publish_with_sequence,
+    wait_until_applied, wait_until_known, wait_until_left, wait_until_settled,
+};
 use crate::fixture::{ConferenceFixture, state, unix_seconds};
 use crate::media_service::livekit;
 use crate::stream_client::Stream;
 use crate::{
-    Deal, STAGE_CHANGED, add, as_user, cards, chat_direct, id_of, list, messages, next_sequence, open_chat,
-    path, remove, role, roles, send_text, service, supervisor, view, view_when,
+    Deal, STAGE_CHANGED, add, as_user, cards, chat_direct, id_of, list, next_sequence, open_chat, path, role,
+    roles, send_text, service, supervisor, view, view_when,
 };
-
-const EMPLOYEE_STATUS_CHANGED: &str = "platform.identity.employee-status-changed.v1";
-const COMPANY_UPSERTED: &str = "platform.identity.company-upserted.v1";
-
-fn minutes_ago(minutes: i64) -> OffsetDateTime {
-    OffsetDateTime::from_unix_timestamp(unix_seconds(-60 * minutes)).unwrap()
-}
-
-/// Publishes a present change of an employment with this `ce_sequence`.
-async fn publish_with_sequence(
-    sequence: i64,
-    user: Uuid,
-    company: Uuid,
-    from: Option<&str>,
-    to: Option<&str>,
-) {
-    publish_dated(sequence, minutes_ago(0), user, company, (from, to)).await;
-}
-
-/// Publishes a change of an employment with this `ce_sequence` and time.
-async fn publish_dated(
-    sequence: i64,
-    at: OffsetDateTime,
-    user: Uuid,
-    company: Uuid,
-    (from, to): (Option<&str>, Option<&str>),
-) {
-    let event = json!({
-        "UserId": user, "CompanyId": company, "From": from, "To": to, "ByUserId": guid(),
-        "At": at.format(&Rfc3339).unwrap(),
-    });
-    service().bus().publish(EMPLOYEE_STATUS_CHANGED, user, sequence, &event).await;
-}
-
-/// Publishes the beginning or the end of an employment `minutes` ago, or in the future if the
-/// number is negative. Waits until the service has applied it.
-async fn apply_minutes_ago(minutes: i64, user: Uuid, company: Uuid, is_active: bool) {
-    let (sequence, at) = (next_sequence(), minutes_ago(minutes));
-    let change = if is_active { (None, Some("Active")) } else { (Some("Active"), None) };
-    publish_dated(sequence, at, user, company, change).await;
-    wait_until_applied(EMPLOYEE_STATUS_CHANGED, user, sequence).await;
-    wait_until_settled(user).await;
-}
-
-/// Publishes the next change of an employment.
-pub async fn publish(user: Uuid, company: Uuid, from: Option<&str>, to: Option<&str>) {
-    publish_with_sequence(next_sequence(), user, company, from, to).await;
-}
-
-/// Ends an employment.
-pub async fn end(user: Uuid, company: Uuid) {
-    publish(user, company, Some("Active"), None).await;
-}
-
-/// Begins an employment and waits until the service knows it.
-pub async fn hire(user: Uuid, company: Uuid) {
-    publish(user, company, None, Some("Active")).await;
-    wait_until_known(user, company, false).await;
-}
-
-/// Publishes a status of a company.
-pub async fn publish_company(company: Uuid, status: &str) {
-    publish_company_with_sequence(next_sequence(), company, status).await;
-}
-
-/// Publishes a status of a company with this `ce_sequence`.
-async fn publish_company_with_sequence(sequence: i64, company: Uuid, status: &str) {
-    let event = json!({
-        "CompanyId": company, "Type": "Developer", "Status": status, "Name": "Застройщик",
-        "LegalName": null, "Version": sequence,
-    });
-    service().bus().publish(COMPANY_UPSERTED, company, sequence, &event).await;
-}
-
-/// Waits until the user has lost the chat.
-pub async fn wait_until_left(chat: Uuid, user: Uuid) {
-    let has_left = async || (as_user(user).get(&path(chat, "")).await.status == 404).then_some(());
-    eventually("the user to leave the chat", has_left).await;
-}
-
-/// Waits until the service knows whether the employment has ended.
-async fn wait_until_known(user: Uuid, company: Uuid, has_ended: bool) {
-    let sql = service().sql().await;
-    let query = "select count(*) from employment where user_id = $1::text::uuid \
-                 and company_id = $2::text::uuid and (ended_at is not null) = $3";
-    eventually("the employment", async || {
-        let row = sql.query_one(query, &[&user.to_string(), &company.to_string(), &has_ended]).await.unwrap();
-        (row.get::<_, i64>(0) == 1).then_some(())
-    })
-    .await;
-}
-
-/// Waits until the service has applied the message of this key with this `ce_sequence`.
-async fn wait_until_applied(topic: &str, key: Uuid, sequence: i64) {
-    let sql = service().sql().await;
-    let applied = "select count(*) from inbox where topic = $1 and key = $2 and sequence >= $3";
-    eventually("the message to be applied", async || {
-        let row = sql.query_one(applied, &[&topic, &key.to_string(), &sequence]).await.unwrap();
-        (row.get::<_, i64>(0) == 1).then_some(())
-    })
-    .await;
-}
-
-/// Waits until no job removes the user from chats.
-async fn wait_until_settled(user: Uuid) {
-    let sql = service().sql().await;
-    let jobs = "select count(*) from job where kind = 'employment-end' and key = $1";
-    eventually("the job to end", async || {
-        (sql.query_one(jobs, &[&user.to_string()]).await.unwrap().get::<_, i64>(0) == 0).then_some(())
-    })
-    .await;
-}
 
 /// RULE-MSG-066: a removed or suspended employee leaves every deal chat of every company, with a
 /// card, and no Direct chat.
@@ -310,40 +200,6 @@ async fn employees_of_a_suspended_or_archived_company_leave() {
     }
 }
 
-/// RULE-MSG-079: late and repeated events of a company change nothing. No user returns when the
-/// company becomes active again. An employment that arrives after the suspension ends as well.
-#[tokio::test]
-async fn late_events_of_a_company_change_nothing() {
-    let (deal, id) = open_chat().await;
-    let company = deal.tenant;
-    hire(deal.manager, company).await;
-    let [late, suspended] = std::array::from_fn(|_| next_sequence());
-    publish_company_with_sequence(suspended, company, "Suspended").await;
-    wait_until_left(id, deal.manager).await;
-    publish_company_with_sequence(late, company, "Active").await;
-    let repeated = next_sequence();
-    publish_company_with_sequence(repeated, company, "Suspended").await;
-    wait_until_applied(COMPANY_UPSERTED, company, repeated).await;
-    let late_manager = guid();
-    let second = Deal { tenant: company, manager: late_manager, ..Deal::new() };
-    second.publish_created().await;
-    let second_id = second.chat().await;
-    publish(late_manager, company, None, Some("Active")).await;
-    wait_until_left(second_id, late_manager).await;
-    add(&deal, id, deal.manager).await.expect_problem(422, "MESSENGER_EMPLOYMENT_ENDED");
-
-    publish_company(company, "Active").await;
-    eventually("the activation", async || (add(&deal, id, deal.manager).await.status == 204).then_some(()))
-        .await;
-    publish_company_with_sequence(suspended, company, "Suspended").await;
-    let repeated = next_sequence();
-    publish_company_with_sequence(repeated, company, "Active").await;
-    wait_until_applied(COMPANY_UPSERTED, company, repeated).await;
-    wait_until_settled(deal.manager).await;
-    assert_eq!(role(&view(id, deal.manager).await, deal.manager).as_deref(), Some("Member"));
-    as_user(late_manager).get(&path(second_id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-}
-
 /// RULE-MSG-067: the participation of a leaving employee in a live conference ends, and an old
 /// media token gives no lasting access.
 #[tokio::test]
@@ -377,87 +233,6 @@ async fn end_of_an_employment_ends_the_participation_in_a_live_conference() {
     assert_eq!((&ended["EndReason"], &ended["EndedByUserId"]), (&json!("EndedByHost"), &Value::Null));
 }
 
-/// RULE-MSG-068: a repeated or late event neither removes a user who works for the company again,
-/// nor brings back a user who left.
-#[tokio::test]
-async fn repeated_and_late_events_change_nothing() {
-    let (deal, id) = open_chat().await;
-    let (user, company) = (deal.manager, deal.tenant);
-    let (other, other_id) = open_chat().await;
-    let [hired, suspended] = std::array::from_fn(|_| next_sequence());
-    publish_with_sequence(suspended, user, company, Some("Active"), Some("Suspended")).await;
-    wait_until_left(id, user).await;
-    // The late event about the hiring does not allow an addition.
-    publish_with_sequence(hired, user, company, None, Some("Active")).await;
-    add(&other, other_id, user).await.expect(204);
-    end(user, other.tenant).await;
-    wait_until_left(other_id, user).await;
-    add(&deal, id, user).await.expect_problem(422, "MESSENGER_EMPLOYMENT_ENDED");
-
-    publish(user, company, Some("Suspended"), Some("Active")).await;
-    wait_until_known(user, company, false).await;
-    as_user(user).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    add(&deal, id, user).await.expect(204);
-    publish_with_sequence(suspended, user, company, Some("Active"), Some("Suspended")).await;
-    // The end of another employment shows that the repeat was consumed.
-    let (third, third_id) = open_chat().await;
-    add(&third, third_id, user).await.expect(204);
-    end(user, third.tenant).await;
-    wait_until_left(third_id, user).await;
-    assert_eq!(role(&view(id, user).await, user).as_deref(), Some("Member"));
-}
-
-/// RULE-MSG-068: the job keeps a user who was hired again before it reached the chat.
-#[tokio::test]
-async fn job_keeps_a_user_who_was_hired_again() {
-    let (deal, id) = open_chat().await;
-    let mut sql = service().sql().await;
-    let held = sql.transaction().await.unwrap();
-    let lock = "select id from chat where id = $1::text::uuid for update";
-    held.query_one(lock, &[&id.to_string()]).await.unwrap();
-    end(deal.manager, deal.tenant).await;
-    wait_until_known(deal.manager, deal.tenant, true).await;
-    publish(deal.manager, deal.tenant, None, Some("Active")).await;
-    wait_until_known(deal.manager, deal.tenant, false).await;
-    held.commit().await.unwrap();
-    wait_until_settled(deal.manager).await;
-    assert_eq!(role(&view(id, deal.manager).await, deal.manager).as_deref(), Some("Manager"));
-}
-
-/// RULE-MSG-069: a user does not become a member after the end of the employment, neither by a
-/// supervisor nor by a new deal.
-#[tokio::test]
-async fn ended_employment_prevents_an_addition() {
-    let (deal, id) = open_chat().await;
-    end(deal.manager, deal.tenant).await;
-    wait_until_left(id, deal.manager).await;
-    add(&deal, id, deal.manager).await.expect_problem(422, "MESSENGER_EMPLOYMENT_ENDED");
-    let late = Deal { tenant: deal.tenant, manager: deal.manager, ..Deal::new() };
-    late.publish_created().await;
-    let late_id = late.chat().await;
-    assert_eq!(role(&view(late_id, late.client).await, deal.manager), None);
-    as_user(deal.manager).get(&path(late_id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    assert_eq!(messages(late_id, late.client).await, [Value::Null; 0], "the first members make no card");
-    let theirs = format!("/api/messenger/supervision/members/{}/chats", deal.manager);
-    let page = supervisor(deal.tenant).get(&theirs).await.expect(200);
-    assert_eq!(page["TotalCount"], 2, "the supervisor finds both chats");
-    let agent = Deal { agent: Some(deal.manager), ..Deal::new() };
-    agent.publish_created().await;
-    let agent_id = agent.chat().await;
-    assert_eq!(role(&view(agent_id, agent.client).await, deal.manager), None, "neither as the agent");
-    let (other, other_id) = open_chat().await;
-    other.publish(STAGE_CHANGED, &other.changed(2, "Application", "Booking", Some(deal.manager))).await;
-    let changed = |chat: &Value| role(chat, other.agent()).is_none();
-    let chat = view_when(other_id, other.client, "the end of the old agent", changed).await;
-    assert_eq!(role(&chat, deal.manager), None, "neither as a later agent");
-    // The agent of an agency may have worked for the company of the chat before.
-    hire(deal.manager, guid()).await;
-    let third = Deal { tenant: deal.tenant, agent: Some(deal.manager), ..Deal::new() };
-    third.publish_created().await;
-    let third_id = third.chat().await;
-    assert_eq!(role(&view(third_id, third.client).await, deal.manager).as_deref(), Some("Agent"));
-}
-
 /// RULE-MSG-066: an employee of many chats loses all of them within 60 s.
 #[tokio::test]
 async fn many_chats_are_left_in_time() {
@@ -479,33 +254,6 @@ async fn many_chats_are_left_in_time() {
     let page = as_user(first.client).get("/api/messenger/chats?PageSize=100").await.expect(200);
     for chat in list(&page["Items"]) {
         assert_eq!(chat["LastMessage"]["Card"]["Type"], "MemberRemoved");
-    }
-}
-
-/// RULE-MSG-069: an addition and the end of the employment at the same time leave no member.
-#[tokio::test]
-async fn concurrent_addition_and_end_leave_no_member() {
-    let (deal, id) = open_chat().await;
-    for _ in 0..10 {
-        let user = guid();
-        let (added, ()) = tokio::join!(add(&deal, id, user), end(user, deal.tenant));
-        assert!([204, 422].contains(&added.status), "{}", added.text);
-        wait_until_known(user, deal.tenant, true).await;
-        wait_until_left(id, user).await;
-    }
-    remove(&deal, id, guid()).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-}
-
-/// RULE-MSG-079: an addition and the suspension of the company at the same time leave no member.
-#[tokio::test]
-async fn concurrent_addition_and_suspension_leave_no_member() {
-    for _ in 0..5 {
-        let (deal, id) = open_chat().await;
-        let user = guid();
-        hire(user, deal.tenant).await;
-        let (added, ()) = tokio::join!(add(&deal, id, user), publish_company(deal.tenant, "Suspended"));
-        assert!([204, 422].contains(&added.status), "{}", added.text);
-        wait_until_left(id, user).await;
     }
 }
 

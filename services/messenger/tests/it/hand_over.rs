@@ -5,7 +5,7 @@ use testkit::client::Client;
 use testkit::guid;
 use uuid::Uuid;
 
-use crate::employments::{end, wait_until_left};
+use crate::employment_events::{end, wait_until_left};
 use crate::{
     Deal, MANAGE, MANAGE_ALL, STAGE_CHANGED, add, as_user, cards, claims_with, each, list, open_chat, path,
     remove, role, service, supervisor, view, view_when,

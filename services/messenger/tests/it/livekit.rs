@@ -33,17 +33,17 @@ fn webhook_url(own: &Running) -> String {
 
 async fn wait_until_up(livekit: &RealLiveKit) {
     let http = reqwest::ClientBuilder::new().tls_certs_only([]).build().unwrap();
-    let answers = async || {
-        http.get(livekit.url()).send().await.is_ok_and(|answer| answer.status() == 200).then_some(())
+    let is_up = async || {
+        http.get(livekit.url()).send().await.is_ok_and(|response| response.status() == 200).then_some(())
     };
-    eventually("LiveKit", answers).await;
+    eventually("LiveKit", is_up).await;
 }
 
 /// Starts a conference of the client as soon as the service sees LiveKit as available.
 async fn ring(fixture: &ConferenceFixture<'_>, media: &str) -> Uuid {
     let start = async || {
-        let answer = fixture.start(fixture.deal.client, json!({"Media": media})).await;
-        (answer.status == 201).then(|| id_of(&answer.body["Id"]))
+        let response = fixture.start(fixture.deal.client, json!({"Media": media})).await;
+        (response.status == 201).then(|| id_of(&response.body["Id"]))
     };
     eventually("the conference", start).await
 }
@@ -65,7 +65,7 @@ async fn wait_for_state(fixture: &ConferenceFixture<'_>, id: Uuid, user: Uuid, e
 async fn wait_until_all_sent(own: &Running) {
     let sql = own.sql().await;
     eventually("LiveKit to accept all commands", async || {
-        let left = "select count(*) from job where kind = 'media-order'";
+        let left = "select count(*) from job where kind = 'media-command'";
         (sql.query_one(left, &[]).await.unwrap().get::<_, i64>(0) == 0).then_some(())
     })
     .await;
@@ -152,8 +152,8 @@ async fn livekit_restart_keeps_the_conference() {
     livekit.kill().await.unwrap();
     guest.kill().await.unwrap();
     let refused = eventually("a refusal", async || {
-        let answer = fixture.act(client, id, "media-token").await;
-        (answer.status == 503).then_some(answer)
+        let response = fixture.act(client, id, "media-token").await;
+        (response.status == 503).then_some(response)
     })
     .await;
     refused.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");

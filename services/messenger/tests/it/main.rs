@@ -21,6 +21,8 @@ mod deal_deliveries;
 mod deployed;
 mod direct_ends;
 mod documents;
+mod employment_events;
+mod employment_races;
 mod employments;
 mod fixture;
 mod hand_over;
@@ -174,8 +176,8 @@ async fn view(chat: Uuid, user: Uuid) -> Value {
 /// Waits until the user sees the chat as `is_expected` requires.
 async fn view_when(chat: Uuid, user: Uuid, what: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
     let read = async || {
-        let answer = as_user(user).get(&path(chat, "")).await;
-        (answer.status == 200 && is_expected(&answer.body)).then_some(answer.body)
+        let response = as_user(user).get(&path(chat, "")).await;
+        (response.status == 200 && is_expected(&response.body)).then_some(response.body)
     };
     eventually(what, read).await
 }
@@ -247,7 +249,7 @@ fn without(mut object: Value, field: &str) -> Value {
     object
 }
 
-/// Returns the number of answers with this status.
-fn count(answers: &[Response], status: u16) -> usize {
-    answers.iter().filter(|answer| answer.status == status).count()
+/// Returns the number of responses with this status.
+fn count(responses: &[Response], status: u16) -> usize {
+    responses.iter().filter(|response| response.status == status).count()
 }

@@ -96,9 +96,10 @@ async fn failed_command_is_repeated_for_a_day_at_most() {
     let sql = own.sql().await;
     // The pauses between attempts grow, so the test makes the job due.
     let attempt = async || {
-        let make_due = "update job set due_at = clock_timestamp() where kind = 'media-order' and run is null";
+        let make_due =
+            "update job set due_at = clock_timestamp() where kind = 'media-command' and run is null";
         sql.execute(make_due, &[]).await.unwrap();
-        let left = "select count(*) from job where kind = 'media-order'";
+        let left = "select count(*) from job where kind = 'media-command'";
         sql.query_one(left, &[]).await.unwrap().get::<_, i64>(0)
     };
     let set_end = async |ago: &str| {
@@ -128,13 +129,13 @@ async fn rejoined_participant_is_not_removed() {
     let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring_and_join().await;
-    livekit.faults().refuse();
+    livekit.proxy().refuse();
     fixture.act(agent, id, "leave").await.expect(200);
     fixture.remove_participant(client, id, manager).await.expect(200);
     fixture.act(agent, id, "join").await.expect(200);
     fixture.invite(client, id, &[manager]).await.expect(200);
     sleep(Duration::from_millis(1500)).await;
-    livekit.faults().listen();
+    livekit.proxy().listen();
     sleep(Duration::from_secs(4)).await;
     assert_eq!(livekit.calls("RemoveParticipant", &id.to_string()).len(), 0);
     fixture.act(client, id, "end").await.expect(200);
@@ -149,10 +150,10 @@ async fn three_failed_probes_refuse_media_operations() {
     let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, _] = fixture.users();
     let id = fixture.ring(None).await;
-    livekit.faults().on("/", Fault::Respond(503, String::new()));
+    livekit.proxy().inject("/", Fault::Respond(503, String::new()));
     let refused = eventually("a refusal", async || {
-        let answer = fixture.act(agent, id, "join").await;
-        (answer.status == 503).then_some(answer)
+        let response = fixture.act(agent, id, "join").await;
+        (response.status == 503).then_some(response)
     })
     .await;
     assert!(!refused.header("retry-after").is_empty());
@@ -162,13 +163,13 @@ async fn three_failed_probes_refuse_media_operations() {
     fixture.act(agent, id, "join").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
     assert_eq!(fixture.conference(id).await["Version"], version, "503 precedes any write");
     fixture.act(client, id, "end").await.expect(200);
-    let answer = fixture.start(client, json!({"Media": "Audio"})).await;
-    answer.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
-    livekit.faults().remove_faults();
-    livekit.faults().on("/", Fault::Respond(200, "OK".to_owned()));
+    let response = fixture.start(client, json!({"Media": "Audio"})).await;
+    response.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
+    livekit.proxy().remove_faults();
+    livekit.proxy().inject("/", Fault::Respond(200, "OK".to_owned()));
     let start = async || {
-        let answer = fixture.start(client, json!({"Media": "Audio"})).await;
-        (answer.status == 201).then_some(())
+        let response = fixture.start(client, json!({"Media": "Audio"})).await;
+        (response.status == 201).then_some(())
     };
     eventually("the conference", start).await;
 }
@@ -181,7 +182,7 @@ async fn two_failed_probes_refuse_nothing() {
     let fixture = ConferenceFixture::of(&own).await;
     let agent = fixture.deal.agent();
     let id = fixture.ring(None).await;
-    let probes = || livekit.faults().calls("/").iter().filter(|call| call.path == "/").count();
+    let probes = || livekit.proxy().calls("/").iter().filter(|call| call.path == "/").count();
     let wait_for_probes = async |count: usize| {
         eventually("the probes", async || {
             fixture.act(agent, id, "join").await.expect(200);
@@ -195,11 +196,11 @@ async fn two_failed_probes_refuse_nothing() {
     let before = probes();
     // Each round has two failed probes and a successful one. The last fault is used first.
     for _ in 0..2 {
-        livekit.faults().next(1, "/", Fault::Respond(200, "OK".to_owned()));
-        livekit.faults().next(2, "/", Fault::Respond(503, String::new()));
+        livekit.proxy().inject_next(1, "/", Fault::Respond(200, "OK".to_owned()));
+        livekit.proxy().inject_next(2, "/", Fault::Respond(503, String::new()));
     }
     // Every other call succeeds.
-    livekit.faults().on("/twirp/", Fault::Respond(200, "{}".to_owned()));
+    livekit.proxy().inject("/twirp/", Fault::Respond(200, "{}".to_owned()));
     wait_for_probes(before + 7).await;
 }
 

@@ -35,10 +35,10 @@ async fn media_token_has_exactly_the_listed_claims() {
             [(client, "media-token"), (agent, "join"), (agent, "media-token"), (client, "join")]
         {
             let now = unix_seconds(0);
-            let answer = fixture.act(user, id, act).await.expect(200);
-            assert_eq!((&answer["Url"], &answer["Room"]), (&json!(URL), &json!(id)));
-            assert_eq!(answer.as_object().unwrap().len(), 4);
-            let (header, claims) = verify(text(&answer["Token"]));
+            let response = fixture.act(user, id, act).await.expect(200);
+            assert_eq!((&response["Url"], &response["Room"]), (&json!(URL), &json!(id)));
+            assert_eq!(response.as_object().unwrap().len(), 4);
+            let (header, claims) = verify(text(&response["Token"]));
             assert_eq!(header, json!({"typ": "JWT", "alg": "HS256"}));
             let (exp, nbf) = (claims["exp"].as_i64().unwrap(), claims["nbf"].as_i64().unwrap());
             let expected = json!({
@@ -50,7 +50,7 @@ async fn media_token_has_exactly_the_listed_claims() {
             });
             assert_eq!(claims, expected);
             assert!((now + 599..=now + 602).contains(&exp) && (now - 31..=now - 28).contains(&nbf));
-            let expires = OffsetDateTime::parse(text(&answer["ExpiresAt"]), &Rfc3339).unwrap();
+            let expires = OffsetDateTime::parse(text(&response["ExpiresAt"]), &Rfc3339).unwrap();
             assert_eq!((expires.unix_timestamp(), expires.nanosecond()), (exp, 0));
         }
         fixture.act(client, id, "end").await.expect(200);

@@ -77,7 +77,7 @@ async fn concurrent_messages_do_not_exceed_the_limit() {
     let chat = ConferenceFixture::of(limited_service()).await;
     let sends = (0..12).map(|at| send(&chat, chat.deal.client, json!({"Text": at.to_string()})));
 
-    let answers = join_all(sends).await;
+    let responses = join_all(sends).await;
 
-    assert_eq!((count(&answers, 201), count(&answers, 429)), (3, 9), "{answers:?}");
+    assert_eq!((count(&responses, 201), count(&responses, 429)), (3, 9), "{responses:?}");
 }

@@ -103,12 +103,12 @@ async fn text_is_counted_in_unicode_scalar_values() {
     );
     for broken in [r#"{"Text": "\ud800"}"#, r#"{"Text": "a\udc00\ud800"}"#, r#"{"Text": "\u0000"}"#] {
         let request = me.request(reqwest::Method::POST, &target).header("content-type", "application/json");
-        let answer = testkit::client::send(request.body(broken)).await;
-        answer.expect_problem(400, "VALIDATION_FAILED");
+        let response = testkit::client::send(request.body(broken)).await;
+        response.expect_problem(400, "VALIDATION_FAILED");
     }
     let escaped = me.request(reqwest::Method::POST, &target).header("content-type", "application/json");
-    let answer = testkit::client::send(escaped.body(r#"{"Text": "\ud83c\udfe0"}"#)).await;
-    assert_eq!(answer.expect(201)["Text"], "🏠");
+    let response = testkit::client::send(escaped.body(r#"{"Text": "\ud83c\udfe0"}"#)).await;
+    assert_eq!(response.expect(201)["Text"], "🏠");
 }
 
 /// INV-MSG-4: a repeat of a sender's client id in one chat returns the stored message, whatever its

@@ -223,9 +223,9 @@ async fn head_of_a_stream_ends_at_once() {
         "HEAD {STREAM} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
     );
     connection.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    let read = connection.read_to_string(&mut answer);
+    let mut response = String::new();
+    let read = connection.read_to_string(&mut response);
     tokio::time::timeout(Duration::from_secs(10), read).await.unwrap().unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    assert!(answer.contains("text/event-stream") && answer.ends_with("\r\n\r\n"), "{answer}");
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+    assert!(response.contains("text/event-stream") && response.ends_with("\r\n\r\n"), "{response}");
 }

@@ -160,7 +160,7 @@ async fn deferred_change_is_deleted_after_thirty_days() {
         );
         sql.execute(&age, &[&deal.id.to_string()]).await.unwrap();
     }
-    sql.execute("update job set due_at = now() where kind = 'kept-deal-retention'", &[]).await.unwrap();
+    sql.execute("update job set due_at = now() where kind = 'deferred-change-retention'", &[]).await.unwrap();
     eventually("the deletion of the old change", async || (deferred(old).await == 0).then_some(())).await;
     assert_eq!(deferred(young).await, 1);
 }

@@ -253,8 +253,8 @@ async fn repeated_webhook_counts_once() {
         "createdAt": unix_seconds(0).to_string(),
         "room": {"name": id}, "participant": {"sid": "PA_1", "identity": agent},
     });
-    let answers = join_all((0..10).map(|_| fixture.send_webhook(&webhook))).await;
-    assert_eq!(count(&answers, 200), 10);
+    let responses = join_all((0..10).map(|_| fixture.send_webhook(&webhook))).await;
+    assert_eq!(count(&responses, 200), 10);
     assert_eq!(fixture.conference(id).await["Version"], 2);
     fixture.act(agent, id, "leave").await.expect(200);
     fixture.send_webhook(&webhook).await.expect(200);

@@ -47,9 +47,9 @@ async fn webhook_needs_a_valid_signature() {
         ("nonsense", "nonsense".to_owned()),
         ("empty", String::new()),
     ] {
-        let answer = fixture.post_webhook(&body, Some(&authorization)).await;
-        assert_eq!(answer.status, 401, "{flaw}");
-        answer.expect_problem(401, "UNAUTHORIZED");
+        let response = fixture.post_webhook(&body, Some(&authorization)).await;
+        assert_eq!(response.status, 401, "{flaw}");
+        response.expect_problem(401, "UNAUTHORIZED");
     }
     fixture.post_webhook(&body, None).await.expect_problem(401, "UNAUTHORIZED");
     // The hash is checked before the body is parsed.
@@ -76,8 +76,8 @@ async fn signed_webhook_is_accepted_with_any_content() {
     let fixture = ConferenceFixture::new().await;
     let id = fixture.ring(None).await;
     for body in ["", "{", "nope", "{\"event\": \"room_started\"} x", "\u{1}"] {
-        let answer = fixture.post_webhook(body, Some(&sign(body.as_bytes()))).await;
-        answer.expect_problem(400, "VALIDATION_FAILED");
+        let response = fixture.post_webhook(body, Some(&sign(body.as_bytes()))).await;
+        response.expect_problem(400, "VALIDATION_FAILED");
     }
     let agent = fixture.deal.agent();
     for webhook in [

@@ -22,7 +22,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
         async move {
             let before = runtime::clock::now() - RETENTION;
             loop {
-                job.check_ending()?;
+                job.check_stopping()?;
                 let purged = app.db.tx(async |tx| db::revision::purge(tx, before).await).await;
                 if purged.map_err(Error::from)? == 0 {
                     break;
@@ -31,7 +31,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
             let Some(limit) = app.quotas.content_mib else { return Ok(()) };
             let authors = db::revision::list_authors_above(&app.db, limit).await.map_err(Error::from)?;
             for author in authors {
-                job.check_ending()?;
+                job.check_stopping()?;
                 // A failure of one author delays no other one.
                 if let Err(error) = trim(&app.db, author, limit).await {
                     tracing::warn!(%author, %error, "failed to delete the surplus revisions of an author");

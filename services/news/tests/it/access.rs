@@ -332,11 +332,11 @@ async fn post_is_visible_to_everyone_while_published() {
             insider.get(&path(&post)).await.expect(200);
         }
         for outsider in &outsiders {
-            let answer = outsider.get(&path(&post)).await;
+            let response = outsider.get(&path(&post)).await;
             if public {
-                answer.expect(200);
+                response.expect(200);
             } else {
-                answer.expect_problem(404, "NEWS_POST_NOT_FOUND");
+                response.expect_problem(404, "NEWS_POST_NOT_FOUND");
             }
         }
     }
@@ -352,9 +352,9 @@ async fn unknown_route_and_method_are_refused() {
         (format!("{POSTS}/{id}/blocks"), "PUT"),
         (format!("{POSTS}/{id}/publish"), "POST"),
     ] {
-        let answer = send(user.request(Method::PATCH, &path)).await;
-        assert_eq!(answer.header("allow"), allowed, "{path}");
-        answer.expect_problem(405, "METHOD_NOT_ALLOWED");
+        let response = send(user.request(Method::PATCH, &path)).await;
+        assert_eq!(response.header("allow"), allowed, "{path}");
+        response.expect_problem(405, "METHOD_NOT_ALLOWED");
     }
     for route in [
         "/",

@@ -275,9 +275,9 @@ async fn malformed_body_is_refused() {
     ] {
         let request =
             author.news.request(Method::PUT, &blocks_path(&post)).header("content-type", "application/json");
-        let answer = send(request.body(body)).await;
-        assert_eq!(answer.status, 400, "{body}: {}", answer.text);
-        answer.expect_problem(400, INVALID);
+        let response = send(request.body(body)).await;
+        assert_eq!(response.status, 400, "{body}: {}", response.text);
+        response.expect_problem(400, INVALID);
     }
     let untyped = author.news.request(Method::PUT, &blocks_path(&post)).body(content([]).to_string());
     send(untyped).await.expect_problem(415, "UNSUPPORTED_MEDIA_TYPE");

@@ -95,8 +95,8 @@ async fn slow_sender_loses_its_reservation() {
         let authors = join_all((0..8).map(|_| Author::new(&news))).await;
         let stalled = join_all(authors.iter().map(Author::stall)).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let answer = other.put_large().await;
-        (answer.status != 200).then_some((stalled, answer))
+        let response = other.put_large().await;
+        (response.status != 200).then_some((stalled, response))
     })
     .await;
     assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
@@ -104,8 +104,8 @@ async fn slow_sender_loses_its_reservation() {
     other.put(content([text_block("small")]).to_string()).await.expect(200);
 
     for stream in stalled {
-        let answer = read_problem(stream).await;
-        assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("REQUEST_TIMEOUT"), "{answer}");
+        let response = read_problem(stream).await;
+        assert!(response.starts_with("HTTP/1.1 408") && response.contains("REQUEST_TIMEOUT"), "{response}");
     }
     other.put_large().await.expect(200);
 }
@@ -121,8 +121,8 @@ async fn caller_sends_one_large_body_at_a_time() {
     let (stalled, refused) = eventually("the reservation is taken", async || {
         let stalled = author.stall().await;
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let answer = author.put_large().await;
-        (answer.status != 200).then_some((stalled, answer))
+        let response = author.put_large().await;
+        (response.status != 200).then_some((stalled, response))
     })
     .await;
     assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
@@ -149,11 +149,11 @@ async fn slow_body_returns_408() {
         }
         std::future::pending::<()>().await;
     };
-    let answer = tokio::select! {
-        answer = read_problem(reader) => answer,
+    let response = tokio::select! {
+        response = read_problem(reader) => response,
         () = drip => unreachable!("the body has no end"),
     };
-    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("REQUEST_TIMEOUT"), "{answer}");
+    assert!(response.starts_with("HTTP/1.1 408") && response.contains("REQUEST_TIMEOUT"), "{response}");
 }
 
 /// Publishes the post with the largest response. Returns author, path and length of the request.
@@ -168,9 +168,9 @@ async fn publish_large(news: &Deployed) -> (Author, String, usize) {
     (author, path, length)
 }
 
-fn expect_retry(answer: Response, status: u16, code: &str) {
-    assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
-    answer.expect_problem(status, code);
+fn expect_retry(response: Response, status: u16, code: &str) {
+    assert!(response.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
+    response.expect_problem(status, code);
 }
 
 /// RULE-NWS-040: some of many concurrent readers of the largest post are served, and the others get
@@ -184,11 +184,12 @@ async fn readers_of_large_posts_share_a_byte_budget() {
     let before = news.memory("VmHWM");
 
     let readers: Vec<_> = (0..24).map(|_| news.caller(&Claims::user(guid()))).collect();
-    let answers = join_all(readers.iter().map(|reader| reader.get(&path))).await;
-    let (read, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    let responses = join_all(readers.iter().map(|reader| reader.get(&path))).await;
+    let (read, refused): (Vec<_>, Vec<_>) =
+        responses.into_iter().partition(|response| response.status == 200);
     assert!(!read.is_empty());
-    for answer in refused {
-        expect_retry(answer, 503, "SERVICE_UNAVAILABLE");
+    for response in refused {
+        expect_retry(response, 503, "SERVICE_UNAVAILABLE");
     }
     let grown = news.memory("VmHWM") - before;
     assert!(grown < 8 * length, "{} MiB", grown / MIB);
@@ -228,11 +229,12 @@ async fn items_of_embeds_count_in_the_byte_budget() {
 
     let shown = author.get(&path).await.expect(200);
     assert!(list(&shown["Blocks"]).iter().all(|block| list(&block["Items"]).len() == 200));
-    let answers = join_all((0..8).map(|_| author.get(&path))).await;
-    let (read, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    let responses = join_all((0..8).map(|_| author.get(&path))).await;
+    let (read, refused): (Vec<_>, Vec<_>) =
+        responses.into_iter().partition(|response| response.status == 200);
     assert!(!read.is_empty() && !refused.is_empty());
-    for answer in refused {
-        expect_retry(answer, 429, "RATE_LIMITED");
+    for response in refused {
+        expect_retry(response, 429, "RATE_LIMITED");
     }
 }
 
@@ -244,8 +246,12 @@ async fn unread_responses_do_not_block_other_callers() {
     let (author, path, _) = publish_large(&news).await;
     let (mut unread, mut refused) = (Vec::new(), None);
     while refused.is_none() && unread.len() < 96 {
-        let answer = news.caller(&Claims::user(guid())).request(Method::GET, &path).send().await.unwrap();
-        if answer.status() == 200 { unread.push(answer) } else { refused = Some(answer.status().as_u16()) }
+        let response = news.caller(&Claims::user(guid())).request(Method::GET, &path).send().await.unwrap();
+        if response.status() == 200 {
+            unread.push(response)
+        } else {
+            refused = Some(response.status().as_u16())
+        }
     }
     assert_eq!(refused, Some(503), "{} unread responses", unread.len());
 
@@ -263,9 +269,9 @@ async fn forbidden_change_of_a_large_post_reserves_nothing() {
     let (author, ..) = publish_large(&news).await;
     let stranger = news.caller(&Claims::user(guid()).permission(MANAGE_OWN));
     let unpublish = format!("{POSTS}/{}/unpublish", author.post);
-    let answers = join_all((0..4).map(|_| stranger.post(&unpublish, Value::Null))).await;
-    for answer in answers {
-        answer.expect_problem(403, "FORBIDDEN");
+    let responses = join_all((0..4).map(|_| stranger.post(&unpublish, Value::Null))).await;
+    for response in responses {
+        response.expect_problem(403, "FORBIDDEN");
     }
 }
 
@@ -295,12 +301,12 @@ async fn slow_readers_of_lists_do_not_exceed_the_memory_limit() {
     // Each request is from another guest.
     let (mut unread, mut refused) = (Vec::new(), 0);
     while unread.len() * length < 2 * MEMORY_LIMIT && refused < 24 {
-        let answer = news.guest().request(Method::GET, &feed).send().await.unwrap();
-        match answer.status().as_u16() {
-            200 => unread.push(answer),
+        let response = news.guest().request(Method::GET, &feed).send().await.unwrap();
+        match response.status().as_u16() {
+            200 => unread.push(response),
             status => {
                 refused += 1;
-                assert!(status == 503 && answer.headers().contains_key("retry-after"), "{status}");
+                assert!(status == 503 && response.headers().contains_key("retry-after"), "{status}");
             }
         }
     }

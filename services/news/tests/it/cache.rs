@@ -10,9 +10,9 @@ use crate::{POSTS, author, path, service, text_block};
 
 /// Sends a request with one more header.
 async fn get_with(caller: &Client, path: &str, name: &str, value: &str) -> (u16, HeaderMap, Vec<u8>) {
-    let answer = caller.request(Method::GET, path).header(name, value).send().await.unwrap();
-    let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-    (status, headers, answer.bytes().await.unwrap().to_vec())
+    let response = caller.request(Method::GET, path).header(name, value).send().await.unwrap();
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    (status, headers, response.bytes().await.unwrap().to_vec())
 }
 
 /// RULE-ALL-071: a guest with the current version gets 304 until the post changes.

@@ -43,17 +43,17 @@ async fn requests_to_selections_match_its_document() {
 
 /// Expects the code of a known refusal, or 503 for an unknown one.
 #[track_caller]
-fn expect_refusal(answer: Response, code: &str, known: &[(&str, u16, &str)]) {
+fn expect_refusal(response: Response, code: &str, known: &[(&str, u16, &str)]) {
     let (_, status, news_code) =
         known.iter().find(|(known, ..)| *known == code).unwrap_or(&("", 503, "NEWS_SELECTIONS_UNAVAILABLE"));
-    answer.expect_problem(*status, news_code);
+    response.expect_problem(*status, news_code);
 }
 
 /// Checks that selections documents each refusal that news knows.
-fn assert_documented(known: &[(&str, u16, &str)], answers: &[(u16, Value)]) {
+fn assert_documented(known: &[(&str, u16, &str)], responses: &[(u16, Value)]) {
     for (code, ..) in known {
         assert!(
-            answers.iter().any(|(_, example)| example["code"] == *code),
+            responses.iter().any(|(_, example)| example["code"] == *code),
             "selections does not document {code}"
         );
     }
@@ -67,17 +67,17 @@ async fn documented_responses_to_taking_a_snapshot_are_understood() {
         ("SELECTIONS_SOURCE_DELETED", 400, "NEWS_SELECTION_SOURCE_DELETED"),
         ("SELECTIONS_SOURCE_EMPTY", 400, "NEWS_SELECTION_SOURCE_EMPTY"),
     ];
-    let answers = provider().examples("POST", TAKE);
-    assert_documented(&known, &answers);
+    let responses = provider().examples("POST", TAKE);
+    assert_documented(&known, &responses);
     let fixture = Fixture::new().await;
-    for (status, example) in answers.into_iter().chain(provider().success_samples("POST", TAKE)) {
+    for (status, example) in responses.into_iter().chain(provider().success_samples("POST", TAKE)) {
         fixture.proxy.remove_faults();
-        fixture.proxy.on(take_path(&fixture.selection), Fault::Respond(status, example.to_string()));
+        fixture.proxy.inject(take_path(&fixture.selection), Fault::Respond(status, example.to_string()));
         let post = fixture.author.create_post().await;
-        let answer = fixture.author.set_blocks(&post, [embed(&fixture.selection)]).await;
+        let response = fixture.author.set_blocks(&post, [embed(&fixture.selection)]).await;
         match example["code"].as_str() {
-            Some(code) => expect_refusal(answer, code, &known),
-            None => assert_eq!(answer.expect(200)["EmbedSnapshotIds"], json!([example["SnapshotId"]])),
+            Some(code) => expect_refusal(response, code, &known),
+            None => assert_eq!(response.expect(200)["EmbedSnapshotIds"], json!([example["SnapshotId"]])),
         }
     }
 }
@@ -86,22 +86,22 @@ async fn documented_responses_to_taking_a_snapshot_are_understood() {
 #[tokio::test]
 async fn documented_responses_to_reading_a_snapshot_are_understood() {
     let known = [("SELECTIONS_SNAPSHOT_NOT_FOUND", 422, "NEWS_SNAPSHOT_INVALID")];
-    let answers = provider().examples("GET", READ);
-    assert_documented(&known, &answers);
-    let snapshot = answers[0].1["SnapshotId"].clone();
+    let responses = provider().examples("GET", READ);
+    assert_documented(&known, &responses);
+    let snapshot = responses[0].1["SnapshotId"].clone();
     let fixture = Fixture::new().await;
-    for (status, mut example) in answers {
+    for (status, mut example) in responses {
         let post = fixture.author.create_post().await;
         if example.get("PostId").is_some() {
             example["PostId"] = json!(post);
         }
         fixture.proxy.remove_faults();
-        fixture.proxy.on(snapshot_path(text(&snapshot)), Fault::Respond(status, example.to_string()));
-        let answer = fixture.author.set_blocks(&post, [embed_snapshot(text(&snapshot))]).await;
+        fixture.proxy.inject(snapshot_path(text(&snapshot)), Fault::Respond(status, example.to_string()));
+        let response = fixture.author.set_blocks(&post, [embed_snapshot(text(&snapshot))]).await;
         if let Some(code) = example["code"].as_str() {
-            expect_refusal(answer, code, &known);
+            expect_refusal(response, code, &known);
         } else {
-            answer.expect(200);
+            response.expect(200);
             assert_eq!(fixture.author.read(&post).await["Blocks"][0]["Items"], example["Items"]);
         }
     }
@@ -111,18 +111,18 @@ async fn documented_responses_to_reading_a_snapshot_are_understood() {
 /// that are added later.
 #[tokio::test]
 async fn snapshot_with_any_documented_value_is_understood() {
-    let answers = provider().success_samples("GET", READ);
-    assert!(answers.iter().any(|(_, answer)| answer["Status"] == "Detached"));
+    let responses = provider().success_samples("GET", READ);
+    assert!(responses.iter().any(|(_, response)| response["Status"] == "Detached"));
     let fixture = Fixture::new().await;
-    for (status, mut example) in answers {
+    for (status, mut example) in responses {
         let (post, snapshot) = (fixture.author.create_post().await, guid().to_string());
         (example["SnapshotId"], example["PostId"]) = (json!(snapshot), json!(post));
-        fixture.proxy.on(snapshot_path(&snapshot), Fault::Respond(status, example.to_string()));
-        let answer = fixture.author.set_blocks(&post, [embed_snapshot(&snapshot)]).await;
+        fixture.proxy.inject(snapshot_path(&snapshot), Fault::Respond(status, example.to_string()));
+        let response = fixture.author.set_blocks(&post, [embed_snapshot(&snapshot)]).await;
         if example["Status"] == "Detached" {
-            answer.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
+            response.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
         } else {
-            answer.expect(200);
+            response.expect(200);
             assert_eq!(fixture.author.read(&post).await["Blocks"][0]["Items"], example["Items"]);
         }
     }
@@ -133,13 +133,13 @@ async fn snapshot_with_any_documented_value_is_understood() {
 #[tokio::test]
 async fn documented_responses_to_detaching_a_snapshot_are_understood() {
     let gone = "SELECTIONS_SNAPSHOT_NOT_FOUND";
-    let answers = provider().examples("POST", DETACH);
-    assert_documented(&[(gone, 404, gone)], &answers);
+    let responses = provider().examples("POST", DETACH);
+    assert_documented(&[(gone, 404, gone)], &responses);
     let fixture = Fixture::new().await;
     let mut detachments = Vec::new();
-    for (status, example) in answers.into_iter().chain(provider().success_samples("POST", DETACH)) {
+    for (status, example) in responses.into_iter().chain(provider().success_samples("POST", DETACH)) {
         let (post, snapshot) = fixture.author.embed(&fixture.author.create_selection().await).await;
-        fixture.proxy.next(1, detach_path(&snapshot), Fault::Respond(status, example.to_string()));
+        fixture.proxy.inject_next(1, detach_path(&snapshot), Fault::Respond(status, example.to_string()));
         fixture.author.set_blocks(&post, []).await.expect(200);
         detachments.push((post, snapshot, status, example));
     }

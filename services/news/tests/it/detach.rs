@@ -134,7 +134,7 @@ async fn deletion_does_not_wait_for_its_detachments() {
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
     // The third attempt is held.
     let gate = proxy().hold(detach_path(&snapshot));
-    proxy().next(2, detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
+    proxy().inject_next(2, detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
 
     author.news.delete(&path(&post)).await.expect(204);
 
@@ -151,7 +151,7 @@ async fn failed_detachment_is_retried() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
     // A refusal is not retried by the client, so each attempt of the job is one call.
-    proxy().next(2, detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
+    proxy().inject_next(2, detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
     author.set_blocks(&post, []).await.expect(200);
     assert_eq!(wait_until_detached(&snapshot).await, "BlockReplaced");
     assert_eq!(proxy().calls(detach_path(&snapshot)).len(), 3);
@@ -163,7 +163,7 @@ async fn failed_detachment_is_retried() {
 async fn call_of_a_detachment_is_retried_twice() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    proxy().on(detach_path(&snapshot), Fault::problem(503, "SELECTIONS_SERVICE_UNAVAILABLE"));
+    proxy().inject(detach_path(&snapshot), Fault::problem(503, "SELECTIONS_SERVICE_UNAVAILABLE"));
     author.set_blocks(&post, []).await.expect(200);
     let sql = service().sql().await;
     let failed =
@@ -178,7 +178,7 @@ async fn call_of_a_detachment_is_retried_twice() {
 async fn detachment_with_a_lost_response_is_repeated() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    proxy().next(1, detach_path(&snapshot), Fault::LoseResponse);
+    proxy().inject_next(1, detach_path(&snapshot), Fault::LoseResponse);
     author.set_blocks(&post, []).await.expect(200);
     assert_eq!(wait_until_detached(&snapshot).await, "BlockReplaced");
     wait_until_settled(service(), &post).await;
@@ -190,7 +190,7 @@ async fn detachment_with_a_lost_response_is_repeated() {
 async fn missing_snapshot_counts_as_detached() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    proxy().next(1, detach_path(&snapshot), Fault::problem(404, "SELECTIONS_SNAPSHOT_NOT_FOUND"));
+    proxy().inject_next(1, detach_path(&snapshot), Fault::problem(404, "SELECTIONS_SNAPSHOT_NOT_FOUND"));
     author.set_blocks(&post, []).await.expect(200);
     wait_until_settled(service(), &post).await;
     assert_eq!(proxy().calls(detach_path(&snapshot)).len(), 1);
@@ -204,7 +204,7 @@ async fn failing_detachment_does_not_block_others() {
     let post = author.create_post().await;
     let saved = author.set_blocks(&post, [embed(&stuck), embed(&good)]).await.expect(200);
     let (stuck, good) = (text(&saved["EmbedSnapshotIds"][0]), text(&saved["EmbedSnapshotIds"][1]));
-    proxy().on(detach_path(stuck), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
+    proxy().inject(detach_path(stuck), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
     author.set_blocks(&post, []).await.expect(200);
     assert_eq!(wait_until_detached(good).await, "BlockReplaced");
     assert_eq!(read_snapshot(stuck).await["Status"], "Active");

@@ -249,7 +249,7 @@ async fn edit_that_repeats_its_call_loses_to_a_concurrent_edit() {
 
     // The first call of the edit returns the old snapshot, and the second one waits.
     let waiting = proxy().hold(take_path(&selection));
-    proxy().next(1, take_path(&selection), Fault::Delay(std::time::Duration::ZERO));
+    proxy().inject_next(1, take_path(&selection), Fault::Delay(std::time::Duration::ZERO));
     let edit = author.set_blocks(&post, [text_block("mine"), embed(&selection)]);
     let (lost, ()) = join(edit, async {
         waiting.arrived().await;
@@ -276,7 +276,7 @@ async fn edit_needs_no_detachment_for_a_new_snapshot() {
     let author = author();
     let selection = author.create_selection().await;
     let (post, old) = author.embed(&selection).await;
-    proxy().on(detach_path(&old), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
+    proxy().inject(detach_path(&old), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
     author.set_blocks(&post, []).await.expect(200);
     crate::eventually("the detachment has started", async || {
         (!proxy().calls(detach_path(&old)).is_empty()).then_some(())

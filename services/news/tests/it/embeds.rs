@@ -138,7 +138,7 @@ async fn object_that_was_never_public_shows_nothing() {
     selections().bus().publish(OBJECT_UPSERTED, object, 1, &payload).await;
     let sql = selections().sql().await;
     let stored = format!("select from property_object where id = '{object}'");
-    eventually("the object in the replica", async || sql.query_opt(&stored, &[]).await.unwrap()).await;
+    eventually("the object in the copy", async || sql.query_opt(&stored, &[]).await.unwrap()).await;
     let selection = json!({"Title": "One flat", "Items": [{"PropertyObjectId": object}]});
     let selection = author.selections.post("/api/v1/selections", selection).await.expect(201);
     let post = author.create_post_of([embed(text(&selection["Id"]))]).await;
@@ -306,14 +306,14 @@ async fn foreign_or_missing_source_is_refused_like_a_deleted_one() {
     let author = author();
     let post = author.create_post().await;
     let foreign = crate::author().create_selection().await;
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for source in [foreign, guid().to_string(), Uuid::nil().to_string()] {
         let refused = author.set_blocks(&post, [embed(&source)]).await;
         let mut problem = refused.expect_problem(400, "NEWS_SELECTION_SOURCE_DELETED");
         problem["traceId"].take();
-        answers.push(problem);
+        responses.push(problem);
     }
-    assert!(answers.iter().all(|answer| *answer == answers[0]), "the responses are the same");
+    assert!(responses.iter().all(|response| *response == responses[0]), "the responses are the same");
 }
 
 /// RULE-NWS-011: an editor may embed own selections and those of the author.
@@ -376,7 +376,7 @@ async fn refused_snapshot_read_is_not_an_invalid_snapshot() {
     let author = author();
     let post = author.create_post().await;
     let snapshot = guid().to_string();
-    proxy().on(snapshot_path(&snapshot), Fault::problem(403, "SELECTIONS_FORBIDDEN"));
+    proxy().inject(snapshot_path(&snapshot), Fault::problem(403, "SELECTIONS_FORBIDDEN"));
     let refused = author.set_blocks(&post, [embed_snapshot(&snapshot)]).await;
     refused.expect_problem(503, "NEWS_SELECTIONS_UNAVAILABLE");
 }

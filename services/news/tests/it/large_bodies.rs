@@ -95,18 +95,18 @@ pub fn head(caller: &Client, post: &str, rest: &str) -> (String, String) {
 
 /// Reads a response up to the members of its problem.
 pub async fn read_problem(mut stream: impl AsyncReadExt + Unpin) -> String {
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     let read = async {
         let mut chunk = [0; 4096];
-        while !String::from_utf8_lossy(&answer).contains("traceId") {
+        while !String::from_utf8_lossy(&response).contains("traceId") {
             match stream.read(&mut chunk).await {
                 Ok(0) | Err(_) => break,
-                Ok(length) => answer.extend_from_slice(&chunk[..length]),
+                Ok(length) => response.extend_from_slice(&chunk[..length]),
             }
         }
     };
     tokio::time::timeout(Duration::from_secs(20), read).await.expect("a response");
-    String::from_utf8_lossy(&answer).into_owned()
+    String::from_utf8_lossy(&response).into_owned()
 }
 
 /// RULE-NWS-037: a `Content-Length` above the limit is refused before any of the body is sent.
@@ -118,8 +118,8 @@ async fn announced_body_above_the_limit_is_refused_unread() {
         let (address, head) = head(&author.news, &post, &format!("content-length: {length}"));
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
-        let answer = read_problem(stream).await;
-        assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("PAYLOAD_TOO_LARGE"), "{answer}");
+        let response = read_problem(stream).await;
+        assert!(response.starts_with("HTTP/1.1 413") && response.contains("PAYLOAD_TOO_LARGE"), "{response}");
     }
 }
 
@@ -151,9 +151,9 @@ async fn send_endlessly(caller: &Client, post: &str) -> (usize, String) {
 async fn endless_body_is_refused_at_the_limit() {
     let author = author();
     let post = author.create_post().await;
-    let (sent, answer) = send_endlessly(&author.news, &post).await;
-    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("PAYLOAD_TOO_LARGE"), "{answer}");
-    assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
+    let (sent, response) = send_endlessly(&author.news, &post).await;
+    assert!(response.starts_with("HTTP/1.1 413") && response.contains("PAYLOAD_TOO_LARGE"), "{response}");
+    assert!(response.to_lowercase().contains("connection: close"), "{response}");
     // Bytes in flight count as sent.
     assert!((MAX_BODY_BYTES..3 * MAX_BODY_BYTES).contains(&sent), "closed after {sent} bytes");
 }
@@ -165,10 +165,10 @@ async fn body_without_a_token_is_not_read() {
         head(&service().guest(), "00000000-0000-0000-0000-000000000000", "content-length: 20000000");
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
-    let answer = read_problem(stream).await;
-    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
-    let (sent, answer) = send_endlessly(&service().guest(), "00000000-0000-0000-0000-000000000000").await;
-    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    let response = read_problem(stream).await;
+    assert!(response.starts_with("HTTP/1.1 401"), "{response}");
+    let (sent, response) = send_endlessly(&service().guest(), "00000000-0000-0000-0000-000000000000").await;
+    assert!(response.starts_with("HTTP/1.1 401"), "{response}");
     assert!(sent < 3 * MAX_BODY_BYTES, "closed after {sent} bytes");
 }
 

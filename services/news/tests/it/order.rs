@@ -20,8 +20,8 @@ async fn missing_token_precedes_every_other_check() {
     for post in [&post, &missing] {
         for body in ["{", "{\"Blocks\":[{}]}", "{\"Blocks\":[]}"] {
             let request = service().guest().request(Method::PUT, &blocks_path(post));
-            let answer = send(request.header("content-type", "application/json").body(body)).await;
-            answer.expect_problem(401, "UNAUTHORIZED");
+            let response = send(request.header("content-type", "application/json").body(body)).await;
+            response.expect_problem(401, "UNAUTHORIZED");
         }
     }
 }
@@ -172,7 +172,7 @@ async fn first_failed_block_is_reported_before_a_faster_failure() {
     let (post, slow) = (author.create_post().await, author.create_selection().await);
     author.delete_selection(&slow).await;
     let unavailable = guid().to_string();
-    proxy().on(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
+    proxy().inject(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
     let gate = proxy().hold_response(take_path(&slow));
     let edit = author.set_blocks(&post, [embed(&slow), embed(&unavailable)]);
     let (refused, ()) = futures_util::future::join(edit, async {

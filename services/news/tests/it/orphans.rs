@@ -145,7 +145,7 @@ async fn claims_and_detachments_survive_a_restart() {
     let (good, deleted) = (author.create_selection().await, author.create_selection().await);
     author.delete_selection(&deleted).await;
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    proxy.on(detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
+    proxy.inject(detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
     author.set_blocks(&post, []).await.expect(200);
     author
         .set_blocks(&post, [embed(&good), embed(&deleted)])

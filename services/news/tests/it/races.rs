@@ -18,13 +18,13 @@ async fn edit_during(
 ) -> Response {
     let gate = proxy().hold_response(take_path(selection));
     let edit = author.set_blocks(post, [text_block("loser"), embed(selection)]);
-    let (answer, ()) = join(edit, async {
+    let (response, ()) = join(edit, async {
         gate.arrived().await;
         change.await;
         gate.open();
     })
     .await;
-    answer
+    response
 }
 
 /// Checks that the snapshot of the failed edit is detached for this reason.
@@ -128,11 +128,12 @@ async fn one_of_eight_deletions_succeeds() {
     let author = author();
     let post = author.create_post().await;
     let path = path(&post);
-    let answers = join_all((0..8).map(|_| author.news.delete(&path))).await;
-    let (deleted, late): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 204);
+    let responses = join_all((0..8).map(|_| author.news.delete(&path))).await;
+    let (deleted, late): (Vec<_>, Vec<_>) =
+        responses.into_iter().partition(|response| response.status == 204);
     assert_eq!(deleted.len(), 1);
-    for answer in late {
-        answer.expect_problem(404, "NEWS_POST_NOT_FOUND");
+    for response in late {
+        response.expect_problem(404, "NEWS_POST_NOT_FOUND");
     }
 }
 
@@ -196,8 +197,9 @@ async fn twenty_concurrent_edits_do_not_mix() {
     let author = author();
     let post = author.create_post().await;
     let edits = (0..20).map(|n| author.set_blocks(&post, vec![text_block(&n.to_string()); n + 1]));
-    let answers = futures_util::future::join_all(edits).await;
-    let (kept, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    let responses = futures_util::future::join_all(edits).await;
+    let (kept, refused): (Vec<_>, Vec<_>) =
+        responses.into_iter().partition(|response| response.status == 200);
     for refused in refused {
         refused.expect_problem(409, "CONCURRENCY_CONFLICT");
     }
@@ -213,10 +215,10 @@ async fn twenty_concurrent_edits_do_not_mix() {
 async fn one_of_twenty_concurrent_publications_succeeds() {
     let author = author();
     let post = author.create_post_of([text_block("x")]).await;
-    let answers =
+    let responses =
         futures_util::future::join_all((0..20).map(|_| author.change_status(&post, "publish"))).await;
-    assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1);
-    for lost in answers.into_iter().filter(|answer| answer.status != 200) {
+    assert_eq!(responses.iter().filter(|response| response.status == 200).count(), 1);
+    for lost in responses.into_iter().filter(|response| response.status != 200) {
         let code = text(&lost.body["code"]).to_owned();
         assert!(["CONCURRENCY_CONFLICT", "NEWS_POST_INVALID_TRANSITION"].contains(&code.as_str()), "{code}");
         lost.expect_problem(409, &code);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::feed::find;
+use crate::search_queries::find;
 use crate::{
     POSTS, author, each, encoded, list, path, publish, publish_as, service, text, text_block, unique_word,
 };

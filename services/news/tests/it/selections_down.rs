@@ -75,10 +75,15 @@ impl Fixture {
 
 /// Expects 503 `NEWS_SELECTIONS_UNAVAILABLE` with `Retry-After` and without the cause.
 #[track_caller]
-pub fn assert_unavailable(answer: Response) {
-    let wait: Option<u64> = answer.header("retry-after").parse().ok();
-    assert!(wait.is_some_and(|seconds| (1..=60).contains(&seconds)), "{:?}: {}", answer.headers, answer.text);
-    let problem = answer.expect_problem(503, "NEWS_SELECTIONS_UNAVAILABLE").to_string();
+pub fn assert_unavailable(response: Response) {
+    let wait: Option<u64> = response.header("retry-after").parse().ok();
+    assert!(
+        wait.is_some_and(|seconds| (1..=60).contains(&seconds)),
+        "{:?}: {}",
+        response.headers,
+        response.text
+    );
+    let problem = response.expect_problem(503, "NEWS_SELECTIONS_UNAVAILABLE").to_string();
     assert!(!problem.contains("127.0.0.1") && !problem.contains("SELECTIONS_NEWER"), "{problem}");
 }
 
@@ -89,7 +94,7 @@ async fn assert_fails_after_three_attempts(fault: Fault) {
 
 async fn assert_fails_after(attempts: usize, fault: Fault) {
     let fixture = Fixture::new().await;
-    fixture.proxy.on(take_path(&fixture.selection), fault.clone());
+    fixture.proxy.inject(take_path(&fixture.selection), fault.clone());
 
     assert_unavailable(fixture.edit().await);
 
@@ -126,7 +131,7 @@ async fn lost_race_is_retried_twice() {
     assert_fails_after_three_attempts(Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT")).await;
     let fixture = Fixture::new().await;
     let lost = Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT");
-    fixture.proxy.next(2, take_path(&fixture.selection), lost);
+    fixture.proxy.inject_next(2, take_path(&fixture.selection), lost);
     fixture.edit().await.expect(200);
 }
 
@@ -187,7 +192,7 @@ async fn lost_response_leaves_one_snapshot() {
 /// Checks that an attempt times out after 5 seconds, and that the edit fails after 2 retries.
 async fn assert_times_out(fault: Fault) {
     let fixture = Fixture::new().await;
-    fixture.proxy.on(take_path(&fixture.selection), fault);
+    fixture.proxy.inject(take_path(&fixture.selection), fault);
 
     assert_unavailable(fixture.edit().await);
 
@@ -208,7 +213,7 @@ async fn attempts_that_time_out_make_selections_unavailable() {
 #[tokio::test]
 async fn response_after_four_seconds_is_in_time() {
     let fixture = Fixture::new().await;
-    fixture.proxy.on(take_path(&fixture.selection), Fault::Delay(Duration::from_secs(4)));
+    fixture.proxy.inject(take_path(&fixture.selection), Fault::Delay(Duration::from_secs(4)));
     fixture.edit().await.expect(200);
     assert_eq!(fixture.attempts(), 1);
 }
@@ -217,7 +222,7 @@ async fn response_after_four_seconds_is_in_time() {
 #[tokio::test]
 async fn response_after_six_seconds_is_retried() {
     let fixture = Fixture::new().await;
-    fixture.proxy.next(1, take_path(&fixture.selection), Fault::Delay(Duration::from_secs(6)));
+    fixture.proxy.inject_next(1, take_path(&fixture.selection), Fault::Delay(Duration::from_secs(6)));
     fixture.edit().await.expect(200);
     assert_eq!(fixture.attempts(), 2);
 }
@@ -232,7 +237,7 @@ async fn successful_retry_hides_the_failure() {
     ] {
         let fixture = Fixture::new().await;
         for fault in faults.iter().rev() {
-            fixture.proxy.next(1, take_path(&fixture.selection), fault.clone());
+            fixture.proxy.inject_next(1, take_path(&fixture.selection), fault.clone());
         }
         let saved = fixture.edit().await.expect(200);
         assert_eq!(fixture.attempts(), faults.len() + 1);
@@ -255,7 +260,7 @@ async fn refusal_is_not_retried() {
         (Fault::problem(413, "SELECTIONS_PAYLOAD_TOO_LARGE"), 503, "NEWS_SELECTIONS_UNAVAILABLE"),
     ] {
         fixture.proxy.remove_faults();
-        fixture.proxy.on(take_path(&fixture.selection), fault.clone());
+        fixture.proxy.inject(take_path(&fixture.selection), fault.clone());
         let before = fixture.attempts();
         let refused = fixture.edit().await;
         assert_eq!(
@@ -277,7 +282,7 @@ async fn unexpected_response_makes_selections_unavailable() {
         [(200, "<html>"), (200, "{}"), (200, foreign), (201, ""), (404, "<html>"), (400, "{}"), (302, "")]
     {
         let fixture = Fixture::new().await;
-        fixture.proxy.on(take_path(&fixture.selection), Fault::Respond(status, body.to_owned()));
+        fixture.proxy.inject(take_path(&fixture.selection), Fault::Respond(status, body.to_owned()));
         assert_unavailable(fixture.edit().await);
         assert_eq!(fixture.attempts(), 1, "{status} {body}");
         fixture.assert_nothing_is_saved().await;
@@ -289,7 +294,7 @@ async fn unexpected_response_makes_selections_unavailable() {
 async fn failed_snapshot_lookup_makes_selections_unavailable() {
     let fixture = Fixture::new().await;
     let snapshot = guid().to_string();
-    fixture.proxy.on(snapshot_path(&snapshot), Fault::problem(503, "SELECTIONS_SERVICE_UNAVAILABLE"));
+    fixture.proxy.inject(snapshot_path(&snapshot), Fault::problem(503, "SELECTIONS_SERVICE_UNAVAILABLE"));
     let refused = fixture
         .author
         .set_blocks(&fixture.post, [embed_snapshot(&snapshot), embed(&fixture.selection)])
@@ -305,7 +310,7 @@ async fn failed_snapshot_lookup_makes_selections_unavailable() {
 async fn failed_later_block_detaches_snapshots_of_earlier_blocks() {
     let fixture = Fixture::new().await;
     let later = fixture.author.create_selection().await;
-    fixture.proxy.on(take_path(&later), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
+    fixture.proxy.inject(take_path(&later), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
     assert_unavailable(
         fixture.author.set_blocks(&fixture.post, [embed(&fixture.selection), embed(&later)]).await,
     );
@@ -352,7 +357,7 @@ async fn breaker_opens_during_an_outage_and_closes_afterwards() {
 #[tokio::test]
 async fn open_breaker_makes_few_calls() {
     let fixture = Fixture::new().await;
-    fixture.proxy.on(take_path(&fixture.selection), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
+    fixture.proxy.inject(take_path(&fixture.selection), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
     for _ in 0..30 {
         assert_unavailable(fixture.edit().await);
     }
@@ -366,10 +371,10 @@ async fn concurrent_readers_share_one_fetch() {
     let fixture = Fixture::new().await;
     let snapshot = text(&fixture.edit().await.expect(200)["EmbedSnapshotIds"][0]).to_owned();
     let items = async || fixture.author.read(&fixture.post).await["Blocks"][1]["Items"].take();
-    fixture.proxy.on(snapshot_path(&snapshot), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
+    fixture.proxy.inject(snapshot_path(&snapshot), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
     assert_eq!(items().await, json!(null));
     let failed = fixture.proxy.calls(snapshot_path(&snapshot)).len();
-    fixture.proxy.on(snapshot_path(&snapshot), Fault::Delay(Duration::from_secs(1)));
+    fixture.proxy.inject(snapshot_path(&snapshot), Fault::Delay(Duration::from_secs(1)));
 
     let read = join_all((0..20).map(async |_| items().await)).await;
 

@@ -73,7 +73,7 @@ async fn post_is_readable_while_selections_hangs() {
     let author = author_at(&news);
     let post = author.create_post().await;
     author.set_blocks(&post, [embed(&author.create_selection().await)]).await.expect(200);
-    proxy.on("/internal/snapshots/", Fault::HangAfterHeaders);
+    proxy.inject("/internal/snapshots/", Fault::HangAfterHeaders);
 
     let block = author.read(&post).await["Blocks"][0].take();
 
@@ -105,14 +105,18 @@ async fn machine_token_is_cached_until_it_is_refused() {
     assert!(token(&calls[0]).starts_with("Bearer ") && token(&calls[0]) == token(&calls[1]));
 
     // Each token has a random signature, so a renewed one differs.
-    fixture.proxy.next(1, take_path(&fixture.selection), Fault::problem(401, "SELECTIONS_UNAUTHORIZED"));
+    fixture.proxy.inject_next(
+        1,
+        take_path(&fixture.selection),
+        Fault::problem(401, "SELECTIONS_UNAUTHORIZED"),
+    );
     fixture.edit().await.expect(200);
 
     let calls = fixture.proxy.calls(take_path(&fixture.selection));
     assert_eq!(calls.len(), 4);
     assert_eq!(token(&calls[2]), token(&calls[0]), "the refused token");
     assert_ne!(token(&calls[3]), token(&calls[0]), "the renewed token");
-    fixture.proxy.on(take_path(&fixture.selection), Fault::problem(401, "SELECTIONS_UNAUTHORIZED"));
+    fixture.proxy.inject(take_path(&fixture.selection), Fault::problem(401, "SELECTIONS_UNAUTHORIZED"));
     let before = fixture.attempts();
     assert_unavailable(fixture.edit().await);
     assert_eq!(fixture.attempts() - before, 2);

@@ -31,7 +31,7 @@ fn parts(traceparent: &str) -> (String, String) {
 async fn calls_to_selections_carry_the_trace_of_the_request() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
-    proxy().next(1, take_path(&selection), Fault::Drop);
+    proxy().inject_next(1, take_path(&selection), Fault::Drop);
     let (parent, trace) = traceparent();
     let request = author.news.request(Method::PUT, &blocks_path(&post)).json(&content([embed(&selection)]));
     send(request.header("traceparent", &parent)).await.expect(200);
@@ -47,7 +47,7 @@ async fn calls_to_selections_carry_the_trace_of_the_request() {
 async fn detachment_carries_the_trace_of_its_edit() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    proxy().next(1, detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
+    proxy().inject_next(1, detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
     let (parent, trace) = traceparent();
     let request = author.news.request(Method::PUT, &blocks_path(&post)).json(&content([]));
     send(request.header("traceparent", &parent)).await.expect(200);

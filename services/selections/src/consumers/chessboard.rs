@@ -1,4 +1,4 @@
-//! Property objects of chessboard, for the replica that open selections and snapshots show.
+//! Property objects of chessboard, for the copy that open selections and snapshots show.
 
 use ::db::Tx;
 use messaging::{Failure, Handler, Message};
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::domain::{ObjectCard, PropertyObjectId};
 use crate::ops;
 
-/// Applies `property-object-upserted` to the replica.
+/// Applies `property-object-upserted` to the copy.
 pub struct Chessboard;
 
 /// The members of the event that selections and snapshots need.

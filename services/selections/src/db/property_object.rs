@@ -1,4 +1,4 @@
-//! Replica of chessboard's property objects.
+//! Copy of chessboard's property objects.
 
 use std::collections::{HashMap, HashSet};
 
@@ -68,7 +68,7 @@ pub async fn find_cards(
     Ok(rows.into_iter().map(|(id, Json(card))| (id, card)).collect())
 }
 
-/// Returns the objects of `ids` that are public now. An object that the replica does not have is
+/// Returns the objects of `ids` that are public now. An object that the copy does not have is
 /// not public.
 pub async fn find_public(
     conn: &mut Conn,

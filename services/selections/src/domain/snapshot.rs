@@ -46,7 +46,7 @@ impl ShownObject {
     }
 }
 
-/// An item of a snapshot. `shown` is `None` if the object was not public or not in the replica.
+/// An item of a snapshot. `shown` is `None` if the object was not public or not in the copy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct SnapshotItem {

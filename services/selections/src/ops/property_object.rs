@@ -1,4 +1,4 @@
-//! Use case of the replica of property objects.
+//! Use case of the copy of property objects.
 
 use ::db::Tx;
 
@@ -6,7 +6,7 @@ use crate::db;
 use crate::domain::{ObjectCard, PropertyObjectId};
 use crate::error::Error;
 
-/// Stores the data of an object and its visibility, unless the replica has the same or a newer
+/// Stores the data of an object and its visibility, unless the copy has the same or a newer
 /// version.
 pub async fn upsert_property_object(
     tx: &mut Tx,

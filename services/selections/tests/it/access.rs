@@ -91,10 +91,10 @@ async fn prepare(operation: &str) -> Case {
 }
 
 #[track_caller]
-fn assert_unauthorized(answer: Response, why: &str) {
-    assert_eq!(answer.status, 401, "{why}: {}", answer.text);
-    assert_eq!(answer.header("www-authenticate"), "Bearer", "{why}");
-    answer.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
+fn assert_unauthorized(response: Response, why: &str) {
+    assert_eq!(response.status, 401, "{why}: {}", response.text);
+    assert_eq!(response.header("www-authenticate"), "Bearer", "{why}");
+    response.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
 }
 
 /// RULE-SEL-004, RULE-SEL-008, RULE-SEL-009, RULE-SEL-010, RULE-SEL-011, RULE-SEL-012,
@@ -110,9 +110,9 @@ async fn every_operation_returns_the_status_of_the_table() {
 #[tokio::test]
 async fn invalid_body_precedes_missing_selection() {
     let (_, user) = service().user();
-    let answer =
+    let response =
         user.put(&format!("{SELECTIONS}/{}", guid()), json!({"Title": "", "Description": null})).await;
-    answer.expect_refusal("SELECTIONS_VALIDATION_FAILED", "/Title", "too_short");
+    response.expect_refusal("SELECTIONS_VALIDATION_FAILED", "/Title", "too_short");
 }
 
 /// RULE-ALL-047: clocks may differ by 30 seconds in both directions.
@@ -188,11 +188,11 @@ async fn token_with_an_extension_is_refused() {
         let mut header = json!({"alg": "ES256", "kid": kid});
         header.as_object_mut().unwrap().extend(extension.as_object().unwrap().clone());
         let token = issuer().sign_with(&serde_json::from_value(header).unwrap(), &claims).unwrap();
-        let answer = service().bearer(&token).get(SELECTIONS).await;
+        let response = service().bearer(&token).get(SELECTIONS).await;
         if is_accepted {
-            answer.expect(200);
+            response.expect(200);
         } else {
-            assert_unauthorized(answer, &extension.to_string());
+            assert_unauthorized(response, &extension.to_string());
         }
     }
 }
@@ -226,8 +226,8 @@ async fn bearer_scheme_in_any_case_is_accepted() {
 #[tokio::test]
 async fn token_in_the_query_is_ignored() {
     let token = issuer().token(&Claims::user(guid())).unwrap();
-    let answer = service().guest().get(&format!("{SELECTIONS}?access_token={token}")).await;
-    assert_unauthorized(answer, "in the query");
+    let response = service().guest().get(&format!("{SELECTIONS}?access_token={token}")).await;
+    assert_unauthorized(response, "in the query");
 }
 
 /// RULE-ALL-075, RULE-ALL-077: after each loss of rights, a request with the old token gets the

@@ -112,10 +112,10 @@ async fn stopping_service_finishes_its_requests_and_events() {
     assert_eq!((not_ready.status, not_ready.text.as_str()), (503, "stopping"));
     assert_eq!(operator.get("/health/live").await.status, 204);
     in_flight.write_all(BODY).await.unwrap();
-    let mut answer = String::new();
-    in_flight.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.contains("HTTP/1.1 201 Created"), "{answer}");
-    let body = answer.rsplit_once("\r\n\r\n").unwrap().1;
+    let mut response = String::new();
+    in_flight.read_to_string(&mut response).await.unwrap();
+    assert!(response.contains("HTTP/1.1 201 Created"), "{response}");
+    let body = response.rsplit_once("\r\n\r\n").unwrap().1;
     let created: Value = serde_json::from_str(body).unwrap();
     service.process.stopped().cancelled().await;
     let next = Running::start::<Service>(&[("DATABASE_URL", &service.database_url)]);
@@ -168,9 +168,9 @@ pub(crate) async fn send_creation_head(owner: &Client) -> TcpStream {
     let mut connection = TcpStream::connect(address).await.unwrap();
     connection.write_all(head.as_bytes()).await.unwrap();
     let expected = b"HTTP/1.1 100 Continue\r\n\r\n";
-    let mut answer = vec![0; expected.len()];
-    connection.read_exact(&mut answer).await.unwrap();
-    assert_eq!(answer, expected);
+    let mut response = vec![0; expected.len()];
+    connection.read_exact(&mut response).await.unwrap();
+    assert_eq!(response, expected);
     connection
 }
 

@@ -26,10 +26,10 @@ async fn responses_are_neither_cached_nor_sniffed() {
         (&owner, "/nowhere", 404, "no-store"),
         (&owner, "/docs/selections/", 200, "max-age=3600"),
     ] {
-        let answer = caller.get(path).await;
-        assert_eq!(answer.status, status, "{path}");
-        assert_eq!(answer.header("cache-control"), cache_control, "{path}");
-        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
+        let response = caller.get(path).await;
+        assert_eq!(response.status, status, "{path}");
+        assert_eq!(response.header("cache-control"), cache_control, "{path}");
+        assert_eq!(response.header("x-content-type-options"), "nosniff", "{path}");
     }
 }
 
@@ -48,15 +48,15 @@ async fn pages_of_allowed_origins_read_every_response() {
     let service = Running::start::<Service>(&settings);
     let (_, owner) = service.user();
     for (caller, status) in [(&owner, 200), (&owner, 429), (&service.guest(), 401)] {
-        let answer = get_from(caller, ORIGIN).await;
-        assert_eq!((answer.status, answer.header("access-control-allow-origin")), (status, ORIGIN));
-        let exposed = answer.header("access-control-expose-headers").to_lowercase();
+        let response = get_from(caller, ORIGIN).await;
+        assert_eq!((response.status, response.header("access-control-allow-origin")), (status, ORIGIN));
+        let exposed = response.header("access-control-expose-headers").to_lowercase();
         for header in ["retry-after", "etag", "deprecation", "sunset"] {
             assert!(exposed.contains(header), "{header}: {exposed}");
         }
-        assert_eq!(answer.header("access-control-allow-credentials"), "");
+        assert_eq!(response.header("access-control-allow-credentials"), "");
         assert!(
-            answer.header("vary").to_lowercase().contains("origin"),
+            response.header("vary").to_lowercase().contains("origin"),
             "caches store each origin separately"
         );
     }
@@ -97,8 +97,8 @@ async fn preflight_lists_allowed_methods_and_headers() {
 #[tokio::test]
 async fn pages_of_other_origins_are_refused_by_default() {
     let (_, owner) = service().user();
-    let answer = get_from(&owner, ORIGIN).await;
-    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, ""));
+    let response = get_from(&owner, ORIGIN).await;
+    assert_eq!((response.status, response.header("access-control-allow-origin")), (200, ""));
     let preflight = service().guest().request(Method::OPTIONS, SELECTIONS).header("origin", ORIGIN);
     let refused = preflight.header("access-control-request-method", "GET").send().await.unwrap();
     assert_eq!(refused.status(), 405);

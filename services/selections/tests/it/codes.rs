@@ -166,8 +166,8 @@ async fn failed_code_generation_does_not_count_as_a_selection() {
     let (service, owner) = start_with_collisions(4, CODE).await;
     create(&owner, TAKEN).await.expect(201);
     create(&owner, "Spring").await.expect_problem(503, "SELECTIONS_CODE_UNAVAILABLE");
-    for answer in join_all((0..99).map(|_| create(&owner, "Spring"))).await {
-        answer.expect(201);
+    for response in join_all((0..99).map(|_| create(&owner, "Spring"))).await {
+        response.expect(201);
     }
     create(&owner, "Spring").await.expect_problem(409, "SELECTIONS_LIMIT_EXCEEDED");
     drop(service);

@@ -1,7 +1,7 @@
 //! Collaborators of a selection.
 
 use serde_json::{Value, json};
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -104,11 +104,11 @@ async fn twenty_first_collaborator_is_refused() {
     let selection = create_selection(&owner).await;
     let users = guids(24);
     let add = async |user| owner.put(&collaborator_path(&selection, user), Value::Null).await;
-    let answers = join_limited(users.iter().map(|user| add(*user))).await;
-    assert_eq!(answers.iter().filter(|answer| answer.status == 204).count(), 20);
-    let mut refused = answers.into_iter().filter(|answer| answer.status != 204);
-    let answer = refused.next().unwrap();
-    answer.expect_problem(409, "SELECTIONS_COLLABORATORS_LIMIT_EXCEEDED");
+    let responses = join_limited(users.iter().map(|user| add(*user))).await;
+    assert_eq!(responses.iter().filter(|response| response.status == 204).count(), 20);
+    let mut refused = responses.into_iter().filter(|response| response.status != 204);
+    let response = refused.next().unwrap();
+    response.expect_problem(409, "SELECTIONS_COLLABORATORS_LIMIT_EXCEEDED");
     let present = owner.get(&format!("{}/collaborators", path(&selection))).await.expect(200);
     let present = present["Items"][0]["UserId"].as_str().unwrap().parse().unwrap();
     add(present).await.expect(204);
@@ -158,7 +158,7 @@ async fn stranger_waits_for_no_lock() {
     let selection = create_selection(&owner).await;
     let (_, stranger) = service().user();
     let lock = format!("select from selection where id = '{}' for update", crate::text(&selection["Id"]));
-    let held = Held::lock(service(), &lock).await;
+    let held = HeldLocks::lock(service(), &lock).await;
     for refused in [
         stranger.put(&item_path(&selection, guid()), Value::Null).await,
         stranger.delete(&item_path(&selection, guid())).await,

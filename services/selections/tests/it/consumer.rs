@@ -1,4 +1,4 @@
-//! The replica of chessboard's property objects, which open selections show and snapshots copy.
+//! The copy of chessboard's property objects, which open selections and snapshots show.
 
 use serde_json::{Value, json};
 use testkit::contract::Contract;
@@ -50,7 +50,7 @@ pub fn not_public(id: Uuid, version: i64, number: &str) -> Value {
 /// Returns an object with every member of chessboard's document.
 fn documented() -> Value {
     let document = Contract::read(include_str!("../../../../contracts/asyncapi/chessboard.yaml")).unwrap();
-    document.messages(OBJECT_UPSERTED).unwrap().swap_remove(0)
+    document.payload_samples(OBJECT_UPSERTED).unwrap().swap_remove(0)
 }
 
 pub async fn publish(key: Uuid, sequence: i64, payload: &Value) {
@@ -66,10 +66,10 @@ async fn shown_in_new_snapshot(objects: &[Uuid]) -> Vec<Value> {
     snapshot["Items"].as_array().unwrap().iter().map(|item| item["Shown"].clone()).collect()
 }
 
-/// Returns `Shown` of an object once the replica has it.
+/// Returns `Shown` of an object once the copy has it.
 pub async fn wait_for_shown(object: Uuid) -> Value {
     let known = async || shown_in_new_snapshot(&[object]).await.pop().filter(|shown| !shown.is_null());
-    eventually("the object in the replica", known).await
+    eventually("the object in the copy", known).await
 }
 
 /// Waits until the consumer has applied or dead-lettered every earlier message of `key`.
@@ -183,7 +183,7 @@ async fn documented_members_are_shown() {
     }
 }
 
-/// INV-DEV-6, RULE-SEL-022: a snapshot contains only the id of an object that the replica does not
+/// INV-DEV-6, RULE-SEL-022: a snapshot contains only the id of an object that the copy does not
 /// have.
 #[tokio::test]
 async fn unknown_object_has_only_its_id() {

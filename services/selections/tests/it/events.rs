@@ -110,12 +110,12 @@ async fn update_event_names_the_changed_fields() {
 
     assert_eq!(topics(&events), [CREATED, UPDATED, UPDATED, UPDATED, DELETED]);
     let changed = [json!(["Title"]), json!(["Description"]), json!(["Title", "Description"])];
-    for ((event, answer), changed) in events[1..4].iter().zip(&updated).zip(changed) {
+    for ((event, response), changed) in events[1..4].iter().zip(&updated).zip(changed) {
         assert_eq!(
             event.payload,
             json!({
                 "SelectionId": selection["Id"], "ChangedFields": changed, "ItemsCount": 3,
-                "Version": answer["Version"], "UpdatedAt": answer["UpdatedAt"],
+                "Version": response["Version"], "UpdatedAt": response["UpdatedAt"],
             })
         );
     }

@@ -65,14 +65,14 @@ async fn owner_without_selections_has_an_empty_list() {
 async fn internal_path_without_a_guid_is_not_found() {
     let (news, crm) = (service().machine("news"), service().machine("crm"));
     for segment in ["x", "AAAAAAAAAAAA", "00000000-0000-0000-0000-00000000000", "by-owner", "%00"] {
-        for answer in [
+        for response in [
             crm.get(&format!("/api/v1/internal/selections/{segment}")).await,
             crm.get(&by_owner(segment)).await,
             news.get(&format!("/api/v1/internal/snapshots/{segment}")).await,
             news.post(&format!("/api/v1/internal/snapshots/{segment}/detach"), json!({})).await,
             news.post(&format!("/api/v1/internal/selections/{segment}/snapshots"), json!({})).await,
         ] {
-            answer.expect_problem(404, "SELECTIONS_NOT_FOUND");
+            response.expect_problem(404, "SELECTIONS_NOT_FOUND");
         }
     }
 }

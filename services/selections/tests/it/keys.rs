@@ -74,8 +74,8 @@ async fn requests_do_not_wait_long_for_a_hanging_issuer() {
     let url = format!("http://{}", issuer.local_addr().unwrap());
     let service = Running::start::<Service>(&[("AUTH_ISSUER", &url)]);
     let token = Issuer::new(&url).unwrap().token(&Claims::user(guid())).unwrap();
-    for answer in join_all((0..20).map(async |_| service.bearer(&token).get(SELECTIONS).await)).await {
-        answer.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
+    for response in join_all((0..20).map(async |_| service.bearer(&token).get(SELECTIONS).await)).await {
+        response.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
     }
 }
 
@@ -114,8 +114,8 @@ fn issuer_with(discovery: impl Fn(&str) -> Value, jwks: impl Fn(&Value) -> Strin
     let proxy = FaultProxy::start("http://127.0.0.1:1");
     let issuer = Issuer::new(proxy.url()).unwrap();
     let discovery = discovery(&proxy.url()).to_string();
-    proxy.on("/.well-known/openid-configuration", Fault::Respond(200, discovery));
-    proxy.on("/jwks", Fault::Respond(200, jwks(&serde_json::to_value(issuer.jwks()).unwrap())));
+    proxy.inject("/.well-known/openid-configuration", Fault::Respond(200, discovery));
+    proxy.inject("/jwks", Fault::Respond(200, jwks(&serde_json::to_value(issuer.jwks()).unwrap())));
     let token = issuer.token(&Claims::user(guid())).unwrap();
     (proxy, token)
 }
@@ -157,8 +157,8 @@ async fn unsafe_documents_of_an_issuer_are_not_used() {
         ("too many bytes", issuer_with(discovery_of, padded)),
     ] {
         let service = Running::start::<Service>(&[("AUTH_ISSUER", &issuer.url())]);
-        let answer = service.bearer(&token).get(SELECTIONS).await;
-        assert_eq!(answer.status, 503, "{why}: {}", answer.text);
+        let response = service.bearer(&token).get(SELECTIONS).await;
+        assert_eq!(response.status, 503, "{why}: {}", response.text);
     }
 }
 
@@ -174,8 +174,8 @@ async fn cached_keys_of_a_down_issuer_expire() {
     service.bearer(&token).get(SELECTIONS).await.expect(200);
     drop(take_address_of(issuer).await);
     eventually("the keys are too old", async || {
-        let answer = service.bearer(&token).get(SELECTIONS).await;
-        (answer.status != 200).then(|| answer.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE"))
+        let response = service.bearer(&token).get(SELECTIONS).await;
+        (response.status != 200).then(|| response.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE"))
     })
     .await;
 }

@@ -85,8 +85,8 @@ fn items(count: usize) -> Value {
 }
 
 /// Returns the objects of a response in their order.
-fn objects(answer: &Value) -> Vec<Uuid> {
-    let items = answer["Items"].as_array().expect("a list");
+fn objects(response: &Value) -> Vec<Uuid> {
+    let items = response["Items"].as_array().expect("a list");
     items.iter().map(|item| text(&item["PropertyObjectId"]).parse().expect("a Guid")).collect()
 }
 
@@ -182,8 +182,8 @@ fn snapshot_path(snapshot: &Value) -> String {
 }
 
 /// Returns the items of a response without their cards.
-fn without_cards(answer: &Value) -> Value {
-    let mut items = answer["Items"].clone();
+fn without_cards(response: &Value) -> Value {
+    let mut items = response["Items"].clone();
     for item in items.as_array_mut().expect("a list") {
         item.as_object_mut().expect("an item").remove("Card").expect("a member for the card");
     }

@@ -98,8 +98,8 @@ async fn segment_without_guid_or_code_is_not_found() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     for around in ["%20", "x", "/"] {
-        let answer = caller.get(&format!("{}{around}", open_path(&selection))).await;
-        answer.expect_problem(404, "SELECTIONS_NOT_FOUND");
+        let response = caller.get(&format!("{}{around}", open_path(&selection))).await;
+        response.expect_problem(404, "SELECTIONS_NOT_FOUND");
     }
 }
 
@@ -112,9 +112,9 @@ async fn guid_cannot_be_opened() {
     let id = text(&selection["Id"]);
     for caller in [&owner, &service().guest()] {
         for segment in [id, &id.to_uppercase(), &id.replace('-', ""), &guid().to_string()] {
-            let answer = open(caller, segment).await;
-            assert_eq!(answer.header("allow"), "PUT, DELETE");
-            answer.expect_problem(405, "SELECTIONS_METHOD_NOT_ALLOWED");
+            let response = open(caller, segment).await;
+            assert_eq!(response.header("allow"), "PUT, DELETE");
+            response.expect_problem(405, "SELECTIONS_METHOD_NOT_ALLOWED");
         }
     }
 }
@@ -141,8 +141,8 @@ async fn invalid_token_opens_as_a_guest() {
     let (id, owner) = service().user();
     let selection = create_selection(&owner).await;
     for (flaw, token) in testkit::forged::tokens(&testkit::issuer::Claims::user(id)) {
-        let answer = service().bearer(&token).get(&open_path(&selection)).await;
-        assert_eq!(answer.status, 200, "{flaw}");
+        let response = service().bearer(&token).get(&open_path(&selection)).await;
+        assert_eq!(response.status, 200, "{flaw}");
     }
 }
 
@@ -213,14 +213,15 @@ async fn guest_with_too_many_reads_is_rate_limited() {
     let (guest, another) = (service().guest(), service().guest());
     let started = Instant::now();
 
-    let answers = join_all((0..200).map(async |_| guest.get(&open_path(&selection)).await)).await;
+    let responses = join_all((0..200).map(async |_| guest.get(&open_path(&selection)).await)).await;
 
-    let (opened, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    let (opened, refused): (Vec<_>, Vec<_>) =
+        responses.into_iter().partition(|response| response.status == 200);
     let regained = started.elapsed().as_millis() / 500 + 1;
     assert!((120..=120 + regained).contains(&(opened.len() as u128)), "{} were opened", opened.len());
-    for answer in refused {
-        assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
-        answer.expect_problem(429, "SELECTIONS_RATE_LIMITED");
+    for response in refused {
+        assert!(response.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
+        response.expect_problem(429, "SELECTIONS_RATE_LIMITED");
     }
     another.get(&open_path(&selection)).await.expect(200);
 }
@@ -231,11 +232,11 @@ async fn signed_in_reader_is_not_limited() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let (_, reader) = service().user();
-    for answer in join_all((0..30).map(|_| reader.get("/api/v1/selections/AAAAAAAAAAAA"))).await {
-        answer.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    for response in join_all((0..30).map(|_| reader.get("/api/v1/selections/AAAAAAAAAAAA"))).await {
+        response.expect_problem(404, "SELECTIONS_NOT_FOUND");
     }
-    for answer in join_all((0..150).map(async |_| reader.get(&open_path(&selection)).await)).await {
-        answer.expect(200);
+    for response in join_all((0..150).map(async |_| reader.get(&open_path(&selection)).await)).await {
+        response.expect(200);
     }
 }
 
@@ -253,8 +254,8 @@ async fn guest_limits_are_configurable() {
     let unlimited =
         Running::start::<Service>(&[("GUEST_READS_PER_MINUTE", "0"), ("GUEST_MISSES_PER_MINUTE", "0")]);
     let guest = unlimited.guest();
-    for answer in join_all((0..150).map(|_| open(&guest, "AAAAAAAAAAAA"))).await {
-        answer.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    for response in join_all((0..150).map(|_| open(&guest, "AAAAAAAAAAAA"))).await {
+        response.expect_problem(404, "SELECTIONS_NOT_FOUND");
     }
 }
 
@@ -338,8 +339,8 @@ async fn cut_database_connection_does_not_fail_guests() {
         where datname = current_database() and pid <> pg_backend_pid()";
     for _ in 0..5 {
         // Enough requests to use the connection of every worker.
-        for answer in join_all((0..20).map(async |_| service.guest().get(&path).await)).await {
-            answer.expect(200);
+        for response in join_all((0..20).map(async |_| service.guest().get(&path).await)).await {
+            response.expect(200);
         }
         sql.batch_execute(terminate).await.unwrap();
     }
@@ -354,11 +355,11 @@ async fn stuck_lookup_does_not_block_later_guests() {
     let path = open_path(&create_selection(&owner).await);
     let sql = service.sql().await;
     sql.batch_execute("begin; lock table selection in access exclusive mode").await.unwrap();
-    for answer in join_all((0..20).map(async |_| service.guest().get(&path).await)).await {
-        answer.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
+    for response in join_all((0..20).map(async |_| service.guest().get(&path).await)).await {
+        response.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
     }
     sql.batch_execute("rollback").await.unwrap();
-    for answer in join_all((0..20).map(async |_| service.guest().get(&path).await)).await {
-        answer.expect(200);
+    for response in join_all((0..20).map(async |_| service.guest().get(&path).await)).await {
+        response.expect(200);
     }
 }

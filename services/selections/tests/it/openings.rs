@@ -50,8 +50,8 @@ async fn openings_of_a_stopped_replica_are_counted() {
     let path = open_path(&selection);
     for replica in [&first, &second] {
         let opened = (0..20).map(async |_| replica.guest().get(&path).await);
-        for answer in join_limited(opened).await {
-            answer.expect(200);
+        for response in join_limited(opened).await {
+            response.expect(200);
         }
     }
     drop(second);

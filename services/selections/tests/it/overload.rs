@@ -45,13 +45,13 @@ async fn wait_for_in_flight(service: &Running, count: u64) {
 }
 
 #[track_caller]
-fn expect_shed(answer: &Response) {
-    assert_eq!(answer.status, 503, "{}", answer.text);
-    assert!(["1", "2", "3"].contains(&answer.header("retry-after")), "{:?}", answer.headers);
-    assert_eq!(answer.header("content-type"), "application/problem+json");
-    assert_eq!(answer.body["code"], "SELECTIONS_SERVICE_UNAVAILABLE");
-    assert_eq!(answer.body["title"], "The service is temporarily unavailable");
-    assert_eq!(answer.body["traceId"], Value::Null, "a shed request has no trace");
+fn expect_shed(response: &Response) {
+    assert_eq!(response.status, 503, "{}", response.text);
+    assert!(["1", "2", "3"].contains(&response.header("retry-after")), "{:?}", response.headers);
+    assert_eq!(response.header("content-type"), "application/problem+json");
+    assert_eq!(response.body["code"], "SELECTIONS_SERVICE_UNAVAILABLE");
+    assert_eq!(response.body["title"], "The service is temporarily unavailable");
+    assert_eq!(response.body["traceId"], Value::Null, "a shed request has no trace");
 }
 
 /// Sends the head of a request.
@@ -72,15 +72,15 @@ async fn send_head_and(caller: &Client, method: Method, rest: &str) -> TcpStream
 
 /// Reads the next response of a connection, which stays open.
 async fn read_response(connection: &mut TcpStream) -> String {
-    let mut answer = String::new();
+    let mut response = String::new();
     let mut buffer = [0; 4096];
     // The body is one line of JSON.
-    while !answer.ends_with('}') {
+    while !response.ends_with('}') {
         let length = connection.read(&mut buffer).await.unwrap();
-        assert_ne!(length, 0, "closed after {answer:?}");
-        answer.push_str(std::str::from_utf8(&buffer[..length]).unwrap());
+        assert_ne!(length, 0, "closed after {response:?}");
+        response.push_str(std::str::from_utf8(&buffer[..length]).unwrap());
     }
-    answer
+    response
 }
 
 /// RULE-ALL-044: requests above the limit are shed and counted, and the others are served.
@@ -92,8 +92,8 @@ async fn requests_above_the_limit_are_shed() {
     let lock = lock(&service).await;
     let overload = async {
         wait_for_in_flight(&service, 3).await;
-        for answer in join_all((0..100).map(|_| owner.get(SELECTIONS))).await {
-            expect_shed(&answer);
+        for response in join_all((0..100).map(|_| owner.get(SELECTIONS))).await {
+            expect_shed(&response);
         }
         expect_shed(&owner.post(SELECTIONS, json!({"Title": "x"})).await);
         assert_eq!(in_flight(&service).await, 3, "a shed request has no slot");
@@ -104,8 +104,8 @@ async fn requests_above_the_limit_are_shed() {
 
     let (served, ()) = join(join_all((0..3).map(|_| owner.get(SELECTIONS))), overload).await;
 
-    for answer in served {
-        assert_eq!(answer.expect(200)["TotalCount"], 1);
+    for response in served {
+        assert_eq!(response.expect(200)["TotalCount"], 1);
     }
     owner.get(SELECTIONS).await.expect(200);
     assert_eq!(in_flight(&service).await, 0);
@@ -122,9 +122,9 @@ async fn full_listener_sheds_before_any_work() {
         expect_shed(&service.guest().get(SELECTIONS).await);
         expect_shed(&service.bearer("nonsense").get(SELECTIONS).await);
         let mut unread = send_head(&owner, Method::POST, "Content-Length: 1000\r\n").await;
-        let mut answer = String::new();
-        unread.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        let mut response = String::new();
+        unread.read_to_string(&mut response).await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
 
         for probe in ["/health/live", "/health/ready"] {
             assert_eq!(service.operator().get(probe).await.status, 204, "{probe}");
@@ -244,9 +244,9 @@ async fn slow_sender_has_no_slot() {
     .await;
 
     slow.write_all(BODY).await.unwrap();
-    let mut answer = String::new();
-    slow.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    let mut response = String::new();
+    slow.read_to_string(&mut response).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 201 "), "{response}");
     assert_eq!(in_flight(&service).await, 0);
 }
 
@@ -269,14 +269,15 @@ async fn long_database_queue_does_not_grow() {
         drop(lock);
     };
 
-    let (answers, ()) = join(join_all((0..50).map(|_| owner.get(SELECTIONS))), watching).await;
+    let (responses, ()) = join(join_all((0..50).map(|_| owner.get(SELECTIONS))), watching).await;
 
-    let (served, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    let (served, refused): (Vec<_>, Vec<_>) =
+        responses.into_iter().partition(|response| response.status == 200);
     assert!(!served.is_empty() && refused.len() >= 32, "{} served, {} refused", served.len(), refused.len());
     let mut delays = BTreeSet::new();
-    for answer in &refused {
-        assert_eq!(answer.status, 503, "{}", answer.text);
-        delays.insert(answer.header("retry-after"));
+    for response in &refused {
+        assert_eq!(response.status, 503, "{}", response.text);
+        delays.insert(response.header("retry-after"));
     }
     // Equal delays of 32 clients have a probability of 3⁻³¹.
     assert!(delays.len() > 1 && delays.is_subset(&BTreeSet::from(["1", "2", "3"])), "{delays:?}");

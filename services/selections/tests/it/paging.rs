@@ -49,10 +49,10 @@ async fn pages_cover_the_list_without_gaps_or_overlaps() {
     for (page, expected) in
         [(1, &newest_first[..10]), (2, &newest_first[10..20]), (3, &newest_first[20..]), (4, &[][..])]
     {
-        let answer = list(&owner, &format!("Page={page}&PageSize=10")).await;
-        assert_eq!(titles(&answer), expected);
+        let response = list(&owner, &format!("Page={page}&PageSize=10")).await;
+        assert_eq!(titles(&response), expected);
         assert_eq!(
-            (&answer["Page"], &answer["PageSize"], &answer["TotalCount"]),
+            (&response["Page"], &response["PageSize"], &response["TotalCount"]),
             (&json!(page), &json!(10), &json!(23))
         );
     }
@@ -153,8 +153,8 @@ async fn ties_are_ordered_by_id() {
     for sort in ["Title", "-Title"] {
         let mut ids = Vec::new();
         for page in 1..=3 {
-            let answer = list(&owner, &format!("Sort={sort}&PageSize=3&Page={page}")).await;
-            ids.extend(answer["Items"].as_array().unwrap().iter().map(|item| text(&item["Id"]).to_owned()));
+            let response = list(&owner, &format!("Sort={sort}&PageSize=3&Page={page}")).await;
+            ids.extend(response["Items"].as_array().unwrap().iter().map(|item| text(&item["Id"]).to_owned()));
         }
         let mut by_id = ids.clone();
         by_id.sort_unstable();

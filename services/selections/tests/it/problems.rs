@@ -50,14 +50,14 @@ async fn unknown_route_is_not_found() {
 async fn unparsable_path_guid_precedes_the_body() {
     let (_, owner) = service().user();
     for segment in ["x", "00000000-0000-0000-0000-00000000000", "%00", "%FF", "1"] {
-        for answer in [
+        for response in [
             owner.put(&format!("{SELECTIONS}/{segment}"), json!({})).await,
             owner.put(&format!("{SELECTIONS}/{segment}/items"), json!({})).await,
             owner.delete(&format!("{SELECTIONS}/{segment}")).await,
             owner.put(&format!("{FAVORITES}/{segment}"), json!({})).await,
             owner.delete(&format!("{FAVORITES}/{segment}")).await,
         ] {
-            answer.expect_problem(404, "SELECTIONS_NOT_FOUND");
+            response.expect_problem(404, "SELECTIONS_NOT_FOUND");
         }
     }
 }
@@ -82,9 +82,9 @@ async fn wrong_method_returns_the_allowed_ones() {
     ] {
         for wrong in [Method::PATCH, Method::POST, Method::OPTIONS] {
             if !allowed.contains(&wrong.as_str()) {
-                let answer = send(caller.request(wrong.clone(), &path)).await;
-                assert_eq!(answer.header("allow"), allowed.join(", "), "{wrong} {path}");
-                answer.expect_problem(405, "SELECTIONS_METHOD_NOT_ALLOWED");
+                let response = send(caller.request(wrong.clone(), &path)).await;
+                assert_eq!(response.header("allow"), allowed.join(", "), "{wrong} {path}");
+                response.expect_problem(405, "SELECTIONS_METHOD_NOT_ALLOWED");
             }
         }
     }
@@ -161,9 +161,9 @@ async fn problems_are_in_the_callers_language() {
         if let Some(accepted) = accepted {
             request = request.header("accept-language", accepted);
         }
-        let answer = send(request).await;
-        assert_eq!(answer.header("content-language"), language, "{accepted:?}");
-        let problem = answer.expect_problem(400, INVALID);
+        let response = send(request).await;
+        assert_eq!(response.header("content-language"), language, "{accepted:?}");
+        let problem = response.expect_problem(400, INVALID);
         assert_eq!(problem["title"], title, "{accepted:?}");
         let message = text(&problem["errors"][0]["message"]);
         assert_eq!(message.contains("символ"), language == "ru", "{message}");
@@ -276,23 +276,24 @@ async fn every_documented_problem_is_in_russian() {
         put(&items_path(&selection), json!({"Items": items(201)})),
         post(&owner, FROM_FAVORITES, json!({})),
     ];
-    let mut answers = join_limited(requests.into_iter().map(send)).await;
+    let mut responses = join_limited(requests.into_iter().map(send)).await;
     sql.batch_execute("alter table favorite rename to lost").await.unwrap();
-    answers.push(send(request(&owner, Method::GET, FAVORITES)).await);
+    responses.push(send(request(&owner, Method::GET, FAVORITES)).await);
     sql.batch_execute("begin; lock table selection in access exclusive mode").await.unwrap();
-    answers.push(send(request(&owner, Method::GET, SELECTIONS)).await);
+    responses.push(send(request(&owner, Method::GET, SELECTIONS)).await);
 
-    let codes: BTreeSet<_> = answers.iter().map(|answer| text(&answer.body["code"]).to_owned()).collect();
+    let codes: BTreeSet<_> =
+        responses.iter().map(|response| text(&response.body["code"]).to_owned()).collect();
     assert_eq!(codes, documented_codes());
-    for answer in answers {
-        assert_eq!(answer.header("content-language"), "ru");
+    for response in responses {
+        assert_eq!(response.header("content-language"), "ru");
         let cyrillic = |value: &Value| text(value).chars().any(|c| ('а'..='я').contains(&c));
-        assert!(cyrillic(&answer.body["title"]), "{}", answer.text);
-        assert!(answer.body["detail"].is_null() || cyrillic(&answer.body["detail"]), "{}", answer.text);
-        for error in answer.body["errors"].as_array().unwrap() {
+        assert!(cyrillic(&response.body["title"]), "{}", response.text);
+        assert!(response.body["detail"].is_null() || cyrillic(&response.body["detail"]), "{}", response.text);
+        for error in response.body["errors"].as_array().unwrap() {
             assert!(cyrillic(&error["message"]), "{error}");
         }
-        assert!(text(&answer.body["code"]).starts_with("SELECTIONS_"), "{}", answer.text);
+        assert!(text(&response.body["code"]).starts_with("SELECTIONS_"), "{}", response.text);
     }
 }
 

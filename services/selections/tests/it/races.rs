@@ -4,7 +4,7 @@ use futures_util::future::{join, join_all};
 use selections::Service;
 use serde_json::{Value, json};
 use testkit::client::{Client, Response};
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use testkit::service::Running;
 
 use crate::{
@@ -24,8 +24,8 @@ fn owners<const N: usize>(service: &Running) -> [Client; N] {
     callers(|| service.caller(&testkit::issuer::Claims::user(id)))
 }
 
-fn count(answers: &[Response], status: u16) -> usize {
-    answers.iter().filter(|answer| answer.status == status).count()
+fn count(responses: &[Response], status: u16) -> usize {
+    responses.iter().filter(|response| response.status == status).count()
 }
 
 /// RULE-SEL-019: exactly one of twenty parallel calls returns 201, the others 200.
@@ -37,11 +37,11 @@ async fn twenty_parallel_calls_take_one_snapshot() {
     let news: [Client; 20] = callers(|| service().machine("news"));
     let path = snapshots_path(&selection);
 
-    let answers = join_all(news.iter().map(|caller| caller.post(&path, body.clone()))).await;
+    let responses = join_all(news.iter().map(|caller| caller.post(&path, body.clone()))).await;
 
-    assert_eq!((count(&answers, 201), count(&answers, 200)), (1, 19));
-    for answer in &answers {
-        assert_eq!(answer.body, answers[0].body);
+    assert_eq!((count(&responses, 201), count(&responses, 200)), (1, 19));
+    for response in &responses {
+        assert_eq!(response.body, responses[0].body);
     }
 }
 
@@ -55,29 +55,29 @@ async fn first_of_two_waiting_detachments_sets_the_reason() {
         let held = lock_snapshot(&snapshot).await;
         let detach = |reason| detach_snapshot(&snapshot, reason);
 
-        let (first_answer, second_answer) =
+        let (first_response, second_response) =
             held.queue("update \"snapshot\"%", detach(first), detach(second)).await;
 
-        let detached = first_answer.expect(200);
+        let detached = first_response.expect(200);
         assert_eq!(detached["Status"], "Detached");
-        assert_eq!(second_answer.expect(200), detached);
+        assert_eq!(second_response.expect(200), detached);
         assert_eq!(read_snapshot(&snapshot).await["DetachReason"], first);
     }
 }
 
-async fn lock_snapshot(snapshot: &Value) -> Held {
+async fn lock_snapshot(snapshot: &Value) -> HeldLocks {
     let lock = format!("select from snapshot where id = '{}' for update", text(&snapshot["SnapshotId"]));
-    Held::lock(service(), &lock).await
+    HeldLocks::lock(service(), &lock).await
 }
 
-async fn lock_selection(selection: &Value) -> Held {
+async fn lock_selection(selection: &Value) -> HeldLocks {
     let lock = format!("select from selection where id = '{}' for update", text(&selection["Id"]));
-    Held::lock(service(), &lock).await
+    HeldLocks::lock(service(), &lock).await
 }
 
 /// Locks the counters of an owner, which every creation, deletion and mark updates.
-async fn lock_owner(owner: uuid::Uuid) -> Held {
-    Held::lock(service(), &format!("select from owner where user_id = '{owner}' for update")).await
+async fn lock_owner(owner: uuid::Uuid) -> HeldLocks {
+    HeldLocks::lock(service(), &format!("select from owner where user_id = '{owner}' for update")).await
 }
 
 /// INV-SNP-002: a snapshot can be taken until the deletion of its source has committed.
@@ -114,7 +114,7 @@ async fn snapshot_overtaken_by_a_change_has_the_earlier_state() {
         let body = json!({"Title": "Spring", "Description": "Sea", "Items": items(3)});
         let selection = owner.post(SELECTIONS, body).await.expect(201);
         // The request has read its source and waits for the public data of the objects.
-        let held = Held::lock(&service, "lock table property_object in access exclusive mode").await;
+        let held = HeldLocks::lock(&service, "lock table property_object in access exclusive mode").await;
         let body = json!({"PostId": guid(), "ActorUserId": id});
         let change = async {
             held.wait_for(1, "select%from \"property_object\"%").await;
@@ -172,7 +172,7 @@ async fn hundredth_selection_is_created_once() {
     let owners: [Client; 20] = owners(service());
     mark(&owners[0], guid()).await;
     let created = join_limited((0..99).map(|n| owners[n % 20].post(SELECTIONS, json!({"Title": "x"})))).await;
-    let existing: Vec<Value> = created.into_iter().map(|answer| answer.expect(201)).collect();
+    let existing: Vec<Value> = created.into_iter().map(|response| response.expect(201)).collect();
     let race = async || {
         let routes = [SELECTIONS, FROM_FAVORITES].into_iter().cycle();
         join_all(owners.iter().zip(routes).map(|(owner, route)| owner.post(route, json!({"Title": "x"}))))
@@ -180,9 +180,9 @@ async fn hundredth_selection_is_created_once() {
     };
 
     for freed in &existing[..3] {
-        let answers = race().await;
-        assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 19));
-        for refused in answers.into_iter().filter(|answer| answer.status == 409) {
+        let responses = race().await;
+        assert_eq!((count(&responses, 201), count(&responses, 409)), (1, 19));
+        for refused in responses.into_iter().filter(|response| response.status == 409) {
             refused.expect_problem(409, "SELECTIONS_LIMIT_EXCEEDED");
         }
         assert_eq!(owners[0].get(SELECTIONS).await.expect(200)["TotalCount"], 100);
@@ -196,12 +196,12 @@ async fn parallel_deletions_are_counted_once() {
     let owners: [Client; 20] = owners(service());
     let created =
         join_limited((0..100).map(|n| owners[n % 20].post(SELECTIONS, json!({"Title": "x"})))).await;
-    let first = created.into_iter().map(|answer| answer.expect(201)).next().unwrap();
+    let first = created.into_iter().map(|response| response.expect(201)).next().unwrap();
 
-    let answers = join_all(owners.iter().map(async |owner| owner.delete(&path(&first)).await)).await;
+    let responses = join_all(owners.iter().map(async |owner| owner.delete(&path(&first)).await)).await;
 
-    assert_eq!(count(&answers, 204), 1);
-    for lost in answers.into_iter().filter(|answer| answer.status != 204) {
+    assert_eq!(count(&responses, 204), 1);
+    for lost in responses.into_iter().filter(|response| response.status != 204) {
         let (status, code) = match lost.status {
             404 => (404, "SELECTIONS_NOT_FOUND"),
             _ => (409, "SELECTIONS_CONCURRENCY_CONFLICT"),
@@ -219,8 +219,8 @@ async fn parallel_deletions_are_counted_once() {
 #[tokio::test]
 async fn concurrent_first_selections_of_an_owner_succeed() {
     let owners: [Client; 20] = owners(service());
-    for answer in join_all(owners.iter().map(|owner| owner.post(SELECTIONS, json!({"Title": "x"})))).await {
-        answer.expect(201);
+    for response in join_all(owners.iter().map(|owner| owner.post(SELECTIONS, json!({"Title": "x"})))).await {
+        response.expect(201);
     }
     assert_eq!(owners[0].get(SELECTIONS).await.expect(200)["TotalCount"], 20);
 }
@@ -256,16 +256,18 @@ async fn no_change_without_a_version_is_lost() {
         }
     });
 
-    let answers = join_all(changes).await;
+    let responses = join_all(changes).await;
 
-    let (kept, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    let (kept, refused): (Vec<_>, Vec<_>) =
+        responses.into_iter().partition(|response| response.status == 200);
     for refused in refused {
         refused.expect_problem(409, "SELECTIONS_CONCURRENCY_CONFLICT");
     }
-    let mut versions: Vec<u64> = kept.iter().map(|answer| answer.body["Version"].as_u64().unwrap()).collect();
+    let mut versions: Vec<u64> =
+        kept.iter().map(|response| response.body["Version"].as_u64().unwrap()).collect();
     versions.sort_unstable();
     assert_eq!(versions, (2..).take(kept.len()).collect::<Vec<_>>(), "each 200 has its own version");
-    let last = kept.iter().max_by_key(|answer| answer.body["Version"].as_u64()).unwrap();
+    let last = kept.iter().max_by_key(|response| response.body["Version"].as_u64()).unwrap();
     assert_eq!(reread(&owners[0], &selection).await, last.body);
 
     let events = service().published(text(&selection["Id"])).await;
@@ -332,10 +334,10 @@ async fn two_hundredth_favorite_is_marked_once() {
     join_limited(marks).await;
 
     for object in &marked[..3] {
-        let answers =
+        let responses =
             join_all(owners.iter().map(async |owner| owner.put(&favorite_path(guid()), Value::Null).await))
                 .await;
-        assert_eq!((count(&answers, 204), count(&answers, 409)), (1, 19));
+        assert_eq!((count(&responses, 204), count(&responses, 409)), (1, 19));
         assert_eq!(owners[0].get(FAVORITES).await.expect(200)["TotalCount"], 200);
         owners[0].delete(&favorite_path(*object)).await.expect(204);
     }
@@ -347,15 +349,16 @@ async fn two_hundredth_favorite_is_marked_once() {
 async fn parallel_marks_of_one_object_are_one_favorite() {
     let owners: [Client; 20] = owners(service());
     let object = guid();
-    for answer in
+    for response in
         join_all(owners.iter().map(async |owner| owner.put(&favorite_path(object), Value::Null).await)).await
     {
-        answer.expect(204);
+        response.expect(204);
     }
     assert_eq!(owners[0].get(FAVORITES).await.expect(200)["TotalCount"], 1);
-    for answer in join_all(owners.iter().map(async |owner| owner.delete(&favorite_path(object)).await)).await
+    for response in
+        join_all(owners.iter().map(async |owner| owner.delete(&favorite_path(object)).await)).await
     {
-        answer.expect(204);
+        response.expect(204);
     }
     assert_eq!(owners[0].get(FAVORITES).await.expect(200)["TotalCount"], 0);
     join_limited(guids(200).into_iter().map(async |object| mark(&owners[0], object).await)).await;
@@ -405,8 +408,8 @@ async fn parallel_lists_do_not_mix() {
     let replacements = owners.iter().zip(&lists).map(async |(owner, list)| {
         owner.put(&items_path(&selection), json!({"Items": items_of(list)})).await
     });
-    let answers = join_all(replacements).await;
-    assert!(count(&answers, 200) > 0);
-    assert_eq!(count(&answers, 200) + count(&answers, 409), 10);
+    let responses = join_all(replacements).await;
+    assert!(count(&responses, 200) > 0);
+    assert_eq!(count(&responses, 200) + count(&responses, 409), 10);
     assert!(lists.contains(&objects(&reread(&owners[0], &selection).await)));
 }

@@ -8,7 +8,7 @@ use testkit::service::Running;
 
 use crate::{create_selection, open_path};
 
-/// Starts the service with the database of `replica` for the reads of guests.
+/// Starts the service with the database of the read replica for the reads of guests.
 fn start(replica_url: &str) -> Running {
     Running::start::<Service>(&[("DATABASE_READ_URL", replica_url)])
 }
@@ -27,7 +27,7 @@ async fn guest_reads_from_the_replica_and_a_user_from_the_primary() {
     let (replicated, new) = (create(&other).await, create(&service).await);
     let (guest, (_, user)) = (service.guest(), service.user());
 
-    eventually("the replica", async || {
+    eventually("the read replica", async || {
         (guest.get(&open_path(&replicated)).await.status == 200).then_some(())
     })
     .await;
@@ -36,7 +36,7 @@ async fn guest_reads_from_the_replica_and_a_user_from_the_primary() {
     user.get(&open_path(&replicated)).await.expect(404);
 }
 
-/// RULE-ALL-120: if the replica does not respond, guests read from the primary.
+/// RULE-ALL-120: if the read replica does not respond, guests read from the primary.
 #[tokio::test]
 async fn guest_reads_from_the_primary_while_the_replica_is_down() {
     let service = start(&format!("postgres://guest@127.0.0.1:{}/none", ports::free().unwrap()));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testkit::bus::skip_to_end;
 use testkit::client::{Client, Response, send};
 use testkit::database;
-use testkit::held::Held;
+use testkit::held::HeldLocks;
 use testkit::service::Running;
 use testkit::statements::StatementCounter;
 use uuid::Uuid;
@@ -102,10 +102,11 @@ async fn key_of_another_user_is_free() {
 async fn repeat_during_the_first_request_is_refused() {
     let ((id, owner), key) = (service().user(), guid().to_string());
     create_selection(&owner).await;
-    let held = Held::lock(service(), &format!("select from owner where user_id = '{id}' for update")).await;
+    let held =
+        HeldLocks::lock(service(), &format!("select from owner where user_id = '{id}' for update")).await;
     let body = json!({"Title": "Spring"});
     let during = async {
-        held.wait_for(1, Held::ANY).await;
+        held.wait_for(1, HeldLocks::ANY).await;
         post(&owner, SELECTIONS, &key, &body).await.expect_problem(409, IN_USE);
         let other = guid().to_string();
         let (_, stranger) = service().user();

@@ -35,8 +35,8 @@ impl Replicas {
     }
 }
 
-fn count(answers: &[testkit::client::Response], status: u16) -> usize {
-    answers.iter().filter(|answer| answer.status == status).count()
+fn count(responses: &[testkit::client::Response], status: u16) -> usize {
+    responses.iter().filter(|response| response.status == status).count()
 }
 
 /// INV-SEL-007, RULE-SEL-019, RULE-ALL-056: the limits and the one Active snapshot hold under

@@ -269,7 +269,7 @@ async fn selection_101_is_refused_until_one_is_deleted() {
     let (_, owner) = service().user();
     mark(&owner, guid()).await;
     let created = join_limited((0..99).map(|_| owner.post(SELECTIONS, json!({"Title": "x"})))).await;
-    let first = created.into_iter().map(|answer| answer.expect(201)).next().unwrap();
+    let first = created.into_iter().map(|response| response.expect(201)).next().unwrap();
     owner.post(FROM_FAVORITES, json!({})).await.expect(201);
 
     let create = async || owner.post(SELECTIONS, json!({"Title": "x"})).await;

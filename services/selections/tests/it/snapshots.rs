@@ -178,9 +178,9 @@ async fn new_snapshot_replaces_the_active_one() {
     let body = json!({
         "PostId": post, "ActorUserId": selection["OwnerUserId"], "ReplacesSnapshotId": first["SnapshotId"],
     });
-    let answers = futures_util::future::join_all((0..10).map(|_| take(&selection, body.clone()))).await;
-    let created = answers.iter().filter(|answer| answer.status == 201).count();
-    let second = answers.into_iter().next().unwrap().body;
+    let responses = futures_util::future::join_all((0..10).map(|_| take(&selection, body.clone()))).await;
+    let created = responses.iter().filter(|response| response.status == 201).count();
+    let second = responses.into_iter().next().unwrap().body;
     assert_eq!((created, &second["Title"]), (1, &json!("Summer")));
     assert_eq!(take(&selection, body).await.expect(200), second);
     let replaced = read_snapshot(&first).await;

@@ -150,7 +150,7 @@ pub(super) async fn run_demo(command: Command) -> anyhow::Result<Outcome> {
 }
 
 fn logs() -> anyhow::Result<PathBuf> {
-    let logs = stack::dev("logs/test")?;
+    let logs = stack::dev_path("logs/test")?;
     std::fs::create_dir_all(&logs)?;
     Ok(logs)
 }

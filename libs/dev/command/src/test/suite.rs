@@ -142,6 +142,19 @@ impl Arguments {
         cargo
     }
 
+    /// Builds the programs. If cargo fails, its exit code is returned.
+    async fn build_programs(&self) -> anyhow::Result<Result<Vec<Built>, ExitCode>> {
+        let mut cargo = self.command(&["--no-run", "--message-format=json-render-diagnostics"]);
+        let child = cargo.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0).spawn();
+        let child = child.context("failed to run cargo")?;
+        let _group = Group(child.id());
+        let output = child.wait_with_output().await?;
+        if !output.status.success() {
+            return Ok(Err(super::code(output.status)));
+        }
+        Ok(Ok(output.stdout.split(|byte| *byte == b'\n').filter_map(Built::read).collect()))
+    }
+
     /// Builds the programs and returns the jobs of the lane, the slowest first.
     ///
     /// If cargo fails, it has printed the reason, and its exit code is returned. With `every`, a
@@ -151,15 +164,10 @@ impl Arguments {
         let mut jobs = Vec::new();
         let mut has_documentation = self.has(&["--doc"]);
         if !has_documentation {
-            let mut cargo = self.command(&["--no-run", "--message-format=json-render-diagnostics"]);
-            let child = cargo.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0).spawn();
-            let child = child.context("failed to run cargo")?;
-            let _group = Group(child.id());
-            let output = child.wait_with_output().await?;
-            if !output.status.success() {
-                return Ok(Err(super::code(output.status)));
-            }
-            let built: Vec<_> = output.stdout.split(|byte| *byte == b'\n').filter_map(Built::read).collect();
+            let built = match self.build_programs().await? {
+                Ok(built) => built,
+                Err(code) => return Ok(Err(code)),
+            };
             for built in &built {
                 jobs.extend(built.jobs(self, lane, every)?);
             }

@@ -27,7 +27,7 @@ pub(super) async fn import(pilot: &Pilot, base_url: &str) -> anyhow::Result<()> 
         priced(first, &price.to_string())?,
         priced(second, "on request")?
     );
-    let stored = devkit::stack::dev("feed.xml")?;
+    let stored = devkit::stack::dev_path("feed.xml")?;
     tokio::fs::write(&stored, file).await?;
 
     // An earlier run may have failed before it applied its import.

@@ -71,7 +71,7 @@ impl Pilot {
         let browser = loop {
             let connected = tokio::select! {
                 connected = builder.connect(&url) => connected,
-                error = driver.ended() => return Err(error),
+                error = driver.wait_for_end() => return Err(error),
             };
             match connected {
                 Ok(browser) => break browser,

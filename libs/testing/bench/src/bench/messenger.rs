@@ -104,7 +104,7 @@ impl Bench<'_> {
         for number in 1..=CHATS {
             writeln!(tokens, "{}", self.token(numbered(1, number))?)?;
         }
-        let folder = devkit::stack::dev("bench")?;
+        let folder = devkit::stack::dev_path("bench")?;
         tokio::fs::create_dir_all(&folder).await?;
         let file = folder.join("messenger-tokens");
         tokio::fs::write(&file, tokens).await?;

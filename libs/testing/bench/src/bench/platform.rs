@@ -85,7 +85,7 @@ impl Platform {
         let mut child = Child::spawn(format!("bench-{name}-{role}"), command.arg(role).envs(&settings))?;
         tokio::select! {
             result = processes::ready(admin.parse()?) => result.with_context(|| format!("{name} {role}"))?,
-            error = child.ended() => return Err(error),
+            error = child.wait_for_end() => return Err(error),
         }
         let url = format!("http://{}", settings["PUBLIC_LISTEN"]);
         Ok(Service { url, ready_after: begun.elapsed(), child })

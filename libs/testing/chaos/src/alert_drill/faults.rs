@@ -136,9 +136,7 @@ impl Fault {
                 Ok(())
             }
             Self::MessagesDelayed => {
-                let locker = environment.connect("agent").await?;
-                locker.client.batch_execute("begin; lock table developer in access exclusive mode").await?;
-                environment.lock_connection = Some(locker);
+                hold_lock(environment, "lock table developer in access exclusive mode").await?;
                 publish_developer(environment, subject).await;
                 Ok(())
             }
@@ -169,11 +167,7 @@ impl Fault {
                 environment
                     .execute("agent", &job(&subject.to_string(), "now() + interval '3 seconds'", 0))
                     .await?;
-                let locker = environment.connect("agent").await?;
-                let lock = format!("begin; select from job where key = '{subject}' for update");
-                locker.client.batch_execute(&lock).await?;
-                environment.lock_connection = Some(locker);
-                Ok(())
+                hold_lock(environment, &format!("select from job where key = '{subject}' for update")).await
             }
             Self::LedgerMismatch => {
                 let change = format!(
@@ -186,13 +180,7 @@ impl Fault {
                 Ok(())
             }
             Self::ProfilesDelayed => {
-                let profile = json!({
-                    "ExternalChessboardDeveloperId": subject, "CompanyId": guid(), "Version": 1, "Name": "Outside",
-                    "LegalName": null, "LogoFileId": null, "FoundedYear": null,
-                });
-                environment
-                    .publish_external("external.chessboard.developer-upserted.v1", subject, &profile)
-                    .await;
+                publish_profile(environment, subject).await;
                 Ok(())
             }
         }
@@ -288,6 +276,14 @@ async fn lock_repeatedly(locker: Connection) {
     }
 }
 
+/// Executes a statement of agent that takes locks, and holds them until the end of the fault.
+async fn hold_lock(environment: &mut Environment, statement: &str) -> anyhow::Result<()> {
+    let locker = environment.connect("agent").await?;
+    locker.client.batch_execute(&format!("begin; {statement}")).await?;
+    environment.lock_connection = Some(locker);
+    Ok(())
+}
+
 const AT: &str = "2026-05-01T10:00:00Z";
 const LATER: &str = "2026-05-01T10:00:01Z";
 
@@ -295,6 +291,15 @@ const LATER: &str = "2026-05-01T10:00:01Z";
 async fn publish_developer(environment: &mut Environment, id: Uuid) {
     let event = json!({"Id": id, "Name": "Developer", "Version": 1});
     environment.publish("platform.chessboard.developer-upserted.v1", id, &event).await;
+}
+
+/// Publishes the profile of a company that chessboard does not know.
+async fn publish_profile(environment: &Environment, id: Uuid) {
+    let profile = json!({
+        "ExternalChessboardDeveloperId": id, "CompanyId": guid(), "Version": 1, "Name": "Outside",
+        "LegalName": null, "LogoFileId": null, "FoundedYear": null,
+    });
+    environment.publish_external("external.chessboard.developer-upserted.v1", id, &profile).await;
 }
 
 /// Publishes two events of a developer, of which the later one has the lower sequence.

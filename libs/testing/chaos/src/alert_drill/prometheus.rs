@@ -30,7 +30,7 @@ impl Prometheus {
     /// `PodMonitor`s define them.
     pub(super) async fn start(targets: &[(&str, String)], haste: u32) -> anyhow::Result<Self> {
         let step = Step::start("prometheus");
-        let folder = stack::dev("watch")?;
+        let folder = stack::dev_path("watch")?;
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
         }
@@ -67,7 +67,12 @@ impl Prometheus {
         let prometheus = Self { child, base: format!("http://{address}"), client: http::client()? };
         let ready = format!("{}/-/ready", prometheus.base);
         let is_ready = until(async || {
-            Ok(prometheus.client.get(&ready).send().await.is_ok_and(|answer| answer.status().is_success()))
+            Ok(prometheus
+                .client
+                .get(&ready)
+                .send()
+                .await
+                .is_ok_and(|response| response.status().is_success()))
         });
         ensure!(is_ready.await?, "Prometheus does not start");
         step.done(format!("{}, the charts' durations are {haste} times shorter", prometheus.base));
@@ -80,8 +85,8 @@ impl Prometheus {
 
     /// Returns the names of all alerts with rules.
     pub(super) async fn alerts(&self) -> anyhow::Result<Vec<String>> {
-        let answer = self.get("/api/v1/rules", &[("type", "alert")]).await?;
-        let groups = answer["data"]["groups"].as_array().context("no groups of rules")?;
+        let response = self.get("/api/v1/rules", &[("type", "alert")]).await?;
+        let groups = response["data"]["groups"].as_array().context("no groups of rules")?;
         let rules = groups.iter().flat_map(|group| group["rules"].as_array().into_iter().flatten());
         let mut names: Vec<_> = rules.filter_map(|rule| rule["name"].as_str()).map(str::to_owned).collect();
         names.sort_unstable();
@@ -121,9 +126,9 @@ impl Prometheus {
 
     /// Returns the alerts of the series that an expression returns.
     async fn query(&self, expression: &str) -> anyhow::Result<Vec<String>> {
-        let answer = self.get("/api/v1/query", &[("query", expression)]).await?;
+        let response = self.get("/api/v1/query", &[("query", expression)]).await?;
         let series =
-            answer["data"]["result"].as_array().with_context(|| format!("{expression}: {answer}"))?;
+            response["data"]["result"].as_array().with_context(|| format!("{expression}: {response}"))?;
         Ok(series
             .iter()
             .filter_map(|series| series["metric"]["alertname"].as_str())

@@ -1,4 +1,4 @@
-//! Checks that services agree: replicas equal their sources, and counters are right.
+//! Checks that services agree: copies equal their sources, and counters are right.
 
 use super::Count;
 
@@ -31,7 +31,7 @@ pub(super) const EVENTUAL_RULES: &[Count] = &[
 /// Violations that must not exist, with the queries that count them.
 ///
 /// After a restore, a publisher publishes a final state, such as Cancelled, for each entity that it
-/// has lost. Replicas keep the entity in this state. A lost revocation of access stays until the
+/// has lost. Copies keep the entity in this state. A lost revocation of access stays until the
 /// tokens have expired.
 pub(super) const RULES: &[Count] = &[
     (
@@ -60,13 +60,13 @@ pub(super) const RULES: &[Count] = &[
     (
         "companies that differ between chessboard or CRM and identity",
         "select count(*) from identity.tenant as source \
-         full join chessboard.company as replica using (id) full join crm.company as other_replica using (id) \
-         where (source.type is not null or replica.status <> 'Archived') \
+         full join chessboard.company as copy using (id) full join crm.company as other_copy using (id) \
+         where (source.type is not null or copy.status <> 'Archived') \
             and (source.type, source.status, source.name, source.legal_name) \
-                is distinct from (replica.type, replica.status, replica.name, replica.legal_name) \
-            or (source.type is not null or other_replica.status <> 'Archived') \
+                is distinct from (copy.type, copy.status, copy.name, copy.legal_name) \
+            or (source.type is not null or other_copy.status <> 'Archived') \
             and case when source.type in ('Developer', 'Agency') then source.status end \
-                is distinct from other_replica.status",
+                is distinct from other_copy.status",
     ),
     (
         "revocations of access that a service has not applied",
@@ -85,10 +85,10 @@ pub(super) const RULES: &[Count] = &[
     (
         "developers that differ between CRM or agent and chessboard",
         "select count(*) from chessboard.developer as source \
-         full join crm.developer as replica using (id) full join agent.developer as other_replica using (id) \
-         where (source.name is distinct from replica.name or source.name is distinct from other_replica.name) \
+         full join crm.developer as copy using (id) full join agent.developer as other_copy using (id) \
+         where (source.name is distinct from copy.name or source.name is distinct from other_copy.name) \
             and (source.id is not null or not exists ( \
-                select from chessboard.lost_developer as lost where lost.id = coalesce(replica.id, other_replica.id)))",
+                select from chessboard.lost_developer as lost where lost.id = coalesce(copy.id, other_copy.id)))",
     ),
     (
         "objects that differ between CRM or selections and chessboard",
@@ -96,26 +96,26 @@ pub(super) const RULES: &[Count] = &[
             select *, case when published_is_live then status else 'Unavailable' end as published_status \
             from chessboard.property_object \
          ) select count(*) from source \
-         full join crm.property_object as replica using (id) full join selections.property_object as other_replica using (id) \
-         where (source.id is not null or replica.status <> 'Unavailable') \
+         full join crm.property_object as copy using (id) full join selections.property_object as other_copy using (id) \
+         where (source.id is not null or copy.status <> 'Unavailable') \
             and (source.tenant_id, source.published_project_name, source.published_building_name, source.number, \
                 source.price, source.currency, source.published_status) \
-                is distinct from (replica.tenant_id, replica.project_name, replica.building_name, replica.number, \
-                replica.price, replica.currency, replica.status) \
-            or (source.id is not null or other_replica.is_public) \
+                is distinct from (copy.tenant_id, copy.project_name, copy.building_name, copy.number, \
+                copy.price, copy.currency, copy.status) \
+            or (source.id is not null or other_copy.is_public) \
             and (source.published_is_public, source.number, source.price::text, source.published_status) is distinct from \
-                (other_replica.is_public, other_replica.shown ->> 'Number', other_replica.shown -> 'Price' ->> 'AmountMinor', other_replica.shown ->> 'Status')",
+                (other_copy.is_public, other_copy.shown ->> 'Number', other_copy.shown -> 'Price' ->> 'AmountMinor', other_copy.shown ->> 'Status')",
     ),
     (
         "deals that differ between agent and CRM",
-        "select count(*) from crm.deal as source full join agent.deal as replica using (id) \
-         where (source.id is not null or replica.status <> 'Cancelled') \
+        "select count(*) from crm.deal as source full join agent.deal as copy using (id) \
+         where (source.id is not null or copy.status <> 'Cancelled') \
             and (source.status, source.agent_user_id, source.tenant_id, source.property_object_id, \
                 source.cancelled_at) \
-                is distinct from (replica.status, replica.agent_user_id, replica.developer_company_id, \
-                replica.property_object_id, replica.cancelled_at) \
+                is distinct from (copy.status, copy.agent_user_id, copy.developer_company_id, \
+                copy.property_object_id, copy.cancelled_at) \
             or source.status = 'Completed' \
-                and (source.amount, source.completed_at) is distinct from (replica.completed_amount, replica.completed_at)",
+                and (source.amount, source.completed_at) is distinct from (copy.completed_amount, copy.completed_at)",
     ),
     (
         "embeds without a live snapshot, or live snapshots without an embed",

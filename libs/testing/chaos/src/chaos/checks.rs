@@ -100,7 +100,7 @@ impl Leftovers {
             let counts = format!(
                 "select (select count(*) from {name}.outbox), (select count(*) from {name}.outbox_parked), \
                  (select count(*) from {name}.dead_letter), (select count(*) from {name}.job \
-                     where key <> '' and kind <> 'media-order' and (due_at <= clock_timestamp() or run is not null or attempts > 0))"
+                     where key <> '' and kind <> 'media-command' and (due_at <= clock_timestamp() or run is not null or attempts > 0))"
             );
             let row = server.client.query_one(&counts, &[]).await?;
             left.pending += usize::try_from(row.get::<_, i64>(0))?;

@@ -50,7 +50,7 @@ impl Counters {
     }
 
     pub(super) fn save(&self, broker: Kind) -> anyhow::Result<()> {
-        let (path, new) = (state_file(broker)?, stack::dev("chaos.json.new")?);
+        let (path, new) = (state_file(broker)?, stack::dev_path("chaos.json.new")?);
         std::fs::write(&new, serde_json::to_vec_pretty(self)?)?;
         Ok(std::fs::rename(new, path)?)
     }
@@ -72,7 +72,7 @@ fn name(broker: Kind) -> &'static str {
 }
 
 fn state_file(broker: Kind) -> anyhow::Result<PathBuf> {
-    stack::dev(match broker {
+    stack::dev_path(match broker {
         Kind::Embedded => "chaos-embedded.json",
         Kind::Kafka => "chaos-kafka.json",
     })

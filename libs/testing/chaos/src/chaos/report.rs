@@ -63,10 +63,10 @@ impl Outcome {
         let mut sound = true;
         for (fault, name) in [
             (Fault::Lost, "lost"),
-            (Fault::Ghost, "delivered, but never committed"),
-            (Fault::Overtaken, "delivered out of order"),
+            (Fault::Uncommitted, "delivered, but never committed"),
+            (Fault::DeliveredOutOfOrder, "delivered out of order"),
             (Fault::Skipped, "not applied by a consumer"),
-            (Fault::Misapplied, "applied twice or out of order"),
+            (Fault::ReceivedOutOfOrder, "applied twice or out of order"),
         ] {
             sound &= report_count(verdict.count(fault), name);
             for (_, (topic, key), sequence) in verdict.faults.iter().filter(|(of, ..)| *of == fault).take(5) {

@@ -91,7 +91,7 @@ pub struct Load<'a> {
     pub timeout: Duration,
     pub issuer: &'a Issuer,
     pub results: &'a Arc<RequestResults>,
-    pub ending: &'a CancellationToken,
+    pub stopping: &'a CancellationToken,
 }
 
 impl Load<'_> {
@@ -126,7 +126,7 @@ struct Writer {
     base: String,
     results: Arc<RequestResults>,
     /// Cancelled when no further requests should be sent.
-    ending: CancellationToken,
+    stopping: CancellationToken,
 }
 
 impl Writer {
@@ -147,7 +147,7 @@ impl Writer {
             token: load.issuer.token(&claims)?,
             base,
             results: Arc::clone(load.results),
-            ending: load.ending.clone(),
+            stopping: load.stopping.clone(),
         })
     }
 
@@ -164,7 +164,7 @@ impl Writer {
     /// Creates, changes and archives companies while their employees are hired, assigned roles and
     /// dismissed, until the end.
     async fn administer(self) {
-        while !self.ending.is_cancelled() {
+        while !self.stopping.is_cancelled() {
             let tenants = "identity/admin/tenants";
             let Some(company) = self.make(tenants, json!({"Name": "chaos", "Type": "Agency"})).await else {
                 continue;
@@ -205,14 +205,16 @@ impl Writer {
     /// change, until the end.
     async fn build(self, chessboard: String) {
         let tenants = "identity/admin/tenants";
-        while !self.ending.is_cancelled() {
+        while !self.stopping.is_cancelled() {
             let company = self.make(tenants, json!({"Name": "chaos", "Type": "Developer"})).await;
             let Some(developer) = company.and_then(|id| id.parse().ok()) else { continue };
             let Some(mut manager) = self.manager(developer, &chessboard) else { return };
             let tenant = format!("{tenants}/{developer}");
             let me = "v1/developers/me";
             // Chessboard replicates the company by Kafka.
-            while !self.ending.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none() {}
+            while !self.stopping.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none()
+            {
+            }
             let mut profile = json!({
                 "Name": "chaos",
                 "Description": "Whatever happens.",
@@ -259,7 +261,7 @@ impl Writer {
     async fn sell(self, chessboard: String, crm: String) {
         let Some(flats) = self.house(&chessboard).await else { return };
         let seller = Self { base: crm, ..self };
-        while !seller.ending.is_cancelled() {
+        while !seller.stopping.is_cancelled() {
             for flat in &flats {
                 seller.deal(flat).await;
             }
@@ -268,14 +270,16 @@ impl Writer {
 
     /// Creates a developer with a building and returns the ids of its flats.
     async fn house(&self, chessboard: &str) -> Option<Vec<String>> {
-        while !self.ending.is_cancelled() {
+        while !self.stopping.is_cancelled() {
             let body = json!({"Name": "chaos", "Type": "Developer"});
             let company = self.make("identity/admin/tenants", body).await;
             let Some(developer) = company.and_then(|id| id.parse().ok()) else { continue };
             let manager = self.manager(developer, chessboard)?;
             // Chessboard replicates the company by Kafka.
             let me = "v1/developers/me";
-            while !self.ending.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none() {}
+            while !self.stopping.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none()
+            {
+            }
             let Some((_, grid)) = manager.project().await else { continue };
             if manager.send(Method::PUT, &grid, flats(0)).await.is_none() {
                 continue;
@@ -315,7 +319,7 @@ impl Writer {
 
     /// Creates, changes and deletes selections until the end.
     async fn select(self) {
-        while !self.ending.is_cancelled() {
+        while !self.stopping.is_cancelled() {
             let Some(selection) =
                 self.make("v1/selections", json!({"Title": "chaos", "Items": objects(3)})).await
             else {
@@ -339,7 +343,7 @@ impl Writer {
     /// deletes some posts, until the end.
     async fn post(self, selections: String) {
         let owner = Self { base: selections, ..self.clone() };
-        while !self.ending.is_cancelled() {
+        while !self.stopping.is_cancelled() {
             let Some(post) = self.make("v1/posts", json!({"Title": "chaos"})).await else { continue };
             let path = format!("v1/posts/{post}");
             let source = owner.make("v1/selections", json!({"Title": "chaos", "Items": objects(2)})).await;
@@ -374,7 +378,7 @@ impl Writer {
     /// Sends a request, and retries it after a failure if its method is idempotent (RFC 9110,
     /// 9.2.2).
     async fn send(&self, method: Method, path: &str, body: Value) -> Option<Value> {
-        if self.ending.is_cancelled() {
+        if self.stopping.is_cancelled() {
             return None;
         }
         let url = format!("{}/api/{path}", self.base);

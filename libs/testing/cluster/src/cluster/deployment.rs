@@ -41,7 +41,7 @@ impl<'a> Deployment<'a> {
         services: &'a [ServiceEntry],
         images: Images<'a>,
     ) -> anyhow::Result<Self> {
-        let folder = stack::dev("cluster")?;
+        let folder = stack::dev_path("cluster")?;
         let charts = folder.join("helm");
         std::fs::create_dir_all(&folder)?;
         if charts.exists() {
@@ -108,7 +108,7 @@ impl<'a> Deployment<'a> {
         ingress: &Value,
     ) -> anyhow::Result<()> {
         for service in self.services {
-            let path = stack::dev("cluster")?.join(format!("{}.json", service.name));
+            let path = stack::dev_path("cluster")?.join(format!("{}.json", service.name));
             let values = self.values(environment, service.name, release, settings, ingress)?;
             std::fs::write(&path, serde_json::to_vec_pretty(&values)?)?;
             let (chart, values) =

@@ -34,7 +34,7 @@ impl Environment {
         let listener = TcpListener::bind((address, 0))?;
         let url = format!("http://{}", listener.local_addr()?);
         // The key of this clone, with which the demo and `cargo dev token` sign.
-        let issuer = Issuer::load_or_create(&stack::dev("issuer.key")?, url)?.serve(listener)?;
+        let issuer = Issuer::load_or_create(&stack::dev_path("issuer.key")?, url)?.serve(listener)?;
         let mut database = Cluster::prepare(Cluster::PODS, true, &Step::start("database")).await?;
         database.listen_at(address);
         let passwords = services.iter().map(|service| (service.name, devkit::random_hex())).collect();

@@ -87,7 +87,7 @@ impl<'a> Images<'a> {
         for (service, release, folder) in this.chain(before) {
             let image = self.of(service, release);
             step.note(&image);
-            let root = stack::dev("cluster")?.join("images").join(service);
+            let root = stack::dev_path("cluster")?.join("images").join(service);
             write_root(&folder.join(service), &root)
                 .await
                 .with_context(|| format!("the image of {service}"))?;

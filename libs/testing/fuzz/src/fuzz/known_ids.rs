@@ -200,7 +200,7 @@ async fn create_selections(stack: &Stack) -> anyhow::Result<()> {
 fn save<const N: usize>(lists: [(&str, Vec<String>); N]) -> anyhow::Result<()> {
     for (name, values) in lists {
         let lines: Vec<_> = values.iter().map(|value| format!("\"{value}\"")).collect();
-        std::fs::write(stack::dev(&format!("fuzz-{name}.txt"))?, lines.join("\n"))?;
+        std::fs::write(stack::dev_path(&format!("fuzz-{name}.txt"))?, lines.join("\n"))?;
     }
     Ok(())
 }

@@ -195,9 +195,9 @@ impl ConcurrentTest {
                     };
                     let (one, other) = (moves[rng.random_range(0..5)], moves[rng.random_range(0..5)]);
                     let (one, other) = tokio::join!(act(one), act(other));
-                    for answer in [one, other] {
-                        assert!(matches!(answer.status, 200 | 409), "{}", answer.text);
-                        was_paid |= answer.status == 200 && answer.expect(200)["Status"] == "Paid";
+                    for response in [one, other] {
+                        assert!(matches!(response.status, 200 | 409), "{}", response.text);
+                        was_paid |= response.status == 200 && response.expect(200)["Status"] == "Paid";
                     }
                 }
             }
@@ -217,7 +217,7 @@ impl ConcurrentTest {
             for accrual in list(&own.get(&path).await.expect(200)["Items"]) {
                 let id = text(&accrual["Id"]);
                 let of_platform = format!("{PLATFORM}/commission-accruals/{id}");
-                let answer: Response = match rng.random_range(0..12) {
+                let response: Response = match rng.random_range(0..12) {
                     0 => by.post(&format!("{of_platform}/reject"), json!({"Comment": "нет"})).await,
                     1 => by.post(&format!("{of_platform}/reverse"), json!({"Comment": "нет"})).await,
                     2 | 3 => {
@@ -243,8 +243,8 @@ impl ConcurrentTest {
                     }
                     _ => continue,
                 };
-                assert!(matches!(answer.status, 200 | 201 | 409 | 422), "{}", answer.text);
-                has_succeeded |= answer.status < 300;
+                assert!(matches!(response.status, 200 | 201 | 409 | 422), "{}", response.text);
+                has_succeeded |= response.status < 300;
             }
             tokio::time::sleep(Duration::from_millis(80)).await;
         }

@@ -186,17 +186,17 @@ impl Driver<'_> {
         Some((at, format!("commission-accruals/{}", self.world.accruals[at].id.unwrap())))
     }
 
-    /// Checks an answer against the model, and returns the body of a success.
-    fn check_answer(
+    /// Checks a response against the model, and returns the body of a success.
+    fn check_response(
         &mut self,
-        answer: Response,
+        response: Response,
         success: u16,
         expected: Result<(), Refusal>,
     ) -> Option<Value> {
         match expected {
-            Ok(()) => Some(answer.expect(success)),
+            Ok(()) => Some(response.expect(success)),
             Err((status, code)) => {
-                answer.expect_problem(status, code);
+                response.expect_problem(status, code);
                 self.refusals.insert(code);
                 None
             }
@@ -205,10 +205,10 @@ impl Driver<'_> {
 
     async fn reject(&mut self, number: usize) {
         let Some((at, path)) = self.accrual(number) else { return };
-        let answer =
+        let response =
             self.by(COMMISSIONS).post(&format!("{PLATFORM}/{path}/reject"), json!({"Comment": "нет"})).await;
         let expected = self.world.reject(at);
-        if let Some(shown) = self.check_answer(answer, 200, expected) {
+        if let Some(shown) = self.check_response(response, 200, expected) {
             assert_eq!(
                 (&shown["Status"], id_of(&shown["Id"])),
                 (&json!("Rejected"), self.world.accruals[at].id.unwrap())
@@ -218,10 +218,10 @@ impl Driver<'_> {
 
     async fn reverse(&mut self, number: usize) {
         let Some((at, path)) = self.accrual(number) else { return };
-        let answer =
+        let response =
             self.by(COMMISSIONS).post(&format!("{PLATFORM}/{path}/reverse"), json!({"Comment": "нет"})).await;
         let expected = self.world.reverse(at).map(drop);
-        if let Some(shown) = self.check_answer(answer, 200, expected) {
+        if let Some(shown) = self.check_response(response, 200, expected) {
             assert_eq!(id_of(&shown["ReversesAccrualId"]), self.world.accruals[at].id.unwrap());
         }
     }
@@ -241,9 +241,9 @@ impl Driver<'_> {
             "Reason": reason, "Comment": "мало", "RequestedAmount": requested.map(|(amount, currency)| money(amount, currency)),
         });
         let by = self.service.caller(&claims_of(accrual.agent, &[CABINET]));
-        let answer = by.post(&format!("{MY}/{path}/adjustment-requests"), body).await;
+        let response = by.post(&format!("{MY}/{path}/adjustment-requests"), body).await;
         let expected = self.world.check_request(at, requested);
-        if let Some(shown) = self.check_answer(answer, 201, expected) {
+        if let Some(shown) = self.check_response(response, 201, expected) {
             self.world.requests.push(Request {
                 id: id_of(&shown["Id"]),
                 accrual: at,
@@ -261,7 +261,7 @@ impl Driver<'_> {
         let accrual = self.world.accruals[request.accrual].clone();
         let path = format!("{PLATFORM}/adjustment-requests/{}", request.id);
         let by = self.by(COMMISSIONS);
-        let (answer, expected) = if approves {
+        let (response, expected) = if approves {
             let whole = [accrual.base / 2, accrual.base, accrual.amount, 0, accrual.base + 1][amount % 5];
             let granted = (amount >= 20).then_some((whole, accrual.currency));
             let body = json!({"Amount": granted.map(|(amount, currency)| money(amount, currency))});
@@ -272,7 +272,7 @@ impl Driver<'_> {
                 self.world.reject_request(at),
             )
         };
-        if let Some(shown) = self.check_answer(answer, 200, expected) {
+        if let Some(shown) = self.check_response(response, 200, expected) {
             assert_eq!(shown["Status"], self.world.requests[at].status);
         }
     }
@@ -335,9 +335,9 @@ impl Driver<'_> {
         ];
         let (operation, to, body) = transitions[to % transitions.len()].clone();
         let path = format!("{PLATFORM}/payouts/{}/{operation}", self.world.payouts[at].id.unwrap());
-        let answer = self.by(PAYOUTS).post(&path, body).await;
+        let response = self.by(PAYOUTS).post(&path, body).await;
         let expected = self.world.transition(at, to);
-        if let Some(shown) = self.check_answer(answer, 200, expected) {
+        if let Some(shown) = self.check_response(response, 200, expected) {
             assert_eq!(shown["Status"], to);
         }
     }

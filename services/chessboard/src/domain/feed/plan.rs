@@ -123,10 +123,10 @@ struct Planner<'c> {
 }
 
 /// The element and the code of a problem.
-type Refusal = (&'static str, &'static str);
+type Problem = (&'static str, &'static str);
 
 impl Planner<'_> {
-    fn add(&mut self, external_id: ExternalId, offer: &FeedOffer) -> Result<(), Refusal> {
+    fn add(&mut self, external_id: ExternalId, offer: &FeedOffer) -> Result<(), Problem> {
         let number = match (&offer.number, self.known.find_by_external_id(&external_id)) {
             (Some(number), _) => number.clone(),
             (None, Some(named)) => named.facts.number.clone(),
@@ -153,7 +153,7 @@ impl Planner<'_> {
         let object = ExternalObject { external_id, facts, status: None, expected: None };
         let upserted =
             upsert_object(&self.known, object, self.holds, self.building, self.ancestors, self.edit);
-        let (upserted, change) = upserted.map_err(refusal)?;
+        let (upserted, change) = upserted.map_err(problem_of)?;
         if change.as_ref().is_some_and(ObjectChange::is_addition) {
             if self.live_count >= MAX_GRID_OBJECTS {
                 return Err(("offer", "too_many_objects"));
@@ -195,7 +195,7 @@ impl Planner<'_> {
         found: Option<&PropertyObject>,
         number: ObjectNumber,
         offer: &FeedOffer,
-    ) -> Result<ObjectFacts, Refusal> {
+    ) -> Result<ObjectFacts, Problem> {
         let before = found.map(|found| &found.facts);
         let section = self.section(found, offer).ok_or(("section", "required"))?;
         let position = offer.position_on_floor.or(before.map(|before| before.position_on_floor));
@@ -232,7 +232,7 @@ fn is_kept(object: &PropertyObject) -> bool {
     object.is_live() && (object.is_held() || is_sold)
 }
 
-fn refusal(refusal: ObjectRefusal) -> Refusal {
+fn problem_of(refusal: ObjectRefusal) -> Problem {
     match refusal {
         ObjectRefusal::Invalid(errors) => {
             let first = errors.into_iter().next();

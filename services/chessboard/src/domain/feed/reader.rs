@@ -28,7 +28,7 @@ const MAX_IGNORED_NAME_BYTES: usize = 100;
 #[derive(Debug)]
 pub enum ReadError {
     /// The file is rejected as a whole.
-    Refused(FileRefusal),
+    Rejected(FileRefusal),
     /// The bytes of the file are not available.
     Source(io::Error),
 }
@@ -129,30 +129,30 @@ impl<'a> FeedReader<'a> {
     fn handle(&mut self, line: u64, event: Event<'_>) -> Result<Option<FeedItem>, ReadError> {
         match event {
             Event::Decl(declaration) => {
-                let encoding = declaration.encoding().transpose().map_err(|_| refused(line, "not_xml"))?;
+                let encoding = declaration.encoding().transpose().map_err(|_| rejected(line, "not_xml"))?;
                 let is_utf_8 = encoding.is_none_or(|name| name.eq_ignore_ascii_case(b"utf-8"));
-                if is_utf_8 { Ok(None) } else { Err(refused(line, "encoding_unsupported")) }
+                if is_utf_8 { Ok(None) } else { Err(rejected(line, "encoding_unsupported")) }
             }
-            Event::DocType(_) => Err(refused(line, "dtd_forbidden")),
+            Event::DocType(_) => Err(rejected(line, "dtd_forbidden")),
             Event::Start(start) => self.open(line, &start).map(|()| None),
             Event::End(_) => Ok(self.close()),
             Event::Text(text) => {
-                let text = text.xml10_content().map_err(|_| refused(line, "encoding_unsupported"))?;
+                let text = text.xml10_content().map_err(|_| rejected(line, "encoding_unsupported"))?;
                 self.append(line, &text).map(|()| None)
             }
             Event::CData(text) => {
-                let text = text.xml10_content().map_err(|_| refused(line, "encoding_unsupported"))?;
+                let text = text.xml10_content().map_err(|_| rejected(line, "encoding_unsupported"))?;
                 self.append(line, &text).map(|()| None)
             }
             Event::GeneralRef(reference) => {
-                let text = resolve(&reference).ok_or_else(|| refused(line, "entity_forbidden"))?;
+                let text = resolve(&reference).ok_or_else(|| rejected(line, "entity_forbidden"))?;
                 self.append(line, &text).map(|()| None)
             }
             Event::Eof if self.depth == 0 && self.has_root => {
                 self.is_finished = true;
                 Ok(None)
             }
-            Event::Eof => Err(refused(line, if self.has_root { "truncated" } else { "not_xml" })),
+            Event::Eof => Err(rejected(line, if self.has_root { "truncated" } else { "not_xml" })),
             Event::Comment(_) | Event::PI(_) | Event::Empty(_) => Ok(None),
         }
     }
@@ -160,10 +160,10 @@ impl<'a> FeedReader<'a> {
     fn open(&mut self, line: u64, start: &BytesStart<'_>) -> Result<(), ReadError> {
         self.depth += 1;
         if self.depth > self.limits.depth {
-            return Err(refused(line, "too_deep"));
+            return Err(rejected(line, "too_deep"));
         }
         let name = start.local_name();
-        let name = std::str::from_utf8(name.as_ref()).map_err(|_| refused(line, "encoding_unsupported"))?;
+        let name = std::str::from_utf8(name.as_ref()).map_err(|_| rejected(line, "encoding_unsupported"))?;
         match (self.depth, &mut self.current) {
             (1, _) => self.open_root(line, name, start),
             (2, _) if name == "offer" => self.open_offer(line, start),
@@ -179,7 +179,7 @@ impl<'a> FeedReader<'a> {
 
     fn open_root(&mut self, line: u64, name: &str, start: &BytesStart<'_>) -> Result<(), ReadError> {
         let attribute = |name: &str| {
-            let found = start.try_get_attribute(name).map_err(|_| refused(line, "not_xml"))?;
+            let found = start.try_get_attribute(name).map_err(|_| rejected(line, "not_xml"))?;
             Ok::<_, ReadError>(found.map(|found| found.value.into_owned()))
         };
         let namespace = match start.name().prefix() {
@@ -190,17 +190,17 @@ impl<'a> FeedReader<'a> {
             && namespace.is_none_or(|namespace| namespace == NAMESPACE.as_bytes())
             && !self.has_root;
         self.has_root = true;
-        if is_yrl { Ok(()) } else { Err(refused(line, "not_yrl")) }
+        if is_yrl { Ok(()) } else { Err(rejected(line, "not_yrl")) }
     }
 
     fn open_offer(&mut self, line: u64, start: &BytesStart<'_>) -> Result<(), ReadError> {
         self.offers += 1;
         if self.offers > self.limits.offers {
-            return Err(refused(line, "too_many_offers"));
+            return Err(rejected(line, "too_many_offers"));
         }
-        let id = start.try_get_attribute("internal-id").map_err(|_| refused(line, "not_xml"))?;
+        let id = start.try_get_attribute("internal-id").map_err(|_| rejected(line, "not_xml"))?;
         let id = id.map(|id| id.normalized_value(XmlVersion::Implicit1_0).map(Cow::into_owned)).transpose();
-        let id = id.map_err(|_| refused(line, "entity_forbidden"))?;
+        let id = id.map_err(|_| rejected(line, "entity_forbidden"))?;
         let mut values = Values::new(line, id);
         if let Some(id) = &values.internal_id {
             let hash = Sha256::digest(id.as_str()).0;
@@ -219,7 +219,7 @@ impl<'a> FeedReader<'a> {
 
     fn append(&mut self, line: u64, text: &str) -> Result<(), ReadError> {
         if self.depth == 0 && !text.trim().is_empty() {
-            return Err(refused(line, "not_xml"));
+            return Err(rejected(line, "not_xml"));
         }
         if let Some(Current { text: Some((.., kept)), .. }) = &mut self.current {
             kept.push_str(text);
@@ -287,8 +287,8 @@ fn is_container(path: &str) -> bool {
     matches!(path, "location" | "price" | "area" | "living-space" | "kitchen-space")
 }
 
-fn refused(line: u64, code: &'static str) -> ReadError {
-    ReadError::Refused(FileRefusal { line, code })
+fn rejected(line: u64, code: &'static str) -> ReadError {
+    ReadError::Rejected(FileRefusal { line, code })
 }
 
 /// Returns the text of a reference to a character or to a predefined entity.
@@ -302,13 +302,13 @@ fn resolve(reference: &BytesRef<'_>) -> Option<Cow<'static, str>> {
 fn read_error(line: u64, error: quick_xml::Error) -> ReadError {
     let quick_xml::Error::Io(error) = error else {
         let is_encoding = matches!(error, quick_xml::Error::Encoding(_));
-        return refused(line, if is_encoding { "encoding_unsupported" } else { "not_xml" });
+        return rejected(line, if is_encoding { "encoding_unsupported" } else { "not_xml" });
     };
     let exceeded = error.get_ref().and_then(|error| error.downcast_ref::<Exceeded>());
     match (exceeded, error.kind()) {
-        (Some(exceeded), _) => refused(line, exceeded.code()),
+        (Some(exceeded), _) => rejected(line, exceeded.code()),
         (None, ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::UnexpectedEof) => {
-            refused(line, "damaged")
+            rejected(line, "damaged")
         }
         _ => ReadError::Source(io::Error::other(error)),
     }

@@ -34,13 +34,13 @@ fn read(file: &[u8]) -> Result<Vec<FeedItem>, FileRefusal> {
         match reader.next_offer() {
             Ok(Some(item)) => items.push(item),
             Ok(None) => return Ok(items),
-            Err(ReadError::Refused(refusal)) => return Err(refusal),
+            Err(ReadError::Rejected(refusal)) => return Err(refusal),
             Err(ReadError::Source(error)) => panic!("{error}"),
         }
     }
 }
 
-fn refusal(file: &[u8]) -> &'static str {
+fn rejection_code(file: &[u8]) -> &'static str {
     read(file).unwrap_err().code
 }
 
@@ -162,10 +162,10 @@ fn file_with_dtd_or_entity_is_rejected() {
     let bomb = "<!DOCTYPE realty-feed [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;&a;\">]>";
     let external = "<!DOCTYPE realty-feed SYSTEM \"file:///etc/passwd\">";
     for prolog in [bomb, external, "<!DOCTYPE realty-feed>"] {
-        assert_eq!(refusal(format!("{prolog}{}", feed("")).as_bytes()), "dtd_forbidden");
+        assert_eq!(rejection_code(format!("{prolog}{}", feed("")).as_bytes()), "dtd_forbidden");
     }
-    assert_eq!(refusal(feed("<offer><rooms>&b;</rooms></offer>").as_bytes()), "entity_forbidden");
-    assert_eq!(refusal(feed("<offer internal-id=\"&b;\"/>").as_bytes()), "entity_forbidden");
+    assert_eq!(rejection_code(feed("<offer><rooms>&b;</rooms></offer>").as_bytes()), "entity_forbidden");
+    assert_eq!(rejection_code(feed("<offer internal-id=\"&b;\"/>").as_bytes()), "entity_forbidden");
     assert_eq!(
         read(feed("<offer internal-id=\"&#65;&#49;\"/>").as_bytes()).unwrap()[0]
             .internal_id
@@ -191,10 +191,10 @@ fn file_that_is_not_whole_yrl_is_rejected() {
         ("<?xml version=\"1.0\" encoding=\"windows-1251\"?><realty-feed/>", "encoding_unsupported"),
         ("<realty-feed><a><b><c><d><e/></d></c></b></a></realty-feed>", "too_deep"),
     ] {
-        assert_eq!(refusal(file.as_bytes()), code, "{file}");
+        assert_eq!(rejection_code(file.as_bytes()), code, "{file}");
     }
     assert_eq!(
-        refusal(b"<realty-feed><offer><rooms>\xff</rooms></offer></realty-feed>"),
+        rejection_code(b"<realty-feed><offer><rooms>\xff</rooms></offer></realty-feed>"),
         "encoding_unsupported"
     );
     assert!(
@@ -211,13 +211,13 @@ fn file_that_is_not_whole_yrl_is_rejected() {
 fn file_above_limit_is_rejected() {
     let offers = |count: usize| feed(&"<offer/>".repeat(count));
     assert_eq!(read(offers(3).as_bytes()).unwrap().len(), 3);
-    assert_eq!(refusal(offers(4).as_bytes()), "too_many_offers");
+    assert_eq!(rejection_code(offers(4).as_bytes()), "too_many_offers");
     let text = |bytes: usize| feed(&format!("<offer><rooms>{}</rooms></offer>", "1".repeat(bytes)));
     let problems = read(text(2_000).as_bytes()).unwrap()[0].offer.clone().unwrap_err();
     assert!(problems.iter().any(|problem| problem.code == "text_too_long" && problem.element == "rooms"));
-    assert_eq!(refusal(text(300 * 1024).as_bytes()), "text_too_long");
+    assert_eq!(rejection_code(text(300 * 1024).as_bytes()), "text_too_long");
     assert_eq!(
-        refusal(format!("<!--{}--><realty-feed/>", "x".repeat(300 * 1024)).as_bytes()),
+        rejection_code(format!("<!--{}--><realty-feed/>", "x".repeat(300 * 1024)).as_bytes()),
         "text_too_long"
     );
     let large = feed(&format!("<offer>{}</offer>", "<image>x</image>".repeat(20_000)));
@@ -264,9 +264,9 @@ fn compressed_file_is_read_and_bomb_is_rejected() {
     let two_parts = [gzip(&COMPLEX.as_bytes()[..700]), gzip(&COMPLEX.as_bytes()[700..])].concat();
     assert_eq!(read(&two_parts).unwrap().len(), 3);
     let whole = gzip(COMPLEX.as_bytes());
-    assert_eq!(refusal(&whole[..whole.len() / 2]), "damaged");
+    assert_eq!(rejection_code(&whole[..whole.len() / 2]), "damaged");
     let bomb = feed(&format!("<offer>{}</offer>", "<a>x</a>".repeat(1_000_000)));
-    assert_eq!(refusal(&gzip(bomb.as_bytes())), "compressed_too_much");
+    assert_eq!(rejection_code(&gzip(bomb.as_bytes())), "compressed_too_much");
     let nested = gzip(&gzip(COMPLEX.as_bytes()));
     assert!(read(&nested).is_err());
 }
@@ -277,7 +277,7 @@ fn file_above_decompressed_size_is_rejected() {
     let limits = FeedLimits { file_bytes: 1_000, ..LIMITS };
     let file = feed(&"<a/>".repeat(300));
     let mut reader = FeedReader::new(file.as_bytes(), limits).unwrap();
-    let Err(ReadError::Refused(refusal)) = reader.next_offer() else { panic!("the file was read") };
+    let Err(ReadError::Rejected(refusal)) = reader.next_offer() else { panic!("the file was read") };
     assert_eq!(refusal.code, "file_too_large");
 }
 

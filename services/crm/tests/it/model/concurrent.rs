@@ -1,5 +1,5 @@
 //! Concurrent requests on few deals and objects. The versions of the timeline give an order, which
-//! must explain every answer.
+//! must explain every response.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -27,15 +27,15 @@ const ACTORS: usize = 8;
 const REQUESTS: usize = 20;
 const ROUNDS: usize = 5;
 
-/// A request with its answer.
+/// A request with its response.
 struct Exchange {
     deal: usize,
     request: Request,
-    answer: Response,
+    response: Response,
     /// Start and end on a logical clock.
     begun: usize,
     ended: usize,
-    /// Time of the answer on the clock of the service.
+    /// Time of the response on the clock of the service.
     answered_at: OffsetDateTime,
 }
 
@@ -51,7 +51,7 @@ impl History {
     /// Returns the indexes of the versions that a request may have read.
     ///
     /// Excludes versions that were replaced before the request began, and versions newer than its
-    /// answer.
+    /// response.
     fn window(&self, exchanges: &[Exchange], exchange: &Exchange) -> std::ops::RangeInclusive<usize> {
         let causes =
             || self.causes.iter().enumerate().filter_map(|(at, cause)| Some((at, &exchanges[(*cause)?])));
@@ -153,18 +153,18 @@ async fn run_actor(
         }
         request.by = by;
         let begun = tick();
-        let answer = request.send(&client, deal.id).await;
+        let response = request.send(&client, deal.id).await;
         let (ended, answered_at) = (tick(), clock::now());
-        let card = if answer.body["Deal"].is_null() { &answer.body } else { &answer.body["Deal"] };
+        let card = if response.body["Deal"].is_null() { &response.body } else { &response.body["Deal"] };
         if let Some(version) = card["RowVersion"].as_i64() {
             seen[at] = version;
         }
-        exchanges.lock().unwrap().push(Exchange { deal: at, request, answer, begun, ended, answered_at });
+        exchanges.lock().unwrap().push(Exchange { deal: at, request, response, begun, ended, answered_at });
     }
 }
 
-fn card(answer: &Response) -> &Value {
-    if answer.body["Deal"].is_null() { &answer.body } else { &answer.body["Deal"] }
+fn card(response: &Response) -> &Value {
+    if response.body["Deal"].is_null() { &response.body } else { &response.body["Deal"] }
 }
 
 /// Reads the actor and the time of each later version of a deal from its timeline.
@@ -189,7 +189,7 @@ async fn actors(run: &ModelRun<'_>, deal: &Deal) -> Vec<(Option<Uuid>, String)> 
 }
 
 /// Rebuilds the states of a deal. Each state follows from the previous one by the request whose
-/// answer has its version.
+/// response has its version.
 fn replay(
     world: &World,
     first: &Deal,
@@ -209,20 +209,20 @@ fn replay(
         let cause = exchanges.iter().position(|exchange| {
             exchange.deal == at
                 && exchange.request.by.id == *actor
-                && exchange.answer.status < 300
+                && exchange.response.status < 300
                 && !matches!(exchange.request.operation, Operation::Note(_) | Operation::Preview(_))
-                && card(&exchange.answer)["RowVersion"] == version
+                && card(&exchange.response)["RowVersion"] == version
         });
-        let cause = cause.unwrap_or_else(|| panic!("no answer has version {version} of {before:?}"));
+        let cause = cause.unwrap_or_else(|| panic!("no response has version {version} of {before:?}"));
         let exchange = &exchanges[cause];
         let context = Context::of(world, before);
         let next = [(false, false), (true, false), (false, true), (true, true)].into_iter().find_map(
             |(booked, completed)| {
                 let context = Context { booked_elsewhere: booked, completed_elsewhere: completed, ..context };
-                let outcome = decide(before, context, &exchange.request, &exchange.answer.body);
+                let outcome = decide(before, context, &exchange.request, &exchange.response.body);
                 match outcome {
                     Outcome::Changed(ref next)
-                        if is_expected(&outcome, before, &exchange.request, &exchange.answer) =>
+                        if is_expected(&outcome, before, &exchange.request, &exchange.response) =>
                     {
                         Some(next.clone())
                     }
@@ -231,7 +231,7 @@ fn replay(
             },
         );
         let next = next.unwrap_or_else(|| {
-            panic!("{:?}\nof {before:?}\nis answered {}", exchange.request, exchange.answer.text)
+            panic!("{:?}\nof {before:?}\nis answered {}", exchange.request, exchange.response.text)
         });
         history.states.push(*next);
         history.causes.push(Some(cause));
@@ -239,7 +239,7 @@ fn replay(
     history
 }
 
-/// Asserts that an answer follows from a state of its deal and of the other deals of the object.
+/// Asserts that a response follows from a state of its deal and of the other deals of the object.
 fn assert_explained(world: &World, histories: &[History], exchanges: &[Exchange], at: usize) {
     let exchange = &exchanges[at];
     let history = &histories[exchange.deal];
@@ -255,7 +255,7 @@ fn assert_explained(world: &World, histories: &[History], exchanges: &[Exchange]
     let decide_all = |state: &Deal| -> Vec<Outcome> {
         contexts
             .iter()
-            .map(|context| decide(state, *context, &exchange.request, &exchange.answer.body))
+            .map(|context| decide(state, *context, &exchange.request, &exchange.response.body))
             .collect()
     };
     // Only the request that made a change, or a preview, has a change in its answer.
@@ -263,11 +263,12 @@ fn assert_explained(world: &World, histories: &[History], exchanges: &[Exchange]
     let is_explained = states.iter().any(|state| {
         decide_all(state).iter().any(|outcome| {
             let is_possible = may_show_change || !matches!(outcome, Outcome::Changed(_));
-            is_possible && is_expected(outcome, state, &exchange.request, &exchange.answer)
+            is_possible && is_expected(outcome, state, &exchange.request, &exchange.response)
         })
     });
-    let is_conflict = exchange.answer.status == 409 && exchange.answer.body["code"] == "CRM_DEAL_CONFLICT";
-    // The request would have changed a state that another change replaced before the answer.
+    let is_conflict =
+        exchange.response.status == 409 && exchange.response.body["code"] == "CRM_DEAL_CONFLICT";
+    // The request would have changed a state that another change replaced before the response.
     let is_lost_race = || {
         let overtaken = &states[..states.len() - 1];
         overtaken
@@ -278,8 +279,8 @@ fn assert_explained(world: &World, histories: &[History], exchanges: &[Exchange]
         is_explained || is_conflict && !is_read && is_lost_race(),
         "{:?}\nis answered {} {}\nwhile the deal was {states:#?}\namong {contexts:?}",
         exchange.request,
-        exchange.answer.status,
-        exchange.answer.text
+        exchange.response.status,
+        exchange.response.text
     );
 }
 
@@ -311,16 +312,16 @@ async fn run_concurrently(run: &mut ModelRun<'_>, runner: &mut TestRunner) {
     for at in 0..exchanges.len() {
         assert_explained(&run.world, &histories, &exchanges, at);
     }
-    let succeeded = exchanges.iter().filter(|exchange| exchange.answer.status < 300).count();
+    let succeeded = exchanges.iter().filter(|exchange| exchange.response.status < 300).count();
     assert!(succeeded > ACTORS, "only {succeeded} of {} were answered with a success", exchanges.len());
     run.world.deals =
         histories.into_iter().map(|history| history.states.into_iter().next_back().unwrap()).collect();
     let notes: BTreeSet<_> = exchanges
         .iter()
         .filter(|exchange| {
-            exchange.answer.status == 201 && matches!(exchange.request.operation, Operation::Note(_))
+            exchange.response.status == 201 && matches!(exchange.request.operation, Operation::Note(_))
         })
-        .map(|exchange| id_of(&exchange.answer.body["Id"]))
+        .map(|exchange| id_of(&exchange.response.body["Id"]))
         .collect();
     crate::wait_until_all_published(run.service).await;
     for deal in &run.world.deals {
@@ -336,7 +337,7 @@ async fn run_concurrently(run: &mut ModelRun<'_>, runner: &mut TestRunner) {
 /// RULE-CRM-036: every 200 is in the timeline, in one order without a gap, and that order explains
 /// each refusal. Bookings expire during the test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_answers_are_explained_by_one_order() {
+async fn concurrent_responses_are_explained_by_one_order() {
     let settings = [("CRM_BOOKING_EXPIRY_INTERVAL_MS", "20"), ("CRM_BOOKING_TTL_SECONDS", "1")];
     let service = start(&settings);
     let mut runner = TestRunner::default();

@@ -49,7 +49,7 @@ pub fn plan() -> impl Strategy<Value = Plan> {
 struct Change {
     items: Vec<(Option<Uuid>, Step)>,
     version: Option<i64>,
-    /// True if the answer must be 400.
+    /// True if the response must be 400.
     is_invalid: bool,
 }
 
@@ -123,7 +123,7 @@ impl Plan {
         Change { items, version, is_invalid }
     }
 
-    /// Sends the change, compares the answer with the rules, and returns the outcome.
+    /// Sends the change, compares the response with the rules, and returns the outcome.
     pub async fn perform(&self, world: &mut World, clients: &[Client], number: usize) -> &'static str {
         let at = self.person % world.people.len();
         let (by, client) = (world.people[at], &clients[at]);
@@ -134,14 +134,14 @@ impl Plan {
         };
         let other = world.developers.iter().find(|other| other.id != own.id).unwrap();
         let change = self.change(own, other, number);
-        let answer = change.send(client, by, own.id).await;
+        let response = change.send(client, by, own.id).await;
         let own = own.id;
         let own = world.developers.iter_mut().find(|developer| developer.id == own).unwrap();
         if let Some((status, code)) = change.refusal(by, own) {
-            answer.expect_problem(status, code);
+            response.expect_problem(status, code);
             return code;
         }
-        let (found, name) = (answer.expect(200), if change.is_change(own) { "changed" } else { "same" });
+        let (found, name) = (response.expect(200), if change.is_change(own) { "changed" } else { "same" });
         change.apply(own, &found);
         assert_pipeline(&found, own);
         name

@@ -42,7 +42,7 @@ pub struct Time {
 }
 
 impl Operation {
-    /// Returns false if the answer must be 400.
+    /// Returns false if the response must be 400.
     pub fn is_valid(&self) -> bool {
         match self {
             Self::Cancel(text) | Self::Complete(text) | Self::Note(text) => !text.trim().is_empty(),

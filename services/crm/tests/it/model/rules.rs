@@ -69,8 +69,8 @@ const FORBIDDEN_MOVE: Refusal = (409, "CRM_DEAL_MOVE_FORBIDDEN");
 const NO_CONTRACT: Refusal = (409, "CRM_DEAL_CONTRACT_TYPE_REQUIRED");
 const NO_BOOKING: Refusal = (409, "CRM_DEAL_BOOKING_REQUIRED");
 
-/// Decides a request. Only times and ids, which the service chooses, are taken from the answer.
-pub fn decide(deal: &Deal, context: Context<'_>, request: &Request, answer: &Value) -> Outcome {
+/// Decides a request. Only times and ids, which the service chooses, are taken from the response.
+pub fn decide(deal: &Deal, context: Context<'_>, request: &Request, response: &Value) -> Outcome {
     if let Some((status, code)) = refused_before_rules(deal, request) {
         return Outcome::Refused(status, code);
     }
@@ -83,12 +83,12 @@ pub fn decide(deal: &Deal, context: Context<'_>, request: &Request, answer: &Val
             payload: json!({"Text": note.trim()}),
             actor: Some(by.id),
             role: by.timeline_role(),
-            at: answer["CreatedAt"].as_str().unwrap_or_default().to_owned(),
+            at: response["CreatedAt"].as_str().unwrap_or_default().to_owned(),
             row_version: deal.row_version,
         });
         return Outcome::Noted(Box::new(noted));
     }
-    let change = match decide_change(deal, context, request, answer) {
+    let change = match decide_change(deal, context, request, response) {
         Err((status, code)) => return Outcome::Refused(status, code),
         Ok(None) => return Outcome::Same,
         Ok(Some(change)) => change,
@@ -96,7 +96,7 @@ pub fn decide(deal: &Deal, context: Context<'_>, request: &Request, answer: &Val
     if request.version.is_some_and(|version| version != deal.row_version) {
         return Outcome::Refused(409, "CRM_DEAL_CONFLICT");
     }
-    let card = if answer["Deal"].is_null() { answer } else { &answer["Deal"] };
+    let card = if response["Deal"].is_null() { response } else { &response["Deal"] };
     let at = card["UpdatedAt"].as_str().unwrap_or_default();
     Outcome::Changed(Box::new(apply(deal, change, request, at)))
 }
@@ -129,7 +129,7 @@ fn decide_change(
     deal: &Deal,
     context: Context<'_>,
     request: &Request,
-    answer: &Value,
+    response: &Value,
 ) -> Result<Option<Change>, Refusal> {
     let is_over = matches!(deal.group, "Completed" | "Cancelled");
     let unchanged =
@@ -175,7 +175,7 @@ fn decide_change(
             change.is_published = true;
             Ok(Some(change))
         }
-        Operation::Book(_) => book(deal, context, answer),
+        Operation::Book(_) => book(deal, context, response),
         Operation::Prolong(time) => prolong(deal, time),
         Operation::Cancel(reason) => match deal.group {
             "Completed" => Err(TERMINAL),
@@ -259,7 +259,7 @@ fn move_step(
     Ok(Some(change))
 }
 
-fn book(deal: &Deal, context: Context<'_>, answer: &Value) -> Result<Option<Change>, Refusal> {
+fn book(deal: &Deal, context: Context<'_>, response: &Value) -> Result<Option<Change>, Refusal> {
     if deal.booking.is_some() {
         return Err((409, "CRM_DEAL_BOOKING_ALREADY_ACTIVE"));
     }
@@ -276,8 +276,8 @@ fn book(deal: &Deal, context: Context<'_>, answer: &Value) -> Result<Option<Chan
         second_topic: Some(BOOKING_CREATED),
     };
     // A refusal has neither id nor expiry time. Then the comparison of the statuses fails.
-    let id = answer["Id"].as_str().and_then(|id| id.parse().ok()).unwrap_or_default();
-    let expires_at = answer["ExpiresAt"].as_str().unwrap_or_default().to_owned();
+    let id = response["Id"].as_str().and_then(|id| id.parse().ok()).unwrap_or_default();
+    let expires_at = response["ExpiresAt"].as_str().unwrap_or_default().to_owned();
     change.rows.push(("BookingCreated", json!({"BookingId": id, "ExpiresAt": expires_at})));
     if deal.group == "Application" {
         let to = context.developer.receiving_step("Booking").ok_or(NO_STEP)?;

@@ -48,7 +48,7 @@ async fn revocation_without_the_issuer_succeeds() {
     let secret = request_secret(&admin, account).await.expect(200);
     let secret = text(&secret["ClientSecret"]).to_owned();
 
-    proxy.on("/admin", Fault::problem(500, "down"));
+    proxy.inject("/admin", Fault::problem(500, "down"));
     revoke(&admin, account).await.expect(200);
     let revocations = async || {
         let events = published(&identity, account).await;
@@ -66,7 +66,7 @@ async fn revocation_without_the_issuer_succeeds() {
 #[tokio::test]
 async fn secret_request_without_the_issuer_fails() {
     let (_identity, proxy, admin) = start().await;
-    proxy.on("/admin", Fault::problem(500, "down"));
+    proxy.inject("/admin", Fault::problem(500, "down"));
     let account = create(&admin).await;
     let refused = request_secret(&admin, account).await;
     assert_ne!(refused.header("retry-after"), "");
@@ -82,7 +82,7 @@ async fn secret_with_a_lost_response_ends_the_tokens() {
     let (identity, proxy, admin) = start().await;
     let account = create(&admin).await;
     let secret = request_secret(&admin, account).await.expect(200);
-    proxy.on("/client-secret", Fault::LoseResponse);
+    proxy.inject("/client-secret", Fault::LoseResponse);
     request_secret(&admin, account).await.expect_problem(503, "IDENTITY_ISSUER_UNAVAILABLE");
     assert!(token(account, text(&secret["ClientSecret"])).await.is_none());
     let events = published(&identity, account).await;
@@ -93,7 +93,7 @@ async fn secret_with_a_lost_response_ends_the_tokens() {
 #[tokio::test]
 async fn secret_waits_for_the_registration() {
     let (_identity, proxy, admin) = start().await;
-    proxy.next(1, "/admin", Fault::Delay(Duration::from_secs(1)));
+    proxy.inject_next(1, "/admin", Fault::Delay(Duration::from_secs(1)));
     let account = create(&admin).await;
     request_secret(&admin, account).await.expect(200);
 }

@@ -19,7 +19,7 @@ impl Writer {
         let Some(flats) = self.house(&chessboard).await else { return };
         let seller = Self { base: crm, ..self };
         for flat in flats.iter().cycle() {
-            if seller.ending.is_cancelled() {
+            if seller.stopping.is_cancelled() {
                 return;
             }
             seller.chat_about(flat, &messenger).await;
@@ -59,7 +59,7 @@ impl Writer {
     async fn chat_of(&self, deal: &str) -> Option<String> {
         let own = format!("messenger/chats?DealId={deal}");
         for _ in 0..MAX_CHAT_POLLS {
-            if self.ending.is_cancelled() {
+            if self.stopping.is_cancelled() {
                 return None;
             }
             let page = self.send(Method::GET, &own, Value::Null).await;

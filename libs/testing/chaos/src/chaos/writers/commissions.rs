@@ -34,12 +34,12 @@ impl Writer {
             // Some agents have a rate before their first sale. The sales of others wait for a rate.
             let has_rate: bool = rand::random();
             while has_rate
-                && !self.ending.is_cancelled()
+                && !self.stopping.is_cancelled()
                 && platform.set_rate(json!({"AgentUserId": user})).await.is_none()
             {}
             let seller = Self { base: crm.clone(), ..self.clone() };
             for flat in flats.iter().cycle().take(flats.len() * DEALS_OF_FLAT) {
-                if self.ending.is_cancelled() {
+                if self.stopping.is_cancelled() {
                     return;
                 }
                 tokio::join!(

@@ -1,6 +1,6 @@
 //! The command that publishes the current state of aggregates again.
 //!
-//! The command serves a new consumer whose topic no longer has old messages, and a data replica
+//! The command serves a new consumer whose topic no longer has old messages, and a copy
 //! that was lost. It also repairs a compacted topic in which a late message has overwritten a newer
 //! one.
 

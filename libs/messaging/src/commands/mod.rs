@@ -25,7 +25,7 @@ pub use self::restored::{PublishedState, Restore, Restorer, VersionNames};
 
 /// A command for operators.
 #[derive(Debug, clap::Subcommand)]
-pub enum Operation {
+pub enum MessagingCommand {
     /// List, replay or discard messages that a consumer could not apply
     #[command(subcommand)]
     DeadLetters(DeadLetterCommand),
@@ -63,7 +63,7 @@ pub enum Operation {
     },
 }
 
-impl Operation {
+impl MessagingCommand {
     /// Executes the command and prints its result.
     pub async fn execute(
         self,

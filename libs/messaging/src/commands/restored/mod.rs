@@ -23,10 +23,10 @@ use self::reader::TopicReader;
 use self::steps::Steps;
 use self::store::{Batch, Versions};
 use crate::bus::Bus;
+use crate::commands::lock::{Run, RunLock};
+use crate::commands::republish::Republish;
 use crate::contract::event::Aggregate;
 use crate::history;
-use crate::operations::lock::{Run, RunLock};
-use crate::operations::republish::Republish;
 use crate::outbox::RowlessOutbox;
 
 pub use self::published::PublishedState;

@@ -1,4 +1,4 @@
-//! Replicas of companies, developers and property objects.
+//! Copies of companies, developers and property objects.
 
 use auth::CompanyId;
 use diesel::pg::Pg;

@@ -15,8 +15,8 @@ use uuid::Uuid;
 
 use super::VersionNames;
 use crate::bus::Bus;
+use crate::commands::offsets::{BROKER_TIMEOUT, partitions_of};
 use crate::contract::message::Message;
-use crate::operations::offsets::{BROKER_TIMEOUT, partitions_of};
 
 const MAX_BATCH_EVENTS: usize = 1_000;
 const MAX_BATCH_BYTES: usize = 4 << 20;
