@@ -33,7 +33,7 @@ impl Program {
             return Ok(None);
         };
         step.note("go build");
-        let program = stack::dev("bench")?.join("peers");
+        let program = stack::dev_path("bench")?.join("peers");
         let mut build = Command::new("go");
         build.current_dir(stack::root().join("libs/testing/bench/peers"));
         Child::run("go-build", build.args(["build", "-o"]).arg(&program).arg(".")).await?;
@@ -55,7 +55,7 @@ impl Program {
         let mut child = Child::spawn(format!("bench-peer-{schema}"), &mut command)?;
         tokio::select! {
             result = processes::ready(listen.parse()?) => result.context("the peer")?,
-            error = child.ended() => return Err(error),
+            error = child.wait_for_end() => return Err(error),
         }
         Ok(Peer { url: format!("http://{listen}"), child })
     }
