@@ -111,7 +111,7 @@ impl Consumer {
         while !stopping.is_cancelled() {
             match history::current(&self.db).await {
                 Ok(history) => {
-                    self.run_session(Session { history, stopping: stopping.child_token() }).await?
+                    self.run_session(Session { history, stopping: stopping.child_token() }).await?;
                 }
                 Err(error) => tracing::debug!(%error, "failed to read the history of the database"),
             }

@@ -16,6 +16,7 @@ mod messaging;
 mod messenger;
 mod news;
 mod overload;
+mod pages;
 mod peers;
 mod platform;
 mod report;
@@ -65,7 +66,7 @@ struct BenchEntry {
     run: for<'a> fn(&'a Environment, Effort, &'a mut Vec<Row>) -> LocalBoxFuture<'a, anyhow::Result<()>>,
 }
 
-const ALL: [BenchEntry; 12] = [
+const ALL: [BenchEntry; 13] = [
     selections::BENCH,
     news::BENCH,
     identity::BENCH,
@@ -74,6 +75,7 @@ const ALL: [BenchEntry; 12] = [
     crm::BENCH,
     messenger::BENCH,
     agent::BENCH,
+    pages::BENCH,
     edge::BENCH,
     messaging::BENCH,
     overload::BENCH,

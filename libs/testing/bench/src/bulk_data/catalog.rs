@@ -107,6 +107,14 @@ pub(crate) fn buildings() -> impl Iterator<Item = (String, String)> {
     projects.flat_map(|p| (1..=BUILDINGS).map(move |b| (format!("Project {p}"), format!("Building {b}"))))
 }
 
+/// Returns the public path of the first building of [`fill_developer`], with its objects.
+pub(crate) fn first_building() -> String {
+    let seeded = |kind: &str, number: u64| format!("5eed{kind}-0000-4000-8000-{number:012x}");
+    let (project, building) =
+        (seeded("0011", FIRST_OF_DEVELOPER), seeded("0012", FIRST_OF_DEVELOPER * 100 + 1));
+    format!("/api/v1/public/projects/{project}/buildings/{building}")
+}
+
 /// Adds a developer of ten projects with `in_building` objects in each of its 200 buildings.
 pub(crate) async fn fill_developer(client: &Client, in_building: u32) -> anyhow::Result<()> {
     client.batch_execute(ID).await?;
