@@ -1,4 +1,4 @@
--- Replicas of other services. `version` is the highest version applied.
+-- Copies of entities of other services. `version` is the highest version applied.
 
 -- Companies whose type is Developer or Agency, from identity.
 create table company (

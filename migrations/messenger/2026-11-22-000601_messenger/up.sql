@@ -77,12 +77,13 @@ create table employment (
 -- Employees of a suspended company.
 create index employment_company on employment (company_id) where ended_at is null;
 
--- Users who left a deal's chat because their employment ended, and users whom a deal named while
--- they had no employment. A row ends when another user takes over or the user is added.
+-- Users who left a deal's chat because their employment ended, and former employees whom a deal
+-- named but did not bring in. A row ends when another user takes over or the user is added.
 create table departure (
     user_id uuid not null,
     chat_id uuid not null references chat (id),
-    -- Role and time of the deal that named a user without an employment. Null for a user who left.
+    -- Role that the deal gave to a former employee, and time when the deal was applied. Null for
+    -- a user who left.
     barred_role text collate "C" check (barred_role in ('Agent', 'Manager')),
     barred_at timestamptz,
     primary key (user_id, chat_id),

@@ -38,7 +38,7 @@ struct LostDeal {
 /// The members of `deal-stage-changed` with the stage that consumers know.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct LostStage {
+struct KnownStage {
     to_step_id: StepId,
     to_status: DealStatus,
     #[serde(with = "time::serde::rfc3339")]
@@ -141,7 +141,7 @@ fn stage_changes(
     pipeline: &[Step],
     now: OffsetDateTime,
 ) -> Vec<DealStageChanged> {
-    let known = state.newest::<LostStage>(DealStageChanged::TOPIC);
+    let known = state.newest::<KnownStage>(DealStageChanged::TOPIC);
     let (from_step_id, from_status) =
         known.map_or((deal.step_id, deal.status), |stage| (stage.to_step_id, stage.to_status));
     let present = DealStageChanged {
@@ -206,7 +206,7 @@ fn is_sold(status: DealStatus) -> bool {
 ///
 /// An earlier run of `restored` raises versions without a past change. Therefore a known version
 /// without a past change does not show another sale.
-fn has_other_sale(deal: &Deal, known: &LostStage, past: &[&PastChange]) -> bool {
+fn has_other_sale(deal: &Deal, known: &KnownStage, past: &[&PastChange]) -> bool {
     let is_lost =
         |change: &&PastChange| change.row_version == known.row_version && change.at != known.changed_at;
     let is_other = known.row_version > deal.stage_change_version || past.iter().any(is_lost);
@@ -254,8 +254,8 @@ fn cancellation(
     pipeline: &[Step],
     now: OffsetDateTime,
 ) -> DealStageChanged {
-    let lost = state.newest::<LostStage>(DealStageChanged::TOPIC);
-    let (from_step_id, from_status) = lost.map_or_else(
+    let known = state.newest::<KnownStage>(DealStageChanged::TOPIC);
+    let (from_step_id, from_status) = known.map_or_else(
         || (receiving_step_id(pipeline, DealStatus::Application), DealStatus::Application),
         |stage| (stage.to_step_id, stage.to_status),
     );

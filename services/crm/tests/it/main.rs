@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed helper fails its test")]
 
 mod access;
+mod copies;
 mod deal_booking;
 mod deal_contract;
 mod deal_create;
@@ -32,7 +33,6 @@ mod restored;
 mod revival;
 mod rows;
 mod saved_views;
-mod sync_replicas;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};

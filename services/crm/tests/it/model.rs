@@ -359,7 +359,7 @@ fn is_preview(found: &Value, from: &Deal, to: &Deal, events: &[&str]) -> bool {
         "To": {"Status": to.status(), "StepId": to.step, "StepGroup": to.group},
         "CancelsBooking": to.group == "Cancelled" && from.booking.is_some(), "Events": events,
     });
-    // The model has no states of objects, which tests of revivals compare.
+    // The model does not compute `ObjectAvailability`, which `revival.rs` tests.
     let found = crate::without(found.clone(), "ObjectAvailability");
     normalize_times(&found) == normalize_times(&expected)
 }

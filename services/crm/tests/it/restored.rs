@@ -24,22 +24,22 @@ use crate::{
 const TABLES: [&str; 4] = ["timeline", "stage", "booking", "deal"];
 
 /// A crm whose database can return to a stored state.
-struct Platform {
+struct RestorableCrm {
     crm: DedicatedService,
     by: Client,
     tenant: Uuid,
 }
 
-impl Platform {
+impl RestorableCrm {
     async fn start() -> Self {
         let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "crm").unwrap();
         let settings = [("SELECTIONS_URL", "http://127.0.0.1:1"), ("CLIENT_SECRET", *secret)];
         let crm = DedicatedService::start::<Service>(&settings);
         let by = crm.caller(&Claims::user(guid()).permission(MANAGE));
         let tenant = guid();
-        let platform = Self { crm, by, tenant };
-        platform.publish(DEVELOPER_UPSERTED, tenant, &developer(tenant)).await;
-        platform
+        let restorable = Self { crm, by, tenant };
+        restorable.publish(DEVELOPER_UPSERTED, tenant, &developer(tenant)).await;
+        restorable
     }
 
     /// Publishes an event and waits until crm has applied it.
@@ -82,7 +82,7 @@ impl Platform {
         sort_by_sequence(self.crm.published(deal).await)
     }
 
-    /// Stores the present rows, to which [`Platform::go_back`] returns.
+    /// Stores the present rows, to which [`RestorableCrm::go_back`] returns.
     async fn back_up(&self) {
         let copies = TABLES.map(|table| format!("create table {table}_backup as table {table};"));
         self.crm.sql().await.batch_execute(&copies.concat()).await.unwrap();
@@ -132,21 +132,21 @@ fn versions(events: &[Published]) -> Vec<i64> {
 /// that consumers know, so its object is free again and its sale ends.
 #[tokio::test]
 async fn lost_deal_is_published_as_cancelled() {
-    let platform = Platform::start().await;
-    platform.back_up().await;
+    let restorable = RestorableCrm::start().await;
+    restorable.back_up().await;
     let since = in_days(0);
-    let (booked, created) = (platform.create().await, platform.create().await);
-    platform.set_agent(booked).await;
-    platform.post(booked, "/booking", json!({})).await;
-    platform.go_back(&[booked, created]).await;
-    let known = [platform.events(booked).await, platform.events(created).await];
+    let (booked, created) = (restorable.create().await, restorable.create().await);
+    restorable.set_agent(booked).await;
+    restorable.post(booked, "/booking", json!({})).await;
+    restorable.go_back(&[booked, created]).await;
+    let known = [restorable.events(booked).await, restorable.events(created).await];
     assert_eq!(topics(&known[0]), [CREATED, STAGE_CHANGED, STAGE_CHANGED, BOOKING_CREATED]);
 
-    let report = platform.restore(&since, &[]).await;
+    let report = restorable.restore(&since, &[]).await;
 
     assert!(report.contains("Deal: 0 raised, 2 ended, 0 not ended"), "{report}");
     for ((deal, known), from) in [booked, created].into_iter().zip(known).zip(["Booking", "Application"]) {
-        let ended = platform.events(deal).await.split_off(known.len());
+        let ended = restorable.events(deal).await.split_off(known.len());
         assert_eq!(topics(&ended), [STAGE_CHANGED, CANCELLED]);
         let next = versions(&known).into_iter().max().unwrap() + 1;
         assert_eq!(versions(&ended), [next, next]);
@@ -166,19 +166,19 @@ async fn lost_deal_is_published_as_cancelled() {
 /// change has a higher version.
 #[tokio::test]
 async fn restored_deal_is_published_above_the_lost_versions() {
-    let platform = Platform::start().await;
-    let (booked, free) = (platform.create().await, platform.create().await);
-    let booking = platform.post(booked, "/booking", json!({})).await;
-    platform.back_up().await;
+    let restorable = RestorableCrm::start().await;
+    let (booked, free) = (restorable.create().await, restorable.create().await);
+    let booking = restorable.post(booked, "/booking", json!({})).await;
+    restorable.back_up().await;
     let since = in_days(0);
-    platform.post(booked, "/cancel", json!({"Reason": "x"})).await;
-    let lost_booking = platform.post(free, "/booking", json!({})).await;
-    platform.go_back(&[booked, free]).await;
-    let (known_booked, known_free) = (platform.events(booked).await, platform.events(free).await);
+    restorable.post(booked, "/cancel", json!({"Reason": "x"})).await;
+    let lost_booking = restorable.post(free, "/booking", json!({})).await;
+    restorable.go_back(&[booked, free]).await;
+    let (known_booked, known_free) = (restorable.events(booked).await, restorable.events(free).await);
 
-    platform.restore(&since, &[]).await;
+    restorable.restore(&since, &[]).await;
 
-    let raised = platform.events(booked).await.split_off(known_booked.len());
+    let raised = restorable.events(booked).await.split_off(known_booked.len());
     assert_eq!(topics(&raised), [STAGE_CHANGED, BOOKING_CREATED]);
     assert_eq!(versions(&raised), [4, 4], "above the cancellation");
     let change = &raised[0].payload;
@@ -186,20 +186,20 @@ async fn restored_deal_is_published_above_the_lost_versions() {
     assert_eq!(change["PreviousRowVersion"], 2, "the last change that was not lost");
     assert_eq!(raised[1].payload["BookingId"], booking["Id"]);
 
-    let raised = platform.events(free).await.split_off(known_free.len());
+    let raised = restorable.events(free).await.split_off(known_free.len());
     assert_eq!(topics(&raised), [STAGE_CHANGED, BOOKING_EXPIRED]);
     assert_eq!(versions(&raised), [3, 3], "above the booking");
     let change = &raised[0].payload;
     assert_eq!((&change["FromStatus"], &change["ToStatus"]), (&json!("Booking"), &json!("Application")));
     assert_eq!(raised[1].payload["BookingId"], lost_booking["Id"]);
 
-    platform.set_agent(free).await;
-    let next = platform.events(free).await.pop().unwrap();
+    restorable.set_agent(free).await;
+    let next = restorable.events(free).await.pop().unwrap();
     assert_eq!((&next.payload["RowVersion"], &next.payload["PreviousRowVersion"]), (&json!(4), &json!(3)));
 
-    let output = platform.run(&["republish", "Deal"]).await;
+    let output = restorable.run(&["republish", "Deal"]).await;
     assert!(output.status.success(), "{output:?}");
-    let again = platform.events(booked).await.split_off(known_booked.len() + 2);
+    let again = restorable.events(booked).await.split_off(known_booked.len() + 2);
     assert_eq!(topics(&again), [CREATED, STAGE_CHANGED, STAGE_CHANGED, BOOKING_CREATED]);
     assert_eq!(versions(&again), [1, 2, 4, 4], "a republish has the raised version");
 }
@@ -208,19 +208,20 @@ async fn restored_deal_is_published_above_the_lost_versions() {
 /// The present sale begins again, with the time of its first beginning.
 #[tokio::test]
 async fn sale_whose_completion_was_lost_ends_and_begins_again() {
-    let platform = Platform::start().await;
-    let deal = platform.sell().await;
-    platform.back_up().await;
+    let restorable = RestorableCrm::start().await;
+    let deal = restorable.sell().await;
+    restorable.back_up().await;
     let since = in_days(0);
-    let claims = user_with(Some(platform.tenant), &[MANAGE_OWN]);
+    let claims = user_with(Some(restorable.tenant), &[MANAGE_OWN]);
     let completion = json!({"RegistryRecordNumber": "7"});
-    platform.crm.caller(&claims).post(&format!("{OWN}/deals/{deal}/complete"), completion).await.expect(200);
-    platform.go_back(&[deal]).await;
-    let known = platform.events(deal).await;
+    let manager = restorable.crm.caller(&claims);
+    manager.post(&format!("{OWN}/deals/{deal}/complete"), completion).await.expect(200);
+    restorable.go_back(&[deal]).await;
+    let known = restorable.events(deal).await;
 
-    platform.restore(&since, &[]).await;
+    restorable.restore(&since, &[]).await;
 
-    let raised = platform.events(deal).await.split_off(known.len());
+    let raised = restorable.events(deal).await.split_off(known.len());
     assert_eq!(topics(&raised), [STAGE_CHANGED, STAGE_CHANGED, BOOKING_EXPIRED]);
     assert_eq!(versions(&raised), [5, 6, 6], "above the completion");
     let statuses = |event: &Published| {
@@ -232,10 +233,10 @@ async fn sale_whose_completion_was_lost_ends_and_begins_again() {
     assert_eq!(raised[0].payload["PreviousRowVersion"], sale["RowVersion"]);
     assert_eq!(raised[1].payload["PreviousRowVersion"], 5);
     assert_eq!(raised[1].payload["ChangedAt"], sale["ChangedAt"], "the time that decides the rate");
-    assert_eq!(platform.by.get(&format!("{PLATFORM}/deals/{deal}")).await.expect(200)["RowVersion"], 6);
+    assert_eq!(restorable.by.get(&format!("{PLATFORM}/deals/{deal}")).await.expect(200)["RowVersion"], 6);
 
-    platform.restore(&since, &[]).await;
-    let again = platform.events(deal).await.split_off(known.len() + raised.len());
+    restorable.restore(&since, &[]).await;
+    let again = restorable.events(deal).await.split_off(known.len() + raised.len());
     assert_eq!(statuses(&again[0]), ["Sale", "Sale"], "a second run ends no sale");
 }
 
@@ -243,17 +244,17 @@ async fn sale_whose_completion_was_lost_ends_and_begins_again() {
 /// and the present sale begins.
 #[tokio::test]
 async fn sale_whose_change_was_lost_ends_and_begins_again() {
-    let platform = Platform::start().await;
-    let deal = platform.sell().await;
-    platform.back_up().await;
+    let restorable = RestorableCrm::start().await;
+    let deal = restorable.sell().await;
+    restorable.back_up().await;
     let since = in_days(0);
-    platform.set_agent(deal).await;
-    platform.go_back(&[deal]).await;
-    let known = platform.events(deal).await;
+    restorable.set_agent(deal).await;
+    restorable.go_back(&[deal]).await;
+    let known = restorable.events(deal).await;
 
-    platform.restore(&since, &[]).await;
+    restorable.restore(&since, &[]).await;
 
-    let raised = platform.events(deal).await.split_off(known.len());
+    let raised = restorable.events(deal).await.split_off(known.len());
     let changes = payloads(&raised, STAGE_CHANGED);
     let statuses: Vec<_> = changes.iter().map(|change| text(&change["ToStatus"])).collect();
     assert_eq!(statuses, ["Application", "Sale"]);
@@ -265,18 +266,18 @@ async fn sale_whose_change_was_lost_ends_and_begins_again() {
 /// its beginning, although its agent and its step have changed since. The present state follows.
 #[tokio::test]
 async fn sale_that_begins_again_has_the_values_of_its_beginning() {
-    let platform = Platform::start().await;
-    let deal = platform.sell().await;
-    platform.set_agent(deal).await;
-    platform.back_up().await;
+    let restorable = RestorableCrm::start().await;
+    let deal = restorable.sell().await;
+    restorable.set_agent(deal).await;
+    restorable.back_up().await;
     let since = in_days(0);
-    platform.override_status(deal, "Application").await;
-    platform.go_back(&[deal]).await;
-    let known = platform.events(deal).await;
+    restorable.override_status(deal, "Application").await;
+    restorable.go_back(&[deal]).await;
+    let known = restorable.events(deal).await;
 
-    platform.restore(&since, &[]).await;
+    restorable.restore(&since, &[]).await;
 
-    let raised = platform.events(deal).await.split_off(known.len());
+    let raised = restorable.events(deal).await.split_off(known.len());
     let (known, changes) = (payloads(&known, STAGE_CHANGED), payloads(&raised, STAGE_CHANGED));
     expect_changes(&changes, &[("Application", "Sale"), ("Sale", "Sale")]);
     expect_sale(changes[0], known[0]);
@@ -289,23 +290,23 @@ async fn sale_that_begins_again_has_the_values_of_its_beginning() {
 /// consumers have applied. A sale that may differ from the one that consumers know ends first.
 #[tokio::test]
 async fn sale_with_the_version_of_a_lost_change_ends_and_begins_again() {
-    let platform = Platform::start().await;
-    let deal = platform.sell().await;
-    platform.back_up().await;
+    let restorable = RestorableCrm::start().await;
+    let deal = restorable.sell().await;
+    restorable.back_up().await;
     let since = in_days(0);
-    platform.override_status(deal, "Application").await;
-    platform.override_status(deal, "Sale").await;
-    platform.go_back(&[deal]).await;
-    platform.set_agent(deal).await;
-    platform.set_agent(deal).await;
-    let known = platform.events(deal).await;
+    restorable.override_status(deal, "Application").await;
+    restorable.override_status(deal, "Sale").await;
+    restorable.go_back(&[deal]).await;
+    restorable.set_agent(deal).await;
+    restorable.set_agent(deal).await;
+    let known = restorable.events(deal).await;
     let stages = payloads(&known, STAGE_CHANGED);
     let versions: Vec<_> = stages.iter().map(|change| change["RowVersion"].as_i64().unwrap()).collect();
     assert_eq!(versions[1..3], versions[3..5], "two changes with each version");
 
-    platform.restore(&since, &[]).await;
+    restorable.restore(&since, &[]).await;
 
-    let raised = platform.events(deal).await.split_off(known.len());
+    let raised = restorable.events(deal).await.split_off(known.len());
     let changes = payloads(&raised, STAGE_CHANGED);
     expect_changes(&changes, &[("Sale", "Application"), ("Application", "Sale"), ("Sale", "Sale")]);
     expect_sale(changes[1], stages[0]);
@@ -328,16 +329,16 @@ fn expect_sale(again: &Value, first: &Value) {
 /// RULE-EVT-048: a dry run prints what would be raised, ended and not ended. It writes nothing.
 #[tokio::test]
 async fn dry_run_prints_the_outcomes_and_writes_nothing() {
-    let platform = Platform::start().await;
-    let kept = platform.create().await;
-    platform.back_up().await;
+    let restorable = RestorableCrm::start().await;
+    let kept = restorable.create().await;
+    restorable.back_up().await;
     let since = in_days(0);
-    let lost = platform.create().await;
-    platform.go_back(&[kept, lost]).await;
+    let lost = restorable.create().await;
+    restorable.go_back(&[kept, lost]).await;
     let unknown = guid();
     let event = json!({"DealId": unknown, "RowVersion": 2});
-    platform.crm.bus().publish(BOOKING_EXPIRED, unknown, next_number(), &event).await;
-    let sql = platform.crm.sql().await;
+    restorable.crm.bus().publish(BOOKING_EXPIRED, unknown, next_number(), &event).await;
+    let sql = restorable.crm.sql().await;
     let tables = ["deal", "stage", "booking", "timeline", "restored_run", "restored_topic", "restored_event"];
     let rows = async || {
         let mut rows = Vec::new();
@@ -349,9 +350,9 @@ async fn dry_run_prints_the_outcomes_and_writes_nothing() {
         rows
     };
     let before = rows().await;
-    let known = [platform.events(kept).await.len(), platform.events(lost).await.len()];
+    let known = [restorable.events(kept).await.len(), restorable.events(lost).await.len()];
 
-    let output = platform.run(&["restored", "--since", &since, "--dry-run"]).await;
+    let output = restorable.run(&["restored", "--since", &since, "--dry-run"]).await;
 
     let report = String::from_utf8(output.stdout).unwrap();
     for line in [
@@ -365,21 +366,21 @@ async fn dry_run_prints_the_outcomes_and_writes_nothing() {
     }
     assert!(!output.status.success(), "a key would not be ended");
     assert_eq!(rows().await, before);
-    assert_eq!([platform.events(kept).await.len(), platform.events(lost).await.len()], known);
+    assert_eq!([restorable.events(kept).await.len(), restorable.events(lost).await.len()], known);
 }
 
 /// RULE-EVT-048: events from before the time are left out, and a dry run publishes nothing.
 #[tokio::test]
 async fn later_time_and_dry_run_publish_nothing() {
-    let platform = Platform::start().await;
+    let restorable = RestorableCrm::start().await;
     let since = in_days(0);
-    let deal = platform.create().await;
-    let known = platform.events(deal).await.len();
+    let deal = restorable.create().await;
+    let known = restorable.events(deal).await.len();
 
-    let report = platform.restore(&in_days(1), &[]).await;
+    let report = restorable.restore(&in_days(1), &[]).await;
     assert!(report.contains("Deal: 0 raised, 0 ended, 0 not ended"), "{report}");
-    let report = platform.restore(&since, &["--dry-run"]).await;
+    let report = restorable.restore(&since, &["--dry-run"]).await;
     assert!(report.contains(&format!("Deal {deal}: raised from 1 above 1")), "{report}");
-    assert_eq!(platform.events(deal).await.len(), known);
-    assert!(!platform.run(&["restored", "--dry-run"]).await.status.success(), "it needs a time");
+    assert_eq!(restorable.events(deal).await.len(), known);
+    assert!(!restorable.run(&["restored", "--dry-run"]).await.status.success(), "it needs a time");
 }

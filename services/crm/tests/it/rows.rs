@@ -9,7 +9,7 @@ use crate::{guid, id_of, list, service, text};
 /// The default time of every inserted row.
 pub const LONG_AGO: &str = "2026-01-01T00:00:00Z";
 
-/// Returns the row of a deal in a step, of an object without a copy.
+/// Returns the row of a deal in a step. crm has no copy of the deal's object.
 pub fn deal_row(step: &Value) -> Value {
     let group = text(&step["Group"]);
     let status = if group == "Contract" { "Sale" } else { group };

@@ -64,7 +64,8 @@ pub struct ParticipantEntry {
     connected_at: Option<OffsetDateTime>,
     /// Ended connections. A late webhook about their start has no effect.
     ended_connections: Vec<ConnectionSid>,
-    /// Connections that a newer one replaced. A webhook about their end has no effect.
+    /// Connections that a newer one replaced, or whose start a later event overtook. A webhook
+    /// about their end has no effect.
     #[serde(default)]
     replaced_connections: Vec<ConnectionSid>,
     /// Time of the latest join, by request or by connection.
@@ -201,7 +202,8 @@ impl ParticipantEntry {
         }
     }
 
-    /// Records the start of a connection that a later event overtook.
+    /// Records a connection that a newer one replaced, or whose start a later event overtook. A
+    /// webhook about its end has no effect.
     pub fn record_replaced(&mut self, sid: Option<ConnectionSid>) {
         if let Some(sid) = sid.filter(|sid| self.connection.as_ref() != Some(sid)) {
             remember(&mut self.replaced_connections, sid);

@@ -1,5 +1,6 @@
 //! The job `employment-end` removes a user from deal chats after the end of an employment. It also
-//! adds the user to chats whose deal named the user before this service knew the employment.
+//! adds a former employee to chats whose deal named the user before this service knew the user's
+//! new employment.
 
 use std::sync::Arc;
 

@@ -104,8 +104,8 @@ async fn leave_chat(tx: &mut Tx, chat: ChatId, user: UserId) -> Result<(), Error
     record_left(tx, &mut chat, user, None).await
 }
 
-/// Adds the user to each chat whose deal named the user before this service knew the employment,
-/// each in a transaction of its own.
+/// Adds a former employee to each chat whose deal named the user before this service knew the
+/// user's new employment, each in a transaction of its own.
 ///
 /// # Errors
 /// - The process ends. The job continues elsewhere with the remaining chats.

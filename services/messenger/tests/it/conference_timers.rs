@@ -53,8 +53,8 @@ fn due_after(time: &Value, timeout_micros: i64) -> RangeInclusive<i64> {
 
 /// Samples of the database's clock, ten a second.
 ///
-/// Samples measure the time that the service had to fire a timer.
-/// While a busy machine delays the samples of the test, it delays the service as well.
+/// The number of samples between the due time and the firing of a timer measures its lateness. A
+/// busy machine delays the samples as well as the service, so its load does not count as lateness.
 struct ClockSamples(Arc<Mutex<Vec<i64>>>);
 
 impl ClockSamples {

@@ -317,8 +317,8 @@ async fn end_with_a_future_time_keeps_later_memberships() {
     wait_until_known(user, company, false).await;
 }
 
-/// RULE-MSG-083: a deal may name a user before the service knows the employment of the user. The
-/// event of the employment then adds the user, unless another user has taken over.
+/// RULE-MSG-083: a deal may name a former employee before the service knows the user's new
+/// employment. The event of this employment then adds the user, unless another user has taken over.
 #[tokio::test]
 async fn user_of_a_deal_enters_with_the_late_event_of_the_employment() {
     let (manager, agent, tenant, agency) = (guid(), guid(), guid(), guid());

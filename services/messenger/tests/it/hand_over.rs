@@ -87,7 +87,8 @@ async fn hand_over_replaces_the_user_in_every_chat() {
     assert_eq!(again["HandedOverCount"], 0);
 }
 
-/// RULE-MSG-071: chats of a former employee are handed over once, to a user who works there.
+/// RULE-MSG-071: chats of a former employee are handed over once, to any user who is not a former
+/// employee of the same company.
 #[tokio::test]
 async fn chats_of_a_former_employee_are_handed_over() {
     let (deal, id) = open_chat().await;

@@ -109,6 +109,7 @@ pub struct Deal {
     pub group: &'static str,
     pub contract: Contract,
     pub booking: Option<Booking>,
+    /// Time and reason of the cancellation.
     pub cancelled: Option<(String, String)>,
     pub completed_at: Option<String>,
     pub created_at: String,

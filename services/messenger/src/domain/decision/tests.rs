@@ -535,7 +535,8 @@ fn overtaken_event_changes_no_state() {
     assert_eq!(state(&finished, 1), ParticipantState::Left);
     assert_eq!(state(&apply(&finished, connect(29), 31), 1), ParticipantState::Left);
     assert_eq!(state(&apply(&finished, connect(30), 31), 1), ParticipantState::Joined);
-    // A Removed participant, and one of an Ended conference, loses the room again.
+    // LiveKit gets the command again that removes a Removed participant, or that deletes the room
+    // of an Ended conference.
     let left = apply(&active(), disconnect(30), 30);
     let removed = apply(&left, Action::Remove(user(1)), 31);
     let commands = removed.decide(connect(29), at(32)).unwrap().media_commands;
@@ -550,9 +551,10 @@ fn overtaken_event_changes_no_state() {
     assert_eq!(state(&apply(&connected, disconnect(40), 41), 1), ParticipantState::Left);
 }
 
-/// RULE-MSG-088: only a waiting user is admitted or denied, and the answer of one changes no other.
+/// RULE-MSG-088: only a waiting user is admitted or denied. The host's decision about a knock
+/// changes no other knock.
 #[test]
-fn answer_changes_only_the_knock_of_its_user() {
+fn decision_changes_only_the_knock_of_its_user() {
     let lobby = apply(&ringing_with(1, true), Action::Join(user(1)), 5);
     let both = apply(&apply(&lobby, Action::Knock(user(2)), 10), Action::Knock(user(3)), 11);
     let deny = |number| Action::Deny { user: user(number), by: user(0) };

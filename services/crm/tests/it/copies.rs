@@ -64,7 +64,7 @@ async fn highest_version_wins() {
 /// RULE-CRM-057: an event replaces tenant, names, price and status of an object. Deals show the new
 /// names and keep tenant and amount.
 #[tokio::test]
-async fn object_event_replaces_the_replica_and_keeps_deals() {
+async fn object_event_replaces_the_copy_and_keeps_deals() {
     let (developer_id, other) = (create_developer().await, guid());
     let object_id = create_object(developer_id).await;
     let deal = with(deal_row(&steps(developer_id).await[0]), "property_object_id", json!(object_id));
