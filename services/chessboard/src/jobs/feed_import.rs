@@ -256,6 +256,7 @@ async fn preview(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<us
         let Some(building) = next else { return Ok(rejected) };
         last = Some(building);
         rejected += reject_beyond(app, job, import, building).await?;
+        // A preview stores no object, so the author has no effect.
         let edit = Edit { at: clock::now(), by: None };
         rejected += app
             .db

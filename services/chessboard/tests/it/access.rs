@@ -156,7 +156,7 @@ async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;
 }
 
-/// The operations of a case that change an existing entity, with their path and method.
+/// Returns the operations of the API document that change an existing entity: id, method and path.
 async fn mutations() -> Vec<(String, Method, String)> {
     let document = service().guest().get("/docs/chessboard/openapi.json").await.expect(200);
     let mut found = Vec::new();

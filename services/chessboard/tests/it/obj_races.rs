@@ -13,7 +13,7 @@ use crate::{administrator, count, create_developer, id_of, manager, path, publis
 /// RULE-CHS-030: only one of ten `PUT`s of one version succeeds, and only one of several equal
 /// parallel transitions.
 #[tokio::test]
-async fn only_one_equal_change_succeeds() {
+async fn only_one_parallel_change_succeeds() {
     let house = draft_house().await;
     house.grid(&flats(1)).await;
     let object = house.object("1").await;

@@ -71,7 +71,8 @@ impl Employee {
         self.name.expose().as_str().to_lowercase()
     }
 
-    /// Returns the folded e-mail address, which is unique in a company (INV-IDN-005).
+    /// Returns the e-mail address with its letter case folded, which is unique in a company
+    /// (INV-IDN-005).
     pub fn folded_email(&self) -> String {
         fold_case(self.email.expose().as_str())
     }

@@ -130,6 +130,7 @@ impl Restore for Employees {
         let changes = db::audit::list_last_status_changes(tx.conn(), &keys).await?;
         let events = changes.into_iter().map(|change| {
             let change = EmployeeStatusChanged::from(change);
+            // No transition happens, so `From` and `To` are both the current status.
             EmployeeStatusChanged { from: change.to, at, ..change }
         });
         outbox::append_all(tx, &events.collect::<Vec<_>>()).await
