@@ -1,4 +1,4 @@
--- Replicas of other services.
+-- Copies of other services' data.
 
 -- Names of chessboard's developers.
 create table developer (

@@ -33,7 +33,7 @@ pub const BONUS_OWN: Code = Code::new(403, "AGENT_BONUS_OWN");
 pub const BONUS_SECOND_PERSON: Code = Code::new(403, "AGENT_BONUS_SECOND_PERSON");
 pub const BONUS_ALREADY_DECIDED: Code = Code::new(409, "AGENT_BONUS_ALREADY_DECIDED");
 pub const PAYOUT_NOT_FOUND: Code = Code::new(404, "AGENT_PAYOUT_NOT_FOUND");
-/// A caller must not move the caller's own payout.
+/// A caller must not change the status of the caller's own payout.
 pub const PAYOUT_OWN: Code = Code::new(403, "AGENT_PAYOUT_OWN");
 pub const PAYOUT_INVALID_TRANSITION: Code = Code::new(409, "AGENT_PAYOUT_INVALID_TRANSITION");
 pub const PAYOUT_RUN_NOT_FOUND: Code = Code::new(404, "AGENT_PAYOUT_RUN_NOT_FOUND");

@@ -1,4 +1,4 @@
-//! Writes and locks of the replicated deals of CRM.
+//! Writes and locks of the copies of CRM's deals.
 
 use std::collections::BTreeSet;
 

@@ -40,8 +40,8 @@ pub async fn lock_deal(tx: &mut Tx, deal: DealId) -> Result<Option<i64>, ::db::E
     Ok(lock.get_result(tx.conn()).await?)
 }
 
-/// Returns the accruals of several sales by deal, in the order of their creation. Each deal has one
-/// of the sales.
+/// Returns the accruals of several sales by deal, in the order of their creation. `sales` has at
+/// most one sale of each deal.
 pub async fn read_all(
     tx: &mut Tx,
     sales: impl IntoIterator<Item = (DealId, i64)>,

@@ -68,7 +68,8 @@ impl Decision<'_> {
 /// - [`ACCRUAL_NOT_RELEASABLE`] as in [`Sale::find_releasable`], or if a sum would exceed 64 bits.
 pub async fn release(tx: &mut Tx, id: AccrualId, by: UserId, now: OffsetDateTime) -> Result<Accrual, Error> {
     let key = find_decidable(tx, id, by).await?;
-    // The end of the sale and a grant lock the deal too, so the sale stays until the commit.
+    // The end of the sale, and the approval of a request or of a bonus, also lock the deal. So the
+    // sale does not change before the commit.
     let (mut books, sale, _) = open_sale(tx, key, by).await?;
     let waiting = sale.find_releasable(id)?.into_iter();
     let released = waiting.map(|before| Entry::changed(before, before.with_release(by, now)));

@@ -64,12 +64,12 @@ async fn assignment_racing_a_completion_leads_to_the_same_ledger() {
         let completed = deal.stage_changed("Completed", &in_days(-1));
         let (by, path) = (decider(service()), assign_path(&deal));
         let held = lock(&deal).await;
-        let (end, assign) =
+        let (completion, assign) =
             (deliver(service(), STAGE_CHANGED, &completed), by.post(&path, assignment(agent, 1_000)));
         let response = if assignment_first {
-            held.queue(HeldLocks::ANY, assign, end).await.0
+            held.queue(HeldLocks::ANY, assign, completion).await.0
         } else {
-            held.queue(HeldLocks::ANY, end, assign).await.1
+            held.queue(HeldLocks::ANY, completion, assign).await.1
         };
         let status = if assignment_first { "Pending" } else { "Approved" };
         assert_eq!(response.expect(200)["Status"], status);

@@ -128,7 +128,7 @@ fn matching(editor: &Editor, filter: &EditorFilter) -> post::BoxedQuery<'static,
     found
 }
 
-/// Returns the condition that these posts include a post, by its company.
+/// Returns the condition that a post is one of the `editable` ones, by its company.
 fn is_covered(editable: &EditablePosts) -> Condition {
     let (every_company, company): (bool, Option<CompanyId>) = match editable.of_companies {
         None => (false, None),

@@ -261,7 +261,7 @@ fn unique_word() -> String {
         .collect()
 }
 
-/// Returns a text as a query has it.
+/// Percent-encodes a text for a query string.
 fn encoded(text: &str) -> String {
     text.bytes().fold(String::new(), |mut encoded, byte| {
         write!(encoded, "%{byte:02X}").expect("memory");

@@ -16,7 +16,7 @@ pub struct Chessboard;
 struct PropertyObjectUpserted {
     id: PropertyObjectId,
     version: i64,
-    /// True if developer and project are Published and the object is live.
+    /// True if developer and project are Published and the object is not removed.
     is_public: bool,
     #[serde(flatten)]
     card: ObjectCard,

@@ -19,6 +19,7 @@ fn callers<const N: usize>(caller: impl Fn() -> Client) -> [Client; N] {
     std::array::from_fn(|_| caller())
 }
 
+/// Returns `N` clients of one owner.
 fn owners<const N: usize>(service: &Running) -> [Client; N] {
     let id = guid();
     callers(|| service.caller(&testkit::issuer::Claims::user(id)))

@@ -31,11 +31,11 @@ async fn service_waits_for_missing_topics() {
 
     let bus = Bus::connect(&brokers, &topics).unwrap();
     bus.publish(OBJECT_UPSERTED, known, 1, &object(known, 1, "12")).await;
-    let replica = service.sql().await;
+    let sql = service.sql().await;
     let recovered = async {
         loop {
             let is_published = bus.events(text(&created["Id"])).iter().any(|event| event.topic == CREATED);
-            let applied = replica.query("select from property_object", &[]).await.unwrap();
+            let applied = sql.query("select from property_object", &[]).await.unwrap();
             if is_published && !applied.is_empty() {
                 break;
             }

@@ -68,7 +68,7 @@ const RULES: [(&str, &str); 9] = [
             or bool_or(accrual.agent_user_id <> payout.agent_user_id or accrual.currency <> payout.currency)",
     ),
     (
-        "an open request has an undecided accrual",
+        "the accrual of an open request is neither rejected nor reversed",
         "select adjustment_request.id::text from adjustment_request join accrual on accrual.id = accrual_id \
         where adjustment_request.status = 'Open' and accrual.status in ('Rejected', 'Reversed')",
     ),
