@@ -31,7 +31,7 @@ pub struct Case {
     pub people: Vec<(&'static str, Vec<Claims>)>,
 }
 
-/// The expected response to the empty id in a path.
+/// The expected response to the empty id, which is the nil UUID, in a path.
 #[derive(Clone, Copy)]
 pub enum EmptyId {
     /// The response to an unknown id.

@@ -118,8 +118,9 @@ pub async fn check_metrics(service: &Running) {
     assert!(unknown.is_empty(), "{}: {unknown:?} do not exist among {existing:?}", service.name);
 }
 
-/// Returns the metric names before `{OF` in templates of `PromQL`. Skips names that the template
-/// takes from the values of a chart.
+/// Returns the metric names of the `PromQL` expressions in a template. Each name precedes `{OF`,
+/// which the chart replaces with the labels of the service. Skips names that the template takes
+/// from the values of a chart.
 fn named_metrics(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("{OF").filter_map(|(end, _)| {
         let before =

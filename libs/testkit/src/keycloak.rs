@@ -31,6 +31,11 @@ const POM: &str = "<project>
 </project>
 ";
 
+/// The folder of the downloaded and built Keycloak. Another name would cause a download in existing
+/// clones.
+const INSTALLED: &str = "brought";
+/// The folder of an unfinished download or build.
+const UNFINISHED: &str = "brought.new";
 /// The folder in the archive that Maven unpacks.
 const DISTRIBUTION: &str = "keycloak-26.4.5";
 
@@ -106,20 +111,21 @@ impl Keycloak {
 pub async fn fetch() -> anyhow::Result<()> {
     let folder = folder();
     std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
-    if folder.join("brought").exists() {
+    if folder.join(INSTALLED).exists() {
         return Ok(());
     }
     std::fs::write(folder.join("pom.xml"), POM)?;
     let mut maven = Command::new("mvn");
-    maven.args(["-q", "-B", "dependency:unpack-dependencies", "-DoutputDirectory=brought.new"]);
+    maven.args(["-q", "-B", "dependency:unpack-dependencies"]);
+    maven.arg(format!("-DoutputDirectory={UNFINISHED}"));
     run(maven.current_dir(&folder), "download Keycloak with Maven").await?;
     run(
-        java(&folder.join("brought.new").join(DISTRIBUTION)).args(["build", "--db=dev-mem"]),
+        java(&folder.join(UNFINISHED).join(DISTRIBUTION)).args(["build", "--db=dev-mem"]),
         "build Keycloak with Java",
     )
     .await?;
     // The final name exists only after all steps have succeeded.
-    Ok(std::fs::rename(folder.join("brought.new"), folder.join("brought"))?)
+    Ok(std::fs::rename(folder.join(UNFINISHED), folder.join(INSTALLED))?)
 }
 
 async fn run(command: &mut Command, step: &str) -> anyhow::Result<()> {
@@ -155,7 +161,7 @@ fn folder() -> PathBuf {
 }
 
 fn home() -> PathBuf {
-    folder().join("brought").join(DISTRIBUTION)
+    folder().join(INSTALLED).join(DISTRIBUTION)
 }
 
 fn log() -> PathBuf {

@@ -17,9 +17,10 @@ use tokio::process::Command;
 pub(crate) enum Lane {
     /// Every test on embedded brokers.
     Embedded,
-    /// The tests that a broker can change, on Apache Kafka.
+    /// The tests whose result can depend on the broker, on Apache Kafka.
     Real,
-    /// Each test once: on Apache Kafka where a broker can change it, else on an embedded broker.
+    /// Each test once: on Apache Kafka if its result can depend on the broker, else on an embedded
+    /// broker.
     Both,
 }
 

@@ -33,14 +33,14 @@ const SLOWEST_COUNT: usize = 5;
 /// `--kafka real` uses Apache Kafka. It includes the tests that only Apache Kafka passes, excludes
 /// those that need the embedded broker, and plays the demo beside them. It excludes test modules
 /// that never read the bus, unless `--every` is given. `--kafka both` runs each test once: on
-/// Apache Kafka if a broker can change it, else on an embedded broker. Named packages run without
-/// the demo.
+/// Apache Kafka if its result can depend on the broker, else on an embedded broker. Named packages
+/// run without the demo.
 #[derive(Args)]
 pub(crate) struct Test {
     /// Brokers of the tests if `KAFKA_BROKERS` is not set; Apache Kafka needs Java 17 and Maven
     #[arg(long, value_enum, default_value = "embedded")]
     kafka: Lane,
-    /// With `--kafka real`: every test, not only those that a broker can change
+    /// With `--kafka real`: every test, not only those whose result can depend on the broker
     #[arg(long)]
     every: bool,
     /// Number of parallel test programs; the default is 2, or 1 with named packages,

@@ -18,7 +18,7 @@ use crate::subscription::Subscription;
 
 pub(super) const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The timeout of each statement of a rebuild, and of the pause in which the offsets move.
+/// The timeout of each statement of a rebuild, and of the idle transaction while the offsets move.
 const REBUILD_TIMEOUT: Duration = Duration::from_mins(30);
 
 const GROUP_IS_RUNNING: &str = "stop all replicas of this group first";

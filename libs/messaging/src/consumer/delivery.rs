@@ -41,12 +41,12 @@ enum Outcome {
     DeadLettered,
 }
 
-/// A received message before the call of the handler.
-enum Settled {
+/// The decision about a received message before the call of the handler.
+enum Decision {
     /// The handler does not get the message.
     Done(Outcome),
-    /// The fields are those of [`Receipt::New`].
-    New { is_blocked: bool, went_back: bool },
+    /// The handler gets the message. The fields are those of [`Receipt::New`].
+    Handle { is_blocked: bool, went_back: bool },
 }
 
 impl Consumer {
@@ -217,9 +217,9 @@ impl Consumer {
                 return Err(Failure::Transient("the batch takes too long".to_owned()));
             }
             let applying = async {
-                match self.settle(tx, session, traced.message, *receipt).await? {
-                    Settled::Done(outcome) => Ok(outcome),
-                    Settled::New { is_blocked, went_back } => {
+                match self.decide(tx, session, traced.message, *receipt).await? {
+                    Decision::Done(outcome) => Ok(outcome),
+                    Decision::Handle { is_blocked, went_back } => {
                         self.subscription.handle(tx, traced.message).await?;
                         self.supersede(tx, traced.message, is_blocked, went_back).await
                     }
@@ -238,23 +238,23 @@ impl Consumer {
         received: &[(TracedMessage<'_>, Receipt)],
         handle_all: HandleAllFn,
     ) -> Result<Vec<Outcome>, Failure> {
-        let (mut settled, mut new) = (Vec::with_capacity(received.len()), Vec::new());
+        let (mut decisions, mut new) = (Vec::with_capacity(received.len()), Vec::new());
         for (traced, receipt) in received {
-            let settling = self.settle(tx, session, traced.message, *receipt);
-            let result = settling.instrument(traced.span().clone()).await?;
-            if let Settled::New { .. } = result {
+            let deciding = self.decide(tx, session, traced.message, *receipt);
+            let decision = deciding.instrument(traced.span().clone()).await?;
+            if let Decision::Handle { .. } = decision {
                 new.push(traced.clone());
             }
-            settled.push(result);
+            decisions.push(decision);
         }
         if !new.is_empty() {
             handle_all(tx, &new).await?;
         }
         let mut outcomes = Vec::with_capacity(received.len());
-        for ((traced, _), settled) in received.iter().zip(settled) {
-            outcomes.push(match settled {
-                Settled::Done(outcome) => outcome,
-                Settled::New { is_blocked, went_back } => {
+        for ((traced, _), decision) in received.iter().zip(decisions) {
+            outcomes.push(match decision {
+                Decision::Done(outcome) => outcome,
+                Decision::Handle { is_blocked, went_back } => {
                     self.supersede(tx, traced.message, is_blocked, went_back).await?
                 }
             });
@@ -263,15 +263,15 @@ impl Consumer {
     }
 
     /// Dead-letters a message whose key is blocked. Every other new message is for the handler.
-    async fn settle(
+    async fn decide(
         &self,
         tx: &mut Tx,
         session: &Session,
         message: &Message,
         receipt: Receipt,
-    ) -> Result<Settled, Failure> {
+    ) -> Result<Decision, Failure> {
         match receipt {
-            Receipt::Duplicate => Ok(Settled::Done(Outcome::Duplicate)),
+            Receipt::Duplicate => Ok(Decision::Done(Outcome::Duplicate)),
             Receipt::HistoryChanged => Err(session.end_in_old_history()),
             Receipt::New { is_blocked: true, .. } if !self.subscription.is_state_topic(&message.topic) => {
                 // The outage may have caused the dead letter that blocks the key, so the message is
@@ -281,9 +281,9 @@ impl Consumer {
                 }
                 let (group, reason) = (self.subscription.group, "behind a dead letter of its key");
                 dead_letter::store(tx, self.service, group, message, reason).await?;
-                Ok(Settled::Done(Outcome::DeadLettered))
+                Ok(Decision::Done(Outcome::DeadLettered))
             }
-            Receipt::New { is_blocked, went_back } => Ok(Settled::New { is_blocked, went_back }),
+            Receipt::New { is_blocked, went_back } => Ok(Decision::Handle { is_blocked, went_back }),
         }
     }
 

@@ -75,6 +75,8 @@ pub(super) async fn rewind<C: ConsumerContext + 'static>(
 }
 
 /// Returns those of `assigned` whose position was not checked in `history`.
+///
+/// The row without a consumer has the history in which the tables were created.
 async fn find_unchecked(
     db: &Db,
     group: &str,

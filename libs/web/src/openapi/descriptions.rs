@@ -9,7 +9,8 @@ use crate::openapi::names::{describe, is_described};
 use crate::openapi::operations::operations;
 use crate::openapi::schemas::for_each_schema;
 
-/// Describes each member and parameter that has no description of its own and is in the list.
+/// Describes each member and parameter without a description of its own if [`description_of`]
+/// knows its name.
 pub(super) fn add_descriptions(paths: &mut Paths, components: &mut Components) {
     for (_, operation) in paths.paths.values_mut().flat_map(operations) {
         for parameter in operation.parameters.iter_mut().flatten() {

@@ -34,14 +34,15 @@ fn refer_to_components(paths: &mut Paths, components: &mut Components) {
             *schema = Ref::from_schema_name(name).into();
         }
     };
-    let mut inside = std::mem::take(&mut components.schemas);
+    // A component must not become a reference to itself. Only the schemas inside it are replaced.
+    let mut schemas = std::mem::take(&mut components.schemas);
     for_each_schema(paths, components, &mut refer);
-    for schema in inside.values_mut() {
+    for schema in schemas.values_mut() {
         if let RefOr::T(schema) = schema {
             for_each_inner(schema, &mut |inner| visit(inner, &mut refer));
         }
     }
-    components.schemas = inside;
+    components.schemas = schemas;
 }
 
 /// Turns each variant of a tagged union into a component that has the tag, and maps the tags to the

@@ -1,5 +1,5 @@
-//! The tests that another broker can change: those of packages that use Kafka, and each test module
-//! of a service that reads the bus.
+//! The tests whose result can depend on the broker: those of packages that use Kafka, and each test
+//! module of a service that reads the bus.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ struct Module {
     text: String,
 }
 
-/// The tests of one program that a broker can change.
+/// The tests of one program whose result can depend on the broker.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part {
     None,
@@ -29,8 +29,8 @@ pub(super) enum Part {
     All,
 }
 
-/// Returns the part of the tests of `source` that a broker can change. `source` is a file of the
-/// package in `folder`.
+/// Returns the part of the tests of `source` whose result can depend on the broker. `source` is a
+/// file of the package in `folder`.
 pub(super) fn part(folder: &Path, source: &Path) -> anyhow::Result<Part> {
     let package = folder.file_name().unwrap_or_default();
     if !source.starts_with("tests") {

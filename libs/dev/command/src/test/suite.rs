@@ -158,7 +158,7 @@ impl Arguments {
     /// Builds the programs and returns the jobs of the lane, the slowest first.
     ///
     /// If cargo fails, it has printed the reason, and its exit code is returned. With `every`, a
-    /// run on Apache Kafka includes the tests that no broker can change.
+    /// run on Apache Kafka includes the tests whose result does not depend on the broker.
     pub(super) async fn build(&self, lane: Lane, every: bool) -> anyhow::Result<Result<Vec<Job>, ExitCode>> {
         let every = every || self.has_selection();
         let mut jobs = Vec::new();

@@ -100,7 +100,7 @@ impl<'a> Scene<'a> {
         Ok(id)
     }
 
-    /// Records a call that undoes a step after all other such calls.
+    /// Records a call that undoes a step. It is made after all other recorded calls.
     pub(super) fn undo_last(&mut self, method: Method, url: String, by: &str) {
         self.undoing.insert(0, UndoCall { method, url, body: Value::Null, by: by.to_owned() });
     }

@@ -19,7 +19,7 @@ async fn database() -> Db {
     Db::new(&config).unwrap()
 }
 
-/// Returns a message of one key, with the time in microseconds of a minute.
+/// Returns a message of one key. `time` is in microseconds after 12:00:00.
 fn message(sequence: i64, time: Option<u32>) -> Message {
     let id = format!("{sequence} {time:?}");
     let mut headers = json!({"ce_id": id, "ce_sequence": sequence.to_string()});

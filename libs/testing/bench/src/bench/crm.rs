@@ -120,7 +120,8 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     if let Some(peer) = bench.peer.take() {
         peer.stop().await?;
     }
-    // The statements alone leave rows without events, and other services consume CRM's events.
+    // The baseline leaves rows in the outbox whose payloads are no valid events. Other services
+    // would dead-letter them.
     bench.connection.client.batch_execute("delete from outbox").await?;
     deals::fill(&bench.connection.client, SEEDED, &step).await?;
     step.note("summing totals");

@@ -263,7 +263,11 @@ impl Bench<'_> {
             )
             .goal(Goal::AtMost(1.5)),
             row(format!("{MANAGER_CHATS} chats of a person: the first page"), first, 50.0),
-            row(format!("{MANAGER_CHATS} chats of a person: page 50 of those with news"), deep, 50.0),
+            row(
+                format!("{MANAGER_CHATS} chats of a person: page 50 of those with unread messages"),
+                deep,
+                50.0,
+            ),
             row(format!("{MANAGER_CHATS} chats of a person: the badge"), badge, 50.0),
         ])
     }
