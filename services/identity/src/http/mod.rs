@@ -194,7 +194,7 @@ fn roles(routes: &mut Routes<'_>) {
         .service(
             role::list_employee_roles
                 .admits(
-                    "users with the permission `identity.employees.manage`, and every user for themselves",
+                    "users with the permission `identity.employee-roles.manage`, and every user for themselves",
                 )
                 .refuses([FORBIDDEN, USER_NOT_FOUND]),
         )
