@@ -198,7 +198,7 @@ async fn end_employments(losses: &[(Loss, Claims)]) {
         employment_events::hire(*user, *company).await;
         match loss {
             Loss::Suspended => {
-                employment_events::publish(*user, *company, Some("Active"), Some("Suspended")).await
+                employment_events::publish(*user, *company, Some("Active"), Some("Suspended")).await;
             }
             Loss::CompanySuspended => employment_events::publish_company(*company, "Suspended").await,
             Loss::Removed | Loss::RoleLost => employment_events::end(*user, *company).await,

@@ -248,9 +248,9 @@ async fn unread_responses_do_not_block_other_callers() {
     while refused.is_none() && unread.len() < 96 {
         let response = news.caller(&Claims::user(guid())).request(Method::GET, &path).send().await.unwrap();
         if response.status() == 200 {
-            unread.push(response)
+            unread.push(response);
         } else {
-            refused = Some(response.status().as_u16())
+            refused = Some(response.status().as_u16());
         }
     }
     assert_eq!(refused, Some(503), "{} unread responses", unread.len());
