@@ -15,7 +15,7 @@ import (
 var errConflict = errors.New("conflict")
 
 const selectDeal = `select deal.tenant_id, deal.status, deal.step_id, deal.agent_user_id, deal.amount, deal.currency,
-deal.row_version, booking.id, company.status from deal
+deal.row_version, deal.updated_at, booking.id, company.status from deal
 left join booking on booking.deal_id = deal.id and booking.status = 'Active'
 left join company on company.id = deal.tenant_id and company.kind = 'Developer'
 where deal.id = $1`
@@ -64,6 +64,7 @@ type deal struct {
 	amount                       int64
 	currency                     string
 	rowVersion                   int64
+	updatedAt                    time.Time
 	booking, developerStatus     *string
 }
 
@@ -101,7 +102,11 @@ func overrideStatus(pool *pgxpool.Pool, verifier *verifier) http.HandlerFunc {
 				target = step
 			}
 		}
-		if target.id == "" || current.booking != nil || current.status == request.TargetStatus {
+		if current.status == request.TargetStatus {
+			respond(w, dealCard{current.id, current.status, current.stepID, group, current.updatedAt, current.rowVersion})
+			return
+		}
+		if target.id == "" || current.booking != nil {
 			fail(w, errConflict)
 			return
 		}
@@ -120,7 +125,7 @@ func readDeal(ctx context.Context, pool *pgxpool.Pool, id string) (deal, []step,
 	var batch pgx.Batch
 	batch.Queue(selectDeal, id).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&found.tenantID, &found.status, &found.stepID, &found.agent, &found.amount, &found.currency,
-			&found.rowVersion, &found.booking, &found.developerStatus)
+			&found.rowVersion, &found.updatedAt, &found.booking, &found.developerStatus)
 	})
 	batch.Queue(selectSteps, id).Query(func(rows pgx.Rows) error {
 		var step step
