@@ -310,8 +310,8 @@ pub async fn list_ids_of_member(
     chats.select(chat::id).order(chat::id).limit(limit).load(&mut conn).await
 }
 
-/// Returns the deal chats in which the user is a Manager or Member, and those that the user left
-/// because the employment ended.
+/// Returns the deal chats in which the user is a Manager or Member, and those that the user left or
+/// could not enter because the employment had ended.
 fn chats_of_member(reach: Reach, of: UserId) -> chat::BoxedQuery<'static, Pg> {
     let theirs = diesel::dsl::sql::<diesel::sql_types::Bool>(
         "chat.id in (select chat_id from member where role in ('Manager', 'Member') and user_id = ",

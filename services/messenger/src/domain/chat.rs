@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn agent_who_was_removed_returns_with_another_deal_agent_only() {
+    fn removed_agent_returns_only_by_add_agent() {
         let mut chat = Chat::of_deal(&deal(Some(3)), &[], NOW);
         chat.remove_member(user(3));
         assert_eq!(chat.user_ids(), [1, 2].map(user));

@@ -58,7 +58,7 @@ pub async fn schedule_commands(
     Ok(jobs::schedule(tx, MEDIA_COMMAND_JOB, commands, now).await?)
 }
 
-/// Sends a command, unless it is obsolete or older than [`MAX_RETRY_AGE`].
+/// Sends a command, unless it is obsolete, or the conference ended more than [`MAX_RETRY_AGE`] ago.
 ///
 /// # Errors
 /// LiveKit did not accept the command. The job then repeats the command.

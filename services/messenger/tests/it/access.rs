@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The status of each operation for each caller.
-/// The member is also a supervisor for the operations that need one.
+/// The member is also a supervisor in `add_member` and `remove_member`.
 /// Supervisors and moderators are not members of the chat.
 /// `reports` moderates Direct chats on the platform.
 /// `elsewhere` has the permissions in another company, and a `stranger` has no company.

@@ -58,7 +58,7 @@ async fn null_removes_the_agent_and_absence_keeps_it() {
 /// RULE-MSG-002: an agent whom a supervisor removed returns only after the deal named another
 /// agent.
 #[tokio::test]
-async fn removed_agent_does_not_return_with_the_same_agent() {
+async fn removed_agent_does_not_return_while_the_deal_names_the_same_agent() {
     let (deal, id) = open_chat().await;
     let (agent, other) = (deal.agent(), guid());
     remove(&deal, id, agent).await.expect(204);

@@ -56,7 +56,8 @@ async fn repeated_and_late_events_change_nothing() {
     let [hired, suspended] = std::array::from_fn(|_| next_sequence());
     publish_with_sequence(suspended, user, company, Some("Active"), Some("Suspended")).await;
     wait_until_left(id, user).await;
-    // The late event about the hiring does not allow an addition.
+    // After the late event about the hiring, this company's chat still refuses the user. The end of
+    // another employment shows that the late event was consumed.
     publish_with_sequence(hired, user, company, None, Some("Active")).await;
     add(&other, other_id, user).await.expect(204);
     end(user, other.tenant).await;

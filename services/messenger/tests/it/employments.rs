@@ -73,7 +73,7 @@ async fn removed_or_suspended_employee_leaves_every_deal_chat() {
 /// RULE-MSG-066: only the Client and users without a known employment stay. The Agent leaves after
 /// the end of the employment in an agency, or in the company of the chat.
 #[tokio::test]
-async fn client_and_guests_without_employment_stay() {
+async fn client_and_users_without_employment_stay() {
     let (deal, id) = open_chat().await;
     let (second, second_id) = open_chat().await;
     second
@@ -83,19 +83,19 @@ async fn client_and_guests_without_employment_stay() {
         role(chat, second.manager).as_deref() == Some("Agent")
     })
     .await;
-    let (guest, other_guest) = (guid(), guid());
-    for user in [guest, other_guest] {
+    let (added, former) = (guid(), guid());
+    for user in [added, former] {
         add(&deal, id, user).await.expect(204);
     }
     let agency = guid();
     hire(deal.client, agency).await;
     for (user, company) in
-        [(deal.client, deal.tenant), (deal.client, agency), (deal.agent(), agency), (other_guest, guid())]
+        [(deal.client, deal.tenant), (deal.client, agency), (deal.agent(), agency), (former, guid())]
     {
         end(user, company).await;
     }
     end(second.manager, second.tenant).await;
-    for user in [deal.agent(), other_guest] {
+    for user in [deal.agent(), former] {
         wait_until_left(id, user).await;
     }
     wait_until_left(second_id, second.manager).await;
@@ -105,13 +105,13 @@ async fn client_and_guests_without_employment_stay() {
     wait_until_settled(deal.client).await;
     let chat = view(id, deal.client).await;
     assert_eq!(role(&chat, deal.client).as_deref(), Some("Client"));
-    assert_eq!(role(&chat, guest).as_deref(), Some("Member"));
+    assert_eq!(role(&chat, added).as_deref(), Some("Member"));
     assert_eq!(role(&chat, deal.manager).as_deref(), Some("Manager"));
 
     // A later agent does not bring back the former employee.
     second.publish(STAGE_CHANGED, &second.changed(3, "Application", "Application", None)).await;
-    second.publish(STAGE_CHANGED, &second.changed(4, "Application", "Application", Some(guest))).await;
-    let chat = view_when(second_id, second.client, "the new agent", |chat| role(chat, guest).is_some()).await;
+    second.publish(STAGE_CHANGED, &second.changed(4, "Application", "Application", Some(added))).await;
+    let chat = view_when(second_id, second.client, "the new agent", |chat| role(chat, added).is_some()).await;
     assert_eq!(role(&chat, second.manager), None);
 }
 
@@ -150,10 +150,10 @@ async fn new_employment_ends_the_former_one_and_keeps_the_chats_of_the_new_compa
     }
 }
 
-/// RULE-MSG-068: a guest who was added after the end of an employment elsewhere stays, also after a
+/// RULE-MSG-068: a user who was added after the end of an employment elsewhere stays, also after a
 /// repeat of that end.
 #[tokio::test]
-async fn guest_who_was_added_after_the_end_stays() {
+async fn user_who_was_added_after_the_end_stays() {
     let (deal, id) = open_chat().await;
     let (user, company) = (guid(), guid());
     end(user, company).await;
@@ -174,11 +174,11 @@ async fn employees_of_a_suspended_or_archived_company_leave() {
         let fixture = ConferenceFixture::new().await;
         let (deal, id) = (fixture.deal, fixture.chat);
         let (elsewhere, elsewhere_id) = open_chat().await;
-        let (agency, guest) = (guid(), guid());
+        let (agency, added) = (guid(), guid());
         hire(deal.manager, deal.tenant).await;
         hire(deal.agent(), agency).await;
-        hire(guest, elsewhere.tenant).await;
-        add(&deal, id, guest).await.expect(204);
+        hire(added, elsewhere.tenant).await;
+        add(&deal, id, added).await.expect(204);
         add(&elsewhere, elsewhere_id, deal.manager).await.expect(204);
         let conference = fixture.ring_and_join().await;
         fixture.act(deal.manager, conference, "join").await.expect(200);
@@ -192,7 +192,7 @@ async fn employees_of_a_suspended_or_archived_company_leave() {
         assert_eq!(cards(id, deal.client).await.last(), Some(&card));
         add(&deal, id, deal.manager).await.expect_problem(422, "MESSENGER_EMPLOYMENT_ENDED");
         let chat = view(id, deal.client).await;
-        for user in [deal.client, deal.agent(), guest] {
+        for user in [deal.client, deal.agent(), added] {
             assert!(role(&chat, user).is_some(), "an employee of another company stays");
         }
         publish_company(agency, status).await;
@@ -278,15 +278,15 @@ async fn late_end_keeps_memberships_that_began_after_it() {
         apply_minutes_ago(60, user, former, true).await;
         name_agent(&deal, 2, user).await;
         wait_until_role(&deal, id, user, "Agent").await;
-        let (guest_deal, guest_id) = open_chat().await;
-        add(&guest_deal, guest_id, user).await.expect(204);
+        let (other, other_id) = open_chat().await;
+        add(&other, other_id, user).await.expect(204);
 
         if has_end_event {
             apply_minutes_ago(30, user, former, false).await;
         }
         apply_minutes_ago(25, user, agency, true).await;
         assert_eq!(role(&view(id, deal.client).await, user).as_deref(), Some("Agent"));
-        assert_eq!(role(&view(guest_id, user).await, user).as_deref(), Some("Member"));
+        assert_eq!(role(&view(other_id, user).await, user).as_deref(), Some("Member"));
         // A repeated end keeps the time of the earliest end. A rebuild of the consumer applies the
         // older events again.
         apply_minutes_ago(0, user, former, false).await;
@@ -297,7 +297,7 @@ async fn late_end_keeps_memberships_that_began_after_it() {
         wait_until_known(user, former, true).await;
 
         end(user, agency).await;
-        for chat in [id, guest_id] {
+        for chat in [id, other_id] {
             wait_until_left(chat, user).await;
         }
     }

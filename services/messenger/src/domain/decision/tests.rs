@@ -158,7 +158,8 @@ fn apply_step(conference: &Conference, step: &Step, now: OffsetDateTime) -> Opti
     Some(decision.conference)
 }
 
-/// Asserts INV-CNF-2 to INV-CNF-4, and both tables of states.
+/// Asserts INV-CNF-2 to INV-CNF-4, and the transitions of conferences and participants in the
+/// specification.
 fn assert_invariants(before: &Conference, after: &Conference) {
     let entries = &after.participants.0;
     assert_eq!(entries.iter().filter(|entry| entry.is_host()).count(), 1);
