@@ -39,7 +39,8 @@ pub(super) fn check_agent(role: Role, agent: Option<UserId>, is_agent_active: bo
 /// Checks that an amount that a developer's employee chose is close to the object's price. Platform
 /// managers may choose any amount.
 ///
-/// The price of an unknown object is `None`. Then every amount is refused.
+/// The price of an unknown object is `None`. Then every amount that a developer's employee chose is
+/// refused.
 pub(super) fn check_amount(
     role: Role,
     amount: Amount,

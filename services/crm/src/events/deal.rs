@@ -126,7 +126,7 @@ impl DealStageChanged {
         }
     }
 
-    /// Returns true if the deal has the same step, agent and amount after another change.
+    /// Returns true if both changes lead to the same step, agent and amount.
     pub fn has_same_result(&self, other: &Self) -> bool {
         let result = |change: &Self| (change.to_step_id, change.agent_user_id, change.amount);
         result(self) == result(other)

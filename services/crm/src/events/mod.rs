@@ -23,5 +23,6 @@ pub const ALL: &[PublishedEvent] = &[
 /// The aggregates that can be republished.
 pub const REPUBLISHED: &[Republisher] = &[Republisher::of::<Deals>()];
 
-/// The aggregates whose consumers follow a restore of the database.
+/// The aggregates whose lost rows and versions `crm restored` publishes after a restore of the
+/// database.
 pub const RESTORED: &[Restorer] = &[Restorer::of::<Deals>()];

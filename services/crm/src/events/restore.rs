@@ -155,8 +155,9 @@ fn stage_changes(
         to_step_id: receiving_step_id(pipeline, DealStatus::Application),
         to_step_group: DealStatus::Application.group(),
         to_status: DealStatus::Application,
-        // The end has the time of the present step. A commission of the present sale is approved
-        // at this time or later, so a payout run with the commission contains the reversal, too.
+        // The end has the time of the present step, and so has the reversal of the other sale's
+        // commission. A commission of the present sale is approved at this time or later. So a
+        // payout run with that commission also contains the reversal.
         ..present.clone()
     });
     let is_sale_unknown = is_sold(deal.status) && (end.is_some() || !is_sold(from_status));

@@ -116,7 +116,8 @@ async fn companies_of_other_types_are_ignored() {
 }
 
 /// RULE-CRM-072: a user has the company of the newest employment event, in any order and with
-/// repeats. Suspended employees and users who have left have none.
+/// repeats. Suspended employees and users who have left have none. Employments do not wait for
+/// their company, which this test never publishes.
 #[tokio::test]
 async fn newest_employment_event_wins() {
     let (first, second) = (guid(), guid());
@@ -154,7 +155,7 @@ async fn newest_employment_event_wins() {
 }
 
 /// RULE-CRM-072: a company with the id of a developer does not change the developer unless its
-/// `Type` is Developer. Employments do not wait for their company.
+/// `Type` is Developer.
 #[tokio::test]
 async fn agency_with_the_id_of_a_developer_changes_no_developer() {
     let developer_id = create_developer().await;

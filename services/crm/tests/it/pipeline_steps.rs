@@ -384,8 +384,8 @@ async fn pipeline_changes_need_their_own_permission() {
     by.put(&all, body).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// RULE-CRM-056, RULE-CRM-062: one of several concurrent replacements of a version succeeds, with
-/// or without `Version`. The others return 409.
+/// RULE-CRM-056, RULE-CRM-062: one of several concurrent replacements with the same `Version`
+/// succeeds. Without `Version` several may succeed, one after the other. The others return 409.
 #[tokio::test]
 async fn concurrent_replacements_never_mix() {
     for version in [json!(1), Value::Null] {

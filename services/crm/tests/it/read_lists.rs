@@ -110,8 +110,8 @@ async fn deals_are_sorted_and_paged() {
     }
 }
 
-/// RULE-CRM-045: `TotalCount` is exact up to 10,000, which means "or more". Deeper pages are
-/// refused.
+/// RULE-CRM-045: `TotalCount` is exact below 10,000, and 10,000 means 10,000 or more. Deeper pages
+/// are refused.
 #[tokio::test]
 async fn count_is_exact_up_to_10000() {
     let developer = create_developer().await;

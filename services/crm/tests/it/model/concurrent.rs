@@ -41,7 +41,7 @@ struct Exchange {
 
 /// The history of a deal.
 struct History {
-    /// The state of version `n + 1` at index `n`.
+    /// The states in the order of their versions. The first one precedes all requests.
     states: Vec<Deal>,
     /// The index of the exchange that made each change, `None` for the job.
     causes: Vec<Option<usize>>,

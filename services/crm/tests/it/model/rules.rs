@@ -275,7 +275,8 @@ fn book(deal: &Deal, context: Context<'_>, response: &Value) -> Result<Option<Ch
         is_published: false,
         second_topic: Some(BOOKING_CREATED),
     };
-    // A refusal has neither id nor expiry time. Then the comparison of the statuses fails.
+    // A refusal has neither id nor expiry time. `is_expected` rejects it, since its HTTP status is
+    // not 201.
     let id = response["Id"].as_str().and_then(|id| id.parse().ok()).unwrap_or_default();
     let expires_at = response["ExpiresAt"].as_str().unwrap_or_default().to_owned();
     change.rows.push(("BookingCreated", json!({"BookingId": id, "ExpiresAt": expires_at})));

@@ -93,7 +93,8 @@ fn changed_contract_names_each_field_that_differs() {
     assert!(change.unwrap().is_none());
 }
 
-/// A changed amount of a developer's employee is close to the price. An equal one is not checked.
+/// An amount that a developer's employee changes is close to the price. The present amount of the
+/// deal is not checked.
 #[test]
 fn changed_amount_is_checked_against_the_price() {
     let mut state = state_in(StepGroup::Application);
