@@ -74,7 +74,8 @@ impl AdjustmentRequest {
         }
     }
 
-    /// Returns the request with a decision. An approval adds the granted amount and its accrual.
+    /// Returns the request with a decision. For an approval, the caller also sets the granted
+    /// amount and the created accrual.
     #[must_use]
     pub fn with_decision(
         self,

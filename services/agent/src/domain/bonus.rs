@@ -58,7 +58,8 @@ impl BonusProposal {
         if self.status == AdjustmentStatus::Open { Ok(()) } else { Err(BONUS_ALREADY_DECIDED) }
     }
 
-    /// Returns the proposal with a decision. An approval adds the accrual.
+    /// Returns the proposal with a decision. For an approval, the caller also sets the created
+    /// accrual.
     #[must_use]
     pub fn with_decision(
         self,

@@ -96,7 +96,7 @@ impl DealEvent {
 
 /// A deal as it is stored.
 ///
-/// Statistics show status, agent and amount, each with the version that decided it.
+/// Statistics use status, agent and amount. Next to each is the version that decided it.
 /// The ledger has columns of its own, so that an unknown status changes no money.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = deal, treat_none_as_null = true, check_for_backend(Pg))]

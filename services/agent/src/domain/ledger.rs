@@ -68,7 +68,7 @@ impl Deal {
 
     /// Applies the transitions of a change.
     ///
-    /// `sale` has the accruals of the active sale, before and after the change.
+    /// `sale` has the accruals of the active sale, and is updated with the change.
     /// `rate` is the rate of the change's agent at the time of the change.
     pub fn apply(
         &mut self,

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn payout_dates_the_accruals_that_it_takes() {
+    fn payout_raises_updated_at_of_its_accruals() {
         let newer = Accrual { updated_at: later() + Duration::hours(1), ..approved(100) };
         let (_, taken) = Payout::create(&payout_run(0), &[approved(100), newer.clone()], later()).unwrap();
         assert_eq!([taken[0].updated_at, taken[1].updated_at], [later(), newer.updated_at]);

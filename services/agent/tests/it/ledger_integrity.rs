@@ -90,6 +90,7 @@ async fn database_rejects_changes_of_assignments() {
 async fn database_rejects_bonus_with_one_author() {
     let (service, agent) = (service(), guid());
     let stored = AccrualFixture::approved(agent, 100).write(service).await;
+    // Both are SQL expressions over the accrual. Its `id` stands for a user who is not the agent.
     let insert = |proposer: &str, decider: &str| {
         format!(
             "insert into bonus_proposal (id, accrual_id, agent_user_id, amount, reason, status, result_accrual_id, \

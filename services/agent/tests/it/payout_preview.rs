@@ -108,6 +108,7 @@ async fn preview_is_walked_by_cursors() {
 async fn preview_keeps_the_limits_of_a_payout() {
     let (service, agent) = (service(), guid());
     AccrualFixture::approved(agent, i64::MAX).approved_at(ago(Duration::days(2))).write(service).await;
+    // The held debt keeps the account within 64 bits, and is not part of the payable sum.
     let debt = AccrualFixture::approved(agent, -i64::MAX).write(service).await;
     hold(debt.deal).await;
     AccrualFixture::approved(agent, 5).write(service).await;

@@ -116,6 +116,7 @@ async fn run_of_all_agents_is_paid_in_parts() {
         let paid: i64 = sql.query_one(query, &[]).await.unwrap().get(0);
         (paid == count).then_some(())
     };
+    // The parts have 100, 100 and 50 accounts. The first one waits for the lock.
     eventually("the payouts of the other parts", async || paid(150).await).await;
     let path = format!("{PLATFORM}/payout-runs/{}", id_of(&begun["Id"]));
     assert_eq!(payer(service).get(&path).await.expect(200)["Status"], "Running");

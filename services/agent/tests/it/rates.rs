@@ -50,7 +50,7 @@ async fn nearest_card_decides_the_rate() {
         put(&with(card, "Rates", always(rate))).await.expect(200);
         assert_eq!(rate_of(agent, developer, SOLD).await, Some(rate));
     }
-    // Another agent or developer has only the cards without this id.
+    // A card that names an agent or a developer does not cover sales of another one.
     assert_eq!(rate_of(guid(), developer, SOLD).await, Some(1));
     assert_eq!(rate_of(agent, guid(), SOLD).await, Some(4));
     // A card without a rate for the time is skipped.

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-/// An action of a history. Each number selects one of the existing entities.
+/// An action of a history. Each number selects an existing entity, or a value of a list in the
+/// driver.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Changes a deal. With `late`, the stage change arrives after a later action.

@@ -10,6 +10,8 @@ use crate::{CABINET, COMMISSIONS, MY, PLATFORM, claims_of, id_of, list, text};
 
 impl Driver<'_> {
     /// Compares the stored accruals and the summaries.
+    ///
+    /// First copies the ids and approval times, which only the service knows, to the model.
     pub async fn compare(&mut self) {
         let sql = self.service.cached_sql().await;
         let ids: Vec<_> = self.world.deals.iter().map(|deal| deal.id.to_string()).collect();

@@ -121,6 +121,7 @@ impl Driver<'_> {
         let known = &self.world.deals[deal];
         let completed = known.sale.as_ref().filter(|sale| sale.completed.is_some());
         let mut to = if to == 63 { UNKNOWN } else { STATUSES[to % STATUSES.len()] };
+        // The service ignores a second completion of a sale, and the model does not.
         if to == "Completed" && completed.is_some() && known.status != "Completed" {
             to = "Cancelled";
         }
