@@ -15,8 +15,8 @@ create table chat (
     blocked_by uuid[] not null default '{}',
     -- Time when a moderator closed a Direct chat.
     closed_at timestamptz,
-    -- The deal's agent by the highest applied version. A supervisor may have removed this user from
-    -- the chat.
+    -- The deal's agent by the highest applied version. This user need not be a member, as after
+    -- a removal by a supervisor.
     agent_user_id uuid,
     -- The highest applied version of the deal.
     row_version bigint,
@@ -68,7 +68,8 @@ create table company (
 create table employment (
     user_id uuid not null,
     company_id uuid not null references company (id),
-    -- Time of the end or the suspension. Null while it is active.
+    -- Time of the end or the suspension, plus two minutes for a slow clock of identity, but never
+    -- in the future. Null while the employment is active.
     ended_at timestamptz,
     -- Time of the newest change.
     changed_at timestamptz not null,
@@ -78,7 +79,8 @@ create table employment (
 create index employment_company on employment (company_id) where ended_at is null;
 
 -- Users who left a deal's chat because their employment ended, and former employees whom a deal
--- named but did not bring in. A row ends when another user takes over or the user is added.
+-- named but did not bring in. A row is deleted when a supervisor hands the chat over, or when the
+-- user is added.
 create table departure (
     user_id uuid not null,
     chat_id uuid not null references chat (id),
@@ -196,14 +198,15 @@ create table conference (
 create unique index conference_live on conference (chat_id) where status <> 'Ended';
 create index conference_chat on conference (chat_id, created_at, id);
 
--- Decisions of hosts about who takes part, and changes of hosts.
+-- Admissions and denials of users who knocked, and changes of hosts.
 create table conference_log (
     id bigint generated always as identity primary key,
     conference_id uuid not null references conference (id),
     kind text collate "C" not null check (kind in ('Admitted', 'Denied', 'HostChanged')),
     -- The admitted or denied user, or the new host.
     user_id uuid not null,
-    -- The host, or the former one.
+    -- The user who admitted or denied, or the former host. An invitation by any participant admits
+    -- a waiting user.
     by_user_id uuid not null,
     at timestamptz not null
 );

@@ -24,7 +24,7 @@ pub struct App {
 pub const MAX_CONCURRENT_CATCH_UPS: usize = 8;
 
 impl App {
-    /// Returns LiveKit while its probes succeed, or while no probe runs.
+    /// Returns LiveKit, unless it is not configured or the last probes of this process failed.
     pub fn available_livekit(&self) -> Option<&LiveKit> {
         self.livekit.as_ref().filter(|livekit| livekit.is_available())
     }

@@ -30,7 +30,7 @@ pub const MESSAGES_LIMIT_EXCEEDED: Code = Code::new(429, "MESSENGER_MESSAGES_LIM
     .with_arg("max", CHART_MAX_MESSAGES_PER_HOUR as u64)
     .retry_after(3_600);
 pub const REPORT_NOT_FOUND: Code = Code::new(404, "MESSENGER_REPORT_NOT_FOUND");
-/// The report has another outcome already, or is no longer open.
+/// The report has another outcome than the requested one, or its chat is read after the decision.
 pub const REPORT_DECIDED: Code = Code::new(409, "MESSENGER_REPORT_DECIDED");
 pub const CONFERENCE_NOT_FOUND: Code = Code::new(404, "MESSENGER_CONFERENCE_NOT_FOUND");
 /// The chat has a live conference (INV-CNF-1).

@@ -1,4 +1,4 @@
-//! The binary of the messenger service: `messenger [serve | work | migrate | contracts | config]`.
+//! The binary of the messenger service. Its README lists the commands.
 
 use std::process::ExitCode;
 

@@ -31,7 +31,7 @@ impl ::service::Service for Service {
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/messenger");
     const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
-    /// Maximum of 10,000 streams, and the remaining connections for other requests.
+    /// Room for 10,000 streams and for other requests. Only the sum is limited.
     const MAX_CONNECTIONS: usize = 12_288;
     const EVENTS: &'static [PublishedEvent] = events::ALL;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;

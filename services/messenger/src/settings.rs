@@ -12,7 +12,7 @@ pub struct Settings {
     pub timing: Timing,
     /// LiveKit, or `None` if conferences are not available.
     pub livekit: Option<livekit::Config>,
-    /// Interval of LiveKit probes, or `None` if no probes run.
+    /// Interval of LiveKit probes, or `None` for neither probes nor the job `media-reconciliation`.
     pub media_probe_interval: Option<Duration>,
     /// Time for editing and deleting a message.
     pub edit_window: Duration,
@@ -47,7 +47,7 @@ impl Settings {
         let media_probe_seconds = env.with_default(
             "MESSENGER_MEDIA_PROBE_SECONDS",
             10,
-            "interval of LiveKit probes, in seconds; 0 for no probes",
+            "interval of LiveKit probes, in seconds; 0 for no probes and no comparison of rooms",
         );
         let media_probe_seconds = Some(media_probe_seconds?).filter(|seconds| *seconds > 0);
         Some(Self {
@@ -67,7 +67,7 @@ impl StreamSettings {
             env,
             "MESSENGER_STREAM_HEARTBEAT_SECONDS",
             15,
-            "interval of comments on a stream, in seconds",
+            "interval of heartbeat comments on a stream, in seconds",
         );
         let retention = read_seconds(
             env,

@@ -125,7 +125,7 @@ pub struct LiveKit {
     decoding_key: DecodingKey,
     /// Consecutive failed probes.
     failed_probes: AtomicU32,
-    /// True if the last call failed to reach LiveKit.
+    /// True if the last call failed to reach LiveKit, or LiveKit returned 5xx.
     is_unreachable: AtomicBool,
 }
 
@@ -290,6 +290,7 @@ impl LiveKit {
             code: String,
         }
         let now = runtime::clock::now();
+        // The call starts at once, so the token only has to outlast the difference of the clocks.
         let token = self.sign(None, grant, now, now + MAX_CLOCK_SKEW)?;
         let url = format!("{}{}", self.config.api_url, ROOM_SERVICE.path_with(method));
         let call = self.http.post(url).headers(http_client::trace_headers()).bearer_auth(token).json(body);

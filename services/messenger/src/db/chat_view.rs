@@ -127,6 +127,7 @@ impl Row {
             chat_id,
             user_id,
             role,
+            // No response shows the fallback role.
             fallback_role: None,
             joined_at,
             read_sequence,
@@ -154,7 +155,7 @@ impl Row {
     }
 }
 
-/// Returns each chat as the user at the same position sees it, in this order.
+/// Returns each of `chats` as the user at the same position of `users` sees it, in this order.
 /// Unknown chats are left out.
 pub async fn load_views(
     mut conn: &Conn,

@@ -28,7 +28,7 @@ pub async fn lock(tx: &mut Tx, user: UserId) -> Result<(), ::db::Error> {
 /// Locks the employments of a user and the states of their companies, and returns them.
 pub async fn load_locked(tx: &mut Tx, user: UserId) -> Result<Employments, ::db::Error> {
     lock(tx, user).await?;
-    // The suspension of a company waits for this transaction, and then finds its new members.
+    // A suspension of a company waits for this transaction. Its jobs then find the new memberships.
     let known = employment::table
         .inner_join(company::table)
         .filter(employment::user_id.eq(user))
@@ -107,7 +107,7 @@ pub async fn end(
     Ok(())
 }
 
-/// Locks the row of a company against changes of its state. An unknown company counts as active.
+/// Locks the row of a company against changes of its state. Stores an unknown company as active.
 async fn lock_company_for_share(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
     let insert = diesel::insert_into(company::table).values(company::id.eq(id)).on_conflict_do_nothing();
     Prepared(insert).execute(tx.conn()).await?;

@@ -19,7 +19,7 @@ pub const STREAM_APPENDED: CommitSignal = CommitSignal("stream");
 
 /// The channel of PostgreSQL for wake-ups between replicas.
 pub const WAKE_CHANNEL: &str = "messenger_stream";
-/// Number of users in one notification, whose payload has at most 8,000 bytes.
+/// Maximum number of users in one notification. A payload must be shorter than 8,000 bytes.
 const USERS_PER_WAKE: usize = 200;
 
 /// A stored event of a user's stream.

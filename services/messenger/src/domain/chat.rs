@@ -16,7 +16,8 @@ use crate::error::{CHAT_BLOCKED, CHAT_CLOSED, CHAT_LEFT, CHAT_NOT_DIRECT};
 /// The consumer group that follows CRM's deals.
 pub const DEAL_CONSUMER_GROUP: &str = "messenger.crm";
 
-/// The last seat is reserved for the deal's agent, who may change at any time.
+/// Maximum number of members without the last seat. It is reserved for the deal's agent, who may
+/// change at any time.
 const MAX_MEMBERS_WITHOUT_AGENT: usize = MAX_MEMBERS as usize - 1;
 
 values::text_enum! {
@@ -85,7 +86,7 @@ pub struct Chat {
     pub blocked_by: Vec<UserId>,
     /// Time when a moderator closed a Direct chat.
     pub closed_at: Option<OffsetDateTime>,
-    /// The deal's agent, who is not a member after a removal by a supervisor.
+    /// The deal's agent, who need not be a member, as after a removal by a supervisor.
     pub agent_user_id: Option<UserId>,
     /// The highest applied version of the deal.
     pub row_version: Option<i64>,
@@ -215,7 +216,7 @@ impl Chat {
         Ok(if user == low { high } else { low })
     }
 
-    /// Refuses a new text. A deal chat accepts every text of a member.
+    /// Refuses a new or edited text. A deal chat accepts every text of a member.
     ///
     /// # Errors
     /// - [`CHAT_CLOSED`]: a moderator closed the chat.
@@ -259,7 +260,8 @@ impl Chat {
         });
     }
 
-    /// Adds the deal's agent, who is not a member yet and returns to `fallback_role`.
+    /// Adds the deal's agent, who is not a member yet. `fallback_role` is the agent's role once the
+    /// deal has another agent.
     pub fn add_agent(&mut self, agent: UserId, fallback_role: Option<Role>) {
         self.add_member(agent, Role::Agent);
         if let Some(member) = self.members.last_mut() {
@@ -273,8 +275,8 @@ impl Chat {
 
     /// Applies the deal's agent, who becomes a member if `may_enter`.
     ///
-    /// An agent whom a supervisor has removed does not return until the deal names another agent.
-    /// Therefore an unchanged agent changes nothing.
+    /// An unchanged agent changes nothing. Therefore an agent whom a supervisor has removed returns
+    /// only if the deal names another agent, and later this one again.
     pub fn assign_agent(&mut self, agent: Option<UserId>, may_enter: bool) -> AgentChange {
         let mut change = AgentChange::default();
         if agent == self.agent_user_id {
@@ -346,7 +348,7 @@ mod tests {
     #[test]
     fn deal_chat_begins_with_client_manager_and_agent() {
         let all = [(user(1), Role::Client), (user(2), Role::Manager), (user(3), Role::Agent)];
-        let of = |deal: &Deal, absent: &[Role]| roles(&Chat::of_deal(deal, absent, NOW));
+        let of = |deal: &Deal, barred: &[Role]| roles(&Chat::of_deal(deal, barred, NOW));
         assert_eq!(of(&deal(Some(3)), &[]), all);
         assert_eq!(of(&deal(None), &[]), all[..2]);
         assert_eq!(of(&deal(Some(3)), &[Role::Manager]), [all[0], all[2]]);
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_agent_returns_only_by_add_agent() {
+    fn removed_agent_returns_by_add_agent_not_by_a_repeat() {
         let mut chat = Chat::of_deal(&deal(Some(3)), &[], NOW);
         chat.remove_member(user(3));
         assert_eq!(chat.user_ids(), [1, 2].map(user));
@@ -403,7 +405,7 @@ mod tests {
         chat.add_member(user(56), Role::Member);
         assert_eq!((chat.members.len(), chat.has_free_seat()), (50, false));
         chat.remove_member(user(3));
-        assert!(!chat.has_free_seat(), "the seat of the agent");
+        assert!(!chat.has_free_seat(), "the last seat stays reserved");
         chat.remove_member(user(10));
         assert!(chat.has_free_seat());
         // An agent who returns to another role takes a seat of the members.

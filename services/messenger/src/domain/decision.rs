@@ -174,7 +174,7 @@ impl Conference {
 
     /// Returns the entry of a user, if LiveKit has reported an event of the participant or of the
     /// room that is later than `at`. Returns `None` if the conference is Ended, or the user is
-    /// Removed.
+    /// Removed, because LiveKit then needs a command.
     fn overtaken_entry(&mut self, user: UserId, at: OffsetDateTime) -> Option<&mut ParticipantEntry> {
         let is_live = self.is_live();
         let entry = self.entry_mut(user)?;
@@ -279,7 +279,7 @@ impl Decision {
         Ok(())
     }
 
-    /// Makes a participant Removed. A user without an entry gets none.
+    /// Makes a participant of a live conference Removed. A user without an entry does not get one.
     fn remove(&mut self, user: UserId, now: OffsetDateTime) {
         let is_live = self.conference.is_live();
         if let Some(entry) = self.conference.entry_mut(user)
@@ -332,10 +332,10 @@ impl Decision {
         }
         for ConnectedParticipant { user_id, sid } in present {
             let entry = self.conference.entry(*user_id);
-            let has_missed_join = |entry: &ParticipantEntry| {
+            let has_unrecorded_join = |entry: &ParticipantEntry| {
                 entry.is_unchanged_since(before) && !entry.is(ParticipantState::Joined)
             };
-            if entry.is_none_or(has_missed_join) {
+            if entry.is_none_or(has_unrecorded_join) {
                 self.connect(*user_id, sid.clone(), at, now);
             }
         }

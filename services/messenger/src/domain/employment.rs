@@ -62,12 +62,13 @@ impl Employments {
 
     /// Returns true if a deal may not bring the user into its chat at `now` in this role.
     ///
-    /// The event of the deal may be older than the end of an employment. Therefore a user who has
-    /// worked for a company, and works for none now, does not enter.
+    /// A user whose membership would have to end at once does not enter. The event of the deal may
+    /// be older than the end of an employment. Therefore a user who has worked for a company, and
+    /// works for none now, does not enter either.
     pub fn is_barred(&self, tenant: CompanyId, role: Role, now: OffsetDateTime) -> bool {
-        let works_nowhere = self.0.iter().all(|employment| employment.ended_at().is_some());
-        let is_former = !self.0.is_empty() && works_nowhere;
-        role != Role::Client && (is_former || self.has_lost_membership(tenant, role, now))
+        let have_all_ended =
+            !self.0.is_empty() && self.0.iter().all(|employment| employment.ended_at().is_some());
+        role != Role::Client && (have_all_ended || self.has_lost_membership(tenant, role, now))
     }
 }
 
@@ -137,12 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn former_employee_without_a_company_is_barred() {
+    fn former_employee_is_barred_by_role_and_company() {
         for (ends, [agent, manager]) in [
             (&[][..], [false, false]),
             (&[(2, None)], [false, false]),
             (&[(2, Some(-5))], [true, true]),
             (&[(2, Some(-5)), (3, None)], [false, false]),
+            // The user left the company of the chat and works for another one.
             (&[(1, Some(-5)), (2, None)], [false, true]),
         ] {
             let employments = employments(ends);

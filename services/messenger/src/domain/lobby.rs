@@ -37,8 +37,8 @@ pub struct Knock {
 }
 
 impl Conference {
-    /// Returns true for a user who may join without a knock.
-    /// Users with an entry were invited or admitted before.
+    /// Returns true for a user who needs no admission.
+    /// A user with an entry is the host, or was invited or admitted before.
     pub fn is_admitted(&self, user: UserId) -> bool {
         !self.has_lobby || self.entry(user).is_some()
     }
@@ -71,7 +71,7 @@ impl Conference {
         self.knocks.0.len() < before
     }
 
-    /// Deletes the knock of a user who gets an entry.
+    /// Deletes the waiting or denied knock of a user who gets an entry.
     pub fn delete_knock(&mut self, user: UserId) {
         self.knocks.0.retain(|knock| knock.user_id != user);
     }

@@ -21,7 +21,7 @@ pub type MessageText = Checked<MessageTextRule>;
 /// The text of a message, which logs never show.
 pub type PrivateText = Private<MessageText>;
 
-/// The rule for a text: 1 to 4,000 characters, of which one is neither white space nor invisible.
+/// The rule for a text: 1 to 4,000 characters, at least one neither white space nor invisible.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MessageTextRule {}
 
@@ -106,6 +106,7 @@ impl Message {
         }
         self.require_window(window, now)?;
         self.text = Some(text);
+        // After the clock was set back, `now` may precede the message.
         self.edited_at = Some(now.max(self.created_at));
         self.version += 1;
         Ok(true)

@@ -147,6 +147,7 @@ impl ParticipantEntry {
 
     /// Joins by a connection that began at `at`.
     pub fn connect(&mut self, sid: Option<ConnectionSid>, at: OffsetDateTime, now: OffsetDateTime) {
+        // The latest join is the beginning of the connection, not the arrival of its webhook.
         let latest = self.latest_join_at.filter(|_| self.is(ParticipantState::Joined));
         self.join(now);
         self.latest_join_at = latest.max(Some(at));
@@ -194,7 +195,8 @@ impl ParticipantEntry {
         self.connected_at.max(self.latest_end_at).is_some_and(|latest| at < latest)
     }
 
-    /// Records that the room ended. A connection that began before has ended too.
+    /// Records that the room ended at `at`. A participant who joined before `at` has lost the
+    /// connection.
     pub fn finish_room(&mut self, at: OffsetDateTime) {
         self.latest_end_at = self.latest_end_at.max(Some(at));
         if self.has_joined_before(at) {

@@ -26,7 +26,7 @@ use crate::error::{
     REPORT_DECIDED, REPORT_NOT_FOUND,
 };
 
-/// The operations of members and the webhook of LiveKit.
+/// The operations of users, and the webhook of LiveKit.
 pub const PUBLIC: Listener = Listener {
     name: "public",
     callers: Callers::Users,

@@ -143,6 +143,7 @@ impl StreamReader {
                 return Some(frame.bytes());
             }
             if let Some(last_sent) = self.catch_up_after {
+                // A long catch-up does not reach the timer in the `select!` below.
                 if self.end.is_elapsed() || self.end.deadline() <= Instant::now() {
                     return None;
                 }

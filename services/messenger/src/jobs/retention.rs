@@ -20,9 +20,9 @@ const DEFERRED_CHANGE_DELETION_INTERVAL: Duration = Duration::from_hours(1);
 const DEFERRED_CHANGE_RETENTION: Duration = Duration::from_hours(30 * 24);
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    let streams = app.clone();
+    let stream_app = app.clone();
     let jobs = jobs.periodic("stream-retention", STREAM_DELETION_INTERVAL, move |job| {
-        let app = streams.clone();
+        let app = stream_app.clone();
         async move {
             let retention = app.settings.stream.retention;
             let delete = async || {

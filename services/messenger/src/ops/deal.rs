@@ -27,8 +27,8 @@ pub async fn is_known(tx: &mut Tx, deal: DealId) -> Result<bool, Error> {
 }
 
 /// Creates the chat of a deal, and applies its deferred `changes`, which are ordered by version.
-/// A manager or agent whose employment has ended is not a member. The job `employment-end` adds
-/// this user if the event of a later employment arrives late.
+/// A manager or agent in a barred role is not a member. The job `employment-end` adds this user if
+/// the event of a later employment arrives late.
 pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> Result<(), Error> {
     let newer: Vec<_> = newer_than(deal.row_version, changes).collect();
     // The agent of the highest version is a member from the start, without a card.
@@ -132,7 +132,7 @@ pub async fn apply_change(tx: &mut Tx, change: &DealChange) -> Result<(), Error>
     Ok(())
 }
 
-/// Locks the employments of a new agent, and returns false for a former employee.
+/// Locks the employments of a new agent, and returns false if they bar this user from the chat.
 async fn may_enter(tx: &mut Tx, chat: &Chat, agent: Option<UserId>) -> Result<bool, Error> {
     let Some((agent, tenant)) = agent.zip(chat.tenant_id) else { return Ok(true) };
     if chat.agent_user_id == Some(agent) || chat.member(agent).is_some() {

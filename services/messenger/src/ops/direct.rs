@@ -65,7 +65,7 @@ pub async fn leave_direct(tx: &mut Tx, id: ChatId, user: UserId) -> Result<(), E
     record_left(tx, &mut chat, user, Some(user)).await
 }
 
-/// Blocks the other user of a Direct chat, or ends the own block. A repeat changes nothing.
+/// Blocks the other user of a Direct chat, or ends the user's own block. A repeat changes nothing.
 /// A user who left the chat may do so too.
 ///
 /// # Errors

@@ -36,8 +36,8 @@ pub async fn apply_status(
     } else {
         db::employment::end(tx, user, company, at).await?;
     }
-    // Also for an active employment, because it ends the earlier ones and its company may be
-    // suspended.
+    // A new employment needs the job too: it ends the earlier ones, its company may be suspended,
+    // and the user may enter chats.
     schedule(tx, &[user]).await
 }
 
@@ -127,8 +127,8 @@ pub async fn enter_chats(db: &Db, job: &Job) -> anyhow::Result<()> {
     }
 }
 
-/// Adds the user in the role that the deal gave, unless another user has taken over or the
-/// user's employment has ended again.
+/// Adds the user in the role that the deal gave, unless another user has taken over, the user's
+/// employment has ended again, or the chat has no seat for a Manager.
 async fn enter_chat(tx: &mut Tx, chat: ChatId, user: UserId) -> Result<(), Error> {
     let Some(mut chat) = db::chat::lock(tx, chat).await? else { return Ok(()) };
     let Some(tenant) = chat.tenant_id else { return Ok(()) };

@@ -66,7 +66,7 @@ pub async fn apply_webhook(
     conference::apply_media_event(tx, webhook.room, webhook.action, context).await
 }
 
-/// Compares the participants of a conference with those of its room.
+/// Compares the participants of a conference with those of its room, and applies the differences.
 pub async fn reconcile(
     db: &Db,
     livekit: &LiveKit,

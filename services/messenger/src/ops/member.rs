@@ -76,8 +76,8 @@ pub async fn record_joined(
     by: Option<UserId>,
 ) -> Result<(), Error> {
     let Some(member) = chat.members.iter_mut().find(|member| member.user_id == user) else { return Ok(()) };
-    // Cards of this transaction raised `last_sequence` after the member was created. These cards
-    // count as read too.
+    // Cards of this transaction may have raised `last_sequence` after the member was created. These
+    // cards count as read too.
     member.read_sequence = chat.last_sequence;
     db::member::upsert(tx, &[member]).await?;
     notify_members(tx, chat, StreamEvent::Chat).await?;
@@ -87,7 +87,7 @@ pub async fn record_joined(
 }
 
 /// Deletes a member, notifies all members and the user, posts the card, and ends the user's
-/// participation.
+/// participation in the live conference.
 ///
 /// The caller has removed the user from `chat`, and has locked the streams of all users.
 pub async fn record_left(

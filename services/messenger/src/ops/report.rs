@@ -58,7 +58,7 @@ pub async fn record_reading(tx: &mut Tx, id: ReportId, moderator: UserId) -> Res
     Ok(report)
 }
 
-/// Closes the chat of a report, and decides all its open reports. A repeat changes nothing.
+/// Closes the chat of a report, and decides all open reports of the chat. A repeat changes nothing.
 ///
 /// # Errors
 /// The errors of [`lock_for_outcome`].

@@ -70,7 +70,7 @@ pub async fn send_command(
     let found = db::conference::look_up(&*db.conn().await?, room).await?;
     let Some(conference) = found else { return Ok(()) };
     if conference.ended_at.is_some_and(|ended| ended + MAX_RETRY_AGE < runtime::clock::now()) {
-        tracing::warn!(%room, "gave up on a LiveKit command after 24 h");
+        tracing::warn!(%room, "gave up on a LiveKit command 24 h after the end of the conference");
         return Ok(());
     }
     match command {
@@ -85,7 +85,7 @@ pub async fn send_command(
     }
 }
 
-/// Returns the access of a Joined user to the room.
+/// Returns the access of a user to the room. The caller has checked that the user may enter.
 pub fn create_access(livekit: &LiveKit, conference: &Conference, user: UserId) -> Result<MediaAccess, Error> {
     let access = livekit.create_access(conference.id, user, conference.media, runtime::clock::now());
     access.map_err(|error| Problem::internal(&*error.into_boxed_dyn_error()).into())

@@ -68,6 +68,8 @@ enum ChatOutcome {
     Unchanged,
 }
 
+/// Hands over one deal chat.
+///
 /// # Errors
 /// [`EMPLOYMENT_ENDED`]: the new user no longer works for the company.
 async fn hand_over_chat(tx: &mut Tx, id: ChatId, request: HandOverRequest) -> Result<ChatOutcome, Error> {
@@ -77,25 +79,25 @@ async fn hand_over_chat(tx: &mut Tx, id: ChatId, request: HandOverRequest) -> Re
     if db::employment::load_locked(tx, to).await?.has_lost_membership(company, Role::Member, chat.now) {
         return Err(EMPLOYMENT_ENDED.into());
     }
-    let is_member =
+    let is_leaving =
         chat.member(from).is_some_and(|member| matches!(member.role, Role::Manager | Role::Member));
     let mut users = chat.user_ids();
     users.push(to);
-    if is_member {
+    if is_leaving {
         chat.remove_member(from);
     }
     let is_new = chat.member(to).is_none();
     if is_new && !chat.has_free_seat() {
         return Ok(ChatOutcome::Full);
     }
-    if !is_member && !db::employment::delete_departure(tx, chat.id, from).await? {
+    if !is_leaving && !db::employment::delete_departure(tx, chat.id, from).await? {
         return Ok(ChatOutcome::Unchanged);
     }
     if is_new {
         db::employment::delete_departure(tx, chat.id, to).await?;
     }
     lock_streams(tx, &users).await?;
-    if is_member {
+    if is_leaving {
         record_left(tx, &mut chat, from, Some(by)).await?;
     }
     if is_new {

@@ -223,7 +223,7 @@ mod tests {
         let (hub, user, absent) = (Hub::default(), UserId::generate(), UserId::generate());
         let (number, _receiver) = hub.open(user);
         hub.wake([absent, user]);
-        assert_eq!(hub.woken_positions().await, [], "the stream catches up");
+        assert_eq!(hub.woken_positions().await, [], "the stream still catches up");
         hub.start_sending(user, number, 7);
         assert_eq!(hub.woken_positions().await, [(user, 7)]);
         hub.wake([absent]);

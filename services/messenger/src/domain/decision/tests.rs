@@ -26,7 +26,7 @@ const TIMING: Timing = Timing {
     max_duration: Duration::from_hours(4),
 };
 
-/// Users of the tests, more than seats. User 0 is the host.
+/// Number of users in generated steps, which exceeds the seats. User 0 is the host.
 const USERS: u128 = 26;
 
 fn user(number: u128) -> UserId {
@@ -108,6 +108,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, i64)>> {
         1 => many().prop_map(Step::Reconcile),
         2 => Just(Step::Expire),
     ];
+    // Pauses in seconds. 61 s exceed the ringing time, and two of 20 s exceed the empty time.
     prop::collection::vec((step, select(vec![0, 1, 5, 20, 61])), 1..40)
 }
 
@@ -178,8 +179,8 @@ fn assert_invariants(before: &Conference, after: &Conference) {
         let is = &after.entry(was.user_id).expect("every entry stays").participant;
         assert!(was.joined_at.is_none() || was.joined_at == is.joined_at, "the first join stays");
         assert!(is.invited_at >= was.invited_at);
-        let returns = was.state == ParticipantState::Removed && is.state != was.state;
-        assert!(!returns || is.state == ParticipantState::Invited, "{was:?} {is:?}");
+        let has_returned = was.state == ParticipantState::Removed && is.state != was.state;
+        assert!(!has_returned || is.state == ParticipantState::Invited, "{was:?} {is:?}");
     }
     assert_lobby(before, after);
     for (was, is) in [(before.active_at, after.active_at), (before.ended_at, after.ended_at)] {
@@ -271,6 +272,7 @@ fn each_transition_to_ended_has_its_reason() {
     let broken = apply(&ringing(2), Action::Disconnect { user: user(0), sid: None, at: at(3) }, 3);
     assert_eq!(apply(&broken, Action::Join(user(1)), 5).status, ConferenceStatus::Active);
     assert_eq!(empty.deadline(&TIMING), Some(at(50)));
+    // User 9 is a moderator, and user 8 is a supervisor.
     for (from, action, now, reason, by) in [
         (ringing(2), expire(), 60, NoAnswer, None),
         (ringing(1), Action::Decline(user(1)), 5, AllDeclined, None),
@@ -410,7 +412,7 @@ fn hand_over_moves_the_rights_of_the_host() {
     let removed = apply(&handed, Action::Remove(user(0)), 30);
     assert_eq!(state(&removed, 0), ParticipantState::Removed);
     let left = apply(&handed, Action::LeaveChat { user: user(0), by: None }, 30);
-    assert!(left.is_live(), "the former host leaves the chat");
+    assert!(left.is_live(), "a former host who leaves the chat ends nothing");
     let ended = apply(&handed, Action::LeaveChat { user: user(1), by: None }, 30);
     assert_eq!(ended.end_reason, Some(EndReason::EndedByHost));
     assert_eq!(ended.decide(hand_over(1), at(40)).unwrap_err(), CONFERENCE_ENDED);
@@ -470,14 +472,14 @@ fn media_access_needs_a_live_conference_and_a_seat() {
     assert_eq!(broken.require_media_access(user(1)), Ok(()));
     let members: Vec<_> = (0..USERS).map(user).collect();
     let users: Vec<_> = (2..=20).map(user).collect();
-    let nearly = apply(&broken, Action::Invite { by: user(0), users: &users, members: &members }, 21);
-    assert_eq!((nearly.taken_seats(), nearly.require_media_access(user(1))), (20, Ok(())));
-    let full = apply(&nearly, Action::Join(user(21)), 22);
+    let nearly_full = apply(&broken, Action::Invite { by: user(0), users: &users, members: &members }, 21);
+    assert_eq!((nearly_full.taken_seats(), nearly_full.require_media_access(user(1))), (20, Ok(())));
+    let full = apply(&nearly_full, Action::Join(user(21)), 22);
     assert_eq!(full.require_media_access(user(1)), Err(CONFERENCE_FULL));
     let connect = Action::Connect { user: user(1), sid: None, at: at(23) };
     let commands = full.decide(connect.clone(), at(23)).unwrap().media_commands;
     assert_eq!(commands, [MediaCommand::RemoveParticipant(user(1))]);
-    assert_eq!(state(&apply(&nearly, connect, 23), 1), ParticipantState::Joined);
+    assert_eq!(state(&apply(&nearly_full, connect, 23), 1), ParticipantState::Joined);
 }
 
 /// RULE-MSG-029: the invited users are members, and by default the first members beside the host.
@@ -500,10 +502,10 @@ fn duration_counts_the_active_seconds() {
     assert_eq!((ended.duration_seconds(), active().duration_seconds()), (15, 0));
     let unanswered = apply(&ringing(1), Action::End(user(0)), 25);
     assert_eq!(unanswered.duration_seconds(), 0);
-    let (first, second) = (active(), apply(&ended, Action::End(user(0)), 30));
+    let (live, repeated) = (active(), apply(&ended, Action::End(user(0)), 30));
     assert!(!ended.decide(Action::End(user(0)), at(30)).unwrap().is_end(&ended));
-    assert!(first.decide(Action::End(user(0)), at(30)).unwrap().is_end(&first));
-    assert_eq!(second, ended);
+    assert!(live.decide(Action::End(user(0)), at(30)).unwrap().is_end(&live));
+    assert_eq!(repeated, ended);
 }
 
 /// RULE-MSG-053: the comparison skips participants who joined or left in the last 10 s.
@@ -544,7 +546,7 @@ fn overtaken_event_changes_no_state() {
     assert_eq!(commands, [MediaCommand::RemoveParticipant(user(1))]);
     let ended = apply(&left, Action::End(user(0)), 31);
     assert_eq!(ended.decide(connect(29), at(32)).unwrap().media_commands, [MediaCommand::DeleteRoom]);
-    // The end of the room precedes the join.
+    // The room did not end after the join.
     let early = apply(&active(), Action::FinishRoom { at: at(10) }, 30);
     assert_eq!(state(&early, 1), ParticipantState::Joined);
     let connected = apply(&active(), connect(40), 40);
