@@ -19,7 +19,8 @@ create table developer (
     id uuid primary key,
     name text not null,
     version bigint not null,
-    -- Rises by one with each change of the steps. A change fails if another one has raised it.
+    -- Rises by one with each change of the steps. A replacement fails if another one has raised it
+    -- since the read of the steps.
     pipeline_version bigint not null default 1 check (pipeline_version >= 1),
     -- Null while the pipeline is the default one.
     pipeline_updated_at timestamptz,
@@ -106,7 +107,7 @@ create table deal (
     updated_at timestamptz not null,
     updated_by_user_id uuid,
     row_version bigint not null check (row_version between 1 and 4294967295),
-    -- The version of the last change of step, status or agent that was published; 0 before the first one.
+    -- The `RowVersion` of the last event `deal-stage-changed`; 0 before the first one.
     stage_change_version bigint not null default 0,
     -- The id that the caller chose for the creation, and the route family of the request.
     request_id uuid,
@@ -116,7 +117,8 @@ create table deal (
     constraint deal_status_follows_group check (
         status = case step_group when 'Contract' then 'Sale' else step_group end
     ),
-    -- INV-DEAL-4: the columns of an end are set in its status and in no other.
+    -- INV-DEAL-4: the columns of a cancellation are set exactly in Cancelled, and the time of a
+    -- completion exactly in Completed.
     check ((status = 'Cancelled') = (cancelled_at is not null)),
     check ((status = 'Cancelled') = (cancel_reason is not null)),
     check ((status = 'Completed') = (completed_at is not null)),
@@ -183,7 +185,7 @@ create index booking_overdue on booking (expires_at, id) where status = 'Active'
 
 create table stage (
     deal_id uuid not null references deal (id),
-    row_version bigint not null, -- version of the deal that entered the step
+    row_version bigint not null, -- version with which the deal entered the step
     step_id uuid not null,
     status text collate "C" not null,
     entered_at timestamptz not null,
@@ -214,13 +216,13 @@ create table timeline (
     check ((actor_user_id is null) = (actor_role = 'System')),
     constraint hidden_text_is_of_the_platform
         check (audience = 'Everyone' or actor_role in ('PlatformManager', 'CareService')),
-    -- INV-TLE-5: only the platform and the care service write manual notes.
+    -- INV-TLE-5: only platform managers and the care service write manual notes.
     constraint manual_note_is_of_the_platform
         check (kind <> 'ManualNote' or actor_role in ('PlatformManager', 'CareService'))
 );
 create unique index timeline_newest on timeline (deal_id, position desc);
 
--- The register of status overrides. Each one also has its rows in the timeline.
+-- The register of status overrides. Each override also has rows in the timeline.
 
 create table status_override (
     id uuid primary key,
@@ -283,8 +285,8 @@ $$;
 create trigger count_new_deals after insert on deal referencing new table as added
     for each statement execute function count_new_deals();
 
--- A row trigger, since each change updates one deal. The transition tables of a statement trigger would
--- cost each update more.
+-- A row trigger, since each change updates one deal. The transition tables of a statement trigger
+-- would cost each update more.
 create function count_changed_deal() returns trigger language plpgsql as $$
 begin
     insert into step_total_change (step_id, currency, count, sum)
@@ -296,7 +298,7 @@ create trigger count_changed_deal after update of step_id, amount, currency on d
     when ((old.step_id, old.amount, old.currency) is distinct from (new.step_id, new.amount, new.currency))
     execute function count_changed_deal();
 
--- Saved views: queries of lists of deals that a person has named.
+-- Saved views: named queries of lists of deals.
 
 create table saved_view (
     id uuid primary key,

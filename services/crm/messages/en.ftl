@@ -39,7 +39,7 @@ CRM_SAVED_VIEW_LIMIT_REACHED = You have 50 saved views already
 CRM_EXPORT_TOO_LARGE = The spreadsheet would have too many rows
     .detail = Narrow the filters, or export as CSV.
 
-# Reasons why a member is refused.
+# Reasons why a member of a request is refused.
 bad_account_number = An account number has 20 digits
 excluded_by_target = This is not possible for the target status
 not_permitted = Your role does not permit this filter

@@ -39,7 +39,7 @@ CRM_SAVED_VIEW_LIMIT_REACHED = У вас уже 50 сохранённых вид
 CRM_EXPORT_TOO_LARGE = В таблице было бы слишком много строк
     .detail = Сузьте фильтры или выберите формат CSV.
 
-# Reasons why a member is refused.
+# Reasons why a member of a request is refused.
 bad_account_number = В номере счёта 20 цифр
 excluded_by_target = Это невозможно для выбранного статуса
 not_permitted = Ваша роль не разрешает этот фильтр

@@ -62,7 +62,8 @@ impl Selections {
     /// Finds a selection, deleted or not. A deleted selection has its last content.
     ///
     /// # Errors
-    /// `SERVICE_UNAVAILABLE` if selections does not return a selection after all retries.
+    /// `SERVICE_UNAVAILABLE` if selections returns neither a selection nor
+    /// `SELECTIONS_NOT_FOUND` after all retries.
     pub async fn find(&self, id: SelectionId) -> Result<Option<FoundSelection>, Error> {
         let response: SelectionsResponse = match self.service.get(&GET_SELECTION.path_with(id)).await {
             Ok(response) => response,
@@ -74,7 +75,8 @@ impl Selections {
         Ok(Some(FoundSelection { owner_user_id, is_deleted: deleted_at.is_some(), response }))
     }
 
-    /// Returns all selections of an owner in one page, since an owner has at most 100.
+    /// Returns all selections of an owner without the deleted ones. One page has all of them, since
+    /// an owner has at most 100.
     ///
     /// # Errors
     /// `SERVICE_UNAVAILABLE` if selections does not return a page after all retries.

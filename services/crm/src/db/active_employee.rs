@@ -9,7 +9,8 @@ use diesel_async::RunQueryDsl;
 use super::schema::{active_employee, company};
 use crate::domain::{CompanyKind, CompanyStatus};
 
-/// Stores the company of a user, or deletes it if the user has no active employment any more.
+/// Stores the company of an active employee. `None` deletes the row of a user who has no active
+/// employment any more.
 pub async fn set_company(tx: &mut Tx, user: UserId, company: Option<CompanyId>) -> Result<(), ::db::Error> {
     let Some(company) = company else {
         Prepared(diesel::delete(active_employee::table.find(user))).execute(tx.conn()).await?;
@@ -24,7 +25,7 @@ pub async fn set_company(tx: &mut Tx, user: UserId, company: Option<CompanyId>) 
     Ok(())
 }
 
-/// Returns true if the user is an active employee of an active agency, or if there is no user.
+/// Returns true if the user is an active employee of an active agency, or if `user` is `None`.
 pub async fn is_active_agent(mut conn: &Conn, user: Option<UserId>) -> QueryResult<bool> {
     let Some(user) = user else { return Ok(true) };
     let employed = active_employee::table

@@ -113,7 +113,7 @@ struct ChangeCount {
     count: i64,
 }
 
-/// The deal of a row, or `None` if the column has no deals.
+/// The deal of a row, or `None` if the page of the column is empty.
 struct ColumnDeal(Option<DealSummary>);
 
 impl QueryableByName<Pg> for ColumnDeal {
@@ -133,7 +133,9 @@ const STORED_SUMS: &str = "\
 
 /// Builds one statement for the whole board, since one statement sees one snapshot.
 ///
-/// Without a filter it reads the stored sums. With a filter it counts the matching deals.
+/// Without a filter the statement reads the stored sums. With a filter it counts the matching
+/// deals. The parameters `$1` to `$8` are those of [`DealFilter::bind`], and [`read`] binds the
+/// other three.
 fn build_statement(filter: &DealFilter) -> String {
     let filtered_sums = format!(
         "select step_id, currency, count(*) as count, sum(amount) as sum from deal \

@@ -1,4 +1,5 @@
-//! Writes of deals. One change writes the deal, its stages, its booking and its timeline together.
+//! Writes of deals. One change writes the deal, its stages, its booking, its timeline and the entry
+//! in the register of overrides together.
 
 use ::db::{Conn, Json, Prepared, Tx};
 use auth::UserId;
@@ -15,7 +16,7 @@ use crate::domain::{
 };
 use crate::error::{DEAL_CONFLICT, Error};
 
-/// Inserts a new deal. Returns false if a deal with this request exists.
+/// Inserts a new deal. Returns false if an earlier request with this id created a deal.
 ///
 /// # Errors
 /// [`DEAL_CONFLICT`] if the step was archived after it was read.
@@ -46,7 +47,8 @@ pub async fn insert(
 /// Writes a change.
 ///
 /// # Errors
-/// [`DEAL_CONFLICT`] if the deal has another version, or if the step that it enters was archived.
+/// [`DEAL_CONFLICT`] if the deal has another version than `change.before`, or if the step that it
+/// enters was archived.
 pub async fn save(tx: &mut Tx, change: &Change) -> Result<(), Error> {
     let after = &change.after;
     let conn: &Conn = tx.conn();
@@ -219,7 +221,7 @@ async fn upsert_booking(mut conn: &Conn, booking: &Booking) -> QueryResult<()> {
 
 /// Appends the rows of one change in their order.
 async fn append_rows(mut conn: &Conn, rows: &[NewTimelineRow<'_>]) -> QueryResult<()> {
-    // A change has at most four rows, so the cache gets at most four prepared statements.
+    // A change has at most three rows, so the cache gets at most three prepared statements.
     Prepared(diesel::insert_into(timeline::table).values(rows)).execute(&mut conn).await?;
     Ok(())
 }

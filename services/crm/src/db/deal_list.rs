@@ -33,11 +33,11 @@ impl SortKey for DealSort {
 /// The filters that only lists and exports have. Texts are folded by [`fold`](values::fold).
 #[derive(Clone, Debug, Default)]
 pub struct DealSearch {
-    /// The whole number of the object.
+    /// The complete number of the object.
     pub object_number: Option<String>,
     /// A part of the name of the object's project.
     pub project_name: Option<String>,
-    /// The whole number of the contract.
+    /// The complete number of the contract.
     pub contract_number: Option<String>,
     /// The client or the agent.
     pub participant_user_id: Option<UserId>,
@@ -59,6 +59,8 @@ const OF_OBJECT_NUMBER: &str = "exists (select from property_object as sought \
     where sought.id = deal.property_object_id and sought.folded_number = $9)";
 
 /// The condition for deals of objects in projects whose names contain a text.
+///
+/// The index finds the names with all trigrams of the text, and `like` decides among them.
 const OF_PROJECT: &str = "exists (select from property_object as sought \
     where sought.id = deal.property_object_id and sought.folded_project_name like $10 \
     and trigrams(sought.folded_project_name) @> trigrams($11))";

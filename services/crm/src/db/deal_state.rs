@@ -63,7 +63,7 @@ pub async fn look_up(mut conn: &Conn, id: DealId) -> QueryResult<Option<DealStat
     Ok(found.map(state))
 }
 
-/// Reads a deal like [`look_up`], and checks that `agent` works for an active agency.
+/// Reads a deal like [`look_up`], and whether `agent` works for an active agency.
 pub async fn look_up_with_agent(
     conn: &Conn,
     id: DealId,

@@ -89,7 +89,7 @@ pub struct DealView {
     pub updated_by_user_id: Option<UserId>,
 }
 
-/// The columns of a [`DealView`], from [`VIEW_JOINS`].
+/// The columns that a [`DealView`] adds to its summary, from the tables of [`VIEW_JOINS`].
 pub const VIEW_COLUMNS: &str = "\
     developer.name as developer_name, step.name as step_name, deal.selection_id, deal.contract_type, \
     deal.payment_method, deal.contract_number, deal.cancelled_at, deal.cancel_reason, deal.completed_at, \

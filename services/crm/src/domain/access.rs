@@ -1,4 +1,4 @@
-//! Permissions of callers. The timeline records the first role that applies to an actor.
+//! Permissions of callers, and the roles that the timeline records.
 
 use auth::{Actor, CompanyId, Permission, Reach, Scope};
 
@@ -50,7 +50,8 @@ impl Permission for ReadDeals {
     }
 }
 
-/// Permits notes on every company's deals, and grants the role that the timeline records.
+/// Permits notes on every company's deals, and grants the role that the timeline records. A caller
+/// with both permissions is a platform manager.
 pub enum CareForDeals {}
 
 impl Permission for CareForDeals {

@@ -62,7 +62,7 @@ impl Booking {
         Self { status, ended_at: Some(at), ..self }
     }
 
-    /// Returns true if the booking has expired and its expiry is not suspended (INV-BKG-4).
+    /// Returns true if the expiry time has passed and the expiry is not suspended (INV-BKG-4).
     pub fn is_overdue(&self, now: OffsetDateTime) -> bool {
         !self.is_expiry_suspended && self.expires_at <= now
     }

@@ -128,8 +128,8 @@ impl Change {
         self
     }
 
-    /// Sorts the rows by kind, and records a stage change. Suspends the expiry of an Active booking
-    /// in Contract (INV-BKG-4).
+    /// Sorts the timeline rows by kind, and stores the version of a stage change. Suspends the
+    /// expiry of an Active booking while the deal is in Contract (INV-BKG-4).
     #[must_use]
     pub(super) fn finish(mut self) -> Self {
         let is_expiry_suspended = self.after.step_group == StepGroup::Contract;
@@ -144,7 +144,8 @@ impl Change {
         self
     }
 
-    /// Returns true if the change is one of step, status or agent.
+    /// Returns true if the step, the status or the agent changes. The status changes only with the
+    /// step.
     fn is_stage_change(&self) -> bool {
         self.has_changed_step() || self.before.agent_user_id != self.after.agent_user_id
     }

@@ -153,7 +153,7 @@ pub struct Deal {
     /// `None` before the first change and after a change by a job.
     pub updated_by_user_id: Option<UserId>,
     pub row_version: i64,
-    /// The version of the last change of step, status or agent; 0 before the first one.
+    /// The `RowVersion` of the last event `deal-stage-changed`; 0 before the first one.
     pub stage_change_version: i64,
 }
 

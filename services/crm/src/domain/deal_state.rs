@@ -12,8 +12,8 @@ pub struct DealState {
     pub booking: Option<Booking>,
     /// The live steps of the developer, in their order.
     pub steps: Vec<Step>,
-    /// The status of the developer in identity. `None` before its first event, which counts as
-    /// Active.
+    /// The status of the developer in identity. `None` before the developer's first event. The
+    /// rules then treat the developer as Active.
     pub developer: Option<CompanyStatus>,
     /// The object's price. `None` if the object is unknown.
     pub price: Option<Money>,

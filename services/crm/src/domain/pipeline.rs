@@ -47,7 +47,7 @@ pub fn receiving_step(live: &[Step], group: StepGroup) -> Option<&Step> {
     of_group.clone().find(|step| step.is_default).or_else(|| of_group.next())
 }
 
-/// The steps of a new pipeline: the group of each step and the message with its name.
+/// The steps of a new pipeline: the group of each step and the id of the message with its name.
 ///
 /// The first step of each group is its default.
 pub const DEFAULT_PIPELINE: [(StepGroup, &str); 7] = [
@@ -90,7 +90,7 @@ pub struct PipelineEditor {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Replacement {
-    /// New and changed live steps, in their order.
+    /// The steps that are new, changed or no longer archived, in their order.
     pub upserted: Vec<Step>,
     /// Live steps that become archived.
     pub archived: Vec<StepId>,

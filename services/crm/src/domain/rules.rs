@@ -1,6 +1,6 @@
 //! The rules of deals: the effect of each operation in each status, and the order of its refusals.
 //!
-//! Repeats of a creation and lost races are detected when a change is written.
+//! The statements that read and write deals detect repeats of a creation and lost races.
 
 #[cfg(test)]
 mod tests;
@@ -209,7 +209,8 @@ impl DealState {
         Ok(change.with_booking(expires_at).with_status_entry(None))
     }
 
-    /// Checks that neither the deal nor another one has booked the object, and that it is for sale.
+    /// Checks that neither this deal nor another one has booked the object, and that the object is
+    /// for sale.
     pub(super) fn check_bookable(&self) -> Result<(), Code> {
         if self.booking.is_some() {
             return Err(DEAL_BOOKING_ALREADY_ACTIVE);
@@ -288,8 +289,8 @@ pub(super) fn check_contract(group: StepGroup, contract: &Contract) -> Result<()
 #[derive(Clone, Debug)]
 pub struct OfferedObject {
     pub object: PropertyObject,
-    /// The status of the developer in identity. `None` before its first event, which counts as
-    /// Active.
+    /// The status of the developer in identity. `None` before the developer's first event. The
+    /// rules then treat the developer as Active.
     pub developer: Option<CompanyStatus>,
     /// A deal of the object is Completed.
     pub is_sold: bool,

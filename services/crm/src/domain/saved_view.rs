@@ -17,7 +17,7 @@ pub const MAX_SAVED_VIEWS: i64 = 50;
 /// The name of a view. A person wrote it, so logs never show it.
 pub type ViewName = Private<Prose<1, 100>>;
 
-/// The query of a list, which may contain names and numbers.
+/// The query of a list. It may contain names and numbers, so logs never show it.
 pub type ViewQuery = Private<Text<0, 2000>>;
 
 /// The owner of views in one route family.
@@ -28,7 +28,7 @@ pub struct ViewOwner {
 }
 
 impl ViewOwner {
-    /// Returns the company whose deals the views list. `None` is the platform.
+    /// Returns the company whose deals the views list. `None` means the deals of all companies.
     pub const fn company_id(self) -> Option<CompanyId> {
         match self.reach {
             Reach::Platform => None,

@@ -27,8 +27,8 @@ pub(super) fn check_parties(
     }
 }
 
-/// Checks that an agent whom a developer's employee chose works for an agency. Platform managers
-/// may choose any agent.
+/// Checks that an agent whom a developer's employee chose works for an active agency. Platform
+/// managers may choose any agent.
 pub(super) fn check_agent(role: Role, agent: Option<UserId>, is_agent_active: bool) -> Result<(), Code> {
     if role.is_of_developer() && agent.is_some() && !is_agent_active {
         return Err(AGENT_NOT_ACTIVE);
@@ -79,8 +79,8 @@ mod tests {
         Money { amount_minor, currency: Currency::RUB }
     }
 
-    /// RULE-CRM-068: the bounds are inclusive. Another currency and an object without a price
-    /// differ from every amount.
+    /// RULE-CRM-068: the bounds are inclusive. No amount is close to a price in another currency,
+    /// or to a price of zero or less.
     #[test]
     fn amount_at_the_bound_is_close_to_the_price() {
         for (minor, is_expected) in [(79, false), (80, true), (100, true), (120, true), (121, false)] {

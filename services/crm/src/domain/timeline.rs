@@ -92,10 +92,10 @@ struct StatusChange {
 }
 
 impl TimelineRow {
-    /// Removes the reason if only the platform may read the row.
+    /// Removes the reason if its audience is the platform.
     ///
     /// # Errors
-    /// If the payload is not that of a `StatusChanged` row.
+    /// If the audience is the platform, but the payload is not that of a `StatusChanged` row.
     pub fn hide_reason(self) -> serde_json::Result<Self> {
         if self.audience.is_everyone() {
             return Ok(self);
@@ -187,7 +187,7 @@ mod tests {
     use values::Private;
 
     use super::{NoteAudience, TimelineEntry, TimelineKind, TimelineRow};
-    use crate::domain::{DealId, Role, TimelineRowId};
+    use crate::domain::{DealId, DealStatus, Role, TimelineRowId};
 
     /// A row for the platform loses only its reason. A row for everyone stays unchanged.
     #[test]
@@ -218,6 +218,8 @@ mod tests {
     fn note_and_change_of_status_have_an_audience() {
         let text = || Private::new(values::Prose::parse("x").unwrap());
         assert!(TimelineEntry::ManualNote { text: text() }.has_audience());
+        let (from_status, to_status) = (DealStatus::Sale, DealStatus::Booking);
+        assert!(TimelineEntry::StatusChanged { from_status, to_status, reason: None }.has_audience());
         assert!(!TimelineEntry::CompanyNote { text: text() }.has_audience());
         assert!(!TimelineEntry::DealCreated {}.has_audience());
     }

@@ -1,5 +1,5 @@
-//! Events of deals. They have no contract data, and no text of a person except the reason of a
-//! cancellation.
+//! Events of deals. They have no contract data except the amount, and no text of a person except
+//! the reason for a cancellation.
 
 use auth::{CompanyId, UserId};
 use messaging::{Aggregate, Event};

@@ -170,8 +170,8 @@ fn stage_changes(
         changed_at: beginning.at,
         ..present.clone()
     });
-    let begins_at_present = beginning.as_ref().is_some_and(|beginning| beginning.has_same_result(&present));
-    let last = (!begins_at_present).then_some(present);
+    let leads_to_present = beginning.as_ref().is_some_and(|beginning| beginning.has_same_result(&present));
+    let last = (!leads_to_present).then_some(present);
     number_changes(deal, end.into_iter().chain(beginning).chain(last))
 }
 
@@ -228,8 +228,8 @@ fn receiving_step_id(pipeline: &[Step], status: DealStatus) -> StepId {
 
 /// Returns the event that releases the object of a lost booking or a lost completion.
 ///
-/// The deal has no Active booking. A deal that is Cancelled or Completed needs no such event,
-/// because the event of its end decides about the object.
+/// `deal` must have no Active booking. A deal that is Cancelled or Completed needs no such event,
+/// because `deal-cancelled` or `deal-completed` decides about the object.
 fn release(deal: &Deal, state: &PublishedState, now: OffsetDateTime) -> Option<BookingExpired> {
     let has_ended = matches!(deal.status, DealStatus::Cancelled | DealStatus::Completed);
     let was_taken = state.has(BookingCreated::TOPIC) || state.has(DealCompleted::TOPIC);

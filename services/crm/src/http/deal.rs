@@ -150,7 +150,8 @@ async fn create(
 /// Checks that the selection of a new deal belongs to the client and is not deleted.
 ///
 /// # Errors
-/// [`SELECTION_NOT_OF_CLIENT`], or `SERVICE_UNAVAILABLE` if selections does not answer.
+/// [`SELECTION_NOT_OF_CLIENT`] if the check fails; `SERVICE_UNAVAILABLE` if selections does not
+/// answer.
 async fn check_selection(app: &App, deal: &Deal) -> Result<(), Error> {
     let Some(id) = deal.selection_id else { return Ok(()) };
     let found = app.selections.find(id).await?;

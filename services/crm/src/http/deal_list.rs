@@ -85,7 +85,8 @@ impl From<DealFilterParams> for DealFilter {
     }
 }
 
-/// A bound of an amount in minor units.
+/// A bound of an amount in minor units. The highest exclusive bound is one above the maximum
+/// amount.
 type AmountBound = Whole<0, 1_000_000_000_000_001>;
 
 /// The minimum length of a part of a project's name. The trigram index finds no shorter text.

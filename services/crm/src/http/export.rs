@@ -46,7 +46,7 @@ impl ExportParams {
 ///
 /// # Errors
 /// `UNAUTHORIZED` if the token has expired before the next batch; [`EXPORT_TOO_LARGE`] if a
-/// spreadsheet would have too many rows.
+/// spreadsheet gets too many rows, because rows were added after the handler's check.
 fn walk<T, K, R, F>(
     format: ExportFormat,
     expires_at: OffsetDateTime,

@@ -121,7 +121,7 @@ fn public(routes: &mut Routes<'_>) {
     );
 }
 
-/// Adds the reads, and the replacement of pipelines.
+/// Adds the reads of deals, boards, pipelines and selections, and the replacement of pipelines.
 fn reads(routes: &mut Routes<'_>) {
     let replace_refusals =
         [FORBIDDEN, DEVELOPER_NOT_FOUND, DEAL_STEP_NOT_FOUND, PIPELINE_STEP_GROUP_FIXED, PIPELINE_CONFLICT];

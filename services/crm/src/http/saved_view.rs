@@ -28,7 +28,7 @@ pub struct SaveView {
     query: ViewQuery,
 }
 
-/// The parts of a query that belong to a page, which a saved view does not keep.
+/// The parameters of a page. The query of a saved view must not have them.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct PageParams {
@@ -37,7 +37,8 @@ struct PageParams {
     cursor: Option<String>,
 }
 
-/// Returns true if the list of the reader's deals accepts the query of a view.
+/// Returns true if the list of the reader's deals accepts the query of a view, and the query has no
+/// parameters of a page.
 fn is_accepted(query: &str, reader: &DealReader) -> bool {
     let is_without_page = |Query(PageParams { page, page_size, cursor })| {
         page.is_none() && page_size.is_none() && cursor.is_none()

@@ -18,7 +18,8 @@ const KIND: &str = "booking-expiry";
 const BATCH_SIZE: i64 = 500;
 /// The number of bookings that end concurrently.
 const CONCURRENCY: usize = 8;
-/// The run time after which a run schedules the next one and ends, so that the process can stop.
+/// The run time after which a run schedules the next run and ends. The next run retries failed
+/// bookings, so these do not wait until all others have ended.
 const MAX_RUN_TIME: Duration = Duration::from_secs(2);
 /// The delay before the job retries deals that other transactions were changing.
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -70,7 +71,7 @@ enum ExpiryResult {
     Settled,
     /// Another transaction was changing the deal.
     Busy,
-    /// A statement failed. The next run retries it.
+    /// A statement failed. The next run retries the booking.
     Failed,
 }
 

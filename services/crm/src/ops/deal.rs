@@ -36,7 +36,8 @@ pub async fn create(
 /// Writes a change and publishes its events.
 ///
 /// # Errors
-/// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT) if another change won the race.
+/// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT) if another change won the race, or if the step
+/// that the deal enters was archived.
 pub async fn change(tx: &mut Tx, change: &Change) -> Result<(), Error> {
     db::change::save(tx, change).await?;
     let (deal, booking) = (&change.after, change.booking.as_ref());

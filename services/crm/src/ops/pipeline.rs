@@ -26,12 +26,13 @@ pub async fn upsert_developer(
     if !db::developer::upsert(tx, tenant, name, version).await? {
         return Ok(());
     }
+    // A pipeline without listed steps is never refused.
     let steps =
         replace(tenant, &[], default_pipeline(tx.language())).map_or_else(|_| Vec::new(), |new| new.upserted);
     db::step::insert(tx, &steps).await
 }
 
-/// Returns the default pipeline with names in the language.
+/// Returns the default pipeline with names in `language`.
 fn default_pipeline(language: &str) -> Vec<DesiredStep> {
     let messages = Messages::new(MESSAGES, language).ok();
     let render = |id: &str| messages.as_ref().and_then(|messages| messages.render_default(id));

@@ -3,7 +3,7 @@
 use auth::UserId;
 use values::{Private, Prose, Text, Whole};
 
-use super::{GROUPS, deal, free_text, hours, status_override};
+use super::{GROUPS, at_hour, deal, free_text, status_override};
 use crate::domain::{
     Amount, Author, Booking, BookingStatus, CompanyStatus, Contract, ContractChange, ContractField,
     DealEventType, DealState, DealStatus, NewDeal, NoteAudience, ObjectState, ObjectStatus, OfferedObject,
@@ -15,7 +15,7 @@ use crate::error::{
     DEVELOPER_NOT_ACTIVE, PROPERTY_OBJECT_ALREADY_BOOKED, PROPERTY_OBJECT_NOT_AVAILABLE,
 };
 
-/// Returns a deal in the first step of a group, with one live step of each group.
+/// Returns a deal in the step of a group. The pipeline has one step of each group.
 fn state_in(group: StepGroup) -> DealState {
     let tenant_id = auth::CompanyId::generate();
     let step = |group, sort_order| Step {
@@ -49,20 +49,20 @@ fn author(role: Role) -> Author {
 fn move_to_booking_needs_a_booking() {
     let move_to = |state: &DealState, group| {
         let to = state.steps.iter().find(|step| step.group == group).unwrap().id;
-        state.decide(Operation::MoveStep { to, reason: None }, author(Role::PlatformManager), hours(3))
+        state.decide(Operation::MoveStep { to, reason: None }, author(Role::PlatformManager), at_hour(3))
     };
     let mut state = state_in(StepGroup::Application);
     assert_eq!(move_to(&state, StepGroup::Booking).unwrap_err(), DEAL_BOOKING_REQUIRED);
-    state.booking = Some(Booking::new(&state.deal, hours(5)));
+    state.booking = Some(Booking::new(&state.deal, at_hour(5)));
     let change = move_to(&state, StepGroup::Booking).unwrap().unwrap();
-    assert_eq!((change.after.step_group, change.after.step_entered_at), (StepGroup::Booking, hours(3)));
+    assert_eq!((change.after.step_group, change.after.step_entered_at), (StepGroup::Booking, at_hour(3)));
     let kinds: Vec<_> = change.entries.iter().map(TimelineEntry::kind).collect();
     assert_eq!(kinds, [TimelineKind::StepMoved, TimelineKind::StatusChanged]);
     let back = move_to(&state_in(StepGroup::Booking), StepGroup::Application).unwrap().unwrap();
     assert_eq!(back.after.status, DealStatus::Application);
 }
 
-/// A changed contract names each field that differs, and no other one.
+/// The timeline row of a changed contract names each field that differs, and no other one.
 #[test]
 fn changed_contract_names_each_field_that_differs() {
     use ContractField::{
@@ -84,12 +84,13 @@ fn changed_contract_names_each_field_that_differs() {
         (old.clone(), Some(other_amount), AmountField),
     ] {
         let data = ContractChange { contract, amount, tolerance_percent: 20 };
-        let change = state.decide(Operation::ReplaceContract(data), author(Role::PlatformManager), hours(3));
+        let change =
+            state.decide(Operation::ReplaceContract(data), author(Role::PlatformManager), at_hour(3));
         let entries = change.unwrap().unwrap().entries;
         assert_eq!(entries, [TimelineEntry::ContractChanged { changed_fields: vec![field] }]);
     }
     let same = ContractChange { contract: old, amount: Some(state.deal.amount), tolerance_percent: 20 };
-    let change = state.decide(Operation::ReplaceContract(same), author(Role::PlatformManager), hours(3));
+    let change = state.decide(Operation::ReplaceContract(same), author(Role::PlatformManager), at_hour(3));
     assert!(change.unwrap().is_none());
 }
 
@@ -103,7 +104,7 @@ fn changed_amount_is_checked_against_the_price() {
         let amount = Amount { amount_minor: Whole::parse(amount_minor).unwrap(), ..state.deal.amount };
         let contract = Contract { contract_number: None, contract_type: None, ..state.deal.contract.clone() };
         let data = ContractChange { contract, amount: Some(amount), tolerance_percent: 20 };
-        state.decide(Operation::ReplaceContract(data), author(Role::DeveloperManager), hours(3))
+        state.decide(Operation::ReplaceContract(data), author(Role::DeveloperManager), at_hour(3))
     };
     assert!(request(5).unwrap().is_some());
     assert!(request(1_000).unwrap().is_some());
@@ -116,7 +117,7 @@ fn changed_amount_is_checked_against_the_price() {
 fn completion_needs_sale_and_the_developer() {
     let complete = |state: &DealState, role| {
         let number = Private::new(Prose::parse("7").unwrap());
-        state.decide(Operation::Complete { number }, author(role), hours(3)).map(|change| change.is_some())
+        state.decide(Operation::Complete { number }, author(role), at_hour(3)).map(|change| change.is_some())
     };
     let (employee, platform) = (Role::DeveloperManager, Role::PlatformManager);
     let sale = state_in(StepGroup::Contract);
@@ -136,19 +137,19 @@ fn completion_needs_sale_and_the_developer() {
     assert_eq!(complete(&sold, employee), Err(PROPERTY_OBJECT_NOT_AVAILABLE));
 }
 
-/// A booking moves a deal from Application to Booking and keeps another step. An object that is
-/// booked, sold or unavailable is refused.
+/// A booking moves a deal from Application to Booking, and leaves a deal in Contract in its step.
+/// An object that is booked, sold or unavailable is refused.
 #[test]
 fn booking_needs_a_free_object() {
     let book = |state: &DealState| {
-        state.decide(Operation::Book { expires_at: hours(5) }, author(Role::PlatformManager), hours(3))
+        state.decide(Operation::Book { expires_at: at_hour(5) }, author(Role::PlatformManager), at_hour(3))
     };
     for (group, after) in
         [(StepGroup::Application, StepGroup::Booking), (StepGroup::Contract, StepGroup::Contract)]
     {
         let change = book(&state_in(group)).unwrap().unwrap();
         assert_eq!(change.after.step_group, after);
-        assert_eq!(change.booking.as_ref().map(|booking| booking.expires_at), Some(hours(5)));
+        assert_eq!(change.booking.as_ref().map(|booking| booking.expires_at), Some(at_hour(5)));
         assert!(change.changed_booking().is_some() && !change.has_ended_booking());
         assert_eq!(change.event_types().last(), Some(&DealEventType::BookingCreated));
     }
@@ -164,7 +165,7 @@ fn booking_needs_a_free_object() {
     ] {
         assert_eq!(book(&state).unwrap_err(), refusal);
     }
-    let booked = DealState { booking: Some(Booking::new(&state.deal, hours(4))), ..state };
+    let booked = DealState { booking: Some(Booking::new(&state.deal, at_hour(4))), ..state };
     assert_eq!(book(&booked).unwrap_err(), DEAL_BOOKING_ALREADY_ACTIVE);
 }
 
@@ -173,43 +174,43 @@ fn booking_needs_a_free_object() {
 fn booking_is_prolonged_and_expires() {
     let mut state = state_in(StepGroup::Booking);
     let prolong = |state: &DealState, expires_at| {
-        state.decide(Operation::Prolong { expires_at }, author(Role::PlatformManager), hours(3))
+        state.decide(Operation::Prolong { expires_at }, author(Role::PlatformManager), at_hour(3))
     };
-    assert_eq!(prolong(&state, hours(5)).unwrap_err(), DEAL_BOOKING_REQUIRED);
-    state.booking = Some(Booking::new(&state.deal, hours(2)));
-    assert!(prolong(&state, hours(2)).unwrap().is_none());
-    let change = prolong(&state, hours(5)).unwrap().unwrap();
-    assert_eq!(change.changed_booking().map(|booking| booking.expires_at), Some(hours(5)));
+    assert_eq!(prolong(&state, at_hour(5)).unwrap_err(), DEAL_BOOKING_REQUIRED);
+    state.booking = Some(Booking::new(&state.deal, at_hour(2)));
+    assert!(prolong(&state, at_hour(2)).unwrap().is_none());
+    let change = prolong(&state, at_hour(5)).unwrap().unwrap();
+    assert_eq!(change.changed_booking().map(|booking| booking.expires_at), Some(at_hour(5)));
     assert_eq!(change.event_types(), []);
     let expire = |at| state.decide(Operation::Expire, Author::SYSTEM, at).unwrap();
-    let expired = expire(hours(2)).unwrap();
+    let expired = expire(at_hour(2)).unwrap();
     assert!(expired.has_ended_booking());
     assert_eq!(expired.event_types(), [DealEventType::BookingExpired]);
     assert_eq!(expired.after.updated_by_user_id, None);
-    assert!(expire(hours(1)).is_none());
+    assert!(expire(at_hour(1)).is_none());
 }
 
-/// A cancelled deal ends its booking, and publishes its stage and its end.
+/// A cancellation ends the booking, and publishes `deal-stage-changed` and `deal-cancelled`.
 #[test]
 fn cancelled_deal_publishes_its_stage_and_its_end() {
     let mut state = state_in(StepGroup::Booking);
-    state.booking = Some(Booking::new(&state.deal, hours(5)));
+    state.booking = Some(Booking::new(&state.deal, at_hour(5)));
     let author = author(Role::PlatformManager);
     let change =
-        state.decide(Operation::Cancel { reason: free_text("x") }, author, hours(3)).unwrap().unwrap();
+        state.decide(Operation::Cancel { reason: free_text("x") }, author, at_hour(3)).unwrap().unwrap();
     assert_eq!(change.event_types(), [DealEventType::DealStageChanged, DealEventType::DealCancelled]);
     assert_eq!(change.booking.as_ref().map(|booking| booking.status), Some(BookingStatus::Cancelled));
     assert_eq!(change.after.cancel_reason, Some(free_text("x")));
-    assert_eq!((change.at(), change.after.updated_by_user_id), (hours(3), author.user_id));
+    assert_eq!((change.at(), change.after.updated_by_user_id), (at_hour(3), author.user_id));
     assert_eq!(change.after.stage_change_version, change.after.row_version);
 }
 
-/// The time of a change does not go back, although clocks differ.
+/// A change by a replica whose clock is behind has the time of the previous change.
 #[test]
 fn time_of_a_change_does_not_go_back() {
     let state = state_in(StepGroup::Application);
     let agent = Some(UserId::generate());
-    let change = state.decide(Operation::ChangeAgent(agent), author(Role::PlatformManager), hours(0));
+    let change = state.decide(Operation::ChangeAgent(agent), author(Role::PlatformManager), at_hour(0));
     let change = change.unwrap().unwrap();
     assert_eq!(change.at(), state.deal.updated_at);
     let entry = TimelineEntry::AgentChanged { from_agent_user_id: None, to_agent_user_id: agent };
@@ -223,11 +224,11 @@ fn override_has_its_comment_and_its_readers() {
     let state = state_in(StepGroup::Application);
     let requested = StatusOverride {
         audience: NoteAudience::Platform,
-        booked_until: Some(hours(5)),
+        booked_until: Some(at_hour(5)),
         ..status_override(DealStatus::Booking, Some(free_text("x")))
     };
     let decide =
-        |requested| state.decide(Operation::Override(requested), author(Role::PlatformManager), hours(3));
+        |requested| state.decide(Operation::Override(requested), author(Role::PlatformManager), at_hour(3));
     let change = decide(requested).unwrap().unwrap();
     assert_eq!((change.audience, &change.override_comment), (NoteAudience::Platform, &Some(free_text("x"))));
     let kinds: Vec<_> = change.entries.iter().map(TimelineEntry::kind).collect();
@@ -243,9 +244,9 @@ fn override_has_its_comment_and_its_readers() {
 fn operation_that_books_or_completes_needs_the_object() {
     let number = Private::new(Prose::parse("7").unwrap());
     let requested = status_override(DealStatus::Booking, None);
-    let books = StatusOverride { booked_until: Some(hours(5)), ..requested.clone() };
+    let books = StatusOverride { booked_until: Some(at_hour(5)), ..requested.clone() };
     for (operation, needs) in [
-        (Operation::Book { expires_at: hours(5) }, true),
+        (Operation::Book { expires_at: at_hour(5) }, true),
         (Operation::Complete { number }, true),
         (Operation::Override(books), true),
         (Operation::Override(requested), false),
@@ -255,7 +256,8 @@ fn operation_that_books_or_completes_needs_the_object() {
     }
 }
 
-/// A deal needs an active developer and an object for sale. Without an amount it takes the price.
+/// A new deal needs a developer that is active or unknown, and an object for sale. Without an
+/// amount in the request the deal takes the price.
 #[test]
 fn new_deal_needs_an_active_developer_and_an_object_for_sale() {
     let steps = state_in(StepGroup::Application).steps;
@@ -279,7 +281,8 @@ fn new_deal_needs_an_active_developer_and_an_object_for_sale() {
         tolerance_percent: 20,
     };
     let creator = UserId::generate();
-    let create = |offered: OfferedObject| offered.create_deal(new, creator, Role::DeveloperManager, hours(3));
+    let create =
+        |offered: OfferedObject| offered.create_deal(new, creator, Role::DeveloperManager, at_hour(3));
     let deal = create(offered.clone()).unwrap().unwrap();
     assert_eq!((deal.amount.amount_minor.get(), deal.status), (1_000, DealStatus::Application));
     assert!(create(OfferedObject { developer: Some(CompanyStatus::Active), ..offered.clone() }).is_ok());
