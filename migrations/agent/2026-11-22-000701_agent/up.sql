@@ -70,8 +70,7 @@ create table deal (
     currency text collate "C",
     amount_row_version bigint not null,
     cancelled_at timestamptz check (cancelled_at is null or status = 'Cancelled'),
-    -- The highest version of any topic, and the time since when the ledger has been behind this
-    -- version.
+    -- The highest version of any topic, and the time at which the ledger fell behind.
     known_row_version bigint not null,
     held_since timestamptz,
     -- The version that the ledger has applied, from stage changes alone.
@@ -136,7 +135,7 @@ create table sale_assignment (
     deal_id uuid not null references deal (id),
     sale_row_version bigint not null,
     agent_user_id uuid not null,
-    -- The agency of the agent at that time.
+    -- The agency of the agent when the sale was assigned.
     agency_company_id uuid not null,
     rate_bps integer not null check (rate_bps between 0 and 10000),
     comment text not null check (char_length(comment) between 1 and 2000),
@@ -274,7 +273,8 @@ create table accrual (
     awaits_release boolean not null default false,
     -- Author of the release, or of the decision that granted the accrual.
     released_by_user_id uuid,
-    -- Author and comment of a rejection or reversal. No response contains either.
+    -- Author and comment of a rejection or reversal. Only the money log and events show the author,
+    -- and no response has the comment.
     decided_by_user_id uuid,
     decision_comment text check (char_length(decision_comment) between 1 and 2000),
     version bigint not null check (version >= 1),
@@ -293,7 +293,7 @@ create index accrual_payout on accrual (payout_id, id) where payout_id is not nu
 -- The order in which runs take accruals: debts first.
 create index accrual_payable on accrual (agent_user_id, currency, (amount >= 0), approved_at, id)
     where status = 'Approved' and payout_id is null;
--- Covers the filters, so that a count does not read the rows.
+-- Covers the filters by these columns, so that a count does not read the rows.
 create index accrual_agent_created on accrual (agent_user_id, created_at, id)
     include (status, kind, currency, developer_company_id);
 create index accrual_agent_earned on accrual (agent_user_id, earned_at, id);
@@ -332,7 +332,8 @@ create trigger accrual_is_immutable before update or delete on accrual
 create trigger accrual_is_not_truncated before truncate on accrual
     for each statement execute function accrual_is_immutable();
 
--- INV-AGT-6: status, reference, failure reason, times and author of a payout change, and nothing else.
+-- INV-AGT-6: only the status, reference, failure reason, version, latest author, and the times
+-- sent_at, paid_at and updated_at of a payout change.
 create function payout_is_immutable() returns trigger language plpgsql as $$
 begin
     if tg_op = 'UPDATE' then
@@ -438,7 +439,7 @@ create table money_log (
     -- Accrual, adjustment request, bonus proposal, rate card, agent, deal, payout run or payout.
     subject_id uuid not null,
     agent_user_id uuid,
-    actor_user_id uuid, -- null: a job, or an event without a user
+    actor_user_id uuid, -- null: the job unrated-deals, or an event without a user
     amount bigint, -- minor units
     currency text collate "C" check (currency ~ '^[A-Z]{3}$'),
     rate_bps integer check (rate_bps between 0 and 10000),

@@ -40,9 +40,9 @@ pub const PAYOUT_RUN_NOT_FOUND: Code = Code::new(404, "AGENT_PAYOUT_RUN_NOT_FOUN
 pub const PAYOUT_RUN_KEY_REUSED: Code = Code::new(409, "AGENT_PAYOUT_RUN_KEY_REUSED");
 /// No card has a rate for the sale, and the request names none.
 pub const RATE_MISSING: Code = Code::new(422, "AGENT_RATE_MISSING");
-/// The sale is not active, has another agent, or has an accrual.
+/// The sale is not active, has another agent, or has an accrual at another rate.
 pub const SALE_NOT_ASSIGNABLE: Code = Code::new(409, "AGENT_SALE_NOT_ASSIGNABLE");
-/// A caller must not set the caller's own rates or agency.
+/// A caller must not set the caller's own rates or agency, or assign a sale to the caller.
 pub const TERMS_OWN: Code = Code::new(403, "AGENT_TERMS_OWN");
 /// The request lost a race, or its version is not the current one.
 pub const CONCURRENCY_CONFLICT: Code = Code::conflict("AGENT_CONCURRENCY_CONFLICT");

@@ -17,6 +17,7 @@ pub async fn lock(tx: &Tx, keys: &[AccountKey]) -> Result<Vec<Account>, ::db::Er
         return Ok(Vec::new());
     }
     let (agents, currencies): (Vec<_>, Vec<_>) = keys.iter().copied().unzip();
+    // The update changes nothing. It locks an account that exists, and returns it.
     let lock = diesel::sql_query(
         "insert into account (agent_user_id, currency) \
          select agent, code from unnest($1, $2) with ordinality as key (agent, code, ordinal) order by ordinal \
@@ -64,7 +65,8 @@ pub async fn look_up(mut conn: &Conn, agent: UserId) -> QueryResult<Vec<Account>
     accounts.select(Account::as_select()).order(account::currency).load(&mut conn).await
 }
 
-/// Returns true if an agent has an account with an unpaid sum above 0.
+/// Returns true if an agent has an account whose sum of Pending accruals, of Approved accruals, or
+/// of accruals in a payout is above 0.
 pub async fn is_owed(mut conn: &Conn, agent: UserId) -> QueryResult<bool> {
     let unpaid = account::pending.gt(0).or(account::approved.gt(0)).or(account::in_payout.gt(0));
     let owed = account::table.filter(account::agent_user_id.eq(agent)).filter(unpaid);

@@ -58,7 +58,7 @@ pub async fn count_mismatches(tx: &mut Tx) -> Result<i64, ::db::Error> {
                 case when payout.status in ('Scheduled', 'InTransit') then payout.accruals_count else 0 end \
             or lines.paid <> case when payout.status = 'Paid' then payout.accruals_count else 0 end",
     );
-    // Each statement has its own snapshot, so another transaction may commit between the two.
+    // Each statement compares rows of one snapshot, so a commit between the two causes no mismatch.
     let accounts: Count = accounts.get_result(tx.conn()).await?;
     let payouts: Count = payouts.get_result(tx.conn()).await?;
     Ok(accounts.count + payouts.count)

@@ -17,13 +17,14 @@ pub async fn lock(tx: &mut Tx, id: DealId) -> Result<Option<Deal>, ::db::Error> 
     Ok(Prepared(find).get_result(tx.conn()).await.optional()?)
 }
 
-/// Locks those of the deals that are stored, by id.
+/// Locks those of the deals that are stored, in the order of their ids.
 pub async fn lock_all(tx: &mut Tx, ids: &BTreeSet<DealId>) -> Result<Vec<Deal>, ::db::Error> {
     let lock = deal::table.filter(deal::id.eq_any(ids)).select(Deal::as_select());
     Ok(Prepared(lock.order(deal::id).for_no_key_update()).load(tx.conn()).await?)
 }
 
-/// Stores new deals, by id. Returns false if a concurrent transaction has stored one of them.
+/// Stores new deals in the order of their ids. Returns false if a concurrent transaction has stored
+/// one of them.
 pub async fn insert_all(tx: &Tx, new: &[&Deal]) -> Result<bool, ::db::Error> {
     let insert = |columns, relation| {
         format!(
@@ -81,13 +82,14 @@ async fn execute(
 }
 
 /// Updates a deal that the transaction has locked.
-pub async fn save(tx: &Tx, known: &Deal) -> Result<(), ::db::Error> {
-    let update = diesel::update(deal::table.find(known.id)).set(known);
+pub async fn save(tx: &Tx, changed: &Deal) -> Result<(), ::db::Error> {
+    let update = diesel::update(deal::table.find(changed.id)).set(changed);
     Prepared(update).execute(&mut tx.pipeline()).await?;
     Ok(())
 }
 
-/// Locks the deals that are still unrated, by id.
+/// Locks the deals that are still unrated, in the order of their ids.
+///
 /// Deals that another transaction has locked are skipped.
 pub async fn lock_unrated(tx: &mut Tx, ids: &[DealId]) -> Result<Vec<Deal>, ::db::Error> {
     let unrated = deal::table.filter(deal::id.eq_any(ids)).filter(deal::is_unrated);

@@ -12,7 +12,7 @@ use super::schema::developer;
 /// The name of a developer.
 pub type DeveloperName = Text<0, 512>;
 
-/// Stores the name of a developer, unless a newer version is stored.
+/// Stores the name of a developer, unless a version at least as high is stored.
 pub async fn upsert(
     tx: &mut Tx,
     id: CompanyId,

@@ -18,7 +18,8 @@ impl Permission for UseCabinet {
     }
 }
 
-/// Permits employees of the platform to decide about rates, accruals and adjustment requests.
+/// Permits employees of the platform to decide about rates, agencies, sales, accruals,
+/// adjustment requests and bonuses.
 pub enum ManageCommissions {}
 
 impl Permission for ManageCommissions {

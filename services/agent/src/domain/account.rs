@@ -43,18 +43,18 @@ impl Account {
     /// [`Overflow`] if a sum does not fit into 64 bits. The account is unchanged then.
     pub fn apply<'e>(&mut self, entries: impl IntoIterator<Item = &'e Entry>) -> Result<(), Overflow> {
         let mut sums = [self.pending, self.approved, self.in_payout, self.paid].map(i128::from);
-        let mut new = 0;
+        let mut added = 0;
         for Entry { before, after } in entries {
             for (accrual, sign) in before.iter().map(|before| (before, -1)).chain([(after, 1)]) {
                 if let Some(bucket) = bucket_of(accrual) {
                     sums[bucket as usize] += sign * i128::from(accrual.amount);
                 }
             }
-            new += i64::from(before.is_none());
+            added += i64::from(before.is_none());
         }
         let narrow = |bucket: Bucket| i64::try_from(sums[bucket as usize]).map_err(|_| Overflow);
         let updated = Self {
-            entries: self.entries + new,
+            entries: self.entries + added,
             pending: narrow(Bucket::Pending)?,
             approved: narrow(Bucket::Approved)?,
             in_payout: narrow(Bucket::InPayout)?,

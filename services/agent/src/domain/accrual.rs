@@ -46,8 +46,8 @@ impl ApprovalLimit {
 
 /// An accrual as it is stored.
 ///
-/// Only the status, the payout, the decisions, the version and the times of these changes are
-/// mutable (INV-AGT-2).
+/// Only the status, `awaits_release`, the payout, the decisions, the version and the times of these
+/// changes are mutable (INV-AGT-2).
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable, Insertable)]
 #[diesel(table_name = accrual, check_for_backend(Pg))]
 pub struct Accrual {
@@ -77,7 +77,8 @@ pub struct Accrual {
     pub is_self_rated: bool,
     /// The sale is completed, and the platform has to release the accrual. It is Pending.
     pub awaits_release: bool,
-    /// The employee who released or granted the accrual. The approval limit does not apply to it.
+    /// The employee who released or granted the accrual. The approval limit applies only while
+    /// there is none.
     pub released_by_user_id: Option<UserId>,
     pub decided_by_user_id: Option<UserId>,
     pub decision_comment: Option<String>,

@@ -21,7 +21,7 @@ pub struct SaleAssignment {
     pub deal_id: DealId,
     pub sale_row_version: i64,
     pub agent_user_id: UserId,
-    /// The agency of the agent at that time.
+    /// The agency of the agent when the sale was assigned.
     pub agency_company_id: CompanyId,
     pub rate_bps: i32,
     pub comment: Comment,

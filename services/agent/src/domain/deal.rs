@@ -114,7 +114,8 @@ pub struct Deal {
     pub amount_row_version: i64,
     pub cancelled_at: Option<OffsetDateTime>,
     pub known_row_version: i64,
-    /// Start of the hold. No accrual of a held deal enters a payout (INV-AGT-8).
+    /// The time at which the deal became held. None of its accruals then enters a payout
+    /// (INV-AGT-8).
     pub held_since: Option<OffsetDateTime>,
     pub applied_row_version: i64,
     /// The active sale, identified by the `RowVersion` of its beginning.
@@ -201,7 +202,7 @@ impl Deal {
     ///
     /// A deal of which only `deal-created` has arrived is not held, because no stage change
     /// precedes it.
-    pub fn update_hold(&mut self, event: &DealEvent, now: OffsetDateTime) {
+    pub fn update_held_since(&mut self, event: &DealEvent, now: OffsetDateTime) {
         let is_behind = self.known_row_version > self.applied_row_version;
         let may_lack_a_change =
             event.topic != DealTopic::Created || self.applied_row_version > 0 || self.held_since.is_some();
@@ -361,8 +362,8 @@ mod tests {
         }
         let removed = DealEvent { agent_user_id: Some(None), ..changed(3, 4) };
         assert_eq!(updated(&[changed(2, 2), removed]).agent_user_id, None);
-        let silent = event(DealTopic::StageChanged, 3, DealStatus::Sale);
-        assert_eq!(updated(&[changed(2, 2), silent]).agent_user_id, Some(user(2)));
+        let without_terms = event(DealTopic::StageChanged, 3, DealStatus::Sale);
+        assert_eq!(updated(&[changed(2, 2), without_terms]).agent_user_id, Some(user(2)));
     }
 
     /// INV-AGT-8: a deal is held while a stage change may be missing.
@@ -386,7 +387,7 @@ mod tests {
                 held_since,
                 ..Deal::empty(&event)
             };
-            deal.update_hold(&event, later);
+            deal.update_held_since(&event, later);
             assert_eq!(deal.held_since, expected, "{topic:?} {known} {applied} {held_since:?}");
         }
     }

@@ -128,7 +128,9 @@ impl Deal {
         self.is_unrated = false;
     }
 
-    /// Returns the entries of a sale without accruals for which a rate was found.
+    /// Returns the entries that the active sale gets at `rate`, or none if it has no agent.
+    ///
+    /// The sale must not have accruals yet.
     pub fn accrue(
         &self,
         rate: SaleRate,

@@ -52,7 +52,7 @@ pub struct MoneyEntry {
     pub action: MoneyAction,
     pub subject_id: SubjectId,
     pub agent_user_id: Option<UserId>,
-    /// `None` if a job made the change, or if CRM's event names no user.
+    /// `None` if the job `unrated-deals` made the change, or if CRM's event names no user.
     pub actor_user_id: Option<UserId>,
     /// In minor units of `currency`.
     pub amount: Option<i64>,
@@ -111,6 +111,7 @@ impl MoneyEntry {
 
     /// Records a decision about a request, with the granted amount.
     pub fn of_decision(request: &AdjustmentRequest, currency: Currency, at: OffsetDateTime) -> Self {
+        // A decided request is not Open.
         let action = match request.status {
             AdjustmentStatus::Approved => MoneyAction::AdjustmentApproved,
             AdjustmentStatus::Open | AdjustmentStatus::Rejected => MoneyAction::AdjustmentRejected,

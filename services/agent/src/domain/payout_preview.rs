@@ -26,7 +26,7 @@ pub struct PayoutPreview {
 
 /// Returns the difference of `gross` from the mean of `count` paid amounts, in whole percent.
 ///
-/// `sum` is the sum of the paid amounts. Returns `None` if there is no paid amount.
+/// `sum` is the sum of the paid amounts. Returns `None` without paid amounts, or beyond 128 bits.
 pub fn deviation_percent(gross: i64, count: i64, sum: i128) -> Option<i128> {
     let difference = i128::from(gross).checked_mul(i128::from(count))?.checked_sub(sum)?;
     (sum > 0).then(|| difference.checked_mul(100).map(|percent| div_half_to_even(percent, sum))).flatten()

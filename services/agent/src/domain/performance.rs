@@ -49,8 +49,8 @@ impl Zone {
     fn month_of(&self, moment: OffsetDateTime) -> Date {
         let nearest = if moment < EARLIEST { Timestamp::MIN } else { Timestamp::MAX };
         let moment = Timestamp::from_second(moment.unix_timestamp()).unwrap_or(nearest);
-        // `Timestamp::MAX` is a few hours before the end of the greatest year. These hours are in
-        // the same month, so the result is right for them.
+        // `Timestamp` lacks the first and the last 26 hours of the years -9999 to 9999. The nearest
+        // timestamp is in the same month.
         moment.to_zoned(self.0.clone()).date().first_of_month()
     }
 
@@ -116,6 +116,7 @@ impl Period {
     }
 }
 
+/// Returns the beginning of the month that is eleven months before the month of `to`.
 fn eleven_months_before(to: OffsetDateTime, zone: &Zone) -> OffsetDateTime {
     let month = zone.month_of(to).checked_sub(11.months()).ok();
     month.and_then(|month| zone.start_of(month)).map_or(EARLIEST, |start| start.max(EARLIEST))

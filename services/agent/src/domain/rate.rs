@@ -38,11 +38,11 @@ pub struct Rate {
     pub valid_to: Option<OffsetDateTime>,
 }
 
-/// The rate of a sale, from the first card that covers it.
+/// The rate of a sale, from the request that assigns it or from the first card that covers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SaleRate {
     pub share: BasisPoints,
-    /// The agent of the sale made the latest change of the card.
+    /// The agent of the sale made the latest change of the card. False for a rate from a request.
     pub is_set_by_agent: bool,
 }
 

@@ -74,7 +74,8 @@ impl Sale {
         self.effective_with_adjustments(id).map(|accrual| i128::from(accrual.amount)).sum()
     }
 
-    /// Returns true if the sale would satisfy INV-AGT-4 without this adjustment.
+    /// Returns true if the sale would satisfy INV-AGT-4 without this accrual. A Base is removed
+    /// with its adjustments, so no sum remains.
     ///
     /// The remaining sum must not exceed the Base's `BaseAmount` or the `completed` amount of the
     /// deal, whichever is greater.
@@ -95,13 +96,13 @@ impl Sale {
     pub fn find_rejectable(&self, id: AccrualId, completed: Option<i64>) -> Result<Vec<&Accrual>, Code> {
         let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
         let all: Vec<_> = self.effective_with_adjustments(id).collect();
-        let is_unpaid = all.iter().all(|one| one.payout_id.is_none());
-        let is_rejectable = is_unpaid && all.contains(&accrual) && self.can_remove(accrual, completed);
+        let is_in_no_payout = all.iter().all(|one| one.payout_id.is_none());
+        let is_rejectable = is_in_no_payout && all.contains(&accrual) && self.can_remove(accrual, completed);
         if is_rejectable { Ok(all) } else { Err(ACCRUAL_NOT_REJECTABLE) }
     }
 
     /// Returns the accruals to undo together: this one and its adjustments. The caller has checked
-    /// that it has no Reversal.
+    /// that this accrual has no Reversal.
     ///
     /// `completed` is the amount of the deal at its completion.
     ///
@@ -227,7 +228,7 @@ impl Accrual {
     }
 
     /// Creates an adjustment of this accrual. The adjustment is Pending if this accrual is, and
-    /// otherwise Approved.
+    /// otherwise Approved. If this accrual awaits a release, the adjustment does, too.
     pub fn new_adjustment(&self, kind: AccrualKind, amount: i64, now: OffsetDateTime) -> Self {
         let is_pending = self.status == AccrualStatus::Pending;
         Self {

@@ -45,8 +45,8 @@ pub const PUBLIC: Listener = Listener {
     routes: public,
 };
 
-/// The refusals of every decision about a request.
-const DECISION_REFUSALS: [Code; 3] = [FORBIDDEN, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_ALREADY_DECIDED];
+/// The refusals of every decision about an adjustment request.
+const ADJUSTMENT_REFUSALS: [Code; 3] = [FORBIDDEN, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_ALREADY_DECIDED];
 
 /// The refusals of every decision about a bonus proposal.
 const BONUS_REFUSALS: [Code; 5] =
@@ -160,13 +160,13 @@ fn commissions(routes: &mut Routes<'_>) {
         .service(
             adjustment::approve_adjustment
                 .requires::<Permitted<ManageCommissions>>()
-                .refuses(DECISION_REFUSALS)
+                .refuses(ADJUSTMENT_REFUSALS)
                 .refuses([ADJUSTMENT_OWN, ADJUSTMENT_AMOUNT_INVALID, CONCURRENCY_CONFLICT]),
         )
         .service(
             adjustment::reject_adjustment
                 .requires::<Permitted<ManageCommissions>>()
-                .refuses(DECISION_REFUSALS)
+                .refuses(ADJUSTMENT_REFUSALS)
                 .refuses([ADJUSTMENT_OWN]),
         );
 }

@@ -70,9 +70,10 @@ impl SharedMembers {
         let agent_user_ids: Option<Vec<UserId>> = agents.map(Iterator::collect);
         let mut seen = HashSet::new();
         for (index, agent) in agent_user_ids.iter().flatten().enumerate() {
-            let is_unique = if seen.insert(*agent) { Ok(()) } else { Err(Invalid::new("duplicate")) };
-            fields.check(&format!("/AgentUserIds/{index}"), is_unique);
+            let checked = if seen.insert(*agent) { Ok(()) } else { Err(Invalid::new("duplicate")) };
+            fields.check(&format!("/AgentUserIds/{index}"), checked);
         }
+        // `MAX_BPS` fits into `i32`, so the default never applies.
         let withholding_bps = i32::try_from(withholding.map_or(0, Whole::get)).unwrap_or_default();
         Self { period_from, period_to, agent_user_ids, withholding_bps }
     }

@@ -107,6 +107,7 @@ impl ReplaceRateCard {
             let NewRate { rate_bps, valid_from: Moment(valid_from), valid_to } = rate;
             let valid_to = valid_to.map(|to| to.0);
             fields.check_range(&format!("/Rates/{index}/ValidTo"), Some(&valid_from), valid_to.as_ref());
+            // `MAX_BPS` fits into `i32`, so the default never applies.
             let rate_bps = i32::try_from(rate_bps.get()).unwrap_or_default();
             rates.push((index, Rate { rate_bps, valid_from, valid_to }));
         }

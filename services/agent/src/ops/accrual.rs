@@ -13,7 +13,7 @@ use crate::error::{
     Error,
 };
 
-/// Returns the sale of an accrual about which the caller may decide.
+/// Returns the key of an accrual's sale. Rejects a caller who is the agent of the accrual.
 async fn find_decidable(tx: &mut Tx, id: AccrualId, by: UserId) -> Result<SaleKey, Error> {
     let key = db::sale::find_key(tx, id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
     if key.agent_user_id == by { Err(ACCRUAL_OWN.into()) } else { Ok(key) }
@@ -58,7 +58,7 @@ impl Decision<'_> {
     }
 }
 
-/// Releases all accruals of a sale that await it, of which `id` is one (INV-AGT-9).
+/// Releases the accrual `id`, and all others of its sale that await a release (INV-AGT-9).
 ///
 /// An accrual that was released before stays unchanged.
 ///

@@ -23,7 +23,7 @@ use crate::error::{
 /// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist or belongs to another agent.
 /// - [`crate::error::ACCRUAL_NOT_ADJUSTABLE`] as in [`crate::domain::Sale::find_adjustable`].
 /// - [`ADJUSTMENT_ALREADY_OPEN`] if the accrual has an open request.
-/// - [`ADJUSTMENT_AMOUNT_INVALID`] as in [`crate::domain::Accrual::check_whole_amount`].
+/// - [`ADJUSTMENT_AMOUNT_INVALID`] as in [`Accrual::check_whole_amount`].
 pub async fn file(
     tx: &mut Tx,
     request: AdjustmentRequest,
@@ -40,19 +40,21 @@ pub async fn file(
     if !db::adjustment::insert(tx, &request).await? {
         return Err(ADJUSTMENT_ALREADY_OPEN.into());
     }
-    // The amount is checked last. An error rolls the insertion back.
+    // An open request is reported before an invalid amount, so the amount is checked last. An error
+    // rolls the insertion back.
     if let Some(requested) = requested {
         accrual.check_whole_amount(requested)?;
     }
     Ok(AdjustmentRequestView::of(request, key.currency))
 }
 
-/// Approves a request with the requested amount, or with `amount`.
+/// Approves a request with `amount` or, if it is `None`, with the requested amount.
 ///
 /// # Errors
 /// - [`ADJUSTMENT_NOT_FOUND`], [`ADJUSTMENT_OWN`] and [`ADJUSTMENT_ALREADY_DECIDED`] as for
 ///   [`reject`].
-/// - [`ADJUSTMENT_AMOUNT_INVALID`] without an amount, without a difference, or beyond a limit.
+/// - [`ADJUSTMENT_AMOUNT_INVALID`] if there is no amount or no difference, as in
+///   [`Accrual::check_whole_amount`], or if a sum would exceed 64 bits.
 pub async fn approve(
     tx: &mut Tx,
     id: AdjustmentRequestId,
@@ -72,7 +74,8 @@ pub async fn approve(
     let granted = accrual.check_whole_amount(amount.or(requested).ok_or(ADJUSTMENT_AMOUNT_INVALID)?)?;
     let difference = i64::try_from(i128::from(granted) - sale.effective_sum(accrual.id)).ok();
     let difference = difference.filter(|difference| *difference != 0).ok_or(ADJUSTMENT_AMOUNT_INVALID)?;
-    // An employee has decided the amount, so the accrual needs no release.
+    // An employee has decided the amount, so the approval limit does not apply to the adjustment.
+    // If the Base awaits a release, the adjustment does, too.
     let result = accrual.new_adjustment(request.kind(), difference, now);
     let result = Accrual { released_by_user_id: Some(by), ..result };
     let approved = AdjustmentRequest {

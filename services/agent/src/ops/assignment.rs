@@ -18,7 +18,7 @@ use crate::error::{
 /// The request to assign a sale.
 pub struct NewAssignment {
     pub agent: UserId,
-    /// The commission rate, or `None` for the rate of the agent's card.
+    /// The commission rate, or `None` for the rate of the first card that covers the sale.
     pub rate: Option<BasisPoints>,
     pub comment: Comment,
     /// The sale that the caller has read, or `None` for the active one.
@@ -34,8 +34,8 @@ pub struct NewAssignment {
 /// - [`DEAL_NOT_FOUND`] if the deal does not exist.
 /// - [`TERMS_OWN`] if the agent is the caller.
 /// - [`CONCURRENCY_CONFLICT`] if another sale was expected.
-/// - [`SALE_NOT_ASSIGNABLE`] if no sale is active, if it has another agent or an accrual, or if a
-///   sum would exceed 64 bits.
+/// - [`SALE_NOT_ASSIGNABLE`] if no sale is active, if the sale has another agent or an accrual at
+///   another rate, or if a sum would exceed 64 bits.
 /// - [`ASSIGNEE_INVALID`] if the agent has no active agency.
 /// - [`RATE_MISSING`] if neither the request nor a card has a rate.
 pub async fn assign(

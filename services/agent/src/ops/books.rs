@@ -18,7 +18,8 @@ use crate::events::AccrualChanged;
 /// The order of locks prevents deadlocks: stored deals by id, then accounts by key, then new deals
 /// by id, then accruals and payouts.
 pub struct Books {
-    /// The user who makes the changes. `None` for a job.
+    /// The author of the entries that [`post`](Self::post) adds. `None` for the job
+    /// `unrated-deals`.
     by: Option<UserId>,
     accounts: BTreeMap<AccountKey, Account>,
     accruals: Vec<PostedAccrual>,

@@ -65,7 +65,7 @@ pub async fn handle_all(
             traced.in_scope(|| books.post_by(change.by, posting.entries)).map_err(reject_overflow)?;
             ended.extend(posting.ended);
         }
-        deal.update_hold(event, now);
+        deal.update_held_since(event, now);
         deals.insert(deal.id, deal);
     }
 
@@ -93,7 +93,7 @@ pub async fn handle_all(
 struct Needed {
     accounts: BTreeSet<AccountKey>,
     rates: Vec<SaleBeginning>,
-    /// The stored sales that change.
+    /// The stored sales that change: each deal with its `sale_row_version`.
     sales: BTreeMap<DealId, i64>,
 }
 
@@ -142,7 +142,7 @@ fn reject_overflow(Overflow: Overflow) -> Failure {
 /// Creates the accruals of a batch of unrated deals. Deals without a rate stay unrated.
 ///
 /// The batch follows `after` in the order of the sales.
-/// Returns the last sale of a full batch, or `None` if there are no more.
+/// Returns the last sale of a full batch, or `None` if the batch is not full.
 pub async fn accrue_unrated(
     tx: &mut Tx,
     after: Option<&UnratedSale>,

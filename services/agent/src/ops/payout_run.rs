@@ -19,7 +19,8 @@ pub const PAYOUT_RUN: &str = "payout-run";
 /// The greatest number of parts: half of the eight jobs that a replica runs at once, so that
 /// another run does not wait for this one.
 const MAX_PARTS: i64 = 4;
-/// The smallest number of accounts in a part. A smaller part would take less than a second.
+/// The smallest number of accounts in a part, except the last part. A smaller part would take less
+/// than a second.
 const MIN_ACCOUNTS: i64 = 100;
 
 /// Starts a run unless a run with its key exists. Returns the id of the run, and true if it is new.
@@ -94,7 +95,7 @@ async fn pay(
     let Some((payout, taken)) = Payout::create(run, &payable, now) else { return Ok(()) };
     let taken = std::iter::zip(&payable, taken).map(|(before, after)| Entry::changed(before, after));
     if books.post(taken.collect()).is_err() {
-        // The agent is left out, because logs must not contain user ids.
+        // The log line omits the agent, because logs must not contain user ids.
         tracing::warn!(run = %run.id, currency = %account.1, "an account was skipped; a sum would exceed 64 bits");
         return Ok(());
     }

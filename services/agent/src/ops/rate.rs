@@ -67,6 +67,7 @@ pub async fn replace_card(
         };
     }
     db::money_log::append(tx, vec![MoneyEntry::of_card(&card, &rates)]).await?;
+    // The key of a periodic job is empty.
     jobs::schedule(tx, UNRATED_DEALS, [""], change.now).await?;
     Ok(RateCardView::of(&card, rates))
 }
@@ -120,6 +121,7 @@ pub async fn replace_agent(
         };
     }
     db::money_log::append(tx, vec![MoneyEntry::of_agent(&agent)]).await?;
+    // The key of a periodic job is empty.
     jobs::schedule(tx, UNRATED_DEALS, [""], change.now).await?;
     Ok(AgentView::of(id, Some(&agent)))
 }

@@ -24,7 +24,7 @@ fn change(row_version: i64, to: DealStatus, amount_minor: i64, currency: Currenc
     StageChange { row_version, to, at: AT, by: None, agent_user_id, amount: Money { amount_minor, currency } }
 }
 
-fn share(bps: u32) -> SaleRate {
+fn sale_rate(bps: u32) -> SaleRate {
     SaleRate { share: BasisPoints(bps), is_set_by_agent: false }
 }
 
@@ -96,7 +96,7 @@ impl Ledger {
             assert!(!accrual.awaits_release || accrual.status == AccrualStatus::Pending);
             let of_sale = |other: &&Accrual| other.sale_row_version == accrual.sale_row_version;
             let bases = self.accruals.iter().filter(of_sale).filter(|one| one.kind == AccrualKind::Base);
-            assert_eq!(bases.count(), 1, "one Base for each beginning");
+            assert_eq!(bases.count(), 1, "one Base for each sale");
             let reversals = self.accruals.iter().filter(|one| one.reverses_accrual_id == Some(accrual.id));
             assert!(reversals.count() <= 1, "one Reversal for each accrual");
             let is_active = self.deal.sale_row_version == Some(accrual.sale_row_version);
@@ -197,14 +197,14 @@ fn stage_change_causes_the_transitions_of_the_table() {
 #[test]
 fn completion_in_another_currency_begins_another_sale() {
     let mut ledger = Ledger::new();
-    ledger.apply(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(share(1_000)));
+    ledger.apply(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(sale_rate(1_000)));
     let usd = "USD".parse().unwrap();
-    let transitions = ledger.apply(&change(2, DealStatus::Completed, 50, usd), Some(share(1_000)));
+    let transitions = ledger.apply(&change(2, DealStatus::Completed, 50, usd), Some(sale_rate(1_000)));
     assert_eq!(transitions, [SaleTransition::End, SaleTransition::Begin, SaleTransition::Complete]);
-    let now = |accrual: &Accrual| (accrual.status, accrual.amount, accrual.currency);
+    let state = |accrual: &Accrual| (accrual.status, accrual.amount, accrual.currency);
     let [former, latter] = &ledger.accruals[..] else { panic!("{:?}", ledger.accruals) };
-    assert_eq!(now(former), (AccrualStatus::Reversed, 100, Currency::RUB));
-    assert_eq!(now(latter), (AccrualStatus::Approved, 5, usd));
+    assert_eq!(state(former), (AccrualStatus::Reversed, 100, Currency::RUB));
+    assert_eq!(state(latter), (AccrualStatus::Approved, 5, usd));
     assert_eq!((latter.sale_row_version, ledger.deal.sale_row_version), (2, Some(2)));
 }
 
@@ -215,12 +215,12 @@ fn assigned_sale_lacks_no_term_and_accrues() {
     let mut ledger = Ledger::new();
     assert_eq!(ledger.deal.missing_term(), None, "no sale is active");
     let sale = change(1, DealStatus::Sale, 1_000, Currency::RUB);
-    ledger.apply(&StageChange { agent_user_id: None, ..sale }, Some(share(1_000)));
+    ledger.apply(&StageChange { agent_user_id: None, ..sale }, Some(sale_rate(1_000)));
     assert_eq!((ledger.deal.missing_term(), ledger.deal.is_unrated), (Some(MissingTerm::Agent), false));
-    assert_eq!(ledger.deal.accrue(share(500), limit, AT), Ok(Vec::new()));
+    assert_eq!(ledger.deal.accrue(sale_rate(500), limit, AT), Ok(Vec::new()));
     ledger.deal.assign(Uuid::from_u128(7).into());
     assert_eq!((ledger.deal.missing_term(), ledger.deal.is_agent_assigned), (None, true));
-    let entries = ledger.deal.accrue(share(500), limit, AT).unwrap();
+    let entries = ledger.deal.accrue(sale_rate(500), limit, AT).unwrap();
     let [Entry { before: None, after }] = &entries[..] else { panic!("{entries:?}") };
     assert_eq!((after.amount, after.status), (50, AccrualStatus::Pending));
 
@@ -230,7 +230,7 @@ fn assigned_sale_lacks_no_term_and_accrues() {
     ledger.apply(&change(2, DealStatus::Completed, 1_000, Currency::RUB), None);
     ledger.deal.assign(Uuid::from_u128(7).into());
     assert_eq!((ledger.deal.missing_term(), ledger.deal.is_agent_assigned), (None, false));
-    let entries = ledger.deal.accrue(share(500), limit, AT).unwrap();
+    let entries = ledger.deal.accrue(sale_rate(500), limit, AT).unwrap();
     assert_eq!(
         entries.iter().map(|entry| entry.after.status).collect::<Vec<_>>(),
         [AccrualStatus::Pending, AccrualStatus::Approved,]
@@ -248,7 +248,7 @@ fn beginning_affects_the_accounts_of_both_sales() {
     };
     let (agent, usd) = (Uuid::from_u128(7).into(), "USD".parse().unwrap());
     assert_eq!(accounts(&ledger.deal, &sale), [(agent, Currency::RUB)]);
-    ledger.apply(&sale, Some(share(1_000)));
+    ledger.apply(&sale, Some(sale_rate(1_000)));
     let in_dollars = change(2, DealStatus::Completed, 50, usd);
     assert_eq!(accounts(&ledger.deal, &in_dollars), [(agent, Currency::RUB), (agent, usd)]);
     let cancelled = change(2, DealStatus::Cancelled, 50, usd);
@@ -269,7 +269,7 @@ fn correction_awaits_a_release_with_its_base_or_above_the_limit() {
         (200, 4_000, false, AccrualStatus::Approved, AccrualStatus::Pending),
     ] {
         let mut ledger = Ledger { limit, ..Ledger::new() };
-        let rate = SaleRate { is_set_by_agent, ..share(1_000) };
+        let rate = SaleRate { is_set_by_agent, ..sale_rate(1_000) };
         ledger.apply(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(rate));
         let completed = change(2, DealStatus::Completed, amount, Currency::RUB);
         ledger.apply(&StageChange { at: later, ..completed }, Some(rate));
@@ -284,7 +284,7 @@ fn correction_awaits_a_release_with_its_base_or_above_the_limit() {
 #[test]
 fn adjustment_above_the_limit_awaits_a_release_alone() {
     let mut ledger = Ledger { limit: 200, ..Ledger::new() };
-    ledger.apply(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(share(1_000)));
+    ledger.apply(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(sale_rate(1_000)));
     let adjustment = ledger.accruals[0].new_adjustment(AccrualKind::Bonus, 201, AT);
     let sale = Sale::new(vec![ledger.accruals[0].clone(), adjustment]);
     let later = AT + time::Duration::hours(1);

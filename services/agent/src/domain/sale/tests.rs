@@ -246,7 +246,7 @@ fn whole_amount_is_within_the_base_amount() {
 }
 
 #[test]
-fn adjustment_has_the_status_of_its_accrual_and_no_decision() {
+fn adjustment_is_pending_only_for_a_pending_accrual_and_has_no_decision() {
     for (status, expected) in [
         (AccrualStatus::Pending, (AccrualStatus::Pending, None)),
         (AccrualStatus::Approved, (AccrualStatus::Approved, Some(later()))),
