@@ -1,6 +1,6 @@
 AGENT_ACCRUAL_NOT_FOUND = There is no such accrual
 AGENT_ACCRUAL_NOT_ADJUSTABLE = This accrual cannot be adjusted
-    .detail = Only an active base accrual that is not paid can be adjusted.
+    .detail = Only an active base accrual can be adjusted, and a paid one only with DisputePaid.
 AGENT_ACCRUAL_NOT_REJECTABLE = This accrual cannot be rejected
     .detail = Only an active accrual in no payout can be rejected. The remaining accruals must not exceed the amount of the sale.
 AGENT_ACCRUAL_NOT_REVERSIBLE = This accrual cannot be reversed

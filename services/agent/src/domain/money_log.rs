@@ -184,8 +184,8 @@ pub struct MoneyEntryView {
     subject_id: SubjectId,
     /// Null for a run, and for a card that names no agent.
     agent_user_id: Option<UserId>,
-    /// Employee of the platform, or the user who changed the deal; null for a change by a job, or
-    /// by a deal event without a user.
+    /// Employee of the platform, or the user who changed the deal; null if a deal event without a
+    /// user, or the job for sales without a rate, made the change.
     actor_user_id: Option<UserId>,
     /// Amount of the accrual, granted amount of the request, or net amount of the payout.
     amount: Option<Money>,

@@ -26,8 +26,8 @@ pub struct AccrualChanged {
     amount: Money,
     #[schema(minimum = 1)]
     version: i64,
-    /// Employee of the platform, or the user who changed the deal; null for a change by a job, or
-    /// by a deal event without a user.
+    /// Employee of the platform, or the user who changed the deal; null if a deal event without a
+    /// user, or the job for sales without a rate, made the change.
     changed_by_user_id: Option<UserId>,
     #[serde(with = "time::serde::rfc3339")]
     changed_at: OffsetDateTime,

@@ -63,7 +63,7 @@ pub struct AssignSale {
     /// Agent of an active agency. A sale that has an agent keeps this agent.
     #[schema(value_type = UserId)]
     agent_user_id: Reference<UserId>,
-    /// Commission rate in basis points. If absent, the agent's card at `SoldAt` decides.
+    /// Commission rate in basis points. If absent, the rate card that covers `SoldAt` decides.
     rate_bps: Option<Whole<0, { MAX_BPS }>>,
     /// Reason for the assignment.
     comment: Comment,
