@@ -16,7 +16,7 @@ use crate::{
 /// The status of each operation for each caller.
 /// The member is also a supervisor in `add_member` and `remove_member`.
 /// Supervisors and moderators are not members of the chat.
-/// `reports` moderates Direct chats on the platform.
+/// `reports` is a chat moderator.
 /// `elsewhere` has the permissions in another company, and a `stranger` has no company.
 const TABLE: &str = "
     operation              | member | supervisor | platform | moderator | reports | elsewhere | stranger | guest | forged | news | crm | issuer | other machines
@@ -187,7 +187,8 @@ async fn every_operation_returns_the_status_of_the_table() {
     access::check_with(service(), TABLE, empty_id, prepare).await;
 }
 
-/// Ends the employments of these users, and waits until they have left their deal chats.
+/// Ends the employment of each user who lost more than a role, and waits until these users have
+/// left their deal chats.
 async fn end_employments(losses: &[(Loss, Claims)]) {
     let users: Vec<(Loss, Uuid, Uuid)> = losses
         .iter()

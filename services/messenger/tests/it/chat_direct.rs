@@ -21,8 +21,8 @@ async fn users_of_one_deal_chat_open_one_direct_chat() {
     let (one, other) = (deal.client, deal.manager);
     let chat = as_user(one).post(CHATS, json!({"UserId": other})).await.expect(201);
     assert_eq!(chat["Kind"], "Direct");
-    for member in ["DealId", "TenantId", "PropertyObjectId", "LastMessage", "LiveConferenceId"] {
-        assert_eq!(chat[member], Value::Null, "{member}");
+    for field in ["DealId", "TenantId", "PropertyObjectId", "LastMessage", "LiveConferenceId"] {
+        assert_eq!(chat[field], Value::Null, "{field}");
     }
     assert_eq!(
         (role(&chat, one).as_deref(), role(&chat, other).as_deref()),

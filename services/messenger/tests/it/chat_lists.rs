@@ -81,7 +81,7 @@ async fn chats_with_equal_times_are_sorted_by_id() {
     }
 }
 
-/// RULE-MSG-006: `Live=true` keeps a chat while its conference is live.
+/// RULE-MSG-006: `Live=true` lists only chats with a live conference.
 #[tokio::test]
 async fn chat_with_a_live_conference_is_found() {
     let fixture = ConferenceFixture::new().await;

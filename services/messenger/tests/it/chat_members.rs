@@ -45,22 +45,22 @@ async fn supervisor_adds_and_removes_members() {
 async fn other_callers_cannot_change_members() {
     let (deal, id) = open_chat().await;
     let target = path(id, &format!("/members/{}", guid()));
-    let own = path(id, &format!("/members/{}", deal.agent()));
+    let existing = path(id, &format!("/members/{}", deal.agent()));
     let elsewhere = service().caller(&claims_with(guid(), Some(guid()), &[MANAGE]));
     let nowhere = service().caller(&claims_with(guid(), None, &[MANAGE]));
     for stranger in [as_user(guid()), elsewhere, nowhere] {
         put(&stranger, &target).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-        stranger.delete(&own).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+        stranger.delete(&existing).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     }
     let colleague = service().caller(&claims_with(deal.manager, Some(guid()), &[MANAGE]));
     for member in [as_user(deal.client), as_user(deal.agent()), colleague] {
         put(&member, &target).await.expect_problem(403, "FORBIDDEN");
         member.delete(&target).await.expect_problem(403, "FORBIDDEN");
-        put(&member, &own).await.expect_problem(403, "FORBIDDEN");
+        put(&member, &existing).await.expect_problem(403, "FORBIDDEN");
     }
     assert_eq!(messages(id, deal.client).await, [Value::Null; 0]);
     put(&service().caller(&claims_with(guid(), None, &[MANAGE_ALL])), &target).await.expect(204);
-    put(&service().caller(&claims_with(guid(), Some(guid()), &[MANAGE_ALL])), &own).await.expect(204);
+    put(&service().caller(&claims_with(guid(), Some(guid()), &[MANAGE_ALL])), &existing).await.expect(204);
     assert_eq!(roles(&view(id, deal.client).await).len(), 4);
 }
 
@@ -90,8 +90,8 @@ async fn leaving_and_removal_depend_on_the_role() {
     assert_eq!(role(&chat, deal.manager).as_deref(), Some("Member"), "an added user becomes a Member");
 }
 
-/// RULE-MSG-004: a supervisor reads the chat's entry, and its messages only after adding themselves
-/// with a card.
+/// RULE-MSG-004: a supervisor reads the chat's entry, as in the list of chats. To read messages,
+/// supervisors first add themselves, with a card.
 #[tokio::test]
 async fn supervisor_reads_messages_only_as_a_member() {
     let (deal, id) = open_chat().await;
@@ -124,8 +124,8 @@ async fn supervisor_reads_messages_only_as_a_member() {
     assert_eq!(supervisor.get(&path(id, "")).await.expect(200)["LastMessage"], page["Items"][1]);
 }
 
-/// RULE-MSG-003: the card of a change is read for its supervisor, who has read all earlier
-/// messages.
+/// RULE-MSG-003: the card of a change counts as read for the supervisor who made the change, unless
+/// earlier messages are unread.
 #[tokio::test]
 async fn member_card_is_read_for_the_supervisor_who_caused_it() {
     let (deal, id) = open_chat().await;
@@ -227,7 +227,7 @@ async fn supervisor_lists_only_supervised_chats() {
         let page = supervisor.get(&format!("{CHATS}?Scope=Tenant&{query}")).await.expect(200);
         assert_eq!(page["TotalCount"], 0, "{query}: the supervisor is not a member");
     }
-    // These filters search the supervisor's own chats of the company.
+    // `Unread`, `Live` and `Kind` search the supervisor's own chats of the company.
     let user = guid();
     let member = service().caller(&claims_with(user, Some(deal.tenant), &[MANAGE]));
     let elsewhere = Deal::new();

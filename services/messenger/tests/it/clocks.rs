@@ -41,8 +41,8 @@ fn is_in_an_hour(value: &Value) -> bool {
     (time(value) - clock::now() - Duration::HOUR).abs() < Duration::minutes(10)
 }
 
-/// RULE-MSG-011: all times in chats come from the database's clock, which is an hour ahead of the
-/// replica's clock.
+/// RULE-MSG-011: all times in chats come from the database's clock, which in this test is an hour
+/// ahead of the replica's clock.
 #[tokio::test]
 async fn changes_are_dated_by_the_database_clock() {
     let own = start(livekit(), &[("MESSENGER_RING_SECONDS", "1")]);
@@ -134,7 +134,7 @@ async fn later_invitation_does_not_extend_the_ringing() {
 }
 
 /// RULE-MSG-040: an empty conference goes on if a user joins within 30 s. The later run of the job
-/// changes nothing, and sets the deadline of the longest time.
+/// does not change the conference, and sets the deadline to its longest time.
 #[tokio::test]
 async fn join_keeps_an_empty_conference() {
     let own = start(livekit(), &[]);
@@ -150,10 +150,10 @@ async fn join_keeps_an_empty_conference() {
     let conference = fixture.conference(id).await;
     shift_database_clock(&sql, "35 seconds").await;
     make_deadline_due(&sql, id).await;
-    let last = "select 1 from job where kind = 'conference-deadline' and key = $1 and run is null \
+    let job = "select 1 from job where kind = 'conference-deadline' and key = $1 and run is null \
         and due_at = $2::text::timestamptz + interval '4 hours'";
     let is_set =
-        async || sql.query_opt(last, &[&id.to_string(), &text(&conference["ActiveAt"])]).await.unwrap();
+        async || sql.query_opt(job, &[&id.to_string(), &text(&conference["ActiveAt"])]).await.unwrap();
     eventually("the deadline of the longest time", is_set).await;
     assert_eq!((&fixture.conference(id).await, &conference["Status"]), (&conference, &json!("Active")));
     fixture.act(client, id, "end").await.expect(200);

@@ -1,4 +1,4 @@
-//! Permissions in conferences, and their history.
+//! Permissions in conferences, and the list of a chat's conferences.
 
 use serde_json::{Value, json};
 use testkit::client::Client;
@@ -40,7 +40,7 @@ async fn conference_is_not_found_outside_its_chat() {
         let history = stranger.get(&fixture.path("/conferences")).await;
         history.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     }
-    // An unknown id and the empty id get the same response.
+    // A member gets the same response for an unknown id and for the empty id.
     for unknown in [guid(), uuid::Uuid::nil()] {
         let client = fixture.as_user(fixture.deal.client);
         let conference = client.get(&format!("{CONFERENCES}/{unknown}")).await;
@@ -59,9 +59,9 @@ async fn conference_is_not_found_outside_its_chat() {
 #[tokio::test]
 async fn moderator_does_not_take_part() {
     let fixture = ConferenceFixture::new().await;
-    let own = claims_with(guid(), Some(fixture.deal.tenant), &[MODERATE]);
+    let company = claims_with(guid(), Some(fixture.deal.tenant), &[MODERATE]);
     let platform = claims_with(guid(), None, &["messenger.conferences.moderate@platform"]);
-    for claims in [own, platform] {
+    for claims in [company, platform] {
         let moderator = fixture.service.caller(&claims);
         let id = fixture.ring_and_join().await;
         assert_eq!(moderator.get(&format!("{CONFERENCES}/{id}")).await.expect(200)["Id"], json!(id));
@@ -84,8 +84,8 @@ async fn moderator_does_not_take_part() {
     }
 }
 
-/// RULE-MSG-033, RULE-MSG-034: only the host and moderators end and remove. Leave and decline need
-/// an entry.
+/// RULE-MSG-033, RULE-MSG-034: only the host and moderators end a conference and remove
+/// participants. Leave, decline and media-token need an entry of the caller.
 #[tokio::test]
 async fn plain_member_cannot_end_or_remove() {
     let fixture = ConferenceFixture::new().await;

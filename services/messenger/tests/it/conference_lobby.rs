@@ -77,8 +77,8 @@ async fn uninvited_member_waits_without_a_token() {
     fixture.act(client, id, "end").await.expect(200);
 }
 
-/// RULE-MSG-088: only the host admits. An admitted user is Invited, joins, and the
-/// invitation is published and logged.
+/// RULE-MSG-088: only the host admits. An admitted user is Invited and joins. The invitation is
+/// published, and the admission is logged.
 #[tokio::test]
 async fn admitted_member_joins() {
     let fixture = ConferenceFixture::new().await;
@@ -149,7 +149,7 @@ async fn denied_member_stays_outside_until_the_host_invites() {
     fixture.invite(manager, id, &[agent]).await.expect_problem(403, "MESSENGER_ADMISSION_DENIED");
     fixture.invite(agent, id, &[manager]).await.expect_problem(403, "MESSENGER_ADMISSION_DENIED");
     fixture.admit(client, id, manager).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    // Leaving the chat and returning does not forget the decision.
+    // The denial outlasts a removal from the chat and a return.
     fixture.remove_member(manager).await;
     put(&fixture.supervisor(), &fixture.path(&format!("/members/{manager}"))).await.expect(204);
     fixture.act(manager, id, "knock").await.expect_problem(403, "MESSENGER_ADMISSION_DENIED");
@@ -210,8 +210,8 @@ async fn waiting_outlasts_the_absence_of_the_host() {
     fixture.act(client, id, "end").await.expect(200);
 }
 
-/// RULE-MSG-090: a user who stops being a member of the chat waits no longer. If the host does, the
-/// conference ends.
+/// RULE-MSG-090: a user who stops being a member of the chat waits no longer. If the user is the
+/// host, the conference ends.
 #[tokio::test]
 async fn former_member_does_not_wait() {
     let fixture = ConferenceFixture::new().await;
@@ -276,7 +276,7 @@ async fn lobby_refusals_follow_the_order_of_their_tables() {
     fixture.as_user(client).post(&path, Value::Null).await.expect_problem(404, "NOT_FOUND");
 }
 
-/// RULE-MSG-088: the log of admissions is append-only.
+/// RULE-MSG-088: the log of admissions, denials and hand-overs is append-only.
 #[tokio::test]
 async fn conference_log_is_append_only() {
     let sql = crate::service().sql().await;

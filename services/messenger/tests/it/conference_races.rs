@@ -390,8 +390,8 @@ async fn concurrent_ends_leaves_and_declines_end_the_conference_once() {
     }
 }
 
-/// RULE-MSG-044: a removal of the host, the host's end, a decline and a message at the same time
-/// leave one end and no gap.
+/// RULE-MSG-044: the host's removal from the chat, the host's end, a decline and a message at the
+/// same time leave one end of the conference, and no gap in the messages.
 #[tokio::test]
 async fn concurrent_removal_and_end_by_the_host_end_the_conference_once() {
     for _ in 0..ROUNDS {

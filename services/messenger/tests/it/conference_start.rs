@@ -21,7 +21,7 @@ async fn start_without_invitees_invites_all_other_members() {
     let [client, agent, manager] = fixture.users();
     let conference = fixture.start(client, json!({"Media": "Audio"})).await.expect(201);
     let id = id_of(&conference["Id"]);
-    for (member, value) in [
+    for (field, value) in [
         ("ChatId", json!(fixture.chat)),
         ("DealId", json!(fixture.deal.id)),
         ("TenantId", json!(fixture.deal.tenant)),
@@ -34,7 +34,7 @@ async fn start_without_invitees_invites_all_other_members() {
         ("EndedByUserId", Value::Null),
         ("Version", json!(1)),
     ] {
-        assert_eq!(conference[member], value, "{member}");
+        assert_eq!(conference[field], value, "{field}");
     }
     let host = json!({
         "UserId": client, "Role": "Host", "State": "Joined", "InvitedAt": null, "JoinedAt": conference["CreatedAt"],
@@ -102,7 +102,7 @@ async fn start_accepts_twenty_invitees() {
     fixture.act(client, id, "end").await.expect(200);
 }
 
-/// RULE-MSG-029: a body names 1 to 20 distinct users without the caller, and 400 precedes 404.
+/// RULE-MSG-029: a body names 1 to 20 distinct users, not the caller, and 400 precedes 404.
 #[tokio::test]
 async fn invalid_start_and_invite_bodies_are_refused() {
     let fixture = ConferenceFixture::new().await;
@@ -120,8 +120,8 @@ async fn invalid_start_and_invite_bodies_are_refused() {
     ] {
         fixture.start(client, body.clone()).await.expect_refusal("VALIDATION_FAILED", field, reason);
         // 400 precedes 404 for an unknown chat.
-        let elsewhere = format!("{CHATS}/{}/conferences", guid());
-        let response = fixture.as_user(client).post(&elsewhere, body).await;
+        let unknown_chat = format!("{CHATS}/{}/conferences", guid());
+        let response = fixture.as_user(client).post(&unknown_chat, body).await;
         response.expect_refusal("VALIDATION_FAILED", field, reason);
     }
     let id = fixture.ring(None).await;
@@ -201,7 +201,8 @@ async fn service_without_livekit_refuses_only_media_operations() {
     assert_eq!(history["TotalCount"], 0);
     fixture.send_webhook(&json!({"event": "room_started"})).await.expect_problem(401, "UNAUTHORIZED");
 
-    // A conference that was started while LiveKit was configured.
+    // A replica with LiveKit starts a conference. The replica without LiveKit then refuses the
+    // media operations of this conference.
     let livekit = LiveKit::start();
     let configured = start(&livekit, &[("DATABASE_URL", &own.database_url)]);
     let id = ConferenceFixture { service: &configured, ..fixture }.ring(None).await;
@@ -218,7 +219,7 @@ async fn service_without_livekit_refuses_only_media_operations() {
     fixture.act(agent, id, "join").await.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
 }
 
-/// RULE-MSG-037: an operation without a listed body succeeds with any body.
+/// RULE-MSG-037: an operation for which the contract lists no body succeeds with any body.
 #[tokio::test]
 async fn operation_without_a_body_ignores_any_body() {
     let fixture = ConferenceFixture::new().await;

@@ -84,7 +84,7 @@ impl ClockSamples {
     /// Asserts that a timer that became due in this range fired neither earlier nor more than 2 s
     /// late.
     async fn assert_in_time(&self, due: RangeInclusive<i64>, fired: i64) {
-        let (earliest, due) = due.into_inner();
+        let (earliest, latest) = due.into_inner();
         assert!(fired >= earliest, "fired {} µs before its time", earliest - fired);
         let samples = || self.0.lock().unwrap().clone();
         eventually("a sample after the timer", async || {
@@ -92,9 +92,9 @@ impl ClockSamples {
         })
         .await;
         let samples = samples();
-        assert!(samples[0] < due, "the samples began before the timer was due");
-        let between = samples.into_iter().filter(|sample| (due..fired).contains(sample)).count();
-        assert!(between <= Self::MAX_LATE_SAMPLES, "fired {} µs late, {between} samples", fired - due);
+        assert!(samples[0] < latest, "the samples began before the timer was due");
+        let between = samples.into_iter().filter(|sample| (latest..fired).contains(sample)).count();
+        assert!(between <= Self::MAX_LATE_SAMPLES, "fired {} µs late, {between} samples", fired - latest);
     }
 }
 
@@ -164,8 +164,8 @@ async fn empty_conference_ends() {
     assert_ends(&fixture, &samples, id, due, "AllLeft").await;
 }
 
-/// RULE-MSG-059: a webhook that empties an Active conference starts the same timer. No webhook ends
-/// a Ringing conference.
+/// RULE-MSG-059: a webhook that empties an Active conference starts the timer of empty conferences.
+/// No webhook ends a Ringing conference.
 #[tokio::test]
 async fn broken_connection_does_not_end_a_ringing_conference() {
     let fixture = ConferenceFixture::of(short_timeouts()).await;
@@ -175,8 +175,8 @@ async fn broken_connection_does_not_end_a_ringing_conference() {
     fixture.act(agent, id, "join").await.expect(200);
     fixture.act(client, id, "leave").await.expect(200);
     fixture.send_participant_webhook("participant_left", id, agent, "PA_1", unix_seconds(0)).await;
-    // The timer starts at the change. `LeftAt` is the second of the webhook, shortly before the
-    // change, and the stream event is a moment later.
+    // The timer starts at the change. `LeftAt` is the webhook's time in whole seconds, shortly
+    // before the change, and the stream event is a moment later.
     let left = micros(&participant(&fixture.conference(id).await, agent)["LeftAt"]);
     let due = left + EMPTY_MICROS..=last_notified_at(&fixture, id, manager).await + EMPTY_MICROS;
     assert_ends(&fixture, &samples, id, due, "AllLeft").await;

@@ -10,7 +10,7 @@ use crate::fixture::{
 use crate::{STAGE_CHANGED, claims_with, id_of, list, put};
 
 /// RULE-MSG-032, RULE-MSG-038: the first join beside the host makes a conference Active. `JoinedAt`
-/// is the first join, and `LeftAt` is the last leave.
+/// is the time of the first join. `LeftAt` is the time of the last leave, and null while Joined.
 #[tokio::test]
 async fn first_join_makes_the_conference_active() {
     let fixture = ConferenceFixture::new().await;
@@ -30,7 +30,7 @@ async fn first_join_makes_the_conference_active() {
     assert!(participant(&left, agent)["LeftAt"].is_string());
     fixture.act(agent, id, "join").await.expect(200);
     let again = fixture.conference(id).await;
-    assert_eq!(*participant(&again, agent), joined, "the first join is unchanged");
+    assert_eq!(*participant(&again, agent), joined, "JoinedAt is unchanged, and LeftAt is null again");
     assert_eq!(again["ActiveAt"], conference["ActiveAt"]);
 
     fixture.act(manager, id, "join").await.expect(200);
@@ -122,7 +122,7 @@ async fn repeated_answer_changes_nothing() {
 }
 
 /// RULE-MSG-031, RULE-MSG-046, RULE-MSG-062, RULE-EVT-018: an invitation makes new, Declined, Left
-/// and Missed users Invited, all or none. Invited and Joined users and the host stay.
+/// and Missed users Invited, all or none. Invited and Joined users and the host keep their states.
 #[tokio::test]
 async fn invitation_makes_absent_users_invited() {
     let fixture = ConferenceFixture::new().await;
@@ -294,7 +294,8 @@ async fn conference_end_is_published_once() {
     );
 }
 
-/// RULE-MSG-044: a user who stops being a member is Removed, and the host's conference ends.
+/// RULE-MSG-044: a user who stops being a member is Removed. If the user is the host, the
+/// conference ends.
 #[tokio::test]
 async fn removed_member_is_removed_from_the_conference() {
     let fixture = ConferenceFixture::new().await;

@@ -35,7 +35,8 @@ async fn new_agent_replaces_the_old_agent() {
     assert_eq!(page["Items"][0]["Text"], "здравствуйте", "the new agent reads the whole history");
 }
 
-/// RULE-MSG-002: null removes the agent, an absent field keeps it, and the status need not change.
+/// RULE-MSG-002: `AgentUserId` null removes the agent, and an absent `AgentUserId` keeps the agent.
+/// The status need not change.
 #[tokio::test]
 async fn null_removes_the_agent_and_absence_keeps_it() {
     let (deal, id) = open_chat().await;
@@ -46,9 +47,9 @@ async fn null_removes_the_agent_and_absence_keeps_it() {
     deal.publish(STAGE_CHANGED, &deal.changed(3, "Booking", "Booking", None)).await;
     let chat = view_when(id, deal.client, "the removal", |chat| chat["LastSequence"] == 2).await;
     assert_eq!(role(&chat, deal.agent()), None);
-    let back = guid();
-    deal.publish(STAGE_CHANGED, &deal.changed(4, "Booking", "Booking", Some(back))).await;
-    view_when(id, deal.client, "another agent", |chat| role(chat, back).as_deref() == Some("Agent")).await;
+    let next = guid();
+    deal.publish(STAGE_CHANGED, &deal.changed(4, "Booking", "Booking", Some(next))).await;
+    view_when(id, deal.client, "another agent", |chat| role(chat, next).as_deref() == Some("Agent")).await;
     assert_eq!(
         each(&cards(id, deal.client).await, "Type"),
         ["DealStatusChanged", "MemberRemoved", "MemberAdded"]
@@ -75,8 +76,8 @@ async fn removed_agent_does_not_return_while_the_deal_names_the_same_agent() {
     assert_eq!(role(&chat, agent).as_deref(), Some("Member"), "a Member is not replaced");
 }
 
-/// RULE-MSG-002: a user has one entry with the first role that fits, now and after losing a role. A
-/// change of role makes no card.
+/// RULE-MSG-002: a user has one entry, with the first role of Client, Agent, Manager, Member that
+/// fits. The user gets the earlier role back after losing another. A change of role makes no card.
 #[tokio::test]
 async fn former_agent_gets_the_earlier_role_back() {
     let (deal, id) = open_chat().await;

@@ -34,7 +34,7 @@ async fn created_deal_gets_a_chat_with_its_members() {
     as_user(guid()).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
 }
 
-/// RULE-MSG-001: a user has one entry with the first role that fits.
+/// RULE-MSG-001: a user has one entry, with the first role of Client, Agent, Manager that fits.
 #[tokio::test]
 async fn user_with_several_roles_has_one_entry() {
     let new = Deal::new();
@@ -78,7 +78,8 @@ async fn repeated_deal_event_has_no_effect() {
     assert_eq!(each(&cards, "ToStatus"), ["Booking", "Sale"]);
 }
 
-/// RULE-MSG-009: each change of the status posts one card, and unknown statuses pass through.
+/// RULE-MSG-009: each change of the status posts one card, also a change to a status that the
+/// service does not know.
 #[tokio::test]
 async fn status_change_posts_a_card() {
     let (deal, id) = open_chat().await;
@@ -88,7 +89,7 @@ async fn status_change_posts_a_card() {
         "2026-11-22T14:00:00.1234567+03:00",
     );
     deal.publish(STAGE_CHANGED, &change).await;
-    // A step within a status and an older version post no card.
+    // A change of step within a status and an older version post no card.
     deal.publish(STAGE_CHANGED, &deal.changed(8, "UnderReview", "UnderReview", deal.agent)).await;
     deal.publish(STAGE_CHANGED, &deal.changed(6, "Sale", "Booking", deal.agent)).await;
     deal.publish(STAGE_CHANGED, &deal.changed(9, "UnderReview", "Cancelled", deal.agent)).await;
@@ -106,8 +107,8 @@ async fn status_change_posts_a_card() {
     assert_eq!(all[1]["Card"]["ToStatus"], "Cancelled");
     for message in &all {
         assert_eq!(message["Kind"], "System");
-        for member in ["SenderUserId", "ClientMessageId", "Text", "EditedAt", "DeletedAt"] {
-            assert_eq!(message[member], Value::Null, "{member}");
+        for field in ["SenderUserId", "ClientMessageId", "Text", "EditedAt", "DeletedAt"] {
+            assert_eq!(message[field], Value::Null, "{field}");
         }
         assert_eq!(message["Version"], 1);
     }

@@ -81,8 +81,8 @@ async fn publish(deal: &Deal, topic: &str, event: &Value) {
 /// A word in every text that the test sends.
 const MARKER: &str = "меченое";
 
-/// Sends, edits and deletes a message, holds a conference, and provokes every kind of failure.
-/// Returns the id of the conference.
+/// Sends, edits and deletes a message, holds a conference, and provokes refusals, a failure and a
+/// dead letter. Returns the id of the conference.
 async fn exercise(fixture: &DeployedFixture) -> Uuid {
     let Deal { client, manager, .. } = fixture.deal;
     let (me, other) = (fixture.as_user(client), fixture.as_user(fixture.deal.agent()));

@@ -49,7 +49,7 @@ async fn left_direct_chat_accepts_no_text_until_the_user_returns() {
     assert_eq!(
         (&again["Id"], roles(&again).len()),
         (&json!(id), 1),
-        "the other user does not bring the user back"
+        "an opening by the other user brings no user back"
     );
 
     let back = as_user(one).post(CHATS, json!({"UserId": other})).await.expect(200);
@@ -79,8 +79,8 @@ async fn return_to_a_direct_chat_needs_a_shared_deal_chat() {
     refused.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 }
 
-/// RULE-MSG-072, RULE-MSG-075: only the users of a Direct chat leave, block and report it, and a
-/// deal chat has none of these.
+/// RULE-MSG-072, RULE-MSG-075: only the users of a Direct chat leave, block and report it. A deal
+/// chat refuses these operations.
 #[tokio::test]
 async fn only_users_of_a_direct_chat_leave_block_and_report_it() {
     let (deal, chat) = open_chat().await;

@@ -17,7 +17,7 @@ fn minutes_ago(minutes: i64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(unix_seconds(-60 * minutes)).unwrap()
 }
 
-/// Publishes a present change of an employment with this `ce_sequence`.
+/// Publishes a change of an employment with this `ce_sequence` and the present time.
 pub async fn publish_with_sequence(
     sequence: i64,
     user: Uuid,
@@ -58,12 +58,12 @@ pub async fn publish(user: Uuid, company: Uuid, from: Option<&str>, to: Option<&
     publish_with_sequence(next_sequence(), user, company, from, to).await;
 }
 
-/// Ends an employment.
+/// Publishes the end of an employment.
 pub async fn end(user: Uuid, company: Uuid) {
     publish(user, company, Some("Active"), None).await;
 }
 
-/// Begins an employment and waits until the service knows it.
+/// Publishes the beginning of an employment, and waits until the service knows it.
 pub async fn hire(user: Uuid, company: Uuid) {
     publish(user, company, None, Some("Active")).await;
     wait_until_known(user, company, false).await;
@@ -89,7 +89,7 @@ pub async fn wait_until_left(chat: Uuid, user: Uuid) {
     eventually("the user to leave the chat", has_left).await;
 }
 
-/// Waits until the service knows whether the employment has ended.
+/// Waits until the service has stored the employment, as ended or as not ended.
 pub async fn wait_until_known(user: Uuid, company: Uuid, has_ended: bool) {
     let sql = service().sql().await;
     let query = "select count(*) from employment where user_id = $1::text::uuid \
@@ -112,7 +112,7 @@ pub async fn wait_until_applied(topic: &str, key: Uuid, sequence: i64) {
     .await;
 }
 
-/// Waits until no job removes the user from chats.
+/// Waits until the job that removes the user from chats, or adds the user, has ended.
 pub async fn wait_until_settled(user: Uuid) {
     let sql = service().sql().await;
     let jobs = "select count(*) from job where kind = 'employment-end' and key = $1";

@@ -8,12 +8,12 @@ use crate::employment_events::{
     publish_with_sequence, wait_until_applied, wait_until_known, wait_until_left, wait_until_settled,
 };
 use crate::{
-    Deal, STAGE_CHANGED, add, as_user, messages, next_sequence, open_chat, path, remove, role, service,
-    supervisor, view, view_when,
+    Deal, STAGE_CHANGED, add, as_user, messages, next_sequence, open_chat, path, role, service, supervisor,
+    view, view_when,
 };
 
 /// RULE-MSG-079: late and repeated events of a company change nothing. No user returns when the
-/// company becomes active again. An employment that arrives after the suspension ends as well.
+/// company becomes active again. An employment whose event follows the suspension ends as well.
 #[tokio::test]
 async fn late_events_of_a_company_change_nothing() {
     let (deal, id) = open_chat().await;
@@ -77,7 +77,7 @@ async fn repeated_and_late_events_change_nothing() {
     assert_eq!(role(&view(id, user).await, user).as_deref(), Some("Member"));
 }
 
-/// RULE-MSG-068: the job keeps a user who was hired again before it reached the chat.
+/// RULE-MSG-068: the job keeps a user who was hired again before the job reached the chat.
 #[tokio::test]
 async fn job_keeps_a_user_who_was_hired_again() {
     let (deal, id) = open_chat().await;
@@ -108,18 +108,22 @@ async fn ended_employment_prevents_an_addition() {
     assert_eq!(role(&view(late_id, late.client).await, deal.manager), None);
     as_user(deal.manager).get(&path(late_id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     assert_eq!(messages(late_id, late.client).await, [Value::Null; 0], "the first members make no card");
-    let theirs = format!("/api/messenger/supervision/members/{}/chats", deal.manager);
-    let page = supervisor(deal.tenant).get(&theirs).await.expect(200);
+    let member_chats = format!("/api/messenger/supervision/members/{}/chats", deal.manager);
+    let page = supervisor(deal.tenant).get(&member_chats).await.expect(200);
     assert_eq!(page["TotalCount"], 2, "the supervisor finds both chats");
-    let agent = Deal { agent: Some(deal.manager), ..Deal::new() };
-    agent.publish_created().await;
-    let agent_id = agent.chat().await;
-    assert_eq!(role(&view(agent_id, agent.client).await, deal.manager), None, "neither as the agent");
+    let brokered = Deal { agent: Some(deal.manager), ..Deal::new() };
+    brokered.publish_created().await;
+    let brokered_id = brokered.chat().await;
+    assert_eq!(
+        role(&view(brokered_id, brokered.client).await, deal.manager),
+        None,
+        "a new deal does not bring the user in as the agent either"
+    );
     let (other, other_id) = open_chat().await;
     other.publish(STAGE_CHANGED, &other.changed(2, "Application", "Booking", Some(deal.manager))).await;
     let changed = |chat: &Value| role(chat, other.agent()).is_none();
-    let chat = view_when(other_id, other.client, "the end of the old agent", changed).await;
-    assert_eq!(role(&chat, deal.manager), None, "neither as a later agent");
+    let chat = view_when(other_id, other.client, "the old agent to leave", changed).await;
+    assert_eq!(role(&chat, deal.manager), None, "nor does a change of agent");
     // The agent of an agency may have worked for the company of the chat before.
     hire(deal.manager, guid()).await;
     let third = Deal { tenant: deal.tenant, agent: Some(deal.manager), ..Deal::new() };
@@ -139,7 +143,6 @@ async fn concurrent_addition_and_end_leave_no_member() {
         wait_until_known(user, deal.tenant, true).await;
         wait_until_left(id, user).await;
     }
-    remove(&deal, id, guid()).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 }
 
 /// RULE-MSG-079: an addition and the suspension of the company at the same time leave no member.

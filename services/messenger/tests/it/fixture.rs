@@ -1,4 +1,4 @@
-//! The fixture of tests of conferences: a deal's chat in a service with a media server.
+//! The fixture of tests of conferences: a deal's chat in a running service.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -217,6 +217,8 @@ pub fn state(conference: &Value, user: Uuid) -> &str {
     text(&participant(conference, user)["State"])
 }
 
+/// Returns the entry of a participant.
+///
 /// # Panics
 /// The conference has no such participant.
 pub fn participant(conference: &Value, user: Uuid) -> &Value {

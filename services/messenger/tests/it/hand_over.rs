@@ -35,18 +35,18 @@ async fn supervisor_lists_the_chats_of_one_user() {
     let second_id = open_second(&deal).await;
     let (elsewhere, elsewhere_id) = open_chat().await;
     add(&elsewhere, elsewhere_id, deal.manager).await.expect(204);
-    let own = supervisor(deal.tenant);
-    let everywhere = service().caller(&claims_with(guid(), None, &[MANAGE_ALL]));
+    let company_supervisor = supervisor(deal.tenant);
+    let platform_supervisor = service().caller(&claims_with(guid(), None, &[MANAGE_ALL]));
     let ids = async |caller: &Client| {
         let page = caller.get(&format!("{}?Sort=CreatedAt", chats_path(deal.manager))).await.expect(200);
         each(list(&page["Items"]), "Id").into_iter().cloned().collect::<Vec<Value>>()
     };
-    assert_eq!(ids(&own).await, [json!(id), json!(second_id)]);
-    assert_eq!(ids(&everywhere).await, [json!(id), json!(second_id), json!(elsewhere_id)]);
+    assert_eq!(ids(&company_supervisor).await, [json!(id), json!(second_id)]);
+    assert_eq!(ids(&platform_supervisor).await, [json!(id), json!(second_id), json!(elsewhere_id)]);
     for user in [deal.client, deal.agent(), guid(), Uuid::nil()] {
-        assert_eq!(own.get(&chats_path(user)).await.expect(200)["TotalCount"], 0);
+        assert_eq!(company_supervisor.get(&chats_path(user)).await.expect(200)["TotalCount"], 0);
     }
-    let page = own.get(&format!("{}?PageSize=1", chats_path(deal.manager))).await.expect(200);
+    let page = company_supervisor.get(&format!("{}?PageSize=1", chats_path(deal.manager))).await.expect(200);
     assert_eq!((&page["TotalCount"], &page["Items"][0]["LastMessage"]), (&json!(2), &Value::Null));
     let (taken, taken_id) = open_chat().await;
     add(&taken, taken_id, deal.manager).await.expect(204);
@@ -56,8 +56,8 @@ async fn supervisor_lists_the_chats_of_one_user() {
     for chat in [id, second_id, elsewhere_id] {
         wait_until_left(chat, deal.manager).await;
     }
-    assert_eq!(ids(&own).await, [json!(id), json!(second_id)]);
-    assert_eq!(ids(&everywhere).await, [json!(id), json!(second_id), json!(elsewhere_id)]);
+    assert_eq!(ids(&company_supervisor).await, [json!(id), json!(second_id)]);
+    assert_eq!(ids(&platform_supervisor).await, [json!(id), json!(second_id), json!(elsewhere_id)]);
     let stranger = service().caller(&claims_with(guid(), None, &[MANAGE]));
     for other in [as_user(deal.manager), as_user(guid()), stranger] {
         other.get(&chats_path(deal.manager)).await.expect_problem(403, "FORBIDDEN");
@@ -71,9 +71,9 @@ async fn hand_over_replaces_the_user_in_every_chat() {
     let (deal, id) = open_chat().await;
     let second_id = open_second(&deal).await;
     let (by, to) = (guid(), guid());
-    let own = service().caller(&claims_with(by, Some(deal.tenant), &[MANAGE]));
+    let company_supervisor = service().caller(&claims_with(by, Some(deal.tenant), &[MANAGE]));
     add(&deal, id, to).await.expect(204);
-    let done = hand_over(&own, deal.manager, to).await.expect(200);
+    let done = hand_over(&company_supervisor, deal.manager, to).await.expect(200);
     assert_eq!(done, json!({"HandedOverCount": 2, "FullChatCount": 0}));
     for chat in [id, second_id] {
         as_user(deal.manager).get(&path(chat, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
@@ -83,7 +83,7 @@ async fn hand_over_replaces_the_user_in_every_chat() {
     let added = json!({"Type": "MemberAdded", "UserId": to, "ByUserId": by});
     assert_eq!(cards(second_id, to).await, [removed.clone(), added]);
     assert_eq!(cards(id, to).await.last(), Some(&removed), "the new user was a member already");
-    let again = hand_over(&own, deal.manager, to).await.expect(200);
+    let again = hand_over(&company_supervisor, deal.manager, to).await.expect(200);
     assert_eq!(again["HandedOverCount"], 0);
 }
 
@@ -92,7 +92,7 @@ async fn hand_over_replaces_the_user_in_every_chat() {
 #[tokio::test]
 async fn chats_of_a_former_employee_are_handed_over() {
     let (deal, id) = open_chat().await;
-    let own = supervisor(deal.tenant);
+    let company_supervisor = supervisor(deal.tenant);
     let (gone, to) = (guid(), guid());
     end(deal.manager, deal.tenant).await;
     wait_until_left(id, deal.manager).await;
@@ -101,16 +101,16 @@ async fn chats_of_a_former_employee_are_handed_over() {
     wait_until_left(id, gone).await;
     for user in [gone, deal.manager] {
         let other = if user == gone { deal.manager } else { gone };
-        hand_over(&own, user, other).await.expect_problem(422, "MESSENGER_EMPLOYMENT_ENDED");
+        hand_over(&company_supervisor, user, other).await.expect_problem(422, "MESSENGER_EMPLOYMENT_ENDED");
     }
-    assert_eq!(hand_over(&own, deal.manager, to).await.expect(200)["HandedOverCount"], 1);
+    assert_eq!(hand_over(&company_supervisor, deal.manager, to).await.expect(200)["HandedOverCount"], 1);
     assert_eq!(role(&view(id, to).await, to).as_deref(), Some("Member"));
     assert_eq!(cards(id, to).await.last().unwrap()["Type"], "MemberAdded");
     for (user, count) in [(deal.manager, 0), (gone, 1), (to, 1)] {
-        assert_eq!(own.get(&chats_path(user)).await.expect(200)["TotalCount"], count);
+        assert_eq!(company_supervisor.get(&chats_path(user)).await.expect(200)["TotalCount"], count);
     }
-    assert_eq!(hand_over(&own, gone, to).await.expect(200)["HandedOverCount"], 1);
-    assert_eq!(own.get(&chats_path(gone)).await.expect(200)["TotalCount"], 0);
+    assert_eq!(hand_over(&company_supervisor, gone, to).await.expect(200)["HandedOverCount"], 1);
+    assert_eq!(company_supervisor.get(&chats_path(gone)).await.expect(200)["TotalCount"], 0);
 }
 
 /// RULE-MSG-071: a hand-over leaves full chats, Agents and other companies unchanged, and rejects
@@ -118,17 +118,17 @@ async fn chats_of_a_former_employee_are_handed_over() {
 #[tokio::test]
 async fn hand_over_keeps_full_chats_and_agents() {
     let (deal, id) = open_chat().await;
-    let own = supervisor(deal.tenant);
+    let company_supervisor = supervisor(deal.tenant);
     let to = guid();
     end(deal.manager, deal.tenant).await;
     wait_until_left(id, deal.manager).await;
-    // One seat is kept for the agent.
+    // The client and 48 others take all seats except the agent's.
     for _ in 0..48 {
         add(&deal, id, guid()).await.expect(204);
     }
-    let full = hand_over(&own, deal.manager, to).await.expect(200);
+    let full = hand_over(&company_supervisor, deal.manager, to).await.expect(200);
     assert_eq!(full, json!({"HandedOverCount": 0, "FullChatCount": 1}));
-    assert_eq!(own.get(&chats_path(deal.manager)).await.expect(200)["TotalCount"], 1);
+    assert_eq!(company_supervisor.get(&chats_path(deal.manager)).await.expect(200)["TotalCount"], 1);
 
     let (other, other_id) = open_chat().await;
     other.publish(STAGE_CHANGED, &other.changed(2, "Application", "Application", Some(other.manager))).await;
@@ -136,13 +136,13 @@ async fn hand_over_keeps_full_chats_and_agents() {
         role(chat, other.manager).as_deref() == Some("Agent")
     })
     .await;
-    for caller in [&supervisor(other.tenant), &own] {
+    for caller in [&supervisor(other.tenant), &company_supervisor] {
         let kept = hand_over(caller, other.manager, to).await.expect(200);
         assert_eq!(kept["HandedOverCount"], 0);
     }
-    let refused = hand_over(&own, to, to).await;
+    let refused = hand_over(&company_supervisor, to, to).await;
     refused.expect_refusal("VALIDATION_FAILED", "/ToUserId", "same_user");
-    let refused = hand_over(&own, to, Uuid::nil()).await;
+    let refused = hand_over(&company_supervisor, to, Uuid::nil()).await;
     refused.expect_refusal("VALIDATION_FAILED", "/ToUserId", "empty_id");
 }
 
@@ -155,16 +155,16 @@ async fn many_chats_are_handed_over_at_once() {
         let deal = Deal { tenant: first.tenant, manager: first.manager, client: first.client, ..Deal::new() };
         deal.publish_created().await;
     }
-    let own = supervisor(first.tenant);
+    let company_supervisor = supervisor(first.tenant);
     testkit::eventually("all chats", async || {
-        let page = own.get(&chats_path(first.manager)).await.expect(200);
+        let page = company_supervisor.get(&chats_path(first.manager)).await.expect(200);
         (page["TotalCount"] == CHAT_COUNT).then_some(())
     })
     .await;
     let to = guid();
     for count in [CHAT_COUNT, 0] {
-        let done = hand_over(&own, first.manager, to).await.expect(200);
+        let done = hand_over(&company_supervisor, first.manager, to).await.expect(200);
         assert_eq!(done, json!({"HandedOverCount": count, "FullChatCount": 0}));
     }
-    assert_eq!(own.get(&chats_path(to)).await.expect(200)["TotalCount"], CHAT_COUNT);
+    assert_eq!(company_supervisor.get(&chats_path(to)).await.expect(200)["TotalCount"], CHAT_COUNT);
 }

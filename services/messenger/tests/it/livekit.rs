@@ -72,34 +72,34 @@ async fn wait_until_all_sent(own: &Running) {
 }
 
 /// RULE-MSG-052: participants receive each other's sound and publish only the allowed media. A
-/// broken connection becomes Left.
+/// participant whose connection breaks becomes Left.
 #[tokio::test]
-#[ignore = "needs a LiveKit server: cargo dev livekit brings one"]
+#[ignore = "needs a LiveKit server: cargo dev livekit builds one"]
 async fn participants_receive_sound_and_become_left() {
     let (_livekit, own) = start().await;
     let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, manager] = fixture.users();
     let id = ring(&fixture, "Audio").await;
     let (host_access, agent_access) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
-    let (mut host, mut guest) = (connect(&host_access, "microphone"), connect(&agent_access, "microphone"));
+    let (mut host, mut peer) = (connect(&host_access, "microphone"), connect(&agent_access, "microphone"));
     // An Audio conference has no video.
     let manager_access = join(&fixture, manager, id).await;
     let mut camera = connect(&manager_access, "camera");
     assert_eq!(host.wait_for_line("receives").await.unwrap(), agent.to_string());
-    assert_eq!(guest.wait_for_line("receives").await.unwrap(), client.to_string());
+    assert_eq!(peer.wait_for_line("receives").await.unwrap(), client.to_string());
     camera.wait_for_line("not published").await.unwrap();
     camera.leave().await.unwrap();
     wait_for_state(&fixture, id, manager, "Left").await;
 
-    guest.kill().await.unwrap();
+    peer.kill().await.unwrap();
     wait_for_state(&fixture, id, agent, "Left").await;
-    let mut guest = connect(&agent_access, "microphone");
-    guest.wait_for_line("published").await.unwrap();
+    let mut peer = connect(&agent_access, "microphone");
+    peer.wait_for_line("published").await.unwrap();
     wait_for_state(&fixture, id, agent, "Joined").await;
     assert_eq!(fixture.conference(id).await["Status"], "Active");
 
     fixture.act(agent, id, "leave").await.expect(200);
-    guest.wait_until_disconnected().await.unwrap();
+    peer.wait_until_disconnected().await.unwrap();
     fixture.act(client, id, "end").await.expect(200);
     host.wait_until_disconnected().await.unwrap();
     wait_until_all_sent(&own).await;
@@ -108,18 +108,18 @@ async fn participants_receive_sound_and_become_left() {
 /// RULE-MSG-052: removal disconnects, the end closes the room, and an old token gives no lasting
 /// access.
 #[tokio::test]
-#[ignore = "needs a LiveKit server: cargo dev livekit brings one"]
+#[ignore = "needs a LiveKit server: cargo dev livekit builds one"]
 async fn removed_participant_is_disconnected_and_an_old_token_gives_no_access() {
     let (_livekit, own) = start().await;
     let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, _] = fixture.users();
     let id = ring(&fixture, "Video").await;
     let (host_access, agent_access) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
-    let (mut host, mut guest) = (connect(&host_access, "camera"), connect(&agent_access, "camera"));
+    let (mut host, mut peer) = (connect(&host_access, "camera"), connect(&agent_access, "camera"));
     assert_eq!(host.wait_for_line("receives").await.unwrap(), agent.to_string());
-    guest.wait_for_line("published").await.unwrap();
+    peer.wait_for_line("published").await.unwrap();
     fixture.remove_participant(client, id, agent).await.expect(200);
-    assert_eq!(guest.wait_for_line("disconnected:").await.unwrap(), "removed by server");
+    assert_eq!(peer.wait_for_line("disconnected:").await.unwrap(), "removed by server");
     let removed = fixture.conference(id).await;
     connect(&agent_access, "camera").wait_until_disconnected().await.unwrap();
     assert_eq!(fixture.conference(id).await, removed);
@@ -137,20 +137,20 @@ async fn removed_participant_is_disconnected_and_an_old_token_gives_no_access() 
 /// RULE-MSG-052: during an outage media operations are 503 and commands wait. After the restart
 /// clients reconnect, and the comparison finds absent participants.
 #[tokio::test]
-#[ignore = "needs a LiveKit server: cargo dev livekit brings one"]
+#[ignore = "needs a LiveKit server: cargo dev livekit builds one"]
 async fn livekit_restart_keeps_the_conference() {
     let (mut livekit, own) = start().await;
     let (fixture, other) = (ConferenceFixture::of(&own).await, ConferenceFixture::of(&own).await);
     let [client, agent, _] = fixture.users();
     let id = ring(&fixture, "Audio").await;
     let (host_access, agent_access) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
-    let (mut host, mut guest) = (connect(&host_access, "microphone"), connect(&agent_access, "microphone"));
+    let (mut host, mut peer) = (connect(&host_access, "microphone"), connect(&agent_access, "microphone"));
     assert_eq!(host.wait_for_line("receives").await.unwrap(), agent.to_string());
-    guest.wait_for_line("published").await.unwrap();
+    peer.wait_for_line("published").await.unwrap();
     let other_id = ring(&other, "Audio").await;
 
     livekit.kill().await.unwrap();
-    guest.kill().await.unwrap();
+    peer.kill().await.unwrap();
     let refused = eventually("a refusal", async || {
         let response = fixture.act(client, id, "media-token").await;
         (response.status == 503).then_some(response)
@@ -176,10 +176,10 @@ async fn livekit_restart_keeps_the_conference() {
     })
     .await;
     assert_eq!(state(&fixture.conference(id).await, client), "Joined");
-    let mut guest = connect(&join(&fixture, agent, id).await, "microphone");
-    assert_eq!(guest.wait_for_line("receives").await.unwrap(), client.to_string());
+    let mut peer = connect(&join(&fixture, agent, id).await, "microphone");
+    assert_eq!(peer.wait_for_line("receives").await.unwrap(), client.to_string());
     fixture.act(client, id, "end").await.expect(200);
     host.wait_until_disconnected().await.unwrap();
-    guest.wait_until_disconnected().await.unwrap();
+    peer.wait_until_disconnected().await.unwrap();
     wait_until_all_sent(&own).await;
 }

@@ -79,7 +79,7 @@ fn claims_with(id: Uuid, company: Option<Uuid>, permissions: &[&str]) -> Claims 
     permissions.iter().fold(claims, |claims, permission| claims.permission(*permission))
 }
 
-/// Returns a user without permissions.
+/// Returns a caller with the token of this user, without permissions.
 fn as_user(id: Uuid) -> Client {
     service().caller(&Claims::user(id))
 }
@@ -89,7 +89,7 @@ fn supervisor(tenant: Uuid) -> Client {
     service().caller(&claims_with(guid(), Some(tenant), &[MANAGE]))
 }
 
-/// Returns the next `ce_sequence` of an event.
+/// Returns a `ce_sequence` above all that this process has used, so that it suits every key.
 fn next_sequence() -> i64 {
     static NEXT: AtomicI64 = AtomicI64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -102,6 +102,7 @@ struct Deal {
     tenant: Uuid,
     object: Uuid,
     client: Uuid,
+    /// The creator of the deal, who gets the role Manager in its chat.
     manager: Uuid,
     agent: Option<Uuid>,
 }

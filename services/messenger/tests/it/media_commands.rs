@@ -58,7 +58,7 @@ async fn removal_and_end_send_one_command_each() {
 }
 
 /// RULE-MSG-050: a command is repeated until LiveKit accepts it, and `not_found` is a success. No
-/// request waits for it.
+/// request waits for the command.
 #[tokio::test]
 async fn failed_command_is_repeated_until_accepted() {
     let livekit = LiveKit::start();
@@ -110,6 +110,7 @@ async fn failed_command_is_repeated_for_a_day_at_most() {
     let sent = livekit.calls("DeleteRoom", &id.to_string()).len();
     eventually("another attempt", async || {
         assert_eq!(attempt().await, 1, "the job is kept");
+        // The first of these calls may have begun before the change of the end.
         (livekit.calls("DeleteRoom", &id.to_string()).len() > sent + 1).then_some(())
     })
     .await;
@@ -134,6 +135,7 @@ async fn rejoined_participant_is_not_removed() {
     fixture.remove_participant(client, id, manager).await.expect(200);
     fixture.act(agent, id, "join").await.expect(200);
     fixture.invite(client, id, &[manager]).await.expect(200);
+    // The first attempts fail in this time. The next ones follow pauses of 1 s and 2 s.
     sleep(Duration::from_millis(1500)).await;
     livekit.proxy().listen();
     sleep(Duration::from_secs(4)).await;

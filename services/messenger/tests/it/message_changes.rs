@@ -36,8 +36,8 @@ async fn edit_changes_the_text_and_keeps_the_order() {
     let edited = me.put(&message_path(id, &first), json!({"Text": " Раз! "})).await.expect(200);
     assert_eq!((&edited["Text"], &edited["Version"]), (&json!(" Раз! "), &json!(2)));
     assert_ne!(edited["EditedAt"], Value::Null);
-    for member in ["Id", "Sequence", "CreatedAt", "SenderUserId", "DeletedAt"] {
-        assert_eq!(edited[member], first[member], "{member}");
+    for field in ["Id", "Sequence", "CreatedAt", "SenderUserId", "DeletedAt"] {
+        assert_eq!(edited[field], first[field], "{field}");
     }
     assert_eq!(me.put(&message_path(id, &first), json!({"Text": " Раз! "})).await.expect(200), edited);
     assert_eq!(messages(id, deal.manager).await[0], edited);
@@ -59,9 +59,9 @@ async fn deleted_message_keeps_its_place_without_its_text() {
     assert_ne!(listed[0]["DeletedAt"], Value::Null);
     assert_eq!(view(id, deal.agent()).await["UnreadCount"], 1);
     assert_eq!(view(id, deal.agent()).await["LastMessage"], listed[0]);
-    let row = service().sql().await;
+    let sql = service().sql().await;
     let row =
-        row.query_one("select text from message where id = $1::text::uuid", &[&text(&sent["Id"])]).await;
+        sql.query_one("select text from message where id = $1::text::uuid", &[&text(&sent["Id"])]).await;
     assert_eq!(row.unwrap().get::<_, Option<String>>(0), None);
     me.put(&message_path(id, &sent), json!({"Text": "снова"}))
         .await

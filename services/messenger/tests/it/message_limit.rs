@@ -1,4 +1,4 @@
-//! The limit of messages of a person in an hour.
+//! The limit of messages of a user in an hour.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ use crate::fixture::ConferenceFixture;
 use crate::media_service::{livekit, start};
 use crate::{count, text};
 
-/// Returns a service in which a person sends three messages in an hour.
+/// Returns a service in which a user sends at most three messages in an hour.
 fn limited_service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| start(livekit(), &[("MESSENGER_MAX_MESSAGES_PER_PERSON_PER_HOUR", "3")]))
@@ -23,8 +23,8 @@ async fn send(chat: &ConferenceFixture<'_>, sender: Uuid, body: Value) -> Respon
     chat.as_user(sender).post(&chat.path("/messages"), body).await
 }
 
-/// RULE-MSG-095, RULE-ALL-026: a message above the limit is 429 with `Retry-After`. The limit
-/// counts no repeat, and no other person.
+/// RULE-MSG-095, RULE-ALL-026: a message above the limit is 429 with `Retry-After`. Repeats and
+/// messages of other users do not count.
 #[tokio::test]
 async fn sender_at_the_limit_sends_no_message() {
     let chat = ConferenceFixture::of(limited_service()).await;
@@ -38,6 +38,7 @@ async fn sender_at_the_limit_sends_no_message() {
 
     let refused = send(&chat, client, json!({"Text": "four"})).await;
 
+    // The hour of the sender began with the first message, moments ago.
     assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| (3_500..=3_601).contains(&wait)));
     assert!(text(&refused.body["detail"]).contains("at most 3 messages"), "{}", refused.text);
     refused.expect_problem(429, "MESSENGER_MESSAGES_LIMIT_EXCEEDED");
@@ -71,7 +72,7 @@ async fn next_hour_has_the_whole_limit() {
         .expect_problem(429, "MESSENGER_MESSAGES_LIMIT_EXCEEDED");
 }
 
-/// RULE-MSG-095: concurrent messages of a person do not exceed the limit.
+/// RULE-MSG-095: concurrent messages of a user do not exceed the limit.
 #[tokio::test]
 async fn concurrent_messages_do_not_exceed_the_limit() {
     let chat = ConferenceFixture::of(limited_service()).await;

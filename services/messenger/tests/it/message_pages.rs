@@ -6,7 +6,7 @@ use testkit::guid;
 use crate::{as_user, each, list, open_chat, path, send_text, service};
 
 /// RULE-MSG-007, RULE-ALL-021: pages are newest first, or oldest first with `AfterSequence`.
-/// `HasMore` counts in the same direction.
+/// `HasMore` is true if more messages follow in this direction.
 #[tokio::test]
 async fn messages_are_paged_by_sequence() {
     let (deal, id) = open_chat().await;
@@ -54,6 +54,7 @@ async fn message_page_has_at_most_one_hundred_messages() {
     {
         let page = me.get(&path(id, &format!("/messages?{query}"))).await.expect(200);
         assert_eq!(list(&page["Items"]).len(), count, "{query}");
+        // Only the last query reaches the first message.
         assert_eq!(page["HasMore"], count != 20, "{query}");
     }
 }

@@ -16,8 +16,8 @@ async fn message_is_stored_as_sent() {
     assert_eq!(message["Text"], content);
     assert_eq!((&message["Kind"], &message["Sequence"]), (&json!("Text"), &json!(1)));
     assert_eq!((&message["SenderUserId"], &message["ChatId"]), (&json!(deal.client), &json!(id)));
-    for member in ["ClientMessageId", "Card", "EditedAt", "DeletedAt"] {
-        assert_eq!(message[member], Value::Null, "{member}");
+    for field in ["ClientMessageId", "Card", "EditedAt", "DeletedAt"] {
+        assert_eq!(message[field], Value::Null, "{field}");
     }
     assert_eq!(message["Version"], 1);
     assert_eq!(messages(id, deal.agent()).await, std::slice::from_ref(&message));
@@ -32,8 +32,8 @@ async fn message_is_stored_as_sent() {
     assert_eq!(view(id, deal.agent()).await["UnreadCount"], 1);
 }
 
-/// RULE-MSG-007: a text needs 1 to 4,000 characters, one that is neither white space nor invisible,
-/// and no NUL. 400 precedes 404.
+/// RULE-MSG-007: a text has 1 to 4,000 characters, at least one of them neither white space nor
+/// invisible, and no NUL. 400 precedes 404.
 #[tokio::test]
 async fn invalid_text_is_refused() {
     let (deal, id) = open_chat().await;
@@ -111,10 +111,10 @@ async fn text_is_counted_in_unicode_scalar_values() {
     assert_eq!(response.expect(201)["Text"], "🏠");
 }
 
-/// INV-MSG-4: a repeat of a sender's client id in one chat returns the stored message, whatever its
-/// text.
+/// INV-MSG-4: a repeat of a sender's `ClientMessageId` in one chat returns the stored message,
+/// whatever the text of the repeat.
 #[tokio::test]
-async fn repeated_client_id_sends_nothing() {
+async fn repeated_client_message_id_sends_nothing() {
     let ((deal, id), (other, elsewhere)) = (open_chat().await, open_chat().await);
     let client_message_id = guid();
     let body = |content: &str| json!({"Text": content, "ClientMessageId": client_message_id});

@@ -1,4 +1,4 @@
-//! Reports of Direct chats, and the moderators of the platform.
+//! Reports of Direct chats, and the chat moderators who decide them.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::{
 pub const REPORTS: &str = "/api/messenger/reports";
 pub const MODERATE_DIRECT: &str = "messenger.direct-chats.moderate@platform";
 
-fn moderator(user: Uuid) -> Client {
+fn chat_moderator(user: Uuid) -> Client {
     service().caller(&claims_with(user, None, &[MODERATE_DIRECT]))
 }
 
@@ -36,7 +36,7 @@ async fn decide(caller: &Client, id: Uuid, act: &str) -> Response {
     send(caller.request(reqwest::Method::POST, &format!("{REPORTS}/{id}/{act}"))).await
 }
 
-/// Returns the moderator and the report of each reading of a chat, in the order of the log.
+/// Returns the chat moderator and the report of each reading of a chat, in the order of the log.
 async fn readings(chat: Uuid) -> Vec<(String, String)> {
     let rows = "select moderator_user_id::text, report_id::text from report_reading \
                 where chat_id = $1::text::uuid order by id";
@@ -66,7 +66,7 @@ async fn reporter_has_one_open_report_of_a_chat() {
     assert_eq!(report(chat, deal.client, json!({"Reason": "Spam"})).await.expect(200), first);
     let other = report(chat, deal.manager, json!({"Reason": "Other", "Comment": null})).await.expect(201);
     assert_ne!(other["Id"], first["Id"]);
-    let dismissed = decide(&moderator(guid()), id_of(&first["Id"]), "dismiss").await.expect(200);
+    let dismissed = decide(&chat_moderator(guid()), id_of(&first["Id"]), "dismiss").await.expect(200);
     assert_eq!(dismissed["Status"], "Dismissed");
     report(chat, deal.client, json!({"Reason": "Spam"})).await.expect(201);
     for (body, field, reason) in [
@@ -90,28 +90,28 @@ async fn concurrent_reports_make_one_open_report() {
     assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 201]);
 }
 
-/// RULE-MSG-076: a moderator reads the messages of a reported chat, and every reading is logged.
-/// The log is append-only.
+/// RULE-MSG-076: a chat moderator reads the messages of a reported chat, and every reading is
+/// logged. The log is append-only.
 #[tokio::test]
-async fn every_reading_of_a_moderator_is_logged() {
+async fn every_reading_of_a_chat_moderator_is_logged() {
     let (deal, chat, id) = open_reported().await;
     let me = guid();
     let messages = format!("{REPORTS}/{id}/messages");
-    let page = moderator(me).get(&messages).await.expect(200);
+    let page = chat_moderator(me).get(&messages).await.expect(200);
     assert_eq!((&page["Items"][0]["Text"], &page["LastSequence"]), (&json!("переведите деньги"), &json!(1)));
-    moderator(me).get(&format!("{messages}?AfterSequence=1&PageSize=1")).await.expect(200);
+    chat_moderator(me).get(&format!("{messages}?AfterSequence=1&PageSize=1")).await.expect(200);
     let entry = (me.to_string(), id.to_string());
     assert_eq!(readings(chat).await, [entry.clone(), entry.clone()]);
-    // A moderator is not a member.
+    // A chat moderator is not a member.
     for below in ["", "/messages"] {
-        moderator(me).get(&path(chat, below)).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+        chat_moderator(me).get(&path(chat, below)).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     }
-    moderator(me).get(&format!("{messages}?PageSize=0")).await.expect_problem(400, "VALIDATION_FAILED");
-    let unknown = moderator(me).get(&format!("{REPORTS}/{}/messages", guid())).await;
+    chat_moderator(me).get(&format!("{messages}?PageSize=0")).await.expect_problem(400, "VALIDATION_FAILED");
+    let unknown = chat_moderator(me).get(&format!("{REPORTS}/{}/messages", guid())).await;
     unknown.expect_problem(404, "MESSENGER_REPORT_NOT_FOUND");
     assert_eq!(view(chat, deal.client).await["Members"].as_array().unwrap().len(), 2);
-    decide(&moderator(me), id, "dismiss").await.expect(200);
-    moderator(me).get(&messages).await.expect_problem(409, "MESSENGER_REPORT_DECIDED");
+    decide(&chat_moderator(me), id, "dismiss").await.expect(200);
+    chat_moderator(me).get(&messages).await.expect_problem(409, "MESSENGER_REPORT_DECIDED");
     assert_eq!(readings(chat).await.len(), 2);
     let sql = service().sql().await;
     for change in ["update report_reading set read_at = now()", "delete from report_reading"] {
@@ -120,14 +120,14 @@ async fn every_reading_of_a_moderator_is_logged() {
     }
 }
 
-/// RULE-MSG-076: only the permission on the platform moderates, and no user of the chat
-/// decides.
+/// RULE-MSG-076: only holders of the permission in platform scope read and decide, and no user of
+/// the chat does.
 #[tokio::test]
-async fn only_impartial_moderators_read_and_decide() {
+async fn only_impartial_chat_moderators_read_and_decide() {
     let (deal, chat, id) = open_reported().await;
-    let organization = claims_with(guid(), Some(deal.tenant), &["messenger.direct-chats.moderate"]);
+    let of_company = claims_with(guid(), Some(deal.tenant), &["messenger.direct-chats.moderate"]);
     let supervisor = claims_with(guid(), None, &[MANAGE_ALL, "messenger.conferences.moderate@platform"]);
-    for other in [service().caller(&organization), service().caller(&supervisor), as_user(deal.client)] {
+    for other in [service().caller(&of_company), service().caller(&supervisor), as_user(deal.client)] {
         other.get(REPORTS).await.expect_problem(403, "FORBIDDEN");
         other.get(&format!("{REPORTS}/{id}/messages")).await.expect_problem(403, "FORBIDDEN");
         for act in ["close-chat", "dismiss"] {
@@ -135,7 +135,7 @@ async fn only_impartial_moderators_read_and_decide() {
         }
     }
     for user in [deal.client, deal.manager] {
-        let involved = moderator(user);
+        let involved = chat_moderator(user);
         involved.get(&format!("{REPORTS}/{id}/messages")).await.expect_problem(403, "FORBIDDEN");
         for act in ["close-chat", "dismiss"] {
             decide(&involved, id, act).await.expect_problem(403, "FORBIDDEN");
@@ -145,7 +145,7 @@ async fn only_impartial_moderators_read_and_decide() {
     }
     assert!(readings(chat).await.is_empty());
     for act in ["close-chat", "dismiss"] {
-        decide(&moderator(guid()), guid(), act).await.expect_problem(404, "MESSENGER_REPORT_NOT_FOUND");
+        decide(&chat_moderator(guid()), guid(), act).await.expect_problem(404, "MESSENGER_REPORT_NOT_FOUND");
     }
 }
 
@@ -153,23 +153,23 @@ async fn only_impartial_moderators_read_and_decide() {
 #[tokio::test]
 async fn closed_chat_accepts_no_text() {
     let (deal, chat, id) = open_reported().await;
-    let counter = report(chat, deal.manager, json!({"Reason": "Other"})).await.expect(201);
-    let own = id_of(&view(chat, deal.client).await["LastMessage"]["Id"]);
+    let counter_report = report(chat, deal.manager, json!({"Reason": "Other"})).await.expect(201);
+    let message = id_of(&view(chat, deal.client).await["LastMessage"]["Id"]);
     let mut stream = Stream::open(deal.client).await;
     let by = guid();
-    let closed = decide(&moderator(by), id, "close-chat").await.expect(200);
+    let closed = decide(&chat_moderator(by), id, "close-chat").await.expect(200);
     assert_eq!((&closed["Status"], &closed["DecidedByUserId"]), (&json!("ChatClosed"), &json!(by)));
-    let again = decide(&moderator(guid()), id, "close-chat").await.expect(200);
+    let again = decide(&chat_moderator(guid()), id, "close-chat").await.expect(200);
     assert_eq!(again, closed, "a repeat changes nothing");
-    decide(&moderator(by), id, "dismiss").await.expect_problem(409, "MESSENGER_REPORT_DECIDED");
-    let page = moderator(by)
+    decide(&chat_moderator(by), id, "dismiss").await.expect_problem(409, "MESSENGER_REPORT_DECIDED");
+    let page = chat_moderator(by)
         .get(&format!("{REPORTS}?Status=ChatClosed&Sort=-CreatedAt&PageSize=100"))
         .await
         .expect(200);
     let ids = each(list(&page["Items"]), "Id");
-    assert!(ids.contains(&&json!(id)) && ids.contains(&&counter["Id"]), "{page}");
-    let page = moderator(by).get(&format!("{REPORTS}?Status=Open&PageSize=100")).await.expect(200);
-    assert!(!each(list(&page["Items"]), "Id").contains(&&counter["Id"]));
+    assert!(ids.contains(&&json!(id)) && ids.contains(&&counter_report["Id"]), "{page}");
+    let page = chat_moderator(by).get(&format!("{REPORTS}?Status=Open&PageSize=100")).await.expect(200);
+    assert!(!each(list(&page["Items"]), "Id").contains(&&counter_report["Id"]));
 
     let seen = stream.next_of("chat").await.data;
     assert_eq!(seen["ClosedAt"], closed["DecidedAt"]);
@@ -179,7 +179,7 @@ async fn closed_chat_accepts_no_text() {
         text.expect_problem(409, "MESSENGER_CHAT_CLOSED");
     }
     let edit =
-        as_user(deal.manager).put(&path(chat, &format!("/messages/{own}")), json!({"Text": "б"})).await;
+        as_user(deal.manager).put(&path(chat, &format!("/messages/{message}")), json!({"Text": "б"})).await;
     edit.expect_problem(409, "MESSENGER_CHAT_CLOSED");
     as_user(deal.client).post(CHATS, json!({"UserId": deal.manager})).await.expect(200);
     as_user(deal.client).post(&path(chat, "/leave"), Value::Null).await.expect(204);
@@ -192,9 +192,9 @@ async fn closed_chat_accepts_no_text() {
 async fn dismissed_report_leaves_the_chat_open() {
     let (deal, chat, id) = open_reported().await;
     let by = guid();
-    let dismissed = decide(&moderator(by), id, "dismiss").await.expect(200);
-    assert_eq!(decide(&moderator(guid()), id, "dismiss").await.expect(200), dismissed);
-    decide(&moderator(by), id, "close-chat").await.expect_problem(409, "MESSENGER_REPORT_DECIDED");
+    let dismissed = decide(&chat_moderator(by), id, "dismiss").await.expect(200);
+    assert_eq!(decide(&chat_moderator(guid()), id, "dismiss").await.expect(200), dismissed);
+    decide(&chat_moderator(by), id, "close-chat").await.expect_problem(409, "MESSENGER_REPORT_DECIDED");
     assert_eq!(view(chat, deal.client).await["ClosedAt"], Value::Null);
     send_text(chat, deal.client, "хорошо").await;
 }

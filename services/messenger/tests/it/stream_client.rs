@@ -27,7 +27,7 @@ pub struct Event {
     pub data: Value,
 }
 
-/// Checks that the document describes an event.
+/// Panics unless the OpenAPI document describes this event.
 fn check_event(event: &Value) {
     static CONTRACT: LazyLock<Contract> = LazyLock::new(|| {
         let documents = ::service::contracts::<Service>().expect("documents");

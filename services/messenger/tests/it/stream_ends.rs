@@ -38,8 +38,8 @@ async fn stream_receives_commits_of_every_replica() {
     assert_eq!(messages(id, deal.client).await.len(), 2);
 }
 
-/// RULE-MSG-028: a stream sends comments. It ends when its token expires or after its longest
-/// time.
+/// RULE-MSG-028: a stream sends comments as heartbeats. A stream ends when its token expires, or
+/// after its longest time.
 #[tokio::test]
 async fn stream_has_heartbeats_and_ends_by_time_and_token() {
     let other =
@@ -85,6 +85,7 @@ async fn resuming_streams_use_half_of_the_pool() {
     let locker = testkit::database::connect(&own.database_url).await.unwrap();
     locker.batch_execute("begin; lock table messenger.message in access exclusive mode").await.unwrap();
     let mut streams = Vec::new();
+    // Each of the four users opens five streams, the maximum.
     for user in users.iter().cycle().take(20) {
         streams.push(Stream::request(&own.caller(&Claims::user(*user)), Some("0".to_owned())).await);
     }
@@ -93,7 +94,7 @@ async fn resuming_streams_use_half_of_the_pool() {
     let waiting = async || sql.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0);
     eventually("eight queries", async || (waiting().await >= 8).then_some(())).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(waiting().await, 8);
+    assert_eq!(waiting().await, 8, "half of the default pool");
     locker.batch_execute("rollback").await.unwrap();
     for stream in &mut streams {
         assert_eq!(stream.next().await.name, "ready");

@@ -74,7 +74,7 @@ async fn stream_sends_raised_read_markers() {
     assert_eq!(events[1].data, json!({"ChatId": id, "UserId": deal.agent(), "ReadSequence": 2}));
 }
 
-/// RULE-MSG-023: `chat` is sent to members when members change. The user who left receives
+/// RULE-MSG-023: `chat` is sent to members when members change. A removed member receives
 /// `chat-removed` and nothing more.
 #[tokio::test]
 async fn stream_sends_joining_and_leaving_members() {

@@ -82,6 +82,8 @@ async fn content_is_read_at_the_moment_of_sending() {
     let events = stream.read_until_quiet(QUIET_PERIOD).await;
     let texts: Vec<_> =
         events.iter().filter(|event| event.name == "message").map(|event| &event.data["Text"]).collect();
+    // The card of the addition has no text. The events of the sending and of the edit both have the
+    // present text.
     assert_eq!(texts, [&Value::Null, &json!("иначе"), &json!("иначе")]);
     as_user(deal.client).delete(&target).await.expect(204);
     let (mut stream, _) = Stream::resume(user, 0).await;

@@ -12,8 +12,8 @@ use crate::{open_chat, send_text, service};
 
 /// A poll interval that no test reaches, so that streams depend on wake-ups.
 const NO_POLL: (&str, &str) = ("MESSENGER_STREAM_POLL_MS", "3600000");
-/// Time in which a replica connects for wake-ups after its start or after a lost connection. It
-/// misses the wake-ups of this time.
+/// Time in which a replica connects for wake-ups after its start or after a lost connection. The
+/// replica misses the wake-ups of this time.
 const RECONNECT_TIME: Duration = Duration::from_secs(3);
 
 /// Sends messages at the shared service until the stream receives an event. Returns the first
@@ -43,10 +43,10 @@ async fn commit_wakes_streams_of_another_replica() {
     }
 
     let sql = other.sql().await;
-    let listeners = "select pg_terminate_backend(pid) from pg_stat_activity \
+    let end_listeners = "select pg_terminate_backend(pid) from pg_stat_activity \
                      where datname = current_database() and query = 'listen messenger_stream'";
     eventually("the end of the connection", async || {
-        (sql.execute(listeners, &[]).await.unwrap() >= 1).then_some(())
+        (sql.execute(end_listeners, &[]).await.unwrap() >= 1).then_some(())
     })
     .await;
     let (event, sent) = send_until_received(id, deal.agent(), &mut stream).await;

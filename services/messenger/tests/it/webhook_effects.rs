@@ -124,8 +124,8 @@ async fn end_of_a_replaced_connection_has_no_effect() {
     }
 }
 
-/// RULE-MSG-055: LiveKit removes a user who is Removed or has no entry, and closes the room of an
-/// Ended conference.
+/// RULE-MSG-055: if a user who is Removed or has no entry connects, the service sends LiveKit a
+/// command to remove the user. If the conference is Ended, the command closes the room.
 #[tokio::test]
 async fn old_token_gives_no_lasting_access() {
     let fixture = ConferenceFixture::new().await;
@@ -187,9 +187,9 @@ async fn finished_room_makes_its_participants_left() {
     assert_eq!(
         (state(&conference, client), state(&conference, agent)),
         ("Joined", "Joined"),
-        "both joined after this room"
+        "both joined after the end of this room"
     );
-    // A later join by webhook counts.
+    // The latest join counts, here by the time of a webhook.
     let joined = unix_seconds(20);
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_1", joined).await;
     finish_room(unix_seconds(10)).await;
@@ -242,7 +242,8 @@ async fn overtaken_webhooks_have_no_effect() {
     assert_eq!(fixture.conference(id).await, conference);
 }
 
-/// RULE-MSG-058: each webhook id counts once, also if it arrives ten times at once.
+/// RULE-MSG-058: each webhook id counts once, whatever its length, also if ten webhooks with this
+/// id arrive at once.
 #[tokio::test]
 async fn repeated_webhook_counts_once() {
     let fixture = ConferenceFixture::new().await;

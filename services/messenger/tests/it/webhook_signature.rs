@@ -26,8 +26,8 @@ async fn webhook_needs_a_valid_signature() {
     let id = fixture.ring(None).await;
     let body = joined_webhook(id, agent).to_string();
     let good = || json!({"iss": KEY, "nbf": unix_seconds(0), "exp": unix_seconds(300), "sha256": sha256(body.as_bytes())});
-    let with = |member: &str, value: Value| sign_as(&crate::with(good(), member, value), SECRET);
-    let without = |member: &str| sign_as(&crate::without(good(), member), SECRET);
+    let with = |claim: &str, value: Value| sign_as(&crate::with(good(), claim, value), SECRET);
+    let without = |claim: &str| sign_as(&crate::without(good(), claim), SECRET);
     let unsigned = format!("{}.", sign_as(&good(), SECRET).rsplit_once('.').unwrap().0);
     let person = testkit::service::issuer().token(&crate::claims_with(agent, None, &[])).unwrap();
     for (flaw, authorization) in [
@@ -99,8 +99,9 @@ async fn signed_webhook_is_accepted_with_any_content() {
     ] {
         assert_eq!(fixture.send_webhook(&webhook).await.status, 200, "{webhook}");
     }
-    assert_eq!(fixture.conference(id).await["Version"], 1, "no webhook concerned this conference");
+    assert_eq!(fixture.conference(id).await["Version"], 1, "no webhook changed the conference");
 
+    // The JSON around the text has 13 bytes.
     let body_of = |length: usize| format!("{{\"event\": \"{}\"}}", "x".repeat(length - 13));
     let largest = body_of(64 * 1024);
     fixture.post_webhook(&largest, Some(&sign(largest.as_bytes()))).await.expect(200);
