@@ -19,6 +19,7 @@ use crate::{
 /// The callers *elsewhere* have `-own` permissions in another company, and *no one* has no company.
 /// The callers *organization* have platform permissions in company scope.
 /// The callers *colleague* are employees of the developer with unrelated permissions.
+/// [`access::check_with`] describes the columns from *guest* on.
 const TABLE: &str = "
     operation                 | platform | care | reader | manager | pipeline | elsewhere | organization | colleague | no one | guest | forged | news | crm | issuer | other machines
     create_deal               |   201    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -85,7 +86,7 @@ async fn developer() -> Uuid {
 }
 
 /// Returns the developer whose deals the platform completes while the developer is Suspended.
-async fn other_developer() -> Uuid {
+async fn developer_to_suspend() -> Uuid {
     static DEVELOPER: OnceCell<Uuid> = OnceCell::const_new();
     *DEVELOPER.get_or_init(create_developer).await
 }
@@ -118,7 +119,7 @@ async fn deal_for(operation: &str) -> Deal {
         return deal_to_read().await;
     }
     if operation == "complete_deal" {
-        let developer = other_developer().await;
+        let developer = developer_to_suspend().await;
         publish_company(&company(developer, "Active")).await;
         let deal = deal_of(developer).await;
         deal.bring_to("Sale").await;
@@ -212,8 +213,8 @@ fn people(developer: Uuid) -> Vec<(&'static str, Vec<Claims>)> {
     ]
 }
 
-/// Creates a view. Its owner becomes the only caller in one column of `TABLE`, and the callers in
-/// the other columns do not own the view.
+/// Creates a saved view. Its owner becomes the only caller in one column of `TABLE`, and the
+/// callers in the other columns do not own the view.
 async fn prepare_view(operation: &str, developer: Uuid) -> Case {
     let is_own = operation.contains("_own_");
     let (column, base, owner) = if is_own {
@@ -384,7 +385,8 @@ async fn tenant_in_the_query_has_no_effect_on_company_routes() {
     assert_eq!((steps(own).await.len(), steps(other).await), (1, before));
 }
 
-/// RULE-CRM-034: the timeline records the first role that applies.
+/// RULE-CRM-034: the timeline records PlatformManager before CareService on platform routes, and
+/// DeveloperManager on company routes.
 #[tokio::test]
 async fn actor_with_several_permissions_has_the_first_role_in_the_timeline() {
     let deal = crate::create_deal().await;

@@ -220,7 +220,7 @@ async fn unreadable_message_blocks_no_later_version() {
 /// `Version`.
 #[tokio::test]
 async fn any_delivery_ends_in_the_highest_versions() {
-    // A delivery has a kind, an entity, a version and a number of repeats.
+    // A delivery has a kind, an entity, a version and the number of times that it is published.
     let delivery = (0_usize..3, 0_usize..3, 0_i64..20, 1_usize..3);
     let deliveries = proptest::collection::vec(delivery, 40).prop_shuffle();
     let mut runner = TestRunner::deterministic();
@@ -245,8 +245,8 @@ async fn any_delivery_ends_in_the_highest_versions() {
                 service().bus().publish(topic, id, sequence, &event).await;
                 last.insert((topic, id), sequence);
             }
-            let of = highest.entry((kind, entity)).or_insert(version);
-            *of = version.max(*of);
+            let known = highest.entry((kind, entity)).or_insert(version);
+            *known = version.max(*known);
         }
         for ((topic, id), sequence) in last {
             wait_until_applied(service(), topic, id, sequence).await;

@@ -105,7 +105,7 @@ async fn booking_expiry_is_within_ninety_days() {
     prolong(&deal, &longest).await.expect(200);
     let too_late = "2100-01-01T00:00:00Z";
     prolong(&deal, too_late).await.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", "out_of_bounds");
-    // The service truncates times to microseconds and converts them to UTC.
+    // The service truncates times to microseconds and writes UTC as `Z`.
     let booking = prolong(&deal, &longest.replace('Z', "999+00:00")).await.expect(200);
     let expires_at = booking["ExpiresAt"].as_str().unwrap();
     assert!(
@@ -206,37 +206,39 @@ async fn overdue_booking_expires_and_its_deal_stays() {
     prolong(&deal, &ahead(Duration::days(1))).await.expect_problem(409, "CRM_DEAL_BOOKING_REQUIRED");
 }
 
-/// INV-BKG-3, INV-BKG-4: a booking does not expire while its deal is in Contract. After a step back
-/// it expires at once.
+/// INV-BKG-3, INV-BKG-4: a booking does not expire while its deal is in Contract. After the deal
+/// leaves Contract, an overdue booking expires at once.
 #[tokio::test]
 async fn booking_does_not_expire_in_sale() {
-    let (moved, booked_there) = (create_deal().await, create_deal().await);
+    let (moved_to_sale, booked_in_sale) = (create_deal().await, create_deal().await);
     let soon = || json!({"ExpiresAt": ahead(Duration::milliseconds(700))});
-    book(&moved, soon()).await.expect(201);
-    platform().put(&moved.path("/contract"), contract()).await.expect(200);
-    let step = steps_of(moved.developer, "Contract").await[0];
-    platform().post(&moved.path("/move-step"), json!({"StepId": step})).await.expect(200);
-    booked_there.bring_to("Sale").await;
-    book(&booked_there, soon()).await.expect(201);
+    book(&moved_to_sale, soon()).await.expect(201);
+    platform().put(&moved_to_sale.path("/contract"), contract()).await.expect(200);
+    let step = steps_of(moved_to_sale.developer, "Contract").await[0];
+    platform().post(&moved_to_sale.path("/move-step"), json!({"StepId": step})).await.expect(200);
+    booked_in_sale.bring_to("Sale").await;
+    book(&booked_in_sale, soon()).await.expect(201);
     tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
-    for deal in [moved, booked_there] {
+    for deal in [moved_to_sale, booked_in_sale] {
         assert_ne!(deal.read().await["BookingExpiresAt"], Value::Null);
     }
-    let step = steps_of(moved.developer, "Booking").await[0];
-    platform().post(&moved.path("/move-step"), json!({"StepId": step})).await.expect(200);
-    wait_for_expiry(&moved).await;
-    booked_there.bring_to("Application").await;
-    wait_for_expiry(&booked_there).await;
+    let step = steps_of(moved_to_sale.developer, "Booking").await[0];
+    platform().post(&moved_to_sale.path("/move-step"), json!({"StepId": step})).await.expect(200);
+    wait_for_expiry(&moved_to_sale).await;
+    booked_in_sale.bring_to("Application").await;
+    wait_for_expiry(&booked_in_sale).await;
 }
 
 /// RULE-CRM-016: the job continues batch after batch and ends each booking once. Bookings in
 /// Contract and bookings that are not overdue stay.
 #[tokio::test]
 async fn overdue_bookings_beyond_one_batch_all_expire() {
+    // The job reads 500 bookings in a batch.
     const OVERDUE: usize = 1_100;
     let developer = create_developer().await;
     let live = steps(developer).await;
     let step = |group: &str| live.iter().find(|step| step["Group"] == group).unwrap();
+    // The deal at the index `OVERDUE` has a booking that is not overdue.
     let mut deals: Vec<_> = (0..=OVERDUE).map(|_| deal_row(step("Booking"))).collect();
     deals.extend((0..20).map(|_| deal_row(step("Contract"))));
     insert_deals(&deals).await;

@@ -83,8 +83,8 @@ async fn creation_with_several_faults_reports_the_first() {
     create().await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
 }
 
-/// RULE-CRM-001: `Amount` is required if the object's price is out of bounds. This is the last
-/// check.
+/// RULE-CRM-001: `Amount` is required if the object's price is out of bounds. The step is checked
+/// before.
 #[tokio::test]
 async fn creation_without_amount_or_valid_price_is_refused() {
     for price in [0, 1_000_000_000_000_001] {
@@ -190,7 +190,8 @@ async fn concurrent_repeats_create_one_deal() {
     }
 }
 
-/// RULE-CRM-001: every empty id and every bound of the amount is refused.
+/// RULE-CRM-001: an empty or malformed id, an amount out of bounds and an invalid currency are
+/// refused.
 #[tokio::test]
 async fn invalid_creation_is_refused() {
     let refused = async |member: &str, value: Value, field: &str, code: &str| {

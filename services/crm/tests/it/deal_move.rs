@@ -22,6 +22,7 @@ async fn move_to(deal: &Deal, step: Uuid) -> Response {
 #[tokio::test]
 async fn move_follows_the_status_table() {
     let developer = create_developer().await;
+    // An empty cell is the deal's own step, where a move is a no-op.
     let table = [
         ("Application", ["", "200", "MOVE_FORBIDDEN", "MOVE_FORBIDDEN", "MOVE_FORBIDDEN"]),
         ("Booking", ["200", "", "200", "MOVE_FORBIDDEN", "MOVE_FORBIDDEN"]),
@@ -63,8 +64,9 @@ async fn move_follows_the_status_table() {
     }
 }
 
-/// INV-DEAL-3, RULE-CRM-003, RULE-EVT-013: a move within its group writes one row, a move to
-/// another group two rows with its reason. Each move publishes one stage change, in order.
+/// INV-DEAL-3, RULE-CRM-003, RULE-EVT-013: a move within the deal's group writes one row. A move to
+/// another group writes two rows, both with the reason. Each move publishes one stage change, in
+/// order.
 #[tokio::test]
 async fn move_is_recorded_in_the_timeline_and_published() {
     let deal = create_deal().await;
@@ -165,8 +167,8 @@ async fn move_with_several_faults_reports_the_first() {
     assert_eq!(payloads(&deal.events().await, CANCELLED).len(), 1);
 }
 
-/// INV-BKG-2, RULE-CRM-026: a move back from Sale to Booking needs a booking. A move to Application
-/// needs none.
+/// INV-BKG-2, RULE-CRM-026: a move back from Sale to Booking needs a booking. A move from Booking
+/// to Application needs none.
 #[tokio::test]
 async fn move_back_from_sale_without_a_booking_is_refused() {
     let deal = create_deal().await;

@@ -102,10 +102,11 @@ async fn selection_of_another_owner_is_not_found() {
     }
 }
 
-/// RULE-CRM-058: platform managers get all selections of the client.
+/// RULE-CRM-058: platform managers get the selections of the client, up to 100 of them.
 #[tokio::test]
 async fn selections_of_the_client_are_listed() {
     let client = guid();
+    // More than a page of the default size.
     for _ in 0..23 {
         create_selection(client).await;
     }
@@ -176,8 +177,8 @@ fn expect_unavailable(response: Response) {
     assert!(!problem.contains("127.0.0.1") && !problem.contains("SELECTIONS"), "{problem}");
 }
 
-/// RULE-CRM-058: after two retries the response is 503. Other operations continue, and the routes
-/// recover when selections does.
+/// RULE-CRM-058: the response is 503 after two retries, and after a 500 without a retry. Other
+/// operations continue, and the routes recover when selections does.
 #[tokio::test]
 async fn outage_of_selections_affects_its_routes_only() {
     for (fault, tries) in [

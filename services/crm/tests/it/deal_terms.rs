@@ -20,9 +20,9 @@ fn callers(developer: Uuid) -> [(Uuid, Client, &'static str); 2] {
         let claims = Claims { sub: id.to_string(), ..user_with(company, &[permission]) };
         (id, service().caller(&claims))
     };
-    let (own, manager) = caller(Some(developer), MANAGE_OWN);
-    let (all, platform) = caller(None, MANAGE);
-    [(own, manager, OWN), (all, platform, PLATFORM)]
+    let (manager_id, manager) = caller(Some(developer), MANAGE_OWN);
+    let (platform_id, platform) = caller(None, MANAGE);
+    [(manager_id, manager, OWN), (platform_id, platform, PLATFORM)]
 }
 
 /// Returns a body that creates a deal.
@@ -30,27 +30,27 @@ fn creation(object: Uuid, client: Uuid, agent: Option<Uuid>) -> Value {
     json!({"PropertyObjectId": object, "ClientUserId": client, "AgentUserId": agent})
 }
 
-/// RULE-CRM-064, RULE-CRM-065, RULE-CRM-067, RULE-CRM-068: an employee of a developer cannot make a
-/// commission for themselves.
+/// RULE-CRM-064, RULE-CRM-065, RULE-CRM-067, RULE-CRM-068: an employee of a developer cannot create
+/// a commission for themselves.
 #[tokio::test]
 async fn employee_cannot_create_a_commission_for_themselves() {
     let developer = create_developer().await;
     let flat = create_object(developer).await;
-    let [(own, by, base), _] = callers(developer);
+    let [(actor, by, base), _] = callers(developer);
     let price = json!({"AmountMinor": 1_000_000_000_000_000_i64, "Currency": "RUB"});
     let create = async |body: Value| by.post(&format!("{base}/deals"), body).await;
-    let wanted = with(creation(flat, guid(), Some(own)), "Amount", price.clone());
+    let wanted = with(creation(flat, guid(), Some(actor)), "Amount", price.clone());
     create(wanted.clone()).await.expect_problem(422, "CRM_AGENT_IS_ACTOR");
     let stranger = with(wanted.clone(), "AgentUserId", json!(guid()));
     create(stranger).await.expect_problem(422, "CRM_AGENT_NOT_ACTIVE");
     let employed = with(wanted, "AgentUserId", json!(agent().await));
     create(employed.clone()).await.expect_problem(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
-    let own_flat = with(employed.clone(), "ClientUserId", json!(own));
-    create(own_flat).await.expect_problem(422, "CRM_CLIENT_IS_ACTOR");
+    let as_client = with(employed.clone(), "ClientUserId", json!(actor));
+    create(as_client).await.expect_problem(422, "CRM_CLIENT_IS_ACTOR");
     let honest = with(employed, "Amount", rub(700_000_000));
     let deal = id_of(&create(honest).await.expect(201)["DealId"]);
     let deal = Deal { id: deal, object: flat, developer };
-    let refused = by.put(&deal.own("/agent"), json!({"AgentUserId": own})).await;
+    let refused = by.put(&deal.own("/agent"), json!({"AgentUserId": actor})).await;
     refused.expect_problem(422, "CRM_AGENT_IS_ACTOR");
     let refused = by.put(&deal.own("/contract"), json!({"Amount": price})).await;
     refused.expect_problem(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
@@ -65,23 +65,23 @@ async fn acting_user_client_and_agent_are_different_persons() {
     let developer = create_developer().await;
     let flat = create_object(developer).await;
     let (client, agent) = (guid(), agent().await);
-    for (own, by, base) in callers(developer) {
+    for (actor, by, base) in callers(developer) {
         let create =
             async |client, agent| by.post(&format!("{base}/deals"), creation(flat, client, agent)).await;
-        for agent in [None, Some(agent), Some(own)] {
-            create(own, agent).await.expect_problem(422, "CRM_CLIENT_IS_ACTOR");
+        for agent in [None, Some(agent), Some(actor)] {
+            create(actor, agent).await.expect_problem(422, "CRM_CLIENT_IS_ACTOR");
         }
-        create(client, Some(own)).await.expect_problem(422, "CRM_AGENT_IS_ACTOR");
+        create(client, Some(actor)).await.expect_problem(422, "CRM_AGENT_IS_ACTOR");
         create(agent, Some(agent)).await.expect_problem(422, "CRM_AGENT_IS_CLIENT");
         let created = create(client, None).await.expect(201);
         let path = format!("{base}/deals/{}/agent", id_of(&created["DealId"]));
         let set = async |agent: Option<Uuid>| by.put(&path, json!({"AgentUserId": agent})).await;
-        set(Some(own)).await.expect_problem(422, "CRM_AGENT_IS_ACTOR");
+        set(Some(actor)).await.expect_problem(422, "CRM_AGENT_IS_ACTOR");
         set(Some(client)).await.expect_problem(422, "CRM_AGENT_IS_CLIENT");
         assert_eq!(set(Some(agent)).await.expect(200)["RowVersion"], 2);
         assert_eq!(set(None).await.expect(200)["RowVersion"], 3);
         // Another user has created this deal of the acting user.
-        let created = platform().post(&format!("{PLATFORM}/deals"), creation(flat, own, None)).await;
+        let created = platform().post(&format!("{PLATFORM}/deals"), creation(flat, actor, None)).await;
         let deal = id_of(&created.expect(201)["DealId"]);
         let refused = by.put(&format!("{base}/deals/{deal}/agent"), json!({"AgentUserId": agent})).await;
         refused.expect_problem(422, "CRM_CLIENT_IS_ACTOR");
@@ -95,9 +95,9 @@ async fn acting_user_client_and_agent_are_different_persons() {
 async fn client_and_agent_do_not_decide_their_commission() {
     let developer = create_developer().await;
     let flat = create_object(developer).await;
-    for (own, by, base) in callers(developer) {
+    for (actor, by, base) in callers(developer) {
         for (client, agent, code) in
-            [(own, None, "CRM_CLIENT_IS_ACTOR"), (guid(), Some(own), "CRM_AGENT_IS_ACTOR")]
+            [(actor, None, "CRM_CLIENT_IS_ACTOR"), (guid(), Some(actor), "CRM_AGENT_IS_ACTOR")]
         {
             let created = platform().post(&format!("{PLATFORM}/deals"), creation(flat, client, agent)).await;
             let deal = Deal { id: id_of(&created.expect(201)["DealId"]), object: flat, developer };
@@ -107,6 +107,7 @@ async fn client_and_agent_do_not_decide_their_commission() {
             by.put(&contract_path, same).await.expect(200);
             let higher = with(contract(), "Amount", rub(710_000_000));
             by.put(&contract_path, higher).await.expect_problem(422, code);
+            // The platform completes only for a developer that is not Active.
             if base == OWN {
                 let completion = json!({"RegistryRecordNumber": "77:01"});
                 by.post(&deal.own("/complete"), completion).await.expect_problem(422, code);
@@ -197,8 +198,8 @@ async fn amount_on_company_routes_is_close_to_the_price() {
     }
 }
 
-/// RULE-CRM-068: a new amount is compared with the present price. An unchanged amount is not
-/// compared. Without a valid price of the object, each new amount is refused.
+/// RULE-CRM-068: on company routes a new amount is compared with the present price. An unchanged
+/// amount is not compared. Without a valid price of the object, each new amount is refused.
 #[tokio::test]
 async fn only_a_new_amount_is_compared_with_the_present_price() {
     let deal = create_deal().await;
@@ -237,15 +238,15 @@ async fn tolerance_of_the_amount_is_a_setting() {
 }
 
 /// RULE-CRM-002, RULE-CRM-007, RULE-CRM-008: the parties are checked after the step, then the
-/// agent, then the amount. A stale version is the last refusal of a change.
+/// agent, the amount and the selection. A stale version is the last refusal of a change.
 #[tokio::test]
 async fn terms_with_several_faults_report_the_first() {
     let tenant = guid();
     let flat = guid();
     publish_object(&object(flat, tenant, "Available")).await;
-    let [(own, by, base), _] = callers(tenant);
+    let [(actor, by, base), _] = callers(tenant);
     let create = async |body: Value| by.post(&format!("{base}/deals"), body).await;
-    let worst = with(creation(flat, own, Some(own)), "Amount", rub(1));
+    let worst = with(creation(flat, actor, Some(actor)), "Amount", rub(1));
     create(worst.clone()).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
     publish(service(), DEVELOPER_UPSERTED, "Id", &developer(tenant)).await;
     create(worst.clone()).await.expect_problem(422, "CRM_CLIENT_IS_ACTOR");
@@ -261,7 +262,7 @@ async fn terms_with_several_faults_report_the_first() {
     create(worst).await.expect_problem(422, "CRM_SELECTION_NOT_OF_CLIENT");
     let deal = crate::create_deal_of(tenant, flat).await;
     let set = async |body: Value| by.put(&deal.own("/agent"), with(body, "RowVersion", 0)).await;
-    set(json!({"AgentUserId": own})).await.expect_problem(422, "CRM_AGENT_IS_ACTOR");
+    set(json!({"AgentUserId": actor})).await.expect_problem(422, "CRM_AGENT_IS_ACTOR");
     set(json!({"AgentUserId": guid()})).await.expect_problem(422, "CRM_AGENT_NOT_ACTIVE");
     set(json!({})).await.expect_problem(409, "CRM_DEAL_CONFLICT");
     deal.bring_to("Sale").await;
@@ -270,6 +271,6 @@ async fn terms_with_several_faults_report_the_first() {
     put(with(contract(), "Amount", rub(1))).await.expect_problem(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
     put(with(contract(), "Amount", rub(700_000_001))).await.expect_problem(409, "CRM_DEAL_CONFLICT");
     deal.bring_to("Cancelled").await;
-    set(json!({"AgentUserId": own})).await.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
+    set(json!({"AgentUserId": actor})).await.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
     put(json!({"Amount": rub(1)})).await.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
 }

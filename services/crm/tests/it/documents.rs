@@ -4,8 +4,8 @@ use crm::Service;
 
 use crate::service;
 
-/// RULE-ALL-064, RULE-ALL-069, RULE-ALL-074: the contracts match the service and keep what was
-/// released. The README has every setting.
+/// RULE-ALL-064, RULE-ALL-069, RULE-ALL-074: the contracts, their released versions and the
+/// settings in the README match the service.
 #[test]
 fn contracts_and_readme_match_the_service() {
     testkit::documents::check::<Service>();

@@ -13,7 +13,7 @@ async fn user_above_limit_of_expensive_requests_gets_429() {
         "/api/v1/crm/board",
         &format!("/api/v1/crm/board/columns/{id}"),
         "/api/v1/crm/deals",
-        &format!("/api/platform-manager/crm/board?DeveloperId={id}"),
+        &format!("/api/platform-manager/crm/board?TenantId={id}"),
         &format!("/api/platform-manager/crm/board/columns/{id}"),
         "/api/platform-manager/crm/deals",
         "/api/platform-manager/crm/status-overrides",

@@ -53,8 +53,8 @@ async fn expiry_and_concurrent_change_exclude_each_other() {
             let booking = "select status from booking where deal_id = $1::text::uuid";
             sql.query_one(booking, &[&deal.id.to_string()]).await.unwrap().get::<_, String>(0)
         };
-        let has_won = (200..300).contains(&change.status);
-        let expected = match (number % 3, has_won) {
+        let has_succeeded = (200..300).contains(&change.status);
+        let expected = match (number % 3, has_succeeded) {
             (0, true) => "Active",
             // The cancellation was first. A later one finds a deal without a booking.
             (1, true) if status().await == "Cancelled" => "Cancelled",
@@ -62,7 +62,7 @@ async fn expiry_and_concurrent_change_exclude_each_other() {
         };
         eventually("the end of the booking", async || (status().await == expected).then_some(())).await;
         assert!(
-            has_won
+            has_succeeded
                 || is_conflict(&change, "CRM_DEAL_CONFLICT")
                 || is_conflict(&change, "CRM_DEAL_BOOKING_REQUIRED"),
             "{}",
@@ -117,7 +117,7 @@ async fn replicas_of_the_job_end_each_booking_once() {
 }
 
 /// RULE-CRM-041: a deal that is being changed and a booking that cannot end delay no other expiry.
-/// Both end as soon as possible.
+/// Their own bookings end once nothing prevents it.
 #[tokio::test]
 async fn booking_that_cannot_end_delays_no_other() {
     let crm = start_with_interval("100");
@@ -131,21 +131,22 @@ async fn booking_that_cannot_end_delays_no_other() {
         let body = json!({"ExpiresAt": in_millis(millis)});
         by.post(&deal.path("/booking"), body).await.expect(201);
     };
-    let (sql, mut other) = (crm.sql().await, crm.sql().await);
+    let (sql, mut locker) = (crm.sql().await, crm.sql().await);
     let refuse =
         "alter table timeline add constraint refused check (deal_id <> '{}' or kind <> 'BookingExpired')";
     sql.batch_execute(&refuse.replace("{}", &broken.id.to_string())).await.unwrap();
+    // These bookings are due before the others, so they could delay them.
     book(&busy, 3_000).await;
     book(&broken, 3_000).await;
-    let change = other.transaction().await.unwrap();
+    let change = locker.transaction().await.unwrap();
     let lock = "select from deal where id = $1::text::uuid for update";
     change.execute(lock, &[&busy.id.to_string()]).await.unwrap();
     for (deal, number) in std::iter::zip(&others, 0..) {
         book(deal, 4_000 + 50 * number).await;
     }
-    let late = "select extract(epoch from ended_at - expires_at)::float8 from booking \
+    let delay = "select extract(epoch from ended_at - expires_at)::float8 from booking \
         where deal_id = $1::text::uuid and status = 'Expired'";
-    let ended = async |deal: &Deal| sql.query_opt(late, &[&deal.id.to_string()]).await.unwrap();
+    let ended = async |deal: &Deal| sql.query_opt(delay, &[&deal.id.to_string()]).await.unwrap();
     for deal in &others {
         let row = eventually("the expiry", async || ended(deal).await).await;
         let late: f64 = row.get(0);

@@ -19,7 +19,7 @@ use crate::{
 
 const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
-/// Returns the media type, the name of the file and its content.
+/// Returns the media type, the header `Content-Disposition` and the content of a file.
 async fn download(by: &Client, path: &str) -> (String, String, Vec<u8>) {
     let response = by.request(reqwest::Method::GET, path).send().await.unwrap();
     assert_eq!(response.status(), 200);
@@ -57,7 +57,7 @@ async fn sheet(by: &Client, path: &str) -> (String, String) {
 async fn export_has_the_deals_of_the_list() {
     let (developer, other) = (create_developer().await, create_developer().await);
     let step = &steps(developer).await[0];
-    // More than one batch, and several deals of one moment.
+    // More than two batches of 1,000, and three deals for each creation time.
     let deals: Vec<Value> =
         (0..2_500).map(|at: usize| with(deal_row(step), "created_at", seconds_later(at / 3))).collect();
     let ids = insert_deals(&deals).await;
@@ -136,6 +136,8 @@ async fn export_escapes_texts_that_look_like_formulas() {
 }
 
 /// Inserts deals with objects and some bookings and agents, without a request for each.
+///
+/// Multiples of the prime 7919 spread amounts and times.
 async fn insert_many(sql: &tokio_postgres::Client, developer: Uuid, step: Uuid, count: i32) {
     for statement in [
         "insert into property_object (id, tenant_id, project_name, building_name, number, price, currency, status, version, \
@@ -181,6 +183,7 @@ async fn check_expiry(serve: &Deployed) {
 /// deal more is refused as a spreadsheet, and not as CSV. A download ends when the token expires.
 #[tokio::test]
 async fn export_of_100000_deals_takes_bounded_memory() {
+    // Growth of the memory during one export, in bytes.
     const MAX_GROWTH: usize = 48 << 20;
     let url = database::create().await.unwrap();
     let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "crm").unwrap();
@@ -200,8 +203,9 @@ async fn export_of_100000_deals_takes_bounded_memory() {
     crate::rows::insert_with(&sql, "step", &[step_row]).await;
     insert_many(&sql, developer, step, 100_000).await;
     let by = serve.caller(&user_with(Some(developer), &[MANAGE, READ_OWN]));
+    // One-time allocations happen in a small export, so the growth below does not contain them.
     by.get(&format!("{PLATFORM}/exports/deals?Format=Xlsx&AmountTo=100000")).await.expect(200);
-    for (path, least) in [
+    for (path, min_size) in [
         (format!("{PLATFORM}/exports/deals"), 20 << 20),
         (format!("{OWN}/exports/deals?Format=Xlsx"), 2 << 20),
     ] {
@@ -210,17 +214,17 @@ async fn export_of_100000_deals_takes_bounded_memory() {
         let (_, _, content) = download(&by, &path).await;
         let grown = serve.memory("VmHWM") - before;
         eprintln!("{path}: {} bytes, memory grew by {grown}", content.len());
-        assert!(content.len() > least, "{path}: {}", content.len());
+        assert!(content.len() > min_size, "{path}: {}", content.len());
         assert!(grown < MAX_GROWTH, "{path}: {grown} bytes");
     }
     check_expiry(&serve).await;
-    let one = json!({
+    let one_more = json!({
         "id": guid(), "tenant_id": developer, "property_object_id": guid(), "client_user_id": guid(), "amount": 1,
         "currency": "RUB", "status": "Application", "step_id": step, "step_group": "Application",
         "step_entered_at": "2026-01-01T00:00:00Z", "created_at": "2026-01-01T00:00:00Z", "created_by_user_id": guid(),
         "updated_at": "2026-01-01T00:00:00Z", "row_version": 1,
     });
-    crate::rows::insert_with(&sql, "deal", &[one]).await;
+    crate::rows::insert_with(&sql, "deal", &[one_more]).await;
     let refused = by.get(&format!("{PLATFORM}/exports/deals?Format=Xlsx")).await;
     refused.expect_problem(422, "CRM_EXPORT_TOO_LARGE");
     let (_, _, content) = download(&by, &format!("{PLATFORM}/exports/deals")).await;

@@ -7,7 +7,7 @@ use testkit::languages::code_in_each_language;
 
 use crate::{OWN, PLATFORM, create_deal, manager, platform, service};
 
-/// RULE-ALL-010: problems are in the caller's language, with each invalid member.
+/// RULE-ALL-010: problems are in the caller's language, and so is the error of each invalid member.
 #[tokio::test]
 async fn problem_is_in_the_callers_language() {
     let deal = create_deal().await;

@@ -86,7 +86,7 @@ fn selections_proxy() -> &'static FaultProxy {
     PROXY.get_or_init(|| FaultProxy::start(selections().internal_url()))
 }
 
-/// Returns the service that most tests share. Each test creates its own developers.
+/// Returns the service that most tests share. Tests create their own developers.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| start(&[("CRM_BOOKING_EXPIRY_INTERVAL_MS", "100")]))
@@ -95,7 +95,7 @@ fn service() -> &'static Running {
 /// Starts a crm for one test. `settings` override the defaults.
 fn start(settings: &[(&str, &str)]) -> Running {
     let url = selections_proxy().url();
-    let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "crm").expect("a secret of its own");
+    let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "crm").expect("the client crm");
     Running::start::<Service>(
         &[&[("SELECTIONS_URL", url.as_str()), ("CLIENT_SECRET", secret)], settings].concat(),
     )
@@ -319,7 +319,7 @@ impl Deal {
     }
 }
 
-/// Returns all events of a deal in the order of its changes. No further event follows.
+/// Waits until all events of a deal are published, and returns them in the order of its changes.
 async fn events_of(service: &Running, deal: Uuid) -> Vec<Published> {
     sort_by_sequence(service.published(deal).await)
 }

@@ -35,7 +35,8 @@ use crate::{
 };
 
 const OBJECTS: usize = 3;
-const STATUSES: [&str; 5] = ["Available", "Available", "Booked", "Sold", "Unavailable"];
+/// The statuses of object events. A status that is listed twice is twice as frequent.
+const OBJECT_STATUSES: [&str; 5] = ["Available", "Available", "Booked", "Sold", "Unavailable"];
 
 /// An action of a history.
 #[derive(Clone, Debug)]
@@ -78,7 +79,7 @@ fn action() -> impl Strategy<Value = Action> {
         24 => random_request().prop_map(Action::Request),
         1 => (0..64_usize, 0..2_usize).prop_map(|(deal, by)| Action::DriveToEnd { deal, by }),
         2 => plan().prop_map(Action::ChangePipeline),
-        1 => (0..OBJECTS, 0..STATUSES.len(), 1..1_000_i64, any::<bool>()).prop_map(
+        1 => (0..OBJECTS, 0..OBJECT_STATUSES.len(), 1..1_000_i64, any::<bool>()).prop_map(
             |(object, status, price, is_old)| Action::ObjectEvent { object, status, price, is_old }
         ),
         1 => (0..2_usize, 0..4_usize).prop_map(|(developer, status)| Action::CompanyEvent { developer, status }),
@@ -92,6 +93,7 @@ struct ModelRun<'s> {
     clients: Vec<Client>,
     /// Deals by the user and the number of the request that created them.
     requests: BTreeMap<(Uuid, usize), Uuid>,
+    /// The number of actions so far.
     count: usize,
     /// The outcomes so far, since histories prove nothing about outcomes that never happen.
     coverage: Coverage,
@@ -107,7 +109,7 @@ fn claims(person: Person) -> Claims {
     Claims { sub: person.id.to_string(), ..user_with(person.company, permissions) }
 }
 
-/// Publishes two developers with objects, and creates all users.
+/// Publishes two developers with objects and an agency with agents, and creates all users.
 async fn start_run(service: &Running) -> ModelRun<'_> {
     let ids = [guid(), guid()];
     let people = people(ids);
@@ -126,6 +128,7 @@ async fn start_run(service: &Running) -> ModelRun<'_> {
         developers.push(Developer { id, is_active: true, pipeline_version: 1, live, archived: Vec::new() });
     }
     for number in 0..OBJECTS {
+        // The last object belongs to the second developer.
         let tenant = ids[usize::from(number == 2)];
         let event = with(object(guid(), tenant, "Available"), "Price", rub(500));
         publish(service, OBJECT_UPSERTED, "Id", &event).await;
@@ -168,7 +171,7 @@ impl ModelRun<'_> {
             }
             Action::ObjectEvent { object: at, status, price, is_old } => {
                 let known = &mut self.world.objects[*at];
-                let status = STATUSES[*status];
+                let status = OBJECT_STATUSES[*status];
                 let event = with(object(known.id, known.tenant, status), "Price", rub(*price));
                 let event = if *is_old { with(event, "Version", 0_i64) } else { event };
                 publish(self.service, OBJECT_UPSERTED, "Id", &event).await;
@@ -206,6 +209,7 @@ impl ModelRun<'_> {
             self.coverage.add("create", "same");
             return;
         }
+        // A creation needs only the user of this request. Operation and version are not read.
         let creation_request = Request { by, operation: Operation::Agent(None), version: None };
         match decide_creation(&self.world, &creation_request, object, agent, amount) {
             Err((status, code)) => {
@@ -366,12 +370,12 @@ fn is_preview(found: &Value, from: &Deal, to: &Deal, events: &[&str]) -> bool {
 
 /// The number of histories that always run.
 const HISTORIES: u32 = 20;
-/// The greatest number of further histories, which run until every outcome has happened.
+/// The greatest number of further histories, which run until every required outcome has happened.
 const MAX_MORE_HISTORIES: u32 = 180;
 
 /// RULE-CRM-035, RULE-EVT-012, RULE-EVT-013, RULE-EVT-015: status, code, card, timeline, stages,
 /// bookings, pipeline, board and events of random histories are those of a plain model. The
-/// histories cover every outcome of every operation.
+/// histories cover every outcome that [`coverage`] requires.
 #[test]
 fn random_history_matches_the_plain_model() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

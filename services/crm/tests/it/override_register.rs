@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use testkit::guid;
 use testkit::issuer::Claims;
+use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use crate::rows::seconds_later;
@@ -124,7 +125,7 @@ async fn register_cannot_be_changed() {
         "truncate status_override".to_owned(),
     ] {
         let refused = sql.batch_execute(&statement).await.unwrap_err();
-        assert!(refused.code().is_some_and(|code| code.code() == "23001"), "{statement}: {refused:?}");
+        assert_eq!(refused.code(), Some(&SqlState::RESTRICT_VIOLATION), "{statement}: {refused:?}");
     }
 }
 

@@ -151,11 +151,14 @@ async fn replacement_makes_the_sent_steps_live() {
 async fn default_step_can_be_swapped() {
     let developer = create_developer().await;
     let before = steps(developer).await;
-    let all = |first: bool| -> Vec<Value> {
+    // The steps 0 and 3 are the first ones of Application and Contract.
+    let all = |is_first: bool| -> Vec<Value> {
         let swapped = |step: &Value| match text(&step["Group"]) {
-            "Application" | "Contract" => {
-                with(listed(step), "IsDefault", (step["SortOrder"] == 0 || step["SortOrder"] == 3) == first)
-            }
+            "Application" | "Contract" => with(
+                listed(step),
+                "IsDefault",
+                (step["SortOrder"] == 0 || step["SortOrder"] == 3) == is_first,
+            ),
             _ => listed(step),
         };
         before.iter().map(swapped).collect()
@@ -168,7 +171,6 @@ async fn default_step_can_be_swapped() {
         );
         assert_eq!(after["Version"], version);
     }
-    // A group may have no default.
     let none: Vec<Value> = before.iter().map(|step| without(listed(step), "IsDefault")).collect();
     let after = put_steps(developer, &none).await;
     assert!(list(&after["Steps"]).iter().all(|step| step["IsDefault"] == false));
@@ -233,7 +235,7 @@ async fn identical_replacement_changes_nothing() {
     );
 }
 
-/// RULE-CRM-053, RULE-CRM-062: a stale `Version` is 409. The current one succeeds.
+/// RULE-CRM-053, RULE-CRM-062: a `Version` other than the current one is 409.
 #[tokio::test]
 async fn stale_version_is_a_conflict() {
     let developer = create_developer().await;
@@ -356,8 +358,8 @@ async fn platform_routes_require_a_tenant() {
     assert_eq!(put, read(developer).await);
 }
 
-/// RULE-CRM-054: `crm.pipeline.manage-own` grants the pipeline only. A reader of deals may read its
-/// steps.
+/// RULE-CRM-054: `crm.pipeline.manage-own` grants the pipeline only. A reader of deals may read
+/// the steps.
 #[tokio::test]
 async fn pipeline_changes_need_their_own_permission() {
     let developer = create_developer().await;
@@ -425,7 +427,7 @@ async fn database_refuses_a_second_default_step() {
     let sql = service().sql().await;
     let second = "update step set is_default = true where tenant_id = $1::text::uuid and archived_at is null";
     let error = sql.execute(second, &[&developer.to_string()]).await.unwrap_err();
-    assert_eq!(error.code(), Some(&tokio_postgres::error::SqlState::UNIQUE_VIOLATION));
+    assert_eq!(error.code(), Some(&SqlState::UNIQUE_VIOLATION));
 }
 
 /// RULE-CRM-071: a pipeline shows the user and the time of its last change, and each change has a
@@ -484,6 +486,6 @@ async fn pipeline_log_cannot_be_changed_or_removed() {
         "truncate pipeline_log",
     ] {
         let refused = sql.batch_execute(statement).await.unwrap_err();
-        assert_eq!(refused.code().map(SqlState::code), Some("23001"), "{statement}");
+        assert_eq!(refused.code(), Some(&SqlState::RESTRICT_VIOLATION), "{statement}");
     }
 }

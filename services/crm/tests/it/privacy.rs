@@ -19,19 +19,19 @@ use crate::{
     id_of, in_days, list, next_number, object, payloads, selections, service, text, user_with, with,
 };
 
-/// Marked values, one for each private field.
+/// Marks: values of private fields, which are recognizable in any output.
 const ESCROW: &str = "40817810900000071377";
 const FIXATION: &str = "marked-fixation";
 const COMMENT: &str = "marked-comment";
 const REASON: &str = "marked-reason";
 const CANCEL_REASON: &str = "marked-cancellation";
 const NOTE: &str = "marked-note";
-const NUMBER: &str = "marked-number";
+const REGISTRY_NUMBER: &str = "marked-number";
 const CONTRACT_NUMBER: &str = "marked-contract";
 const VIEW_NAME: &str = "marked-view";
 const ALL: [&str; 9] =
-    [ESCROW, FIXATION, COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER, CONTRACT_NUMBER, VIEW_NAME];
-const TIMELINE_MARKS: [&str; 5] = [COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER];
+    [ESCROW, FIXATION, COMMENT, REASON, CANCEL_REASON, NOTE, REGISTRY_NUMBER, CONTRACT_NUMBER, VIEW_NAME];
+const TIMELINE_MARKS: [&str; 5] = [COMMENT, REASON, CANCEL_REASON, NOTE, REGISTRY_NUMBER];
 
 /// A deployed service. Each of its responses is checked for marks.
 struct Watched {
@@ -44,7 +44,8 @@ struct Watched {
     /// An active employee of an active agency.
     agent: Uuid,
     trace: String,
-    count: Mutex<usize>,
+    /// The number of checked responses.
+    checked: Mutex<usize>,
 }
 
 fn find_marks<'m>(text: &str, marks: &[&'m str]) -> Vec<&'m str> {
@@ -80,7 +81,7 @@ impl Watched {
             developer: id,
             agent: guid(),
             trace: guid().simple().to_string(),
-            count: Mutex::new(0),
+            checked: Mutex::new(0),
         };
         watched.publish(DEVELOPER_UPSERTED, "Id", &developer(id)).await;
         let company = guid();
@@ -117,7 +118,7 @@ impl Watched {
     }
 
     fn check(&self, what: &str, response: &Response, shows: &[&str]) {
-        *self.count.lock().unwrap() += 1;
+        *self.checked.lock().unwrap() += 1;
         // A refusal shows no mark.
         let shows = if response.status < 400 { shows } else { &[] };
         let found = find_marks(&format!("{} {:?}", response.text, response.headers), &ALL);
@@ -173,13 +174,13 @@ async fn call_every_operation(watched: &Watched) -> Vec<Uuid> {
         (watched.create_deal().await, watched.create_deal().await, watched.create_deal().await);
     let pipeline = format!("{OWN}/pipeline-steps");
     let steps = watched.get(manager, &pipeline, &[]).await.expect(200);
-    let first = list(&steps["Steps"]).to_vec();
-    let renamed = with(first[0].clone(), "Name", "x");
-    let steps: Vec<_> = [renamed].into_iter().chain(first[1..].iter().cloned()).collect();
+    let live = list(&steps["Steps"]).to_vec();
+    let renamed = with(live[0].clone(), "Name", "x");
+    let steps: Vec<_> = [renamed].into_iter().chain(live[1..].iter().cloned()).collect();
     watched.put(manager, &pipeline, json!({"Steps": steps})).await.expect(200);
     watched.get(platform, &format!("{PLATFORM}/pipeline-steps?TenantId={developer}"), &[]).await.expect(200);
 
-    let moved = json!({"StepId": first[1]["Id"], "Reason": REASON});
+    let moved = json!({"StepId": live[1]["Id"], "Reason": REASON});
     watched.post(manager, &own(kept, "/move-step"), moved, &[]).await.expect(200);
     watched.put(manager, &own(kept, "/agent"), json!({"AgentUserId": watched.agent})).await.expect(200);
     watched.post(manager, &own(kept, "/booking"), json!({"ExpiresAt": in_days(1)}), &[]).await.expect(201);
@@ -208,30 +209,31 @@ async fn call_every_operation(watched: &Watched) -> Vec<Uuid> {
     watched.post(platform, &path(overridden, "/override-status"), body, &[]).await.expect(200);
     let sold = json!({"TargetStatus": "Sale", "Comment": COMMENT});
     watched.post(platform, &path(completed, "/override-status"), sold, &[]).await.expect(200);
-    let body = json!({"RegistryRecordNumber": NUMBER});
+    let body = json!({"RegistryRecordNumber": REGISTRY_NUMBER});
     watched.post(manager, &own(completed, "/complete"), body, &[]).await.expect(200);
 
     let deals = vec![kept, cancelled, completed, overridden];
     for deal in &deals {
-        for (by, path, contracts) in [
+        for (by, path, shows_contract) in [
             (platform, path(*deal, ""), true),
             (manager, own(*deal, ""), true),
             (care, path(*deal, ""), false),
         ] {
-            let shown: &[_] = if contracts { &[CANCEL_REASON, CONTRACT_NUMBER] } else { &[CANCEL_REASON] };
+            let shown: &[_] =
+                if shows_contract { &[CANCEL_REASON, CONTRACT_NUMBER] } else { &[CANCEL_REASON] };
             watched.get(by, &path, shown).await.expect(200);
             watched.get(by, &format!("{path}/timeline?PageSize=100"), &TIMELINE_MARKS).await.expect(200);
             watched.get(by, &format!("{path}/stages"), &[]).await.expect(200);
             watched.get(by, &format!("{path}/selection"), &[]).await.expect(200);
-            let status = if contracts { 200 } else { 403 };
+            let status = if shows_contract { 200 } else { 403 };
             let shown = [ESCROW, FIXATION, CONTRACT_NUMBER];
             let contract = watched.get(by, &format!("{path}/contract"), &shown).await;
             assert_eq!(contract.status, status);
-            assert_eq!(find_marks(&contract.text, &ALL).len(), if contracts { 3 } else { 0 });
+            assert_eq!(find_marks(&contract.text, &ALL).len(), if shows_contract { 3 } else { 0 });
         }
         watched.get(platform, &path(*deal, "/client-selections"), &[]).await.expect(200);
     }
-    let step = text(&first[0]["Id"]);
+    let step = text(&live[0]["Id"]);
     for family in [PLATFORM, OWN] {
         let by = if family == PLATFORM { platform } else { manager };
         for below in [
@@ -273,7 +275,7 @@ async fn send_invalid_requests(watched: &Watched, deals: &[Uuid]) {
     for (below, member, mark) in [
         ("/move-step", "Reason", REASON),
         ("/cancel", "Reason", CANCEL_REASON),
-        ("/complete", "RegistryRecordNumber", NUMBER),
+        ("/complete", "RegistryRecordNumber", REGISTRY_NUMBER),
         ("/notes", "Text", NOTE),
         ("/override-status", "Comment", COMMENT),
         ("/override-status", "TargetStatus", COMMENT),
@@ -283,11 +285,8 @@ async fn send_invalid_requests(watched: &Watched, deals: &[Uuid]) {
         for body in bodies(member, mark) {
             let shows: &[&str] = if below == "/notes" { &[NOTE] } else { &[] };
             let response = watched.post(&watched.platform, &path(kept, below), body, shows).await;
-            assert!(
-                response.status >= 400 || below == "/notes" || below == "/booking",
-                "{below}: {}",
-                response.text
-            );
+            // A note ignores `RowVersion`.
+            assert!(response.status >= 400 || below == "/notes", "{below}: {}", response.text);
         }
     }
     for (member, mark) in [
@@ -340,7 +339,8 @@ async fn send_invalid_requests(watched: &Watched, deals: &[Uuid]) {
     watched.post(&watched.care, &path(kept, "/cancel"), json!({"Reason": REASON}), &[]).await.expect(403);
 }
 
-/// Makes the database refuse statements with an error that shows the whole row. Returns their deal.
+/// Makes the database refuse statements with an error that shows the whole row. Returns the deal
+/// of these statements.
 async fn make_statements_fail(watched: &Watched) -> Uuid {
     let deal = watched.create_deal().await;
     // A note does not change its deal. Notes and contract data publish nothing.
@@ -444,7 +444,8 @@ async fn private_texts_appear_only_where_they_are_documented() {
     let name = "POST /api/platform-manager/crm/deals/{deal_id}/notes";
     watched.crm.collector.span(&watched.trace, |span| span.name == name).await;
     let spans: Vec<_> = watched.crm.collector.all().collect();
-    assert!(spans.len() > *watched.count.lock().unwrap() / 2, "{} spans", spans.len());
+    // Spans are exported in batches, so the last ones may be missing.
+    assert!(spans.len() > *watched.checked.lock().unwrap() / 2, "{} spans", spans.len());
     for span in spans {
         let shown = format!("{span:?}");
         assert_eq!(find_marks(&shown, &ALL), [""; 0], "a span: {shown}");

@@ -33,6 +33,7 @@ pub fn is_conflict(response: &Response, code: &str) -> bool {
     response.status == 409 && response.body["code"] == code
 }
 
+/// Asserts that each response is a success with `status`, or a conflict with one of the codes.
 #[track_caller]
 fn assert_refused(responses: &[Response], status: u16, codes: &[&str]) {
     for response in responses.iter().filter(|response| response.status != status) {
@@ -311,8 +312,8 @@ async fn concurrent_repeats_of_a_creation_create_one_deal() {
     }
 }
 
-/// RULE-CRM-042: a repeat returns the existing deal even if the first step of deals is archived
-/// concurrently.
+/// RULE-CRM-042: a repeat returns the existing deal even if the receiving step of new deals is
+/// archived concurrently.
 #[tokio::test]
 async fn repeated_creation_succeeds_while_its_step_is_archived() {
     for _ in 0..ROUNDS {

@@ -32,12 +32,11 @@ async fn deals_are_filtered() {
     let developer = create_developer().await;
     let steps = steps(developer).await;
     let (object, client, agent) = (guid(), guid(), guid());
-    let deals: Vec<Value> = steps
+    let mut deals: Vec<Value> = steps
         .iter()
         .zip(0..)
         .map(|(step, at)| with(deal_row(step), "created_at", seconds_later(at * 10)))
         .collect();
-    let mut deals = deals;
     deals[0]["property_object_id"] = json!(object);
     deals[1]["property_object_id"] = json!(object);
     deals[1]["client_user_id"] = json!(client);
@@ -110,8 +109,8 @@ async fn deals_are_sorted_and_paged() {
     }
 }
 
-/// RULE-CRM-045: `TotalCount` is exact below 10,000, and 10,000 means 10,000 or more. Deeper pages
-/// are refused.
+/// RULE-CRM-045: `TotalCount` is exact below 10,000, and 10,000 means 10,000 or more. Pages beyond
+/// the first 10,000 deals are refused.
 #[tokio::test]
 async fn count_is_exact_up_to_10000() {
     let developer = create_developer().await;
@@ -220,6 +219,7 @@ async fn invalid_list_query_is_refused() {
             field,
             code,
         );
+        // Company routes ignore `TenantId`.
         if !query.starts_with("TenantId") {
             let own = reader(guid()).get(&format!("{OWN}/deals?{query}")).await;
             own.expect_refusal("VALIDATION_FAILED", field, code);

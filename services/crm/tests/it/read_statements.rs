@@ -21,7 +21,7 @@ struct Filled {
 /// Inserts `count` rows of each kind that is read.
 ///
 /// A developer gets `count` steps, at most 50, and `count` deals in the first step. Each deal has a
-/// booked object. The first deal has `count` timeline rows and stages.
+/// booked object. The first deal has `count` timeline rows, stages and overrides.
 async fn fill(sql: &Client, count: usize) -> Filled {
     let developer = guid();
     let row = json!({"id": developer, "name": "Ромашка", "version": 1, "pipeline_version": 1});
@@ -80,7 +80,8 @@ async fn fill(sql: &Client, count: usize) -> Filled {
     Filled { developer, step: id_of(first), deal: id_of(deal) }
 }
 
-/// Returns every read of deals and of the pipeline, with the JSON pointer to its rows.
+/// Returns reads of deals, overrides, boards and the pipeline, each with the JSON pointer to its
+/// rows. The rows of a read without a pointer are not counted.
 fn reads(filled: &Filled) -> Vec<(String, &'static str)> {
     let Filled { developer, step, deal } = filled;
     let of_tenant = format!("TenantId={developer}&PageSize=100");

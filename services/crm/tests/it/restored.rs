@@ -162,8 +162,8 @@ async fn lost_deal_is_published_as_cancelled() {
 }
 
 /// RULE-EVT-048, RULE-CRM-073: a deal with a lower version than before is published above every
-/// version that consumers know. Its booking or the end of a lost one is published with it. Its next
-/// change has a higher version.
+/// version that consumers know. Its booking, or the end of a lost booking, is published with it.
+/// Its next change has a higher version.
 #[tokio::test]
 async fn restored_deal_is_published_above_the_lost_versions() {
     let restorable = RestorableCrm::start().await;
@@ -369,7 +369,7 @@ async fn dry_run_prints_the_outcomes_and_writes_nothing() {
     assert_eq!([restorable.events(kept).await.len(), restorable.events(lost).await.len()], known);
 }
 
-/// RULE-EVT-048: events from before the time are left out, and a dry run publishes nothing.
+/// RULE-EVT-048: events before the time of `--since` are left out, and a dry run publishes nothing.
 #[tokio::test]
 async fn later_time_and_dry_run_publish_nothing() {
     let restorable = RestorableCrm::start().await;
@@ -382,5 +382,5 @@ async fn later_time_and_dry_run_publish_nothing() {
     let report = restorable.restore(&since, &["--dry-run"]).await;
     assert!(report.contains(&format!("Deal {deal}: raised from 1 above 1")), "{report}");
     assert_eq!(restorable.events(deal).await.len(), known);
-    assert!(!restorable.run(&["restored", "--dry-run"]).await.status.success(), "it needs a time");
+    assert!(!restorable.run(&["restored", "--dry-run"]).await.status.success(), "`--since` is required");
 }

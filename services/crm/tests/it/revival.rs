@@ -79,8 +79,8 @@ async fn revival_of_a_deal_with_a_taken_object_is_shown_and_refused() {
     assert_eq!(other.read().await["BookingExpiresAt"], booking["ExpiresAt"]);
 }
 
-/// RULE-CRM-082: an own Active booking is refused, a no-op books nothing, and invalid members are
-/// refused before the deal is read.
+/// RULE-CRM-082: `Booking` is refused if the deal has an Active booking. A no-op books nothing, and
+/// invalid members are refused before the deal is read.
 #[tokio::test]
 async fn booking_of_an_override_is_checked() {
     let deal = create_deal().await;

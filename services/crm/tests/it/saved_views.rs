@@ -64,7 +64,8 @@ async fn view_of_another_owner_is_unknown() {
     assert_eq!(by.get(&format!("{OWN}/saved-views/{id}")).await.expect(200), created);
 }
 
-/// RULE-CRM-083: a person has at most 50 views in a route family, also with concurrent requests.
+/// RULE-CRM-083: a person has at most 50 views in a route family and company, also with
+/// concurrent requests.
 #[tokio::test]
 async fn view_above_the_limit_is_refused() {
     let by = service().caller(&user_with(Some(guid()), &[READ_OWN, CARE]));
@@ -85,7 +86,7 @@ async fn view_above_the_limit_is_refused() {
     save().await.expect(201);
 }
 
-/// RULE-CRM-083, RULE-ALL-019: the query of a view is one that the list accepts.
+/// RULE-CRM-083, RULE-ALL-019: the query of a view is one that the list accepts, without a page.
 #[tokio::test]
 async fn invalid_view_is_refused() {
     let by = service().caller(&user_with(None, &[CARE]));
@@ -110,7 +111,7 @@ async fn invalid_view_is_refused() {
         let refused = by.post(&views, with(view("x", ""), member, value)).await;
         refused.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
     }
-    // Company routes ignore the developer, as their list does.
+    // Company routes ignore `TenantId`, as their list does.
     let own = service().caller(&user_with(Some(guid()), &[READ_OWN]));
     own.post(&format!("{OWN}/saved-views"), view("x", "TenantId=x")).await.expect(201);
 }

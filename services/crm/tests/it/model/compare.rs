@@ -78,7 +78,7 @@ async fn view(by: &Client, world: &World, deal: &Deal) {
     }
 }
 
-/// Walks in pages of three.
+/// Reads all rows of a list in pages of three.
 async fn walk(by: &Client, path: &str) -> Vec<Value> {
     let (mut rows, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -153,6 +153,7 @@ pub async fn pipeline(by: &Client, developer: &Developer) {
 pub fn assert_pipeline(found: &Value, developer: &Developer) {
     assert_eq!(found["Version"], developer.pipeline_version, "{found}");
     let steps = list(&found["Steps"]).iter().cloned().map(|step| {
+        // The model keeps neither `SortOrder` nor `IsDefault` of archived steps.
         let is_archived = !step["ArchivedAt"].is_null();
         let mut step = without(without(step, "TenantId"), "ArchivedAt");
         if is_archived {
@@ -181,7 +182,7 @@ pub async fn board(by: &Client, world: &World, developer: &Developer) {
         archived.sort_by_key(|step| step.id);
         columns.extend(archived);
     }
-    let sort = |column: &Value| (column["ArchivedAt"].is_null(), crate::id_of(&column["StepId"]));
+    let sort_key = |column: &Value| (column["ArchivedAt"].is_null(), crate::id_of(&column["StepId"]));
     let mut found: Vec<_> = list(&found["Columns"]).to_vec();
     // The model does not know when a step was archived, so archived columns are sorted by id.
     for group in super::world::GROUPS {
@@ -190,7 +191,7 @@ pub async fn board(by: &Client, world: &World, developer: &Developer) {
             found.iter().rposition(|column| column["Group"] == group && !column["ArchivedAt"].is_null()),
         );
         if let (Some(start), Some(end)) = (start, end) {
-            found[start..=end].sort_by_key(sort);
+            found[start..=end].sort_by_key(sort_key);
         }
     }
     let ids: Vec<_> = found.iter().map(|column| crate::id_of(&column["StepId"])).collect();

@@ -48,9 +48,9 @@ struct History {
 }
 
 impl History {
-    /// Returns the indexes of the versions that a request may have read.
+    /// Returns the indexes of the states that a request may have read.
     ///
-    /// Excludes versions that were replaced before the request began, and versions newer than its
+    /// Excludes states that were replaced before the request began, and states newer than its
     /// response.
     fn window(&self, exchanges: &[Exchange], exchange: &Exchange) -> std::ops::RangeInclusive<usize> {
         let causes =
@@ -64,8 +64,8 @@ impl History {
 
 /// Returns every context that the other deals of the object may have given to a request.
 ///
-/// A member of the context is true if it holds for one of these deals, and false if it holds for
-/// none. The request may have read each deal in any state of its window.
+/// `booked_elsewhere` and `completed_elsewhere` are true if one of these deals is booked or
+/// Completed. The request may have read each of them in any state of its window.
 fn possible_contexts<'w>(
     world: &'w World,
     histories: &[History],
@@ -155,14 +155,14 @@ async fn run_actor(
         let begun = tick();
         let response = request.send(&client, deal.id).await;
         let (ended, answered_at) = (tick(), clock::now());
-        let card = if response.body["Deal"].is_null() { &response.body } else { &response.body["Deal"] };
-        if let Some(version) = card["RowVersion"].as_i64() {
+        if let Some(version) = card(&response)["RowVersion"].as_i64() {
             seen[at] = version;
         }
         exchanges.lock().unwrap().push(Exchange { deal: at, request, response, begun, ended, answered_at });
     }
 }
 
+/// Returns the card of a deal: the body of a response, or its member `Deal`.
 fn card(response: &Response) -> &Value {
     if response.body["Deal"].is_null() { &response.body } else { &response.body["Deal"] }
 }
@@ -216,6 +216,7 @@ fn replay(
         let cause = cause.unwrap_or_else(|| panic!("no response has version {version} of {before:?}"));
         let exchange = &exchanges[cause];
         let context = Context::of(world, before);
+        // The states of the other deals are not rebuilt yet, so each context is tried.
         let next = [(false, false), (true, false), (false, true), (true, true)].into_iter().find_map(
             |(booked, completed)| {
                 let context = Context { booked_elsewhere: booked, completed_elsewhere: completed, ..context };
@@ -244,10 +245,10 @@ fn assert_explained(world: &World, histories: &[History], exchanges: &[Exchange]
     let exchange = &exchanges[at];
     let history = &histories[exchange.deal];
     let contexts = possible_contexts(world, histories, exchanges, exchange);
-    let own = history.causes.iter().position(|cause| *cause == Some(at));
+    let own_change = history.causes.iter().position(|cause| *cause == Some(at));
     // A change was decided on the version before its own, a refusal or a no-op on any possible
     // version.
-    let states = match own {
+    let states = match own_change {
         Some(before) => &history.states[before..=before],
         None => &history.states[history.window(exchanges, exchange)],
     };
@@ -259,7 +260,7 @@ fn assert_explained(world: &World, histories: &[History], exchanges: &[Exchange]
             .collect()
     };
     // Only the request that made a change, or a preview, has a change in its answer.
-    let may_show_change = own.is_some() || is_read;
+    let may_show_change = own_change.is_some() || is_read;
     let is_explained = states.iter().any(|state| {
         decide_all(state).iter().any(|outcome| {
             let is_possible = may_show_change || !matches!(outcome, Outcome::Changed(_));
@@ -296,7 +297,8 @@ async fn run_concurrently(run: &mut ModelRun<'_>, runner: &mut TestRunner) {
     join_all(plans.into_iter().map(|(by, requests)| run_actor(run, by, requests, &clock, &exchanges))).await;
     let exchanges = exchanges.into_inner().unwrap();
 
-    // Every due expiry happens before the timelines are read.
+    // Bookings expire within seconds or in days. Those within seconds end before the timelines are
+    // read.
     let sql = run.service.sql().await;
     let ids: Vec<_> = run.world.deals.iter().map(|deal| deal.id.to_string()).collect();
     let due = "select 1 from booking join deal on deal.id = deal_id where deal.id = any($1::text[]::uuid[]) and booking.status = 'Active' \
@@ -334,8 +336,8 @@ async fn run_concurrently(run: &mut ModelRun<'_>, runner: &mut TestRunner) {
     }
 }
 
-/// RULE-CRM-036: every 200 is in the timeline, in one order without a gap, and that order explains
-/// each refusal. Bookings expire during the test.
+/// RULE-CRM-036: every change is in the timeline, in one order without a gap, and that order
+/// explains each response. Bookings expire during the test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_responses_are_explained_by_one_order() {
     let settings = [("CRM_BOOKING_EXPIRY_INTERVAL_MS", "20"), ("CRM_BOOKING_TTL_SECONDS", "1")];

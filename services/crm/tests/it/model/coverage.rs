@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-/// The possible outcomes of each operation: a change, a no-op and each refusal; and each kind of
-/// row.
-const ALL: [(&str, &[&str]); 13] = [
+/// The outcomes of each operation that the histories must cover: a change, a no-op and refusals.
+/// The entry `row` has the kinds of timeline rows.
+const REQUIRED: [(&str, &[&str]); 13] = [
     (
         "create",
         &[
@@ -186,12 +186,13 @@ impl Coverage {
     }
 
     fn missing(&self) -> Vec<(&'static str, &'static str)> {
-        let all =
-            ALL.into_iter().flat_map(|(operation, all)| all.iter().map(move |outcome| (operation, *outcome)));
-        all.filter(|outcome| !self.counts.contains_key(outcome)).collect()
+        let required = REQUIRED
+            .into_iter()
+            .flat_map(|(operation, outcomes)| outcomes.iter().map(move |outcome| (operation, *outcome)));
+        required.filter(|outcome| !self.counts.contains_key(outcome)).collect()
     }
 
-    /// Returns true if at least `histories` have run and every possible outcome has happened.
+    /// Returns true if at least `histories` have run and every required outcome has happened.
     pub fn is_complete_after(&self, histories: u32) -> bool {
         self.histories >= histories && self.missing().is_empty()
     }

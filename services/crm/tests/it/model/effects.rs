@@ -28,6 +28,7 @@ pub fn apply(before: &Deal, change: Change, request: &Request, at: &str) -> Deal
         at.clone_into(&mut next.step_entered_at);
         next.stages.push(Stage { step: next.step, group: next.group, entered_at: at.to_owned() });
     }
+    // The rules leave the time of a new cancellation or completion empty.
     for cancelled in next.cancelled.iter_mut().filter(|_| before.cancelled.is_none()) {
         at.clone_into(&mut cancelled.0);
     }

@@ -19,7 +19,8 @@ pub struct Plan {
     keep: u64,
     /// The index of the group that gets a new step. An index beyond the last group selects none.
     added: usize,
-    /// Selects a fault of the body, an identical body, or neither.
+    /// Selects a fault of the body (0 to 5), a renamed step (6), an identical body (7) or none of
+    /// them.
     fault: usize,
     /// The index of the group that loses all steps. An index beyond the last group selects none.
     emptied: usize,
@@ -57,9 +58,9 @@ impl Plan {
     fn change(&self, own: &Developer, other: &Developer, number: usize) -> Change {
         let bits = |at: usize| (self.keep >> (2 * at % 64)) & 3;
         let live = own.live.iter().enumerate().filter(|(at, _)| bits(*at) > 0).map(|(_, step)| step);
-        let back = own.archived.iter().rev().enumerate();
-        let back = back.filter(|(at, _)| bits(at + 16) == 3).map(|(_, step)| step);
-        let mut items: Vec<_> = live.chain(back).map(|step| (Some(step.id), step.clone())).collect();
+        let archived = own.archived.iter().rev().enumerate();
+        let restored = archived.filter(|(at, _)| bits(at + 16) == 3).map(|(_, step)| step);
+        let mut items: Vec<_> = live.chain(restored).map(|step| (Some(step.id), step.clone())).collect();
         if let Some(group) = GROUPS.get(self.added) {
             let step = Step { id: Uuid::nil(), group, name: format!("шаг {number}"), is_default: false };
             items.push((None, step));
@@ -78,7 +79,7 @@ impl Plan {
         if let Some(emptied) = GROUPS.get(self.emptied) {
             items.retain(|(_, step)| step.group != *emptied);
         }
-        let mut is_invalid = items.is_empty();
+        let mut is_invalid = false;
         match (self.fault, items.first().cloned()) {
             (0, _) => items.push((
                 Some(other.live[0].id),
@@ -111,7 +112,6 @@ impl Plan {
             (6, Some((Some(_), step))) => items[0].1 = Step { name: format!("имя {number}"), ..step },
             (7, _) => {
                 items = own.live.iter().map(|step| (Some(step.id), step.clone())).collect();
-                is_invalid = false;
             }
             _ => {}
         }
@@ -120,6 +120,7 @@ impl Plan {
             1 => Some(own.pipeline_version - 1),
             _ => None,
         };
+        let is_invalid = is_invalid || items.is_empty();
         Change { items, version, is_invalid }
     }
 

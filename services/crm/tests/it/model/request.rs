@@ -120,7 +120,7 @@ pub struct RandomRequest {
     pub person: usize,
     pub deal: usize,
     pub kind: usize,
-    /// Selects a step, a status, a time or an agent.
+    /// Selects a step, a status, a time, an agent or contract data.
     pub choice: usize,
     pub text: usize,
     pub version: usize,
@@ -244,7 +244,7 @@ impl RandomRequest {
         let is_same = self.choice % 8 == 1;
         Operation::Contract {
             contract: if is_same { deal.contract.clone() } else { contract },
-            // The last amount is out of the tolerance, unless the price is very low.
+            // The last amount is out of the tolerance, since prices are below 1,000.
             amount: match self.choice % 8 {
                 6 => Some(price + price / 10),
                 7 => Some(1_200 + i64::try_from(self.text).unwrap()),

@@ -189,13 +189,13 @@ fn decide_change(
     }
 }
 
-/// On company routes an agency employs the agent.
+/// Checks on company routes that an agency employs the agent.
 fn check_agent(by: Person, agent: Option<Uuid>, agents: [Uuid; 2]) -> Result<(), Refusal> {
     let is_employed = agent.is_none_or(|agent| agents.contains(&agent));
     if by.is_of_platform() || is_employed { Ok(()) } else { Err((422, "CRM_AGENT_NOT_ACTIVE")) }
 }
 
-/// On company routes the amount is within 20 percent of the price.
+/// Checks on company routes that the amount is within 20 percent of the price.
 fn check_amount(by: Person, amount: i64, price: i64) -> Result<(), Refusal> {
     let is_close = (amount - price).abs() * 5 <= price;
     if by.is_of_platform() || is_close { Ok(()) } else { Err((422, "CRM_AMOUNT_OUT_OF_TOLERANCE")) }
@@ -384,8 +384,8 @@ pub fn decide_creation(
     if !matches!(request.by.role, Role::Platform | Role::Manager) {
         return Err((403, "FORBIDDEN"));
     }
-    let seen = |tenant: Uuid| request.by.is_of_platform() || request.by.company == Some(tenant);
-    let found = world.object(object).filter(|object| seen(object.tenant));
+    let is_visible = |tenant: Uuid| request.by.is_of_platform() || request.by.company == Some(tenant);
+    let found = world.object(object).filter(|object| is_visible(object.tenant));
     let object = found.ok_or((422, "CRM_PROPERTY_OBJECT_NOT_FOUND"))?;
     let developer = world.developer(object.tenant);
     if !developer.is_active {
