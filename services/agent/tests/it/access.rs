@@ -12,10 +12,10 @@ use crate::{CABINET, COMMISSIONS, MY, PAYOUTS, claims_of, guid, id_of, in_days, 
 /// The status of each operation for each caller.
 ///
 /// The cabinet permission grants access to own data, in any scope, with or without a company. A
-/// platform permission is valid only in platform scope, and only for its own operations.
-/// *stranger* is another agent, and *payer* manages payouts. *organization* has the platform
-/// permissions in company scope. *former* is the agent without a permission, who is still owed
-/// money. *user* has no permission of the service.
+/// platform permission is valid only in platform scope, and only for its own operations. *stranger*
+/// is another agent, *commissions* manages commissions, and *payer* manages payouts. *organization*
+/// has the platform permissions in company scope. *former* is the agent without a permission, who
+/// is still owed money. *user* has no permission of the service.
 const TABLE: &str = "
     operation                | agent | stranger |  former  | commissions | payer | organization |  user  | guest | forged | news | crm | issuer | other machines
     get_performance          |  200  |   200    |   403    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -138,33 +138,36 @@ async fn assignment(agent: Uuid) -> Value {
 
 async fn prepare(operation: &str) -> Case {
     let agent = guid();
-    let within = |claims: Claims| Claims { company_id: Some(guid()), ..claims };
+    let in_company = |claims: Claims| Claims { company_id: Some(guid()), ..claims };
     let in_any_scope = |user: Uuid| {
         let everywhere = format!("{CABINET}@platform");
         let explicitly = format!("{CABINET}@organization");
         vec![
             claims_of(user, &[CABINET]),
             claims_of(user, &[&everywhere]),
-            within(claims_of(user, &[&explicitly])),
+            in_company(claims_of(user, &[&explicitly])),
         ]
     };
     let people = vec![
         ("agent", in_any_scope(agent)),
         ("stranger", in_any_scope(guid())),
-        ("commissions", vec![claims_of(guid(), &[COMMISSIONS]), within(claims_of(guid(), &[COMMISSIONS]))]),
-        ("payer", vec![claims_of(guid(), &[PAYOUTS]), within(claims_of(guid(), &[PAYOUTS]))]),
+        (
+            "commissions",
+            vec![claims_of(guid(), &[COMMISSIONS]), in_company(claims_of(guid(), &[COMMISSIONS]))],
+        ),
+        ("payer", vec![claims_of(guid(), &[PAYOUTS]), in_company(claims_of(guid(), &[PAYOUTS]))]),
         (
             "organization",
             vec![
-                within(claims_of(guid(), &["agent.commissions.manage", "agent.payouts.manage"])),
-                within(claims_of(
+                in_company(claims_of(guid(), &["agent.commissions.manage", "agent.payouts.manage"])),
+                in_company(claims_of(
                     guid(),
                     &["agent.commissions.manage@organization", "agent.payouts.manage@organization"],
                 )),
                 claims_of(guid(), &["agent.commissions.manage", "agent.payouts.manage"]),
             ],
         ),
-        ("former", vec![Claims::user(agent), within(claims_of(agent, &["news.posts.manage-own"]))]),
+        ("former", vec![Claims::user(agent), in_company(claims_of(agent, &["news.posts.manage-own"]))]),
         (
             "user",
             vec![

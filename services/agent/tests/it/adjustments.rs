@@ -345,7 +345,8 @@ async fn approved_adjustment_has_the_status_of_its_accrual() {
     assert_eq!(pay_one(service, agent).await["Gross"], money(50, "RUB"));
 }
 
-/// RULE-AGT-026, RULE-AGT-036, RULE-AGT-037, RULE-AGT-038, RULE-AGT-039: refusals follow the order.
+/// RULE-AGT-026, RULE-AGT-036, RULE-AGT-037, RULE-AGT-038, RULE-AGT-039: refusals of a decision
+/// follow the specified order.
 ///
 /// A refused decision changes nothing.
 #[tokio::test]
@@ -384,7 +385,7 @@ async fn inadmissible_decision_is_refused_in_order() {
     ] {
         decider.post(&approve, body).await.expect_problem(422, "AGENT_ADJUSTMENT_AMOUNT_INVALID");
     }
-    let own = service.caller(&crate::claims_of(agent, &["agent.commissions.manage@platform"]));
+    let own = service.caller(&crate::claims_of(agent, &[crate::COMMISSIONS]));
     own.post(&approve, json!({"Amount": money(1, "USD")})).await.expect_problem(403, "AGENT_ADJUSTMENT_OWN");
     own.post(&reject, json!({"Comment": "x"})).await.expect_problem(403, "AGENT_ADJUSTMENT_OWN");
 

@@ -18,7 +18,7 @@ pub fn release_path(accrual: &Value) -> String {
     format!("{PLATFORM}/commission-accruals/{}/release", text(&accrual["Id"]))
 }
 
-/// Creates a sale at a rate of 100 %, and completes it with `completed`.
+/// Creates a sale of `amount` at a rate of 100 %, and completes it with the amount `completed`.
 async fn complete(agent: Uuid, amount: i64, completed: i64) -> Deal {
     let developer = guid();
     set_rate(developer, 10_000).await;

@@ -19,10 +19,11 @@ use crate::fixtures::{
 use crate::payout_runs::payouts_path;
 use crate::{Deal, PLATFORM, STAGE_CHANGED, deliver, id_of, in_days, list, rub, start};
 
+/// An amount above the default of `AGENT_AUTO_APPROVE_LIMIT`.
 const AMOUNT: i64 = 5_000_000_000;
 
-/// Returns a service that only these tests use, so that messages and runs of other tests cause no
-/// delay.
+/// Returns a service that only tests of races use, so that messages and runs of other tests cause
+/// no delay.
 pub fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| start(&[]))
@@ -130,7 +131,7 @@ async fn release_beside_a_run_is_paid_once() {
     }
 }
 
-/// RULE-AGT-060: parallel releases all succeed, and the change is published once.
+/// RULE-AGT-060: parallel releases all succeed, and the accrual changes and is logged once.
 #[tokio::test]
 async fn parallel_releases_change_the_accrual_once() {
     let race = Race::start().await;

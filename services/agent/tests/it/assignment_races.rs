@@ -83,8 +83,8 @@ async fn assignment_racing_a_completion_leads_to_the_same_ledger() {
     }
 }
 
-/// RULE-AGT-073: only one of several parallel assignments has an effect. Identical ones all
-/// succeed, and different ones are refused.
+/// RULE-AGT-073: only one of several parallel assignments has an effect. Those to the same agent
+/// succeed, too, and those to the other agent are refused.
 #[tokio::test]
 async fn parallel_assignments_have_one_effect() {
     let (first, _) = agent_of_agency(service()).await;

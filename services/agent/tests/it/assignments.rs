@@ -23,7 +23,7 @@ pub fn company(id: Uuid, company_type: &str, status: &str) -> Value {
     })
 }
 
-/// Returns an agent of an active agency of a service, and the agency.
+/// Creates an active agency with an agent. Returns the agent and the agency.
 pub async fn agent_of_agency(service: &Running) -> (Uuid, Uuid) {
     let (agent, agency) = (guid(), guid());
     deliver(service, COMPANY_UPSERTED, &company(agency, "Agency", "Active")).await;
@@ -48,7 +48,7 @@ async fn assign(by: &Client, deal: &Deal, body: Value) -> Response {
     by.post(&assign_path(deal), body).await
 }
 
-/// Returns a deal in Sale without an agent.
+/// Creates a deal whose sale begins without an agent.
 async fn direct_sale(developer: Uuid, amount: i64) -> Deal {
     let mut deal = Deal::new(None, developer, rub(amount));
     deal.move_to("Sale", SOLD).await;
@@ -106,7 +106,8 @@ async fn sales_without_agent_or_rate_are_listed() {
 
 /// RULE-AGT-069: an assigned sale has a Base, which follows the events of the deal and is paid.
 ///
-/// The event and the money log name the author, and statistics count the deal for its agent.
+/// The event and the money log name the author, and statistics count the deal for the assigned
+/// agent.
 #[tokio::test]
 async fn assigned_sale_is_accrued_and_paid() {
     let (agent, _) = agent_of_agency(service()).await;
@@ -200,7 +201,7 @@ async fn assignment_takes_the_rate_of_the_request_or_of_a_card() {
     response.expect_problem(409, "AGENT_SALE_NOT_ASSIGNABLE");
     let base = assign(&by, &unrated, assignment(agent, 500)).await.expect(200);
     assert_eq!((&base["AgentUserId"], &base["Amount"]), (&json!(agent), &rub(50)));
-    // The job for unrated deals adds nothing, even if a card covers the sale.
+    // The job for unrated deals runs each second. It adds nothing, although a card covers the sale.
     set_rate(unrated.developer, 900).await;
     tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
     assert_eq!(accruals_of(unrated.id).await.len(), 1);
@@ -219,6 +220,7 @@ async fn sale_is_assigned_to_an_agent_of_an_active_agency_only() {
     refused().await;
     set_agency(service(), agent, agency).await;
     refused().await;
+    // The older event arrives last.
     let [active, suspended] = ["Active", "Suspended"].map(|status| company(agency, "Agency", status));
     deliver(service(), COMPANY_UPSERTED, &suspended).await;
     deliver(service(), COMPANY_UPSERTED, &active).await;

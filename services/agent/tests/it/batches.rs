@@ -66,10 +66,10 @@ async fn await_all_applied(last: BTreeMap<(&'static str, Uuid), i64>) {
 
 /// Publishes events while nothing is applied, so that they share transactions.
 async fn deliver_together(events: &[Event]) {
-    let plug = HeldLocks::lock(service(), "lock table deal in exclusive mode").await;
+    let table_lock = HeldLocks::lock(service(), "lock table deal in exclusive mode").await;
     let last = publish(events).await;
     tokio::time::sleep(FETCH_TIME).await;
-    plug.release().await;
+    table_lock.release().await;
     await_all_applied(last).await;
 }
 
@@ -87,16 +87,17 @@ async fn split_batches() -> u64 {
 #[tokio::test]
 async fn poisoned_event_of_a_batch_is_dead_lettered_alone() {
     let _alone = alone().await;
-    let (developer, whole) = (guid(), guid());
+    let (developer, developer_at_full_rate) = (guid(), guid());
     set_rate(developer, 1_000).await;
-    set_rate(whole, 10_000).await;
-    let mut first = Deal::new(guid(), whole, rub(i64::MAX));
+    set_rate(developer_at_full_rate, 10_000).await;
+    // The first deal fills the account, so another accrual of its agent exceeds 64 bits.
+    let mut first = Deal::new(guid(), developer_at_full_rate, rub(i64::MAX));
     deliver(service(), STAGE_CHANGED, &first.stage_changed("Sale", AT)).await;
     let before = split_batches().await;
 
     let mut deals: Vec<_> = (0..12).map(|_| Deal::new(guid(), developer, rub(1_000))).collect();
     let mut undecodable = Deal::new(guid(), developer, rub(1_000));
-    let mut overflowing = Deal::new(first.agent, whole, rub(1));
+    let mut overflowing = Deal::new(first.agent, developer_at_full_rate, rub(1));
     let mut events = Vec::new();
     for status in ["Booking", "Sale", "Completed", "Cancelled", "Sale", "Completed"] {
         for deal in &mut deals {
@@ -142,7 +143,8 @@ async fn batches_with_accounts_in_opposite_orders_do_not_deadlock() {
     let before = split_batches().await;
 
     let ids = format!("('{}', '{}')", one.id, other.id);
-    let plug = HeldLocks::lock(service(), &format!("select from deal where id in {ids} for update")).await;
+    let deals = format!("select from deal where id in {ids} for update");
+    let deals = HeldLocks::lock(service(), &deals).await;
     let lock = format!("select from account where agent_user_id = '{lower}' for update");
     let account = HeldLocks::lock(service(), &lock).await;
     let mut events = Vec::new();
@@ -157,13 +159,15 @@ async fn batches_with_accounts_in_opposite_orders_do_not_deadlock() {
     }
     let last = publish(&events).await;
     tokio::time::sleep(FETCH_TIME).await;
-    plug.release().await;
+    deals.release().await;
+    // Both batches wait for the first account in the order of keys.
     account.wait_for(2, "insert into account%").await;
     account.release().await;
     await_all_applied(last).await;
 
     assert_eq!(split_batches().await, before, "a batch was rolled back");
     for deal in [&one, &other] {
+        // The sale of version 2 ended before.
         let select = "select count(*), count(distinct xmin::text) from accrual \
             where deal_id = $1::text::uuid and sale_row_version > 3 and status = 'Reversed'";
         let row = sql.query_one(select, &[&deal.id.to_string()]).await.unwrap();
@@ -189,7 +193,7 @@ async fn deals_of_two_partitions(developer: Uuid, lower: Uuid, upper: Uuid) -> [
     deals.try_into().unwrap()
 }
 
-/// The stored data of a deal, without ids and without the times of the service.
+/// The stored data of a deal, without the ids of accruals and without the times of writing.
 const STATE: &str = "\
     select jsonb_build_object( \
         'deal', to_jsonb(deal) - 'held_since' || jsonb_build_object('is_held', held_since is not null), \
@@ -224,7 +228,8 @@ struct History {
     events: Vec<Event>,
 }
 
-/// A change of one of three deals.
+/// A change of one of three deals: the deal, the status, the amount, the agent, and whether the
+/// stage change is missing.
 type Step = (usize, &'static str, usize, usize, bool);
 
 impl History {
@@ -242,7 +247,9 @@ impl History {
         for (at, to, amount, agent, is_missing) in steps {
             let deal = &mut deals[*at];
             deal.amount = [rub(1_000), rub(2_055), money(777, "USD"), rub(50_000_000_000)][*amount].clone();
+            // The third value removes the agent.
             deal.agent = agents.get(*agent).copied();
+            // CRM sends 0 for the first stage change.
             let previous = if deal.row_version == 1 { 0 } else { deal.row_version };
             let change = with(deal.stage_changed(to, AT), "PreviousRowVersion", previous);
             if !is_missing {
@@ -257,7 +264,7 @@ impl History {
         Self { deals: deals.iter().map(|deal| deal.id).collect(), agents, events }
     }
 
-    /// Returns the same history of other deals and agents.
+    /// Returns the same history of other deals and agents, and the pairs of old and new ids.
     fn copy(&self) -> (Self, Vec<(String, String)>) {
         let ids = self.deals.iter().chain(&self.agents);
         let names: Vec<_> = ids.map(|id| (id.to_string(), guid().to_string())).collect();
@@ -333,6 +340,7 @@ async fn batch_leads_to_the_ledger_of_single_events() {
         let state = batch.state().await;
         let state = names.iter().fold(state, |state, (from, to)| state.replace(to, from));
         assert_eq!(state, expected, "{steps:?}");
+        // A batch that was split has a transaction for each event.
         if split_batches().await == before {
             of_single_events += single.count_transactions().await;
             of_batches += batch.count_transactions().await;

@@ -26,7 +26,7 @@ fn bonus(amount: i64) -> Value {
     json!({"Amount": rub(amount), "Reason": " сложная продажа "})
 }
 
-/// A Base of 100 for a deal of 1,000, which is approved, and an employee who proposes a bonus.
+/// An Approved Base of 100 for a deal of 1,000, and an employee who proposes a bonus.
 struct Case {
     agent: Uuid,
     base: StoredAccrual,
@@ -166,6 +166,7 @@ async fn bonus_beyond_a_limit_is_refused() {
         let response = case.by.post(&path, bonus(amount)).await;
         response.expect_refusal("VALIDATION_FAILED", "/Amount/AmountMinor", "out_of_range");
     }
+    // The Base and a bonus of 901 exceed the deal's 1,000.
     for amount in [rub(901), money(1, "USD"), rub(i64::MAX)] {
         let response = case.by.post(&path, with(bonus(1), "Amount", amount)).await;
         response.expect_problem(422, "AGENT_BONUS_AMOUNT_INVALID");
@@ -175,6 +176,7 @@ async fn bonus_beyond_a_limit_is_refused() {
     let response = other.post(&decision_path(&second, "approve"), json!({})).await;
     response.expect_problem(422, "AGENT_BONUS_AMOUNT_INVALID");
 
+    // The default of `AGENT_BONUS_LIMIT` is 100,000,000.
     let large = AccrualFixture::approved(guid(), 1_000_000_000).write(service()).await;
     let path = proposals_path(large.id);
     case.by.post(&path, bonus(100_000_001)).await.expect_problem(422, "AGENT_BONUS_AMOUNT_INVALID");
@@ -207,8 +209,8 @@ async fn bonus_needs_the_base_of_a_completed_sale() {
     assert_eq!(case.total().await, 0);
 }
 
-/// RULE-AGT-077: the end of a sale undoes its bonus and closes its open proposals, before or after
-/// the approval.
+/// RULE-AGT-077: the end of a sale undoes an approved bonus, and closes a proposal that is still
+/// open.
 #[tokio::test]
 async fn end_of_a_sale_undoes_its_bonus() {
     let service = approval_races::service();

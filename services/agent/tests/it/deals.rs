@@ -91,12 +91,13 @@ async fn sale_start_creates_base_accrual() {
     assert_eq!(summary["Balances"][0]["Pending"], rub(100_000));
 }
 
-/// RULE-AGT-001: each stage change leaves the accruals of the table.
+/// RULE-AGT-001: each sequence of stage changes leads to the accruals that the table of effects
+/// defines.
 #[tokio::test]
 async fn stage_change_has_the_effect_of_the_table() {
     let (pending, approved, reversed) =
         (("Base", "Pending", 100_000), ("Base", "Approved", 100_000), ("Base", "Reversed", 100_000));
-    for (path, expected) in [
+    for (statuses, expected) in [
         (vec!["Sale"], vec![pending]),
         (vec!["Booking"], vec![]),
         (vec!["Booking", "Sale"], vec![pending]),
@@ -123,10 +124,10 @@ async fn stage_change_has_the_effect_of_the_table() {
         (vec!["Sale", "Cancelled", "Completed", "Booking"], vec![reversed, reversed]),
     ] {
         let mut deal = deal().await;
-        for status in &path {
+        for status in &statuses {
             deal.move_to(status, SOLD).await;
         }
-        assert_eq!(ledger(&deal).await, lines(&expected), "{path:?}");
+        assert_eq!(ledger(&deal).await, lines(&expected), "{statuses:?}");
     }
 }
 
@@ -151,7 +152,7 @@ async fn accrual_status_change_is_published_once_in_order() {
 
 /// RULE-AGT-005: when a sale ends, an accrual in a payout stays unchanged and gets a Reversal.
 ///
-/// The Reversal lowers the next payout, and is never undone.
+/// The Reversal is a debt, which no run pays and no later sale undoes.
 #[tokio::test]
 async fn ended_sale_reverses_accrual_in_a_payout() {
     let mut deal = deal().await;
@@ -344,7 +345,7 @@ async fn sale_without_agent_earns_nothing() {
     deal.move_to("Cancelled", LATER).await;
     assert_eq!(ledger(&deal).await, []);
     deal.move_to("Sale", LATEST).await;
-    assert_eq!(ledger(&deal).await, lines(&[("Base", "Pending", 100_000)]), "a sale of its own");
+    assert_eq!(ledger(&deal).await, lines(&[("Base", "Pending", 100_000)]), "another sale");
 }
 
 /// RULE-AGT-004: a sale keeps the agent, amount and rate of its start.

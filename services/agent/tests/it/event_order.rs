@@ -228,15 +228,16 @@ async fn every_delivery_order_ends_in_one_ledger() {
     }
 }
 
-/// Reads a deal and its accruals, without the ids that differ between two deals of one history.
+/// Reads a deal and its accruals, with the indexes of agents, and without the other ids that differ
+/// between two deals of one history.
 async fn comparable_state(deal: &Deal, agents: &[Uuid; 2]) -> (Value, Vec<Value>) {
-    let named = |agent: &Value| {
+    let index_of = |agent: &Value| {
         agent.as_str().map(|agent| agents.iter().position(|known| known.to_string() == agent).unwrap())
     };
     let mut row = row(deal.id).await;
     for member in ["agent_user_id", "sale_agent_user_id", "counted_agent_user_id", "commission_agent_user_id"]
     {
-        row[member] = json!(named(&row[member]));
+        row[member] = json!(index_of(&row[member]));
     }
     for member in ["id", "developer_company_id", "property_object_id"] {
         row[member] = Value::Null;
@@ -247,14 +248,15 @@ async fn comparable_state(deal: &Deal, agents: &[Uuid; 2]) -> (Value, Vec<Value>
         .map(|accrual| {
             let members = ["Kind", "Status", "Amount", "BaseAmount", "EarnedAt", "ApprovedAt", "Version"];
             let shown: Vec<_> = members.iter().map(|member| accrual[member].clone()).collect();
-            json!([named(&accrual["AgentUserId"]), shown])
+            json!([index_of(&accrual["AgentUserId"]), shown])
         })
         .collect();
     entries.sort_by_key(Value::to_string);
     (row, entries)
 }
 
-/// RULE-AGT-013: the highest version decides the name of a developer. Deals do not wait for it.
+/// RULE-AGT-013: the highest version decides the name of a developer. Deals do not
+/// wait for the name.
 #[tokio::test]
 async fn highest_version_decides_the_developer_name() {
     let id = guid();

@@ -4,7 +4,7 @@ use testkit::expensive;
 
 use crate::{guid, start};
 
-/// RULE-ALL-105: statistics and statements share one limit of a user.
+/// RULE-ALL-105: requests of a user for statistics and statements count for one limit.
 #[tokio::test]
 async fn user_above_limit_of_expensive_requests_gets_429() {
     let limited = start(&expensive::SETTINGS);

@@ -95,12 +95,12 @@ impl AccrualFixture {
         Self { kind: "Correction", adjusts: Some(base), ..self }
     }
 
-    /// Stores the accrual with its deal, and counts it in its account.
+    /// Stores the accrual, with a deal unless it adjusts a Base, and adds it to its account.
     pub async fn write(self, service: &Running) -> StoredAccrual {
         self.write_all(service, 1).await[0]
     }
 
-    /// Stores `count` equal accruals, each with a deal of its own.
+    /// Stores `count` equal accruals as [`write_each`] does.
     pub async fn write_all(self, service: &Running, count: usize) -> Vec<StoredAccrual> {
         write_each(service, std::iter::repeat_n(self, count)).await
     }
@@ -115,9 +115,11 @@ impl AccrualFixture {
         let approved_at = rfc3339(self.approved_at);
         let mut row = rows::accrual(self.agent, deal);
         for (member, value) in [
+            // The version of the sale in `rows::sold`.
             ("sale_row_version", json!(1)),
             ("developer_company_id", json!(self.developer)),
             ("kind", json!(self.kind)),
+            // The rate in `rows::accrual` is 10 %.
             ("base_amount", json!(self.amount.saturating_abs().saturating_mul(10))),
             ("amount", json!(self.amount)),
             ("currency", json!(self.currency)),
@@ -132,7 +134,9 @@ impl AccrualFixture {
     }
 }
 
-/// Stores accruals at once, each with a deal of its own, and counts them in their accounts.
+/// Stores accruals at once, and adds them to their accounts.
+///
+/// Each accrual has a deal of its own, except an adjustment, which has the deal of its Base.
 pub async fn write_each(
     service: &Running,
     fixtures: impl IntoIterator<Item = AccrualFixture>,
@@ -140,8 +144,8 @@ pub async fn write_each(
     let (mut deals, mut accruals) = (Vec::new(), Vec::new());
     for fixture in fixtures {
         let deal = fixture.deal_row();
-        let adjusted = fixture.adjusts.map(|base| base.deal);
-        let deal_id = adjusted.or_else(|| deal.as_ref().map(|deal| id_of(&deal["id"])));
+        let deal_of_base = fixture.adjusts.map(|base| base.deal);
+        let deal_id = deal_of_base.or_else(|| deal.as_ref().map(|deal| id_of(&deal["id"])));
         accruals.push(fixture.accrual_row(deal_id.expect("a deal")));
         deals.extend(deal);
     }
@@ -155,7 +159,7 @@ pub async fn write_each(
     stored.collect()
 }
 
-/// Creates the body of a run that pays agents up to now.
+/// Creates the body of a run that pays the accruals of agents that were approved before now.
 pub fn run_body(agents: &[Uuid]) -> Value {
     json!({
         "RunKey": guid().to_string(), "PeriodFrom": rfc3339(ago(time::Duration::days(30))), "PeriodTo": rfc3339(now()),
@@ -202,7 +206,7 @@ pub fn payout_path(payout: &Value, operation: &str) -> String {
     format!("{PLATFORM}/payouts/{}/{operation}", id_of(&payout["Id"]))
 }
 
-/// Reads an accrual as the platform.
+/// Reads an accrual as an employee of the platform.
 pub async fn accrual(service: &Running, agent: Uuid, id: Uuid) -> Value {
     let path = format!("{PLATFORM}/commission-accruals?AgentUserId={agent}&PageSize=100");
     let page = decider(service).get(&path).await.expect(200);

@@ -13,6 +13,7 @@ async fn expect_rejected(statements: &[&str], id: uuid::Uuid) {
     for statement in statements {
         let error = sql.execute(*statement, &[&id.to_string()]).await.expect_err(statement);
         let code = error.code().expect("an error of the database").code().to_owned();
+        // A trigger, a unique index or a check.
         assert!(matches!(code.as_str(), "23001" | "23505" | "23514"), "{statement}: {error:?}");
     }
 }
@@ -90,7 +91,8 @@ async fn database_rejects_changes_of_assignments() {
 async fn database_rejects_bonus_with_one_author() {
     let (service, agent) = (service(), guid());
     let stored = AccrualFixture::approved(agent, 100).write(service).await;
-    // Both are SQL expressions over the accrual. Its `id` stands for a user who is not the agent.
+    // `proposer` and `decider` are SQL expressions over the accrual. The accrual's `id` stands for
+    // a user who is not the agent.
     let insert = |proposer: &str, decider: &str| {
         format!(
             "insert into bonus_proposal (id, accrual_id, agent_user_id, amount, reason, status, result_accrual_id, \

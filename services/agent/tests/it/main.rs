@@ -1,4 +1,4 @@
-//! The service agent over HTTP and Kafka, with a real database and a real broker.
+//! Tests of agent over HTTP and Kafka, with a real database and an embedded or a real broker.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed helper fails its test")]
 
@@ -74,7 +74,7 @@ fn service() -> &'static Running {
     SERVICE.get_or_init(|| start(&[]))
 }
 
-/// Starts a service with frequent jobs for one test. `settings` override the defaults.
+/// Starts a service whose jobs run often. `settings` override the defaults.
 fn start(settings: &[(&str, &str)]) -> Running {
     let defaults = [("AGENT_PAYOUT_RUN_POLL_MS", "100"), ("AGENT_UNRATED_POLL_SECONDS", "1")];
     Running::start::<Service>(&[&defaults, settings].concat())
@@ -165,7 +165,10 @@ impl Deal {
         })
     }
 
-    /// Changes the status, and creates the payload of `deal-stage-changed`.
+    /// Changes the status, raises the version by 1, and creates the payload of
+    /// `deal-stage-changed`.
+    ///
+    /// The payload has no `PreviousRowVersion`, so the service does not notice a missing change.
     fn stage_changed(&mut self, to: &'static str, at: &str) -> Value {
         let group = |status| if status == "Sale" { "Contract" } else { status };
         let from = std::mem::replace(&mut self.status, to);
@@ -195,8 +198,8 @@ impl Deal {
         })
     }
 
-    /// Changes the status, delivers `deal-stage-changed`, and waits until the service has applied
-    /// it.
+    /// Changes the status, raises the version by 1, delivers `deal-stage-changed`, and waits until
+    /// the service has applied it.
     async fn move_to(&mut self, status: &'static str, at: &str) {
         let payload = self.stage_changed(status, at);
         deliver(service(), STAGE_CHANGED, &payload).await;
@@ -238,7 +241,7 @@ async fn await_published(service: &Running) {
     service.bus().read_to_end().await;
 }
 
-/// Sets the rate of a developer's sales, with an early start.
+/// Replaces the rate card of a developer by one rate, which is valid from 2000 on.
 async fn set_rate(developer: Uuid, rate_bps: i64) {
     let rates = json!([{"RateBps": rate_bps, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}]);
     let card = json!({"DeveloperCompanyId": developer, "Rates": rates});
@@ -251,7 +254,7 @@ async fn accruals_of(deal: Uuid) -> Vec<Value> {
     list(&commissions().get(&path).await.expect(200)["Items"]).to_vec()
 }
 
-/// Starts a payout run for agents up to now, and waits until it is completed.
+/// Pays the accruals of agents that were approved before now, and returns the completed run.
 async fn run_payouts(agents: &[Uuid]) -> Value {
     let by = payouts();
     let body = json!({

@@ -122,6 +122,7 @@ async fn accruals_and_decisions_are_logged() {
         assert!(found.contains(&expected), "{expected:?} is not in {found:?}");
     }
     let of = |action: &str| log.iter().find(|entry| entry["Action"] == action).unwrap();
+    // The log has the highest rate of a card.
     let replaced = of("RateCardReplaced");
     assert_eq!((&replaced["SubjectId"], &replaced["RateBps"]), (&card["Id"], &json!(100)));
     assert_eq!(of("AdjustmentApproved")["Amount"], rub(6_000_000_000));

@@ -71,6 +71,7 @@ async fn own_terms_change_is_refused() {
     let rates = json!([{"RateBps": 10_000, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}]);
     let (cards, entry) = (format!("{PLATFORM}/commission-rates"), format!("{PLATFORM}/agents/{agent}"));
     let card = |member: &str, id: uuid::Uuid| json!({member: id, "Rates": rates});
+    // The caller does not belong to the agency yet.
     own.put(&cards, card("AgencyCompanyId", agency)).await.expect(200);
     own.put(&entry, json!({"AgencyCompanyId": agency})).await.expect_problem(403, "AGENT_TERMS_OWN");
     decider(service).put(&entry, json!({"AgencyCompanyId": agency})).await.expect(200);

@@ -29,15 +29,15 @@ async fn hold(deal: Uuid) {
 async fn preview_equals_the_run() {
     let service = service();
     let agents = [guid(), guid(), guid(), guid()];
-    let [mixed, debtor, early, held] = agents;
+    let [mixed, balanced, late, held] = agents;
     for amount in [70, -20, 105] {
         AccrualFixture::approved(mixed, amount).write(service).await;
     }
     AccrualFixture::approved(mixed, 9).in_currency("USD").write(service).await;
-    AccrualFixture::approved(debtor, 10).write(service).await;
-    AccrualFixture::approved(debtor, -10).write(service).await;
-    AccrualFixture::approved(early, 10).approved_at(now() + Duration::hours(1)).write(service).await;
-    AccrualFixture::approved(early, 4).pending().write(service).await;
+    AccrualFixture::approved(balanced, 10).write(service).await;
+    AccrualFixture::approved(balanced, -10).write(service).await;
+    AccrualFixture::approved(late, 10).approved_at(now() + Duration::hours(1)).write(service).await;
+    AccrualFixture::approved(late, 4).pending().write(service).await;
     let stored = AccrualFixture::approved(held, 10).write(service).await;
     hold(stored.deal).await;
 
@@ -103,7 +103,8 @@ async fn preview_is_walked_by_cursors() {
     assert_eq!(walked, agents);
 }
 
-/// RULE-AGT-063: a preview stops a payout at the configured number of lines and at 64 bits.
+/// RULE-AGT-063: a payout in a preview has at most the configured number of lines, and a sum within
+/// 64 bits.
 #[tokio::test]
 async fn preview_keeps_the_limits_of_a_payout() {
     let (service, agent) = (service(), guid());

@@ -30,9 +30,10 @@ async fn run_waits_for_a_locked_deal() {
         let tx = sql.transaction().await.unwrap();
         tx.execute(change, &[&locked.deal.to_string()]).await.unwrap();
         let started = payer(service).post(&payouts_path(), run_body(&[agent])).await.expect(201);
+        // The job of the run reaches the deal in this time.
         tokio::time::sleep(Duration::from_millis(500)).await;
-        // The run has not locked the account yet. The transaction that changes the deal can lock
-        // it, so there is no deadlock.
+        // The run has not locked the account yet, so the transaction that changes the deal can lock
+        // the account without a deadlock.
         tx.execute(
             "select from account where agent_user_id = $1::text::uuid for update",
             &[&agent.to_string()],
@@ -122,7 +123,7 @@ async fn run_continues_after_a_crash() {
     let sql = first.sql().await;
     let created = async || -> i64 { sql.query_one("select count(*) from payout", &[]).await.unwrap().get(0) };
     eventually("some payouts", async || (created().await > 0).then_some(())).await;
-    assert!(created().await < 100, "the run has not ended");
+    assert!(created().await < 100, "the run ended before the crash");
     // The loss of all connections rolls open transactions back, as a kill does.
     let cut = "select pg_terminate_backend(pid) from pg_stat_activity \
                where datname = current_database() and pid <> pg_backend_pid()";

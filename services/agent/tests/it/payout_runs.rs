@@ -55,7 +55,7 @@ async fn run_pays_approved_accruals_by_currency() {
         ])
     );
     let created = list_payouts(service, &run).await;
-    let rub = &created[0];
+    let in_roubles = &created[0];
     for (member, value) in [
         ("RunId", run["Id"].clone()),
         ("AgentUserId", json!(agent)),
@@ -73,30 +73,30 @@ async fn run_pays_approved_accruals_by_currency() {
         ("PaidAt", Value::Null),
         ("Version", json!(1)),
     ] {
-        assert_eq!(rub[member], value, "{member}");
+        assert_eq!(in_roubles[member], value, "{member}");
     }
-    for (written, payout) in [(one, rub), (two, rub), (foreign, &created[1])] {
+    for (written, payout) in [(one, in_roubles), (two, in_roubles), (foreign, &created[1])] {
         let shown = accrual(service, agent, written.id).await;
         assert_eq!((&shown["Status"], &shown["PayoutId"]), (&json!("Approved"), &payout["Id"]));
         assert_eq!(shown["Version"], 2);
     }
     assert_eq!(accrual(service, agent, pending.id).await["PayoutId"], Value::Null);
 
-    let events = service.published(id_of(&rub["Id"])).await;
+    let events = service.published(id_of(&in_roubles["Id"])).await;
     let [event] = &events[..] else { panic!("one event: {events:?}") };
     assert_eq!(event.topic, PAYOUT_STATUS_CHANGED);
     assert_eq!(
         event.payload,
         json!({
-            "PayoutId": rub["Id"], "AgentUserId": agent, "From": null, "To": "Scheduled", "Net": money(2_614, "RUB"),
-            "AccrualsCount": 2, "Version": 1, "ChangedByUserId": by, "ChangedAt": rub["CreatedAt"],
+            "PayoutId": in_roubles["Id"], "AgentUserId": agent, "From": null, "To": "Scheduled", "Net": money(2_614, "RUB"),
+            "AccrualsCount": 2, "Version": 1, "ChangedByUserId": by, "ChangedAt": in_roubles["CreatedAt"],
         })
     );
     assert!(service.published(one.id).await.is_empty(), "an accrual that enters a payout publishes nothing");
 }
 
-/// RULE-AGT-078: a run of all agents has several parts. One that waits delays no other, each
-/// account is paid once, and the last part completes the run.
+/// RULE-AGT-078: a run of all agents has several parts. A part that waits delays no other part,
+/// each account is paid once, and the last part completes the run.
 #[tokio::test]
 async fn run_of_all_agents_is_paid_in_parts() {
     let service = &start(&[]);
@@ -171,8 +171,8 @@ async fn run_pays_accruals_approved_before_the_period_end() {
     assert_eq!(created[0]["Gross"], money(11, "RUB"));
 }
 
-/// RULE-AGT-019: a payout takes debts first, then by `ApprovedAt`, up to the configured number of
-/// lines.
+/// RULE-AGT-019: a payout takes debts first, then other accruals by `ApprovedAt`, up to the
+/// configured number of lines.
 #[tokio::test]
 async fn payout_takes_debts_first_up_to_the_line_limit() {
     let service = start(&[("AGENT_PAYOUT_MAX_LINES", "3")]);
@@ -225,8 +225,9 @@ async fn debts_that_fill_all_lines_prevent_a_payout() {
     let unpaid = accrual(&service, agent, debt.id).await;
     assert_eq!((&unpaid["PayoutId"], &unpaid["Version"]), (&Value::Null, &json!(1)));
 
-    let before_it = with(run_body(&[agent]), "PeriodTo", rfc3339(ago(Duration::days(3))));
-    let (_, created) = pay(&service, before_it).await;
+    // The period of this run ends before the approval of `debt`.
+    let with_one_debt = with(run_body(&[agent]), "PeriodTo", rfc3339(ago(Duration::days(3))));
+    let (_, created) = pay(&service, with_one_debt).await;
     assert_eq!((&created[0]["Gross"], &created[0]["AccrualsCount"]), (&money(970, "RUB"), &json!(2)));
 }
 
@@ -357,6 +358,7 @@ async fn invalid_run_request_is_refused() {
     let refused = payer.post(&payouts_path(), longer).await;
     refused.expect_refusal("VALIDATION_FAILED", "/PeriodTo", "out_of_bounds");
     let whole = with(with(whole, "PeriodFrom", rfc3339(start)), "AgentUserIds", json!(many[..1_000]));
+    // 64 characters.
     let key = format!("A-z.0_{}{}", guid(), "9".repeat(22));
     assert_eq!(
         payer.post(&payouts_path(), with(whole, "RunKey", key.clone())).await.expect(201)["RunKey"],

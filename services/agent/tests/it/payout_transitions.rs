@@ -64,8 +64,8 @@ async fn payout_transitions_follow_the_table() {
                 }
             } else {
                 response.expect_problem(409, "AGENT_PAYOUT_INVALID_TRANSITION");
-                let repeated = payer.get(&payout_path(&before, "statement")).await.expect(200);
-                assert_eq!(repeated["Payout"], before);
+                let statement = payer.get(&payout_path(&before, "statement")).await.expect(200);
+                assert_eq!(statement["Payout"], before);
             }
         }
     }
@@ -169,13 +169,13 @@ async fn accruals_of_failed_payout_wait_for_another_run() {
 async fn invalid_transition_request_is_refused() {
     let payer = payer(service());
     let created = payout_in("Scheduled").await;
-    let late = rfc3339(now() + Duration::minutes(1));
+    let in_future = rfc3339(now() + Duration::minutes(1));
     for (operation, body, field, code) in [
         ("send", json!({"Reference": ""}), "/Reference", "too_short"),
         ("send", json!({"Reference": "я".repeat(129)}), "/Reference", "too_long"),
         ("send", json!({"Reference": "a\0"}), "/Reference", "forbidden_character"),
         ("send", json!({"Reference": 1}), "/Reference", "invalid_type"),
-        ("confirm", json!({"PaidAt": late}), "/PaidAt", "out_of_bounds"),
+        ("confirm", json!({"PaidAt": in_future}), "/PaidAt", "out_of_bounds"),
         ("confirm", json!({"PaidAt": "yesterday"}), "/PaidAt", "invalid_type"),
         ("confirm", json!({"Reference": "x".repeat(129)}), "/Reference", "too_long"),
         ("fail", json!({}), "/Reason", "required"),
@@ -228,8 +228,8 @@ async fn only_one_of_concurrent_confirm_and_fail_succeeds() {
                 response.expect_problem(409, "AGENT_PAYOUT_INVALID_TRANSITION");
             }
         }
-        for accrual_of in stored {
-            let status = accrual(service, agent, accrual_of.id).await["Status"].clone();
+        for line in stored {
+            let status = accrual(service, agent, line.id).await["Status"].clone();
             assert_eq!(status, if is_paid { "Paid" } else { "Approved" });
         }
     }

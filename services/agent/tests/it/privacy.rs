@@ -18,13 +18,18 @@ use crate::{
     eventually, guid, id_of, in_days, in_millis, key_of, list, next, rub, service, text, with,
 };
 
-/// Marked texts of requests, decisions about requests, decisions about accruals, and payouts.
+/// The comment of an adjustment request.
 const COMMENT: &str = "marked-comment";
+/// The comment of a decision about a request, or the reason of a bonus.
 const DECISION: &str = "marked-decision";
+/// The comment of a decision about an accrual or a bonus, or of an assignment.
 const VERDICT: &str = "marked-verdict";
+/// The reference of a payout.
 const REFERENCE: &str = "marked-reference";
+/// The reason of a failed payout.
 const FAILURE: &str = "marked-failure";
 const ALL_MARKS: [&str; 5] = [COMMENT, DECISION, VERDICT, REFERENCE, FAILURE];
+/// The reason of a cancellation in an event of CRM.
 const CANCELLATION: &str = "marked-cancellation";
 /// The amount of a deal. Its agent earns 10 % of it.
 const AMOUNT: i64 = 8_765_432_190;
@@ -42,7 +47,9 @@ struct ObservedService {
     /// The employees who decide and pay.
     deciders: [Uuid; 3],
     developer: Uuid,
+    /// The trace id of all requests.
     trace: String,
+    /// The number of requests.
     count: Mutex<usize>,
     /// Ids in CRM's events that the service does not need.
     unneeded: Mutex<Vec<String>>,
@@ -333,7 +340,8 @@ async fn provoke_failures(observed: &ObservedService) {
 /// RULE-AGT-056: comments, reasons and references are in no event, log, span or refusal.
 ///
 /// Amounts are in no log, and no response shows the decider.
-/// The service does not store clients, cancellations, steps and authors of CRM's events.
+/// Of CRM's events the service stores no client, no cancellation reason, no step, and no user who
+/// created or cancelled a deal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn private_texts_appear_only_where_they_are_documented() {
     let observed = ObservedService::start().await;

@@ -14,7 +14,7 @@ fn rates_path() -> String {
     format!("{PLATFORM}/commission-rates")
 }
 
-/// Creates a rate without an end.
+/// Creates the rates of a card: one rate, which is valid from 2000 on.
 fn always(rate_bps: i64) -> Value {
     json!([{"RateBps": rate_bps, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}])
 }

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use testkit::client::Client;
 use uuid::Uuid;
 
-use crate::rows::{LONG_AGO, after, deal, ids_of, insert, insert_accruals, payout, request, sold};
+use crate::rows::{LONG_AGO, after, ids_of, insert, insert_accruals, payout, request, sold};
 use crate::{
     DEVELOPER_UPSERTED, MY, PLATFORM, cabinet, commissions, deliver, developer, each, guid, id_of, list,
     money, payouts, rub, service, with,
 };
 
-/// The number by which rows are sorted.
+/// Returns the number by which a row is sorted.
 type Key = fn(&Value) -> i64;
 
 async fn listed(by: &Client, path: &str) -> Vec<Uuid> {
@@ -42,7 +42,7 @@ fn micros(at: &Value) -> i64 {
     i64::try_from(crate::moment(at.as_str().unwrap()).unix_timestamp_nanos() / 1_000).unwrap()
 }
 
-/// Reads all pages of two items.
+/// Reads a list of `count` items in pages of two.
 async fn pages(by: &Client, path: &str, count: usize) -> Vec<Uuid> {
     let mut ids = Vec::new();
     for page in 1..=count.div_ceil(2) {
@@ -169,13 +169,13 @@ async fn accruals_are_filtered() {
     ] {
         let own = format!("{MY}/commission-accruals?PageSize=100&{query}");
         assert_eq!(sorted(listed(&cabinet(agent), &own).await), of(found), "{query}");
-        let everybody = format!("{PLATFORM}/commission-accruals?PageSize=100&AgentUserId={agent}&{query}");
-        assert_eq!(sorted(listed(&commissions(), &everybody).await), of(found), "{query}");
+        let of_platform = format!("{PLATFORM}/commission-accruals?PageSize=100&AgentUserId={agent}&{query}");
+        assert_eq!(sorted(listed(&commissions(), &of_platform).await), of(found), "{query}");
         // `AgentUserId` is ignored: callers read only their own data.
         let foreign = format!("{MY}/commission-accruals?AgentUserId={agent}&{query}");
         assert!(listed(&cabinet(guid()), &foreign).await.is_empty());
     }
-    // Without an agent, the list has all agents.
+    // Without `AgentUserId` the list has the accruals of all agents.
     let by_deal = format!("{PLATFORM}/commission-accruals?DealId={deal}");
     assert_eq!(listed(&commissions(), &by_deal).await, ids(&other));
 }
@@ -206,10 +206,11 @@ async fn accruals_are_sorted_and_paged() {
         ("&Sort=Amount", amount, false),
     ] {
         let expected = in_order(&rows, key, descending);
+        // The service ignores the unknown parameter `x`.
         let own = format!("{MY}/commission-accruals?x=1{sort}");
         assert_eq!(pages(&cabinet(agent), &own, 7).await, expected, "{sort}");
-        let everybody = format!("{PLATFORM}/commission-accruals?AgentUserId={agent}{sort}");
-        assert_eq!(pages(&commissions(), &everybody, 7).await, expected, "{sort}");
+        let of_platform = format!("{PLATFORM}/commission-accruals?AgentUserId={agent}{sort}");
+        assert_eq!(pages(&commissions(), &of_platform, 7).await, expected, "{sort}");
     }
 }
 
@@ -248,8 +249,8 @@ async fn payouts_are_filtered() {
     ] {
         let own = format!("{MY}/payouts?PageSize=100&{query}");
         assert_eq!(sorted(listed(&cabinet(agent), &own).await), of(found), "{query}");
-        let everybody = format!("{PLATFORM}/payouts?PageSize=100&AgentUserId={agent}&{query}");
-        assert_eq!(sorted(listed(&payouts(), &everybody).await), of(found), "{query}");
+        let of_platform = format!("{PLATFORM}/payouts?PageSize=100&AgentUserId={agent}&{query}");
+        assert_eq!(sorted(listed(&payouts(), &of_platform).await), of(found), "{query}");
         assert!(
             listed(&cabinet(guid()), &format!("{MY}/payouts?AgentUserId={agent}&{query}")).await.is_empty()
         );
@@ -299,8 +300,8 @@ async fn payouts_are_sorted_and_paged() {
     ] {
         let expected = in_order(&rows, key, descending);
         assert_eq!(pages(&cabinet(agent), &format!("{MY}/payouts?x=1{sort}"), 7).await, expected, "{sort}");
-        let everybody = format!("{PLATFORM}/payouts?AgentUserId={agent}{sort}");
-        assert_eq!(pages(&payouts(), &everybody, 7).await, expected, "{sort}");
+        let of_platform = format!("{PLATFORM}/payouts?AgentUserId={agent}{sort}");
+        assert_eq!(pages(&payouts(), &of_platform, 7).await, expected, "{sort}");
     }
 }
 
@@ -430,8 +431,9 @@ async fn invalid_list_parameters_are_refused() {
         for query in common.iter().chain(more) {
             by.get(&format!("{path}?{query}")).await.expect_problem(400, "VALIDATION_FAILED");
         }
-        let named = by.get(&format!("{path}?{nil}")).await;
-        assert_eq!(named.status, if is_platform { 400 } else { 200 }, "{path}");
+        // Own lists ignore `AgentUserId`.
+        let of_nil = by.get(&format!("{path}?{nil}")).await;
+        assert_eq!(of_nil.status, if is_platform { 400 } else { 200 }, "{path}");
         let several = by.get(&format!("{path}?Status=marked&Currency=marked&Sort=marked&Page=marked")).await;
         assert!(!several.text.contains("marked"), "{}", several.text);
         let errors = several.expect(400);
@@ -450,8 +452,6 @@ async fn invalid_list_parameters_are_refused() {
 #[tokio::test]
 async fn amounts_keep_their_own_currency() {
     let agent = guid();
-    let row = deal(agent, "Application");
-    insert("deal", std::slice::from_ref(&row)).await;
     let change = |at: usize, row: Value| with(with(row, "currency", ["RUB", "EUR"][at]), "amount", -5);
     insert_accruals(agent, change, 2).await;
     let page = cabinet(agent).get(&format!("{MY}/commission-accruals?Currency=EUR")).await.expect(200);

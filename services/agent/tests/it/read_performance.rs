@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use crate::rows::{deal, insert, sold};
 use crate::{
-    CANCELLED, CREATED, Deal, MY, STAGE_CHANGED, accruals_of, cabinet, deliver, developer, each, guid, id_of,
-    list, moment, money, rub, service, set_rate, with,
+    CANCELLED, COMPLETED, CREATED, Deal, MY, STAGE_CHANGED, accruals_of, cabinet, deliver, developer, each,
+    guid, id_of, list, moment, money, rub, service, set_rate, with,
 };
 
 const PERIOD: &str = "From=2026-01-01T00:00:00Z&To=2026-03-01T00:00:00Z";
@@ -68,6 +68,7 @@ async fn deals_count_by_their_creation_time() {
 /// RULE-AGT-044: `ConversionBps` is rounded half to even.
 #[tokio::test]
 async fn conversion_is_rounded_half_to_even() {
+    // 1 of 32 is 312.5 basis points, and 3 of 32 are 937.5.
     for (sales, bps) in [(1, 312), (3, 938), (32, 10_000), (0, 0)] {
         let agent = guid();
         let status = |at: usize| if at < sales { "Completed" } else { "Application" };
@@ -107,7 +108,7 @@ async fn sales_count_in_the_utc_month_of_their_start() {
 }
 
 /// RULE-AGT-045: a reassigned sale counts for its present agent.
-/// The commission stays with the first one.
+/// The commission stays with its first agent.
 #[tokio::test]
 async fn reassigned_sale_counts_for_its_new_agent_and_pays_its_first() {
     let (first, second, developer) = (guid(), guid(), guid());
@@ -151,6 +152,7 @@ async fn sale_counts_for_the_agent_of_its_commission_on_request() {
     let mut direct = Deal::new(None, developer, rub(800));
     for deal in [&mut kept, &mut taken_over, &mut open, &mut direct] {
         deliver(service(), CREATED, &deal.created("2026-01-01T00:00:00Z")).await;
+        // The deal `open` has no sale.
         let status = if deal.amount == rub(400) { "Booking" } else { "Sale" };
         deal.move_to(status, "2026-01-02T00:00:00Z").await;
     }
@@ -174,7 +176,8 @@ async fn sale_counts_for_the_agent_of_its_commission_on_request() {
         assert_eq!(figures(second, default).await, of(3, 2, 1_000, 6_667));
     }
     assert_eq!(figures(first, "&CountBy=CommissionAgent").await, of(2, 2, 300, 10_000));
-    // Without a sale the agent of the deal counts. The direct sale has no commission.
+    // `open` has no sale, so it counts for its present agent. `direct` counts for no agent, because
+    // its sale began without one.
     let found = performance(second, &format!("{PERIOD}&CountBy=CommissionAgent")).await;
     assert_eq!((&found["DealsTotal"], &found["SalesCount"]), (&json!(1), &json!(0)));
     for agent in [first, second] {
@@ -182,7 +185,7 @@ async fn sale_counts_for_the_agent_of_its_commission_on_request() {
         let accruals = cabinet(agent).get(&format!("{MY}/commission-accruals?Kind=Base")).await.expect(200);
         assert_eq!(found["SalesCount"], accruals["TotalCount"]);
     }
-    // After the end of the sale the agent of the deal counts again.
+    // After the end of its sale a deal counts for its present agent again.
     taken_over.move_to("Cancelled", "2026-02-04T00:00:00Z").await;
     let found = performance(second, &format!("{PERIOD}&CountBy=CommissionAgent")).await;
     assert_eq!(each(list(&found["Monthly"]), "DealsCancelled"), [0, 1]);
@@ -199,6 +202,7 @@ async fn sales_volume_may_exceed_64_bits() {
     let response = cabinet(agent).get(&format!("{MY}/agent-performance?{PERIOD}")).await;
     assert_eq!(response.status, 200);
     let expected = r#"[{"AmountMinor":18446744073709551614,"Currency":"RUB"}]"#;
+    // The sum of the period, of the month and of the developer.
     assert_eq!(response.text.matches(expected).count(), 3, "{}", response.text);
 }
 
@@ -345,14 +349,14 @@ async fn period_longer_than_366_days_is_refused() {
     assert_eq!(list(&by_default["Monthly"]).len(), 12);
 }
 
-/// RULE-AGT-050: status and agent follow all four topics, and `SoldAt` follows stage changes alone.
+/// RULE-AGT-050: status and agent follow all four topics, and sales follow stage changes alone.
 #[tokio::test]
 async fn statistics_follow_all_deal_topics() {
     let (agent, other, tenant) = (guid(), guid(), guid());
     let mut deal = Deal::new(agent, tenant, rub(100));
     let day = |day: u8| format!("2026-01-{day:02}T00:00:00Z");
     let created = deal.created(&day(1));
-    // `deal-created` is the last event, and has no newer data.
+    // The deal counts once `deal-created` has arrived, which is older and keeps the newer status.
     deal.move_to("Booking", &day(2)).await;
     assert_eq!(performance(agent, PERIOD).await["DealsTotal"], 0);
     deliver(service(), CREATED, &created).await;
@@ -371,7 +375,7 @@ async fn statistics_follow_all_deal_topics() {
     let found = performance(other, PERIOD).await;
     assert_eq!((&found["DealsTotal"], &found["SalesVolume"]), (&json!(1), &json!([rub(130)])));
 
-    // `deal-cancelled` precedes the stage change of its version.
+    // `deal-cancelled` arrives before the stage change of its version, which changes no figure.
     let change = deal.stage_changed("Cancelled", &day(6));
     deliver(service(), CANCELLED, &deal.cancelled(&day(6))).await;
     for _ in 0..2 {
@@ -382,16 +386,22 @@ async fn statistics_follow_all_deal_topics() {
         deliver(service(), STAGE_CHANGED, &change).await;
     }
     // A change of a cancelled deal keeps the time of the cancellation.
-    (deal.agent, deal.row_version) = (Some(agent), deal.row_version + 1);
+    deal.agent = Some(agent);
     deal.move_to("Cancelled", "2026-02-06T00:00:00Z").await;
     let found = performance(agent, PERIOD).await;
     assert_eq!(each(list(&found["Monthly"]), "DealsCancelled"), [1, 0]);
+    // A deal that returns to Application is no longer cancelled.
     deal.agent = Some(other);
-    // A deal in Application again is not cancelled.
     deal.move_to("Application", &day(7)).await;
     let found = performance(other, PERIOD).await;
     assert_eq!(each(list(&found["Monthly"]), "DealsCancelled"), [0, 0]);
     assert_eq!(found["DealsByStatus"]["Application"], 1);
+
+    // `deal-completed` arrives without its stage change, so no sale has begun.
+    deal.stage_changed("Completed", &day(8));
+    deliver(service(), COMPLETED, &deal.completed(&day(8))).await;
+    let found = performance(other, PERIOD).await;
+    assert_eq!((&found["DealsByStatus"]["Completed"], &found["SalesCount"]), (&json!(1), &json!(0)));
 }
 
 /// RULE-AGT-066: `TimeZone` decides in which month a sale, a deal and a cancellation count, and

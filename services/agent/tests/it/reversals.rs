@@ -90,16 +90,16 @@ async fn accrual_in_a_payout_is_not_rejectable() {
             .expect_problem(409, "AGENT_ACCRUAL_NOT_REJECTABLE")
     };
     let base = AccrualFixture::approved(agent, 100).pending().write(service).await;
-    let adjusting = AccrualFixture::approved(agent, 30).adjusting(base).write(service).await;
+    let adjustment = AccrualFixture::approved(agent, 30).adjusting(base).write(service).await;
     let created = pay_one(service, agent).await;
-    refused(adjusting.id).await;
+    refused(adjustment.id).await;
     refused(base.id).await;
     payer(service).post(&payout_path(&created, "confirm"), json!({})).await.expect(200);
-    refused(adjusting.id).await;
+    refused(adjustment.id).await;
     refused(base.id).await;
-    let reversal = reverse(adjusting.id).await;
+    let reversal = reverse(adjustment.id).await;
     refused(id_of(&reversal["Id"])).await;
-    refused(adjusting.id).await;
+    refused(adjustment.id).await;
     assert_eq!(reject(base.id).await["Status"], "Rejected", "its adjustment is no longer effective");
 }
 
@@ -109,7 +109,7 @@ async fn accrual_in_a_payout_is_not_rejectable() {
 async fn paid_accrual_is_reversed_with_its_adjustments() {
     let (service, agent) = (service(), guid());
     let base = AccrualFixture::approved(agent, 100).write(service).await;
-    let adjusting = AccrualFixture::approved(agent, 30).adjusting(base).write(service).await;
+    let adjustment = AccrualFixture::approved(agent, 30).adjusting(base).write(service).await;
     let created = pay_one(service, agent).await;
     payer(service).post(&payout_path(&created, "confirm"), json!({})).await.expect(200);
     let waiting = AccrualFixture::approved(agent, 7).adjusting(base).write(service).await;
@@ -133,7 +133,7 @@ async fn paid_accrual_is_reversed_with_its_adjustments() {
     }
     assert_eq!((&shown["Status"], &shown["Version"]), (&json!("Paid"), &json!(3)), "INV-AGT-7");
     assert_eq!(reverse(base.id).await, reversal, "the existing Reversal");
-    assert_eq!(accrual(service, agent, adjusting.id).await["Status"], "Paid");
+    assert_eq!(accrual(service, agent, adjustment.id).await["Status"], "Paid");
     assert_eq!(accrual(service, agent, waiting.id).await["Status"], "Reversed", "it is in no payout");
     let sums = balance(service, agent, "RUB").await;
     assert_eq!(
@@ -248,16 +248,16 @@ async fn rest_of_a_sale_never_exceeds_its_amount() {
     let total = async || balance(service, agent, "RUB").await["Total"].clone();
     let base = AccrualFixture::approved(agent, 100).write(service).await;
     grant(agent, base, 1_000).await;
-    let lowers = grant(agent, base, 999).await;
-    let raises = grant(agent, base, 1_000).await;
-    let refused = decider.post(&decision_path(lowers, "reject"), comment_body()).await;
+    let decrease = grant(agent, base, 999).await;
+    let increase = grant(agent, base, 1_000).await;
+    let refused = decider.post(&decision_path(decrease, "reject"), comment_body()).await;
     refused.expect_problem(409, "AGENT_ACCRUAL_NOT_REJECTABLE");
     pay_one(service, agent).await;
-    let refused = decider.post(&decision_path(lowers, "reverse"), comment_body()).await;
+    let refused = decider.post(&decision_path(decrease, "reverse"), comment_body()).await;
     refused.expect_problem(409, "AGENT_ACCRUAL_NOT_REVERSIBLE");
     assert_eq!(total().await, 1_000);
-    reverse(raises).await;
-    reverse(lowers).await;
+    reverse(increase).await;
+    reverse(decrease).await;
     assert_eq!(total().await, 1_000);
     reverse(base.id).await;
     assert_eq!(total().await, 0);
@@ -272,9 +272,9 @@ async fn rest_of_a_sale_never_exceeds_its_amount() {
     let accruals = accruals_of(deal.id).await;
     let base = accruals.iter().find(|accrual| accrual["Kind"] == "Base").unwrap();
     let base = StoredAccrual { id: id_of(&base["Id"]), deal: deal.id };
-    let lowers = grant(agent, base, 1_000).await;
+    let decrease = grant(agent, base, 1_000).await;
     assert_eq!(total().await, 1_000);
-    reject(lowers).await;
+    reject(decrease).await;
     assert_eq!(total().await, 5_000);
 }
 
@@ -294,7 +294,7 @@ async fn concurrent_reversals_create_one_reversal() {
     assert_eq!(balance(service, agent, "RUB").await["Total"], 0);
 }
 
-/// RULE-AGT-030: an accrual that is rejected during a run is either rejected or in the payout.
+/// RULE-AGT-030: no accrual that is rejected during a run is also in the payout.
 #[tokio::test]
 async fn accrual_rejected_during_a_run_is_rejected_or_paid() {
     let service = service();

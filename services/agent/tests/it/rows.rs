@@ -87,7 +87,9 @@ pub async fn insert_into(service: &Running, table: &str, rows: &[Value]) {
     sql.execute(&insert, &[&json!(rows).to_string()]).await.unwrap();
 }
 
-/// Inserts a deal with accruals, and counts them in their accounts. Returns the accruals.
+/// Inserts a deal with accruals, and adds them to their accounts. Returns the accruals.
+///
+/// `change` gets the index and the row of each accrual, and returns the row to insert.
 pub async fn insert_accruals(
     agent: Uuid,
     change: impl Fn(usize, Value) -> Value,

@@ -75,7 +75,8 @@ async fn statement_lines_never_change() {
     assert_eq!(again["Lines"][0]["DeveloperName"], "New");
 }
 
-/// RULE-AGT-024: CSV follows RFC 4180 with CRLF as an attachment, and no name is a formula.
+/// RULE-AGT-024: CSV follows RFC 4180 with CRLF and is an attachment. A name that begins like a
+/// formula gets an apostrophe.
 #[tokio::test]
 async fn csv_statement_follows_rfc_4180_and_escapes_formulas() {
     let (service, agent) = (service(), guid());

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 /// driver.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Changes a deal. With `late`, the stage change arrives after a later action.
+    /// Changes a deal. With `late`, the stage change of a cancellation or a completion is delivered
+    /// in place of the deal's next change.
     ChangeDeal {
         deal: usize,
         to: usize,
@@ -14,7 +15,7 @@ pub enum Action {
         agent: usize,
         late: bool,
     },
-    /// Repeats an event with its old sequence, or with a new one.
+    /// Repeats an event with a new sequence, or with one below those of the applied events.
     Repeat {
         event: usize,
         with_new_sequence: bool,

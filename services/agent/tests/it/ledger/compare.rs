@@ -25,13 +25,13 @@ impl Driver<'_> {
             )
             .await
             .unwrap();
-        let id = |row: &tokio_postgres::Row, at: usize| -> Option<Uuid> {
-            row.get::<_, Option<String>>(at).map(|id| id.parse().unwrap())
+        let id = |row: &tokio_postgres::Row, column: usize| -> Option<Uuid> {
+            row.get::<_, Option<String>>(column).map(|id| id.parse().unwrap())
         };
         for row in &stored {
-            let own = id(row, 0);
+            let row_id = id(row, 0);
             let known = |of: Option<usize>| of.and_then(|at| self.world.accruals[at].id);
-            let at = self.world.accruals.iter().position(|one| one.id == own).or_else(|| {
+            let at = self.world.accruals.iter().position(|one| one.id == row_id).or_else(|| {
                 self.world.accruals.iter().position(|one| {
                     one.id.is_none()
                         && Some(self.world.deals[one.deal].id) == id(row, 1)
@@ -42,7 +42,7 @@ impl Driver<'_> {
             });
             let at = at.unwrap_or_else(|| panic!("{row:?} is not in {:#?}", self.world.accruals));
             let accrual = &mut self.world.accruals[at];
-            accrual.id = own;
+            accrual.id = row_id;
             accrual.approved_at = row.get::<_, Option<i64>>(13).unwrap_or_default();
         }
         assert_eq!(stored.len(), self.world.accruals.len(), "{:#?}", self.world.accruals);

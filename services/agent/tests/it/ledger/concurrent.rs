@@ -20,7 +20,9 @@ use crate::{
     eventually, guid, id_of, in_days, in_millis, list, money, next, service, text,
 };
 
+/// Two deals of each agent with each developer. The first one begins with [`OPENING`].
 const DEALS: usize = 18;
+/// The service does not know the status `Frozen`.
 const STATUSES: [&str; 7] = ["Application", "Booking", "Sale", "Sale", "Completed", "Cancelled", "Frozen"];
 const AMOUNTS: [Amount; 3] = [(10_000, "RUB"), (12_350, "RUB"), (777, "USD")];
 /// The first changes of half of the deals, so that a Correction and a payable accrual exist.
@@ -34,6 +36,8 @@ struct History {
     queues: BTreeMap<&'static str, VecDeque<Value>>,
 }
 
+/// Creates a history of `days` stage changes, one a day. Those of `opening` come first, and the
+/// others are random.
 fn history(
     agent: Uuid,
     developer: Uuid,
@@ -72,11 +76,14 @@ fn history(
     History { deal, changes, queues }
 }
 
+/// A deployed service with a database of its own.
 struct ConcurrentTest {
+    /// The process that answers HTTP.
     serve: Deployed,
     settings: Vec<(&'static str, String)>,
     /// The agents of the three groups of [`compare`].
     agents: [Uuid; 3],
+    /// True once every event is applied.
     is_over: AtomicBool,
 }
 
@@ -109,8 +116,10 @@ impl ConcurrentTest {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Publishes all events in an order that Kafka allows, some of them twice, and crashes the
-    /// worker twice.
+    /// Publishes all events, and crashes the worker twice.
+    ///
+    /// The events of a deal on one topic keep their order, and all others are mixed. Some are
+    /// published twice.
     ///
     /// Returns the last worker.
     async fn publish(&self, mut histories: Vec<BTreeMap<&'static str, VecDeque<Value>>>) -> Deployed {
@@ -118,6 +127,7 @@ impl ConcurrentTest {
         let mut worker = deploy(&self.settings, "work").await;
         let count: usize = histories.iter().flat_map(BTreeMap::values).map(VecDeque::len).sum();
         let mut published: Vec<(&'static str, Uuid, i64, Value)> = Vec::new();
+        // The numbers of published events after which the worker crashes, the last crash first.
         let mut crashes = vec![2 * count / 3, count / 3];
         while published.len() < count {
             let chosen = rng.random_range(0..histories.len());
@@ -162,7 +172,10 @@ impl ConcurrentTest {
         }
         for (deal, version) in last {
             let applied = "select 1 from deal where id = $1::text::uuid and applied_row_version = $2 and known_row_version = $2";
-            eventually("the deal", async || sql.query_opt(applied, &[&deal, &version]).await.unwrap()).await;
+            eventually("the last change of a deal", async || {
+                sql.query_opt(applied, &[&deal, &version]).await.unwrap()
+            })
+            .await;
         }
     }
 
@@ -186,7 +199,7 @@ impl ConcurrentTest {
                 let path =
                     format!("{PLATFORM}/payouts?AgentUserId={agent}&Status=Scheduled,InTransit&PageSize=10");
                 for payout in list(&by.get(&path).await.expect(200)["Items"]) {
-                    let moves = ["send", "confirm", "confirm", "fail", "cancel"];
+                    let operations = ["send", "confirm", "confirm", "fail", "cancel"];
                     let path = format!("{PLATFORM}/payouts/{}", text(&payout["Id"]));
                     let act = |operation: &'static str| {
                         let (by, path) = (by.clone(), format!("{path}/{operation}"));
@@ -194,7 +207,8 @@ impl ConcurrentTest {
                             if operation == "fail" { json!({"Reason": "закрыт"}) } else { json!({}) };
                         async move { by.post(&path, body).await }
                     };
-                    let (one, other) = (moves[rng.random_range(0..5)], moves[rng.random_range(0..5)]);
+                    let mut choose = || operations[rng.random_range(0..operations.len())];
+                    let (one, other) = (choose(), choose());
                     let (one, other) = tokio::join!(act(one), act(other));
                     for response in [one, other] {
                         assert!(matches!(response.status, 200 | 409), "{}", response.text);
@@ -238,7 +252,7 @@ impl ConcurrentTest {
                         );
                         assert!(
                             approved.status != 200 || rejected.status != 200,
-                            "one decision has the effect"
+                            "two decisions about a request succeeded"
                         );
                         approved
                     }
@@ -273,7 +287,7 @@ type Line = (i64, String, i64, i64, i64, String, String);
 /// INV-AGT-1, INV-AGT-2, INV-AGT-3, INV-AGT-4, INV-AGT-5, INV-AGT-6, INV-AGT-7, INV-AGT-8: a
 /// second connection finds no violation during events in any order, runs, decisions and crashes.
 ///
-/// In the end the ledger equals that of the changes in sequence.
+/// In the end [`compare`] finds the ledger of the same changes in sequence.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_changes_and_crashes_keep_the_invariants() {
     let test = ConcurrentTest::start().await;
@@ -304,7 +318,10 @@ async fn concurrent_changes_and_crashes_keep_the_invariants() {
     let sql = test.sql().await;
     // The last runs are completed, too.
     let running = "select 1 from payout_run where status = 'Running'";
-    eventually("the runs", async || sql.query(running, &[]).await.unwrap().is_empty().then_some(())).await;
+    eventually("the runs to be completed", async || {
+        sql.query(running, &[]).await.unwrap().is_empty().then_some(())
+    })
+    .await;
     InvariantChecker::with_client(test.sql().await).await.check().await;
 
     let mut world = World::default();

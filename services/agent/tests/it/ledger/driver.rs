@@ -19,6 +19,7 @@ use crate::{
 /// The greatest number of accruals in a payout of these tests.
 pub const MAX_LINES: usize = 3;
 
+/// An action chooses repeated values more often. The same is true of [`AMOUNTS`].
 const STATUSES: [&str; 8] =
     ["Application", "Booking", "Sale", "Sale", "Sale", "Completed", "Completed", "Cancelled"];
 /// A status that the service does not know.
@@ -31,11 +32,13 @@ pub struct Driver<'s> {
     pub world: World,
     crm_deals: Vec<crate::Deal>,
     pub agents: Vec<Uuid>,
-    /// Stage changes that are not published yet.
+    /// By deal, a stage change that is not published yet.
     late: BTreeMap<usize, (Change, Value)>,
     /// The published events with their topics.
     events: Vec<(&'static str, Value)>,
+    /// Start of the history.
     since: OffsetDateTime,
+    /// Number of the current action.
     count: i64,
     /// The codes of refusals, which show that the histories cover them.
     pub refusals: BTreeSet<&'static str>,
@@ -69,6 +72,7 @@ pub async fn start_driver(service: &Running) -> Driver<'_> {
         count: 0,
         refusals: BTreeSet::new(),
     };
+    // The other two deals have no `deal-created`, since the ledger does not need it.
     for at in 0..2 {
         let created = driver.crm_deals[at].created(&driver.at());
         driver.deliver(at, CREATED, created).await;
@@ -77,7 +81,7 @@ pub async fn start_driver(service: &Running) -> Driver<'_> {
 }
 
 impl Driver<'_> {
-    /// Returns the time of the next event. Each event is a day later.
+    /// Returns the time of the current action. Each action is a day later than the last one.
     fn at(&self) -> String {
         (self.since + Duration::days(self.count)).format(&Rfc3339).unwrap()
     }
@@ -114,26 +118,29 @@ impl Driver<'_> {
     }
 
     async fn change(&mut self, deal: usize, to: usize, amount: usize, agent: usize, late: bool) {
+        // A late stage change takes the place of another one.
         if let Some((change, payload)) = self.late.remove(&deal) {
             self.deliver(deal, STAGE_CHANGED, payload).await;
             return self.world.change(deal, &change);
         }
-        let known = &self.world.deals[deal];
-        let completed = known.sale.as_ref().filter(|sale| sale.completed.is_some());
+        let model = &self.world.deals[deal];
+        let is_completed = model.sale.as_ref().is_some_and(|sale| sale.completed.is_some());
+        // One of the 64 values is the unknown status.
         let mut to = if to == 63 { UNKNOWN } else { STATUSES[to % STATUSES.len()] };
         // The service ignores a second completion of a sale, and the model does not.
-        if to == "Completed" && completed.is_some() && known.status != "Completed" {
+        if to == "Completed" && is_completed && model.status != "Completed" {
             to = "Cancelled";
         }
         let mut amount = AMOUNTS[amount % AMOUNTS.len()];
-        if let Some(sale) = &known.sale
+        if let Some(sale) = &model.sale
             && self
                 .world
                 .accruals
                 .iter()
                 .any(|one| one.deal == deal && one.sale == sale.version && one.adjusts.is_some())
         {
-            // A sale with an adjustment keeps its amount.
+            // A sale with an adjustment keeps its amount. Otherwise the service would correct a
+            // Base whose adjustments were all rejected, and the model would not.
             amount = sale.amount;
         }
         let at = self.at();
@@ -230,8 +237,10 @@ impl Driver<'_> {
     async fn file_request(&mut self, number: usize, amount: usize) {
         let Some((at, path)) = self.accrual(number) else { return };
         let accrual = self.world.accruals[at].clone();
+        // A requested amount is never negative.
         let whole = [0, accrual.amount / 2, accrual.base, accrual.base + 1, 50][amount % 5].max(0);
         let other = if accrual.currency == "RUB" { "USD" } else { "RUB" };
+        // Of the 64 values, 12 request no amount and 3 an amount in another currency.
         let requested = match amount {
             0..12 => None,
             12..15 => Some((whole, other)),
@@ -264,6 +273,7 @@ impl Driver<'_> {
         let by = self.by(COMMISSIONS);
         let (response, expected) = if approves {
             let whole = [accrual.base / 2, accrual.base, accrual.amount, 0, accrual.base + 1][amount % 5];
+            // Below 20 the approval names no amount, and grants the requested one.
             let granted = (amount >= 20).then_some((whole, accrual.currency));
             let body = json!({"Amount": granted.map(|(amount, currency)| money(amount, currency))});
             (by.post(&format!("{path}/approve"), body).await, self.world.approve(at, granted))

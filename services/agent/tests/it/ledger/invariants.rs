@@ -36,6 +36,7 @@ const RULES: [(&str, &str); 9] = [
         "INV-AGT-3, requests",
         "select accrual_id::text from adjustment_request where status = 'Open' group by accrual_id having count(*) > 1",
     ),
+    // -9e18 stands for no limit: the accruals of an active sale may have a negative sum.
     (
         "INV-AGT-4",
         "select deal.id::text from accrual join deal on deal.id = deal_id \
@@ -80,7 +81,7 @@ const ACCRUALS: &str = "\
         reverses_accrual_id, adjusts_accrual_id, earned_at, created_at), \
         case when status = 'Paid' then accrual::text end from accrual";
 
-/// Held deals with the start of the hold and the number of their payout lines.
+/// Held deals with the state of the hold (start and versions) and the number of their payout lines.
 const HELD: &str = "\
     select deal.id::text, held_since::text || '|' || applied_row_version || '|' || known_row_version, count(payout_line.payout_id) \
     from deal left join accrual on accrual.deal_id = deal.id left join payout_line on accrual_id = accrual.id \
@@ -110,7 +111,7 @@ impl InvariantChecker {
     /// Checks every invariant now, and the changes since the previous check.
     pub async fn check(&mut self) {
         self.checks += 1;
-        // Sent together, since each query has a snapshot of its own.
+        // The queries need no common snapshot, so they are sent together.
         let found = try_join_all(self.queries.iter().map(|query| self.sql.query(query, &[]))).await.unwrap();
         let [broken @ .., accruals, held] = &found[..] else { panic!("a result of each query") };
         for ((rule, _), broken) in RULES.iter().zip(broken) {
@@ -130,9 +131,12 @@ impl InvariantChecker {
         self.accruals = now;
         let held = held.iter().map(|row| (row.get(0), (row.get(1), row.get(2))));
         let held: HashMap<String, (String, i64)> = held.collect();
-        for (id, (since, lines)) in &held {
-            if let Some((since_before, before)) = self.held.get(id) {
-                assert!(since != since_before || lines == before, "INV-AGT-8: {id} has entered a payout");
+        for (id, (state, lines)) in &held {
+            if let Some((state_before, lines_before)) = self.held.get(id) {
+                assert!(
+                    state != state_before || lines == lines_before,
+                    "INV-AGT-8: {id} has entered a payout"
+                );
             }
         }
         self.held = held;

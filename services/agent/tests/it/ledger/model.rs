@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+/// The status and the code of a problem.
 pub type Refusal = (u16, &'static str);
 
 const NOT_ADJUSTABLE: Refusal = (409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
@@ -14,15 +15,19 @@ const AMOUNT_INVALID: Refusal = (422, "AGENT_ADJUSTMENT_AMOUNT_INVALID");
 /// An amount in minor units, and its currency.
 pub type Amount = (i64, &'static str);
 
+/// An accrual. Numbers of other entities are indexes into the lists of [`World`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accrual {
     /// The id in the service, known after the first comparison.
     pub id: Option<Uuid>,
     pub deal: usize,
     pub agent: Uuid,
+    /// Version of the deal when the sale began.
     pub sale: i64,
     pub kind: &'static str,
+    /// Amount of the deal when the sale began.
     pub base: i64,
+    /// Commission rate in basis points.
     pub rate: i64,
     pub amount: i64,
     pub currency: &'static str,
@@ -42,6 +47,7 @@ pub struct Accrual {
 pub struct Sale {
     pub version: i64,
     pub amount: Amount,
+    /// Amount at the completion.
     pub completed: Option<i64>,
 }
 
@@ -52,7 +58,9 @@ pub struct Deal {
     pub rate: Option<i64>,
     pub status: &'static str,
     pub sale: Option<Sale>,
+    /// Version of the last stage change that the ledger has applied.
     pub applied: i64,
+    /// Highest version of any event.
     pub known: i64,
 }
 
@@ -83,7 +91,7 @@ pub struct Payout {
     pub gross: i64,
     pub withheld: i64,
     pub status: &'static str,
-    /// The accruals that it contained at its creation.
+    /// The accruals of the payout at its creation.
     pub lines: Vec<usize>,
 }
 
@@ -95,7 +103,7 @@ pub struct World {
     pub payouts: Vec<Payout>,
 }
 
-/// Returns a share, rounded half to even.
+/// Returns the share of an amount at a rate in basis points, rounded half to even.
 pub fn share(amount: i64, rate: i64) -> i64 {
     let product = i128::from(amount) * i128::from(rate);
     let (mut whole, rest) = (product / 10_000, product % 10_000);
@@ -225,7 +233,7 @@ impl World {
         (0..self.accruals.len()).filter(is_related).filter(|one| self.is_effective(*one)).collect()
     }
 
-    /// Returns true if the rest of the sale does not exceed its amount without this adjustment.
+    /// Returns true if the sale's other accruals do not exceed its amount without this adjustment.
     fn can_remove(&self, at: usize) -> bool {
         let Some(base) = self.accruals[at].adjusts else { return true };
         let rest = self.effective_with_adjustments(base).into_iter().filter(|one| *one != at);
@@ -266,8 +274,8 @@ impl World {
             return Ok(());
         }
         let all = self.effective_with_adjustments(at);
-        let is_paid = all.iter().any(|one| self.accruals[*one].payout.is_some());
-        if !all.contains(&at) || is_paid || !self.can_remove(at) {
+        let is_in_payout = all.iter().any(|one| self.accruals[*one].payout.is_some());
+        if !all.contains(&at) || is_in_payout || !self.can_remove(at) {
             return Err(NOT_REJECTABLE);
         }
         for one in all {

@@ -9,7 +9,7 @@ use super::model::{Payout, Refusal, World, share};
 const INVALID_TRANSITION: Refusal = (409, "AGENT_PAYOUT_INVALID_TRANSITION");
 
 impl World {
-    /// Pays the accruals that were approved before `until`, in microseconds.
+    /// Creates the payouts of the accruals that were approved before `until`, in microseconds.
     pub fn run(&mut self, agents: &[Uuid], until: i64, withholding: i64, max_lines: usize) {
         let mut payable: BTreeMap<(Uuid, &'static str), Vec<usize>> = BTreeMap::new();
         for (at, accrual) in self.accruals.iter().enumerate() {
