@@ -187,7 +187,7 @@ fn start_build(
     Ok(received)
 }
 
-/// Sends a page within a time. Returns false if the client is too slow or gone.
+/// Sends a page within `deadline`. Returns false if the client is too slow or gone.
 async fn send_within<T>(deadline: Duration, pages: &mpsc::Sender<T>, page: T) -> bool {
     matches!(timeout(deadline, pages.send(page)).await, Ok(Ok(())))
 }
@@ -331,7 +331,7 @@ mod tests {
         let (pages, mut received) = mpsc::channel(1);
         let page = || Ok(Page { plain: Bytes::new(), gzip: Bytes::new(), is_last: false });
         assert!(send_within(Duration::from_millis(10), &pages, page()).await);
-        assert!(!send_within(Duration::from_millis(10), &pages, page()).await, "no page was read");
+        assert!(!send_within(Duration::from_millis(10), &pages, page()).await, "the client reads no page");
         drop(pages);
         assert!(next_page(&mut received).await.is_ok());
         assert!(next_page(&mut received).await.is_err());

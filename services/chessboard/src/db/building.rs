@@ -22,7 +22,8 @@ pub async fn insert(tx: &mut Tx, new: &Building) -> Result<(), Error> {
     Ok(renew_figures(tx, vec![new.id]).await?)
 }
 
-/// Recomputes the figures of buildings whose objects this transaction has written.
+/// Recomputes the figures of buildings that this transaction has inserted, or whose objects it has
+/// written.
 pub async fn renew_figures(tx: &mut Tx, ids: Vec<BuildingId>) -> Result<(), ::db::Error> {
     let renew = diesel::sql_query("select renew_building_figures(id) from unnest($1) as id");
     Prepared(renew.bind::<Array<SqlUuid>, _>(ids)).execute(tx.conn()).await?;
@@ -52,6 +53,9 @@ pub async fn count(tx: &mut Tx, project: ProjectId) -> Result<i64, ::db::Error> 
 }
 
 /// Returns the committed version without waiting for concurrent writers.
+///
+/// An update without a version expects this one. It therefore conflicts with a writer that changes
+/// the building while the update waits for the lock.
 pub async fn find_version(
     conn: &mut Conn,
     project: ProjectId,

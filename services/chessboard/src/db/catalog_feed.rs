@@ -34,11 +34,12 @@ pub struct FeedVersion {
     pub version: String,
 }
 
-/// The version of a project or a building grows with each change by a user. Deals raise the
-/// versions of objects only, so each transaction that writes objects also adds one to
-/// `object_changes` of the building. A job that publishes objects raises none of these, because it
-/// changes nothing of the feed. The second parameter is the format of the feed. A portal reads the
-/// version of 100,000 objects several times an hour, so the statement reads no object.
+/// Hashes the versions of the feed's format, the developer, its projects and its buildings.
+///
+/// A portal requests the feed several times an hour, so the statement reads none of its objects,
+/// which may be 100,000. Deals raise the versions of objects only, so each transaction that changes
+/// objects also adds one to `object_changes` of the building. The job `object-propagation` adds
+/// none, because it changes nothing of the feed.
 const FEED_VERSION: &str = "\
     with shown as materialized ( \
         select id, version from project \

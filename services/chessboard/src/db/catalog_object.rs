@@ -95,9 +95,10 @@ pub struct ObjectFilter {
 }
 
 impl ObjectFilter {
-    /// Returns true for a walk without optional filters, in pages of the default size.
+    /// Returns true for a walk through the Available objects of a project or a developer, without
+    /// another filter and in pages of the default size.
     ///
-    /// Such a walk has constant SQL and reads in index order, so its statements are prepared once.
+    /// Such a walk reads in index order with one of a few statements, so these are prepared once.
     pub fn is_plain_walk(&self, paging: &ObjectPaging) -> bool {
         let Self {
             project_id: _,

@@ -19,8 +19,8 @@ pub async fn replace_older(tx: &mut Tx, new: &Claim) -> Result<Option<Vec<Proper
 
     let old = deal_claim::table.find(new.deal_id).select(deal_claim::property_object_id);
     let old: Option<PropertyObjectId> = old.first(tx.conn()).await.optional()?;
-    // If two claims have the same version, a sale wins over a release, and a release wins over a
-    // booking. The names of the kinds sort in this order.
+    // If two claims have the same version, a release wins over a booking, and a sale over both. The
+    // names of the kinds sort alphabetically in this order: Booked, Released, Sold.
     let upsert = diesel::insert_into(deal_claim::table)
         .values(new)
         .on_conflict(deal_claim::deal_id)

@@ -1,4 +1,4 @@
-//! The local registry of companies.
+//! The copies of identity's companies.
 
 use ::db::{Prepared, Tx};
 use auth::CompanyId;

@@ -85,8 +85,9 @@ pub async fn insert(tx: &mut Tx, new: &mut Developer) -> Result<(), Error> {
 
 /// Writes the mutable columns and raises the version of the row and of `changed`.
 ///
-/// Bookkeeping columns are not part of the version. This function writes them only if they have
-/// changed, so that a concurrent edit does not restore their old values.
+/// [`save_bookkeeping`] raises no version, so the row may have newer bookkeeping columns than
+/// `before`. This function writes them only if they have changed, so that no edit restores their
+/// old values.
 ///
 /// # Errors
 /// - [`CONFLICT`] if the row no longer has the version that was read.
@@ -134,7 +135,7 @@ pub async fn save(tx: &mut Tx, before: &Developer, changed: &mut Developer) -> R
 
 /// Writes the bookkeeping columns without raising the version.
 ///
-/// Bookkeeping is the state of the identity cascade and the applied external version.
+/// Bookkeeping is the state of the identity cascade and the applied external version with its time.
 ///
 /// # Errors
 /// [`CONFLICT`] if the row no longer has the version that was read.

@@ -17,7 +17,7 @@ use crate::domain::{BuildingId, FeedBuildingState, FeedImportId, ObjectNumber, P
 values::text_enum! {
     /// The change of an object in an import.
     pub enum FeedChangeKind {
-        /// The object is new or returns.
+        /// The object is new or restored.
         Created,
         Updated,
         /// The object is held, Booked or Sold, and stays as it is.

@@ -133,7 +133,7 @@ pub async fn delete_before(
     Ok(expired.len())
 }
 
-/// Returns a deleted import.
+/// Returns the import that was deleted first, of those whose rows still exist.
 pub async fn find_deleted(tx: &mut Tx) -> Result<Option<FeedImportId>, ::db::Error> {
     let rows = feed_import::table.filter(feed_import::deleted_at.is_not_null());
     let first = rows.order(feed_import::deleted_at).select(feed_import::id).first(tx.conn()).await;
@@ -200,7 +200,8 @@ pub async fn delete_chunks(
     Ok(Prepared(delete).execute(tx.conn()).await?)
 }
 
-/// Deletes up to `limit` results of the validation of an import. Returns their number.
+/// Deletes the results of the validation of an import, up to `limit` rows of each table. Returns
+/// the number of deleted rows.
 pub async fn delete_results(tx: &mut Tx, id: FeedImportId, limit: i64) -> Result<usize, ::db::Error> {
     let mut deleted = 0;
     for (table, key) in [

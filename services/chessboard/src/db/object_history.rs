@@ -125,17 +125,18 @@ pub async fn list(
     id: PropertyObjectId,
     paging: &CursorPaging<HistoryKey>,
 ) -> QueryResult<CursorPage<ObjectHistoryEntry>> {
-    const NEWEST: &str = "where property_object_id = $1 and version < coalesce($2, 9223372036854775807) order by version desc limit $3";
+    // The newest changes of both tables are among the newest of each one.
+    const NEWEST: &str = "where property_object_id = $1 and version < $2 order by version desc limit $3";
     let rows = diesel::sql_query(format!(
         "select version, price, currency, from_status, to_status, \
-            coalesce(priced.changed_by_user_id, moved.changed_by_user_id) as user_id, \
-            coalesce(priced.changed_at, moved.changed_at) as changed_at \
-        from (select * from price_history {NEWEST}) as priced \
-            full join (select * from status_history {NEWEST}) as moved using (version) \
+            coalesce(prices.changed_by_user_id, statuses.changed_by_user_id) as user_id, \
+            coalesce(prices.changed_at, statuses.changed_at) as changed_at \
+        from (select * from price_history {NEWEST}) as prices \
+            full join (select * from status_history {NEWEST}) as statuses using (version) \
         order by version desc limit $3"
     ))
     .bind::<SqlUuid, _>(id)
-    .bind::<Nullable<BigInt>, _>(paging.after.as_ref().map(|after| after.version))
+    .bind::<BigInt, _>(paging.after.as_ref().map_or(i64::MAX, |after| after.version))
     .bind::<BigInt, _>(paging.limit());
     let rows: Vec<Row> = Prepared(rows).load(&mut conn).await?;
     let entries = rows.into_iter().map(ObjectHistoryEntry::from).collect();

@@ -37,6 +37,7 @@ impl SortKey for ProjectSort {
 
 /// The filters of the manager's list.
 pub struct ProjectFilter {
+    /// The text as the caller sent it. `filtered` folds it.
     pub query: Option<String>,
     pub statuses: Option<Vec<ProjectStatus>>,
     pub external_id: Option<ExternalId>,
@@ -57,6 +58,9 @@ pub async fn look_up(mut conn: &Conn, tenant: CompanyId, id: ProjectId) -> Query
 }
 
 /// Returns the committed version without waiting for concurrent writers.
+///
+/// An update without a version expects this one. It therefore conflicts with a writer that changes
+/// the project while the update waits for the lock.
 pub async fn find_version(
     conn: &mut Conn,
     tenant: CompanyId,

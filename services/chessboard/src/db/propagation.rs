@@ -56,7 +56,7 @@ pub async fn request(
     Ok(())
 }
 
-/// Returns the SQL of the next round of a developer.
+/// Returns the SQL of the next round of a developer. `tenant` and `hides` are SQL expressions.
 ///
 /// The propagations of one developer have consecutive rounds. The first one gets the lowest round
 /// in the queue. The job takes the lowest round first, so developers are served round-robin, even
@@ -68,7 +68,8 @@ fn next_round(tenant: &str, hides: &str) -> String {
     )
 }
 
-/// Returns the next propagation. Hiding precedes renaming, and developers are served round-robin.
+/// Returns the next propagation. Propagations that hide objects precede all others, and developers
+/// are served round-robin.
 pub async fn find_next(tx: &mut Tx) -> Result<Option<Propagation>, ::db::Error> {
     let order = (propagation::hides.desc(), propagation::round, propagation::turn);
     let next = propagation::table.order(order).limit(1).select(Propagation::as_select());

@@ -80,7 +80,8 @@ pub async fn find_for_upsert(
     Ok(rows.load(conn).await?)
 }
 
-/// Returns the object of a developer with an external id, which is live and in a live building.
+/// Returns the live object of a developer with an external id, in a live building. A removed object
+/// has no external id.
 pub async fn look_up_by_external_id(
     mut conn: &Conn,
     tenant: CompanyId,
@@ -290,7 +291,8 @@ impl<'o> Row<'o> {
     }
 }
 
-/// Inserts or updates objects in one statement. The transaction has locked the existing ones.
+/// Inserts or updates objects in one statement. The transaction has locked the existing ones, or
+/// their buildings for writing.
 ///
 /// # Errors
 /// [`PROPERTY_OBJECT_NUMBER_TAKEN`] or [`EXTERNAL_ID_TAKEN`](crate::error::EXTERNAL_ID_TAKEN) if

@@ -7,7 +7,7 @@ values::text_enum! {
     /// The kind of the author of a change.
     pub enum ActorKind {
         User,
-        /// A change of the company's status or names in identity.
+        /// The service identity, whose change of a company's status or names changes the profile.
         Identity,
         /// The external chessboard system.
         ExternalChessboard,
@@ -34,7 +34,8 @@ impl Author {
         Self::system(ActorKind::ExternalChessboard, 2)
     }
 
-    /// Creates an author with the fixed user id of a system.
+    /// Creates an author with the fixed user id of a system: a UUIDv7 of time 0 that ends with
+    /// `number`. No user has such an id.
     fn system(kind: ActorKind, number: u128) -> Self {
         Self { kind, user_id: Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000 | number).into() }
     }

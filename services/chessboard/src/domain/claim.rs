@@ -47,10 +47,8 @@ impl Hold {
     pub fn from_claims<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Option<Self> {
         let active = claims.into_iter().filter(|claim| claim.kind != ClaimKind::Released);
         let holder = active.max_by_key(|claim| (claim.kind, claim.claimed_at, claim.deal_id))?;
-        let status = match holder.kind {
-            ClaimKind::Sold => ObjectStatus::Sold,
-            ClaimKind::Booked | ClaimKind::Released => ObjectStatus::Booked,
-        };
+        let is_sale = holder.kind == ClaimKind::Sold;
+        let status = if is_sale { ObjectStatus::Sold } else { ObjectStatus::Booked };
         Some(Self { deal_id: holder.deal_id, status })
     }
 }

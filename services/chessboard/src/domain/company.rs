@@ -1,4 +1,4 @@
-//! A company of identity, as the local registry stores it.
+//! The copy of a company of identity.
 
 use auth::CompanyId;
 use diesel::pg::Pg;

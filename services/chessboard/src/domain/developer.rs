@@ -173,8 +173,9 @@ impl Developer {
 
     /// Returns the restored profile in Draft.
     ///
-    /// The link to the external system stays. Replica fields that the external system owns stay,
-    /// too (INV-DEV-3). All other fields have the values of `profile`.
+    /// The link to the external system, the count of projects and the creation stay. Replica fields
+    /// that the external system owns stay, too (INV-DEV-3). All other fields that users write have
+    /// the values of `profile`.
     #[must_use]
     pub fn restored(&self, mut profile: Profile, by: Author, now: OffsetDateTime) -> Self {
         if self.sync_source == SyncSource::ExternalChessboard {
@@ -201,6 +202,7 @@ impl Developer {
         if self.external_chessboard_developer_id.is_none() {
             self.external_chessboard_developer_id = Some(external_id);
             self.sync_source = SyncSource::ExternalChessboard;
+            // A linked profile has a replica version even before its first external event.
             self.replica_version = Some(0);
         }
     }
@@ -402,7 +404,8 @@ mod tests {
                             }
                             (from, to) => {
                                 prop_assert_eq!(from, to);
-                                // A reactivated profile of the platform leaves the cascade.
+                                // If the company is Active again, an incomplete profile leaves the
+                                // cascade, because the platform owns all its fields.
                                 hidden_by_identity &= !current.is_active();
                             }
                         }

@@ -51,10 +51,10 @@ impl Developer {
         link(self) != link(before)
     }
 
-    /// Returns true if a bookkeeping column differs. Such a change raises no version and causes no
-    /// conflict.
+    /// Returns true if the state of the identity cascade or of the synchronization differs.
     ///
-    /// The count of projects is not compared, because only a recount writes it.
+    /// If nothing else differs, the change raises no version, so a concurrent edit does not
+    /// conflict with it. The count of projects is not compared, because only a recount writes it.
     pub fn has_other_bookkeeping_than(&self, before: &Self) -> bool {
         self.hidden_by_identity != before.hidden_by_identity || self.has_other_sync_state_than(before)
     }

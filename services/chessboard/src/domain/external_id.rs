@@ -100,7 +100,8 @@ mod tests {
         }
     }
 
-    /// RULE-CHS-061: the limit counts composed characters, and two encodings are one id.
+    /// RULE-CHS-061: the limit counts composed characters. Two encodings of a letter are one id,
+    /// but its two cases are two ids.
     #[test]
     fn external_id_is_composed_before_it_is_counted() {
         assert_eq!(ExternalId::parse("и\u{306}").unwrap(), ExternalId::parse("й").unwrap());

@@ -60,6 +60,7 @@ pub struct FeedImport {
     pub refusal_line: Option<i64>,
     pub offers_count: i32,
     pub rejected_count: i32,
+    /// True if rejected offers do not prevent the accepted ones of their building.
     pub skip_rejected: bool,
     pub created_at: OffsetDateTime,
     pub created_by_user_id: UserId,
@@ -99,7 +100,7 @@ impl FeedImport {
     /// Begins an upload, which replaces an unfinished one.
     ///
     /// # Errors
-    /// [`FEED_IMPORT_INVALID_TRANSITION`] if the import has a file.
+    /// [`FEED_IMPORT_INVALID_TRANSITION`] if an upload of the import has ended.
     pub fn begin_upload(&mut self, now: OffsetDateTime) -> Result<FeedUploadId, Code> {
         if !matches!(self.state, FeedImportState::Created | FeedImportState::Uploading) {
             return Err(FEED_IMPORT_INVALID_TRANSITION);
@@ -113,7 +114,7 @@ impl FeedImport {
     /// Ends an upload.
     ///
     /// # Errors
-    /// [`CONFLICT`] if another upload has begun.
+    /// [`CONFLICT`] if another upload has begun, or if this upload has already ended.
     pub fn finish_upload(
         &mut self,
         upload: FeedUploadId,
@@ -128,7 +129,7 @@ impl FeedImport {
         Ok(())
     }
 
-    /// Begins the application of the validated changes.
+    /// Begins to apply the validated changes.
     ///
     /// # Errors
     /// [`FEED_IMPORT_INVALID_TRANSITION`] if the import is not Validated.

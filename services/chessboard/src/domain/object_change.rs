@@ -36,7 +36,7 @@ impl ObjectChange {
         self.before.as_ref()
     }
 
-    /// Returns true if the object is new or returns.
+    /// Returns true if the object is new or restored.
     pub fn is_addition(&self) -> bool {
         self.before.as_ref().is_none_or(|before| !before.is_live())
     }
@@ -56,7 +56,7 @@ impl ObjectChange {
         self.after.external_id.as_ref().filter(|_| self.changes_external_id())
     }
 
-    /// Returns true if the object gets another external id or none.
+    /// Returns true if the object gets another external id or loses its own.
     pub fn changes_external_id(&self) -> bool {
         let before = self.before.as_ref().and_then(|before| before.external_id.as_ref());
         before != self.after.external_id.as_ref()

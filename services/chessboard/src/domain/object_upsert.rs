@@ -60,7 +60,7 @@ impl KnownObjects {
     }
 
     /// Returns the object with the external id, or else the object of the building that has the
-    /// number and no external id. The latter may be removed.
+    /// number and no external id. The latter can be a removed object.
     ///
     /// # Errors
     /// [`EXTERNAL_ID_TAKEN`] if an object of another building has the external id.
@@ -97,7 +97,7 @@ impl KnownObjects {
 /// - [`EXTERNAL_ID_TAKEN`] if an object of another building has the external id.
 /// - [`ObjectRefusal::Invalid`] if the object would be outside the building, or if the status is
 ///   Booked and the object is not Booked.
-/// - [`CONFLICT`] if the object does not have the expected version.
+/// - [`CONFLICT`] if something changes and the object does not have the expected version.
 /// - [`PROPERTY_OBJECT_HELD`] if a deal holds the object and the status changes.
 /// - [`PROPERTY_OBJECT_NUMBER_TAKEN`] if another object of the building has the number.
 pub fn upsert_object(

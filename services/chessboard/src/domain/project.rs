@@ -57,6 +57,7 @@ impl<const MAX: i32> Display for Degrees<MAX> {
 impl<'de, const MAX: i32> Deserialize<'de> for Degrees<MAX> {
     fn deserialize<D: Deserializer<'de>>(degrees: D) -> Result<Self, D::Error> {
         let parse = |number| match number {
+            // A number that is too large for `i32` is out of range, too.
             Number::Whole(whole) => Self::parse(i32::try_from(whole).map_or(f64::INFINITY, f64::from)),
             Number::Fraction(degrees) => Self::parse(degrees),
         };

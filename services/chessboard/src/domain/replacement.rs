@@ -103,8 +103,8 @@ mod tests {
         let price_and_status = (1_i64..4, proptest::option::of(user_statuses()));
         let entries = prop::collection::btree_map(0_u8..6, price_and_status, 0..6);
         entries.prop_map(|entries| {
-            let of = |(number, (price, status)): (u8, _)| entry(&number.to_string(), price, status);
-            entries.into_iter().map(of).collect()
+            let to_entry = |(number, (price, status)): (u8, _)| entry(&number.to_string(), price, status);
+            entries.into_iter().map(to_entry).collect()
         })
     }
 

@@ -51,18 +51,18 @@ pub struct CreateBuilding {
 }
 
 impl CreateBuilding {
-    /// Checks that a quarter is sent with its year.
+    /// Checks that a quarter is sent with its year, and converts the body.
     ///
     /// # Errors
     /// `VALIDATION_FAILED` if the year is missing.
-    fn fields(self) -> Result<Edited<BuildingFacts>, Error> {
+    fn check(self) -> Result<Edited<BuildingFacts>, Error> {
         let mut fields = Fields::default();
-        let edited = self.check(&mut fields);
+        let edited = self.into_edited(&mut fields);
         Ok(fields.finish(Some(edited))?)
     }
 
-    /// Returns the fields, and adds an error for a quarter without its year.
-    pub(super) fn check(self, fields: &mut Fields) -> Edited<BuildingFacts> {
+    /// Converts the body, and adds an error to `fields` for a quarter without its year.
+    pub(super) fn into_edited(self, fields: &mut Fields) -> Edited<BuildingFacts> {
         if self.ready_quarter.is_some() && self.ready_year.is_none() {
             fields.check::<()>("/ReadyYear", Err(Invalid::new("required")));
         }
@@ -90,7 +90,7 @@ pub async fn create_building(
     idempotency: Idempotency,
     body: Json<CreateBuilding>,
 ) -> Result<HttpResponse, Error> {
-    let (fields, now) = (body.0.fields()?, clock::now());
+    let (fields, now) = (body.0.check()?, clock::now());
     let create = async |tx: &mut _| {
         let created = ops::building::create_building(tx, permitted.granted, *project, fields, now).await?;
         let location = format!("/api/v1/developers/projects/{}/buildings/{}", *project, created.id);
@@ -176,7 +176,7 @@ pub async fn update_building(
     } = body.0;
     let building =
         CreateBuilding { external_id, name, sections_count, floors_total, state, ready_year, ready_quarter };
-    let ((project, id), fields, now) = (ids.into_inner(), building.fields()?, clock::now());
+    let ((project, id), fields, now) = (ids.into_inner(), building.check()?, clock::now());
     let update = async |tx: &mut _| {
         ops::building::update_building(tx, permitted.granted, project, id, version, fields, now).await
     };

@@ -75,7 +75,7 @@ pub async fn upsert_building(
     };
     let mut fields = Fields::default();
     let project = fields.check("/ProjectId", parent(sent.project_id, sent.project_external_id));
-    let building = building.check(&mut fields);
+    let building = building.into_edited(&mut fields);
     let (project, building) = fields.finish(project.zip(Some(building)))?;
     let now = clock::now();
     let upsert = async |tx: &mut _| {

@@ -22,7 +22,7 @@ use crate::domain::{ExternalId, Parent, Upserted};
 pub const INVALID_EXTERNAL_ID: Code =
     Code::common(400, "VALIDATION_FAILED").at("/ExternalId", "forbidden_character");
 
-/// The only external id in a path.
+/// The external id in a path that has no other parameter.
 ///
 /// # Errors
 /// `400 VALIDATION_FAILED` at `/ExternalId` for any other text.

@@ -67,15 +67,15 @@ const HIDE_ERRORS: [Code; 4] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT, DEVELO
 
 const FEED_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", MAX_FEED_BYTES as u64);
 
-/// The errors of reading an import.
+/// The errors that all operations on an import have.
 const FEED_ERRORS: [Code; 2] = [FORBIDDEN, FEED_IMPORT_NOT_FOUND];
 
 const GRID_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", MAX_GRID_BYTES as u64);
 
-/// The errors of reading or deleting a project or its parts.
+/// The errors that all operations on a project or its parts have.
 const PROJECT_ERRORS: [Code; 2] = [FORBIDDEN, PROJECT_NOT_FOUND];
 
-/// The errors of reading or deleting a building or its parts.
+/// The errors that all operations on a building or its parts have.
 const BUILDING_ERRORS: [Code; 3] = [FORBIDDEN, PROJECT_NOT_FOUND, BUILDING_NOT_FOUND];
 
 fn public(routes: &mut Routes<'_>) {

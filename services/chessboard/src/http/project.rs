@@ -94,11 +94,11 @@ pub struct CreateProject {
 }
 
 impl CreateProject {
-    /// Checks that both coordinates are sent or neither.
+    /// Checks that both coordinates are sent or neither, and converts the body.
     ///
     /// # Errors
     /// `VALIDATION_FAILED` if one coordinate is missing.
-    pub(super) fn fields(self) -> Result<Edited<ProjectFacts>, Error> {
+    pub(super) fn check(self) -> Result<Edited<ProjectFacts>, Error> {
         let mut fields = Fields::default();
         let missing = match (self.latitude, self.longitude) {
             (Some(_), None) => Some("/Longitude"),
@@ -133,7 +133,7 @@ pub async fn create_project(
     idempotency: Idempotency,
     body: Json<CreateProject>,
 ) -> Result<HttpResponse, Error> {
-    let (fields, by, now) = (body.0.fields()?, permitted.actor.user_id, clock::now());
+    let (fields, by, now) = (body.0.check()?, permitted.actor.user_id, clock::now());
     let create = async |tx: &mut _| {
         let created = ops::project::create_project(tx, permitted.granted, by, fields, now).await?;
         let location = format!("/api/v1/developers/projects/{}", created.id);
@@ -223,7 +223,7 @@ pub async fn update_project(
         longitude,
         cover_file_id,
     };
-    let (fields, by, now) = (project.fields()?, permitted.actor.user_id, clock::now());
+    let (fields, by, now) = (project.check()?, permitted.actor.user_id, clock::now());
     let update = async |tx: &mut _| {
         ops::project::update_project(tx, permitted.granted, by, *id, version, fields, now).await
     };

@@ -82,7 +82,7 @@ pub async fn upsert_project(
         longitude,
         cover_file_id,
     };
-    let (facts, by, now) = (project.fields()?.facts, permitted.actor.user_id, clock::now());
+    let (facts, by, now) = (project.check()?.facts, permitted.actor.user_id, clock::now());
     let upsert = async |tx: &mut _| {
         ops::project::upsert_project(tx, permitted.granted, by, id.0, version, facts, now).await
     };

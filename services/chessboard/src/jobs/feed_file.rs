@@ -32,7 +32,7 @@ pub async fn send_chunks(
     import: &FeedImport,
     chunks: mpsc::Sender<io::Result<Vec<u8>>>,
 ) -> anyhow::Result<()> {
-    let upload = import.upload_id.context("an import without a file")?;
+    let upload = import.upload_id.context("the import has no file")?;
     let mut sent = 0;
     for position in 0.. {
         let chunk = match find_chunk(app, import.id, upload, position).await {

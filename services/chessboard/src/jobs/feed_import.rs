@@ -28,7 +28,7 @@ const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
 /// Number of offers that one statement rejects. One statement for all 100,000 offers of a file
 /// takes seconds, and the transaction holds the lock of the import.
 const REJECTION_BATCH: i64 = 2_000;
-/// Number of rows that one statement deletes.
+/// Number of rows that one statement deletes, or of imports that it hides.
 const DELETED_ROWS: i64 = 1_000;
 /// Number of parts of files that one statement deletes, of up to 256 KiB each.
 const DELETED_CHUNKS: i64 = 64;
@@ -77,7 +77,8 @@ async fn validate(app: &App, job: &Job) -> anyhow::Result<()> {
     let id: FeedImportId = job.key.parse()?;
     if let Some(import) = app.db.tx(async |tx| begin_validation(tx, id).await).await? {
         match run_validation(app, job, &import).await {
-            // The other run still reads the file.
+            // Another run may still read the file. The job `feed-cleanup` deletes the file of a
+            // deleted import.
             Err(error) if error.is::<RunEnded>() => return Ok(()),
             result => result?,
         }
@@ -150,7 +151,8 @@ async fn finish_validation(
 
 /// Reads the file and stores its offers and their problems.
 ///
-/// A thread for blocking work parses the file, and queues of two parts bound its memory.
+/// A thread for blocking work parses the file. Queues of [`QUEUE_SIZE`] chunks and batches bound
+/// the memory.
 async fn read_file(app: &App, job: &Job, import: &FeedImport) -> anyhow::Result<(FileResult, Counts)> {
     let mut conn = app.db.conn().await?;
     let known = KnownBuildings::new(db::feed_offer::list_buildings(&mut conn, import.tenant_id).await?);
@@ -217,7 +219,7 @@ fn batch_rows(
                 value: problem.value,
             });
         };
-        let unknown = building.err().map(|error| OfferProblem {
+        let building_problem = building.err().map(|error| OfferProblem {
             line: item.line,
             element: "building-name",
             code: error.code(),
@@ -237,7 +239,7 @@ fn batch_rows(
             }
             (offer, ..) => {
                 rejected += 1;
-                offer.err().into_iter().flatten().chain(unknown).for_each(&mut add_problem);
+                offer.err().into_iter().flatten().chain(building_problem).for_each(&mut add_problem);
             }
         }
     }

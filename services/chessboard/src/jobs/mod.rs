@@ -1,4 +1,4 @@
-//! The periodic jobs of the service.
+//! The background jobs of the service.
 
 mod feed_file;
 mod feed_import;

@@ -11,8 +11,8 @@ use crate::ops;
 
 const KIND: &str = "object-propagation";
 
-/// Maximum duration of a run, so that a stopping process does not wait long. If work is left, the
-/// next run starts immediately.
+/// Maximum duration of a run. If work is left, the next run starts immediately, and any replica can
+/// take it.
 const MAX_RUN_TIME: Duration = Duration::from_secs(2);
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {

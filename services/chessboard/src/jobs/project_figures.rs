@@ -1,4 +1,4 @@
-//! The job `project-figures` adds up the offers of projects whose buildings changed.
+//! The job `project-figures` adds up the figures of projects whose buildings changed.
 //!
 //! Without the job, a request for facets would add up the buildings of more and more projects.
 

@@ -1,6 +1,6 @@
 //! The job `project-recount` corrects the counts of published projects.
 //!
-//! The consumer of project events usually keeps them correct.
+//! The consumer of project events usually keeps the counts correct.
 
 use std::sync::Arc;
 

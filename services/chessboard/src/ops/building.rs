@@ -31,7 +31,7 @@ pub async fn create_building(
     fields: Edited<BuildingFacts>,
     now: OffsetDateTime,
 ) -> Result<Building, Error> {
-    // The lock serializes creations in one project, so the count of `insert` is exact.
+    // The lock serializes creations in one project, so `insert` counts the buildings exactly.
     db::project::lock(tx, tenant, project).await?.ok_or(PROJECT_NOT_FOUND)?;
     insert(tx, tenant, project, fields, now).await
 }
@@ -202,6 +202,7 @@ pub async fn lock_for_object_changes(
         project_name: project.facts.name,
         building_id: id,
         building_name: building.facts.name.clone(),
+        // Both rows are live, and a developer with a live project cannot be deleted.
         is_live: true,
         is_published: developer.is_some_and(|developer| developer.is_published())
             && project.status == ProjectStatus::Published,

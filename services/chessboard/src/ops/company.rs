@@ -9,7 +9,7 @@ use crate::db;
 use crate::domain::{Author, Company, Developer, Profile, ProfileDetails};
 use crate::error::Error;
 
-/// Applies an event of identity to the registry and to the company's profile.
+/// Applies an event of identity to the copy of the company and to the company's profile.
 ///
 /// An event that is not newer than the stored company changes nothing.
 pub async fn apply_event(tx: &mut Tx, company: Company) -> Result<(), Error> {

@@ -125,7 +125,8 @@ pub async fn update_developer(
 /// - [`CONFLICT`] if `version` is outdated.
 /// - [`DEVELOPER_INVALID_TRANSITION`](crate::error::DEVELOPER_INVALID_TRANSITION) if the status
 ///   does not allow the transition.
-/// - [`DEVELOPER_COMPANY_NOT_ACTIVE`] or [`DEVELOPER_PUBLISH_INCOMPLETE`] for a publication.
+/// - [`DEVELOPER_COMPANY_NOT_ACTIVE`] if the company of a publication is not Active.
+/// - [`DEVELOPER_PUBLISH_INCOMPLETE`] if a field that a publication requires is not filled.
 pub async fn change_developer_status(
     tx: &mut Tx,
     id: CompanyId,
@@ -178,8 +179,8 @@ pub async fn delete_developer(
 
 /// Makes the platform the owner of all fields and applies waiting external profiles.
 ///
-/// Candidates are the first profile that waits for this company, and a profile of another company
-/// that waits for the freed external id.
+/// These are the first profile of this company, and the first profile of the company that waits for
+/// the freed external id.
 ///
 /// # Errors
 /// - [`DEVELOPER_NOT_FOUND`] if the developer is missing or deleted.

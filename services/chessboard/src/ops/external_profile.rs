@@ -74,7 +74,8 @@ pub async fn apply_first_waiting(tx: &mut Tx, company: CompanyId) -> Result<bool
     Ok(true)
 }
 
-/// Applies an external profile to a live developer, or creates the developer with it.
+/// Applies an external profile to a live developer, or creates the developer with it. Removes the
+/// profile from the queue.
 async fn apply(tx: &mut Tx, developer: Option<Developer>, external: ExternalProfile) -> Result<(), Error> {
     let now = runtime::clock::now();
     db::external_profile::delete(tx, external.external_id).await?;

@@ -151,7 +151,7 @@ pub async fn delete_import(
 struct Planned {
     building: Building,
     plan: BuildingPlan,
-    /// Number of rejected offers before the plan.
+    /// Number of offers that were rejected before the plan.
     rejected_count: usize,
     offers_count: usize,
 }

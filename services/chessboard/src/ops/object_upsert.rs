@@ -59,7 +59,7 @@ fn refusal_to_error(refusal: ObjectRefusal) -> Error {
 
 /// Upserts objects of a locked building, and returns their results in the order of `objects`.
 ///
-/// A refused object changes nothing and does not prevent the others. A new or returned object
+/// A refused object changes nothing and does not prevent the others. A new or restored object
 /// beyond [`MAX_GRID_OBJECTS`] is refused with [`PROPERTY_OBJECTS_LIMIT_EXCEEDED`]. The external
 /// ids and the numbers of `objects` are unique. The number of statements does not depend on the
 /// number of objects.

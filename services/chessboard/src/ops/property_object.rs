@@ -95,8 +95,8 @@ pub async fn apply_claims(tx: &mut Tx, ids: &[PropertyObjectId], now: OffsetDate
 
 /// Writes and publishes changed objects, with their history and their buildings' figures.
 ///
-/// The transaction has locked the objects. The number of statements does not depend on the number
-/// of objects.
+/// The transaction has locked the buildings of the objects for writing. The number of statements
+/// does not depend on the number of objects.
 pub async fn save(tx: &mut Tx, changes: Vec<ObjectChange>) -> Result<(), Error> {
     if changes.is_empty() {
         return Ok(());

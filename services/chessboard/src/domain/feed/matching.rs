@@ -101,7 +101,7 @@ const PROJECT_WORDS: &[&str] = &["жилой комплекс", "жк"];
 /// Words before the name of a building.
 const BUILDING_WORDS: &[&str] = &["корпус", "дом", "строение", "литер"];
 
-/// Returns a name in lower case, without quotes, extra spaces and a leading word of `words`.
+/// Returns the folded form of a name, without quotes and without a leading word of `words`.
 fn plain_name(name: &str, words: &[&str]) -> String {
     let is_kept = |c: &char| !matches!(c, '"' | '«' | '»' | '“' | '”' | '„');
     let name: String = values::fold(name).chars().filter(is_kept).collect();

@@ -1,6 +1,6 @@
 //! Numbers as files write them: with decimal commas and separators of thousands.
 
-/// The reason why a text is no number.
+/// The reason why a text is not accepted as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberError {
     /// The text is no number.
@@ -56,7 +56,7 @@ pub fn parse_hundredths(text: &str, lone: LoneSeparator) -> Result<i64, NumberEr
     format!("{whole}{decimals:0<2}").parse().map_err(|_| NumberError::Invalid)
 }
 
-/// Parses an integer, which may have a sign.
+/// Parses an integer of up to 18 digits, which may have a minus sign.
 pub fn parse_integer(text: &str) -> Result<i64, NumberError> {
     let text = text.trim();
     let digits = text.strip_prefix(['-', '−']).unwrap_or(text);
@@ -68,7 +68,7 @@ pub fn parse_integer(text: &str) -> Result<i64, NumberError> {
 }
 
 fn is_group_separator(c: char) -> bool {
-    c.is_whitespace() || matches!(c, '\'' | '’' | '\u{202f}')
+    c.is_whitespace() || matches!(c, '\'' | '’')
 }
 
 /// Splits a number at the separator of its decimal places.
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// RULE-CHS-071: integers have a sign and ASCII digits only.
+    /// RULE-CHS-071: an integer has ASCII digits only, after a minus sign if it is negative.
     #[test]
     fn integer_has_sign_and_digits_only() {
         assert_eq!(

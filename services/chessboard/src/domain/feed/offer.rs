@@ -34,7 +34,7 @@ const MAX_OFFER_PROBLEMS: usize = 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfferProblem {
     pub line: u64,
-    /// The path of the element below `offer`.
+    /// The path of the element below `offer`, the attribute `internal-id`, or `offer` itself.
     pub element: &'static str,
     pub code: &'static str,
     /// The value as the file has it, shortened.
@@ -157,6 +157,7 @@ impl Values {
         let sale =
             self.parse(Element::Type, |text| words::is_sale_type(text).then_some(()).ok_or("not_for_sale"));
         let sale = self.require(Element::Type, sale);
+        // Only a rent has a period.
         self.parse(Element::Period, |_| Err::<(), _>("not_for_sale"));
         self.parse(Element::Status, |text| {
             words::is_available_status(text).then_some(()).ok_or("not_for_sale")
@@ -226,6 +227,7 @@ impl Values {
 
     fn rooms(&mut self, kind: Option<ObjectKind>) -> (Option<Rooms>, bool) {
         let is_flagged = self.flag(Element::Studio);
+        // The value is not imported, but an invalid one rejects the offer.
         self.flag(Element::OpenPlan);
         let word = self.parse(Element::Rooms, |text| {
             let word = words::rooms(text).ok_or("invalid_rooms")?;

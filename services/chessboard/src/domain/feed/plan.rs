@@ -43,7 +43,7 @@ pub struct BuildingPlan {
     /// Objects that stay unchanged, because they are held, Booked or Sold, or because the preview
     /// lists them as kept.
     pub kept: Vec<PropertyObject>,
-    /// Live objects that no offer names. They stay unchanged.
+    /// Live objects that no offer names, not even a rejected one. They stay unchanged.
     pub missing: Vec<PropertyObject>,
     pub problems: Vec<PlanProblem>,
 }
@@ -53,7 +53,7 @@ pub struct PlanContext<'c> {
     pub building: &'c Building,
     pub ancestors: &'c Ancestors,
     /// All live objects of the building, those removed ones whose numbers the offers have, and the
-    /// objects of other buildings with their external ids.
+    /// objects of other buildings with external ids of the offers.
     pub objects: Vec<PropertyObject>,
     pub holds: &'c HashMap<PropertyObjectId, Hold>,
     /// Objects that the preview lists as kept. They stay unchanged even if their deals have ended.
@@ -126,6 +126,7 @@ struct Planner<'c> {
 type Problem = (&'static str, &'static str);
 
 impl Planner<'_> {
+    /// Adds the change of an offer to the plan.
     fn add(&mut self, external_id: ExternalId, offer: &FeedOffer) -> Result<(), Problem> {
         let number = match (&offer.number, self.known.find_by_external_id(&external_id)) {
             (Some(number), _) => number.clone(),
@@ -188,8 +189,11 @@ impl Planner<'_> {
         section.or_else(|| is_single_section.then(Section::literal::<1>))
     }
 
-    /// Returns the fields of an object after the import. Fields that the offer does not have keep
-    /// their values.
+    /// Returns the fields of an object after the import.
+    ///
+    /// The section, the position, the parts of the area and the finishing keep their values if the
+    /// offer has none. The number of rooms does not, because a studio and an open plan have none.
+    /// The layout always stays.
     fn facts(
         &mut self,
         found: Option<&PropertyObject>,
@@ -238,6 +242,8 @@ fn problem_of(refusal: ObjectRefusal) -> Problem {
             let first = errors.into_iter().next();
             first.map_or(("offer", "out_of_range"), |(member, invalid)| (element_of(member), invalid.code))
         }
+        // `add` excludes the other refusals: it keeps held objects, checks the external id, and
+        // expects no version.
         ObjectRefusal::Refused(_) => ("location/apartment", "number_taken"),
     }
 }

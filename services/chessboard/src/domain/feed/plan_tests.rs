@@ -184,7 +184,7 @@ fn new_objects_get_free_positions() {
     assert_eq!(plan.changes[0].after.facts.number.as_str(), "2");
 }
 
-/// RULE-CHS-073: no offer adds a 5,001st live object, neither a new nor a returned one.
+/// RULE-CHS-073: no offer adds a 5,001st live object, neither a new nor a restored one.
 #[test]
 fn offer_of_5001st_object_is_rejected() {
     let mut house = House::new(1);
@@ -218,7 +218,7 @@ fn new_object_gets_no_position_of_another_offer() {
 }
 
 proptest! {
-    /// RULE-CHS-073: after the application of a plan, the same offers change nothing.
+    /// RULE-CHS-073: after a plan is applied, the same offers change nothing.
     #[test]
     fn reapplied_offers_change_nothing(
         stored in prop::collection::btree_set(0_u8..8, 0..6),

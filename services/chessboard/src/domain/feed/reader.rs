@@ -223,7 +223,8 @@ impl<'a> FeedReader<'a> {
         }
         if let Some(Current { text: Some((.., kept)), .. }) = &mut self.current {
             kept.push_str(text);
-            // Keeps one character more than the limit, so that `close` can reject the text.
+            // Keeps at least one byte above the limit, so that `close` rejects the text. The last
+            // kept character may have 4 bytes.
             kept.truncate(kept.floor_char_boundary(MAX_VALUE_BYTES + 4));
         }
         Ok(())

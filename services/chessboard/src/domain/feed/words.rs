@@ -2,7 +2,8 @@
 
 use crate::domain::{Finishing, ObjectKind};
 
-/// Returns the text in lower case, with `ё` as `е` and without spaces, points and quotes.
+/// Returns the text in lower case, with `ё` as `е` and without spaces, points, quotes and
+/// underscores.
 fn plain(text: &str) -> String {
     let is_ignored = |c: char| c.is_whitespace() || matches!(c, '.' | '"' | '«' | '»' | '_');
     let kept = text.chars().filter(|c| !is_ignored(*c));
@@ -82,7 +83,8 @@ pub fn is_whole_object(text: &str) -> bool {
     matches!(plain(text).as_str(), "объект" | "заобъект" | "total" | "весьобъект" | "all")
 }
 
-/// Returns the ISO 4217 code of a currency. `RUR` is the former code of the rouble.
+/// Returns the ISO 4217 code of the rouble, and any other text in upper case. `RUR` is the former
+/// code of the rouble.
 pub fn currency(text: &str) -> String {
     match plain(text).as_str() {
         "rub" | "rur" | "руб" | "рубль" | "рублей" | "₽" => "RUB".to_owned(),
@@ -90,7 +92,7 @@ pub fn currency(text: &str) -> String {
     }
 }
 
-/// The element `rooms`.
+/// The value of the element `rooms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoomsWord {
     Studio,
@@ -98,6 +100,7 @@ pub enum RoomsWord {
     Number(i64),
 }
 
+/// Returns the value of the element `rooms`.
 pub fn rooms(text: &str) -> Option<RoomsWord> {
     match plain(text).as_str() {
         "студия" | "studio" | "ст" => return Some(RoomsWord::Studio),

@@ -92,7 +92,7 @@ pub fn write_offer(out: &mut impl Write, seller: &FeedSeller, offer: &PublicOffe
     xml.seller(seller)?;
     xml.element("deal-status", "первичная продажа")?;
     xml.price(facts)?;
-    xml.sizes(facts)?;
+    xml.object(facts)?;
     xml.building(&offer.project, &offer.building)?;
     xml.write(Event::End(BytesEnd::new("offer")))?;
     out.write_all(b"\n")
@@ -167,7 +167,7 @@ impl<W: Write> Elements<W> {
         self.write(Event::End(BytesEnd::new(name)))
     }
 
-    fn sizes(&mut self, facts: &ObjectFacts) -> io::Result<()> {
+    fn object(&mut self, facts: &ObjectFacts) -> io::Result<()> {
         self.area("area", facts.area_total.units())?;
         if let Some(living) = facts.area_living {
             self.area("living-space", living.units())?;
