@@ -12,7 +12,7 @@ pub const NOT_FOUND: Code = Code::new(404, "SELECTIONS_NOT_FOUND");
 pub const SNAPSHOT_NOT_FOUND: Code = Code::new(404, "SELECTIONS_SNAPSHOT_NOT_FOUND");
 /// Rejects a request that lost a race or names an outdated version.
 pub const CONFLICT: Code = Code::conflict("SELECTIONS_CONCURRENCY_CONFLICT");
-/// Rejects a list that names an object twice (INV-SEL-003).
+/// Rejects a list that names an object twice (INV-SEL-003). The pointer is an example.
 pub const DUPLICATE_ITEM: Code =
     Code::new(400, "SELECTIONS_DUPLICATE_ITEM").at("/Items/1/PropertyObjectId", "duplicate");
 /// Rejects a list of more than [`MAX_ITEMS`] objects (INV-SEL-004).

@@ -204,25 +204,25 @@ async fn upsert_adds_at_most_5000_objects() {
 #[tokio::test]
 async fn grid_sets_keeps_and_exchanges_external_ids() {
     let house = draft_house().await;
-    let named = |number: &str, id: Value| with(flat(number), "ExternalId", id);
+    let flat_with = |number: &str, id: Value| with(flat(number), "ExternalId", id);
     let ids = async || {
         let (one, two) = (house.object("1").await, house.object("2").await);
         (one["ExternalId"].clone(), two["ExternalId"].clone())
     };
-    house.grid(&[named("1", json!("a")), named("2", json!("b"))]).await;
+    house.grid(&[flat_with("1", json!("a")), flat_with("2", json!("b"))]).await;
     assert_eq!(ids().await, (json!("a"), json!("b")));
     house.grid(&flats(2)).await;
     assert_eq!(ids().await, (json!("a"), json!("b")));
-    house.grid(&[named("1", json!("b")), named("2", json!("a"))]).await;
+    house.grid(&[flat_with("1", json!("b")), flat_with("2", json!("a"))]).await;
     assert_eq!(ids().await, (json!("b"), json!("a")));
-    house.grid(&[named("1", Value::Null), named("2", json!("b"))]).await;
+    house.grid(&[flat_with("1", Value::Null), flat_with("2", json!("b"))]).await;
     assert_eq!(ids().await, (Value::Null, json!("b")));
     // The removed object gives its external id to another one.
-    house.grid(&[named("1", json!("b"))]).await;
+    house.grid(&[flat_with("1", json!("b"))]).await;
     assert_eq!(house.object("1").await["ExternalId"], "b");
-    let response = house.send_grid(&[named("1", json!("b")), named("2", json!("b"))], None).await;
+    let response = house.send_grid(&[flat_with("1", json!("b")), flat_with("2", json!("b"))], None).await;
     response.expect_refusal("VALIDATION_FAILED", "/Objects/1/ExternalId", "duplicate");
-    let response = house.send_grid(&[named("1", json!("a/b"))], None).await;
+    let response = house.send_grid(&[flat_with("1", json!("a/b"))], None).await;
     response.expect_refusal("VALIDATION_FAILED", "/Objects/0/ExternalId", "forbidden_character");
 }
 

@@ -109,7 +109,8 @@ async fn list_filters_by_external_id() {
     response.expect_refusal("VALIDATION_FAILED", "/ExternalId", "forbidden_character");
 }
 
-/// RULE-CHS-061: an external id with a forbidden character, and one that is too long, return 400.
+/// RULE-CHS-061: an external id with a forbidden character, and one that is empty or too long,
+/// return 400.
 #[tokio::test]
 async fn invalid_external_id_is_rejected() {
     let by = manager(create_developer().await);
@@ -117,6 +118,7 @@ async fn invalid_external_id_is_rejected() {
     for (id, code) in [
         ("a/b", "forbidden_character"),
         ("a b", "forbidden_character"),
+        // An id without a letter or a digit.
         ("-", "forbidden_character"),
         (long.as_str(), "too_long"),
     ] {

@@ -77,14 +77,15 @@ async fn two_upserts_of_new_external_id_create_one_building() {
             .await;
         expect_one_created(responses, is_identical);
     }
-    let lock = format!(
+    // The uncommitted row makes both insertions wait until it is rolled back.
+    let row = format!(
         "insert into building (id, project_id, tenant_id, external_id, name, sections_count, floors_total, \
             state, created_at, updated_at, version) \
          select '{}', id, tenant_id, 'c', 'x', 1, 1, 'Planned', now(), now(), 1 from project where id = '{}'",
         guid(),
         id_of(&one["Id"])
     );
-    let held = HeldLocks::lock(service(), &lock).await;
+    let held = HeldLocks::lock(service(), &row).await;
     let pattern = "insert into \"building\"%";
     let responses = held.queue(pattern, put_building(&by, "c", in_one), put_building(&by, "c", in_two)).await;
     let (created, other) = if responses.0.status == 201 { responses } else { (responses.1, responses.0) };

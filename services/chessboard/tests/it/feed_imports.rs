@@ -133,12 +133,10 @@ async fn import_previews_and_applies_changes_once() {
     let kinds: Vec<_> = rows.iter().map(|row| (text(&row["Number"]), text(&row["Kind"]))).collect();
     assert_eq!(kinds, [("1", "Updated"), ("2", "Missing"), ("3", "Kept"), ("4", "Kept"), ("5", "Created")]);
     let fields = json!([
-        {"Field": "AreaKitchen", "From": "10", "To": "10"}, {"Field": "Price", "From": "1250000000", "To": "900000000"},
+        {"Field": "Price", "From": "1250000000", "To": "900000000"},
         {"Field": "ExternalId", "From": null, "To": "a-1"},
     ]);
-    let changed =
-        list(&fields).iter().filter(|field| field["From"] != field["To"]).cloned().collect::<Vec<_>>();
-    assert_eq!(rows[0]["Fields"], json!(changed));
+    assert_eq!(rows[0]["Fields"], fields, "only the fields that differ");
     assert_eq!(house.read().await, before, "a preview changes nothing");
     let applied = apply(&house, &validated, json!({"Version": validated["Version"]})).await;
     assert_eq!(only_building(&house, &applied).await["State"], "Applied");

@@ -23,7 +23,7 @@ fn hex(text: &str) -> String {
     })
 }
 
-/// Stores an uploaded file of an import, with the number of bytes that the import has.
+/// Stores `content` as the uploaded file of an import, and `file_bytes` as the size of the upload.
 async fn store_file(import: Uuid, content: &str, file_bytes: usize) {
     let upload = guid();
     execute_sql(
@@ -83,7 +83,7 @@ async fn file_with_missing_part_is_not_validated() {
         let attempts =
             format!("select attempts from job where kind = 'feed-validation' and key = '{import}'");
         let row = service().sql().await.query_opt(&attempts, &[]).await.unwrap();
-        let attempts: i32 = row.expect("the job is not completed").get(0);
+        let attempts: i32 = row.expect("the job of the validation").get(0);
         (attempts > 1).then_some(())
     })
     .await;
@@ -159,12 +159,8 @@ async fn interrupted_validation_begins_again() {
     let validated = wait_for(&house, import, &["Validated"]).await;
     assert_eq!((&validated["OffersCount"], &validated["RejectedCount"]), (&json!(2), &json!(0)));
     assert_eq!(only_building(&house, &validated).await["CreatedCount"], 2);
-    let chunks = async || {
-        let count = format!("select count(*) from feed_chunk where import_id = '{import}'");
-        let count: i64 = service().sql().await.query_one(&count, &[]).await.unwrap().get(0);
-        (count == 0).then_some(())
-    };
-    eventually("the deletion of the file", chunks).await;
+    eventually("the deletion of the file", async || (rows("feed_chunk", import).await == 0).then_some(()))
+        .await;
 }
 
 /// RULE-CHS-073: an object that the preview lists as kept stays unchanged, even if its deal ends
@@ -193,6 +189,7 @@ async fn offers_beyond_5000_of_a_building_are_rejected() {
     let house = published_house().await;
     let offers: Vec<_> = (0..7_100)
         .map(|n| {
+            // A floor of a section has at most 1,000 positions.
             let floor = format!("<floor>{}<", n % 10 + 1);
             offer(&format!("k-{n}"), &n.to_string(), 5).replace("<floor>2<", &floor)
         })

@@ -163,8 +163,11 @@ async fn invalid_deal_event_is_dead_lettered() {
         publish_deal_event(topic, deal, guid(), 1, "9999-12-31T23:59:59-00:01").await;
         assert!(dead_letter(deal).await.contains("decode"), "{topic}");
     }
-    let unknown = guid();
-    deliver_deal_event(BOOKED, unknown, guid(), 1, "2026-11-22T10:00:00Z").await;
+    let deal = guid();
+    deliver_deal_event(BOOKED, deal, guid(), 1, "2026-11-22T10:00:00Z").await;
+    let claims = "select count(*) from deal_claim where deal_id::text = $1";
+    let claims: i64 = service().sql().await.query_one(claims, &[&deal.to_string()]).await.unwrap().get(0);
+    assert_eq!(claims, 1, "the claim on an unknown object");
 }
 
 /// INV-OBJ-2: a `PUT` of a held object does not change the status that a user set before.

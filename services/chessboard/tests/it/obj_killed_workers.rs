@@ -14,7 +14,7 @@ use crate::{COMPANY_UPSERTED, MANAGE, ME, company_event, id_of, next_sequence, p
 
 const BATCH: usize = 4;
 
-/// Locks an object of the second batch, so that this batch waits before it writes.
+/// Locks the first object after [`BATCH`] others, so that the second batch waits before it writes.
 const BEFORE_WRITING: &str = "select from property_object where id in \
     (select id from property_object order by id offset 4 limit 1) for update";
 /// Locks the queue, so that the first batch waits after it has written its objects.

@@ -256,6 +256,7 @@ async fn create_project(own: &DedicatedService) -> (Client, String) {
 /// content under its version, regardless of later changes of the ancestors.
 #[tokio::test]
 async fn republish_repeats_last_published_object() {
+    // The pause of an hour keeps the job from publishing the rename.
     let own = DedicatedService::start::<Service>(&[("OBJECT_PROPAGATION_INTERVAL_MS", "3600000")]);
     let (by, base) = create_project(&own).await;
     let created = by.post(&format!("{base}/buildings"), building()).await.expect(201);

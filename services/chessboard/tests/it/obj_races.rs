@@ -111,13 +111,13 @@ async fn object_published_during_hiding_ends_hidden() {
         let hiding = admin.post(&hide, json!({}));
         let project_path = house.project_path("");
         let renaming = house.manager.put(&project_path, with(project(), "Name", name.clone()));
-        let grids = async {
+        let others = async {
             let mut changed = flats(3);
             changed[1]["Rooms"] = json!(8);
             house.send_grid(&changed, None).await;
             publish_deal_event(BOOKED, guid(), house.id_of("3").await, 1, "2026-11-22T10:00:00Z").await;
         };
-        let (put, (hidden, renamed), ()) = join3(put, join(hiding, renaming), grids).await;
+        let (put, (hidden, renamed), ()) = join3(put, join(hiding, renaming), others).await;
         assert!(matches!(put.status, 200 | 409));
         hidden.expect(200);
         renamed.expect(200);

@@ -21,7 +21,7 @@ pub const EXPIRED: &str = "platform.crm.booking-expired.v1";
 pub const CANCELLED: &str = "platform.crm.deal-cancelled.v1";
 pub const COMPLETED: &str = "platform.crm.deal-completed.v1";
 
-/// Returns the body of a project.
+/// Returns the body of a project, with a new `CoverFileId`. A second body is therefore a change.
 pub fn project() -> Value {
     json!({
         "Name": "Сосны", "Description": "У леса", "Class": "Comfort", "City": "Казань", "Address": "ул. Мира, 1",
@@ -37,7 +37,7 @@ pub fn building() -> Value {
     })
 }
 
-/// Returns the body of a flat.
+/// Returns the body of a flat, with a new `LayoutFileId`. A second body is therefore a change.
 pub fn flat(number: &str) -> Value {
     json!({
         "Number": number, "Kind": "Flat", "Section": 1, "Floor": 1, "PositionOnFloor": 1, "Rooms": 2,
@@ -190,7 +190,7 @@ pub async fn publish_deal_event(topic: &str, deal: Uuid, object: Uuid, row_versi
     sequence
 }
 
-/// Publishes an event of a deal and waits until it is handled.
+/// Publishes an event of a deal and waits until the consumer has applied or dead-lettered it.
 pub async fn deliver_deal_event(topic: &str, deal: Uuid, object: Uuid, row_version: i64, at: &str) {
     let (sequence, key) = (publish_deal_event(topic, deal, object, row_version, at).await, deal.to_string());
     let sql = service().sql().await;

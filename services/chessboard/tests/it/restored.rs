@@ -50,6 +50,7 @@ async fn restored_objects_and_developers_get_higher_versions() {
     let [kept, gone] = [0, 1].map(|at: usize| id_of(&json!(ids[at].get::<_, String>(0))));
     let events = async |key: Uuid, topic: &str| -> Vec<Value> { payloads(own.published(key).await, topic) };
     let (known_kept, known_gone) = (events(kept, OBJECT_UPSERTED).await, events(gone, OBJECT_UPSERTED).await);
+    // Sets the rows back without triggers and checks of foreign keys, as a restore does.
     let back = "set session_replication_role = replica; \
                 update property_object as object set price = backup.price, version = backup.version \
                 from backup where object.id = backup.id; \

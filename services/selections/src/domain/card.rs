@@ -47,7 +47,7 @@ pub struct CardItem {
     card: Option<ObjectCard>,
 }
 
-/// Adds the card of its object to each item.
+/// Adds to each item the card of its object.
 pub fn with_cards(items: Vec<Item>, mut cards: HashMap<PropertyObjectId, ObjectCard>) -> Vec<CardItem> {
     items.into_iter().map(|item| CardItem { card: cards.remove(&item.property_object_id), item }).collect()
 }

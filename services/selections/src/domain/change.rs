@@ -42,7 +42,7 @@ pub struct ItemChange {
 }
 
 impl AddedObject {
-    /// Compares the object with its present data. An object without data is not public.
+    /// Compares the object with its present data, which is `None` if the object is not public.
     fn changes(&self, now: Option<&ShownObject>) -> Vec<ObjectChange> {
         let Some(now) = now else { return vec![ObjectChange::Withdrawn] };
         let became = |status| now.status.as_deref() == Some(status) && self.status.as_deref() != Some(status);
@@ -108,27 +108,28 @@ mod tests {
         serde_json::from_value(json!({"Status": status, "Price": price})).unwrap()
     }
 
-    /// A change of the status is reported once, and a change of the price only in one currency.
+    /// A status that the object had when it was added is no change. Prices are compared only within
+    /// one currency.
     #[test]
     fn changed_status_and_price_are_reported() {
         use ObjectChange::{PriceDown, PriceUp, Sold, Withdrawn};
         let rub = |amount_minor| Some(Money { amount_minor, currency: Currency::RUB });
         for (then, now, expected) in [
-            (added("Free", rub(100)), shown("Free", rub(100)), vec![]),
-            (added("Free", rub(100)), shown("Booked", rub(101)), vec![PriceUp]),
-            (added("Free", rub(100)), shown("Free", rub(99)), vec![PriceDown]),
-            (added("Free", rub(100)), shown("Free", Some(price(101, "USD"))), vec![]),
-            (added("Free", None), shown("Free", rub(100)), vec![]),
-            (added("Free", rub(100)), shown("Free", None), vec![]),
-            (added("Free", rub(100)), shown("Sold", rub(99)), vec![Sold, PriceDown]),
+            (added("Available", rub(100)), shown("Available", rub(100)), vec![]),
+            (added("Available", rub(100)), shown("Booked", rub(101)), vec![PriceUp]),
+            (added("Available", rub(100)), shown("Available", rub(99)), vec![PriceDown]),
+            (added("Available", rub(100)), shown("Available", Some(price(101, "USD"))), vec![]),
+            (added("Available", None), shown("Available", rub(100)), vec![]),
+            (added("Available", rub(100)), shown("Available", None), vec![]),
+            (added("Available", rub(100)), shown("Sold", rub(99)), vec![Sold, PriceDown]),
             (added("Sold", rub(100)), shown("Sold", rub(100)), vec![]),
-            (added("Free", rub(100)), shown("Unavailable", rub(100)), vec![Withdrawn]),
+            (added("Available", rub(100)), shown("Unavailable", rub(100)), vec![Withdrawn]),
             (added("Unavailable", rub(100)), shown("Unavailable", rub(100)), vec![]),
-            (added("Unavailable", rub(100)), shown("Free", rub(100)), vec![]),
+            (added("Unavailable", rub(100)), shown("Available", rub(100)), vec![]),
         ] {
             assert_eq!(then.changes(Some(&now)), expected, "{then:?} {now:?}");
         }
-        assert_eq!(added("Free", rub(100)).changes(None), [Withdrawn]);
+        assert_eq!(added("Available", rub(100)).changes(None), [Withdrawn]);
     }
 
     /// Only changed items are listed, in their order. An object that is not public shows no price.
@@ -136,6 +137,7 @@ mod tests {
     fn changed_items_are_listed_in_their_order() {
         let ids = [1, 2, 3, 4].map(|number| PropertyObjectId::from(Uuid::from_u128(number)));
         let [dearer, same, hidden, unknown] = ids;
+        let rub = |amount| Some(price(amount, "RUB"));
         let added_at = OffsetDateTime::UNIX_EPOCH;
         let items = [unknown, hidden, same, dearer];
         let items: Vec<Item> = (0..)
@@ -143,9 +145,9 @@ mod tests {
             .map(|(sort_order, property_object_id)| Item { property_object_id, sort_order, added_at })
             .collect();
         let objects = HashMap::from([
-            (dearer, (added("Free", Some(price(100, "RUB"))), Some(shown("Free", Some(price(101, "RUB")))))),
-            (same, (added("Free", Some(price(100, "RUB"))), Some(shown("Free", Some(price(100, "RUB")))))),
-            (hidden, (added("Free", Some(price(100, "RUB"))), None)),
+            (dearer, (added("Available", rub(100)), Some(shown("Available", rub(101))))),
+            (same, (added("Available", rub(100)), Some(shown("Available", rub(100))))),
+            (hidden, (added("Available", rub(100)), None)),
         ]);
         let change = |property_object_id, changes, price_when_added, price| ItemChange {
             property_object_id,
@@ -156,7 +158,7 @@ mod tests {
         };
         let expected = [
             change(hidden, vec![ObjectChange::Withdrawn], None, None),
-            change(dearer, vec![ObjectChange::PriceUp], Some(price(100, "RUB")), Some(price(101, "RUB"))),
+            change(dearer, vec![ObjectChange::PriceUp], rub(100), rub(101)),
         ];
         assert_eq!(changes_of(&items, &objects), expected);
     }

@@ -38,7 +38,7 @@ pub const INTERNAL: Listener = Listener {
     routes: internal,
 };
 
-// The callers of operations that check the caller against stored data.
+// Descriptions of callers that several operations share.
 const OWNER: &str = "the owner of the selection";
 const EDITORS: &str = "the owner and the collaborators of the selection";
 const FAVORITES: &str = "every user, for own favorites";

@@ -19,7 +19,8 @@ use crate::error::Error;
 const MAX_AGE: Duration = Duration::from_secs(5);
 /// Capacity of the cache in bytes, over a hundred selections of 200 items.
 const CACHE_BYTES: u64 = 16 * 1024 * 1024;
-
+/// The estimated number of entries, for the initial allocation.
+const ESTIMATED_ENTRIES: usize = 1_000;
 /// The approximate size of an entry without its items.
 const ENTRY_BYTES: u64 = 256;
 
@@ -46,13 +47,13 @@ impl Weighter<Key, Arc<ReadItems>> for ByteWeighter {
 
 impl Cards {
     pub fn new() -> Self {
-        Self(Cache::with_weighter(1_000, CACHE_BYTES, ByteWeighter))
+        Self(Cache::with_weighter(ESTIMATED_ENTRIES, CACHE_BYTES, ByteWeighter))
     }
 
-    /// Adds the cards to the items of an opened selection. They are at most [`MAX_AGE`] old.
+    /// Adds the cards to the items of an opened selection. The cards are at most [`MAX_AGE`] old.
     ///
-    /// Concurrent readers of a selection share one lookup. A change of the selection has another
-    /// version, so its readers see it at once.
+    /// Concurrent readers of a selection share one lookup. A changed selection has another version,
+    /// and so another key. Its readers therefore see the change at once.
     pub async fn add_to(&self, opened: &mut OpenSelection, lookups: &PipelinedConn) -> Result<(), Error> {
         let key = (opened.id, opened.version);
         self.0.remove_if(&key, |cached| cached.read_at.elapsed() > MAX_AGE);

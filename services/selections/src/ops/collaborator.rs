@@ -1,4 +1,4 @@
-//! Use cases of the collaborators of a selection. Both are idempotent.
+//! Use cases of the collaborators of a selection.
 
 use ::db::Tx;
 use auth::{Actor, UserId};
@@ -9,12 +9,12 @@ use crate::db;
 use crate::domain::{MAX_COLLABORATORS, MAX_SHARED, SelectionId};
 use crate::error::{COLLABORATORS_LIMIT_EXCEEDED, Error, NOT_FOUND, SHARED_LIMIT_EXCEEDED};
 
-/// Adds a collaborator. Does nothing for the owner.
+/// Adds a collaborator. Does nothing if the user is the owner, or already a collaborator.
 ///
 /// # Errors
 /// - [`NOT_FOUND`] if the actor does not own such a selection.
 /// - [`COLLABORATORS_LIMIT_EXCEEDED`] if the selection has the maximum number of collaborators.
-/// - [`SHARED_LIMIT_EXCEEDED`] if the maximum number of selections is shared with the user.
+/// - [`SHARED_LIMIT_EXCEEDED`] if the maximum number of selections is already shared with the user.
 pub async fn add_collaborator(
     tx: &mut Tx,
     actor: &Actor,
@@ -41,7 +41,7 @@ pub async fn add_collaborator(
     Ok(())
 }
 
-/// Removes a collaborator. Collaborators can remove themselves.
+/// Removes a collaborator, if the user is one. Collaborators can remove themselves.
 ///
 /// # Errors
 /// [`NOT_FOUND`] if the actor neither owns such a selection nor is the removed collaborator.

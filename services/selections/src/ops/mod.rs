@@ -1,4 +1,6 @@
 //! Use cases: read, decide, write and publish, in a transaction that an edge opened.
+//!
+//! Two modules are no use cases: `card` caches cards, and `opening` counts openings in memory.
 
 pub mod card;
 pub mod collaborator;

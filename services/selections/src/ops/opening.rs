@@ -13,8 +13,8 @@ use crate::domain::SelectionId;
 
 /// The time between two writes of the counts.
 pub const STORE_INTERVAL: Duration = Duration::from_secs(5);
-/// Maximum number of selections with openings that are not stored yet. Openings of further ones are
-/// not counted.
+/// Maximum number of selections with openings that are not stored yet. Openings of further
+/// selections are not counted.
 const MAX_WAITING: usize = 100_000;
 /// Number of rows that one statement writes.
 const BATCH: usize = 1_000;

@@ -20,7 +20,7 @@ pub struct Metadata {
     pub description: Option<Description>,
 }
 
-/// Creates a selection.
+/// Creates a selection, and publishes no event for its items (RULE-SEL-029).
 ///
 /// # Errors
 /// - [`LIMIT_EXCEEDED`] if the actor is at the limit of selections.
@@ -79,7 +79,7 @@ pub async fn duplicate_selection(
     copy(tx, actor, now, random, metadata, objects).await
 }
 
-/// Creates a selection of these objects, and publishes each of them.
+/// Creates a selection of these objects, and publishes an event for each item (RULE-SEL-029).
 async fn copy(
     tx: &mut Tx,
     actor: &Actor,
@@ -164,7 +164,7 @@ pub async fn replace_selection_items(
     let mut selection = find_editable(tx.conn(), actor, id).await?;
     let Some(added) = selection.replace_items(order, now) else { return Ok(selection) };
     save(tx, actor, &mut selection, version).await?;
-    publish_items(tx, &selection, &added).await?;
+    record_and_publish_items(tx, &selection, &added).await?;
     Ok(selection)
 }
 
@@ -183,7 +183,7 @@ pub async fn add_selection_item(
     let mut selection = lock_editable(tx, actor, id).await?;
     let Some(added) = selection.add_item(object, now)? else { return Ok(selection) };
     save(tx, actor, &mut selection, None).await?;
-    publish_items(tx, &selection, &[added]).await?;
+    record_and_publish_items(tx, &selection, &[added]).await?;
     Ok(selection)
 }
 
@@ -201,13 +201,14 @@ pub async fn remove_selection_item(
     let mut selection = lock_editable(tx, actor, id).await?;
     if selection.remove_item(object, now) {
         save(tx, actor, &mut selection, None).await?;
-        publish_items(tx, &selection, &[]).await?;
+        record_and_publish_items(tx, &selection, &[]).await?;
     }
     Ok(selection)
 }
 
-/// Publishes a change of the items, and records the present data of the added objects.
-async fn publish_items(tx: &mut Tx, selection: &Selection, added: &[Item]) -> Result<(), Error> {
+/// Publishes a change of the items. Records the present data of the added objects, and deletes that
+/// of the removed ones.
+async fn record_and_publish_items(tx: &mut Tx, selection: &Selection, added: &[Item]) -> Result<(), Error> {
     db::added_object::retain(tx, selection.id, &selection.items).await?;
     db::added_object::record(tx, selection.id, added).await?;
     outbox::append(tx, &SelectionUpdated::of(selection, vec![ChangedField::Items])).await?;

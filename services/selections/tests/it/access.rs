@@ -118,7 +118,7 @@ async fn invalid_body_precedes_missing_selection() {
 /// RULE-ALL-047: clocks may differ by 30 seconds in both directions.
 #[tokio::test]
 async fn clock_skew_of_half_a_minute_is_tolerated() {
-    // Starts first, because its start would use up the tolerance.
+    // The service starts first, because its start would use up the tolerance.
     let service = service();
     let now = runtime::clock::now();
     let token = |nbf: OffsetDateTime, exp: OffsetDateTime| {
@@ -128,6 +128,7 @@ async fn clock_skew_of_half_a_minute_is_tolerated() {
         });
         issuer().sign(&claims).unwrap()
     };
+    // A slow request has ten of the 30 seconds left.
     let (hour, skew) = (Duration::HOUR, Duration::seconds(20));
     for tolerated in [token(now - hour, now - skew), token(now + skew, now + hour)] {
         service.bearer(&tolerated).get(SELECTIONS).await.expect(200);
@@ -144,7 +145,8 @@ async fn token_for_several_audiences_is_accepted() {
     service().bearer(&token).get(SELECTIONS).await.expect(200);
 }
 
-/// RULE-ALL-047: the times of a token may have fractions of a second.
+/// RULE-ALL-047: the times of a token may have fractions of a second. An expired token, a future
+/// one, a too long lifetime and times that are not numbers are refused.
 #[tokio::test]
 async fn fractional_times_of_a_token_are_accepted() {
     let now = runtime::clock::now().unix_timestamp();
@@ -222,7 +224,7 @@ async fn bearer_scheme_in_any_case_is_accepted() {
 }
 
 /// RULE-SEL-015, RULE-ALL-047: a token in the query is not a credential, because logs record
-/// addresses.
+/// URLs.
 #[tokio::test]
 async fn token_in_the_query_is_ignored() {
     let token = issuer().token(&Claims::user(guid())).unwrap();

@@ -174,8 +174,8 @@ pub(crate) async fn send_creation_head(owner: &Client) -> TcpStream {
     connection
 }
 
-/// RULE-ALL-028, RULE-ALL-052: during a database outage requests get 503 without its cause, and the
-/// service recovers afterwards without a restart.
+/// RULE-ALL-028, RULE-ALL-052: during a database outage requests get 503, which does not name the
+/// cause. The service recovers afterwards without a restart.
 #[tokio::test]
 async fn database_outage_returns_503() {
     let service = Running::start::<Service>(&[]);

@@ -20,9 +20,10 @@ async fn create(owner: &Client, body: impl Into<Body>) -> Response {
     send(owner.request(Method::POST, SELECTIONS).header("content-type", "application/json").body(body)).await
 }
 
-/// Returns a valid body of `length` bytes, with white space at its end.
+/// Returns a valid body of `length` bytes, with spaces before the last brace.
 fn padded(length: usize) -> String {
-    format!("{{\"Title\":\"x\"{}}}", " ".repeat(length - 13))
+    let (start, end) = ("{\"Title\":\"x\"", "}");
+    format!("{start}{}{end}", " ".repeat(length - start.len() - end.len()))
 }
 
 /// RULE-ALL-002: a body that is not JSON is refused.
@@ -75,7 +76,8 @@ async fn text_that_is_not_unicode_is_malformed() {
     assert_eq!(paired["Title"], "🏠");
 }
 
-/// RULE-ALL-002: PostgreSQL cannot store a NUL, so the caller gets 400 and not 500.
+/// RULE-ALL-002: PostgreSQL cannot store a NUL, so the caller gets 400 and not 500. A title of
+/// invisible characters counts as empty, and other control characters are kept.
 #[tokio::test]
 async fn nul_character_is_refused() {
     let (_, owner) = service().user();

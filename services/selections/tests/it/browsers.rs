@@ -14,7 +14,8 @@ fn header<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// RULE-ALL-070: by default no cache stores a response, and no client guesses its media type.
+/// RULE-ALL-070: no cache stores a response, except files of the API page. No client guesses the
+/// media type.
 #[tokio::test]
 async fn responses_are_neither_cached_nor_sniffed() {
     let (_, owner) = service().user();

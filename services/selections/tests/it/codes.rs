@@ -53,7 +53,8 @@ async fn database_refuses_a_change_of_a_code() {
     let change =
         format!("update selection set public_code = 'AAAAAAAAAAAA' where id = '{}'", text(&selection["Id"]));
     let refused = sql.batch_execute(&change).await.expect_err("another code");
-    assert_eq!(refused.code().expect("a refusal of the database").code(), "23001");
+    let state = refused.code().expect("a refusal of the database").code();
+    assert_eq!(state, "23001", "restrict_violation");
     service().guest().get(&open_path(&selection)).await.expect(200);
 }
 
@@ -97,7 +98,8 @@ async fn times_of_changes_never_go_back() {
     assert_eq!(deleted.payload["DeletedAt"], before);
 }
 
-/// Starts a service whose database replaces the next `attempts` new codes by `taken`.
+/// Starts a service whose database gives the code `taken` to the selection [`TAKEN`], and to each
+/// of the next `attempts` other insertions.
 async fn start_with_collisions(attempts: u32, taken: &str) -> (Running, Client) {
     let service = Running::start::<Service>(&[]);
     let (_, owner) = service.user();

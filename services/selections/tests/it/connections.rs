@@ -20,7 +20,8 @@ async fn connect(service: &Running) -> TcpStream {
     TcpStream::connect(url.trim_start_matches("http://")).await.unwrap()
 }
 
-/// Sends a request and reads its response. Returns false if the connection was closed.
+/// Sends a request and reads its response, which is 404. Returns false if the connection was
+/// closed.
 async fn is_served(stream: &mut TcpStream) -> bool {
     let exchange = async {
         stream.write_all(REQUEST).await?;
@@ -57,6 +58,7 @@ async fn incomplete_head_closes_its_connection() {
 /// RULE-ALL-097: a peer at its limit gets no further connection until one of its connections ends.
 #[tokio::test]
 async fn peer_with_too_many_connections_is_refused() {
+    // The address of the tests is no trusted proxy here.
     let service = Running::start::<Service>(&[
         ("HTTP_MAX_CONNECTIONS_PER_PEER", "3"),
         ("TRUSTED_PROXIES", "192.0.2.0/24"),

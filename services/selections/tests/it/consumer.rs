@@ -72,7 +72,8 @@ pub async fn wait_for_shown(object: Uuid) -> Value {
     eventually("the object in the copy", known).await
 }
 
-/// Waits until the consumer has applied or dead-lettered every earlier message of `key`.
+/// Publishes a further message of `key` and waits for its object. The consumer has then applied or
+/// dead-lettered every earlier message of `key`.
 pub async fn wait_for_consumer(key: Uuid, sequence: i64) {
     let marker = guid();
     publish(key, sequence, &object(marker, 1, "marker")).await;
@@ -161,7 +162,7 @@ async fn frozen_content_is_withheld_while_the_object_is_not_public() {
 /// INV-DEV-6, RULE-SEL-036: an older event that shows the object does not undo a newer one that
 /// hides it.
 #[tokio::test]
-async fn late_event_does_not_show_a_hidden_object() {
+async fn older_event_does_not_show_a_hidden_object() {
     let id = guid();
     publish(id, 1, &object(id, 1, "12")).await;
     wait_for_shown(id).await;
@@ -341,7 +342,7 @@ async fn garbage_bytes_do_not_stop_the_consumer() {
         let headers = [("ce_sequence", "not a number".to_owned()), ("x\u{1}", String::new())];
         bus.publish_raw(OBJECT_UPSERTED, &key, &headers, garbage).await;
     }
-    // The keys are on all partitions, so each partition has garbage before a message.
+    // The random keys spread garbage and messages over the partitions.
     for key in many_keys {
         publish(key, 1, &object(key, 1, "12")).await;
         assert_eq!(wait_for_shown(key).await["Number"], "12");

@@ -85,9 +85,9 @@ async fn snapshot_request_requires_post_and_actor() {
     let news = service().machine("news");
     let path = snapshots_path(&selection);
     let good = json!({"PostId": guid(), "ActorUserId": id, "AuthorUserId": null});
-    for (member, reason) in [
-        ("PostId", "required"),
-        ("ActorUserId", "required"),
+    for (member, fault) in [
+        ("PostId", "absent"),
+        ("ActorUserId", "absent"),
         ("PostId", "null"),
         ("ActorUserId", "null"),
         ("PostId", "x"),
@@ -95,12 +95,12 @@ async fn snapshot_request_requires_post_and_actor() {
         ("AuthorUserId", "x"),
     ] {
         let mut body = good.clone();
-        match reason {
-            "required" => drop(body.as_object_mut().unwrap().remove(member)),
+        match fault {
+            "absent" => drop(body.as_object_mut().unwrap().remove(member)),
             "null" => body[member] = Value::Null,
             wrong => body[member] = json!(wrong),
         }
-        let reason = if reason == "required" { reason } else { "invalid_type" };
+        let reason = if fault == "absent" { "required" } else { "invalid_type" };
         let refused = news.post(&path, body).await;
         refused.expect_refusal("SELECTIONS_VALIDATION_FAILED", &format!("/{member}"), reason);
     }
@@ -129,7 +129,7 @@ async fn crm_reads_the_current_selection() {
     let changed = owner.put(&path(&selection), body).await.expect(200);
     let read_by_crm = service().machine("crm").get(&internal_path(&selection)).await.expect(200);
     assert_eq!(read_by_crm, changed);
-    assert_eq!(members(&read_by_crm).len(), 11);
+    assert_eq!(members(&read_by_crm).len(), 11, "every member of a selection");
     assert_eq!(text(&read_by_crm["Title"]), "Summer");
 }
 

@@ -74,7 +74,10 @@ async fn requests_do_not_wait_long_for_a_hanging_issuer() {
     let url = format!("http://{}", issuer.local_addr().unwrap());
     let service = Running::start::<Service>(&[("AUTH_ISSUER", &url)]);
     let token = Issuer::new(&url).unwrap().token(&Claims::user(guid())).unwrap();
-    for response in join_all((0..20).map(async |_| service.bearer(&token).get(SELECTIONS).await)).await {
+    let requests = join_all((0..20).map(async |_| service.bearer(&token).get(SELECTIONS).await));
+    // Twenty fetches in a row, each until its timeout, would take a minute.
+    let responses = tokio::time::timeout(std::time::Duration::from_secs(30), requests).await;
+    for response in responses.expect("responses in time") {
         response.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
     }
 }
@@ -111,6 +114,7 @@ async fn token_that_cannot_be_verified_returns_503() {
 
 /// Starts an issuer whose documents are `discovery` and `jwks`, and returns a token of it.
 fn issuer_with(discovery: impl Fn(&str) -> Value, jwks: impl Fn(&Value) -> String) -> (FaultProxy, String) {
+    // The proxy itself returns both documents, so nothing listens at its upstream.
     let proxy = FaultProxy::start("http://127.0.0.1:1");
     let issuer = Issuer::new(proxy.url()).unwrap();
     let discovery = discovery(&proxy.url()).to_string();

@@ -122,7 +122,7 @@ fn topics(events: &[Published]) -> Vec<&str> {
     events.iter().map(|event| event.topic.as_str()).collect()
 }
 
-/// Takes a snapshot for a post of the selection's owner.
+/// Takes a snapshot for a post, with the selection's owner as the actor.
 async fn take_snapshot(selection: &Value, post: Uuid) -> Response {
     let body = json!({"PostId": post, "ActorUserId": selection["OwnerUserId"]});
     service().machine("news").post(&snapshots_path(selection), body).await

@@ -97,8 +97,8 @@ async fn segment_without_guid_or_code_is_not_found() {
     }
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
-    for around in ["%20", "x", "/"] {
-        let response = caller.get(&format!("{}{around}", open_path(&selection))).await;
+    for suffix in ["%20", "x", "/"] {
+        let response = caller.get(&format!("{}{suffix}", open_path(&selection))).await;
         response.expect_problem(404, "SELECTIONS_NOT_FOUND");
     }
 }
@@ -217,6 +217,7 @@ async fn guest_with_too_many_reads_is_rate_limited() {
 
     let (opened, refused): (Vec<_>, Vec<_>) =
         responses.into_iter().partition(|response| response.status == 200);
+    // 120 reads a minute are one read every 500 ms.
     let regained = started.elapsed().as_millis() / 500 + 1;
     assert!((120..=120 + regained).contains(&(opened.len() as u128)), "{} were opened", opened.len());
     for response in refused {

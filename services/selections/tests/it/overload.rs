@@ -54,9 +54,9 @@ fn expect_shed(response: &Response) {
     assert_eq!(response.body["traceId"], Value::Null, "a shed request has no trace");
 }
 
-/// Sends the head of a request.
-async fn send_head(caller: &Client, method: Method, more: &str) -> TcpStream {
-    send_head_and(caller, method, &format!("{more}\r\n")).await
+/// Sends the head of a request, with further header lines.
+async fn send_head(caller: &Client, method: Method, headers: &str) -> TcpStream {
+    send_head_and(caller, method, &format!("{headers}\r\n")).await
 }
 
 /// Sends the first lines of a request and `rest`.

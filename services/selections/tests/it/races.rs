@@ -111,7 +111,7 @@ async fn snapshot_overtaken_by_a_change_has_the_earlier_state() {
     let service = Running::start::<Service>(&[]);
     let (id, owner) = service.user();
     let news = service.machine("news");
-    for is_deleted in [false, true] {
+    for deletes in [false, true] {
         let body = json!({"Title": "Spring", "Description": "Sea", "Items": items(3)});
         let selection = owner.post(SELECTIONS, body).await.expect(201);
         // The request has read its source and waits for the public data of the objects.
@@ -119,7 +119,7 @@ async fn snapshot_overtaken_by_a_change_has_the_earlier_state() {
         let body = json!({"PostId": guid(), "ActorUserId": id});
         let change = async {
             held.wait_for(1, "select%from \"property_object\"%").await;
-            if is_deleted {
+            if deletes {
                 owner.delete(&path(&selection)).await.expect(204);
             } else {
                 let described = json!({"Title": "Summer", "Description": null});
@@ -191,7 +191,7 @@ async fn hundredth_selection_is_created_once() {
     }
 }
 
-/// INV-SEL-007, RULE-SEL-007: a selection that is deleted twice concurrently lowers the count once.
+/// INV-SEL-007, RULE-SEL-007: parallel deletions of a selection lower the count once.
 #[tokio::test]
 async fn parallel_deletions_are_counted_once() {
     let owners: [Client; 20] = owners(service());
@@ -369,8 +369,8 @@ async fn parallel_marks_of_one_object_are_one_favorite() {
         .expect_problem(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED");
 }
 
-/// RULE-SEL-003: a mark that commits between the read and the write of a copy is neither in the
-/// copy nor in its events.
+/// RULE-SEL-003: a mark that commits after a copy has read the favorites is neither in the copy nor
+/// in its events, whether mark or copy commits first.
 #[tokio::test]
 async fn copy_of_favorites_overtaken_by_a_mark_has_the_earlier_state() {
     for marks_first in [false, true] {

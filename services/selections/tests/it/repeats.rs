@@ -84,7 +84,7 @@ async fn key_of_another_request_is_refused() {
     assert_eq!(count(&owner).await, 1);
 }
 
-/// RULE-ALL-081: each user has keys of its own.
+/// RULE-ALL-081: two users can use the same key.
 #[tokio::test]
 async fn key_of_another_user_is_free() {
     let key = guid().to_string();
@@ -101,6 +101,7 @@ async fn key_of_another_user_is_free() {
 #[tokio::test]
 async fn repeat_during_the_first_request_is_refused() {
     let ((id, owner), key) = (service().user(), guid().to_string());
+    // Inserts the row of the owner, which the test then locks.
     create_selection(&owner).await;
     let held =
         HeldLocks::lock(service(), &format!("select from owner where user_id = '{id}' for update")).await;

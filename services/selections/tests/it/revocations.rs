@@ -50,8 +50,8 @@ async fn wait_until_unauthorized(caller: &Client) {
         .await;
 }
 
-/// RULE-ALL-075: a token is rejected up to the second of the revocation, and accepted from the next
-/// one on.
+/// RULE-ALL-075: a token that was issued up to the second of the revocation is rejected. A token of
+/// the next second is accepted.
 #[tokio::test]
 async fn revoked_token_is_unauthorized_and_a_later_one_is_accepted() {
     let (user, now) = (Claims::user(guid()).company(guid()), runtime::clock::now());

@@ -44,6 +44,7 @@ async fn unread_api_pages_share_memory() {
         (first.len() >= READERS && first == selections.unread_response_bytes()).then_some(first)
     })
     .await;
+    // Both limits are an eighth of one page for each reader.
     let kernel: usize = buffered.iter().sum();
     assert!(kernel < READERS * length / 8, "the kernel buffers {kernel} bytes");
     let grown = selections.memory("VmHWM") - before;

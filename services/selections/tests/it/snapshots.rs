@@ -318,6 +318,7 @@ async fn database_refuses_changes_and_deletions_of_snapshots() {
     ] {
         let refused = sql.batch_execute(&forbidden).await.expect_err(&forbidden);
         let state = refused.code().expect("a refusal of the database").code();
+        // `restrict_violation` of the trigger, and `foreign_key_violation` of the selection.
         assert!(["23001", "23503"].contains(&state), "{forbidden}: {state}");
     }
     assert_eq!([read_snapshot(&active).await, read_snapshot(&detached).await], before);
