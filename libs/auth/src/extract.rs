@@ -222,7 +222,7 @@ impl Client for Issuer {
     const ID: &'static str = "issuer";
 }
 
-/// The service `C`. Other callers get status 403.
+/// The service `C`. Other services get status 403.
 pub struct Caller<C>(PhantomData<C>);
 
 impl<C: Client> FromRequest for Caller<C> {

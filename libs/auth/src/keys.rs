@@ -22,8 +22,10 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The minimum interval between fetches for unknown key ids. It limits the requests to the issuer
 /// that tokens with invented key ids cause.
 const UNKNOWN_KEY_COOLDOWN: Duration = Duration::from_secs(5);
-/// The timeout of a request that waits for an unknown key. It does not apply to [`Keys::refresh`].
+/// The time that a caller's request waits for an unknown key. It does not limit [`Keys::refresh`].
 const KEY_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+/// The timeout of one request to the issuer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The time that revocations stay in force beyond the maximum lifetime of a token. It exceeds the
 /// tolerated skew of a token's times and a difference of minutes between the clocks of services.
@@ -122,7 +124,7 @@ impl Keys {
     /// # Errors
     /// If TLS cannot be set up.
     pub fn new(config: Config) -> anyhow::Result<Self> {
-        let http = http_client::new_client(Duration::from_secs(3))?;
+        let http = http_client::new_client(REQUEST_TIMEOUT)?;
         Ok(Self(Arc::new(Inner { config, http, known: RwLock::default(), last_lookup: Mutex::default() })))
     }
 
@@ -138,6 +140,7 @@ impl Keys {
     ///
     /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
     pub async fn refresh(self, stopping: CancellationToken) -> anyhow::Result<()> {
+        // At most half of the maximum age, so that known keys stay trusted until the next fetch.
         let refresh_interval = (self.0.config.max_key_age() / 2).clamp(RETRY_INTERVAL, REFRESH_INTERVAL);
         loop {
             let interval = match self.fetch().await {
@@ -173,6 +176,7 @@ impl Keys {
             return Ok(Some(key));
         }
         match *last_lookup {
+            // Keys that are too old do not show that the issuer has no such key.
             Some(Lookup { at, succeeded: true })
                 if at.elapsed() < UNKNOWN_KEY_COOLDOWN && self.read_known(|_| ()).is_some() =>
             {

@@ -62,7 +62,7 @@ impl Actor {
     }
 }
 
-/// A requirement on the token, which is checked before the request is read.
+/// A requirement on the token, which is checked before the body is read.
 pub trait Permission: 'static {
     /// The result of the check, such as a company or a [`Reach`]. `()` if there is none.
     type Granted;

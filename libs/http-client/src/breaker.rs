@@ -104,7 +104,7 @@ mod tests {
         assert!(!call(&breaker, now, false));
     }
 
-    /// RULE-ALL-041: a half-open breaker permits a few probes.
+    /// RULE-ALL-041: a half-open breaker permits three probes.
     #[test]
     fn half_open_breaker_permits_three_probes() {
         let now = Instant::now();

@@ -79,7 +79,8 @@ pub enum CallError {
     /// The service refused the call, with the code of its problem.
     #[error("refused: {status} {code}")]
     Refused { status: StatusCode, code: String },
-    /// The service is down, too slow or sends an unexpected response, in spite of all retries.
+    /// The service is down, too slow or sends an unexpected response, in spite of all retries. Or
+    /// no request was sent: the circuit breaker is open, or too many calls are in flight.
     #[error("unavailable: {0}")]
     Unavailable(String),
 }

@@ -34,8 +34,8 @@ pub struct Contracts {
     pub asyncapi: String,
 }
 
-/// Applies the pending migrations of `S` and creates its missing topics. Safe to run from several
-/// replicas at the same time.
+/// Applies the pending migrations of `S` and creates its missing topics. Several replicas may
+/// call this function at the same time.
 ///
 /// # Errors
 /// If the database or the broker is unavailable, or if a migration fails.

@@ -146,12 +146,12 @@ struct Operation {
 
 /// Reads the operations from the documents of both ports.
 async fn operations(service: &Running) -> Vec<Operation> {
-    let mut documents = vec![(false, service.guest())];
+    let mut ports = vec![(false, service.guest())];
     if service.has_internal() {
-        documents.push((true, service.internal_client(None)));
+        ports.push((true, service.internal_client(None)));
     }
     let mut operations = Vec::new();
-    for (internal, port) in documents {
+    for (internal, port) in ports {
         let document = port.get(&format!("/docs/{}/openapi.json", service.name)).await.expect(200);
         for (path, item) in document["paths"].as_object().expect("paths") {
             for method in [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
@@ -249,6 +249,7 @@ impl Operation {
     ) -> Vec<Option<String>> {
         let mut found = Vec::new();
         if status == 401 || self.internal && status == 403 {
+            // Above the default limit of a body, which is 256 KiB.
             let huge = "x".repeat(300 * 1024);
             for (kind, body) in [("application/json", "{"), ("text/plain", "x"), ("application/json", &huge)]
             {
@@ -392,9 +393,9 @@ fn claims(column: &str, case: &Case) -> Vec<Claims> {
             machines.into_iter().flat_map(|client| [client.to_uppercase(), format!("{client} ")]);
         let others =
             near_misses.chain(["chessboard".to_owned(), String::new()]).map(|id| Claims::client(&id));
+        let others = others.chain([nameless]);
         // The tokens have each machine's name as a permission, which must not grant the machine's
         // access.
-        let others = others.chain([nameless]);
         return others.map(|claims| machines.into_iter().fold(claims, Claims::permission)).collect();
     }
     let users = case.people.iter().find(|(name, _)| *name == column);

@@ -44,7 +44,8 @@ struct Comparison<'d> {
     old: &'d Value,
     new: &'d Value,
     breaks: Vec<String>,
-    /// The references on the current path. Recursive schemas end there.
+    /// The pairs of old and new references on the current path. A recursive schema ends at a pair
+    /// that is already there.
     within: Vec<(Option<String>, Option<String>)>,
 }
 
@@ -64,10 +65,10 @@ impl Comparison<'_> {
         {
             self.fail(at, format!("{requirement} is no longer accepted"));
         }
-        let is = |one: &Value, other: &Value| one["name"] == other["name"] && one["in"] == other["in"];
+        let is_same = |one: &Value, other: &Value| one["name"] == other["name"] && one["in"] == other["in"];
         for old in list(&old["parameters"]) {
             let at = format!("{at} ?{}", text(&old["name"]));
-            match list(&new["parameters"]).find(|new| is(old, new)) {
+            match list(&new["parameters"]).find(|new| is_same(old, new)) {
                 None => self.fail(&at, "the parameter is gone"),
                 Some(new) => {
                     if new["required"] == true && old["required"] != true {
@@ -78,7 +79,7 @@ impl Comparison<'_> {
             }
         }
         for new in list(&new["parameters"]).filter(|new| new["required"] == true) {
-            if !list(&old["parameters"]).any(|old| is(old, new)) {
+            if !list(&old["parameters"]).any(|old| is_same(old, new)) {
                 self.fail(at, format!("?{} is a new required parameter", text(&new["name"])));
             }
         }

@@ -19,8 +19,8 @@ use uuid::Uuid;
 pub use crate::published::{Published, payloads};
 use crate::{TIMEOUT, contract};
 
-/// The maximum delay between partitions, which are fetched separately. After this delay, the events
-/// of a key have arrived on all topics.
+/// The assumed maximum delay between partitions, which are fetched separately. After this delay,
+/// the events of a key have arrived on all topics.
 const PARTITION_SKEW: Duration = Duration::from_millis(200);
 
 /// The next offset of each partition.
@@ -153,7 +153,8 @@ impl Bus {
         let received = self.received.lock().expect("no test panics here");
         let mut events = received.by_key.get(&key.to_string()).cloned().unwrap_or_default();
         drop(received);
-        // At-least-once delivery may repeat an event. A dead letter has the id of its original.
+        // At-least-once delivery may repeat an event. A dead letter has the id of its original, so
+        // events are equal only within one topic.
         let mut ids = HashSet::new();
         events.retain(|event| {
             ids.insert((event.topic.clone(), event.headers.get("ce_id").cloned(), event.sequence()))
@@ -220,7 +221,7 @@ impl Bus {
     }
 }
 
-/// Commits the ends of all topics for the consumer groups of a service that end in `suffix`.
+/// Commits the ends of all topics for the consumer groups of a service with this `suffix`.
 ///
 /// The service then consumes only messages that are published from now on, since other tests have
 /// already published to its topics.
@@ -284,9 +285,10 @@ fn partitions(consumer: &BaseConsumer, topic: &str) -> anyhow::Result<Vec<i32>> 
     Ok(topics.flat_map(MetadataTopic::partitions).map(MetadataPartition::id).collect())
 }
 
-/// Creates a consumer that reads `topics` from their beginning, without a group.
+/// Creates a consumer that reads `topics` from their beginning and joins no group.
 pub(crate) fn read(config: &mut ClientConfig, topics: &[String]) -> anyhow::Result<BaseConsumer> {
     let consumer: BaseConsumer = config
+        // librdkafka needs the setting, even if the consumer assigns its partitions itself.
         .set("group.id", "testkit")
         .set("enable.auto.commit", "false")
         .set("fetch.wait.max.ms", "20")

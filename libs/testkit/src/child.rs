@@ -18,7 +18,7 @@ use crate::signals::{self, Signal};
 /// Timeout of a graceful shutdown. A server that is still running is then killed.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns the path of a new temporary folder in `parent`.
+/// Returns an unused path for a temporary folder in `parent`.
 ///
 /// The first call for a parent removes the folders of test processes that have ended.
 pub(crate) fn temporary(parent: &Path) -> PathBuf {
@@ -86,6 +86,7 @@ impl Server {
         while sent && matches!(self.process.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
         }
+        // Dropping the process kills it if it is still running.
     }
 
     pub(crate) async fn wait(&mut self) -> std::io::Result<ExitStatus> {

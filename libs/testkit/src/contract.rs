@@ -69,7 +69,7 @@ impl Documents {
 pub(crate) fn register<S: Service>(endpoints: &Endpoints) -> anyhow::Result<()> {
     let documents = Documents::of::<S>()?;
     let mut contracts = CONTRACTS.lock().expect("no test panics here");
-    // A stopped listener may have had the port before.
+    // The admin port has no document, but a stopped listener may have had the same port.
     contracts.remove(&endpoints.admin.to_string());
     for (address, document) in
         [(endpoints.public, &documents.public), (endpoints.internal, &documents.internal)]

@@ -1,7 +1,7 @@
 //! A service with a broker of its own, for one test.
 //!
-//! Every service on a broker consumes its topics. A second service on the shared broker would
-//! duplicate the events of the shared service.
+//! Every running service consumes the topics of its broker. On the shared broker, a second instance
+//! of a service would publish the events that it derives from them again.
 
 use std::ops::Deref;
 use std::sync::OnceLock;

@@ -120,6 +120,7 @@ impl Deployed {
         let port = format!(":{:04X}", port.parse::<u16>().expect("a port"));
         let table = std::fs::read_to_string("/proc/net/tcp").expect("its connections");
         let rows = table.lines().skip(1).map(|row| row.split_whitespace().collect::<Vec<_>>());
+        // Columns: local address, state (01 is established), and `tx_queue:rx_queue` (proc(5)).
         let established = rows.filter(|row| row[1].ends_with(&port) && row[3] == "01");
         let queued = established.map(|row| usize::from_str_radix(&row[4][..8], 16).expect("hexadecimal"));
         queued.collect()

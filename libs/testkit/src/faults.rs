@@ -125,6 +125,8 @@ pub struct FaultProxy {
 impl FaultProxy {
     /// Starts a proxy in front of the service at `target`, on a separate thread.
     ///
+    /// Tests that inject every response use a target without a listener: `http://127.0.0.1:1`.
+    ///
     /// # Panics
     /// If the proxy does not start.
     pub fn start(target: impl Into<String>) -> Self {

@@ -13,6 +13,7 @@ create table {schema}.history_received (
     sequence bigint not null
 );
 
+-- An event without the header `ce_sequence` has the id of its row as its sequence.
 -- `security definer`: the role of the service needs no access to the history tables.
 -- `on conflict do nothing`: a released event is inserted into the outbox again. The copy of a dead
 -- letter has the sequence of its original.

@@ -328,7 +328,8 @@ mod tests {
         jsonwebtoken::decode::<Value>(token, &key, &rules).unwrap().claims
     }
 
-    /// Only an absent file of clients counts as empty. A damaged one would lose all clients.
+    /// Only an absent file of clients counts as empty. Otherwise a damaged one would lose all
+    /// clients.
     #[test]
     fn damaged_file_of_clients_is_rejected() {
         let path = std::env::temp_dir().join(format!("issuer-damaged-{}.key", std::process::id()));

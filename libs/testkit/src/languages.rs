@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use crate::client::send;
 
-/// Sends a refused request in each language, and returns the code.
+/// Sends a refused request in each language, and returns the code. A language without messages gets
+/// English.
 ///
 /// # Panics
-/// If a text is not in the language of the request. A language without messages gets English.
+/// If a text is not in the expected language.
 pub async fn code_in_each_language(request: impl Fn() -> RequestBuilder) -> String {
     let accepted = [("en", "en"), ("ru", "ru"), ("fr", "en"), ("fr, ru;q=0.5, en;q=0.4", "ru")];
     let responses = accepted.map(|(accepted, _)| send(request().header("accept-language", accepted)));

@@ -60,7 +60,7 @@ pub fn text(value: &Value) -> &str {
 
 /// Timeout of every wait in a test. It is long, since a busy machine is slow.
 ///
-/// `TEST_TIMEOUT_SECONDS` shortens it for mutants, most of which are caught by this timeout.
+/// `TEST_TIMEOUT_SECONDS` shortens it for mutation tests, where the timeout catches many mutants.
 pub(crate) static TIMEOUT: LazyLock<Duration> = LazyLock::new(|| {
     let seconds = required("TEST_TIMEOUT_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(90))

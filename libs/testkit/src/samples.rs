@@ -8,6 +8,9 @@ use crate::breaking::{choices, kinds, list, members, merged};
 /// Length of the longest sample of a text without `maxLength`.
 const UNBOUNDED_TEXT_LENGTH: u64 = 5_000;
 
+/// Length of the longest sample of a list without `maxItems`.
+const UNBOUNDED_LIST_LENGTH: usize = 200;
+
 /// Returns valid values of a schema in `document`: an ordinary one, then one for each limit of each
 /// member. Ids are random.
 ///
@@ -76,6 +79,7 @@ fn integers(schema: &Value) -> Vec<Value> {
 }
 
 fn numbers(schema: &Value) -> Vec<Value> {
+    // Without a limit: 15 digits, all of which a float keeps.
     let lowest = schema["minimum"].as_f64().unwrap_or(-1e15);
     let highest = schema["maximum"].as_f64().unwrap_or(1e15);
     vec![json!(1.5_f64.clamp(lowest, highest)), json!(lowest), json!(highest), json!(highest.trunc())]
@@ -120,7 +124,7 @@ fn arrays(document: &Value, schema: &Value) -> Vec<Value> {
     let shortest = min_items(schema);
     let longest = schema["maxItems"]
         .as_u64()
-        .map_or(200, |length| usize::try_from(length).expect("a length of an array"));
+        .map_or(UNBOUNDED_LIST_LENGTH, |length| usize::try_from(length).expect("a length of an array"));
     let limits = items.iter().map(|item| repeat(item, shortest.max(1)));
     limits.chain([repeat(&ordinary, shortest), repeat(&ordinary, longest)]).collect()
 }

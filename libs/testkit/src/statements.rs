@@ -122,7 +122,7 @@ async fn forward_requests(
     }
 }
 
-/// Returns true for the statement that every serving replica sends repeatedly.
+/// Returns true for the poll for revocations of access, which every serving replica repeats.
 fn is_poll(message: &[u8]) -> bool {
     contains(message, b"access_revocation")
 }

@@ -59,7 +59,7 @@ impl Certificate {
     }
 
     /// Accepts TLS on a new port of loopback, forwards the connections to the plain server at
-    /// `url`, and returns the https address. The server ends with the runtime of the test.
+    /// `url`, and returns the https address. The proxy ends with the runtime of the test.
     ///
     /// # Panics
     /// If `url` is not `http://` with an address, or no port is free.

@@ -158,8 +158,8 @@ fn removal_from_an_operation_is_breaking() {
         let breaks = breaking_changes(openapi, &format!("{OPERATION}{part}"), value).join("\n");
         assert!(breaks.contains(why), "{part}: {breaks:?}");
     }
-    let moved = breaking_changes(openapi, "/paths/~1shelves~1{id}", Value::Null).join("\n");
-    assert!(moved.contains("put /shelves/{id}: the operation is gone"));
+    let removed = breaking_changes(openapi, "/paths/~1shelves~1{id}", Value::Null).join("\n");
+    assert!(removed.contains("put /shelves/{id}: the operation is gone"));
 }
 
 /// RULE-ALL-064: a request does not require more than the released document.

@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(Line::<1, 3>::parse("four").unwrap_err().code, "too_long");
     }
 
-    /// RULE-ALL-006: lines have no control characters.
+    /// RULE-ALL-006: `Line` rejects control characters. `Lines` permits line breaks and tabs only.
     #[test]
     fn control_character_is_rejected_except_line_breaks_in_lines() {
         for text in ["a\0b", "a\nb", "a\u{7f}b", "a\u{85}b", "a\u{9f}b", "\u{1}"] {

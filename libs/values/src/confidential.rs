@@ -28,7 +28,8 @@ pub fn check_public(text: &str, region: PhoneRegion) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// An amount of money, an area or a distance: digits in groups of three, then a unit.
+/// An amount of money, an area or a distance: digits in groups of three, then a unit. Its digits
+/// could also be a phone number, so the search for phone numbers leaves it out.
 static AMOUNT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?i)(^|[^\d+])\d{1,3}(?:[ .,'’]\d{3}){2,} ?(?:₽|\$|€|руб|rub|usd|eur|м²|м2|м³|м3|кв\b|км\b|га\b)",

@@ -18,7 +18,7 @@ static LOCAL_PART: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^[\p{L}\p{M}\p{N}!#$%&'*+/=?^_`{|}~-]+(?:\.[\p{L}\p{M}\p{N}!#$%&'*+/=?^_`{|}~-]+)*$")
 });
 
-/// Returns true for `name@host`, in normalization form C.
+/// Returns true for `name@host`. The caller passes normalization form C.
 pub fn is_email_address(address: &str) -> bool {
     let Some((local, domain)) = address.rsplit_once('@') else { return false };
     local.len() <= MAX_LOCAL_BYTES

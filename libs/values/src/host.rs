@@ -94,7 +94,7 @@ mod tests {
             }
         }
 
-        /// RULE-ALL-009: no address with four numbers is a host.
+        /// RULE-ALL-009: no IP address is a host.
         #[test]
         fn ip_address_is_no_host(address: std::net::IpAddr) {
             prop_assert_eq!(ascii_name(&address.to_string()), None);

@@ -34,6 +34,7 @@ pub(crate) struct ListenerContext {
 /// The durations of requests by route.
 pub(crate) type Durations = Family<RequestLabels, Histogram>;
 
+/// Creates the metric with buckets from 0.5 ms to 8 s.
 pub(crate) fn durations() -> Durations {
     Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.0005, 2.0, 15)))
 }
@@ -69,6 +70,7 @@ pub(crate) async fn observe<B: MessageBody + 'static>(
     }
     let problem = response.response().extensions().get::<Problem>().cloned();
     let problem = problem.unwrap_or_else(|| Problem::from_status(status));
+    // The log and the problem take the trace id from the current context.
     let _current = trace.clone().attach();
     record_failure(&trace, &labels, &problem);
     let rendered = render(problem.details(), &service, response.request());

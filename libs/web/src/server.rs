@@ -32,7 +32,7 @@ use crate::server::app::ListenerApp;
 use crate::server::connection::{Connection, PeerLimit, REQUEST_HEAD_TIMEOUT};
 use crate::server::socket::bind;
 
-/// The time for requests in flight at a shutdown, which is that of the process's work phase.
+/// The time for requests in flight at a shutdown. It equals the timeout of [`Phase::Work`].
 const SHUTDOWN_TIMEOUT_SECONDS: u64 = 25;
 
 /// The time for the caller to close a connection that the listener has shut down.

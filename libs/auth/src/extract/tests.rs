@@ -14,7 +14,7 @@ use crate::grant::Grant;
 use crate::id::{CompanyId, UserId};
 use crate::revocations::Revocations;
 
-fn token(user: UserId, company: Option<CompanyId>, issued_at: OffsetDateTime) -> Actor {
+fn actor(user: UserId, company: Option<CompanyId>, issued_at: OffsetDateTime) -> Actor {
     let claims = json!({
         "sub": user, "company_id": company, "iat": issued_at.unix_timestamp(), "exp": u32::MAX, "permissions": [],
     });
@@ -34,7 +34,7 @@ fn token_of_the_same_second_is_revoked_and_a_later_one_is_not() {
     let revocations = revocations(&[(user.into(), at)]);
     for (seconds, is_revoked) in [(9, true), (10, true), (11, false)] {
         let issued_at = OffsetDateTime::UNIX_EPOCH + Duration::seconds(seconds);
-        assert_eq!(revocations.revokes(&token(user, None, issued_at)), is_revoked, "{seconds}");
+        assert_eq!(revocations.revokes(&actor(user, None, issued_at)), is_revoked, "{seconds}");
     }
 }
 
@@ -46,13 +46,13 @@ fn revocation_concerns_its_own_subject_only() {
     for (subject, concerned, others) in [
         (
             Uuid::from(user),
-            [token(user, None, at), token(user, Some(company), at)],
-            [token(other_user, Some(company), at), token(other_user, None, at)],
+            [actor(user, None, at), actor(user, Some(company), at)],
+            [actor(other_user, Some(company), at), actor(other_user, None, at)],
         ),
         (
             Uuid::from(company),
-            [token(user, Some(company), at), token(other_user, Some(company), at)],
-            [token(user, None, at), token(user, Some(other_company), at)],
+            [actor(user, Some(company), at), actor(other_user, Some(company), at)],
+            [actor(user, None, at), actor(user, Some(other_company), at)],
         ),
     ] {
         let revocations = revocations(&[(subject, at)]);
@@ -73,7 +73,7 @@ fn verified(members: &Value) -> HttpRequest {
     request
 }
 
-/// The bearer token is the rest of the header. The scheme has any letter case.
+/// The bearer token is the rest of the header. The scheme may have any letter case.
 #[test]
 fn bearer_token_is_the_rest_of_the_header() {
     for (header, token) in [
@@ -119,7 +119,7 @@ fn internal_operation_accepts_its_own_caller_only() {
 /// `with_grants` keeps the company and the times of the token.
 #[test]
 fn actor_with_other_grants_keeps_company_and_times() {
-    let before = token(UserId::generate(), Some(CompanyId::generate()), OffsetDateTime::UNIX_EPOCH);
+    let before = actor(UserId::generate(), Some(CompanyId::generate()), OffsetDateTime::UNIX_EPOCH);
     let grants = vec![Grant::parse("crm.deals.manage@platform").unwrap()];
     let after = before.with_grants(grants.clone());
     assert_eq!(after.grants(), grants);

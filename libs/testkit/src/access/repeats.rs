@@ -9,8 +9,8 @@ use crate::service::Running;
 
 /// Sends each creating request of users twice with one key, and then another body with this key.
 ///
-/// The repeat must get the first response, and the other body 422. A `Location` must be that of the
-/// new entity. Returns the operations without a `Location`.
+/// The repeat must get the first response, and the other body 422. A `GET` of a `Location` must
+/// return 200 or 403. Returns the operations whose first response has no `Location`.
 ///
 /// # Panics
 /// If a response differs, or an operation does not document the header.

@@ -127,6 +127,7 @@ fn next(consumer: &BaseConsumer, read: &Mutex<Read>) {
     read.count += 1;
     read.next.insert((stream.0.clone(), message.partition()), message.offset() + 1);
     read.partitions.insert(stream.clone(), message.partition());
-    // No event has the sequence -1, so the verdict reports an uncommitted one.
+    // A message without a sequence counts as -1. No event has it, so the verdict reports an
+    // uncommitted one.
     read.delivered.entry(stream).or_default().push(sequence.unwrap_or(-1));
 }

@@ -132,6 +132,7 @@ impl Realm {
 
     async fn machine_token(&self, claims: &Claims) -> anyhow::Result<String> {
         let id = claims.client_id.as_deref().context("a machine without a client id")?;
+        // An unknown machine becomes a copy of the first client, with the secret of that client.
         let known = CLIENTS.into_iter().find(|(client, _)| *client == id);
         let (template, secret) = known.unwrap_or(CLIENTS[0]);
         if known.is_none() {

@@ -23,8 +23,8 @@ pub struct RealLiveKit {
 }
 
 impl RealLiveKit {
-    /// Chooses the ports of a server. [`Self::start`] starts it, since its settings contain the URL
-    /// of the webhooks.
+    /// Chooses the ports of a server, without starting it. A caller may need the URL of the server
+    /// before it knows the URL of the webhooks.
     ///
     /// # Errors
     /// If there are no free ports.

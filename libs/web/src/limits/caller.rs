@@ -69,7 +69,7 @@ pub struct AuthenticatedCaller(pub String);
 
 /// Returns the key of a caller's limits: its id, else its address.
 ///
-/// Returns `None` on a listener for services, because services have no limits.
+/// Returns `None` on a listener for services, because services have no limits per caller.
 pub(crate) fn caller_key(request: &HttpRequest) -> Option<String> {
     if is_from_services(request) {
         return None;

@@ -100,7 +100,8 @@ fn drop_unused(paths: &Paths, components: &mut Components) {
     }
 }
 
-/// Adds an example to each body without one, and the default limit to request bodies.
+/// Adds an example to each body without one, and describes request bodies without a description by
+/// the default limit.
 fn add_examples(paths: &mut Paths, components: &Components) {
     let schemas = json!({ "components": components });
     let add = |content: &mut RefOr<Content>| {

@@ -238,7 +238,7 @@ mod tests {
         Gap,
     }
 
-    /// Returns the schemas of the components after the pass.
+    /// Returns the schemas of the components after [`name_schemas`].
     fn named<T: ToSchema>() -> Value {
         let mut schemas = vec![(T::name().into_owned(), T::schema())];
         T::schemas(&mut schemas);

@@ -51,16 +51,16 @@ pub(super) fn add_problem_responses(
         // Operations share a response that has a single code or only common codes, because it is
         // the same for all of them.
         let is_shared = refusals.len() == 1 || refusals.iter().all(|refusal| refusal.is_common);
-        let problem = if is_shared || refusals.len() == 2 {
+        let name = if is_shared || refusals.len() == 2 {
             let ids: Vec<_> = refusals.iter().map(|refusal| pascal_case(&code(refusal))).collect();
             ids.join("Or")
         } else {
             format!("{}{status}", pascal_case(operation.operation_id.as_deref().unwrap_or_default()))
         };
-        let problem = format!("{problem}Problem");
+        let schema_name = format!("{name}Problem");
         let schema = || Schema::AllOf(problem_schema(&refusals, service)).into();
-        components.schemas.entry(problem.clone()).or_insert_with(schema);
-        let describe = || problem_response(&refusals, &problem, path, service);
+        components.schemas.entry(schema_name.clone()).or_insert_with(schema);
+        let describe = || problem_response(&refusals, &schema_name, path, service);
         let response = if is_shared {
             let ids: Vec<_> = refusals.iter().map(|refusal| &*refusal.id).collect();
             let name = ids.join("-");
@@ -124,7 +124,7 @@ fn problem_schema(refusals: &[Refusal], service: &ServiceInfo) -> AllOf {
 }
 
 /// Describes the refusals of one status, with an example of each.
-fn problem_response(refusals: &[Refusal], problem: &str, path: &str, service: &ServiceInfo) -> Response {
+fn problem_response(refusals: &[Refusal], schema_name: &str, path: &str, service: &ServiceInfo) -> Response {
     let language = service.messages.english();
     let path = example_path(path);
     let mut content = ContentBuilder::new();
@@ -136,7 +136,7 @@ fn problem_response(refusals: &[Refusal], problem: &str, path: &str, service: &S
         content = content.examples_from_iter([(body.code, example)]);
         titles.push(body.title);
     }
-    let schema = Ref::from_schema_name(problem);
+    let schema = Ref::from_schema_name(schema_name);
     let mut response = ResponseBuilder::new()
         .description(titles.join(". "))
         .content(PROBLEM_MEDIA_TYPE, content.schema(Some(schema)).build());

@@ -27,7 +27,7 @@ const MIN_BODY_BYTES_PER_SECOND: u32 = 256 * 1024;
 /// A request body of at most `LIMIT` bytes, unparsed and of any media type, for signed requests.
 ///
 /// # Errors
-/// `408` when the body arrives too slowly, `413` above the limit.
+/// `400` for a broken body, `408` when the body arrives too slowly, `413` above the limit.
 /// `429` when the caller's share of the byte budget is used up, `503` when the budget is exhausted.
 pub struct RawBody<const LIMIT: usize>(pub Bytes);
 
@@ -48,7 +48,8 @@ struct BodyReservation {
 
 /// Reads a body, which holds a reservation until the response.
 ///
-/// A body counts by the bytes that have arrived, not by its `Content-Length`.
+/// A body up to 1 MiB counts by the bytes that have arrived, not by its `Content-Length`.
+/// [`REQUEST_BODIES`] counts a larger one as 8 MiB.
 pub(super) async fn read_body<const LIMIT: usize>(
     request: &HttpRequest,
     mut payload: Payload,
@@ -74,6 +75,7 @@ pub(super) async fn read_body<const LIMIT: usize>(
             drop(reservation.take());
             reservation =
                 Some(REQUEST_BODIES.reserve(caller_key(request), REQUEST_BODIES.caller_share()).await?);
+            // The wait for the budget does not count against the sender.
             deadline += started.elapsed();
             body.reserve(content_length.unwrap_or(length).saturating_sub(body.len()));
         } else if length > MAX_UNCOUNTED_BYTES && length <= MAX_UNQUEUED_BYTES {

@@ -52,8 +52,8 @@ impl<K: Serialize, const SIZE: u32, const MAX_SIZE: u32> CursorPaging<K, SIZE, M
         i64::from(self.page_size) + 1
     }
 
-    /// Returns [`limit`](Self::limit) if the page has the default size. The query can then contain
-    /// the limit as a constant.
+    /// Returns [`limit`](Self::limit) if the page has the default size. The SQL query can then
+    /// contain the limit as a constant.
     pub fn default_limit(&self) -> Option<u32> {
         (self.page_size == SIZE).then_some(SIZE + 1)
     }
@@ -127,9 +127,11 @@ impl<K, const SIZE: u32, const MAX_SIZE: u32> IntoParams for CursorPaging<K, SIZ
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::prelude::BASE64_URL_SAFE_NO_PAD;
     use proptest::prelude::*;
 
-    use super::{CursorPaging, RawPaging};
+    use super::{CursorPaging, MAX_CURSOR_BYTES, RawPaging};
 
     fn parse(page_size: u32, cursor: Option<String>) -> Option<CursorPaging<(i64, String)>> {
         CursorPaging::parse(&RawPaging { page_size: Some(page_size.to_string()), cursor }).ok()
@@ -163,6 +165,11 @@ mod tests {
     /// RULE-ALL-021: an oversized cursor is refused.
     #[test]
     fn oversized_cursor_is_refused() {
-        assert_eq!(parse(20, Some("A".repeat(100_000))), None);
+        let cursor = |length: usize| {
+            let key = serde_json::to_vec(&(1, "a".repeat(length))).unwrap();
+            parse(20, Some(BASE64_URL_SAFE_NO_PAD.encode(key)))
+        };
+        assert!(cursor(MAX_CURSOR_BYTES / 2).is_some());
+        assert_eq!(cursor(MAX_CURSOR_BYTES), None);
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn read_collecting_errors<T, E>(
 
 /// Derives the error from serde's message, since serde exposes no error kinds.
 ///
-/// For a missing or duplicate member, the pointer ends at the parent and the message has the name.
+/// For a missing or duplicate member, the pointer ends at the parent. serde's message has the name.
 pub(crate) fn to_field_error(pointer: String, error: impl Display) -> FieldError {
     let message = error.to_string();
     let member = |prefix: &str| {
@@ -37,7 +37,8 @@ pub(crate) fn to_field_error(pointer: String, error: impl Display) -> FieldError
     }
 }
 
-/// Returns true if a `\u` escape is half of a surrogate pair. serde does not check ignored members.
+/// Returns true if a `\u` escape is half of a surrogate pair. serde does not check the escapes of
+/// ignored members.
 pub(crate) fn has_lone_surrogate(body: &[u8]) -> bool {
     let unit = |at: usize| {
         let digits = body.get(at..at + 6)?.strip_prefix(b"\\u")?;

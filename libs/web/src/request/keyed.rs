@@ -79,8 +79,8 @@ fn parse(value: &HeaderValue) -> Result<String, Invalid> {
     }
 }
 
-/// Removes the closing quote and the escapes of a quoted text. Returns `None` unless the only plain
-/// quote is the last character.
+/// Removes the closing quote and the escapes of a quoted text. Returns `None` unless the only
+/// unescaped quote is the last character.
 fn unquote(quoted: &str) -> Option<String> {
     let mut characters = quoted.strip_suffix('"')?.chars();
     let mut text = String::new();

@@ -100,8 +100,8 @@ impl<S: SortKey> Paging<S> {
     fn parse(raw: &RawPaging) -> Result<Self, Problem> {
         let mut fields = Fields::default();
         let page_size = parse_number(raw.page_size.as_deref(), DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE);
-        let pages = MAX_ITEM_POSITION / page_size.as_ref().unwrap_or(&1);
-        let page = fields.check("/Page", parse_number(raw.page.as_deref(), 1, pages));
+        let max_page = MAX_ITEM_POSITION / page_size.as_ref().unwrap_or(&1);
+        let page = fields.check("/Page", parse_number(raw.page.as_deref(), 1, max_page));
         let page_size = fields.check("/PageSize", page_size);
         let sorting = fields.check("/Sort", Sorting::parse(raw.sort.as_deref()));
         let all = page.zip(page_size).zip(sorting);
@@ -211,7 +211,7 @@ mod tests {
         Paging::parse(&RawPaging { page: owned(page), page_size: owned(page_size), sort: owned(sort) }).ok()
     }
 
-    /// RULE-ALL-021: page and size at their limits are accepted.
+    /// RULE-ALL-021: page and size at their limits are accepted, and others are refused.
     #[test]
     fn page_and_size_at_the_limits_are_accepted() {
         let default = Paging { page: 1, page_size: 20, sort: Sort::CreatedAt, descending: true };

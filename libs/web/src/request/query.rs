@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    /// RULE-ALL-019: a range whose end is before its start is refused beside other errors.
+    /// RULE-ALL-019: an empty range is refused beside other errors.
     #[test]
     fn range_is_checked_beside_other_errors() {
         let errors = |query: &str| -> Vec<_> {

@@ -15,7 +15,7 @@ use crate::response::problem::Details;
 use crate::response::refusal::{Refusal, RefusedField};
 
 /// The maximum number of random seconds that a 503 adds to its `Retry-After`. Otherwise all clients
-/// that were rejected in one second would retry in one second.
+/// that were rejected within the same second would also retry within the same second.
 const RETRY_SPREAD_SECONDS: u8 = 2;
 
 /// The body of every response with a status of 400 and above.

@@ -46,6 +46,7 @@ impl PeerLimit {
     /// Counts a connection of this peer. Returns `None` if the peer has too many.
     fn occupy(&self, peer: IpAddr) -> Option<PeerSlot> {
         let peer = peer.to_canonical();
+        // The key of an IPv6 peer is its /64.
         let key = IpAddr::from(ClientAddress(peer));
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(key).or_default();

@@ -15,7 +15,7 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// The size of the kernel's send buffer of a connection. The kernel doubles it for overhead.
 ///
 /// The kernel's default limit is 4 MiB per connection, and buffers count as the container's memory.
-/// This size costs no throughput. Half of it would delay a response of 2 MiB by half a second.
+/// This size costs no throughput. Half of this size would delay a response of 2 MiB by 0.5 s.
 const SEND_BUFFER_BYTES: u32 = 64 * 1024;
 
 /// The number of connections that may wait to be accepted. Above it a caller retries after 1 s.

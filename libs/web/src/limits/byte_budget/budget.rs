@@ -1,4 +1,4 @@
-//! The byte budgets of a process, and the reservations in them.
+//! The byte budgets of a process, and the reservations in them. Decision 0015 has their sizes.
 //!
 //! Small bodies are not counted. Large bodies wait in a bounded queue. A full queue rejects them.
 
@@ -20,8 +20,8 @@ pub(crate) const MAX_UNQUEUED_BYTES: usize = MIB;
 
 /// The budget of request bodies.
 ///
-/// A body above 1 MiB counts as the whole share of its caller. Reading, parsing and writing the
-/// body takes that much memory until the response.
+/// A body above 1 MiB counts as 8 MiB, an eighth of the budget. Reading, parsing and writing such a
+/// body takes several times its length.
 pub(crate) static REQUEST_BODIES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(64 * MIB, 24));
 /// The budget of responses to `GET` requests of users and guests.
 pub(crate) static READ_RESPONSES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(96 * MIB, 63));
@@ -109,6 +109,7 @@ impl ByteBudget {
         bytes: usize,
     ) -> Result<ByteReservation<'_>, Problem> {
         let usage = self.track_usage(caller, bytes, usize::MAX)?;
+        // Another thread can take the available bytes first. The reservation then has none.
         let available = bytes.min(self.bytes.available_permits());
         let permit =
             self.bytes.try_acquire_many(self.permits(available)).or_else(|_| self.bytes.try_acquire_many(0));
@@ -256,8 +257,8 @@ mod tests {
             "the reservation waits"
         );
         drop(whole);
-        let _first = budget.try_reserve(Some("two".to_owned()), 7 * MIB).unwrap();
-        let _second = budget.try_reserve(Some("one".to_owned()), MIB).unwrap();
+        let _first = budget.try_reserve(Some("first".to_owned()), 7 * MIB).unwrap();
+        let _second = budget.try_reserve(Some("second".to_owned()), MIB).unwrap();
     }
 
     #[test]

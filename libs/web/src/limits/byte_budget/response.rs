@@ -1,4 +1,5 @@
-//! Reservations of responses above 16 KiB, which hold them until their last chunk is sent.
+//! Reservations for responses above 16 KiB. A response holds its reservation until its last chunk
+//! is sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
