@@ -8,15 +8,16 @@ use testkit::issuer::Claims;
 
 use crate::catalog_fill;
 use crate::{
-    ADMIN, MANAGE, MANAGE_ALL, administrator, company_event, create_developer, create_published_developer,
-    guid, objects, path, profile, publish_company, read_when, service, user_claims, with,
+    ADMIN, MANAGE, MANAGE_ALL, administrator, create_developer, create_published_developer, guid, objects,
+    path, profile, service, user_claims, with,
 };
 
 /// The status of each operation for each caller.
 ///
 /// Organization scope grants nothing on administrator routes. On manager routes, platform scope
-/// covers only the caller's own company. `elsewhere` manages another company, `colleague` lacks the
-/// permission, and `outsider` has no company.
+/// covers only the caller's own company. `platform` has no company, `elsewhere` manages another
+/// company, `colleague` lacks the permission, and `outsider` has no company. [`access::check_with`]
+/// describes the columns after `outsider`.
 const TABLE: &str = "
     operation                 | platform | manager | elsewhere | colleague | outsider | guest | forged | news | crm | issuer | other machines
     get_my_developer          |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -93,10 +94,8 @@ async fn prepare(operation: &str) -> Case {
             id
         }
         ("create_developer", _) => {
-            // A deleted profile, which the operation restores.
-            let id = guid();
-            publish_company(&company_event(id, "Active", 1)).await;
-            read_when(id, "the developer", |_| true).await;
+            // The operation restores a deleted profile.
+            let id = create_developer().await;
             administrator().delete(&path(id, "")).await.expect(204);
             id
         }
@@ -164,7 +163,8 @@ async fn mutations() -> Vec<(String, Method, String)> {
         for (method, operation) in operations.as_object().unwrap() {
             let id = operation["operationId"].as_str().unwrap_or_default();
             let creates = operation.pointer("/responses/201").is_some();
-            // The state of an import decides whether it takes a file.
+            // An upload takes no `Version`. The state of the import decides whether the service
+            // accepts the file.
             if id == "upload_feed_file" {
                 continue;
             }
@@ -208,6 +208,7 @@ async fn every_change_compares_version() {
             send(by.request(method.clone(), &path).json(&with(body, "Version", version))).await
         };
         send_with(0).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
+        // The preparation decides the present version, which is at most 5.
         let mut response = send_with(1).await;
         for version in 2..6 {
             if response.status == 409 {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS, members};
+use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
 use crate::catalog_fill::{Building, Object, single_building_catalog};
 use crate::{each, service};
 
@@ -78,6 +78,7 @@ async fn object_card_equals_search_item_in_every_status() {
         let query = format!("{OBJECTS}?ProjectId={}&Status={}", building.project, object.status);
         assert_eq!(guest.get(&query).await.expect(200)["Items"], json!([card]));
         let updated_at = &card["UpdatedAt"];
+        assert!(updated_at.is_string(), "{card}");
         assert_eq!(
             card,
             json!({
@@ -89,7 +90,6 @@ async fn object_card_equals_search_item_in_every_status() {
                 "Status": object.status, "UpdatedAt": updated_at,
             })
         );
-        assert_eq!(members(&card).len(), 21);
     }
 }
 

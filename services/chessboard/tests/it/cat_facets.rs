@@ -23,6 +23,7 @@ fn catalog() -> Catalog {
     let mut catalog = single_building_catalog();
     catalog.projects.clear();
     catalog.buildings.clear();
+    // Rooms and price of each home. `Some(0)` is a studio, and `None` is a home without rooms.
     for (name, city, class, homes) in [
         ("a", "Казань", "Elite", vec![(Some(1), 100), (Some(0), 300)]),
         ("b", "казань", "Comfort", vec![(Some(2), 200), (None, 50)]),
@@ -48,8 +49,8 @@ fn catalog() -> Catalog {
     catalog
 }
 
-/// RULE-CHS-042: each list of facets ignores its own filter. All filters apply to the count and the
-/// prices.
+/// RULE-CHS-042: each list of facets ignores its own filter. The count is of the projects that
+/// match all filters, and the prices are of all homes of these projects.
 #[tokio::test]
 async fn facet_list_ignores_its_own_filter() {
     let catalog = catalog();
@@ -69,6 +70,7 @@ async fn facet_list_ignores_its_own_filter() {
         ("Class=Business", 0, (0, 0), "", "Comfort 2, Elite 2", ""),
     ] {
         let facets = facets(&catalog, filter).await;
+        // The expected price is 0 if the response has null.
         let price = |member: &str| facets[member]["AmountMinor"].as_i64().unwrap_or_default();
         assert_eq!(facets["TotalCount"], total, "{filter}");
         assert_eq!((price("PriceMin"), price("PriceMax")), prices, "{filter}");

@@ -32,7 +32,7 @@ async fn read(developer: Uuid) -> String {
     response.text
 }
 
-/// Returns the texts of an element in the order of a feed.
+/// Returns the texts of all elements with this name in the order of the feed.
 fn texts(feed: &str, element: &str) -> Vec<String> {
     let (open, close) = (format!("<{element}>"), format!("</{element}>"));
     let parts = feed.split(&open).skip(1);
@@ -126,27 +126,27 @@ async fn tag_changes_with_the_content() {
     let house = published_house().await;
     house.grid(&flats(2)).await;
     let (guest, path) = (service().guest(), feed_path(house.developer));
-    let tag = async || {
+    let tag_and_text = async || {
         let response = guest.get(&path).await;
         assert_eq!(response.header("cache-control"), "public, max-age=0, must-revalidate");
         (response.header("etag").to_owned(), response.text)
     };
     let cached = async |tag: &str| send(guest.request(Method::GET, &path).header("If-None-Match", tag)).await;
-    let mut last = tag().await;
-    assert_eq!(tag().await, last, "the second response is the cached one");
+    let mut last = tag_and_text().await;
+    assert_eq!(tag_and_text().await, last, "the second response is the cached one");
     let first = house.id_of("1").await;
     let priced = with(flat("1"), "Price", json!({"AmountMinor": 5, "Currency": "RUB"}));
     house.manager.put(&house.object_path(first), priced.clone()).await.expect(200);
-    let priced_feed = tag().await;
+    let priced_feed = tag_and_text().await;
     assert_ne!(priced_feed.0, last.0);
     assert_eq!(cached(&last.0).await.status, 200);
     let unchanged = cached(&priced_feed.0).await;
     assert_eq!((unchanged.status, unchanged.text.as_str()), (304, ""));
     last = priced_feed;
     house.manager.put(&house.object_path(first), priced).await.expect(200);
-    assert_eq!(tag().await, last, "an edit without a change");
+    assert_eq!(tag_and_text().await, last, "an edit without a change");
     book_object(&house, "2").await;
-    let booked = tag().await;
+    let booked = tag_and_text().await;
     assert!(booked.0 != last.0 && booked.1 != last.1, "a booking");
     last = booked;
     for change in [
@@ -155,7 +155,7 @@ async fn tag_changes_with_the_content() {
         format!("update developer set version = version + 1, name = 'Иная' where id = '{}'", house.developer),
     ] {
         execute_sql(service(), &change).await;
-        let next = tag().await;
+        let next = tag_and_text().await;
         assert!(next.0 != last.0 && next.1 != last.1, "{change}");
         last = next;
     }
@@ -167,7 +167,7 @@ async fn propagation_keeps_the_tag() {
     let house = published_house().await;
     house.grid(&flats(1)).await;
     let id = house.id_of("1").await;
-    // The job waits for this row.
+    // The lock makes the job wait until the test has read the tag.
     let held =
         HeldLocks::lock(service(), &format!("select from property_object where id = '{id}' for share")).await;
     house.manager.put(&house.project_path(""), with(project(), "Name", "Ели")).await.expect(200);
@@ -185,7 +185,7 @@ async fn guest_gets_feed_compressed_and_user_plain() {
     catalog.fill(service()).await;
     let path = feed_path(catalog.developers[0].id);
     let (guest, (_, user)) = (service().guest(), service().user());
-    // The first response is built, and the second one is from the cache.
+    // The first round builds the feed, and the second round reads it from the cache.
     let mut feeds = Vec::new();
     for _ in 0..2 {
         let response =
@@ -214,7 +214,7 @@ async fn guest_gets_feed_compressed_and_user_plain() {
 }
 
 /// RULE-CHS-079: a long feed is read in pages of 500 objects, each by one statement, and has each
-/// object once. A cached feed needs one statement.
+/// object once. A cached feed needs fewer statements.
 #[tokio::test]
 async fn long_feed_is_read_in_pages() {
     let url = database::create().await.unwrap();
@@ -254,7 +254,8 @@ async fn fifth_build_is_rejected_until_another_ends() {
     let service = start_with_catalog(&catalog).await;
     let guest = service.guest();
     let first = guest.get(&cached).await;
-    // The first page of each build waits for the table, and the version of a feed does not read it.
+    // The lock makes the first page of each build wait. A read of the feed's version does not need
+    // this table.
     let held = HeldLocks::lock(&service, "lock table property_object in access exclusive mode").await;
     let builds = join_all((0..4).map(|_| guest.get(&built)));
     let rejected = async {

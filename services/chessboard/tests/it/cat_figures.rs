@@ -12,6 +12,9 @@ use crate::objects::{BOOKED, House, building, flat, publish_deal_event, publishe
 use crate::{cat_lists, id_of, service, with};
 
 /// Counts the projects without a pending change whose stored figures differ from their homes.
+///
+/// Bit 21 is that of homes without a number of rooms, whose room category is -1. A project without
+/// homes stores null or zero bits.
 pub async fn count_wrong_figures(sql: &Client) -> i64 {
     let count = "select count(*) from project_figures as stored cross join lateral ( \
             select min(price) as price_from, max(price) as price_to, \
@@ -66,42 +69,42 @@ async fn writer_of_building_does_not_wait_for_other_buildings() {
     let developer = catalog.developers[0].id;
     let cheap = async || count_found(&own, developer, "PriceFrom=100000000&PriceTo=200000000").await;
     let expensive = async || count_found(&own, developer, "PriceFrom=800000000&PriceTo=1600000000").await;
-    let (one, other, adding) = (
+    let (one, other, job) = (
         connect_with_lock_timeout(&own).await,
         connect_with_lock_timeout(&own).await,
         connect_with_lock_timeout(&own).await,
     );
-    let price = |building: Uuid, price: i64| {
+    let begin_with_price = |building: Uuid, price: i64| {
         format!(
             "begin; update property_object set price = {price} where building_id = '{building}'; \
             select renew_building_figures('{building}')"
         )
     };
     let renew = "select renew_project_figures(10)";
-    adding.batch_execute(renew).await.unwrap();
-    one.batch_execute(&price(first, 150_000_000)).await.unwrap();
-    other.batch_execute(&price(second, 900_000_000)).await.unwrap();
+    job.batch_execute(renew).await.unwrap();
+    one.batch_execute(&begin_with_price(first, 150_000_000)).await.unwrap();
+    other.batch_execute(&begin_with_price(second, 900_000_000)).await.unwrap();
     assert_eq!((cheap().await, expensive().await), (0, 0));
     one.batch_execute("commit").await.unwrap();
     assert_eq!((cheap().await, expensive().await), (1, 0));
-    // This transaction does not see the change of the second building yet.
-    adding.batch_execute("begin").await.unwrap();
-    adding.batch_execute(renew).await.unwrap();
-    one.batch_execute(&price(first, 160_000_000)).await.unwrap();
+    // The job adds up while the change of the second building is not committed.
+    job.batch_execute("begin").await.unwrap();
+    job.batch_execute(renew).await.unwrap();
+    one.batch_execute(&begin_with_price(first, 160_000_000)).await.unwrap();
     other.batch_execute("commit").await.unwrap();
     assert_eq!((cheap().await, expensive().await), (1, 1));
-    adding.batch_execute("commit").await.unwrap();
+    job.batch_execute("commit").await.unwrap();
     assert_eq!((cheap().await, expensive().await), (1, 1));
     one.batch_execute("rollback").await.unwrap();
-    adding.batch_execute(renew).await.unwrap();
-    assert_eq!((cheap().await, expensive().await, count_wrong_figures(&adding).await), (1, 1, 0));
+    job.batch_execute(renew).await.unwrap();
+    assert_eq!((cheap().await, expensive().await, count_wrong_figures(&job).await), (1, 1, 0));
     // The deletion of a building removes its homes from the figures, and its restoration adds them.
     let mut change = format!("update building set deleted_at = now() where id = '{first}'");
-    for left in [0, 1] {
-        adding.batch_execute(&change).await.unwrap();
-        assert_eq!((cheap().await, expensive().await), (left, 1));
-        adding.batch_execute(renew).await.unwrap();
-        assert_eq!((cheap().await, expensive().await, count_wrong_figures(&adding).await), (left, 1, 0));
+    for expected in [0, 1] {
+        job.batch_execute(&change).await.unwrap();
+        assert_eq!((cheap().await, expensive().await), (expected, 1));
+        job.batch_execute(renew).await.unwrap();
+        assert_eq!((cheap().await, expensive().await, count_wrong_figures(&job).await), (expected, 1, 0));
         change = format!("update building set deleted_at = null where id = '{first}'");
     }
 }
@@ -124,8 +127,8 @@ async fn figures_match_homes_during_grids_bookings_and_deletions() {
     let priced = |number: &str, minor: i64| {
         with(flat(number), "Price", json!({"AmountMinor": minor, "Currency": "RUB"}))
     };
-    // The first flat always costs 300 to 400 million, and the second flat never does. Every third
-    // round removes the third flat.
+    // The first flat always costs 300 to 400 million minor units, and no flat ever costs 450
+    // million to 3 billion. Every third turn removes the third flat.
     let grid = |turn: i64| -> Vec<Value> {
         let mut grid = vec![
             priced("1", 310_000_000 + turn * 7_000_000),
@@ -150,9 +153,9 @@ async fn figures_match_homes_during_grids_bookings_and_deletions() {
     let deleting = async {
         houses[2].send_grid(&grid(2), None).await.expect(200);
         publish_deal_event(BOOKED, testkit::guid(), booked, 1, "2026-11-22T10:00:00Z").await;
-        let empty = another().await;
-        empty.grid(&grid(3)).await;
-        house.manager.delete(&empty.path("")).await.expect(204);
+        let deleted = another().await;
+        deleted.grid(&grid(3)).await;
+        house.manager.delete(&deleted.path("")).await.expect(204);
     };
     let reading = async {
         for _ in 0..25 {
@@ -167,7 +170,7 @@ async fn figures_match_homes_during_grids_bookings_and_deletions() {
     let sql = service().sql().await;
     eventually("the job", async || (!has_pending_change(&sql, house.project).await).then_some(())).await;
     assert_eq!(count_wrong_figures(&sql).await, 0);
-    // The last grids have raised the price of the second flats.
+    // In the last grids of two buildings, the second flat costs 4 billion minor units.
     let expensive =
         async || count_found(service(), house.developer, "PriceFrom=3900000000&PriceTo=4100000000").await;
     assert_eq!(expensive().await, 1);
@@ -198,7 +201,7 @@ async fn concurrent_jobs_lose_no_change_of_figures() {
             sql.batch_execute(&change).await.unwrap();
         }
     };
-    let adding = async || {
+    let adding_up = async || {
         let sql = own.sql().await;
         for _ in 0..60 {
             sql.batch_execute("select renew_project_figures(10)").await.unwrap();
@@ -206,9 +209,10 @@ async fn concurrent_jobs_lose_no_change_of_figures() {
             assert_eq!(count_wrong_figures(&sql).await, 0);
         }
     };
-    join3(join_all(catalog.buildings.iter().map(changing)), adding(), adding()).await;
+    join3(join_all(catalog.buildings.iter().map(changing)), adding_up(), adding_up()).await;
     let sql = own.sql().await;
     sql.batch_execute("select renew_project_figures(10)").await.unwrap();
+    // The last price of each building is 100,000,000 + 39 * 39 * 3,000,000 = 4,663,000,000.
     let highest =
         count_found(&own, catalog.developers[0].id, "PriceFrom=4660000000&PriceTo=4670000000").await;
     assert_eq!((count_wrong_figures(&sql).await, highest), (0, 1));

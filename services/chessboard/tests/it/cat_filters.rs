@@ -17,30 +17,25 @@ async fn expect_rejection(filter: &str, field: &str, code: &str) {
     }
 }
 
-/// Returns a catalog with these projects and without buildings.
-fn projects(projects: &[Project]) -> Catalog {
-    Catalog { projects: projects.to_vec(), buildings: Vec::new(), ..single_building_catalog() }
-}
-
-/// RULE-CHS-051: `City` ignores letter case, `Class` takes several values, and `DeveloperId` takes
-/// one.
+/// RULE-CHS-051: `City` compares the folded forms of whole names, `Class` takes several values, and
+/// `DeveloperId` takes one.
 #[tokio::test]
 async fn projects_are_filtered_by_city_class_and_developer() {
-    let catalog = single_building_catalog();
+    let mut catalog = single_building_catalog();
+    let developer = catalog.developers[0].clone();
     let project = |name: &str, city: &str, class| Project {
-        developer: catalog.developers[0].id,
         city: city.to_owned(),
         class,
-        ..Project::new(&catalog.developers[0], name)
+        ..Project::new(&developer, name)
     };
-    let mut filled = projects(&[
+    catalog.projects = vec![
         project("a", "Казань", "Economy"),
         project("b", "КАЗАНЬ", "Elite"),
         project("c", "Казань-2", "Elite"),
         project("d", "Straße", "Business"),
-    ]);
-    filled.developers = catalog.developers;
-    filled.fill(service()).await;
+    ];
+    catalog.buildings.clear();
+    catalog.fill(service()).await;
     for (filter, names) in [
         (format!("City={}", encoded("казань")), vec!["a", "b"]),
         (format!("City={}", encoded("STRASSE")), vec!["d"]),
@@ -53,7 +48,7 @@ async fn projects_are_filtered_by_city_class_and_developer() {
         (format!("Class=Elite&City={}", encoded("Казань")), vec!["b"]),
         (String::new(), vec!["a", "b", "c", "d"]),
     ] {
-        assert_eq!(found(&filled, &filter).await, names, "{filter}");
+        assert_eq!(found(&catalog, &filter).await, names, "{filter}");
     }
     let elsewhere = format!("{PROJECTS}?DeveloperId={}", testkit::guid());
     assert_eq!(names(&service().guest(), &elsewhere).await, [""; 0]);
@@ -71,6 +66,7 @@ async fn rooms_and_prices_must_match_one_home() {
     let mut catalog = single_building_catalog();
     catalog.projects.clear();
     catalog.buildings.clear();
+    // Rooms and price of each home. `Some(0)` is a studio, and `None` is a home without rooms.
     for (name, homes) in [
         ("a", vec![(Some(1), 100), (Some(2), 200)]),
         ("b", vec![(Some(2), 100)]),
@@ -141,14 +137,14 @@ async fn rooms_and_prices_must_match_one_home() {
 }
 
 /// RULE-CHS-051: a building is ready on the last day of its quarter or year. A Commissioned
-/// building is always ready, and a building without a year never. With rooms or prices the building
-/// of the home must be ready, otherwise one building is enough.
+/// building is always ready, and another building without a year never. With rooms or prices the
+/// building of the home must be ready, otherwise any building of the project.
 #[tokio::test]
 async fn building_is_ready_on_last_day_of_quarter_or_year() {
     let mut catalog = single_building_catalog();
     catalog.projects.clear();
     catalog.buildings.clear();
-    for (name, state, year, quarter, has_home) in [
+    for (name, state, year, quarter, is_home_here) in [
         ("a", "Commissioned", None, None, false),
         ("b", "Commissioned", Some(2099), Some(4), true),
         ("c", "Planned", None, None, true),
@@ -156,14 +152,14 @@ async fn building_is_ready_on_last_day_of_quarter_or_year() {
         ("e", "UnderConstruction", Some(2027), None, false),
     ] {
         let project = Project::new(&catalog.developers[0], name);
-        let ready =
+        let building =
             Building { state, ready_year: year, ready_quarter: quarter, ..Building::new(&project, "1") };
-        // A home in a building without a year is never ready.
-        let never = Building::new(&project, "2");
-        let building = if has_home { &ready } else { &never };
-        catalog.objects.push(Object::new(building, "1").at(100));
+        // This building has no year, so a home in it is never ready.
+        let never_ready = Building::new(&project, "2");
+        let of_home = if is_home_here { &building } else { &never_ready };
+        catalog.objects.push(Object::new(of_home, "1").at(100));
         catalog.projects.push(project);
-        catalog.buildings.extend([ready, never]);
+        catalog.buildings.extend([building, never_ready]);
     }
     let project = Project::new(&catalog.developers[0], "f");
     catalog.buildings.push(Building {

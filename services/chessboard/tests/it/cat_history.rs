@@ -7,9 +7,9 @@ use crate::cat_lists::OBJECTS;
 use crate::catalog_fill::{Object, execute_sql, single_building_catalog};
 use crate::{list, service};
 
-/// Inserts an object with prices, each with its hours since the first publication of the project
-/// at 2026-01-01T00:00:00Z.
-async fn object_of(prices: &[(i64, i64)]) -> Uuid {
+/// Inserts an object with its prices. The hours of a price count from the first publication of the
+/// project, which is at 2026-01-01T00:00:00Z.
+async fn insert_object(prices: &[(i64, i64)]) -> Uuid {
     let mut catalog = single_building_catalog();
     catalog.objects.push(Object::new(&catalog.buildings[0], "1"));
     catalog.fill(service()).await;
@@ -39,26 +39,30 @@ fn prices(items: &[Value]) -> Vec<i64> {
 /// newest first.
 #[tokio::test]
 async fn price_history_starts_with_first_publication() {
-    let object = object_of(&[(100, -30), (200, -20), (300, 0), (400, 1), (300, 2)]).await;
+    let object = insert_object(&[(100, -30), (200, -20), (300, 0), (400, 1), (300, 2)]).await;
     let items = history(object).await;
     assert_eq!(prices(&items), [300, 400, 300]);
     let newest =
         json!({"Price": {"AmountMinor": 300, "Currency": "RUB"}, "ChangedAt": "2026-01-01T02:00:00Z"});
     assert_eq!(items[0], newest);
-    assert_eq!(prices(&history(object_of(&[(100, -30), (200, -20)]).await).await), [200], "unchanged since");
     assert_eq!(
-        prices(&history(object_of(&[(100, 5), (200, 6)]).await).await),
+        prices(&history(insert_object(&[(100, -30), (200, -20)]).await).await),
+        [200],
+        "unchanged since"
+    );
+    assert_eq!(
+        prices(&history(insert_object(&[(100, 5), (200, 6)]).await).await),
         [200, 100],
         "created afterwards"
     );
-    assert_eq!(prices(&history(object_of(&[]).await).await), [0; 0]);
+    assert_eq!(prices(&history(insert_object(&[]).await).await), [0; 0]);
 }
 
 /// RULE-CHS-047: the history has the 100 newest prices.
 #[tokio::test]
 async fn price_history_has_at_most_100_items() {
     let all: Vec<_> = (0..150).map(|n| (n + 1, n)).collect();
-    let newest = prices(&history(object_of(&all).await).await);
+    let newest = prices(&history(insert_object(&all).await).await);
     assert_eq!((newest.len(), newest[0], newest[99]), (100, 150, 51));
 }
 

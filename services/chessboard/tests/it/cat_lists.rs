@@ -122,8 +122,8 @@ async fn query_matches_any_part_of_name() {
     }
 }
 
-/// RULE-CHS-041: the numbers of a project are exact and concern the whole project, regardless of
-/// the filters.
+/// RULE-CHS-041: prices and counts of a project are exact and concern the whole project, regardless
+/// of the filters.
 #[tokio::test]
 async fn project_numbers_concern_all_its_objects() {
     let mut catalog = single_building_catalog();

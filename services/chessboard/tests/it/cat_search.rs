@@ -7,7 +7,9 @@ use testkit::client::Client;
 use uuid::Uuid;
 
 use crate::cat_lists::OBJECTS;
-use crate::catalog_fill::{Building, Catalog, Object, Project, execute_sql, single_building_catalog};
+use crate::catalog_fill::{
+    Building, Catalog, Object, Project, execute_sql, single_building_catalog, single_object_catalog,
+};
 use crate::{each, list, service, text};
 
 async fn numbers(guest: &Client, query: &str) -> Vec<String> {
@@ -19,8 +21,8 @@ async fn numbers(guest: &Client, query: &str) -> Vec<String> {
     numbers
 }
 
-/// RULE-CHS-045: each filter works alone and with others, `Status` defaults to Available, and
-/// bounds are as specified.
+/// RULE-CHS-045: each filter works alone and with others, and `Status` defaults to Available. All
+/// bounds are inclusive except `PriceTo`.
 #[tokio::test]
 async fn object_search_applies_every_filter() {
     let mut catalog = single_building_catalog();
@@ -39,7 +41,7 @@ async fn object_search_applies_every_filter() {
         Object { rooms: Some(2), is_studio: true, area: 6_000, floor: 9, ..object("c").at(300) },
         Object { status: "Sold", ..object("d").at(400) },
         Object { status: "Reserved", kind: "Parking", rooms: None, ..object("e").at(500) },
-        Object { number: "f".to_owned(), floor: -1, ..Object::new(&second, "f").at(600) },
+        Object { floor: -1, ..Object::new(&second, "f").at(600) },
         Object { is_removed: true, ..object("g") },
     ];
     catalog.objects = objects;
@@ -114,6 +116,7 @@ async fn invalid_object_search_returns_400() {
         ("Sort=Number", "/Sort", "unknown_value"),
         ("Cursor=x", "/Cursor", "unknown_value"),
         ("Cursor=", "/Cursor", "unknown_value"),
+        // This is `null` in Base64.
         ("Cursor=bnVsbA", "/Cursor", "unknown_value"),
         ("BuildingId=x", "/BuildingId", "invalid_type"),
     ] {
@@ -148,6 +151,7 @@ async fn objects_are_found_by_their_ids() {
     let requested = catalogs[0].objects[..3].iter().chain(&catalogs[1].objects).chain(&hidden.objects);
     let mut ids: Vec<String> = requested.map(|object| object.id.to_string()).collect();
     ids.resize_with(200, || testkit::guid().to_string());
+    // A repeated id counts towards the limit.
     ids[199] = ids[0].clone();
     let all = ids.join(",");
     let guest = service().guest();
@@ -224,7 +228,7 @@ async fn walk_returns_each_object_once_in_order() {
         }
     }
     let page = service().guest().get(&format!("{OBJECTS}?ProjectId={project}")).await.expect(200);
-    assert_eq!(list(&page["Items"]).len(), 23, "the default page size is 50");
+    assert_eq!(list(&page["Items"]).len(), 23, "one page of the default size, 50");
 }
 
 /// RULE-CHS-045: a walk returns each object that does not change exactly once, regardless of
@@ -291,7 +295,7 @@ async fn walk_of_developer_spans_projects() {
     catalog.projects.push(project);
     catalog.buildings.push(building);
     catalog.fill(service()).await;
-    single_building_catalog().fill(service()).await;
+    single_object_catalog().fill(service()).await;
     let ids = walk(
         &service().guest(),
         &format!("DeveloperId={}&PageSize=1", catalog.developers[0].id),

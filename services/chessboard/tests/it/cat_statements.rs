@@ -9,11 +9,11 @@ use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS, encoded};
 use crate::catalog_fill::{Building, Catalog, Developer, Object, Project};
 use crate::{list, text};
 
-/// Returns a catalog with `count` developers whose names contain `word`.
+/// Returns a catalog with `count` developers whose names begin with `word`.
 ///
 /// The first developer has `count` projects, its first project `count` buildings, and its first
 /// building `count` objects.
-fn many(word: &str, count: usize) -> Catalog {
+fn numbered_catalog(word: &str, count: usize) -> Catalog {
     let numbered = || (1..=count).map(|number| format!("{word} {number}"));
     let developers: Vec<_> = numbered().map(|name| Developer::new(&name)).collect();
     let projects: Vec<_> = numbered().map(|name| Project::new(&developers[0], &name)).collect();
@@ -26,7 +26,8 @@ fn many(word: &str, count: usize) -> Catalog {
     Catalog { developers, projects, buildings, objects }
 }
 
-/// Returns the path of each read of the catalog, with a JSON pointer to the list of `count` items.
+/// Returns paths of reads of the catalog. Each has a JSON pointer to the list of `count` items of
+/// the response, or an empty text if there is no such list.
 fn reads(word: &str, catalog: &Catalog) -> Vec<(String, &'static str)> {
     let (word, developer) = (encoded(word), catalog.developers[0].id);
     let (project, building) = (catalog.projects[0].id, catalog.buildings[0].id);
@@ -60,7 +61,8 @@ async fn statement_count_does_not_depend_on_rows() {
     let serve = Deployed::start(env!("CARGO_BIN_EXE_chessboard"), &["serve"], &settings).await;
     let (sql, guest) = (database::connect(&url).await.unwrap(), serve.guest());
     sql.batch_execute("set search_path = chessboard").await.unwrap();
-    let counted = [("Один", 1), ("Сотня", 100)].map(|(word, count)| (word, count, many(word, count)));
+    let counted =
+        [("Один", 1), ("Сотня", 100)].map(|(word, count)| (word, count, numbered_catalog(word, count)));
     let mut executed = Vec::new();
     for (word, count, catalog) in &counted {
         catalog.insert(&sql).await;
@@ -69,15 +71,19 @@ async fn statement_count_does_not_depend_on_rows() {
             catalog.objects[0].id
         );
         sql.batch_execute(&prices).await.unwrap();
-        for (path, shown) in reads(word, catalog) {
+        for (path, pointer) in reads(word, catalog) {
             let mut least = usize::MAX;
             // New connections execute statements of their own, so the minimum of four reads counts.
             for _ in 0..4 {
                 let before = statements.executed();
                 let response = guest.get(&path).await.expect(200);
                 least = least.min(statements.executed() - before);
-                if !shown.is_empty() {
-                    assert_eq!(list(response.pointer(shown).unwrap_or(&Value::Null)).len(), *count, "{path}");
+                if !pointer.is_empty() {
+                    assert_eq!(
+                        list(response.pointer(pointer).unwrap_or(&Value::Null)).len(),
+                        *count,
+                        "{path}"
+                    );
                 }
             }
             executed.push(least);
@@ -98,7 +104,7 @@ async fn later_search_pages_use_prepared_statements() {
     let serve = Deployed::start(env!("CARGO_BIN_EXE_chessboard"), &["serve"], &settings).await;
     let (sql, guest) = (database::connect(&url).await.unwrap(), serve.guest());
     sql.batch_execute("set search_path = chessboard").await.unwrap();
-    let catalog = many("Глубоко", 200);
+    let catalog = numbered_catalog("Глубоко", 200);
     catalog.insert(&sql).await;
     let found = format!("{OBJECTS}?DeveloperId={}&Sort=AreaTotal", catalog.developers[0].id);
     let (mut path, mut seen, mut prepared) = (found.clone(), 0, Vec::new());

@@ -115,7 +115,8 @@ async fn write_building(
     let mut written: Vec<_> = catalog.objects.iter_mut().filter(|object| object.building == id).collect();
     for object in &mut written {
         object.building = house.building;
-        // An object that a deal holds cannot be deleted, so it is Reserved in a deleted building.
+        // A held object prevents the deletion of its building and project, so it is Reserved in a
+        // deleted one.
         if object.status == "Booked" && !is_live {
             object.status = "Reserved";
         }
@@ -160,17 +161,17 @@ async fn finds(path: &str, query: &str, name: &str) -> bool {
     found.iter().any(|found| found == name)
 }
 
-/// RULE-CHS-049: guests find a developer by its current name in any letter case. A user, identity
-/// or the external system may have written the name.
+/// RULE-CHS-049: guests find a developer by its current name in any letter case. A manager, an
+/// administrator, identity or the external system may have written the name.
 #[tokio::test]
 async fn developer_name_of_every_writer_is_found_in_any_case() {
     let id = create_published_developer().await;
     let tag = guid().simple().to_string();
     let [user, platform, identity, sync] =
         ["Straße ЁЖ", "Οδός ЁЛЬ", "ⰀⰁ ЁРШ", "Հայ ЁМ"].map(|name| format!("{tag} {name}"));
-    let renamed = async |before: Option<&String>, after: &String, upper: &str| {
+    let expect_found = async |before: Option<&String>, after: &String, other_case: &str| {
         read_when(id, "the name", |found| found["Name"] == *after).await;
-        for query in [after.clone(), format!("{} {upper}", tag.to_uppercase())] {
+        for query in [after.clone(), format!("{} {other_case}", tag.to_uppercase())] {
             assert!(finds(DEVELOPERS, &query, after).await, "{query}");
         }
         if let Some(before) = before {
@@ -181,13 +182,13 @@ async fn developer_name_of_every_writer_is_found_in_any_case() {
         }
     };
     manager(id).put(ME, with(profile(), "Name", user.clone())).await.expect(200);
-    renamed(None, &user, "STRASSE ёж").await;
+    expect_found(None, &user, "STRASSE ёж").await;
     administrator().put(&path(id, ""), with(profile(), "Name", platform.clone())).await.expect(200);
-    renamed(Some(&user), &platform, "ΟΔΌΣ ёль").await;
+    expect_found(Some(&user), &platform, "ΟΔΌΣ ёль").await;
     publish_company(&with(company_event(id, "Active", 2), "Name", identity.clone())).await;
-    renamed(Some(&platform), &identity, "ⰰⰱ ёрш").await;
+    expect_found(Some(&platform), &identity, "ⰰⰱ ёрш").await;
     publish_external_profile(&with(external_profile(guid(), id, 1), "Name", sync.clone())).await;
-    renamed(Some(&identity), &sync, "ՀԱՅ ём").await;
+    expect_found(Some(&identity), &sync, "ՀԱՅ ём").await;
 
     // A profile that an administrator restored.
     let other = create_developer().await;
@@ -252,10 +253,11 @@ async fn search(house: &House, query: &str) -> Vec<String> {
     each(&page["Items"], "Number").into_iter().map(|number| text(number).to_owned()).collect()
 }
 
-/// Asserts prices and counts of a developer's only project. They must agree in the list, the card,
-/// the building and the facets.
+/// Asserts prices and counts of a developer's only project, which has one building. They must agree
+/// in the list, the card, the building and the facets.
 ///
-/// `offers` has rooms, count and lowest price. `max` is the highest price.
+/// `offers` has rooms, count and lowest price. `kinds` counts flats, apartments, parking, storages
+/// and commercial objects. `max` is the highest price.
 async fn assert_figures(house: &House, offers: &[(Value, i64, i64)], kinds: [i64; 5], max: Option<i64>) {
     let guest = service().guest();
     let of_developer = format!("DeveloperId={}", house.developer);
@@ -304,7 +306,7 @@ async fn update_object(house: &House, number: &str, fields: Value) {
     house.manager.put(&house.object_path(id_of(&now["Id"])), body).await.expect(200);
 }
 
-/// RULE-CHS-049: filters, numbers, search and price history follow a grid, a `PUT` of one object, a
+/// RULE-CHS-049: filters, figures, search and price history follow a grid, a `PUT` of one object, a
 /// `PUT` of the building, and a deal.
 #[tokio::test]
 async fn prices_and_figures_follow_every_writer() {
@@ -318,8 +320,8 @@ async fn prices_and_figures_follow_every_writer() {
     let grid =
         [home("a", 1, 100, 40.0), home("b", 2, 200, 50.5), studio, parking.clone(), home("r", 2, 90, 50.51)];
     house.grid(&grid).await;
-    let both = [(json!(0), 1, 300), (json!(1), 1, 100), (json!(2), 2, 90)];
-    assert_figures(&house, &both, [3, 1, 1, 0, 0], Some(300)).await;
+    let offers = [(json!(0), 1, 300), (json!(1), 1, 100), (json!(2), 2, 90)];
+    assert_figures(&house, &offers, [3, 1, 1, 0, 0], Some(300)).await;
     for (query, found) in [
         ("Sort=Price", vec!["p", "r", "a", "b", "s"]),
         ("Sort=-AreaTotal", vec!["r", "b", "a", "s", "p"]),
@@ -361,7 +363,7 @@ async fn prices_and_figures_follow_every_writer() {
         (false, true)
     );
 
-    // A deal books one object, and another deal buys another one.
+    // A deal books object "a", and another deal buys object "s".
     let (booked, sold) = (house.id_of("a").await, house.id_of("s").await);
     deliver_deal_event(BOOKED, guid(), booked, 1, "2026-11-22T10:00:00Z").await;
     deliver_deal_event(COMPLETED, guid(), sold, 1, "2026-11-22T10:00:00Z").await;

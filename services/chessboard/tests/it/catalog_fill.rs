@@ -32,6 +32,7 @@ pub struct Project {
     pub published_at: i32,
 }
 
+/// A building, UnderConstruction without a year by default.
 #[derive(Clone, Debug)]
 pub struct Building {
     pub id: Uuid,
@@ -140,7 +141,7 @@ pub struct Catalog {
     pub objects: Vec<Object>,
 }
 
-/// Returns a Published project with an empty building.
+/// Returns a Published developer with one project and one empty building.
 pub fn single_building_catalog() -> Catalog {
     let developer = Developer::new("Северный Двор");
     let project = Project::new(&developer, "Сосны");
@@ -153,7 +154,7 @@ pub fn single_building_catalog() -> Catalog {
     }
 }
 
-/// Returns a Published project with a building and one object.
+/// Returns a Published developer with one project, one building and one object.
 pub fn single_object_catalog() -> Catalog {
     let mut catalog = single_building_catalog();
     catalog.objects.push(Object::new(&catalog.buildings[0], "1"));
@@ -204,6 +205,7 @@ impl Catalog {
         self.insert(&service.sql().await).await;
     }
 
+    /// Inserts the rows over a connection whose search path is the schema of the service.
     pub async fn insert(&self, sql: &tokio_postgres::Client) {
         let developers = self.developers.iter().map(|developer| {
             json!({

@@ -17,7 +17,9 @@ const SYNC: &str = "00000000-0000-7000-8000-000000000002";
 async fn every_change_has_log_entry() {
     let (id, external_id) = (create_developer().await, guid());
     let claims = user_claims(Some(id), &[crate::MANAGE]);
-    let (by, user) = (service().caller(&claims), claims.sub.clone());
+    let (by, user) = (service().caller(&claims), claims.sub);
+    let claims = user_claims(None, &[crate::MANAGE_ALL]);
+    let (administrator, administrator_id) = (service().caller(&claims), claims.sub);
     by.put(ME, profile()).await.expect(200);
     by.post(&format!("{ME}/publish"), json!({})).await.expect(200);
     let seen = read_developer(id).await;
@@ -26,11 +28,11 @@ async fn every_change_has_log_entry() {
     let replica = external_profile(external_id, id, 1);
     publish_external_profile(&replica).await;
     read_when(id, "the link", |found| found["ReplicaVersion"] == 1).await;
-    administrator().post(&path(id, "/release"), json!({})).await.expect(200);
-    administrator().delete(&path(id, "")).await.expect(204);
-    administrator().post(ADMIN, json!({"CompanyId": id})).await.expect(201);
+    administrator.post(&path(id, "/release"), json!({})).await.expect(200);
+    administrator.delete(&path(id, "")).await.expect(204);
+    administrator.post(ADMIN, json!({"CompanyId": id})).await.expect(201);
     let all = log_entries(id).await;
-    let every = json!([
+    let edited = json!([
         "ContactEmail",
         "ContactPhone",
         "Description",
@@ -43,7 +45,7 @@ async fn every_change_has_log_entry() {
     let released = json!(["ExternalChessboardDeveloperId", "SyncSource"]);
     let expected = [
         ("Created", json!(null), json!(null), json!([]), json!("Platform"), "Identity", 1),
-        ("FieldsChanged", json!(null), json!(null), every, json!(null), "User", 2),
+        ("FieldsChanged", json!(null), json!(null), edited, json!(null), "User", 2),
         ("StatusChanged", json!("Draft"), json!("Published"), json!([]), json!(null), "User", 3),
         ("FieldsChanged", json!(null), json!(null), json!(["Name"]), json!(null), "Identity", 4),
         ("StatusChanged", json!("Published"), json!("Hidden"), json!([]), json!(null), "Identity", 4),
@@ -63,9 +65,10 @@ async fn every_change_has_log_entry() {
             "Identity" => IDENTITY,
             "ExternalChessboard" => SYNC,
             _ if version < 4 => &user,
-            _ => text(&entry["ActorUserId"]),
+            _ => &administrator_id,
         };
         assert_eq!(text(&entry["ActorUserId"]), expected_user, "{kind}");
+        // Besides the members above there are only `Id` and `OccurredAt`, so none has values.
         assert_eq!(entry.as_object().unwrap().len(), 10);
     }
     assert_eq!(all[2]["OccurredAt"], seen["UpdatedAt"]);
@@ -115,6 +118,7 @@ async fn log_walk_returns_each_entry_once() {
     }
     assert_eq!(walked, before);
     let page = administrator().get(&path(id, "/events")).await.expect(200);
+    // One creation, seven edits before the walk, and one edit after each of three pages.
     assert_eq!(list(&page["Items"]).len(), 11);
     let versions: Vec<_> = each(&page["Items"], "Version").into_iter().map(|v| v.as_i64().unwrap()).collect();
     assert_eq!(versions, (1..=11).rev().collect::<Vec<_>>());
@@ -127,6 +131,7 @@ async fn cursor_of_other_log_is_rejected() {
     let page = manager(one).get(&format!("{ME}/events?PageSize=1")).await.expect(200);
     let cursor = text(&page["NextCursor"]);
     manager(one).get(&format!("{ME}/events?Cursor={cursor}")).await.expect(200);
+    // "e30" is an empty object in Base64.
     for cursor in [cursor, "", "e30", "%00"] {
         let refused = manager(other).get(&format!("{ME}/events?Cursor={cursor}")).await;
         refused.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");

@@ -18,7 +18,7 @@ use crate::{
 /// The pseudo topic of a user's edit of the description.
 const DESCRIPTION: &str = "description";
 
-/// An event of a company, a suspension, an external profile or a user, without ids.
+/// An event of a topic, or a user's edit, without ids.
 #[derive(Clone, Debug)]
 struct Event {
     topic: &'static str,
@@ -45,8 +45,11 @@ struct History {
     description: Option<&'static str>,
 }
 
-/// Creates a history from statuses and names of the company and versions and logos of the external
-/// profile. The last logo of a Published profile is never null.
+/// Creates a history from the events of the company and of the external profile.
+///
+/// `companies` has indexes of statuses, and numbers of new names, where 0 keeps the name.
+/// `externals` has steps of the version, and logos. If the history begins Published, the last logo
+/// is never null.
 fn history(
     begins_published: bool,
     companies: Vec<(usize, u8)>,
@@ -140,7 +143,7 @@ impl Ids {
         Self { company, external: guid(), logos: [guid(), guid()] }
     }
 
-    /// Publishes an event and waits until the service has handled it.
+    /// Publishes an event and waits until the service has handled it, or sends a user's edit.
     async fn deliver(&self, event: &Event) {
         let (bus, sql) = (service().bus(), service().sql().await);
         match event.topic {

@@ -33,7 +33,9 @@ struct ObservedService {
     developer: Uuid,
     manager: Client,
     administrator: Client,
+    /// The trace of all requests.
     trace: String,
+    /// Number of requests in the trace.
     requests: Mutex<usize>,
 }
 
@@ -88,7 +90,7 @@ impl ObservedService {
         );
     }
 
-    /// Sends a request whose response has no contacts, with success or not.
+    /// Sends a request whose response has no contacts, regardless of its status.
     async fn expect_no_contacts(&self, by: &Client, method: Method, path: &str, body: &Value) -> Response {
         let response = self.send(by, method, path, body).await;
         let whole = format!("{} {:?}", response.text, response.headers);
@@ -102,8 +104,8 @@ impl ObservedService {
     }
 }
 
-/// Sends every successful request of a profile with contacts and of the data below it. Returns the
-/// ids of the project and the object.
+/// Sends requests about a profile with contacts and about the data below it, which all succeed.
+/// Returns the ids of the project and the object.
 async fn send_accepted_requests(observed: &ObservedService) -> Vec<Uuid> {
     let ObservedService { manager, administrator, service, developer, .. } = observed;
     let (own, none) = (path(*developer, ""), json!({}));
@@ -210,10 +212,11 @@ async fn send_rejected_requests(observed: &ObservedService) {
 /// Makes statements fail with the whole row in the database's error, and publishes an event with
 /// contacts that does not decode. Returns the key of the event.
 async fn cause_failures(observed: &ObservedService) -> Uuid {
-    for (table, years) in [("developer", 2001), ("developer_log", 2002), ("outbox", 2003)] {
+    // Each edit changes the year, so that it writes, and the logo, so that it publishes an event.
+    for (table, year) in [("developer", 2001), ("developer_log", 2002), ("outbox", 2003)] {
         let add = format!("alter table {table} add constraint refused check (false) not valid");
         observed.sql.batch_execute(&add).await.unwrap();
-        let body = with(with(marked(), "FoundedYear", years), "LogoFileId", json!(guid()));
+        let body = with(with(marked(), "FoundedYear", year), "LogoFileId", json!(guid()));
         observed.expect_rejection(&observed.manager, Method::PUT, ME, &body, 500).await;
         observed.sql.batch_execute(&format!("alter table {table} drop constraint refused")).await.unwrap();
     }
@@ -232,7 +235,7 @@ async fn cause_failures(observed: &ObservedService) -> Uuid {
 /// Checks every row of every table for contacts and returns the tables that have rows.
 ///
 /// The contacts of the profile and the message of a dead letter are exempt.
-async fn read_tables(observed: &ObservedService) -> BTreeSet<String> {
+async fn check_tables(observed: &ObservedService) -> BTreeSet<String> {
     let tables = "select table_name::text from information_schema.tables where table_schema = 'chessboard'";
     let mut filled = BTreeSet::new();
     for table in observed.sql.query(tables, &[]).await.unwrap() {
@@ -280,7 +283,7 @@ async fn contacts_are_in_profile_responses_only() {
     assert!(topics.iter().any(|topic| topic.contains(".dlq")), "{topics:?}");
 
     // The outbox is empty now, so it has no copy of the dead letter.
-    let filled = read_tables(&observed).await;
+    let filled = check_tables(&observed).await;
     for table in ["developer", "developer_log", "dead_letter", "project", "property_object", "inbox"] {
         assert!(filled.contains(table), "{table} has no row among {filled:?}");
     }
@@ -288,6 +291,7 @@ async fn contacts_are_in_profile_responses_only() {
     let name = format!("PUT {ADMIN}/{{developer_id}}");
     observed.service.collector.span(&observed.trace, |span| span.name == name).await;
     let spans: Vec<_> = observed.service.collector.all().collect();
+    // The service exports spans in batches, so those of the last requests may be missing.
     assert!(spans.len() > *observed.requests.lock().unwrap() / 2, "{} spans", spans.len());
     for span in spans {
         let shown = format!("{span:?}");

@@ -101,8 +101,7 @@ async fn only_one_of_project_creation_and_developer_deletion_succeeds() {
     }
 }
 
-/// INV-DEV-6: a suspension behind a backlog of company events hides the developer and its data. The
-/// test measures no time.
+/// INV-DEV-6: a suspension behind a backlog of company events hides the developer and its data.
 #[tokio::test]
 async fn suspension_behind_backlog_hides_developer() {
     let house = published_house().await;
@@ -122,8 +121,8 @@ async fn suspension_behind_backlog_hides_developer() {
     let held = format!("begin; select from company where id = '{id}' for update");
     sql.batch_execute(&held).await.unwrap();
     let holder: i32 = sql.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
-    let backlog = 300;
-    for version in 2..backlog {
+    let last_version = 300;
+    for version in 2..last_version {
         crate::publish_company(&with(
             crate::company_event(id, "Active", version),
             "LegalName",
@@ -131,7 +130,7 @@ async fn suspension_behind_backlog_hides_developer() {
         ))
         .await;
     }
-    crate::publish_company(&crate::company_event(id, "Suspended", backlog)).await;
+    crate::publish_company(&crate::company_event(id, "Suspended", last_version)).await;
     let watcher = service().sql().await;
     let waiting = "select 1 from pg_stat_activity where $1 = any (pg_blocking_pids(pid))";
     eventually("the consumer to wait", async || watcher.query_opt(waiting, &[&holder]).await.unwrap()).await;

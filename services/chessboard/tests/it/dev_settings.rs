@@ -17,7 +17,7 @@ use crate::{
     path, profile, user_claims, with,
 };
 
-/// Creates a developer in this service.
+/// Creates a developer in this service, and returns the client of an administrator.
 async fn create_developer(own: &DedicatedService) -> (Uuid, Client) {
     let (id, by) = (guid(), own.caller(&user_claims(None, &[MANAGE_ALL])));
     own.bus().publish(COMPANY_UPSERTED, id, next_sequence(), &company_event(id, "Active", 1)).await;

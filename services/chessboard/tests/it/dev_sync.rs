@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use testkit::client::Client;
 use uuid::Uuid;
 
+use crate::dev_profile::wait_for_company;
 use crate::{
     ADMIN, EXTERNAL_UPSERTED, ME, administrator, company_event, count_dead_letters, create_developer,
     create_published_developer, dead_letter, each, eventually, external_profile, guid, manager, path,
@@ -13,7 +14,7 @@ use crate::{
 
 const SYNC: &str = "00000000-0000-7000-8000-000000000002";
 
-/// Waits until the developer has an external id, and returns the developer.
+/// Waits until the developer has this external id, and returns the developer.
 async fn wait_for_link(developer: Uuid, external_id: Uuid) -> Value {
     let is_linked = |found: &Value| found["ExternalChessboardDeveloperId"] == json!(external_id);
     read_when(developer, "the link", is_linked).await
@@ -33,11 +34,13 @@ async fn waiting_version(external_id: Uuid) -> Option<i64> {
 }
 
 pub async fn wait_for_waiting_version(external_id: Uuid, version: i64) {
-    eventually("the wait", async || (waiting_version(external_id).await == Some(version)).then_some(()))
-        .await;
+    eventually("the waiting profile", async || {
+        (waiting_version(external_id).await == Some(version)).then_some(())
+    })
+    .await;
 }
 
-/// Creates a developer with its external id, owned by the external system.
+/// Creates a developer that the external system has linked. Returns the ids of both.
 async fn create_replica() -> (Uuid, Uuid) {
     let (id, external_id) = (create_developer().await, guid());
     publish_external_profile(&external_profile(external_id, id, 1)).await;
@@ -51,6 +54,7 @@ async fn create_replica() -> (Uuid, Uuid) {
 async fn external_system_creates_profile() {
     let (id, external_id) = (guid(), guid());
     publish_company(&company_event(id, "Suspended", 1)).await;
+    wait_for_company(id, 1).await;
     let profile = external_profile(external_id, id, 7);
     publish_external_profile(&profile).await;
     let created = wait_for_link(id, external_id).await;
@@ -117,7 +121,7 @@ async fn only_newer_external_version_is_applied() {
     publish_external_profile(&with(five.clone(), "Version", 6)).await;
     let same = wait_for_replica_version(id, 6).await;
     assert_eq!((&same["Name"], &same["Version"]), (&json!("Пять"), &taken["Version"]));
-    assert_eq!(same["UpdatedAt"], taken["UpdatedAt"], "a bookkeeping column is not part of the version");
+    assert_eq!(same["UpdatedAt"], taken["UpdatedAt"], "a change of bookkeeping columns raises no version");
     assert_ne!(same["LastSyncedAt"], taken["LastSyncedAt"]);
     publish_external_profile(&with(with(five, "Version", 7), "FoundedYear", 1950)).await;
     let seven = wait_for_replica_version(id, 7).await;
@@ -224,9 +228,7 @@ async fn identity_renames_platform_profile_only() {
     publish_names(replica, 2, "Лютик", "Новое юрлицо").await;
     publish_company(&company_event(replica, "Suspended", 3)).await;
     publish_company(&company_event(replica, "Active", 4)).await;
-    let marker = guid();
-    publish_company(&company_event(marker, "Active", 1)).await;
-    read_when(marker, "the marker", |_| true).await;
+    wait_for_company(replica, 4).await;
     assert_eq!(read_developer(replica).await["Name"], "Внешняя");
 }
 
@@ -253,8 +255,8 @@ async fn external_profile_waits_for_company() {
     wait_for_waiting_version(external_id, 1).await;
 }
 
-/// RULE-CHS-007: the service applies the first of several waiting profiles. The others wait for its
-/// release.
+/// RULE-CHS-007: the service applies the first of several waiting profiles. The others wait until
+/// a release frees the developer.
 #[tokio::test]
 async fn first_waiting_profile_is_applied() {
     let (id, first, second, third) = (guid(), guid(), guid(), guid());
@@ -450,7 +452,7 @@ async fn invalid_event_is_dead_lettered() {
         let (id, external_id) = (guid(), guid());
         publish_external_profile(&with(external_profile(external_id, id, 1), member, value.clone())).await;
         let reason = dead_letter(external_id).await;
-        assert!(!reason.contains("xxx"), "{member}: {reason}");
+        assert!(!reason.contains("xxx"), "the reason repeats the value of {member}: {reason}");
         publish_external_profile(&external_profile(external_id, id, 2)).await;
         wait_for_waiting_version(external_id, 2).await;
         assert_eq!(count_dead_letters(external_id).await, 0, "{member}");
@@ -473,7 +475,7 @@ async fn external_event_needs_no_headers() {
     let (id, external_id) = (create_developer().await, guid());
     let send = async |version: i64, headers: &[(&str, String)]| {
         let payload = external_profile(external_id, id, version).to_string();
-        let key = text(&json!(external_id)).to_owned();
+        let key = external_id.to_string();
         service().bus().publish_raw(EXTERNAL_UPSERTED, key.as_bytes(), headers, payload.as_bytes()).await;
     };
     send(1, &[]).await;

@@ -106,7 +106,7 @@ async fn profile_of_inactive_company_is_not_published() {
     for status in ["Suspended", "Archived"] {
         let id = guid();
         publish_company(&company_event(id, status, 1)).await;
-        crate::eventually("the company", async || {
+        eventually("the company", async || {
             (administrator().post(ADMIN, json!({"CompanyId": id})).await.status == 201).then_some(())
         })
         .await;
@@ -117,7 +117,7 @@ async fn profile_of_inactive_company_is_not_published() {
         let publish = async || {
             (manager(id).post(&format!("{ME}/publish"), json!({})).await.status == 200).then_some(())
         };
-        crate::eventually("the company to be active", publish).await;
+        eventually("the company to be active", publish).await;
     }
 }
 
