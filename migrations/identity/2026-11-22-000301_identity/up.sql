@@ -17,7 +17,7 @@ create table tenant (
     version bigint not null check (version >= 1),
     -- Computed by the service, since letter case follows Unicode and not the database's locale.
     lower_name text collate "C" not null,
-    -- The name as queries compare it, null where it equals lower_name.
+    -- The folded name for searches, null where it equals lower_name.
     folded_name text collate "C",
     search_text text collate "C" not null,
     check ((suspended_at is not null) = (status = 'Suspended')),
@@ -90,7 +90,7 @@ create table role (
     code text collate "C" not null unique,
     assignable_to text[] not null,
     permissions text[] not null,
-    -- No administrator role includes the permissions of this role, and an administrator can assign
+    -- True for a role whose permissions no administrator role includes. An administrator can assign
     -- it only to other employees (INV-IDN-012).
     is_kept_apart boolean not null
 );
@@ -129,7 +129,8 @@ create table machine_account (
     updated_at timestamptz not null,
     version bigint not null check (version >= 1),
     lower_name text collate "C" not null,
-    -- The issuer may still grant rights that the account has lost, until the confirmation.
+    -- True if the issuer may still grant rights that the account has lost. The job
+    -- machine-client-confirmation resets it.
     is_outdated_at_issuer boolean not null default false
 ) with (fillfactor = 85);
 create index machine_account_name on machine_account (company_id, lower_name, id);

@@ -26,7 +26,8 @@ pub const EMAIL_TAKEN: Code = Code::new(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
 pub const EMPLOYEE_INVALID_TRANSITION: Code = Code::new(409, "IDENTITY_EMPLOYEE_INVALID_TRANSITION");
 /// An active company keeps at least one administrator (INV-IDN-008).
 pub const LAST_ADMIN: Code = Code::new(409, "IDENTITY_LAST_ADMIN");
-/// The actor lacks a permission of the role (INV-IDN-006).
+/// The actor lacks a permission of the role (INV-IDN-006), or would assign a role that is kept
+/// apart to themselves (INV-IDN-012).
 pub const ROLE_ESCALATION_FORBIDDEN: Code =
     Code::new(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN").with_text("permissions", "crm.deals.manage-own");
 /// Companies of this type cannot use the role (INV-IDN-007).
@@ -39,7 +40,7 @@ pub const MACHINE_ACCOUNT_LIMIT: Code =
     Code::new(409, "IDENTITY_MACHINE_ACCOUNT_LIMIT").with_arg("max", MAX_MACHINE_ACCOUNTS as u64);
 /// The role is for people only (INV-IDN-014).
 pub const ROLE_NOT_FOR_MACHINES: Code = Code::new(422, "IDENTITY_ROLE_NOT_FOR_MACHINES");
-/// The token issuer does not manage clients now.
+/// The token issuer returned no secret, or `IDENTITY_ISSUER_ADMIN_URL` is not set.
 pub const ISSUER_UNAVAILABLE: Code = Code::new(503, "IDENTITY_ISSUER_UNAVAILABLE").retry_after(2);
 /// Rejects an outdated version and the loser of a race.
 pub const CONFLICT: Code = Code::conflict("IDENTITY_CONCURRENCY_CONFLICT");

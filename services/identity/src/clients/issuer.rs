@@ -45,7 +45,7 @@ impl IssuerClients {
     /// A client without a company is disabled, so the issuer issues no token.
     ///
     /// # Errors
-    /// If the issuer has not stored the client.
+    /// If the issuer may not have stored the client.
     pub async fn put(&self, claims: &TokenClaims) -> anyhow::Result<()> {
         let client = client_representation(claims);
         let path = REPLACE.path_with(claims.user_id);

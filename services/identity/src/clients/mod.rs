@@ -1,4 +1,4 @@
-//! Clients of other programs.
+//! The client of the token issuer's admin API.
 
 mod issuer;
 

@@ -46,7 +46,8 @@ struct WalkSnapshot {
 /// The serialized form of ascending ids in a cursor: the first id, then the distance of each id to
 /// the previous one.
 ///
-/// Distances have few digits, so the cursor of 900 open transactions stays below its limit.
+/// Distances have few digits, so a cursor with 900 open transactions stays below the length limit
+/// of cursors.
 mod distances {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -59,6 +60,7 @@ mod distances {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<i64>, D::Error> {
         let mut id = 0_i64;
         let distances = Vec::<i64>::deserialize(deserializer)?;
+        // The sum of forged distances can overflow.
         let ids = distances.into_iter().map(|distance| {
             id = id.wrapping_add(distance);
             id
@@ -67,7 +69,7 @@ mod distances {
     }
 }
 
-/// Maximum duration of a transaction.
+/// A duration that no transaction of the service reaches.
 ///
 /// A restored database may use lower transaction ids than before, so old entries could look
 /// uncommitted. Entries above this age therefore count as committed, whatever their transaction id.
@@ -137,6 +139,7 @@ pub async fn list_last_status_changes(
     conn: &mut Conn,
     employees: &[Uuid],
 ) -> Result<Vec<StatusChange>, ::db::Error> {
+    // The employees exist, so no removal is their last change.
     let changes =
         [AuditAction::EmployeeCreated, AuditAction::EmployeeSuspended, AuditAction::EmployeeActivated];
     let last = audit_entry::table
@@ -186,7 +189,7 @@ pub async fn list(
         entries = entries.filter(audit_entry::at.lt(to));
     }
     if let Some(&AuditKey { at, id, .. }) = paging.after.as_ref() {
-        // The index scan starts at the first condition.
+        // The index scan begins at `le(at)`. `is_older` alone gives no bound, because of its `or`.
         let is_older = audit_entry::at.lt(at).or(audit_entry::id.lt(id));
         entries = entries.filter(audit_entry::at.le(at)).filter(is_older);
     }

@@ -1,5 +1,5 @@
 //! The query of a user's employment and last departure, for claims and for the actor check. The
-//! last revocation of a machine account counts as its departure.
+//! last revocation of a machine account's tokens counts as its departure.
 
 use ::db::{Conn, Prepared};
 use auth::{CompanyId, UserId};
@@ -48,7 +48,8 @@ const SELECT_RECORD: &str = "\
 /// Returns the time of the database and the employment record of `user`. A machine account counts
 /// as an employee of its company, and as a Suspended one after its revocation.
 ///
-/// The record cannot change while the transaction holds a lock on the row of the user's company.
+/// While the transaction holds a lock on the row of the user's company, nothing in the record can
+/// change except `left_at` of a machine account.
 pub async fn find_record(mut conn: &Conn, user: UserId) -> QueryResult<(OffsetDateTime, EmploymentRecord)> {
     let statement = Prepared(diesel::sql_query(SELECT_RECORD).bind::<SqlUuid, _>(user));
     let Row { now, company_id, company_status, status, permissions, is_machine, left_at } =

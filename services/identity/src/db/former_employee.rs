@@ -30,7 +30,7 @@ pub async fn record(
     Ok(())
 }
 
-/// Returns true if the user is a former employee of the company.
+/// Returns true if the user has ever left the company, even if the company employs the user again.
 pub async fn has_left(conn: &mut Conn, user: UserId, company: CompanyId) -> Result<bool, ::db::Error> {
     Ok(diesel::select(exists(former_employee::table.find((user, company)))).get_result(conn).await?)
 }

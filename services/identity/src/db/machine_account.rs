@@ -113,7 +113,7 @@ pub async fn set_company_outdated_at_issuer(tx: &mut Tx, company: CompanyId) -> 
     let active = machine_account::table
         .filter(machine_account::company_id.eq(company))
         .filter(machine_account::status.eq(MachineAccountStatus::Active));
-    // All writers lock several accounts in the order of ids.
+    // All writers lock accounts in the order of ids, so that they cannot deadlock.
     let sorted = active.order(machine_account::id).select(machine_account::id);
     let ids: Vec<UserId> = sorted.for_no_key_update().load(tx.conn()).await?;
     let update = diesel::update(machine_account::table.filter(machine_account::id.eq_any(&ids)));
@@ -122,7 +122,7 @@ pub async fn set_company_outdated_at_issuer(tx: &mut Tx, company: CompanyId) -> 
 }
 
 /// Marks up to 500 accounts with larger ids than `last` as outdated at the issuer. Returns their
-/// ids, sorted.
+/// ids, sorted. The limit keeps the transaction short.
 pub async fn mark_outdated_after(tx: &mut Tx, last: Option<UserId>) -> Result<Vec<UserId>, ::db::Error> {
     let last = last.unwrap_or_else(|| Uuid::nil().into());
     let later = machine_account::table.filter(machine_account::id.gt(last)).order(machine_account::id);

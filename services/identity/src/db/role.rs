@@ -73,7 +73,8 @@ pub async fn remove(tx: &mut Tx, user: UserId, role: RoleId) -> Result<bool, ::d
     Ok(removed == 1)
 }
 
-/// SQL clauses that select administrators: active employees with an administrator role.
+/// SQL clauses that select administrators: active employees with an administrator role. `$1` is
+/// [`admin_permissions`].
 const FROM_ADMINISTRATORS: &str = "\
     from employee_role join role on role.id = employee_role.role_id join employee on employee.id = employee_role.user_id \
     where employee.status = 'Active' and role.permissions && $1";

@@ -301,7 +301,7 @@ impl PrefixColumns {
     }
 }
 
-/// Builds the query of the tenants that match a filter. The query ignores the search text.
+/// Builds the query of the tenants that match a filter without its search text.
 fn select_without_query(filter: &TenantFilter) -> tenant::BoxedQuery<'static, Pg> {
     let mut tenants = tenant::table.filter(list::custom_plan()).into_boxed();
     if let Some(types) = &filter.types {

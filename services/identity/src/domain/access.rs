@@ -39,8 +39,7 @@ impl Permission for ManageTenants {
     }
 }
 
-/// Permission of a company's administrators to manage its employees. The grant contains the
-/// company's id.
+/// Permission of a company's administrators to manage its employees. `Granted` is the company's id.
 pub enum ManageEmployees {}
 
 impl Permission for ManageEmployees {
@@ -125,7 +124,7 @@ pub struct EmploymentState {
     pub status: EmployeeStatus,
     /// Permissions of all roles.
     pub permissions: Vec<String>,
-    /// True for a machine account, which has nothing outside its roles.
+    /// True for a machine account, which has the permissions of its roles without the baseline.
     pub is_machine: bool,
 }
 
@@ -174,8 +173,8 @@ impl EmploymentRecord {
     /// account's tokens were revoked since then.
     ///
     /// `iat` has whole seconds, so the order within the second of the departure is unknown. A token
-    /// of that second counts as older if the user has no employment now. If the user has a new
-    /// employment, such a token stays valid, because the current claims limit it.
+    /// of that second counts as older if the user has no employment now. Otherwise such a token
+    /// stays valid, because the current claims limit it. This is always so for a machine account.
     fn has_left_since_token_issue(&self, actor: &Actor) -> bool {
         self.left_at.is_some_and(|left_at| {
             let first_valid_second = left_at.unix_timestamp() + i64::from(self.employment.is_none());
@@ -225,17 +224,18 @@ impl EffectivePermissions {
         })
     }
 
-    /// Returns the grant of the requirement `P`, or `None` if the actor does not meet it now.
-    pub fn grant_of<P: Permission>(&self) -> Option<P::Granted> {
+    /// Returns the result of the check of `P`, or `None` if the actor does not meet `P` now.
+    pub fn granted<P: Permission>(&self) -> Option<P::Granted> {
         P::granted(&self.actor)
     }
 
-    /// Returns the permissions that the actor lacks to assign the role to `user`.
+    /// Returns the permissions that keep the actor from assigning the role to `user`, which is
+    /// `None` for a new user and for a machine account.
     ///
-    /// Actors can assign only permissions that they hold in `scope` or a wider one (INV-IDN-006). A
-    /// role that is kept apart has its own rule (INV-IDN-012). Administrators of the platform can
-    /// assign it to colleagues even if they lack its permissions. No user can assign it to
-    /// themselves.
+    /// Actors can assign only permissions that they hold both in the permission's own scope and in
+    /// `scope` (INV-IDN-006). A role that is kept apart has its own rule (INV-IDN-012).
+    /// Administrators of the platform can assign it to colleagues even if they lack its
+    /// permissions. No user can assign it to themselves, so the result is then all its permissions.
     pub fn missing_to_assign(&self, role: &Role, user: Option<UserId>, scope: Scope) -> Vec<String> {
         if role.is_kept_apart && user == Some(self.actor.user_id) {
             return role.permissions.clone();

@@ -13,7 +13,7 @@ use crate::db::schema::machine_account;
 use crate::error::MACHINE_ACCOUNT_REVOKED;
 
 pub type MachineAccountName = Line<1, 256>;
-/// Ids of the roles in a request. A company of any type can use fewer.
+/// Ids of the roles in a request. The maximum is above the number of roles that a company can use.
 pub type MachineRoles = List<RoleId, 0, 20>;
 /// The secret of an account's client at the issuer.
 pub type ClientSecret = Private<String>;
@@ -91,7 +91,7 @@ impl MachineAccount {
         if self.status == MachineAccountStatus::Active { Ok(()) } else { Err(MACHINE_ACCOUNT_REVOKED) }
     }
 
-    /// Returns the difference between the present roles and `wanted`, both sorted.
+    /// Compares the present roles with `wanted`, which is sorted like them.
     pub fn compare_roles(&self, wanted: &[RoleId]) -> RoleChange {
         let without = |roles: &[RoleId], others: &[RoleId]| -> Vec<RoleId> {
             roles.iter().filter(|role| !others.contains(role)).copied().collect()

@@ -19,6 +19,7 @@ values::text_enum! {
 /// The user or the company that loses rights.
 #[derive(Clone, Copy)]
 pub enum RevokedSubject {
+    /// A user or a machine account.
     User(UserId),
     /// All users whose tokens name the company.
     Company(CompanyId),

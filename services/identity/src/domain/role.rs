@@ -24,7 +24,7 @@ pub struct Role {
     pub assignable_to: Vec<TenantType>,
     /// Permissions, sorted by code point.
     pub permissions: Vec<String>,
-    /// No administrator role includes the permissions (INV-IDN-012).
+    /// True if no administrator role may include the permissions (INV-IDN-012).
     pub is_kept_apart: bool,
 }
 
@@ -101,7 +101,8 @@ mod tests {
         assert_eq!(grants, ["a", "b@platform"].map(|text| Grant::parse(text).unwrap()));
     }
 
-    /// A role is assignable to companies of its types alone, and each type has an administrator.
+    /// A role is assignable to companies of its types alone, and each type has an administrator
+    /// role.
     #[test]
     fn role_is_assignable_to_its_types_alone() {
         let role = role(&[]);

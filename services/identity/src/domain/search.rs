@@ -5,7 +5,7 @@ use values::{Line, Private, fold};
 /// Text of a search or a lookup.
 pub type SearchText = Private<Line<0, 100>>;
 
-/// A search text in the forms that queries compare.
+/// A search text in the forms that SQL statements compare.
 pub struct FoldedQuery {
     text: String,
     lower: String,
@@ -13,7 +13,8 @@ pub struct FoldedQuery {
 }
 
 impl FoldedQuery {
-    /// Minimum length of a text that matches anywhere. A shorter text matches a beginning only.
+    /// Minimum length of a text that matches anywhere in a text of a tenant, which is the length of
+    /// a trigram. A shorter text matches beginnings only. Searches of employees have no minimum.
     const MIN_SUBSTRING_LENGTH: usize = 3;
 
     /// Returns `None` for an absent or blank text, which does not filter.
@@ -38,7 +39,7 @@ impl FoldedQuery {
         self.text.bytes().all(|byte| byte.is_ascii_digit())
     }
 
-    /// Returns true if the text matches beginnings only.
+    /// Returns true if the text matches only beginnings of a tenant's texts.
     pub fn is_short(&self) -> bool {
         self.is_short
     }
@@ -69,12 +70,22 @@ mod tests {
         FoldedQuery::new(Some(&Private::new(Line::parse(text).unwrap())))
     }
 
-    /// A blank text does not filter. A text below three characters matches beginnings only.
+    /// A blank text does not filter. A text below three characters, as written or folded, matches
+    /// beginnings only.
     #[test]
     fn short_text_matches_beginnings_only() {
         assert!(FoldedQuery::new(None).is_none() && query(" ").is_none());
-        for (text, is_short) in [("ё", true), ("ёж", true), ("ёжи", false), ("ежики", false), ("ﬁ", true)]
-        {
+        for (text, is_short) in [
+            ("ё", true),
+            ("ёж", true),
+            ("ёжи", false),
+            ("ежики", false),
+            ("ﬁ", true),
+            // One character as written, three folded.
+            ("ﬃ", true),
+            // Three characters as written, two folded.
+            ("ё\u{ad}ж", true),
+        ] {
             assert_eq!(query(text).unwrap().is_short(), is_short, "{text}");
         }
     }

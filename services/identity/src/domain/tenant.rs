@@ -128,7 +128,7 @@ impl Tenant {
         self.name.as_str().to_lowercase()
     }
 
-    /// Returns the folded name for queries, or `None` if it equals the sort key.
+    /// Returns the folded name for searches, or `None` if it equals the sort key.
     pub fn folded_name(&self) -> Option<String> {
         Some(fold(self.name.as_str())).filter(|folded| *folded != self.lower_name())
     }
@@ -327,13 +327,14 @@ mod tests {
     fn update_names_the_legal_name_and_keeps_the_time() {
         let (mut own, later) =
             (tenant(TenantStatus::Active), OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR);
-        let name = own.name.clone();
-        assert_eq!(own.update(name.clone(), None, None, later), []);
+        assert_eq!(own.update(own.name.clone(), None, None, later), []);
         assert_eq!(own.updated_at, OffsetDateTime::UNIX_EPOCH);
-        assert_eq!(own.update(name, Line::parse("ООО Ромашка").ok(), None, later), [ChangedField::LegalName]);
+        let name = TenantName::parse("Лютик").unwrap();
+        let changed = own.update(name, Line::parse("ООО Лютик").ok(), None, later);
+        assert_eq!(changed, [ChangedField::LegalName, ChangedField::Name]);
     }
 
-    /// Documents have the pattern of tax numbers.
+    /// The schema of a tax number in OpenAPI documents has its pattern.
     #[test]
     fn schema_of_a_tax_number_has_its_pattern() {
         type Number = Checked<TaxNumberDigits>;

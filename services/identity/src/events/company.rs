@@ -83,7 +83,7 @@ impl Republish for Companies {
     }
 }
 
-/// A company that no longer exists is published as Archived.
+/// A company that the restored database lacks is published as Archived.
 impl Restore for Companies {
     const VERSION: Option<VersionNames> = Some(VersionNames { column: "version", member: "Version" });
     const TOPICS: &'static [&'static str] = &[CompanyUpserted::TOPIC, CompanySuspended::TOPIC];

@@ -118,8 +118,8 @@ impl Republish for Employees {
     }
 }
 
-/// The events have no version, so a republished event has the current time: consumers keep the
-/// latest event of a user. An employee who no longer exists has left.
+/// The events have no version, and consumers keep the latest event of a user. The events of a
+/// restore therefore have the current time. An employee whom the restored database lacks has left.
 impl Restore for Employees {
     const VERSION: Option<VersionNames> = None;
     const TOPICS: &'static [&'static str] = &[EmployeeStatusChanged::TOPIC];

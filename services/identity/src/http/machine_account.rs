@@ -25,7 +25,7 @@ use crate::error::{Error, ISSUER_UNAVAILABLE, MACHINE_ACCOUNT_NOT_FOUND, ROLE_ES
 use crate::ops;
 use crate::ops::machine_account::AccountDetails;
 
-/// The time that a request for a secret waits until the issuer has a new account.
+/// Maximum time that a request for a secret waits until the issuer has a new account.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(5);
 const REGISTRATION_POLL_INTERVAL: Duration = Duration::from_millis(100);
 

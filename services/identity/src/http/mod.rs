@@ -284,11 +284,11 @@ fn internal(routes: &mut Routes<'_>) {
     routes.service(scope::scope("").wrap(from_fn(auth::authenticate)).service(internal::get_claims));
 }
 
-/// Refusals that all changes of a tenant share.
+/// Refusals that updates and transitions of a tenant share.
 const TENANT_CHANGE_REFUSALS: [Code; 5] =
     [FORBIDDEN, BODY_TOO_LARGE, TENANT_NOT_FOUND, TENANT_ARCHIVED, CONFLICT];
 
-/// Refusals that all changes of a machine account's roles share.
+/// Refusals that creations and updates of machine accounts share.
 const MACHINE_ROLE_REFUSALS: [Code; 6] = [
     FORBIDDEN,
     ROLE_NOT_FOUND,
@@ -298,6 +298,6 @@ const MACHINE_ROLE_REFUSALS: [Code; 6] = [
     ROLE_NOT_FOR_MACHINES,
 ];
 
-/// Refusals that all changes of an employee share.
+/// Refusals that updates and transitions of an employee share.
 const EMPLOYEE_CHANGE_REFUSALS: [Code; 5] =
     [FORBIDDEN, BODY_TOO_LARGE, USER_NOT_FOUND, TENANT_NOT_ACTIVE, CONFLICT];

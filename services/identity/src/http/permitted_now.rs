@@ -1,4 +1,4 @@
-//! The extractor of reads. It checks the current claims of the actor.
+//! The extractor of reads. Unless the token is recent, it checks the current claims of the actor.
 
 use std::future::Future;
 use std::io;
@@ -15,8 +15,8 @@ use crate::app::App;
 use crate::error::{Error, FORBIDDEN};
 use crate::ops;
 
-/// A user who meets the requirement `P` of a read, by the token and by the current claims. Other
-/// users get status 403.
+/// A user who meets the requirement `P` of a read, by the token and, unless the token is recent, by
+/// the current claims. Other users get status 403.
 pub struct PermittedNow<P: Permission>(pub P::Granted);
 
 impl<P: Permission> FromRequest for PermittedNow<P> {
@@ -36,10 +36,10 @@ impl<P: Permission> FromRequest for PermittedNow<P> {
     }
 }
 
-/// Checks the requirement `P` of a read against the token and the current claims.
+/// Checks the requirement `P` of a read as [`PermittedNow`] does.
 ///
 /// # Errors
-/// [`FORBIDDEN`] if the actor does not meet it.
+/// [`FORBIDDEN`] if the actor does not meet `P`.
 pub async fn check_permitted_now<P: Permission>(
     app: &App,
     lookups: &PipelinedConn,

@@ -128,6 +128,7 @@ pub async fn list_employee_roles(
     let wanted = id.parse::<UserId>().ok();
     if wanted != Some(actor.user_id) {
         let company = check_permitted_now::<ManageEmployees>(&app, &lookups, &actor).await?;
+        // A missing permission precedes an id that does not parse.
         let wanted = wanted.ok_or_else(Problem::not_found)?;
         let found = lookups.run(async |conn| db::employee::look_up(conn, wanted).await).await?;
         found.filter(|employee| employee.company_id == company).ok_or(USER_NOT_FOUND)?;

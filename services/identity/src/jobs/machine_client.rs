@@ -1,7 +1,7 @@
 //! The jobs `machine-client` and `machine-client-confirmation`: send the present state of a machine
 //! account to the token issuer.
 //!
-//! The key is the account's id. A change schedules both jobs:
+//! The key of both jobs is the account's id. A change schedules both:
 //! - `machine-client` runs at once. A run that loses its job to the next run can leave a request in
 //!   flight, and the issuer may apply this older request last.
 //! - `machine-client-confirmation` runs when every such request has ended, and sends the present
@@ -24,7 +24,7 @@ use crate::{db, ops};
 const MACHINE_CLIENT: &str = "machine-client";
 const CONFIRMATION: &str = "machine-client-confirmation";
 
-/// The time from a change to its confirmation, which is longer than the longest call of the issuer.
+/// The time from a change to its confirmation, which is longer than the longest call to the issuer.
 const CONFIRMATION_DELAY: Duration = Duration::from_mins(1);
 
 /// Schedules both jobs for each of these accounts after a change at `now`.
@@ -103,7 +103,8 @@ async fn send_present_state(app: &App, clients: &IssuerClients, id: UserId) -> a
     }
 }
 
-/// Returns the claims of an active account, and `None` for an account without a client.
+/// Returns the claims of an Active account. Returns `None` for a Revoked or missing one, whose
+/// client must be deleted.
 async fn read_state(app: &App, id: UserId) -> anyhow::Result<Option<TokenClaims>> {
     let conn = app.db.conn().await?;
     let account = db::machine_account::look_up(&conn, id).await?;

@@ -18,6 +18,7 @@ pub struct ActorContext<'a> {
 /// Result of a successful actor check. The tenant stays locked until the transaction ends.
 pub struct Authorized {
     pub permissions: EffectivePermissions,
+    /// The target of the change. `None` without a target, or if the company does not exist.
     pub tenant: Option<Tenant>,
     /// Time of the change, by the database's clock. The actor check reads the clock while the
     /// transaction holds the locks, so the times of a company's changes increase.
@@ -58,13 +59,13 @@ impl ActorContext<'_> {
         }
         let (now, record) = db::employment::find_record(tx.conn(), self.actor.user_id).await?;
         let permissions = EffectivePermissions::of(self.actor, &record, self.baseline)
-            .filter(|permissions| permissions.grant_of::<P>().is_some());
+            .filter(|permissions| permissions.granted::<P>().is_some());
         Ok(Authorized { permissions: permissions.ok_or(FORBIDDEN)?, tenant, now })
     }
 }
 
 /// Checks the requirement `P` of a read against the token and, unless the token is recent, against
-/// the current claims. Returns `None` if the actor does not meet it.
+/// the current claims. Returns `None` if the actor does not meet `P`.
 pub async fn permit_read<P: Permission>(
     lookups: &PipelinedConn,
     actor: &Actor,
@@ -77,5 +78,5 @@ pub async fn permit_read<P: Permission>(
     let user = actor.user_id;
     let (_, record) = lookups.run(async |conn| db::employment::find_record(conn, user).await).await?;
     let permissions = EffectivePermissions::of(actor, &record, baseline);
-    Ok(permissions.and_then(|permissions| permissions.grant_of::<P>()))
+    Ok(permissions.and_then(|permissions| permissions.granted::<P>()))
 }

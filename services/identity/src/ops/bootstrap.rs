@@ -1,4 +1,4 @@
-//! Creation of the operator's first company, when no administrator exists yet.
+//! Creation of the operator's first company, while no company of the operator has an administrator.
 
 use ::db::Tx;
 use auth::UserId;

@@ -57,7 +57,7 @@ pub async fn create_employee(
 /// - `TENANT_NOT_FOUND` if the company does not exist.
 /// - `TENANT_NOT_ACTIVE` if the company is not Active.
 /// - `ROLE_ESCALATION_FORBIDDEN` if the actor lacks a permission of the administrator role.
-/// - `USER_ALREADY_EMPLOYED` if the user is an employee of any company.
+/// - `USER_ALREADY_EMPLOYED` if the user is an employee of any company, or a machine account.
 /// - `EMAIL_TAKEN` if another employee of the company has the e-mail address.
 pub async fn create_administrator(
     tx: &mut Tx,
@@ -213,8 +213,8 @@ pub async fn remove_employee_of_tenant(
     erase(tx, context, &tenant.ok_or(USER_NOT_FOUND)?, &employee, now).await
 }
 
-/// Deletes the roles, then the employee. Events, audit entries and the id of the former employee
-/// remain.
+/// Deletes the role assignments, then the employee. Events, audit entries and the id of the former
+/// employee remain.
 async fn erase(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -240,7 +240,7 @@ async fn erase(
 /// Checks that an active tenant keeps an administrator without `user` (INV-IDN-008).
 ///
 /// # Errors
-/// [`LAST_ADMIN`] if `user` is its only administrator.
+/// [`LAST_ADMIN`] if `user` is the only administrator of an active tenant.
 pub async fn check_admin_remains(tx: &mut Tx, tenant: &Tenant, user: UserId) -> Result<(), Error> {
     let is_active = tenant.status == TenantStatus::Active;
     if is_active && db::role::is_last_admin(tx.conn(), tenant.id, user).await? {

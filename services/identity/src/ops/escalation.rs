@@ -6,11 +6,11 @@ use web::Problem;
 use crate::domain::{EffectivePermissions, Role};
 use crate::error::{Error, ROLE_ESCALATION_FORBIDDEN};
 
-/// Checks that the actor may assign the role (INV-IDN-006, INV-IDN-012). `user` is `None` for a new
-/// user.
+/// Checks that the actor may assign the role to `user` (INV-IDN-006, INV-IDN-012). The parameters
+/// are those of [`EffectivePermissions::missing_to_assign`].
 ///
 /// # Errors
-/// [`ROLE_ESCALATION_FORBIDDEN`] if the actor must not assign it.
+/// [`ROLE_ESCALATION_FORBIDDEN`] if the actor must not assign the role.
 pub fn check_no_escalation(
     permissions: &EffectivePermissions,
     role: &Role,

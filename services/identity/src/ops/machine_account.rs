@@ -51,7 +51,7 @@ pub async fn create_machine_account(
     let roles = find_roles(tx, &role_ids).await?;
     tenant.check_active()?;
     check_roles(&permissions, &tenant, &roles, refused)?;
-    // The lock of the tenant serializes the creations of a company.
+    // The lock of the tenant serializes the creations of its accounts.
     if db::machine_account::list_active_ids(tx.conn(), company).await?.len() >= MAX_MACHINE_ACCOUNTS {
         return Err(MACHINE_ACCOUNT_LIMIT.into());
     }
@@ -122,7 +122,8 @@ pub async fn update_machine_account(
 
 /// Records a request for a new secret.
 ///
-/// The caller requests the secret after the commit, since the issuer replaces the old one at once.
+/// The HTTP handler requests the secret from the issuer after the commit, since a rollback could
+/// not restore the old secret.
 ///
 /// # Errors
 /// - `FORBIDDEN` if the actor does not pass the actor check.
@@ -223,8 +224,8 @@ pub async fn schedule_issuer_updates_of_company(
     Ok(schedule_client_updates(tx, &accounts, now).await?)
 }
 
-/// Schedules updates of the next accounts after `last` at the issuer. Returns their ids, or none
-/// after the last account.
+/// Schedules updates at the issuer of up to 500 accounts with larger ids than `last`. Returns their
+/// ids, sorted, or no ids after the last account.
 pub async fn schedule_issuer_updates_after(
     tx: &mut Tx,
     last: Option<UserId>,
@@ -238,7 +239,7 @@ pub async fn schedule_issuer_updates_after(
 /// revocation.
 ///
 /// `is_confirmed` is true if the issuer has the present state and no request in flight can replace
-/// it. Then the account is no longer outdated at the issuer.
+/// it. Then the function also clears the mark of the account.
 pub async fn revoke_if_outdated_at_issuer(tx: &mut Tx, id: UserId, is_confirmed: bool) -> Result<(), Error> {
     if !db::machine_account::is_outdated_at_issuer(tx, id).await? {
         return Ok(());
@@ -265,7 +266,8 @@ pub async fn record_refused_roles(
     record_refusals(tx, context, company, subject, roles).await
 }
 
-/// Revokes the tokens that the issuer has issued, and those that it issues until it is updated.
+/// Revokes the tokens that the issuer has issued, and marks the account, so that the jobs revoke
+/// those that the issuer issues until its update.
 async fn revoke_tokens_until_update(tx: &mut Tx, id: UserId) -> Result<(), Error> {
     db::machine_account::set_outdated_at_issuer(tx, id, true).await?;
     revoke_access(tx, RevokedSubject::User(id)).await?;
@@ -321,7 +323,7 @@ async fn find(tx: &mut Tx, company: CompanyId, id: UserId) -> Result<MachineAcco
     db::machine_account::find(tx.conn(), company, id).await?.ok_or_else(|| MACHINE_ACCOUNT_NOT_FOUND.into())
 }
 
-/// Returns the roles with these ids, sorted by id.
+/// Returns the roles with these distinct ids, sorted by id.
 ///
 /// # Errors
 /// [`ROLE_NOT_FOUND`] if a role does not exist.

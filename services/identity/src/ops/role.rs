@@ -18,7 +18,7 @@ use crate::error::{
 };
 use crate::events::{EmployeeRoleAssigned, EmployeeRoleRemoved};
 
-/// Assigns a role to an employee. A role that the employee has already changes nothing.
+/// Assigns a role to an employee. Changes nothing if the employee already has the role.
 ///
 /// # Errors
 /// - `FORBIDDEN` if the actor does not pass the actor check.
@@ -92,7 +92,7 @@ pub async fn remove_role_of_tenant(
     remove(tx, context, authorized, user, role, |tenant| tenant.ok_or_else(|| USER_NOT_FOUND.into())).await
 }
 
-/// Removes a role. `check_status` rejects tenants by their status.
+/// Removes a role. `check_status` rejects a missing tenant, and tenants by their status.
 async fn remove(
     tx: &mut Tx,
     context: &ActorContext<'_>,

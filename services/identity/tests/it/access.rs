@@ -16,6 +16,9 @@ use crate::{
 ///
 /// Organization scope grants nothing on the platform routes. On the routes of a company's
 /// administrators, platform scope covers the caller's own company only.
+///
+/// `elsewhere` is an administrator of another company. `organization` has the right permissions
+/// with a scope or a company that does not suffice. `colleague` has no permission.
 const TABLE: &str = "
     operation                     | manager | reader | company admin | elsewhere | organization | colleague | guest | forged | news | crm | issuer | other machines
     search_tenants                |   200   |  200   |      403      |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
@@ -144,7 +147,7 @@ async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;
 }
 
-/// Operations with another status than 403 after a loss of rights.
+/// Operations that return another status than 403 after a loss of rights.
 const AFTER_LOSS: &str = "
     operation | suspended | removed | role lost | company suspended
     get_me    |    200    |   200   |    200    |        200
@@ -158,6 +161,7 @@ async fn prepare_employed(operation: &str) -> Case {
     let (platform, tenant) = (create_tenant("Platform").await, Tenant(company));
     let (_remaining, manager) = (platform.admin().await, platform.admin().await);
     let company_admin = if operation == "activate_tenant" {
+        // The company is suspended, so no administrator can join it.
         None
     } else {
         let (_remaining, admin) = (tenant.admin().await, tenant.admin().await);
@@ -193,9 +197,10 @@ async fn take_rights_away(loss: Loss, of: &Claims) {
 /// refuse both the old token and a fresh one.
 #[tokio::test]
 async fn every_operation_refuses_the_token_from_before_a_loss_of_rights() {
-    // Older than the tokens that reads trust.
-    let age = 31;
-    losses::check_at_source(service(), TABLE, AFTER_LOSS, age, prepare_employed, take_rights_away).await;
+    // Reads trust tokens of up to 30 seconds.
+    let age_seconds = 31;
+    losses::check_at_source(service(), TABLE, AFTER_LOSS, age_seconds, prepare_employed, take_rights_away)
+        .await;
 }
 
 /// RULE-IDN-017, RULE-ALL-030: 403 precedes 400, and 400 precedes 404.

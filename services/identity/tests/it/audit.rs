@@ -177,6 +177,7 @@ async fn database_rejects_changes_of_audit_entries() {
         "truncate audit_entry cascade",
     ] {
         let refused = sql.batch_execute(change).await.unwrap_err();
+        // The code of `restrict_violation`.
         assert_eq!(refused.code().map(tokio_postgres::error::SqlState::code), Some("23001"), "{change}");
     }
 }
@@ -204,8 +205,8 @@ async fn audit_filters_select_entries() {
     assert_eq!(found(format!("SubjectId={}", guid())).await, [""; 0]);
 }
 
-/// RULE-IDN-014: a company's administrator reads all entries of the company, including changes by
-/// the platform.
+/// RULE-IDN-014: a company's administrator reads the entries of the own company only, including
+/// changes by the platform. The parameter `TenantId` has no effect.
 #[tokio::test]
 async fn company_log_contains_only_own_entries() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
@@ -265,5 +266,6 @@ async fn invalid_audit_query_lists_every_parameter() {
         );
     }
     assert_eq!(invalid_fields(outside_admin(), format!("{COMPANY_AUDIT}?Actions=")).await, ["/Actions"]);
+    // A missing permission precedes the query.
     operator().get(&format!("{EMPLOYEES}?x")).await.expect_problem(403, "FORBIDDEN");
 }

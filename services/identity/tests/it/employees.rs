@@ -134,8 +134,8 @@ async fn removed_employee_is_erased_and_can_be_employed_again() {
     tenant.outside_admin().delete(&employee_path(bob)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
     assert_eq!(tenant.read().await["EmployeesCount"], 0);
     let sql = service().sql().await;
-    for table in ["employee where id", "employee_role where user_id"] {
-        let rows = sql.query(&format!("select from {table} = '{bob}'"), &[]).await.unwrap();
+    for (table, key) in [("employee", "id"), ("employee_role", "user_id")] {
+        let rows = sql.query(&format!("select from {table} where {key} = '{bob}'"), &[]).await.unwrap();
         assert!(rows.is_empty(), "{table}");
     }
     let body = json!({"UserId": bob, "Name": "Борис", "Email": email()});
@@ -279,7 +279,8 @@ async fn invalid_list_query_lists_every_parameter() {
     );
 }
 
-/// RULE-IDN-009: the list of an unknown company is empty, and an employment returns 404.
+/// RULE-IDN-009: the list of an unknown company is empty, and the creation of an employee returns
+/// 404.
 #[tokio::test]
 async fn unknown_company_has_no_employees() {
     let outside_admin = crate::Tenant(guid()).outside_admin();

@@ -121,7 +121,7 @@ async fn actor_holds_the_intersection_of_token_and_roles() {
     ]);
     wide.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect_problem(403, "FORBIDDEN");
     add_role(&wide, user, 7).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
-    assert!(may_employ(&wide).await, "the platform scope covers the organization's, which the role has");
+    assert!(may_employ(&wide).await, "the token's platform scope covers the organization scope of the role");
     add_role(&only(&["crm.deals.manage-own"]), user, 3).await.expect_problem(403, "FORBIDDEN");
     // A role that was added after the token was issued counts with the next token only.
     let fresh = sign_in(user).await;
@@ -159,8 +159,8 @@ async fn platform_scope_covers_organization_scope_only() {
     remove_role(&weak, user, 7).await.expect(204);
 }
 
-/// INV-IDN-009: the token alone decides for an actor who is not an employee, even if its company
-/// does not exist.
+/// INV-IDN-009: the token alone decides for an actor who is not an employee, even if the company in
+/// the token does not exist.
 #[tokio::test]
 async fn actor_without_employment_needs_the_token_only() {
     for company in [None, Some(guid())] {

@@ -1,4 +1,4 @@
-//! Hostile requests: foreign ids, bodies at the limit, malformed texts and malformed addresses.
+//! Hostile requests: ids of other companies, bodies at the limit, invalid members and path ids.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ pub const INVALID: &str = "VALIDATION_FAILED";
 
 const LIMIT: usize = 64 * 1024;
 
+/// Sends a body as it is, as JSON.
 pub async fn raw(by: &Client, method: Method, path: &str, body: impl Into<reqwest::Body>) -> Response {
     send(by.request(method, path).header("content-type", "application/json").body(body)).await
 }
@@ -91,8 +92,7 @@ async fn body_one_byte_above_64_kib_is_refused() {
     }
 }
 
-/// RULE-IDN-035: an optional body may be empty, `{}` or an object with unknown members, and nothing
-/// else.
+/// RULE-IDN-035: an optional body may be empty or an object, whose unknown members are ignored.
 #[tokio::test]
 async fn optional_body_must_be_an_object() {
     let tenant = create_tenant("Agency").await;

@@ -108,10 +108,10 @@ async fn role_that_the_account_cannot_have_is_rejected() {
     let tenant = create_tenant("Developer").await;
     let admin = tenant.outside_admin();
     let account = create(&admin, &[]).await;
-    let only_employees = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
+    let limited = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
     for (by, number, status, code) in [
         (&admin, 99, 404, "IDENTITY_ROLE_NOT_FOUND"),
-        (&only_employees, 3, 403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN"),
+        (&limited, 3, 403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN"),
         (&admin, 7, 422, "IDENTITY_ROLE_NOT_ASSIGNABLE"),
         (&admin, 1, 422, "IDENTITY_ROLE_NOT_FOR_MACHINES"),
     ] {
@@ -127,8 +127,8 @@ async fn role_that_the_account_cannot_have_is_rejected() {
     }
 }
 
-/// INV-IDN-012, INV-IDN-014: an administrator knows the secret of an account, so no account has a
-/// role that is kept apart, or one whose decisions depend on the person.
+/// INV-IDN-012, INV-IDN-014: an administrator knows the secret of an account, so no account has an
+/// administrator role, a role that is kept apart, or one whose decisions depend on the person.
 #[tokio::test]
 async fn account_of_the_platform_has_no_role_that_needs_people() {
     let tenant = create_tenant("Platform").await;
@@ -187,9 +187,9 @@ async fn update_replaces_name_and_roles() {
 async fn update_checks_only_new_roles() {
     let tenant = create_tenant("Developer").await;
     let account = create(&tenant.outside_admin(), &[9]).await;
-    let only_employees = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
-    only_employees.put(&path(account), body("Сверка", &[9])).await.expect(200);
-    only_employees
+    let limited = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
+    limited.put(&path(account), body("Сверка", &[9])).await.expect(200);
+    limited
         .put(&path(account), body("Сверка", &[3, 9]))
         .await
         .expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
@@ -205,8 +205,8 @@ async fn secret_of_an_account_with_more_permissions_is_rejected() {
     let tenant = create_tenant("Developer").await;
     let admin = tenant.outside_admin();
     let account = create(&admin, &[3]).await;
-    let only_employees = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
-    let refused = request_secret(&only_employees, account).await;
+    let limited = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
+    let refused = request_secret(&limited, account).await;
     refused.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     assert_eq!(admin.get(&path(account)).await.expect(200)["SecretRequestedAt"], Value::Null);
     request_secret(&admin, account).await.expect(200);

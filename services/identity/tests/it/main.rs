@@ -85,7 +85,7 @@ fn service() -> &'static Running {
     })
 }
 
-/// Starts a service that manages its clients at this admin API of the issuer.
+/// Starts a service that manages the clients of machine accounts at this admin API of the issuer.
 fn start_with_issuer(admin_url: &str) -> Running {
     let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "identity").unwrap();
     Running::start::<Service>(&[("IDENTITY_ISSUER_ADMIN_URL", admin_url), ("CLIENT_SECRET", secret)])
@@ -102,8 +102,9 @@ fn operator() -> Client {
     service().caller(&claims_with(None, &ADMIN_PERMISSIONS))
 }
 
-/// Returns the id of a role by its number in the migration. 1 is `developer-admin`, 6
-/// `agency-admin`, 7 `agent`, 9 `content-editor` and 10 `platform-admin`.
+/// Returns the id of a role by its number in the migration, whose decimal digits end the id. 1 is
+/// `developer-admin`, 6 `agency-admin`, 7 `agent`, 9 `content-editor` and 10 `platform-admin`. No
+/// role has the number 99.
 fn role(number: u8) -> Uuid {
     Uuid::from_u128(
         0x0198_f000_0000_7000_8000_0000_0000_0000 | u128::from(number / 10) << 4 | u128::from(number % 10),

@@ -30,11 +30,12 @@ async fn platform_page_loads_nothing_from_elsewhere() {
             assert!(file == "/openapi.json" || !part.text.contains(forbidden), "{file} has {forbidden}");
         }
     }
+    // The page has no link to another origin, no inline style and no event handler.
     assert!(!page.text.contains("://") && !page.text.contains("style=") && !page.text.contains(" on"));
     assert_eq!(guest.get("/docs/page.rs").await.status, 404);
 }
 
-/// RULE-ALL-117: the document is the one of `contracts/`. It is compressed, and a reader that has
+/// RULE-ALL-117: the document is the one of `contracts/`. It is compressed, and a client that has
 /// it gets 304.
 #[tokio::test]
 async fn platform_document_is_the_stored_one() {

@@ -46,7 +46,7 @@ async fn start(database_url: &str) -> Deployed {
     Deployed::start(env!("CARGO_BIN_EXE_identity"), &[], &settings).await
 }
 
-/// Returns the events of a person who was hired and suspended, and of their company.
+/// Returns the events of a person who was hired and removed, and of their suspended company.
 async fn published(user: Uuid, company: Uuid) -> Vec<Published> {
     let bus = service().bus();
     let all = async |key: Uuid, count: usize| {
@@ -158,9 +158,11 @@ async fn private_data_is_in_no_log_span_problem_event_or_entry() {
         assert_unmarked("a span", &format!("{span:?}"), &all_marks);
         assert_unmarked("a span", &format!("{span:?}"), &[secret]);
     }
-    for event in published(user, company).await {
+    let events = published(user, company).await;
+    for event in &events {
         assert_unmarked("an event", &format!("{event:?}"), &[NAME, ADDRESS, QUERY, NUMBER]);
     }
+    assert!(events.iter().any(|event| event.payload["Reason"] == REASON), "{events:?}");
     let entries = by.get(&format!("{AUDIT}?TenantId={company}")).await.expect(200);
     assert_unmarked("an entry", &entries.to_string(), &[NAME, ADDRESS, QUERY, NUMBER, secret]);
 }

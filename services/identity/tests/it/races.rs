@@ -31,7 +31,7 @@ async fn one_of_ten_concurrent_tenant_suspensions_succeeds() {
 }
 
 /// INV-IDN-003, RULE-IDN-053, RULE-EVT-002: concurrent changes publish each version once, and the
-/// second of two changes gets a conflict.
+/// second of two changes that wait for one lock gets a conflict.
 #[tokio::test]
 async fn concurrent_changes_publish_each_version_once() {
     let tenant = create_tenant("Developer").await;
@@ -46,11 +46,16 @@ async fn concurrent_changes_publish_each_version_once() {
     for response in responses.into_iter().filter(|response| response.status == 409) {
         response.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
     }
-    assert_eq!(tenant.read().await["Version"], done + 1);
+    let lock = format!("select from tenant where id = '{}' for update", tenant.0);
+    let held = HeldLocks::lock(service(), &lock).await;
+    let change = async |name: &str| operator().put(&tenant.path(""), json!({"Name": name})).await;
+    let (first, second) = held.queue(HeldLocks::ANY, change("first"), change("second")).await;
+    assert_eq!(first.expect(200)["Version"], done + 2);
+    second.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
     // The broker received the events in this order.
     let events = service().published(tenant.0).await;
     let versions: Vec<_> = events.iter().map(|event| &event.payload["Version"]).collect();
-    assert_eq!(json!(versions), json!((1..=done + 1).collect::<Vec<_>>()));
+    assert_eq!(json!(versions), json!((1..=done + 2).collect::<Vec<_>>()));
 }
 
 /// INV-IDN-004, RULE-IDN-047: of two concurrent employments of one user, one returns 201 and one
@@ -203,7 +208,8 @@ async fn employees_count_is_exact_after_concurrent_changes() {
     assert_eq!(tenant.read().await["EmployeesCount"], 10);
 }
 
-/// RULE-IDN-010: an update without `Version` gets a conflict if a concurrent update was first.
+/// RULE-IDN-010: an update without `Version` gets a conflict if a concurrent update was first. The
+/// last two updates wait for one lock.
 #[tokio::test]
 async fn second_concurrent_update_of_an_employee_gets_a_conflict() {
     let tenant = create_tenant("Agency").await;
@@ -216,9 +222,14 @@ async fn second_concurrent_update_of_an_employee_gets_a_conflict() {
     for response in responses.into_iter().filter(|response| response.status == 409) {
         response.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
     }
-    assert_eq!(outside_admin.get(&path).await.expect(200)["Version"], done + 1);
+    let lock = format!("select from tenant where id = '{}' for update", tenant.0);
+    let held = HeldLocks::lock(service(), &lock).await;
+    let change = async |name: &str| outside_admin.put(&path, json!({"Name": name, "Email": email()})).await;
+    let (first, second) = held.queue(HeldLocks::ANY, change("first"), change("second")).await;
+    assert_eq!(first.expect(200)["Version"], done + 2);
+    second.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
     let updated = tenant.actions().await.into_iter().filter(|action| action == "EmployeeUpdated");
-    assert_eq!(updated.count(), done);
+    assert_eq!(updated.count(), done + 1);
 }
 
 /// RULE-IDN-011: of ten concurrent suspensions, one returns 200 with one entry and one event, and

@@ -360,7 +360,7 @@ async fn transition_of_employee_with_several_faults_reports_the_first() {
     }
 }
 
-/// RULE-IDN-026: add of a role: 404 of the user, 404 of the role, not active, 204 if assigned,
+/// RULE-IDN-026: addition of a role: 404 of the user, 404 of the role, not active, 204 if assigned,
 /// escalation, not assignable.
 #[tokio::test]
 async fn add_role_with_several_faults_reports_the_first() {
@@ -404,7 +404,8 @@ async fn remove_role_with_several_faults_reports_the_first() {
     }
 }
 
-/// RULE-IDN-024: removals by the platform have the same order, in a tenant of any status.
+/// RULE-IDN-024: removals by the platform, in a tenant of any status: 404 of the user, of the role,
+/// of the assignment, last administrator.
 #[tokio::test]
 async fn platform_removal_with_several_faults_reports_the_first() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);

@@ -26,7 +26,7 @@ async fn former_employee_is_employed_again_under_the_old_id() {
     let me = sign_in(bob).await.client.get("/api/identity/me").await.expect(200);
     assert_eq!(text(&me["Company"]["Id"]), tenant.0.to_string());
     assert_eq!(tenant.actions().await.last().map(String::as_str), Some("EmployeeCreated"));
-    // A second time.
+    // The user can leave and be employed a second time.
     outside_admin.delete(&employee_path(bob)).await.expect(204);
     outside_admin.post(EMPLOYEES, body(bob)).await.expect(201);
 }

@@ -11,7 +11,8 @@ use crate::{
 
 const ROLE_LIST: &str = "/api/identity/roles";
 
-/// RULE-IDN-012: ids, codes, types and permissions of the roles equal the table.
+/// RULE-IDN-012: ids, codes, types and permissions of the roles equal the table of the
+/// specification.
 #[tokio::test]
 async fn roles_equal_the_table() {
     let news = ["news.posts.create-company", "news.posts.manage-own"];
@@ -128,7 +129,7 @@ async fn role_is_added_and_removed_once() {
     assert_eq!(
         each(&assigned["Items"], "Code"),
         [&json!("sales-manager"), &json!("content-editor")],
-        "by id"
+        "sorted by id"
     );
     let first = &assigned["Items"][0];
     assert_eq!(text(&first["AssignedByUserId"]), admin.id.to_string());
@@ -142,7 +143,7 @@ async fn role_is_added_and_removed_once() {
             && first["AssignableTo"].is_array()
     );
     let employee = admin.client.get(&crate::employee_path(bob)).await.expect(200);
-    assert_eq!(employee["RoleCodes"], json!(["content-editor", "sales-manager"]), "sorted");
+    assert_eq!(employee["RoleCodes"], json!(["content-editor", "sales-manager"]), "sorted by code");
     assert_eq!(employee["Version"], 1, "roles do not change the version");
 
     remove_role(&admin.client, bob, 9).await.expect(204);

@@ -21,14 +21,14 @@ async fn three_characters_match_anywhere() {
         }
     }
     let three = &name[7..10];
-    let mine = text(&created["CreatedAt"]);
+    let from = text(&created["CreatedAt"]);
     let found =
-        search(&[("Query", three), ("CreatedFrom", mine), ("Sort", "CreatedAt"), ("PageSize", "100")]).await;
+        search(&[("Query", three), ("CreatedFrom", from), ("Sort", "CreatedAt"), ("PageSize", "100")]).await;
     assert!(each(&found["Items"], "Id").contains(&&created["Id"]), "{three} of {name}");
-    for elsewhere in
+    for unmatched in
         [format!("{name}x"), format!("{name} c"), format!("{name} b\u{a0}c"), format!("d{number}")]
     {
-        assert_eq!(search(&[("Query", &elsewhere)]).await["TotalCount"], 0, "{elsewhere}");
+        assert_eq!(search(&[("Query", &unmatched)]).await["TotalCount"], 0, "{unmatched}");
     }
 }
 

@@ -112,8 +112,8 @@ async fn search_sorts_by_creation_or_name() {
     }
 }
 
-/// RULE-IDN-029: without a filter, a search returns tenants of any status, and a lookup leaves out
-/// Archived ones.
+/// RULE-IDN-029: types and statuses filter. Without `Statuses`, a search returns tenants of any
+/// status, and a lookup leaves out Archived ones.
 #[tokio::test]
 async fn search_filters_by_type_and_status() {
     let word = word();

@@ -15,7 +15,7 @@ async fn held(user: &SignedInUser) -> Vec<String> {
     list(&me["Permissions"]).iter().map(|permission| text(permission).to_owned()).collect()
 }
 
-/// INV-IDN-012: the administrator of the platform holds no permission of these roles.
+/// INV-IDN-012: an administrator of the platform holds no permission of a role that is kept apart.
 #[tokio::test]
 async fn platform_administrator_holds_no_permission_that_is_kept_apart() {
     let admin = create_tenant("Platform").await.admin().await;
@@ -25,8 +25,8 @@ async fn platform_administrator_holds_no_permission_that_is_kept_apart() {
     }
 }
 
-/// INV-IDN-012: an administrator of the platform assigns the role to a colleague, never to
-/// themselves.
+/// INV-IDN-012: an administrator of the platform assigns a role that is kept apart to a colleague,
+/// never to themselves.
 #[tokio::test]
 async fn administrator_assigns_a_role_that_is_kept_apart_to_colleagues_only() {
     let platform = create_tenant("Platform").await;
@@ -66,7 +66,8 @@ async fn role_that_is_kept_apart_needs_an_administrator_who_works_in_the_company
     }
 }
 
-/// INV-IDN-006, INV-IDN-012: the exception does not apply to other roles.
+/// INV-IDN-006, INV-IDN-012: only a role that is kept apart can be assigned without its
+/// permissions.
 #[tokio::test]
 async fn role_that_is_not_kept_apart_needs_its_permissions() {
     let platform = create_tenant("Platform").await;

@@ -28,7 +28,7 @@ async fn created_tenant_is_active_and_a_repeat_creates_another() {
     assert_ne!(operator().post(TENANTS, body).await.expect(201)["Id"], created["Id"]);
 }
 
-/// RULE-IDN-004: a 400 lists every invalid member at its place.
+/// RULE-IDN-004: a 400 lists every invalid member with its path and code.
 #[tokio::test]
 async fn invalid_tenant_body_lists_every_member() {
     for (body, expected) in [
@@ -183,6 +183,7 @@ async fn transition_without_a_body_succeeds() {
     for wrong in [json!([]), Value::Null] {
         send(call("activate").json(&wrong)).await.expect_problem(400, "VALIDATION_FAILED");
     }
+    // A vertical tab is white space, so the trimmed reason is empty.
     let reason = json!({"Reason": "\u{b}", "Version": "x"});
     send(call("archive").json(&reason)).await.expect_refusal("VALIDATION_FAILED", "/Reason", "too_short");
 }
@@ -243,6 +244,7 @@ async fn database_rejects_removal_and_new_type_of_tenants() {
                 break error;
             }
         };
+        // The code of `restrict_violation`.
         assert_eq!(error.code().map(SqlState::code), Some("23001"), "{change}");
     }
 }

@@ -68,6 +68,7 @@ async fn entry_committed_after_the_first_page_is_left_out() {
     let sql = service().sql().await;
     let insert = "insert into tenant (id, name, type, status, tax_number, created_at, updated_at, version, lower_name, search_text) \
         values (gen_random_uuid(), 'x', 'Agency', 'Active', $1, now(), now(), 1, 'x', 'x')";
+    // A request with this tax number begins its transaction, then waits for the end of this one.
     sql.batch_execute("begin").await.unwrap();
     sql.execute(insert, &[&number]).await.unwrap();
     let pid: i32 = sql.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
@@ -114,18 +115,15 @@ async fn page_has_20_entries_by_default_and_100_at_most() {
     for size in [7, 40, 100] {
         let path = format!("{path}&PageSize={size}");
         let returned = walk(&operator(), &path, operator().get(&path).await.expect(200)).await;
-        assert_eq!(returned.len(), 121);
+        assert_eq!(returned.len(), 121, "120 rows and the creation of the tenant");
+        // Without `Z`, a time sorts before a time with more decimals.
         let keys: Vec<_> = returned
             .iter()
             .map(|entry| {
                 (entry["At"].to_string().trim_end_matches("Z\"").to_owned(), entry["Id"].to_string())
             })
             .collect();
-        assert!(
-            keys[1..]
-                .is_sorted_by(|newer, older| (newer.0.as_str(), &newer.1) > (older.0.as_str(), &older.1)),
-            "{size}"
-        );
+        assert!(keys.is_sorted_by(|newer, older| newer > older), "{size}");
     }
     for size in ["0", "101", "-1", "", "x"] {
         let refused = operator().get(&format!("{path}&PageSize={size}")).await;
@@ -182,7 +180,7 @@ async fn database_accepts_only_new_audit_entries() {
     ] {
         let refused = sql.execute(&statement, &[&tenant.0.to_string()]).await.unwrap_err();
         let refused = refused.as_db_error().unwrap();
-        assert!(refused.message().contains("append-only") || statement.contains("select *"), "{statement}: {refused}");
+        assert!(refused.message().contains("append-only"), "{statement}: {refused}");
     }
     for statement in
         ["truncate audit_entry", "truncate tenant cascade", "delete from audit_entry where false"]

@@ -66,7 +66,7 @@ function request(api, operation) {
   return section(body.required === false ? "Body, optional" : "Body", prose(body.description), content(api, body));
 }
 
-function answers(api, operation) {
+function successes(api, operation) {
   const responses = Object.entries(operation.responses ?? {}).filter(([status]) => !isProblem(status));
   return responses.map(([status, response]) => {
     const found = resolve(api, response);
@@ -103,12 +103,12 @@ export function operationView(api, { operation, method, path, service }) {
     operation.deprecated
       ? element("p", { className: "deprecated", id: "deprecated" }, "Deprecated. Its responses have the headers Deprecation and Sunset.")
       : null,
-    // The last paragraph names the callers, who have a section.
+    // The last paragraph names the callers, which have a section of their own.
     prose((operation.description ?? "").replace(/(^|\n\n)Callers: [^\n]*$/, "")),
     callers(operation),
     parameters(api, operation, api.paths[path].parameters ?? []),
     request(api, operation),
-    answers(api, operation),
+    successes(api, operation),
     problems(api, operation),
     command(operation, method, path),
     element("p", { className: "hint" }, "Service ", code(service), ", operation ", code(operation.operationId), ". ",

@@ -78,7 +78,7 @@ async fn prepare(roles: &[u8]) -> (Tenant, Client, Credentials) {
 }
 
 /// RULE-IDN-064: the issuer's token for the credentials has the claims of an employee with the same
-/// roles, without the baseline, and services accept it.
+/// roles, without the baseline, and `identity` accepts it.
 #[tokio::test]
 async fn token_of_an_account_is_accepted() {
     let (tenant, _, credentials) = prepare(&[3]).await;
@@ -93,7 +93,7 @@ async fn token_of_an_account_is_accepted() {
         (&me["UserId"], &me["Name"], &me["Permissions"], &me["Company"]["Id"]),
         (&json!(credentials.id), &json!("Выгрузка"), &json!(["crm.deals.manage-own"]), &json!(tenant.0))
     );
-    // The token is a user's, so the internal port rejects it.
+    // The token counts as a user's, so the internal port rejects it.
     let internal = service().internal_client(Some(token));
     let claims = format!("/api/v1/internal/users/{}/claims", credentials.id);
     internal.get(&claims).await.expect_problem(401, "UNAUTHORIZED");
@@ -144,7 +144,10 @@ async fn role_change_reaches_the_issuer() {
     assert_eq!(revocations(credentials.id).await, 1);
     admin.put(&path(credentials.id), body("Выгрузка", &[4])).await.expect(200);
     credentials.token_with(&["crm.deals.read-own"]).await;
-    eventually("both revocations", async || (revocations(credentials.id).await == 3).then_some(())).await;
+    eventually("the revocations of the loss and of the update", async || {
+        (revocations(credentials.id).await == 3).then_some(())
+    })
+    .await;
 }
 
 /// RULE-IDN-066: accounts of a company that is not Active get no tokens, and an activation restores
@@ -162,8 +165,7 @@ async fn company_status_change_reaches_the_issuer() {
     operator().post(&end, Value::Null).await.expect(200);
 }
 
-/// RULE-IDN-067: no table contains a secret, and a repeated request with an idempotency key returns
-/// no stored secret.
+/// RULE-IDN-067: no table contains a secret, even if a request has an idempotency key.
 #[tokio::test]
 async fn secret_is_in_no_table() {
     let (_, admin, credentials) = prepare(&[9]).await;
@@ -171,6 +173,7 @@ async fn secret_is_in_no_table() {
         .request(reqwest::Method::POST, &format!("{}/secret", path(credentials.id)))
         .header("Idempotency-Key", "rotation");
     let second = testkit::client::send(keyed).await.expect(200);
+    // The test also finds rows that are written after the response.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let sql = service().sql().await;
     let tables = "select tablename::text from pg_tables where schemaname = 'identity'";
