@@ -53,8 +53,8 @@ create table post (
     check ((publish_at is null and unpublish_at is null) or (scheduled_by_user_id is not null and schedule_token_issued_at is not null))
 );
 create index post_author on post (author_user_id, created_at desc, id) where deleted_at is null;
--- The lists of editors: of a company, and of all companies. No index has a column that an edit of
--- the blocks changes, so such an edit writes no index.
+-- The lists of editors: of a company, and of all companies. No index of this table has a column
+-- that an edit of the blocks changes, so such an edit writes no index.
 create index post_company_created on post (author_company_id, created_at desc, id) where deleted_at is null;
 create index post_company_published on post (author_company_id, published_at desc, id) where deleted_at is null;
 create index post_created on post (created_at desc, id) where deleted_at is null;
@@ -101,9 +101,9 @@ create index post_revision_author on post_revision (author_id, created_at);
 
 -- An edit of a draft is one statement, so a trigger writes the entry and the revision. It stores the
 -- replaced content, with the version of the previous entry, in three cases: another user made that
--- entry, the edit removes blocks or half of the size, or no revision of the post is newer than 5
--- minutes. A post keeps its newest 49 revisions, of at most 64 MiB together. The row of the author
--- is locked last. The job `post-revisions` locks in the same order.
+-- entry, the edit removes blocks or more than half of the size, or no revision of the post is newer
+-- than 5 minutes. A post keeps its newest 49 revisions, of at most 64 MiB together. The row of the
+-- author is locked last. The job `post-revisions` locks in the same order.
 create function log_content_change() returns trigger language plpgsql set search_path from current as $$
 declare
     last record;
@@ -187,7 +187,7 @@ create table post_search (
     post_id uuid primary key references post (id),
     published_at timestamptz not null,
     created_at timestamptz not null,
-    -- The time of the last change, for the Atom feed.
+    -- The time of the last change that readers see, for the Atom feed. A new schedule is none.
     updated_at timestamptz not null,
     author_company_id uuid,
     tag_keys text[] collate "C" not null default '{}',
@@ -261,8 +261,8 @@ create table snapshot_detach (
     reason text not null check (reason in ('BlockReplaced', 'PostDeleted')),
     -- An edit cannot cancel a started detachment.
     started boolean not null default false,
-    -- The row stays 10 minutes longer. An edit that read the snapshot before the detachment must
-    -- still find the row.
+    -- The time of the detachment. The row stays 10 minutes longer, since an edit that read the
+    -- snapshot before must still find it.
     detached_at timestamptz
 );
 create index snapshot_detach_done on snapshot_detach (detached_at) where detached_at is not null;

@@ -24,7 +24,7 @@ const MAX_ENTRIES: i64 = 50;
 /// Capacity of the cache, in bytes.
 const CACHE_BYTES: u64 = 8 * 1024 * 1024;
 
-/// The feeds of companies and the feed of all, as they were last read.
+/// The feeds of single companies and the feed of all posts, as they were last read.
 pub struct AtomFeeds(Cache<Option<CompanyId>, CachedFeed, FeedWeighter>);
 
 #[derive(Clone)]
@@ -49,8 +49,8 @@ impl AtomFeeds {
         Self(Cache::with_weighter(1_000, CACHE_BYTES, FeedWeighter))
     }
 
-    /// Returns the feed of a company or of all. All concurrent readers share one read of the
-    /// database.
+    /// Returns the feed of a company, or of all posts without a company. All concurrent readers
+    /// share one read of the database.
     ///
     /// # Errors
     /// [`Error::Database`]

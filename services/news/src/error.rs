@@ -16,14 +16,14 @@ pub const POST_ARCHIVED: Code = Code::new(409, "NEWS_POST_ARCHIVED");
 pub const POST_INVALID_TRANSITION: Code = Code::new(409, "NEWS_POST_INVALID_TRANSITION");
 /// Rejects the publication of a post without a block.
 pub const POST_PUBLISH_INCOMPLETE: Code = Code::new(409, "NEWS_POST_PUBLISH_INCOMPLETE");
-/// Rejects a schedule whose time of unpublishing passes before the publication.
+/// Rejects a publication by schedule whose time of unpublishing has already passed.
 pub const POST_SCHEDULE_MISSED: Code = Code::new(409, "NEWS_POST_SCHEDULE_MISSED");
 /// Rejects a revision that is missing or no longer kept.
 pub const REVISION_NOT_FOUND: Code = Code::new(404, "NEWS_REVISION_NOT_FOUND");
 /// Rejects a new draft of an author who has the maximum number of them.
 pub const DRAFTS_LIMIT_EXCEEDED: Code =
     Code::new(409, "NEWS_DRAFTS_LIMIT_EXCEEDED").with_arg("max", DEFAULT_MAX_DRAFTS as u64);
-/// Rejects longer blocks of an author whose posts have the maximum size.
+/// Rejects an edit that grows the posts of an author above the maximum size together.
 pub const CONTENT_LIMIT_EXCEEDED: Code =
     Code::new(409, "NEWS_CONTENT_LIMIT_EXCEEDED").with_arg("max", DEFAULT_MAX_CONTENT_MIB as u64);
 pub const TOO_MANY_BLOCKS: Code =
@@ -31,6 +31,7 @@ pub const TOO_MANY_BLOCKS: Code =
 /// Rejects a snapshot that is missing, detached or of another post.
 pub const SNAPSHOT_INVALID: Code =
     Code::new(422, "NEWS_SNAPSHOT_INVALID").at("/Blocks/0/SnapshotId", "snapshot_invalid");
+/// Rejects a source that is deleted or missing, or that belongs to neither actor nor author.
 pub const SELECTION_SOURCE_DELETED: Code =
     Code::new(400, "NEWS_SELECTION_SOURCE_DELETED").at("/Blocks/0/SourceSelectionId", "source_deleted");
 pub const SELECTION_SOURCE_EMPTY: Code =

@@ -1,4 +1,4 @@
-//! The news service: `news [serve | work | migrate | contracts | config]`.
+//! The binary of the news service. Its README lists the commands.
 
 use std::process::ExitCode;
 

@@ -8,10 +8,10 @@ use diesel_async::RunQueryDsl;
 use super::schema::author;
 use crate::domain::AuthorId;
 
-/// Returns the public id of a user, and locks its row until the transaction ends. The first call
-/// for a user generates the id.
+/// Returns the public id of a user, and locks the user's row until the transaction ends. The first
+/// call for a user generates the id.
 pub async fn lock_or_insert(tx: &mut Tx, user: UserId) -> Result<AuthorId, ::db::Error> {
-    // The update changes nothing, but returns the stored row.
+    // The update changes nothing, but locks and returns the stored row.
     let insert = diesel::insert_into(author::table)
         .values((author::user_id.eq(user), author::id.eq(AuthorId::generate())))
         .on_conflict(author::user_id)

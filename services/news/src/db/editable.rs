@@ -40,6 +40,8 @@ pub struct Editor {
 type Condition = Box<dyn BoxableExpression<post::table, Pg, SqlType = Nullable<Bool>>>;
 
 /// Returns one page of the posts that the filter and the permissions of the caller select.
+///
+/// `Relevance` ranks the newest [`MAX_TOTAL_COUNT`] matches only, since a list has no later page.
 pub async fn list(
     conn: &Conn,
     editor: &Editor,

@@ -75,7 +75,7 @@ impl PostSummary {
     }
 }
 
-/// Sort keys of the lists. In an author's own list an unpublished draft counts as the newest.
+/// Sort keys of the lists. By `PublishedAt`, a post that was never published counts as the newest.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum FeedSort {
     PublishedAt,
@@ -145,7 +145,9 @@ pub struct FeedFilter {
 
 /// Returns one page of the published posts that match the filter.
 ///
-/// Reads the ids and the total concurrently, and then the posts of these ids.
+/// Reads the ids and the total concurrently, and then the posts of these ids. With a tag and
+/// without `Relevance` the total is read first. `Relevance` ranks the newest [`MAX_TOTAL_COUNT`]
+/// matches only, since a list has no later page.
 pub async fn list_published(
     conn: &Conn,
     filter: &FeedFilter,
@@ -168,7 +170,7 @@ pub async fn list_published(
     let page = page.select(post_search::post_id).limit(paging.limit()).offset(paging.offset());
     let mut shared = conn;
     // A read in the order of an index scans almost all posts to find those of a rare tag. Therefore
-    // the filter runs first if few posts have the tag.
+    // the filter runs first if fewer than `MAX_TOTAL_COUNT` posts match.
     let tagged_count =
         if filter.tag.is_some() && query.is_none() { Some(count(conn, filter).await?) } else { None };
     let (ids, total) = match tagged_count {
@@ -205,7 +207,7 @@ struct LimitedThenSorted<'p, Q> {
 
 impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for LimitedThenSorted<'_, Q> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        // PostgreSQL plans the query for its tag.
+        // Without a cached statement PostgreSQL plans the query for its tag.
         out.unsafe_to_cache_prepared();
         out.push_sql("with found as materialized (");
         self.found.walk_ast(out.reborrow())?;
@@ -220,7 +222,7 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for LimitedThenSorted<'_, Q> {
     }
 }
 
-/// Makes the SQL the key of the statement in diesel's cache.
+/// The SQL has no static id, since it depends on the filter and the page.
 impl<Q> QueryId for LimitedThenSorted<'_, Q> {
     type QueryId = ();
 
@@ -262,14 +264,15 @@ fn matching(filter: &FeedFilter) -> post_search::BoxedQuery<'static, Pg> {
     found
 }
 
-/// Returns the expression of the rank of a post for a query, between `before` and `after`.
+/// Returns an expression for the rank of a post: the SQL `before`, the query as a `tsquery`, and
+/// the SQL `after`.
 pub fn rank_expression(before: &str, query: &str, after: &str) -> SqlLiteral<Float, RankBind> {
     sql::<Float>(&format!("{before}websearch_to_tsquery('russian', "))
         .bind::<Text, _>(query.to_owned())
         .sql(&format!("){after}"))
 }
 
-/// The query of a [`rank_expression`].
+/// The type of the bound query in a [`rank_expression`].
 pub type RankBind = UncheckedBind<SqlLiteral<Float>, AsExprOf<String, Text>>;
 
 /// A published post of an Atom feed.

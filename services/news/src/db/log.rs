@@ -1,4 +1,4 @@
-//! The logs of posts. A trigger writes an entry in the transaction of each change.
+//! The logs of posts. A trigger writes an entry in the transaction of each change of the content.
 
 use ::db::Conn;
 use ::web::{CursorPage, CursorPaging};
@@ -41,7 +41,7 @@ pub async fn contains(mut conn: &Conn, post: PostId, key: &LogKey) -> Result<boo
     Ok(diesel::select(diesel::dsl::exists(entry)).get_result(&mut conn).await?)
 }
 
-/// Returns one page, newest first.
+/// Returns one page of the log of a post, newest first.
 pub async fn list(
     mut conn: &Conn,
     post: PostId,

@@ -139,7 +139,7 @@ pub async fn read(db: &Db, id: PostId) -> Result<Option<Post>, ::db::Error> {
     Ok(post)
 }
 
-/// Reads the blocks of a version of the post, deleted or not.
+/// Reads the present blocks of the post, deleted or not, unless its version is another one.
 pub async fn read_blocks(db: &Db, id: PostId, version: i64) -> Result<Option<Vec<Block>>, ::db::Error> {
     let mut conn = db.conn().await?;
     let found = post::table.find(id).filter(post::version.eq(version));
@@ -245,7 +245,8 @@ pub async fn look_up_for_edit(mut conn: &Conn, id: PostId) -> QueryResult<Option
     }))
 }
 
-/// Locks the row of the post until `tx` ends, and returns the post with only its embeds.
+/// Locks the row of the post until `tx` ends, and returns the post with only its embeds, unless it
+/// is deleted.
 pub async fn lock_embeds(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
     Ok(single(not_deleted(id).select(columns_with_embeds()).for_update().load(tx.conn()).await?))
 }

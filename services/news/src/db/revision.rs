@@ -22,9 +22,11 @@ use crate::domain::{AuthorId, Block, PostId};
 /// Size of blocks, in bytes, above which the connection that carried them is closed. A pooled
 /// connection keeps its buffers.
 const LARGE_REVISION_BYTES: i32 = 1024 * 1024;
-/// Number of revisions that one statement deletes.
+/// Maximum number of revisions that one [`purge`] deletes, and of authors that
+/// [`list_authors_above`] returns.
 const PURGE_BATCH: i64 = 500;
-/// Size of the revisions that one statement deletes, in bytes. The last one can exceed it.
+/// Maximum size of the revisions that one statement deletes, in bytes. The last revision can exceed
+/// it.
 const PURGE_BYTES: i64 = 64 * 1024 * 1024;
 
 /// A revision of the content of a post, without its blocks.
@@ -103,7 +105,7 @@ pub async fn read(db: &Db, post: PostId, version: i64) -> Result<Option<Revision
 
 /// Deletes up to a batch of revisions that were replaced before a time, and returns their number.
 ///
-/// Revisions in use by another transaction stay for the next run.
+/// Revisions that another transaction has locked stay for a later call.
 pub async fn purge(tx: &mut Tx, before: OffsetDateTime) -> Result<usize, ::db::Error> {
     // The size of all older revisions limits the batch, so the oldest one is deleted whatever its
     // size.
@@ -134,7 +136,7 @@ struct Purged {
     revisions: i64,
 }
 
-/// Returns the authors whose posts and revisions together are larger than `limit_mib`.
+/// Returns authors with revisions whose posts and revisions together are larger than `limit_mib`.
 pub async fn list_authors_above(db: &Db, limit_mib: NonZeroU32) -> Result<Vec<AuthorId>, ::db::Error> {
     let limit = i64::from(limit_mib.get()) * 1024 * 1024;
     let mut conn = db.conn().await?;
@@ -147,8 +149,8 @@ pub async fn list_authors_above(db: &Db, limit_mib: NonZeroU32) -> Result<Vec<Au
     Ok(above.load(&mut conn).await?)
 }
 
-/// Deletes the oldest revisions of an author until posts and revisions fit into `limit_mib`, up to
-/// a batch. Returns the number of deleted revisions.
+/// Deletes the oldest revisions of an author until posts and revisions fit into `limit_mib`, but
+/// only about [`PURGE_BYTES`] in one call. Returns the number of deleted revisions.
 pub async fn trim(tx: &mut Tx, author: AuthorId, limit_mib: NonZeroU32) -> Result<usize, ::db::Error> {
     let limit = i64::from(limit_mib.get()) * 1024 * 1024;
     // A revision is deleted if all older ones together are smaller than the surplus.

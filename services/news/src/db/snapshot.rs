@@ -73,7 +73,8 @@ pub async fn postpone_claim(tx: &mut Tx, claim: &Claim, due_at: OffsetDateTime) 
     Ok(())
 }
 
-/// Returns up to `limit` claims of edits that ended without deleting them, the oldest first.
+/// Returns up to `limit` claims that are due, the oldest first. Their edits ended without deleting
+/// them.
 pub async fn find_due_claims(db: &Db, now: OffsetDateTime, limit: i64) -> Result<Vec<Claim>, ::db::Error> {
     let mut conn = db.conn().await?;
     let due = snapshot_claim::table
@@ -135,7 +136,7 @@ pub async fn cancel_detachments(mut conn: &Conn, snapshots: &[SnapshotId]) -> Qu
     Ok(started)
 }
 
-/// Returns the post of a detachment, or `None` if the detachment was cancelled.
+/// Returns the id of the post of a detachment, or `None` if the detachment was cancelled.
 pub async fn find_post(tx: &mut Tx, id: SnapshotId) -> Result<Option<PostId>, ::db::Error> {
     let post = snapshot_detach::table.find(id).select(snapshot_detach::post_id);
     Ok(post.get_result(tx.conn()).await.optional()?)

@@ -203,7 +203,8 @@ pub fn embed_snapshot_ids(blocks: &[Block]) -> Vec<SnapshotId> {
         .collect()
 }
 
-/// Returns the text by which the search finds a post, in addition to its title (INV-NWS-008).
+/// Returns the text by which the search finds a post, in addition to title, summary and tags
+/// (INV-NWS-008).
 pub fn search_text(blocks: &[Block]) -> String {
     let texts: Vec<&str> = blocks
         .iter()

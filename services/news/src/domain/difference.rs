@@ -56,7 +56,8 @@ pub fn differences(before: Vec<Block>, after: Vec<Block>) -> Vec<BlockDifference
     found
 }
 
-/// Returns a longest increasing subsequence. A post has up to 200 blocks, so the square is small.
+/// Returns a longest increasing subsequence. A post has up to 200 blocks, so the comparison of each
+/// pair is cheap.
 fn longest_increasing(numbers: &[usize]) -> Vec<usize> {
     let mut longest: Vec<Vec<usize>> = Vec::new();
     for &number in numbers {

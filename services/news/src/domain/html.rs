@@ -43,7 +43,7 @@ static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(|| {
     sanitizer
 });
 
-/// Removes scripts, styles, event handlers, images and links with other schemes.
+/// Removes scripts, styles, event handlers, images, and links whose scheme is not in [`SCHEMES`].
 ///
 /// # Errors
 /// `too_complex` if elements are nested too deeply, or if the result would exceed its limit.
@@ -52,8 +52,8 @@ pub fn sanitize(html: &str) -> Result<String, Invalid> {
     if html.len() + repair_bytes > MAX_REPAIRED_BYTES || depth > MAX_DEPTH {
         return Err(Invalid::new("too_complex"));
     }
-    // The character is shorter than its entity, which the sanitizer writes. Without the replacement
-    // most texts would grow.
+    // A no-break space is shorter than its entity, which the sanitizer writes. Without the
+    // replacement most texts would grow.
     let safe = SANITIZER.clean(&html).to_string().replace("&nbsp;", "\u{a0}");
     if safe.len() > MAX_SANITIZED_BYTES {
         return Err(Invalid::new("too_complex"));
@@ -63,10 +63,10 @@ pub fn sanitize(html: &str) -> Result<String, Invalid> {
     Ok(safe.trim_start_matches('\u{feff}').to_owned())
 }
 
-/// Keeps an attribute unless it is an address with another scheme.
+/// Keeps an attribute unless it is an address whose scheme is not in [`SCHEMES`].
 ///
-/// The check skips invisible characters before the scheme, because some programs ignore them and
-/// would open the address.
+/// Removes white space, control and invisible characters before the scheme, because some programs
+/// ignore them and would open the address.
 fn check_address<'a>(name: &str, value: &'a str) -> Option<Cow<'a, str>> {
     if !matches!(name, "href" | "cite") {
         return Some(value.into());
@@ -108,7 +108,7 @@ pub fn render_markdown(text: &str) -> Result<Rendered, Invalid> {
 
 /// Returns HTML that shows a plain text, with its line breaks.
 ///
-/// HTML cannot contain control characters.
+/// Leaves out control characters except tabs, because HTML cannot contain them.
 pub fn escape_lines(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for (number, line) in text.lines().enumerate() {
@@ -137,7 +137,7 @@ fn tokenize<S: TokenSink>(html: &str, sink: S) -> S {
     let input = BufferQueue::default();
     input.push_back(StrTendril::from_slice(html));
     let tokenizer = Tokenizer::new(sink, TokenizerOpts::default());
-    // These sinks never pause the tokenizer for a script.
+    // No sink of this module pauses the tokenizer for a script.
     let _ = tokenizer.feed(&input);
     tokenizer.end();
     tokenizer.sink

@@ -159,7 +159,7 @@ pub(super) mod tests {
         NOW + time::Duration::hours(hours)
     }
 
-    /// Returns a personal post with one block, that has this status.
+    /// Returns a personal post with this status, one block and two scheduled times.
     pub(in crate::domain) fn post(status: PostStatus) -> Post {
         let author = UserId::generate();
         let text = Text::parse("Keys are handed over").unwrap();
@@ -207,7 +207,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A post needs a block for its publication, and keeps the time of the first one.
+    /// A post needs a block for its publication, and keeps the time of its first publication.
     #[test]
     fn publication_needs_a_block_and_keeps_its_first_time() {
         let mut published = post(PostStatus::Draft);

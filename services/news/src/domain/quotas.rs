@@ -8,7 +8,8 @@ use crate::error::{CONTENT_LIMIT_EXCEEDED, DRAFTS_LIMIT_EXCEEDED};
 
 /// The default of `NEWS_MAX_DRAFTS_PER_AUTHOR`, far above the number that one person needs.
 pub const DEFAULT_MAX_DRAFTS: u32 = 1_000;
-/// The default of `NEWS_MAX_CONTENT_MIB_PER_AUTHOR`, which is about sixty of the largest posts.
+/// The default of `NEWS_MAX_CONTENT_MIB_PER_AUTHOR`, which is about thirty of the largest posts: a
+/// text of 16 MB is stored as sent and as plain text.
 pub const DEFAULT_MAX_CONTENT_MIB: u32 = 1_024;
 
 /// The limits of each author. `None` means no limit.

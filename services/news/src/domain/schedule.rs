@@ -14,8 +14,8 @@ use crate::error::{POST_INVALID_TRANSITION, POST_SCHEDULE_MISSED};
 pub struct Schedule {
     pub publish_at: Option<OffsetDateTime>,
     pub unpublish_at: Option<OffsetDateTime>,
-    /// The user who has set the times, and the issue time of this user's token. `None` without a
-    /// time.
+    /// The user who has set the times, and the issue time of this user's token. `None` if no times
+    /// were set. A publication clears its time and keeps this field.
     pub set_by: Option<(UserId, OffsetDateTime)>,
 }
 
@@ -62,7 +62,7 @@ impl Post {
     /// # Errors
     /// - `POST_ARCHIVED` if the post is archived.
     /// - [`POST_INVALID_TRANSITION`] if the post cannot make a move at its time.
-    /// - [`POST_SCHEDULE_MISSED`] if the time of unpublishing has passed before the publication.
+    /// - [`POST_SCHEDULE_MISSED`] if both times are set and the time of unpublishing has passed.
     pub fn set_schedule(
         &mut self,
         publish_at: Option<OffsetDateTime>,
@@ -85,7 +85,7 @@ impl Post {
         Ok(())
     }
 
-    /// Clears the schedule and stores why its next move failed.
+    /// Clears the schedule and stores why its due move failed.
     pub fn fail_schedule(&mut self, failed_move: ScheduledMove, code: Code, now: OffsetDateTime) {
         self.schedule = Schedule::default();
         self.schedule_failure =

@@ -6,8 +6,8 @@ use super::Post;
 
 /// Returns the words of a text as the search compares them.
 ///
-/// PostgreSQL reads some hyphens as a part of a word or a number, so a word on either side of one
-/// would not be found.
+/// Hyphens become spaces. PostgreSQL reads some hyphens as a part of a word or a number, so a word
+/// on either side of one would not be found.
 pub fn search_words(text: &str) -> String {
     fold(text).replace('-', " ")
 }

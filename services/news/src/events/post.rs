@@ -134,7 +134,7 @@ impl PostPublished {
 }
 
 impl PostUpdated {
-    /// Returns the event of a post that may have only its embeds.
+    /// Returns the event of a post whose `blocks` may be only its embeds.
     pub fn of(post: &Post, blocks_count: usize) -> Self {
         Self {
             post_id: post.id,

@@ -24,8 +24,8 @@ use crate::ops;
 use crate::ops::block::EditContext;
 use crate::ops::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, block_pointer};
 
-/// Maximum size of the body, in bytes. The largest legal body has 200 texts of 20,000 four-byte
-/// characters.
+/// Maximum size of the body, in bytes. The 200 texts of the largest post have 20,000 characters
+/// each: 16 MB in UTF-8, or 24 MB as escapes of six bytes.
 const MAX_BODY_BYTES: usize = 24 * 1024 * 1024;
 
 /// Maximum size of blocks that the thread of the listener parses or compares, in bytes.

@@ -31,10 +31,10 @@ pub const PUBLIC: Listener = Listener {
     routes: public,
 };
 
-/// Refusals of every operation that changes a post.
+/// Refusals of the operations that change a post, except its deletion and its undeletion.
 const CHANGE_REFUSALS: [Code; 4] = [POST_NOT_FOUND, FORBIDDEN, POST_ARCHIVED, CONFLICT];
 
-/// The callers of operations on a post that exists.
+/// The callers of every operation on one post, except its read.
 const EDITORS: &str = "editors of the post: its author with `news.posts.manage-own`, \
                        a manager of its company with `news.posts.create-company`, \
                        and users with `news.posts.manage`";
@@ -101,14 +101,22 @@ fn public(routes: &mut Routes<'_>) {
     );
 }
 
-/// Revisions of posts, and deleted posts.
+/// Adds the routes of revisions and of deleted posts.
 fn revisions(routes: &mut Routes<'_>) {
-    let readers = [POST_NOT_FOUND, FORBIDDEN];
+    let access_refusals = [POST_NOT_FOUND, FORBIDDEN];
     routes
-        .service(revision::list_post_revisions.admits(EDITORS).refuses(readers))
-        .service(revision::read_post_revision.admits(EDITORS).refuses(readers).refuses([REVISION_NOT_FOUND]))
+        .service(revision::list_post_revisions.admits(EDITORS).refuses(access_refusals))
         .service(
-            revision::compare_post_revisions.admits(EDITORS).refuses(readers).refuses([REVISION_NOT_FOUND]),
+            revision::read_post_revision
+                .admits(EDITORS)
+                .refuses(access_refusals)
+                .refuses([REVISION_NOT_FOUND]),
+        )
+        .service(
+            revision::compare_post_revisions
+                .admits(EDITORS)
+                .refuses(access_refusals)
+                .refuses([REVISION_NOT_FOUND]),
         )
         .service(
             revision::restore_post_revision
@@ -117,7 +125,7 @@ fn revisions(routes: &mut Routes<'_>) {
                 .refuses(EDIT_REFUSALS)
                 .refuses([REVISION_NOT_FOUND, SNAPSHOT_INVALID]),
         )
-        .service(revision::undelete_post.admits(EDITORS).refuses(readers).refuses([
+        .service(revision::undelete_post.admits(EDITORS).refuses(access_refusals).refuses([
             POST_INVALID_TRANSITION,
             DRAFTS_LIMIT_EXCEEDED,
             SELECTIONS_UNAVAILABLE,

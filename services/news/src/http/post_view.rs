@@ -163,7 +163,7 @@ impl Audience {
     }
 }
 
-/// Returns the view of a block. An embed has no items in it, because clients read its snapshot.
+/// Returns the view of a block. An embed has no items in it, because only [`to_view`] fetches them.
 pub fn to_block_view(block: Block, audience: Audience) -> BlockView {
     match block {
         Block::Text(text) => BlockView::Text(text.into()),
@@ -172,7 +172,7 @@ pub fn to_block_view(block: Block, audience: Audience) -> BlockView {
     }
 }
 
-/// Serializes content that all readers share.
+/// Serializes the items of content that all readers share.
 #[expect(clippy::ref_option, reason = "the signature that serde requires")]
 fn serialize_items<S: Serializer>(
     content: &Option<Arc<SnapshotContent>>,

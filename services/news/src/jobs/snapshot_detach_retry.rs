@@ -14,9 +14,9 @@ use crate::{db, ops};
 
 /// Interval between two searches for due claims.
 const CLAIM_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of claims in one round.
+/// Maximum number of claims in one run of `snapshot-claims`.
 const CLAIM_BATCH_SIZE: i64 = 50;
-/// Maximum number of concurrent calls.
+/// Maximum number of claims that are settled concurrently.
 const CONCURRENCY: usize = 8;
 /// Retention of finished detachments, longer than an edit can run.
 const DETACHMENT_RETENTION: Duration = Duration::from_mins(10);
@@ -36,7 +36,8 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     })
 }
 
-/// Settles the due claims. A claim that cannot be settled is postponed and blocks no other.
+/// Purges old detachments and settles the due claims. A claim that cannot be settled is postponed
+/// and blocks no other.
 async fn settle_claims(app: &App) -> Result<(), Error> {
     let now = runtime::clock::now();
     db::snapshot::purge_detachments(&app.db, now - DETACHMENT_RETENTION).await?;

@@ -31,7 +31,7 @@ use crate::error::{CONFLICT, Error, FORBIDDEN, POST_NOT_FOUND, SNAPSHOT_INVALID,
 const MAX_CONCURRENT_CALLS: usize = 8;
 /// Timeout of all calls of one edit together.
 const CALLS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
-/// Time after which a claim is due. The edit that wrote it has ended by then.
+/// Time after which a claim is due. The calls of its edit have ended by then ([`CALLS_TIMEOUT`]).
 const CLAIM_DURATION: Duration = Duration::seconds(40);
 /// Maximum number of rounds of an edit. A detachment that has started causes another round.
 const MAX_ROUNDS: usize = 3;
@@ -332,7 +332,8 @@ impl<E: Into<Error>> From<E> for SaveError {
     }
 }
 
-/// Saves content, search text and projection together, and schedules detachments (rules 8 and 9).
+/// Saves content, search text and search projection together, and schedules detachments (rules 8
+/// and 9).
 async fn save(
     &EditContext { db, quotas, .. }: &EditContext<'_>,
     actor: &Actor,

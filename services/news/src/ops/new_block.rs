@@ -18,7 +18,7 @@ pub struct BlocksEdit {
 pub struct NewBlock {
     /// Position in the request, for the pointers of refusals.
     pub index: usize,
-    /// True if the request has no `BlockId`, so that the service has made one.
+    /// True if the block has no `BlockId` in the request, so that the service has made one.
     pub has_new_id: bool,
     pub content: NewContent,
 }

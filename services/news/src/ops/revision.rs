@@ -54,10 +54,10 @@ pub async fn restore_revision(
 /// Looks up a deleted post with only its embeds, if it can be brought back.
 ///
 /// # Errors
-/// - [`POST_NOT_FOUND`] if the post is missing or was deleted before [`DELETED_RETENTION`], or if
-///   the actor may not edit the deleted post.
-/// - [`FORBIDDEN`] if the actor may not edit the post.
-/// - [`POST_INVALID_TRANSITION`] if the post is not deleted.
+/// - [`POST_NOT_FOUND`] if the post is missing or was deleted longer than [`DELETED_RETENTION`]
+///   ago, or if the actor may not edit the deleted post.
+/// - [`FORBIDDEN`] if the post is not deleted and the actor may not edit it.
+/// - [`POST_INVALID_TRANSITION`] if the post is not deleted and the actor may edit it.
 pub async fn find_deleted(
     lookups: &PipelinedConn,
     actor: &Actor,
@@ -77,8 +77,8 @@ pub async fn find_deleted(
 /// Undeletes a post that [`find_deleted`] has found.
 ///
 /// A published post becomes Unpublished. The snapshots of the post are detached, so its embeds get
-/// new ones before it is undeleted. If one of the selections is gone or empty, all embeds are left
-/// out; the revision before the deletion has them.
+/// new ones before it is undeleted. If the post is archived, or one of the selections is gone or
+/// empty, all embeds are left out; the revision before the deletion has them.
 ///
 /// # Errors
 /// - `SELECTIONS_UNAVAILABLE` if the snapshots cannot be taken. The post stays deleted.
@@ -99,7 +99,7 @@ pub async fn undelete_post(
         let saved = resolve_and_save(context, actor, now, &post, &blocks, HashMap::new(), true).await;
         match saved {
             Err(error) if error.is(SELECTION_SOURCE_DELETED) || error.is(SELECTION_SOURCE_EMPTY) => {
-                tracing::info!(post = %id, %error, "post restored without its embeds");
+                tracing::info!(post = %id, %error, "post undeleted without its embeds");
             }
             saved => return saved,
         }

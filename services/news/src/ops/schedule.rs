@@ -62,10 +62,11 @@ pub async fn schedule_job(tx: &mut Tx, post: &Post) -> Result<(), ::db::Error> {
     }
 }
 
-/// Makes the move of a post whose time has passed by the clock of the database. Returns the time of
-/// the next move.
+/// Makes the next move of a post if the time of the move has passed by the clock of the database.
+/// Returns the time of the move that is then next.
 ///
-/// A move that is not possible clears the schedule. The post keeps its status and the failure.
+/// A move that is not possible clears the schedule. The post keeps its status and stores the
+/// failure.
 ///
 /// # Errors
 /// [`Error::Database`]
@@ -82,7 +83,7 @@ pub async fn make_due_move(tx: &mut Tx, id: PostId) -> Result<Option<OffsetDateT
     let is_missed = due == ScheduledMove::Publish && post.schedule.unpublish_at.is_some_and(|at| at <= now);
     let mut first_publication = None;
     let result = match due {
-        // A user who lost access since then could not publish now.
+        // A user who lost access since the token was issued could not publish now.
         _ if is_revoked => Err(FORBIDDEN),
         ScheduledMove::Publish if is_missed => Err(POST_SCHEDULE_MISSED),
         ScheduledMove::Publish => post.publish(now).map(|first| first_publication = Some(first)),

@@ -1,7 +1,7 @@
 //! Use cases that detach snapshots and settle claims.
 //!
-//! Each step is a short transaction that locks the row of the post. The call to selections is
-//! between two steps. Therefore a detachment and an edit never overlap.
+//! A short transaction that locks the row of the post decides about each snapshot. Therefore a
+//! detachment and an edit never overlap. No transaction is open during a call to selections.
 
 use ::db::{Db, Tx};
 use time::{Duration, OffsetDateTime};

@@ -40,7 +40,7 @@ const TABLE: &str = "
 
 /// Prepares a company's draft with a block, and a request for the operation.
 ///
-/// The post is published if the operation unpublishes it.
+/// The post is published if the operation unpublishes it, and deleted if it is undeleted.
 async fn prepare(operation: &str) -> Case {
     let (id, company) = (guid(), guid());
     let claims = |company: Option<Uuid>, permissions: &[&str]| {
@@ -260,8 +260,8 @@ async fn public_id_of_an_author_is_random() {
     assert_ne!(create(&twin).await, first);
 }
 
-/// RULE-NWS-055: readers see no id of a user and of a source selection, but a stable id of the
-/// author.
+/// RULE-NWS-055: readers see no id of a user or of a source selection, but a stable public id of
+/// the author.
 #[tokio::test]
 async fn reader_sees_no_user_and_no_source_selection() {
     let (author, other) = (author(), author());
@@ -311,7 +311,7 @@ async fn fellow_editor_sees_no_source_selection() {
     let seen = fellow.get(&path(&post)).await.expect(200);
     assert_eq!(seen["AuthorUserId"], author.id.to_string());
     assert!(seen["Blocks"][0]["SourceSelectionId"].is_null());
-    let renamed = fellow.put(&path(&post), json!({"Title": "x"})).await.expect(200);
+    let renamed = fellow.put(&path(&post), json!({"Title": "Changed"})).await.expect(200);
     assert!(renamed["Blocks"][0]["SourceSelectionId"].is_null());
     assert!(!renamed.to_string().contains(&selection), "{renamed}");
 }
@@ -370,7 +370,8 @@ async fn unknown_route_and_method_are_refused() {
     }
 }
 
-/// Statuses after a loss of rights that differ from 403.
+/// Statuses for a fresh token after each loss of rights. An operation that is missing here returns
+/// 403.
 ///
 /// The feed is public, and a former employee does not see the drafts of the company. Without a
 /// role, an employee still has `news.posts.manage-own`.

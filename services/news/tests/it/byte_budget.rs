@@ -1,4 +1,5 @@
-//! Memory and byte budgets of large bodies and responses. Each test has its own process.
+//! Memory and byte budgets of large bodies and responses. Each test that fills a budget starts its
+//! own process.
 
 use std::time::Duration;
 
@@ -156,7 +157,8 @@ async fn slow_body_returns_408() {
     assert!(response.starts_with("HTTP/1.1 408") && response.contains("REQUEST_TIMEOUT"), "{response}");
 }
 
-/// Publishes the post with the largest response. Returns author, path and length of the request.
+/// Publishes the post with the largest response. Returns its author, its path and the length of the
+/// body that wrote it.
 ///
 /// Each character is six bytes of JSON and one byte in memory.
 async fn publish_large(news: &Deployed) -> (Author, String, usize) {
@@ -179,7 +181,7 @@ fn expect_retry(response: Response, status: u16, code: &str) {
 async fn readers_of_large_posts_share_a_byte_budget() {
     let news = deploy().await;
     let (_, path, length) = publish_large(&news).await;
-    // The peak of the edit was higher.
+    // The peak of the edit was higher than that of the reads.
     news.reset_peak_memory();
     let before = news.memory("VmHWM");
 
@@ -275,7 +277,7 @@ async fn forbidden_change_of_a_large_post_reserves_nothing() {
     }
 }
 
-/// Memory limit of a replica (helm/lib/values.yaml).
+/// Default memory limit of a replica (helm/lib/values.yaml). News has a higher one, for edits.
 const MEMORY_LIMIT: usize = 256 * MIB;
 
 /// RULE-NWS-040: the process and the kernel's buffers stay within the memory limit, and other

@@ -37,7 +37,8 @@ async fn current_version_is_not_sent_again_to_a_guest() {
     assert!(changed.status == 200 && changed.header("etag") != tag, "{}", changed.text);
 }
 
-/// RULE-ALL-071: a response to a user is neither cached nor compressed.
+/// RULE-ALL-071: a response to a user is neither cached nor compressed, and a 404 to a guest is not
+/// cached.
 #[tokio::test]
 async fn response_to_a_user_is_not_cached() {
     let author = author();

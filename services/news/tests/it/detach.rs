@@ -1,4 +1,5 @@
-//! Rule 9: snapshots that leave a post are detached, unless an edit embeds them again.
+//! Rule 9 of the blocks edit: snapshots that leave a post are detached, unless an edit embeds them
+//! again.
 
 use serde_json::json;
 use testkit::faults::{Fault, FaultProxy, Gate};

@@ -87,7 +87,7 @@ async fn same_content_changes_nothing() {
     assert_eq!(author.read(&post).await, before);
     assert_eq!(proxy().calls(take_path(&selection)).len(), calls);
 
-    // A change of one character, of an order, or of an id is a change.
+    // Another id, another character or another order is a change.
     let mut version = saved["Version"].as_i64().unwrap();
     let mut other_id = as_read.clone();
     other_id[0]["BlockId"] = json!(guid());
@@ -192,7 +192,7 @@ async fn embed_is_refreshed_in_one_request() {
     author.set_blocks(&post, [refreshed(embed(&new))]).await.expect(200);
 }
 
-/// RULE-NWS-060, RULE-NWS-063: a refresh that the source does not allow changes nothing.
+/// RULE-NWS-060, RULE-NWS-063: the refused refresh of a deleted source changes nothing.
 #[tokio::test]
 async fn refresh_of_a_deleted_source_changes_nothing() {
     let author = author();
@@ -264,10 +264,10 @@ async fn edit_that_repeats_its_call_loses_to_a_concurrent_edit() {
     assert_eq!(each(&read, "Text"), ["theirs"]);
     make_due(service(), &post).await;
     wait_until_settled(service(), &post).await;
-    let taken = selections().machine("news");
+    let machine = selections().machine("news");
     let again = proxy().calls(take_path(&selection)).remove(0).body;
-    let active = taken.post(&format!("/api/v1{}", take_path(&selection)), again).await;
-    assert_eq!(active.status, 201, "the orphan is detached: {}", active.text);
+    let taken = machine.post(&format!("/api/v1{}", take_path(&selection)), again).await;
+    assert_eq!(taken.status, 201, "a new snapshot, since the orphan is detached: {}", taken.text);
 }
 
 /// RULE-NWS-064: a detachment that fails does not fail an edit that needs a new snapshot.
@@ -287,10 +287,11 @@ async fn edit_needs_no_detachment_for_a_new_snapshot() {
 
     assert_ne!(saved["EmbedSnapshotIds"], json!([old]));
     assert_eq!(read_snapshot(text(&saved["EmbedSnapshotIds"][0])).await["Status"], "Active");
+    // The call that took the new snapshot has detached the old one.
     assert_eq!(read_snapshot(&old).await["DetachReason"], "BlockReplaced");
 }
 
-/// RULE-NWS-011: an editor who owns nothing may keep the selection that the post shows.
+/// RULE-NWS-011: an editor who does not own the source may keep the snapshot that the post shows.
 #[tokio::test]
 async fn editor_who_owns_no_source_keeps_its_snapshot() {
     let author = author();

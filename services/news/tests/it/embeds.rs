@@ -1,4 +1,4 @@
-//! Rules 6 and 7: snapshots that are kept and snapshots that are taken.
+//! Rules 6 and 7 of the blocks edit: snapshots that are kept and snapshots that are taken.
 
 use news::Service;
 use reqwest::Method;
@@ -129,8 +129,8 @@ async fn object_that_is_not_public_is_withheld_from_readers() {
     }
 }
 
-/// INV-DEV-6, RULE-NWS-056: an object that is not public shows nothing in a post, and its events
-/// have no effect on the post until it is embedded again.
+/// INV-DEV-6, RULE-NWS-056: a post shows nothing of an object that was not public when its snapshot
+/// was taken.
 #[tokio::test]
 async fn object_that_was_never_public_shows_nothing() {
     let (object, author) = (guid(), author());

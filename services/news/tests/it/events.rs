@@ -98,8 +98,8 @@ async fn later_publication_is_not_marked_as_first() {
     assert_ne!(events[0].headers["ce_id"], events[1].headers["ce_id"]);
 }
 
-/// RULE-NWS-014, RULE-NWS-041, RULE-EVT-010: edits of the blocks, changes of a draft and refused
-/// publications publish nothing.
+/// RULE-NWS-014, RULE-NWS-041, RULE-EVT-010: edits of the blocks, changes of a draft, identical
+/// metadata and refused publications publish nothing.
 #[tokio::test]
 async fn edits_and_refusals_publish_nothing() {
     let author = author();

@@ -161,7 +161,7 @@ async fn author_lists_own_posts() {
     let last =
         author.news.get(&format!("{POSTS}?Mine=true&Sort=CreatedAt&PageSize=3&Page=2")).await.expect(200);
     assert_eq!(each(&last["Items"], "Id"), [ids[3].as_str()]);
-    // An unpublished draft counts as the newest.
+    // A post that was never published counts as the newest.
     let newest = author.news.get(&format!("{POSTS}?Mine=true")).await.expect(200);
     assert_eq!(each(&newest["Items"], "Status")[2..], ["Unpublished", "Published"]);
     let stranger =

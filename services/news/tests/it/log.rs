@@ -13,7 +13,7 @@ fn log_path(post: &str) -> String {
 }
 
 /// RULE-NWS-061: each change of the content has one entry, named as the domain event, with its
-/// author and its version. Other changes and repeats have none.
+/// user and its version. Other changes and repeats have none.
 #[tokio::test]
 async fn each_change_of_the_content_has_one_log_entry() {
     let author = author();
@@ -62,7 +62,8 @@ async fn log_is_read_in_pages() {
     author.news.get(&foreign).await.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
 }
 
-/// RULE-NWS-061: those who may edit the post read its log, and the database refuses its changes.
+/// RULE-NWS-061: those who may edit the post read its log, and the database refuses changes of the
+/// log.
 #[tokio::test]
 async fn log_is_append_only_and_read_by_editors() {
     let (author, stranger) = (author(), author());

@@ -1,4 +1,5 @@
-//! Tests of news over HTTP and Kafka, with a real database, broker and service selections.
+//! Tests of news over HTTP and Kafka, with a real database, an embedded or a real broker, and the
+//! service selections.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper panics to fail its test")]
 
@@ -75,7 +76,7 @@ fn proxy() -> &'static FaultProxy {
 
 const OBJECT_UPSERTED: &str = "platform.chessboard.property-object-upserted.v1";
 
-/// Returns the service that most tests share. Each test has its own authors and posts.
+/// Returns the instance of news that most tests share. Each test has its own authors and posts.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| start(&proxy().url()))
@@ -251,7 +252,7 @@ async fn publish_as(author: &Author, metadata: Value, words: &str) -> String {
     post
 }
 
-/// Returns a unique word that no stemmer changes.
+/// Returns a unique word of 32 Latin letters, which stemmers change alike in texts and queries.
 fn unique_word() -> String {
     let letters: Vec<char> = ('g'..='v').collect();
     guid()

@@ -140,18 +140,18 @@ async fn invalid_snapshot_precedes_the_taking_of_sources() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let missing = guid().to_string();
-    let deleted = guid().to_string();
+    let missing_source = guid().to_string();
     for blocks in [
         [embed(&selection), embed_snapshot(&missing)],
         [embed_snapshot(&missing), embed(&selection)],
-        [embed(&deleted), embed_snapshot(&missing)],
+        [embed(&missing_source), embed_snapshot(&missing)],
     ] {
         author.set_blocks(&post, blocks).await.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
     }
     // The job that settles claims also takes no source.
     make_due(service(), &post).await;
     wait_until_settled(service(), &post).await;
-    assert_eq!(proxy().calls(&selection).len() + proxy().calls(&deleted).len(), 0);
+    assert_eq!(proxy().calls(&selection).len() + proxy().calls(&missing_source).len(), 0);
 }
 
 /// INV-NWS-007: rule 4 holds for an edit that needs no call.

@@ -25,7 +25,8 @@ async fn snapshot_is_claimed_for_forty_seconds_before_it_is_taken() {
     let sql = service().sql().await;
     let claimed = async || {
         let claims = "select count(*) from snapshot_claim where post_id = $1::text::uuid \
-                      and source_selection_id = $2::text::uuid and due_at <= clock_timestamp() + interval '40 seconds'";
+                      and source_selection_id = $2::text::uuid \
+                      and due_at between clock_timestamp() + interval '20 seconds' and clock_timestamp() + interval '40 seconds'";
         sql.query_one(claims, &[&post, &selection]).await.unwrap().get::<_, i64>(0)
     };
     let gate = proxy().hold(take_path(&selection));

@@ -331,7 +331,8 @@ async fn archived_post_cannot_be_changed() {
     author.news.delete(&path(&post)).await.expect(204);
 }
 
-/// RULE-NWS-033: after 204 the post does not exist for any operation or caller.
+/// RULE-NWS-033: after 204 the post does not exist for any caller and any operation but its
+/// undeletion.
 #[tokio::test]
 async fn deleted_post_is_not_found() {
     let author = author();

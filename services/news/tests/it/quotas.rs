@@ -134,7 +134,7 @@ async fn refused_edit_calls_selections_for_no_embed() {
     assert_eq!((proxy.calls(take_path(&shown)).len(), proxy.calls(take_path(&new)).len()), (1, 0));
 }
 
-/// RULE-NWS-065, RULE-NWS-066: 0 disables the limit of drafts.
+/// RULE-NWS-065: 0 disables the limit of drafts.
 #[tokio::test]
 async fn zero_disables_the_limit_of_drafts() {
     let news = start_with_limit("NEWS_MAX_DRAFTS_PER_AUTHOR", "0");

@@ -12,16 +12,16 @@ use crate::{
     proxy, read_snapshot, service, snapshot_path, take_path, text, text_block, wait_until_detached, with,
 };
 
-fn revisions(post: &str) -> String {
+fn revisions_path(post: &str) -> String {
     format!("{POSTS}/{post}/revisions")
 }
 
 async fn restore(author: &Author, post: &str, version: i64) -> Response {
-    author.news.post(&format!("{}/{version}/restore", revisions(post)), json!({})).await
+    author.news.post(&format!("{}/{version}/restore", revisions_path(post)), json!({})).await
 }
 
 async fn versions(author: &Author, post: &str) -> Vec<i64> {
-    let page = author.news.get(&format!("{}?PageSize=100", revisions(post))).await.expect(200);
+    let page = author.news.get(&format!("{}?PageSize=100", revisions_path(post))).await.expect(200);
     each(&page["Items"], "Version").into_iter().map(|version| version.as_i64().unwrap()).collect()
 }
 
@@ -37,13 +37,13 @@ async fn each_change_has_a_revision_that_can_be_restored() {
     author.change_status(&post, "publish").await.expect(200);
     let changed = author.read(&post).await;
 
-    let page = author.news.get(&revisions(&post)).await.expect(200);
+    let page = author.news.get(&revisions_path(&post)).await.expect(200);
 
     assert_eq!(each(&page["Items"], "Version"), [4, 2]);
     let newest = &page["Items"][0];
     assert_eq!((&newest["ActorUserId"], &newest["BlocksCount"]), (&json!(editor.id), &json!(2)));
     assert!(newest["SizeBytes"].as_i64().unwrap() > page["Items"][1]["SizeBytes"].as_i64().unwrap());
-    let first = author.news.get(&format!("{}/2", revisions(&post))).await.expect(200);
+    let first = author.news.get(&format!("{}/2", revisions_path(&post))).await.expect(200);
     assert_eq!((&first["ActorUserId"], &first["Version"]), (&json!(author.id), &json!(2)));
     assert_eq!(each(&first["Blocks"], "PlainText"), ["first"]);
     assert_eq!(first["OccurredAt"], page["Items"][1]["OccurredAt"]);
@@ -69,7 +69,11 @@ async fn difference_names_the_changed_blocks() {
     let kept = |at: usize, words: &str| with(text_block(words), "BlockId", blocks[at]["BlockId"].clone());
     author.set_blocks(&post, [text_block("new"), kept(2, "c"), kept(0, "changed")]).await.expect(200);
     let compare = async |version: i64, since: i64| {
-        author.news.get(&format!("{}/{version}/changes?Since={since}", revisions(&post))).await.expect(200)
+        author
+            .news
+            .get(&format!("{}/{version}/changes?Since={since}", revisions_path(&post)))
+            .await
+            .expect(200)
     };
 
     let found = compare(3, 2).await;
@@ -87,9 +91,9 @@ async fn difference_names_the_changed_blocks() {
     assert_eq!(compare(2, 2).await["Blocks"], json!([]));
     let back = compare(2, 3).await;
     assert_eq!(list(&back["Blocks"]).last().unwrap()["Change"], "Removed");
-    let missing = format!("{}/3/changes?Since=1", revisions(&post));
+    let missing = format!("{}/3/changes?Since=1", revisions_path(&post));
     author.news.get(&missing).await.expect_problem(404, "NEWS_REVISION_NOT_FOUND");
-    let absent = format!("{}/3/changes", revisions(&post));
+    let absent = format!("{}/3/changes", revisions_path(&post));
     author.news.get(&absent).await.expect_refusal("VALIDATION_FAILED", "/Since", "required");
 }
 
@@ -103,7 +107,7 @@ async fn moved_block_is_the_only_difference() {
         .map(|(at, words)| with(text_block(words), "BlockId", blocks[at]["BlockId"].clone()));
     author.set_blocks(&post, kept).await.expect(200);
 
-    let found = author.news.get(&format!("{}/3/changes?Since=2", revisions(&post))).await.expect(200);
+    let found = author.news.get(&format!("{}/3/changes?Since=2", revisions_path(&post))).await.expect(200);
 
     assert_eq!(each(&found["Blocks"], "Change"), ["Moved"]);
     assert_eq!(found["Blocks"][0]["BlockId"], blocks[2]["BlockId"]);
@@ -115,7 +119,7 @@ async fn large_contents_are_compared() {
     let author = author();
     let post = author.create_post_of([text_block(&"x".repeat(20_000))]).await;
     author.set_blocks(&post, [text_block(&"y".repeat(20_000))]).await.expect(200);
-    let found = author.news.get(&format!("{}/3/changes?Since=2", revisions(&post))).await.expect(200);
+    let found = author.news.get(&format!("{}/3/changes?Since=2", revisions_path(&post))).await.expect(200);
     assert_eq!(each(&found["Blocks"], "Change"), ["Added", "Removed"]);
 }
 
@@ -131,7 +135,7 @@ async fn series_of_saves_keeps_one_revision() {
     }
     assert_eq!(versions(&author, &post).await, [5, 2]);
     for version in [3, 4] {
-        let path = format!("{}/{version}", revisions(&post));
+        let path = format!("{}/{version}", revisions_path(&post));
         author.news.get(&path).await.expect_problem(404, "NEWS_REVISION_NOT_FOUND");
         restore(&author, &post, version).await.expect_problem(404, "NEWS_REVISION_NOT_FOUND");
     }
@@ -148,7 +152,7 @@ async fn series_of_saves_keeps_one_revision() {
     assert_eq!(versions(&author, &post).await, [9, 8, 6, 5, 2], "before a removal of a text");
     editor.set_blocks(&post, [text_block("y")]).await.expect(200);
     assert_eq!(versions(&author, &post).await, [10, 9, 8, 6, 5, 2], "before another user");
-    let kept = author.news.get(&format!("{}/6", revisions(&post))).await.expect(200);
+    let kept = author.news.get(&format!("{}/6", revisions_path(&post))).await.expect(200);
     assert_eq!(each(&kept["Blocks"], "PlainText"), ["5", "6"]);
 }
 
@@ -173,7 +177,7 @@ async fn restored_embed_never_shows_a_detached_snapshot() {
     assert_eq!(proxy().calls(take_path(&kept)).len(), 1, "the kept snapshot needs no call");
     let read = author.read(&post).await;
     assert_eq!(list(&read["Blocks"][0]["Items"]).len(), 3);
-    let shown = author.news.get(&format!("{}/2", revisions(&post))).await.expect(200);
+    let shown = author.news.get(&format!("{}/2", revisions_path(&post))).await.expect(200);
     assert_eq!(
         (&shown["Blocks"][0]["SnapshotId"], &shown["Blocks"][0]["Items"]),
         (&json!(old), &Value::Null)
@@ -206,29 +210,29 @@ async fn refused_revision_request_returns_its_own_code() {
     let post = author.publish_post().await;
     let draft = author.create_post_of([text_block("x")]).await;
     for path in [
-        revisions(&post),
-        format!("{}/2", revisions(&post)),
-        format!("{}/2/changes?Since=2", revisions(&post)),
+        revisions_path(&post),
+        format!("{}/2", revisions_path(&post)),
+        format!("{}/2/changes?Since=2", revisions_path(&post)),
     ] {
         stranger.news.get(&path).await.expect_problem(403, "FORBIDDEN");
         service().guest().get(&path).await.expect_problem(401, "UNAUTHORIZED");
     }
-    stranger.news.get(&revisions(&draft)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+    stranger.news.get(&revisions_path(&draft)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
     restore(&stranger, &post, 2).await.expect_problem(403, "FORBIDDEN");
     for version in [1, 3, 99] {
         restore(&author, &post, version).await.expect_problem(404, "NEWS_REVISION_NOT_FOUND");
-        let path = format!("{}/{version}", revisions(&post));
+        let path = format!("{}/{version}", revisions_path(&post));
         author.news.get(&path).await.expect_problem(404, "NEWS_REVISION_NOT_FOUND");
     }
-    author.news.get(&format!("{}/x", revisions(&post))).await.expect_problem(404, "NOT_FOUND");
+    author.news.get(&format!("{}/x", revisions_path(&post))).await.expect_problem(404, "NOT_FOUND");
     author.set_blocks(&draft, [text_block("y")]).await.expect(200);
-    let outdated = format!("{}/2/restore", revisions(&draft));
+    let outdated = format!("{}/2/restore", revisions_path(&draft));
     let body = json!({"Version": 2});
     author.news.post(&outdated, body).await.expect_problem(409, "CONCURRENCY_CONFLICT");
     author.change_status(&draft, "archive").await.expect(200);
     restore(&author, &draft, 2).await.expect_problem(409, "NEWS_POST_ARCHIVED");
-    let foreign = author.news.get(&format!("{}?PageSize=1", revisions(&draft))).await.expect(200);
-    let foreign = format!("{}?Cursor={}", revisions(&post), text(&foreign["NextCursor"]));
+    let foreign = author.news.get(&format!("{}?PageSize=1", revisions_path(&draft))).await.expect(200);
+    let foreign = format!("{}?Cursor={}", revisions_path(&post), text(&foreign["NextCursor"]));
     author.news.get(&foreign).await.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
 }
 
@@ -282,7 +286,7 @@ async fn old_and_surplus_revisions_are_deleted() {
     eventually("the old revision is gone", async || (versions(&author, &old).await == [3]).then_some(()))
         .await;
     assert_eq!(versions(&author, &untouched).await, [3, 2]);
-    let kept = author.news.get(&format!("{}/2", revisions(&untouched))).await.expect(200);
+    let kept = author.news.get(&format!("{}/2", revisions_path(&untouched))).await.expect(200);
     assert_eq!(each(&kept["Blocks"], "PlainText"), ["lasting"]);
 
     let post = author.create_post().await;

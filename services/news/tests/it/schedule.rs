@@ -53,8 +53,8 @@ async fn make_schedule_due(news: &Running, post: &str) {
     assert_eq!(sql.execute(due, &[&id.to_string()]).await.unwrap(), 1);
 }
 
-/// RULE-NWS-074: a post is published and unpublished at its times, each with its event. The version
-/// grows with each, and the user of the schedule is the author of the change.
+/// RULE-NWS-074: a post is published and unpublished at its times, each with its event. Each
+/// move increments the version and is recorded as a change by the user of the schedule.
 #[tokio::test]
 async fn post_is_published_and_unpublished_at_its_times() {
     let author = author();
@@ -74,7 +74,7 @@ async fn post_is_published_and_unpublished_at_its_times() {
     let published = wait_for_status(&author, &post, "Published").await;
     assert!(time(&published["PublishedAt"]) >= time(&set["PublishAt"]));
     assert_eq!((&published["PublishAt"], &published["UnpublishAt"]), (&Value::Null, &set["UnpublishAt"]));
-    assert_eq!(published["UpdatedByUserId"], author.id.to_string());
+    assert_eq!((&published["UpdatedByUserId"], &published["Version"]), (&json!(author.id), &json!(4)));
     let seen = service().guest().get(&path(&post)).await.expect(200);
     for hidden in ["PublishAt", "UnpublishAt", "ScheduleFailure"] {
         assert_eq!(seen.get(hidden), Some(&Value::Null), "{hidden}");
@@ -82,6 +82,7 @@ async fn post_is_published_and_unpublished_at_its_times() {
     let unpublished = wait_for_status(&author, &post, "Unpublished").await;
     assert!(time(&unpublished["UpdatedAt"]) >= time(&set["UnpublishAt"]));
     assert_eq!((&unpublished["UnpublishAt"], &unpublished["ScheduleFailure"]), (&Value::Null, &Value::Null));
+    assert_eq!(unpublished["Version"], 5);
 
     let events = service().published(&post).await;
     let topics: Vec<_> = events.iter().map(|event| event.topic.as_str()).collect();
@@ -112,7 +113,7 @@ async fn every_move_is_made_once_by_several_replicas() {
     }
     for post in &posts {
         wait_for_status(&author, post, "Published").await;
-        // A job that another run has done makes no second move.
+        // A second run of a finished job makes no second move.
         let sql = replicas[0].sql().await;
         sql.execute("insert into job (kind, key, due_at) values ('post-schedule', $1, now())", &[post])
             .await
@@ -149,7 +150,7 @@ async fn early_job_waits_for_the_time() {
     assert_eq!(author.read(&post).await["Status"], "Draft");
 }
 
-/// RULE-NWS-075, RULE-NWS-080: a move that is not possible at its time leaves the post as it is and
+/// RULE-NWS-075: a move that is not possible at its time leaves the post as it is and
 /// is reported with the code of the problem. A new schedule clears the report.
 #[tokio::test]
 async fn failed_move_is_reported_and_the_post_stays_a_draft() {
@@ -177,7 +178,8 @@ async fn failed_move_is_reported_and_the_post_stays_a_draft() {
     wait_for_status(&author, &post, "Published").await;
 }
 
-/// RULE-NWS-075: a post whose time of unpublishing has passed, too, is not published.
+/// RULE-NWS-075, RULE-NWS-080: a post whose time of unpublishing has passed, too, is not published,
+/// and a schedule of such a time is refused.
 #[tokio::test]
 async fn post_past_its_unpublish_time_is_not_published() {
     let author = author();
@@ -260,7 +262,7 @@ async fn same_times_of_another_user_are_a_new_schedule() {
     assert_eq!(published["UpdatedByUserId"], json!(manager.id));
 }
 
-/// RULE-NWS-076, RULE-NWS-080: a schedule fits the status of the post, and its range is not empty.
+/// RULE-NWS-076: a schedule fits the status of the post, and its range is not empty.
 #[tokio::test]
 async fn impossible_schedule_is_refused() {
     let author = author();

@@ -1,4 +1,4 @@
-//! Rule 7 while selections is down, slow or returns unexpected responses.
+//! Rule 7 of the blocks edit while selections is down, slow or returns unexpected responses.
 //!
 //! Each test has its own instance of news, because the circuit breaker keeps a state.
 

@@ -11,7 +11,8 @@ use testkit::service::Running;
 use crate::selections_down::{Fixture, assert_unavailable};
 use crate::{author_at, embed, eventually, path, selections, snapshot_path, start_with, take_path, text};
 
-/// RULE-NWS-026: cached items are shown, and other embeds have null items.
+/// RULE-NWS-026: while selections is down, cached items are shown, and other embeds have null
+/// items.
 #[tokio::test]
 async fn post_is_readable_while_selections_is_down() {
     let fixture = Fixture::new().await;

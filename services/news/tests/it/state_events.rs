@@ -107,7 +107,7 @@ async fn events_of_a_draft_name_no_publication() {
     }
 }
 
-/// A news with its own broker, on which a test runs commands.
+/// An instance of news with its own broker, on which a test runs commands.
 struct DedicatedNews {
     news: DedicatedService,
     author: Author,

@@ -1,4 +1,4 @@
-//! Rules 5 and 8: `PlainText`, `SearchText` and sanitizing.
+//! Rules 5 and 8 of the blocks edit: `PlainText`, `SearchText` and sanitizing.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The elements of HTML and their roles in a text.
 
-/// Elements that no browser shows as text. The sanitizer removes them with their content.
+/// Elements with raw text, code or fallback content. The sanitizer removes them with their content.
 pub const DROPPED: &[&str] = &[
     "audio",
     "canvas",

@@ -12,7 +12,7 @@ use super::tokenize;
 /// Elements without an end tag.
 const VOID: &[&str] = &["area", "br", "col", "hr", "img", "wbr"];
 
-/// Returns the text of sanitized HTML, as `innerText` of a browser returns it.
+/// Returns the text of sanitized HTML, like `innerText` of a browser.
 ///
 /// White space collapses except in `pre`. One line break separates two paragraphs, items or rows,
 /// however many tags are between them. A tab separates two cells.
