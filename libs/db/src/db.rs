@@ -23,8 +23,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// milliseconds. A shorter queue forms in every brief pause of the database.
 const MAX_WAITERS_PER_CONNECTION: usize = 16;
 
-/// The time after which an unused connection of the pool is closed, so that a burst does not keep
-/// the connections of other replicas.
+/// The time after which an unused connection of the pool is closed. After a burst, the pool would
+/// otherwise keep connections that other replicas need.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 const LOCALE_CHECK_RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -167,6 +167,8 @@ impl Db {
         });
     }
 
+    /// Closes idle connections of the pool until `stopping`.
+    ///
     /// Never fails. [`Process::spawn`] requires the `Result`.
     pub(crate) async fn close_idle_repeatedly(self, stopping: CancellationToken) -> anyhow::Result<()> {
         loop {

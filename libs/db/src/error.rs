@@ -3,7 +3,7 @@
 use deadpool::managed::PoolError;
 use diesel::result::{ConnectionError, DatabaseErrorKind, Error as DieselError};
 
-/// A failure of the database. Absent rows and conflicts are results and no errors.
+/// A failure of the database. Queries turn an absent row into `None`, not into an error.
 ///
 /// The text contains the cause, since most log lines print no sources of an error.
 #[derive(Debug, thiserror::Error)]
@@ -135,7 +135,7 @@ mod tests {
         DieselError::DatabaseError(DatabaseErrorKind::Unknown, Box::new(message.to_owned())).into()
     }
 
-    /// RULE-ALL-034: a temporary refusal of server or pooler is retried.
+    /// RULE-ALL-034: callers may retry after a temporary failure of server or pooler.
     #[test]
     fn temporary_failure_of_server_or_pooler_is_unavailable() {
         for message in [
@@ -153,7 +153,7 @@ mod tests {
     /// RULE-ALL-080: only an error of PostgreSQL shows that a commit has failed.
     #[test]
     fn commit_without_response_of_server_has_unknown_outcome() {
-        let fails = |kind, message: &str| {
+        let commit_error = |kind, message: &str| {
             Error::from_failed_commit(DieselError::DatabaseError(kind, Box::new(message.to_owned())))
         };
         for (kind, message) in [
@@ -162,11 +162,11 @@ mod tests {
             (DatabaseErrorKind::Unknown, "server conn crashed?"),
             (DatabaseErrorKind::Unknown, "query timeout"),
         ] {
-            assert!(matches!(fails(kind, message), Error::OutcomeUnknown(_)), "{message}");
+            assert!(matches!(commit_error(kind, message), Error::OutcomeUnknown(_)), "{message}");
         }
         let failover = "terminating connection due to administrator command";
-        assert!(matches!(fails(DatabaseErrorKind::Unknown, failover), Error::Unavailable(_)));
-        assert!(matches!(fails(DatabaseErrorKind::CheckViolation, "refused"), Error::Query(_)));
+        assert!(matches!(commit_error(DatabaseErrorKind::Unknown, failover), Error::Unavailable(_)));
+        assert!(matches!(commit_error(DatabaseErrorKind::CheckViolation, "refused"), Error::Query(_)));
     }
 
     #[test]

@@ -39,7 +39,7 @@ const LOCK_TIMEOUT: &str = "canceling statement due to lock timeout";
 const PAUSE_MS: std::ops::Range<u64> = 300..1_000;
 
 /// The indexes that an interrupted concurrent build has left. An index of a build that is running
-/// is invalid, too.
+/// is invalid, too, and is excluded.
 const SELECT_INVALID_INDEXES: &str = "\
     select format('%I.%I', nspname, relname) as text from pg_index \
     join pg_class on pg_class.oid = indexrelid join pg_namespace on pg_namespace.oid = relnamespace \
@@ -83,7 +83,7 @@ struct Line {
 ///
 /// # Errors
 /// - The database is unavailable, or its messages are not English.
-/// - A migration fails; it is rolled back.
+/// - A migration fails. It is rolled back unless it runs without a transaction.
 /// - Another migration of the schema, or a lock on a table, blocks for longer than 60 s.
 pub async fn migrate(
     config: &Config,

@@ -26,7 +26,8 @@ const BEGIN_WITH_GENERIC_PLANS: &str = "BEGIN; SET LOCAL plan_cache_mode = force
 /// An open transaction.
 ///
 /// Use cases and the outbox require `&mut Tx`, so their writes are committed together or not at
-/// all. Only [`Db::tx`](crate::Db::tx) creates one.
+/// all. Only [`Db::tx`](crate::Db::tx) and [`Db::rolled_back_tx`](crate::Db::rolled_back_tx) create
+/// one.
 ///
 /// Dropping an unfinished transaction closes its connection, for example when the client has
 /// disconnected. PostgreSQL then rolls back: immediately, or within half a second if a statement is

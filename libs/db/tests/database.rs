@@ -190,6 +190,7 @@ async fn statement_that_the_server_does_not_cancel_times_out() {
 #[tokio::test]
 async fn extended_timeout_applies_to_client_and_server_until_the_transaction_ends() {
     let (_, db, _) = setup(200).await;
+    // The sleep exceeds both default timeouts: 200 ms in the server and 2.2 s in the client.
     db.tx(async |tx| {
         tx.extend_timeout(Duration::from_mins(1)).await?;
         Ok::<_, Error>(diesel::sql_query("select pg_sleep(3)").execute(tx.conn()).await?)

@@ -58,7 +58,7 @@ async fn wait_until(client: &Client, condition: &str) {
     tokio::time::timeout(Duration::from_secs(30), waiting).await.unwrap();
 }
 
-/// A concurrent build waits for the snapshots that are older than its index.
+/// The condition that a concurrent build waits for the snapshots that are older than its index.
 const BUILD_WAITS: &str = "exists (select from pg_stat_progress_create_index \
     where datname = current_database() and phase = 'waiting for old snapshots')";
 

@@ -46,7 +46,7 @@ pub async fn schedule<K: Display>(
     if keys.is_empty() {
         return Ok(());
     }
-    // Polling finds jobs that are due later.
+    // A job that is due within the poll interval counts as due at once. Polling finds later jobs.
     let is_due = due_at <= runtime::clock::now() + POLL_INTERVAL;
     let insert = diesel::sql_query(
         "insert into job (kind, key, due_at, traceparent) \

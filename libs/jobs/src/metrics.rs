@@ -46,7 +46,7 @@ impl Metrics {
     }
 }
 
-/// The metrics of waiting jobs. Every replica reports them for the whole service.
+/// The metrics of waiting jobs. Every process that runs workers reports them for the whole service.
 pub(crate) struct WaitingJobs {
     db: Db,
     gauges: HashMap<&'static str, WaitingGauges>,

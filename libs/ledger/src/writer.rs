@@ -65,7 +65,7 @@ async fn increment(tx: &mut Tx) -> anyhow::Result<()> {
     delay_or_fail().await
 }
 
-/// Inserts a child of the account and does not lock the account itself.
+/// Inserts a child of the account. Only the outbox then orders the events of the account.
 ///
 /// Services also publish events of a row that they do not lock, for example when a participant
 /// joins a conference.

@@ -1,7 +1,8 @@
 //! Metrics of the backlog in a service's tables, and the retention of the inbox and of superseded
 //! dead letters.
 //!
-//! Every replica reports the metrics, so that a backlog is visible even while no relay runs.
+//! Every process with background tasks reports the metrics, so that a backlog is visible even while
+//! no relay runs.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -18,8 +19,8 @@ use crate::config::Config;
 use crate::lanes;
 
 const UPDATE_INTERVAL: Duration = Duration::from_secs(10);
-/// The largest value of a gauge. Counting more rows would take seconds and would not help an
-/// operator.
+/// The largest number of rows in a gauge, which means more than 100,000. Counting further rows
+/// would take seconds and would not help an operator.
 const MAX_COUNTED: i64 = 100_001;
 /// The number of rows that one statement deletes.
 const PURGE_BATCH: usize = 10_000;
@@ -39,8 +40,11 @@ pub(crate) struct Backlog {
 /// The kinds of rows that a purge deletes.
 #[derive(Clone, Copy)]
 enum Expired {
+    /// Rows of `inbox_event`.
     Events,
+    /// Rows of `inbox`.
     Keys,
+    /// Superseded rows of `dead_letter`.
     DeadLetters,
 }
 
@@ -158,8 +162,8 @@ impl Backlog {
     }
 }
 
-/// Deletes events after 30 days. Kafka has dropped their messages by then, so none is delivered
-/// again.
+/// Deletes rows of `inbox_event` after 30 days. Kafka has deleted the messages by then, except
+/// those of compacted topics. Handlers drop repetitions of these messages by version.
 async fn delete_expired_events(conn: &mut Conn) -> Result<usize, db::Error> {
     let deleted = diesel::sql_query(format!(
         "delete from inbox_event where ctid = any(array(\

@@ -48,8 +48,8 @@ pub(crate) struct Renumbering {
 /// that were appended since the history changed. Stores the new history in the lease.
 ///
 /// Events from before the change keep their ids, since they may be published already. If such an
-/// event is sent again, consumers drop it as a duplicate, because it is the newest published event
-/// of its key.
+/// event is sent again, consumers drop it as a duplicate, because neither its id nor its time is
+/// above the last one of its key.
 pub(crate) async fn renumber_events(tx: &mut Tx) -> Result<Renumbering, db::Error> {
     let lease = diesel::sql_query(
         "select history as previous, database_history() as current from outbox_lease for update",
@@ -68,8 +68,8 @@ pub(crate) async fn renumber_events(tx: &mut Tx) -> Result<Renumbering, db::Erro
          where outbox.topic = renumbered.topic and outbox.id = renumbered.id",
     );
     let events = events.bind::<Text, _>(&previous).bind::<Text, _>(&current).execute(tx.conn()).await?;
-    // All rows now have the current history. The next change of the history therefore renumbers
-    // only events that are appended after that change.
+    // Gives the other rows the current history, too. The next change of the history therefore
+    // renumbers only events that are appended after that change.
     for table in ["outbox", "outbox_lease"] {
         let update = diesel::sql_query(format!("update {table} set history = $1 where history <> $1"));
         update.bind::<Text, _>(&current).execute(tx.conn()).await?;

@@ -9,7 +9,7 @@ use diesel::dsl::sql;
 use diesel::sql_types::{Array, BigInt, Double, Integer, Nullable, Text};
 use diesel_async::{RunQueryDsl, SimpleAsyncConnection};
 
-/// A point in the order of ids, with the transactions that had written to the outbox by then.
+/// A point in the order of ids, with the open transactions that had written to the outbox by then.
 ///
 /// After these transactions have ended, no row can appear at or below `last_id`.
 pub(crate) struct Horizon {

@@ -198,14 +198,14 @@ async fn insert_all_from<E: Event>(
     signal_relay::<E>(tx, inserted, count)
 }
 
-/// Returns the statement that inserts the rows which `locked` selects.
+/// Returns the statement that inserts the rows which the query `selected` returns.
 ///
-/// Ids are assigned after `locked` has locked the aggregates' rows. Of two transactions that
+/// Ids are assigned after this query has locked the aggregates' rows. Of two transactions that
 /// publish events of one key, the one that commits first therefore has the lower ids.
-fn insert_sql(locked: &str) -> String {
+fn insert_sql(selected: &str) -> String {
     format!(
         "insert into outbox (event_id, topic, key, type, payload, headers) \
-         select event_id, $1, key::text, $1, payload, $2 from ({locked}) as locked"
+         select event_id, $1, key::text, $1, payload, $2 from ({selected}) as selected"
     )
 }
 
@@ -234,7 +234,7 @@ pub(crate) async fn append_dead_letter(
     topic: &str,
     reason: &str,
 ) -> Result<(), db::Error> {
-    // The broker would reject a larger copy, and its key would be parked. The table `dead_letter`
+    // The broker would reject a larger copy, and the relay would park it. The table `dead_letter`
     // has the whole message.
     let (mut headers, payload) = if message.bytes() <= MAX_DEAD_LETTER_COPY_BYTES {
         (message.headers.clone(), message.payload.as_ref())

@@ -125,7 +125,8 @@ fn merge(mut all: Value, part: Value) -> Value {
     all
 }
 
-/// Returns an id in the form of a `UUIDv7`. Equal names have equal ids.
+/// Returns an id in the form of a `UUIDv7`. Its last group is a part of the FNV-1a hash of the
+/// name, so equal names have equal ids.
 fn uuid_of(name: &str) -> String {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -28,7 +28,7 @@ impl Phase {
 
     /// Returns the time limit within which the parts of the phase must end.
     ///
-    /// Kubernetes grants 45 s, of which 5 s pass before the first phase (see [`Process::drain`]).
+    /// Kubernetes grants 40 s after the drain (see [`Process::drain`]), more than all phases need.
     fn timeout(self) -> Duration {
         Duration::from_secs(match self {
             Self::Work => 25,

@@ -115,8 +115,8 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     Ok(Telemetry(provider))
 }
 
-/// Enables the events that `targets` select, and all spans. A service that logs only errors
-/// therefore still has traces.
+/// Enables the events that `targets` select, and spans up to the level `INFO` if `has_spans` is
+/// true. A service that logs only errors therefore still has traces.
 ///
 /// One filter for all layers is evaluated once for each call site. A filter of a single layer would
 /// be evaluated whenever a span is entered, left or changed.

@@ -1,11 +1,11 @@
--- First responses to requests with Idempotency-Key. Applied to the schema of every service and owned
--- by libs/service.
+-- First responses to requests with Idempotency-Key. Applied to the schema of every service and
+-- owned by libs/service.
 
 -- A row is written in the transaction of the request's change.
 create table idempotent_response (
     actor text collate "C" not null,
     key text collate "C" not null check (length(key) between 1 and 255),
-    -- Distinguishes the requests of the actor.
+    -- Distinguishes the request from another one of the actor under the same key.
     fingerprint bytea not null check (length(fingerprint) = 16),
     status smallint not null check (status between 200 and 299),
     location text,

@@ -1,8 +1,8 @@
 -- Tables of libs/messaging, in the schema of every service. Only libs/messaging accesses them.
 
--- The history of the database: the identifier of its server and the timeline. Transactions that were
--- committed in another history may be missing. A promoted standby and a database that is restored
--- from a backup begin a new timeline. An ordinary role may call each of the functions.
+-- The history of the database: the identifier of its server and the timeline. Transactions that
+-- were committed in another history may be missing. A promoted standby and a database that is
+-- restored from a backup begin a new timeline. An ordinary role may call each of the functions.
 --
 -- The body is one expression, so PostgreSQL inlines it. Its cost is 8 µs.
 create function database_history() returns text
@@ -34,14 +34,14 @@ create table outbox (
 create table outbox_lane (
     topic text primary key,
     floor bigint not null default 0,
-    -- The number of partitions of a topic that is about to get more. Until it has them, the relay sends
-    -- none of its events. Null: the topic is not held.
+    -- The number of partitions of a topic that is about to get more. Until it has them, the relay
+    -- sends none of its events. Null: the topic is not held.
     grows_from integer
 );
 
 -- The lease of the relay. The epoch increases with each change of owner. A late delete of the
 -- previous owner therefore has no effect. The history is the one in which the pending ids are known
--- to be unused. Without it, rows are neither read nor deleted.
+-- to be unused. While the database has another history, rows are neither read nor deleted.
 create table outbox_lease (
     only_one boolean primary key default true check (only_one),
     owner uuid not null,
@@ -69,8 +69,8 @@ create table outbox_parked (
 create index outbox_parked_key on outbox_parked (topic, key);
 
 -- The next rows to send, in the order of their ids: not in flight, not of a topic that is held or
--- grows, not of a held key, and not behind a parked event. The last row may exceed `max_bytes`. There is no row while
--- the lease has another history than the database.
+-- grows, not of a key with a late event, and not behind a parked event. The last row may exceed
+-- `max_bytes`. There is no row while the lease has another history than the database.
 --
 -- Statistics cannot follow an outbox that grows from nothing to a backlog within seconds. For an
 -- unknown size PostgreSQL would sort the whole backlog for each batch, so the settings leave it only
@@ -115,7 +115,8 @@ as $$
 $$;
 
 -- Deletes acknowledged rows if the lease is still held in this history, and returns their number.
--- Each row is found by one look into the index. A join would scan a backlog that the statistics take for an empty outbox.
+-- Each row is found by one look into the index. A join would scan a backlog that the statistics
+-- take for an empty outbox.
 create function outbox_delete(topics text[], ids bigint[], of_owner uuid, of_epoch bigint) returns bigint
 language sql volatile
 set enable_bitmapscan = off
@@ -246,8 +247,8 @@ create table inbox_partition (
 -- The history in which the tables were created. While the database has it, nothing was ever lost.
 insert into inbox_partition (consumer, topic, partition, history) values ('', '', 0, database_history());
 
--- The applied events of producers that set no sequence. Rows are kept longer than Kafka keeps
--- messages.
+-- The applied events of producers that set no sequence. Rows are kept longer than Kafka keeps the
+-- messages of topics that are not compacted.
 create table inbox_event (
     consumer text not null,
     event_id text not null,

@@ -53,6 +53,7 @@ async fn job_of_killed_replica_is_claimed_by_another() {
     shop.schedule(&["a"], now()).await;
     started.notified().await;
     let _other = start_replica(&shop);
+    // Longer than a lease.
     tokio::time::sleep(Duration::from_secs(7)).await;
     assert_eq!(shop.query_number("select count(*) from done").await, 0, "a live replica keeps its job");
     killed.shutdown_background();

@@ -1,4 +1,4 @@
--- Counters. Each change of `n` publishes one event.
+-- Counters. Each change of `n` publishes one event. A closed account is republished as a tombstone.
 create table account (
     key uuid primary key,
     n bigint not null default 0,
@@ -24,8 +24,9 @@ create table account_replica (
     n bigint not null
 );
 
--- Keys whose events fail, with the kind of failure. The kinds are 'reject', 'panic', 'later',
--- 'slow' (a slow statement), 'locked' (a wait for the row) and 'nul' (a reason with a NUL).
+-- Keys whose events fail, with the kind of failure. The kinds are 'reject', 'panic', 'later' (a
+-- temporary failure), 'slow' (a slow statement), 'locked' (a wait for the row) and 'nul' (a long
+-- reason with a NUL).
 create table poison (
     key uuid primary key,
     kind text not null

@@ -16,7 +16,8 @@ fn size() -> i64 {
 #[tokio::test]
 async fn backlog_drains_in_order_and_frees_its_space() {
     let rig = Rig::new().await;
-    // Events of realistic size: PostgreSQL reuses the pages of an index and does not free them.
+    // Events of realistic size, so that the table is larger than its index. PostgreSQL reuses the
+    // pages of an index and does not free them.
     rig.append_sized_bulk(size(), 200).await;
     let table = "select pg_total_relation_size('outbox')";
     let full = rig.query_number(table).await;
@@ -90,6 +91,7 @@ async fn receipt_is_deleted_after_twice_the_retention_of_its_topic() {
     set_receipt(&keys[1], COUNTED, 27, false).await;
     set_receipt(&keys[2], COUNTED, 29, true).await;
     set_receipt(&keys[3], UPSERTED, 1000, false).await;
+    // A purge may run at any time, so the receipt that it deletes is set last.
     set_receipt(&keys[0], COUNTED, 29, false).await;
     eventually("the deletion of the oldest receipt", async || {
         rig.query_number("select count(*) from inbox").await == 7

@@ -7,7 +7,7 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use serde_json::json;
 
 use crate::replica::Replica;
-use crate::rig::{COUNTED, LockedTable, Rig, eventually, stream_of};
+use crate::rig::{COUNTED, OpenTransaction, Rig, eventually, stream_of};
 use crate::states::{send_state, wait_until_stored};
 
 /// The number of messages of the largest transaction of the consumer.
@@ -15,7 +15,7 @@ const LARGEST: &str =
     "select max(size) from (select count(*) as size from applied group by xmin::text) as transactions";
 
 /// Applies the first event of each account, then locks the table of the consumer.
-async fn start_and_lock(rig: &Rig) -> (Replica, LockedTable) {
+async fn start_and_lock(rig: &Rig) -> (Replica, OpenTransaction) {
     let worker = rig.start_worker().await;
     rig.step().await;
     rig.wait_until_applied(8).await;
@@ -110,7 +110,7 @@ async fn batch_of_a_killed_process_is_applied_once() {
     }
     wait_until_logged(&rig, 51).await;
     rig.poison(&second, "locked").await;
-    let holder = rig.lock("remark").await;
+    let holder = rig.begin().await;
     holder.execute("select from poison for update").await;
     lock.release().await;
     rig.wait_until_blocked(1, "select from poison where kind%").await;
@@ -118,7 +118,7 @@ async fn batch_of_a_killed_process_is_applied_once() {
     // The server would continue the statement, since it has not noticed the end of the process.
     rig.terminate_connections().await;
     let of_first = format!("select count(*) from applied where key = '{first}'");
-    assert_eq!(rig.query_number(&of_first).await, 2, "the event before the batch, and none of the batch");
+    assert_eq!(rig.query_number(&of_first).await, 2, "events that were applied before the batch");
     holder.release().await;
     rig.remove_poison().await;
     let _worker = rig.start_worker().await;
@@ -152,6 +152,7 @@ async fn waiting_batch_of_a_stopping_process_is_not_applied() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     states.release().await;
     wait_until_stored(&rig, key, 1).await;
+    // The fourth partition of counts takes the free slot, so the other states wait for one.
     rig.wait_until_blocked(4, "insert into applied%").await;
 
     let stopping = worker.terminate();
@@ -178,7 +179,8 @@ async fn send_count(rig: &Rig, partition: i32) {
     producer.send(record, Duration::from_secs(20)).await.unwrap();
 }
 
-/// Returns two keys whose events have the same partition. Four partitions have eight keys.
+/// Returns two keys whose events have the same partition. Such keys exist, since eight keys share
+/// four partitions.
 async fn keys_of_one_partition(rig: &Rig) -> (String, String) {
     wait_until_logged(rig, 8).await;
     let keys = rig.keys().await;

@@ -51,7 +51,7 @@ async fn worker_without_a_broker_is_not_ready() {
 async fn frozen_broker_receives_all_events() {
     run_with_fault(1, async |rig| {
         rig.broker.freeze(0).await;
-        // Longer than the relay waits for an acknowledgement.
+        // Longer than the timeout of the relay's requests, 10 s.
         tokio::time::sleep(Duration::from_secs(15)).await;
         rig.broker.thaw(0).await;
     })

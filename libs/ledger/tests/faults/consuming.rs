@@ -39,6 +39,7 @@ async fn repeated_and_shuffled_messages_are_applied_once_in_order() {
     relay.send(shuffled).await;
     relay.send(&rows).await;
     rig.wait_until_settled().await;
+    // A repetition after later events of its key is stale in the log.
     let verdict = rig.verdict().await;
     assert!(verdict.faults.iter().all(|(fault, ..)| *fault == Fault::Stale), "{verdict:?}");
     assert_eq!(rig.miscounted_accounts().await, 0);

@@ -1,4 +1,5 @@
-//! A database that drops connections, refuses them, restarts, crashes, or resolves a deadlock.
+//! A database that drops or refuses connections, restarts, crashes, resolves a deadlock, lacks a
+//! table, or is slow.
 
 use std::time::Duration;
 
@@ -137,7 +138,7 @@ async fn missing_table_suspends_dead_lettering() {
     eventually("an empty outbox", async || rig.query_number("select count(*) from outbox").await == 0).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let keys = "select count(distinct key) from dead_letter";
-    assert!(rig.query_number(keys).await < 5, "dead-lettered keys");
+    assert!(rig.query_number(keys).await < 5, "five failing keys suspend dead-lettering");
     let dead = rig.query_number("select count(*) from dead_letter").await;
     assert!(dead < 80, "{dead} of 160 messages were dead-lettered");
 
@@ -149,7 +150,8 @@ async fn missing_table_suspends_dead_lettering() {
     rig.expect_no_faults().await;
 }
 
-/// Runs steps of all accounts until the consumer has retried the poisoned one eight times.
+/// Runs steps of all accounts until the consumer has retried the poisoned one eight times or has
+/// dead-lettered it.
 async fn step_until_retried(rig: &Rig, worker: &crate::replica::Replica) {
     while worker.metric("consumer_retries_total").await < 8.0
         && rig.query_number("select count(*) from dead_letter").await == 0
@@ -184,7 +186,7 @@ async fn message_that_waits_for_a_lock_is_not_dead_lettered() {
     let worker = rig.start("work", &SHORT_TIMEOUT).await;
     let key = &rig.keys().await[0];
     rig.poison(key, "locked").await;
-    let holder = rig.lock("remark").await;
+    let holder = rig.begin().await;
     holder.execute("select from poison for update").await;
     step_until_retried(&rig, &worker).await;
     assert_eq!(rig.query_number("select count(*) from dead_letter").await, 0);

@@ -95,7 +95,7 @@ async fn discard_locks_the_key_before_its_dead_letter() {
     rig.wait_until_settled().await;
     drop(worker);
     let ids: Vec<String> = list_dead_letters(&rig).iter().map(|letter| letter["id"].to_string()).collect();
-    let consumer = rig.lock("remark").await;
+    let consumer = rig.begin().await;
     consumer.execute(&format!("select from inbox where key = '{poisoned}' for update")).await;
 
     let mut discard = rig.command();

@@ -168,7 +168,7 @@ async fn partition_without_a_leader_blocks_no_other() {
     let pending = "select count(*) from outbox";
     eventually("the events of the other partitions", async || rig.query_number(pending).await == waiting)
         .await;
-    // More than the relay buffers for a partition. Another topic continues behind these events.
+    // More than a full batch of late events. Another topic continues behind these events.
     for _ in 0..600 {
         rig.step_with(&keys[0], 0).await;
     }

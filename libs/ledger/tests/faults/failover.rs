@@ -31,19 +31,19 @@ async fn events_of_a_promoted_publisher_are_applied_once() {
     let consuming = consumer.start_worker().await;
     let worker = rig.start_worker().await;
     rig.step().await;
-    consumer.wait_until_applied(1).await;
+    consumer.wait_until_accounts_reach(1).await;
     assert!(worker.terminate().await.success());
     // The standby has these events, but not the deletions that follow their publication.
     rig.step().await;
     postgres.create_standby().await.unwrap();
     let worker = rig.start_worker().await;
-    consumer.wait_until_applied(2).await;
+    consumer.wait_until_accounts_reach(2).await;
     for _ in 0..LOST_STEPS {
         rig.step().await;
     }
     let last_lost_id = rig.query_number("select last_value from outbox_id_seq").await;
     let before = 2 + i64::try_from(LOST_STEPS).unwrap();
-    consumer.wait_until_applied(before).await;
+    consumer.wait_until_accounts_reach(before).await;
 
     postgres.fail_over().await.unwrap();
     rig.reconnect().await;
@@ -57,10 +57,13 @@ async fn events_of_a_promoted_publisher_are_applied_once() {
     rig.db.batch_execute(&count).await.unwrap();
     rig.step().await;
 
-    consumer.wait_until_applied(before + 1).await;
+    consumer.wait_until_accounts_reach(before + 1).await;
     rig.step().await;
-    consumer.wait_until_applied(before + 2).await;
-    assert!(consuming.metric("consumer_duplicates_total").await >= 8.0, "events of the standby are repeated");
+    consumer.wait_until_accounts_reach(before + 2).await;
+    assert!(
+        consuming.metric("consumer_duplicates_total").await >= 8.0,
+        "no event of the standby was sent again"
+    );
     assert!(consuming.metric("consumer_sequence_went_back_total").await < 1.0, "a sequence repeats");
     assert!(worker.metric("outbox_history_changed_total").await >= 1.0);
     assert_eq!(rig.query_number("select count(*) from outbox").await, 0);
@@ -77,25 +80,25 @@ async fn promoted_consumer_applies_messages_without_receipts_again() {
     let consuming = consumer.start_worker().await;
     rig.step().await;
     rig.step().await;
-    consumer.wait_until_applied(2).await;
+    consumer.wait_until_accounts_reach(2).await;
     postgres.create_standby().await.unwrap();
     for _ in 0..3 {
         rig.step().await;
     }
-    consumer.wait_until_applied(5).await;
+    consumer.wait_until_accounts_reach(5).await;
     tokio::time::sleep(OFFSET_COMMIT_TIME).await;
 
     postgres.fail_over().await.unwrap();
     rig.step().await;
 
-    consumer.wait_until_applied(6).await;
+    consumer.wait_until_accounts_reach(6).await;
     assert!(consuming.metric("consumer_rewound_partitions_total").await >= 1.0);
     drop(consuming);
     // Another replica does not check the positions again, since the first one has recorded the
     // check.
     let consuming = consumer.start_worker().await;
     rig.step().await;
-    consumer.wait_until_applied(7).await;
+    consumer.wait_until_accounts_reach(7).await;
     assert!(consuming.metric("consumer_rewound_partitions_total").await < 1.0);
 }
 
@@ -110,12 +113,12 @@ async fn idle_consumer_applies_messages_without_receipts_again() {
     let _consuming = consumer.start_worker().await;
     postgres.create_standby().await.unwrap();
     rig.step().await;
-    consumer.wait_until_applied(1).await;
+    consumer.wait_until_accounts_reach(1).await;
     tokio::time::sleep(OFFSET_COMMIT_TIME).await;
 
     postgres.fail_over().await.unwrap();
 
-    consumer.wait_until_applied(1).await;
+    consumer.wait_until_accounts_reach(1).await;
 }
 
 /// RULE-EVT-044: a consumer applies an event whose sequence is not above the last one, but whose
@@ -149,7 +152,7 @@ async fn event_of_an_open_transaction_is_renumbered() {
     assert!(worker.terminate().await.success());
     rig.db.batch_execute(REWIND_OUTBOX).await.unwrap();
     let key = &rig.keys().await[0];
-    let open = rig.lock("poison").await;
+    let open = rig.begin().await;
     open.execute(&format!(
         "update account set n = n + 1 where key = '{key}'; \
          insert into outbox (event_id, topic, key, type, payload, headers) \

@@ -1,6 +1,6 @@
 //! The broker of a test: embedded, or a cluster in the lane with a real Kafka.
 //!
-//! Nodes are numbered from 0.
+//! Nodes are numbered from 0. Kafka's ids of the nodes begin at 1.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -21,9 +21,10 @@ use crate::rig::eventually;
 /// Partitions of a topic, as with the embedded broker: enough that the order per key differs from
 /// the order per topic.
 pub const PARTITIONS: i32 = 4;
-/// Response time of the embedded broker while it is frozen: longer than its clients wait.
+/// Response time of the embedded broker while it is frozen: longer than the timeout of a request of
+/// the relay, 10 s.
 const FROZEN_RESPONSE_DELAY: Duration = Duration::from_secs(12);
-/// Timeout of a request for the leader of a partition.
+/// Timeout of a request for metadata.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Clusters that no test uses at the moment. The start of a cluster takes longer than most tests.

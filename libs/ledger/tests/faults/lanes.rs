@@ -41,8 +41,8 @@ async fn entries_read_for_single_events(rig: &Rig) -> i64 {
 #[tokio::test]
 async fn deleted_rows_under_an_open_snapshot_are_not_read_again() {
     let rig = Rig::new().await;
-    let snapshot = rig.lock("poison").await;
-    snapshot.execute("rollback; begin isolation level repeatable read; select from account").await;
+    let snapshot = rig.begin().await;
+    snapshot.execute("set transaction isolation level repeatable read; select from account").await;
     let worker = rig.start_worker().await;
     rig.append_bulk(SKIPPED).await;
     eventually("an empty outbox", async || rig.query_number(PENDING).await == 0).await;
@@ -75,7 +75,7 @@ async fn rows_of_a_missing_topic_are_not_read_for_other_topics() {
 #[tokio::test]
 async fn event_that_commits_behind_later_ones_is_sent() {
     let rig = Rig::new().await;
-    let open = rig.lock("poison").await;
+    let open = rig.begin().await;
     open.execute(&format!(
         "insert into outbox (event_id, topic, key, type, payload, headers) \
          values (gen_random_uuid(), '{BULK}', 'late', '{BULK}', '', '{{}}')"

@@ -109,9 +109,9 @@ async fn missing_topic_blocks_no_other() {
     assert_eq!(rig.verdict().await.repeated, 0, "events of other topics are not repeated");
 }
 
-/// RULE-EVT-042: a batch has at most 4 MiB.
+/// RULE-EVT-042: a batch ends with the event with which it reaches 4 MiB.
 #[tokio::test]
-async fn batch_has_at_most_four_mebibytes() {
+async fn batch_ends_with_the_event_that_reaches_four_mebibytes() {
     let rig = Rig::new().await;
     // A relay deletes the rows of a batch in one statement, so the trigger records the number of
     // events of each batch.

@@ -74,16 +74,16 @@ pub struct Rig {
     url: String,
     /// The URL of the database for the processes, which may go through a pooler.
     process_url: String,
-    /// Consumer groups of an earlier test may still exist on a broker.
+    /// Distinguishes the consumer groups from those of an earlier test, which may still exist on
+    /// the broker.
     group_suffix: String,
     recorder: Recorder,
 }
 
-/// A table that is locked against writes.
-pub struct LockedTable(Client);
+/// A transaction that holds its locks until its release.
+pub struct OpenTransaction(Client);
 
-impl LockedTable {
-    /// Executes a statement in the transaction of the lock.
+impl OpenTransaction {
     pub async fn execute(&self, statement: &str) {
         self.0.batch_execute(statement).await.unwrap();
     }
@@ -162,7 +162,7 @@ impl Rig {
         self.command().args(arguments).output().unwrap()
     }
 
-    /// Increments every account in one transaction.
+    /// Increments each of the eight accounts and appends its event, in one transaction.
     pub async fn step(&self) {
         self.step_with("%", 0).await;
     }
@@ -203,11 +203,18 @@ impl Rig {
         self.db.execute("delete from poison", &[]).await.unwrap();
     }
 
-    /// Locks a table against writes. Processes that write to it wait.
-    pub async fn lock(&self, table: &str) -> LockedTable {
+    /// Begins a transaction on a connection of its own.
+    pub async fn begin(&self) -> OpenTransaction {
         let client = connect(&self.url).await;
-        client.batch_execute(&format!("begin; lock table {table} in share mode")).await.unwrap();
-        LockedTable(client)
+        client.batch_execute("begin").await.unwrap();
+        OpenTransaction(client)
+    }
+
+    /// Locks a table against writes. Processes that write to it wait.
+    pub async fn lock(&self, table: &str) -> OpenTransaction {
+        let transaction = self.begin().await;
+        transaction.execute(&format!("lock table {table} in share mode")).await;
+        transaction
     }
 
     /// Returns the number that a query selects.
@@ -339,7 +346,7 @@ impl Deployment {
 
     /// Waits until each of the eight accounts has the counts 1 to `count`, each applied once and in
     /// order.
-    pub async fn wait_until_applied(&self, count: i64) {
+    pub async fn wait_until_accounts_reach(&self, count: i64) {
         let expected = vec![(1..=count).collect::<Vec<_>>(); 8];
         let mut last = None;
         for _ in 0..WAIT_TIMEOUT.as_secs() * 10 {

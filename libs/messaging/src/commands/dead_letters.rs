@@ -58,7 +58,7 @@ pub struct Filter {
 /// The number of dead letters that `list` loads at once, since the command runs within the memory
 /// of a worker.
 const LIST_PAGE: i64 = 500;
-/// Replaces [`LIST_PAGE`] with payloads, which may have a megabyte each.
+/// Replaces [`LIST_PAGE`] if `list` includes payloads, which may have a megabyte each.
 const LIST_PAGE_WITH_PAYLOADS: i64 = 20;
 
 /// A dead letter as `list` prints it.
@@ -210,7 +210,8 @@ async fn replay_oldest(bus: &Bus, subscription: &Subscription, key: &Key) -> any
     let applied = bus
         .db
         .tx(async |tx| {
-            // Lock the key. A message that arrives now waits, and becomes the last dead letter.
+            // Locks the key. A message that arrives now waits, and becomes the last dead letter
+            // unless the key is unblocked below.
             inbox::set_blocked(tx, &key.consumer, &key.topic, &key.key, true).await?;
             let Some(letter) = key
                 .dead_letters()

@@ -108,7 +108,7 @@ impl Consumers {
     }
 }
 
-/// Returns the number of messages behind the position of the client's group.
+/// Returns the number of messages that follow the position of the client's group.
 fn messages_left(client: &BaseConsumer, topic: &str) -> anyhow::Result<i64> {
     let partitions: TopicPartitionList = partitions_of(client, topic)?;
     let committed = client.committed_offsets(partitions, BROKER_TIMEOUT)?;
@@ -181,7 +181,7 @@ fn is_known_everywhere(config: &ClientConfig, topic: &str, partitions: i32) -> a
     let metadata = client.fetch_metadata(Some(topic), BROKER_TIMEOUT)?;
     for broker in metadata.brokers() {
         let address = format!("{}:{}", broker.host(), broker.port());
-        // A client that knows all brokers would ask any of them.
+        // Each broker gets a new client, since a client that knows all brokers may ask any of them.
         let client: BaseConsumer = config.clone().set("bootstrap.servers", address).create()?;
         let known = client.fetch_metadata(Some(topic), BROKER_TIMEOUT)?;
         if count_leaders(&known) != usize::try_from(partitions)? {

@@ -26,7 +26,8 @@ const MAX_RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// too slow. A retry succeeds if the cause was a concurrent write.
 const MAX_QUERY_ATTEMPTS: u32 = 3;
 /// The time after which a batch is rolled back, since its transaction holds the locks of all its
-/// messages. A statement that is running then ends by its own timeout.
+/// messages. A running statement or a call of a [`BatchHandler`](crate::BatchHandler) is not
+/// interrupted, since the time is checked between messages.
 const MAX_BATCH_TIME: Duration = Duration::from_secs(1);
 
 /// The result of a message in its transaction, which is reported after the commit.
@@ -51,7 +52,7 @@ enum Decision {
 
 impl Consumer {
     /// Applies or dead-letters the messages of a delivery, and then returns true. Returns false if
-    /// the partition was revoked or the service stopped first.
+    /// the partition was revoked or the session ended first.
     ///
     /// If a message of a batch fails, the batch is rolled back and each message is processed alone.
     /// Retries, dead letters and outages therefore always concern single messages.
@@ -287,7 +288,8 @@ impl Consumer {
         }
     }
 
-    /// Supersedes the dead letters of a blocked key, whose message the handler has applied.
+    /// Supersedes the dead letters of the message's key if the key is blocked. The handler has
+    /// applied the message.
     async fn supersede(
         &self,
         tx: &mut Tx,
@@ -307,7 +309,7 @@ impl Consumer {
             Outcome::Applied { went_back, superseded } => {
                 self.outage.record_success();
                 self.metrics.applied.inc();
-                // The publisher has assigned the sequence twice.
+                // The ids of the publisher have gone back.
                 if went_back {
                     tracing::error!(group, topic, sequence, "sequence of a key went back; message applied");
                     self.metrics.went_back.inc();

@@ -33,8 +33,8 @@ impl EntityGate {
         Ok(gate)
     }
 
-    /// Records `(version, tie_breaker)` for `field`. Returns true if it exceeds every pair that was
-    /// recorded before.
+    /// Records the pair `(version, tie_breaker)` for `field` and returns true, if the pair exceeds
+    /// every recorded one. Otherwise returns false.
     ///
     /// Events of one change carry the same version. Among them, the event with the final state has
     /// the highest `tie_breaker`. Use one `field` for each part of the entity that only some events

@@ -19,7 +19,7 @@ pub(crate) enum Receipt {
         /// True if an earlier message of its key is a dead letter.
         is_blocked: bool,
         /// True if the sequence of the message is not above the last sequence of its key, although
-        /// the time of the message is later. The publisher has then assigned a sequence twice.
+        /// the time of the message is later. The ids of the publisher have then gone back.
         went_back: bool,
     },
     /// The message was applied earlier and is to be dropped.

@@ -36,8 +36,8 @@ use crate::failure::Failure;
 use crate::history;
 use crate::subscription::Subscription;
 
-/// The interval at which an idle consumer compares the history of the database. Each transaction of
-/// messages compares the history, too.
+/// The interval at which a consumer compares the history of the database with that of its session.
+/// Each transaction of messages compares the history, too, but an idle consumer has none.
 const HISTORY_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The pause between two sessions.
 const SESSION_RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -76,6 +76,7 @@ impl ConsumerLimits {
 /// A membership in the group, in one history of the database.
 struct Session {
     history: String,
+    /// Cancelled when the session ends or the service stops.
     stopping: CancellationToken,
 }
 
@@ -230,6 +231,7 @@ impl Consumer {
         }
         let next = client.client().context().complete(delivery)?;
         let ((topic, partition), last) = (&delivery.partition, delivery.messages.last()?);
+        // librdkafka commits the offset after this one.
         if let Err(error) = client.store_offset(topic, *partition, last.position.offset) {
             tracing::debug!(group = self.subscription.group, %error, "failed to store an offset");
         }

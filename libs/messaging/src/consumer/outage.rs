@@ -34,8 +34,9 @@ pub(super) struct SlowAttempts {
 }
 
 impl SlowAttempts {
-    /// Counts an attempt, and returns the count. An attempt counts only if another message was
-    /// applied since the previous attempt. Otherwise the database may be slow for every message.
+    /// Counts an attempt, and returns the count. After the first one, an attempt counts only if
+    /// another message was applied since the previous attempt. Otherwise the database may be slow
+    /// for every message.
     pub fn record(&mut self, outage: &OutageDetector) -> u32 {
         let applied = outage.applied.load(Ordering::Relaxed);
         if self.count == 0 || applied > self.applied {
@@ -49,6 +50,7 @@ impl SlowAttempts {
 /// The failures since the last message that was applied.
 #[derive(Default)]
 struct Failures {
+    /// The topic and key of each failed message, or its id if it has no key.
     keys: HashSet<String>,
     last_at: Option<Instant>,
 }

@@ -56,7 +56,7 @@ struct Partition {
     bytes: usize,
     in_progress: Option<InProgress>,
     is_paused: bool,
-    /// Cancels pending retries when the partition is revoked or the service stops.
+    /// Cancels pending retries when the partition is revoked or the session ends.
     cancellation: DropGuard,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Delivery {
     pub partition: PartitionId,
     /// At least one message, in the order of their offsets.
     pub messages: Vec<Message>,
-    /// Cancelled when the partition is revoked or the service stops.
+    /// Cancelled when the partition is revoked or the session ends.
     pub cancellation: CancellationToken,
     assignment_generation: u64,
 }
@@ -287,6 +287,7 @@ impl ConsumerContext for Partitions {
             // librdkafka keeps a pause after a revocation. Without the resume, the partition would
             // still be paused after its next assignment.
             Rebalance::Revoke(list) => {
+                // The default assignors revoke all partitions at once.
                 self.set_assigned_count(0);
                 if let Err(error) = client.resume(&self.revoke(list)) {
                     tracing::warn!(%error, "failed to resume revoked partitions");

@@ -2,7 +2,7 @@
 //!
 //! A database whose history has changed may have lost its last receipts, while Kafka kept the
 //! offsets. Each owner of a partition moves its offset back once for each history. The inbox drops
-//! the messages that were applied.
+//! the messages whose receipts the database still has.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ struct Received {
 /// returns the number of these partitions. The client has to join the group again to read from the
 /// new offsets.
 ///
-/// A second call with the same `history` moves nothing. If a call fails after the move, the next
-/// call repeats it.
+/// After a success, another call with the same `history` moves nothing. If a call fails after the
+/// move, the next call repeats the move.
 pub(super) async fn rewind<C: ConsumerContext + 'static>(
     db: &Db,
     client: &Arc<StreamConsumer<C>>,
@@ -99,7 +99,7 @@ async fn find_unchecked(
     Ok(unchecked.load(&mut db.conn().await?).await?)
 }
 
-/// Returns the offset after the last message of each partition that has a receipt.
+/// Returns the offset after the last received message of each partition that has receipts.
 ///
 /// The messages of a partition are applied one after the other. The receipts of all earlier
 /// messages are therefore present, too.

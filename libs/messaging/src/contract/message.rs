@@ -116,7 +116,7 @@ impl Message {
             let published_ms = published_ms.and_then(|ms| i64::try_from(ms).ok());
             json!([topic, position.partition, position.offset, published_ms])
         };
-        // A sequence counts the events of a key, so it has no meaning without a key.
+        // A sequence orders the events of a key, so it has no meaning without a key.
         let is_sequenced = topic.starts_with(PLATFORM_PREFIX) && !key.is_empty();
         let sequence = text("ce_sequence").filter(|_| is_sequenced).and_then(|text| text.parse().ok());
         let event_time = text("ce_time").and_then(|time| OffsetDateTime::parse(time, &Rfc3339).ok());

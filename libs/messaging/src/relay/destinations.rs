@@ -86,7 +86,8 @@ impl Destinations {
         }
     }
 
-    /// Waits until a broker answers, and returns true if the topic exists.
+    /// Returns true if the topic exists. Waits until a broker answers, unless the topic is held or
+    /// is known to exist.
     pub async fn has_topic(&mut self, producer: &FutureProducer<QuietContext>, topic: &str) -> bool {
         if self.existing.contains(topic) {
             return true;

@@ -42,7 +42,8 @@ impl RepeatedRejection {
         Some(Self { id, sessions: sessions + 1 })
     }
 
-    /// Returns the pause before the next session. It is 1 s at first and doubles with each session.
+    /// Returns the pause before the next session. It is 1 s at first and doubles with each session,
+    /// up to 32 s.
     pub fn backoff(&self) -> Duration {
         SESSION_RETRY_INTERVAL * (1 << (self.sessions - 1).min(MAX_REJECTIONS))
     }

@@ -19,7 +19,7 @@ use crate::outbox::EventId;
 
 /// The time after which a relay loses its lease unless it renews, for example because it is frozen.
 const TTL: &str = "interval '3 seconds'";
-/// The interval of renewals, which is also their timeout. [`TTL`] is longer than an interval, a
+/// The interval of renewals, which is also their timeout. [`TTL`] lasts as long as an interval, a
 /// timeout and the closing of the producer together.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 

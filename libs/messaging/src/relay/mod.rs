@@ -110,7 +110,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Runs a session until it ends or loses its lease, and then releases the lease.
+    /// Runs a session until it ends or loses its lease, and then releases the lease. While messages
+    /// are unacknowledged, the lease is left to expire.
     async fn run_session(
         &self,
         lease: Lease,

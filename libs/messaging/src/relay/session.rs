@@ -197,7 +197,7 @@ impl RelaySession<'_> {
             match result.and_then(|result| result.map_err(|(error, _)| error)) {
                 Ok(_) => {
                     // A row behind a rejected row stays in the outbox. It is sent again after an
-                    // operator releases the rejected row.
+                    // operator releases or discards the rejected row.
                     let mut rejected = late.rejected_since.iter().chain(&settled.rejected);
                     if !rejected.any(|other| row.waits_behind(other)) {
                         let age = runtime::clock::now() - row.created_at;
@@ -220,8 +220,8 @@ impl RelaySession<'_> {
         Ok(())
     }
 
-    /// Parks a row whose rejection is permanent. Any other rejection ends the session, and the next
-    /// session sends the row again.
+    /// Parks a row if its rejection is permanent or this is its last attempt. Any other rejection
+    /// ends the session, and the next session sends the row again.
     async fn reject(&self, row: PendingRow, error: KafkaError) -> Result<PendingRow, SessionError> {
         let is_last_attempt =
             self.repeated_rejection.is_some_and(|repeated| repeated.is_last_attempt_of(row.id));

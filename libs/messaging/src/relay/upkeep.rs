@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::lanes::{self, Horizon};
 
-/// The shortest interval between two runs.
+/// The shortest interval between two runs, except at the end of a session.
 const UPKEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// The number of deleted rows of a topic after which its floor rises. A read skips up to this
 /// number of deleted rows within half a millisecond. More frequent rises would cost more than they

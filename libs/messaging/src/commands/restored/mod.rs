@@ -35,7 +35,8 @@ pub use self::published::PublishedState;
 /// was created before the restored time may belong to a lost transaction.
 const MAX_COMMIT_DELAY: Duration = Duration::minutes(1);
 
-/// The timeout of each statement of a dry run, and of the idle transaction while it reads Kafka.
+/// The timeout of each statement of a dry run, and of the idle transaction while the command reads
+/// Kafka.
 const DRY_RUN_TIMEOUT: std::time::Duration = std::time::Duration::from_mins(10);
 
 /// The names under which a kind of aggregate has its version.

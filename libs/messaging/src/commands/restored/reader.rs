@@ -110,8 +110,8 @@ fn read(
                 if unfinished.get(&position.partition).is_some_and(|(_, end)| position.offset + 1 >= *end) {
                     unfinished.remove(&position.partition);
                 }
-                // The offset of a time is only as precise as the clock of the relay, so older
-                // events are skipped.
+                // The first offset was found by the time of publication, so events that were
+                // created before `from` may follow it. They are skipped.
                 if message.time.is_none_or(|time| time >= from)
                     && let Some(event) = ReadEvent::of(message, version)
                 {

@@ -79,7 +79,7 @@ pub(super) async fn mark_read(tx: &mut Tx, topic: &str) -> Result<(), db::Error>
     Ok(())
 }
 
-/// Stores the event of each key that consumers have applied last.
+/// Stores, for each key, the event that consumers have applied last.
 ///
 /// With versions, this is the first event with the highest version, since consumers ignore later
 /// events with the same version. Without versions, it is the last event.

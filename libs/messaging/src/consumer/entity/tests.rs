@@ -186,7 +186,7 @@ async fn deliver(db: &Db, deal: &str, order: &[Event]) -> Deal {
     query.get_result(&mut db.conn().await.unwrap()).await.unwrap()
 }
 
-/// The approximate number of delivery orders that a test tries for one history.
+/// The maximum number of delivery orders that a test tries for one history.
 const MAX_ORDERS: usize = 100;
 
 /// RULE-EVT-038, RULE-EVT-023: a history ends in one state in every delivery order.

@@ -64,6 +64,7 @@ async fn create(
     let new: Vec<_> = missing
         .iter()
         .map(|(name, spec)| {
+            // -1 selects the default of the brokers.
             let replicas = TopicReplication::Fixed(spec.replicas.unwrap_or(-1));
             let new = NewTopic::new(name, spec.partitions, replicas);
             spec.settings.iter().fold(new, |new, (setting, value)| new.set(setting, value))
