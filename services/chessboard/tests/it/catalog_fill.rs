@@ -32,7 +32,7 @@ pub struct Project {
     pub published_at: i32,
 }
 
-/// A building, UnderConstruction without a year by default.
+/// A building, `UnderConstruction` without a year by default.
 #[derive(Clone, Debug)]
 pub struct Building {
     pub id: Uuid,

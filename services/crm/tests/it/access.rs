@@ -385,8 +385,8 @@ async fn tenant_in_the_query_has_no_effect_on_company_routes() {
     assert_eq!((steps(own).await.len(), steps(other).await), (1, before));
 }
 
-/// RULE-CRM-034: the timeline records PlatformManager before CareService on platform routes, and
-/// DeveloperManager on company routes.
+/// RULE-CRM-034: the timeline records `PlatformManager` before `CareService` on platform routes,
+/// and `DeveloperManager` on company routes.
 #[tokio::test]
 async fn actor_with_several_permissions_has_the_first_role_in_the_timeline() {
     let deal = crate::create_deal().await;
