@@ -6,7 +6,7 @@ use uuid::Uuid;
 /// A row of a table, with a cell for each column.
 pub type Row = Vec<Cell>;
 
-/// A cell. A text is never a formula.
+/// A cell. A spreadsheet never executes a text as a formula.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
     Empty,
@@ -42,7 +42,7 @@ const CONTROLS: [char; 3] = ['\t', '\r', '\n'];
 /// within quotes.
 const SEPARATORS: [char; 4] = [';', '\t', '\r', '\n'];
 
-/// Returns true if a spreadsheet would read the text as a formula.
+/// Returns true if a spreadsheet may read the whole text as a formula.
 pub(crate) fn is_formula(text: &str) -> bool {
     text.starts_with(FORMULA) || text.starts_with(CONTROLS)
 }

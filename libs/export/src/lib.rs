@@ -49,7 +49,8 @@ pub struct Table {
 ///
 /// A CSV file is sent while the rows are read, at the speed of the client.
 /// A spreadsheet is written to a temporary file first, since its format needs all rows.
-/// A process runs a limited number of exports of each format. An export ends when its file is sent.
+/// A process runs a limited number of exports of each format. An export ends when its file is sent
+/// or its client disconnects.
 ///
 /// # Errors
 /// `503 SERVICE_UNAVAILABLE` while too many other exports are in progress.

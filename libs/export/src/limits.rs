@@ -11,10 +11,10 @@ use web::Problem;
 
 use crate::ExportFormat;
 
-/// The maximum number of spreadsheets, which limits the space on the disk.
+/// The maximum number of spreadsheets in progress, which limits the space on the disk.
 pub(crate) const MAX_SPREADSHEETS: usize = 2;
 
-/// The maximum number of CSV files, which limits the reads of the database.
+/// The maximum number of CSV files in progress, which limits the reads of the database.
 pub(crate) const MAX_CSV_FILES: usize = 8;
 
 static SPREADSHEETS: Semaphore = Semaphore::const_new(MAX_SPREADSHEETS);

@@ -36,7 +36,8 @@ impl<T: utoipa::ToSchema> utoipa::ToSchema for Reference<T> {
     }
 }
 
-/// Declares a typed id over [`uuid::Uuid`]: `typed_id!(/// A selection. SelectionId);`
+/// Declares a typed id over [`uuid::Uuid`], as in `typed_id!(SelectionId);`. A doc comment may
+/// precede the name.
 ///
 /// On the wire and in the database the id is a plain UUID. `generate` creates a UUIDv7. Such ids
 /// sort by time, so new rows are added at the end of an index. Any UUID is accepted as input.

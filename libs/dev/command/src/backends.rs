@@ -114,7 +114,7 @@ impl Backends {
         Ok(variables)
     }
 
-    /// Returns the command of the demo on Apache Kafka, with a broker and a database of its own.
+    /// Starts Apache Kafka and creates a database for the demo, and returns the demo's command.
     pub(crate) async fn demo(&mut self) -> anyhow::Result<Command> {
         let bus = Self::open_bus(Kind::Kafka, "demo").await?;
         let mut variables = self.variables(Kind::Kafka, &bus)?;

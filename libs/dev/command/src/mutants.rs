@@ -51,11 +51,11 @@ impl Mutants {
         backends.prepare(&[Kind::Embedded]).await?;
 
         // Unit tests share nothing, so two mutants are tested at once.
-        self.pass(backends, &folder, &report, &["--jobs", "2"], &["--lib"]).await?;
+        self.run_pass(backends, &folder, &report, &["--jobs", "2"], &["--lib"]).await?;
         let mut score = Score::read(&report, &Score::default())?;
         if is_service && !score.has_caught_all() {
             // `--iterate` skips the mutants that the unit tests have caught.
-            self.pass(backends, &folder, &report, &["--iterate"], &["--test", "it"]).await?;
+            self.run_pass(backends, &folder, &report, &["--iterate"], &["--test", "it"]).await?;
             score = Score::read(&report, &score)?;
         }
         ensure!(score.viable() > 0, "no viable mutant was found");
@@ -64,7 +64,7 @@ impl Mutants {
     }
 
     /// Tests each mutant with these tests and writes the report.
-    async fn pass(
+    async fn run_pass(
         &self,
         backends: &Backends,
         folder: &Path,
@@ -80,7 +80,7 @@ impl Mutants {
         }
         mutants.arg("--output").arg(report).args(&self.arguments).arg("--").args(tests);
         mutants.envs(backends.environments()?.swap_remove(0).variables);
-        mutants.env("TEST_TIMEOUT_SECONDS", TIMEOUT_SECONDS).env(runner().await?, until_failure()?);
+        mutants.env("TEST_TIMEOUT_SECONDS", TIMEOUT_SECONDS).env(runner_variable().await?, until_failure()?);
         // Each mutant is compiled and linked once, so debug information only costs time.
         mutants.env("CARGO_PROFILE_DEV_DEBUG", "0");
         let mut child =
@@ -96,7 +96,7 @@ impl Mutants {
 #[derive(Default)]
 struct Score {
     caught: usize,
-    /// Mutants that made the tests exceed their time limit. They count as caught.
+    /// Mutants that made the tests exceed their time limit. They count as caught in the score.
     timeouts: usize,
     missed: Vec<String>,
 }
@@ -116,6 +116,7 @@ impl Score {
 }
 
 impl Score {
+    /// Returns true if a further pass has nothing to test. A pass repeats mutants with a timeout.
     fn has_caught_all(&self) -> bool {
         self.missed.is_empty() && self.timeouts == 0
     }
@@ -134,8 +135,8 @@ impl fmt::Display for Score {
     }
 }
 
-/// Returns the variable by which cargo runs test programs through another one.
-async fn runner() -> anyhow::Result<String> {
+/// Returns the name of the variable by which cargo runs test programs through another program.
+async fn runner_variable() -> anyhow::Result<String> {
     let output = Command::new("rustc").arg("-vV").output().await.context("failed to run rustc")?;
     let text = String::from_utf8(output.stdout)?;
     let host = text
@@ -145,6 +146,7 @@ async fn runner() -> anyhow::Result<String> {
     Ok(format!("CARGO_TARGET_{}_RUNNER", host.to_uppercase().replace('-', "_")))
 }
 
+/// Returns the command of [`UntilFailure`], as the value of that variable.
 fn until_failure() -> anyhow::Result<String> {
     let own = std::env::current_exe()?;
     let own = own.to_str().context("the path of this program is no text")?;

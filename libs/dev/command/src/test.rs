@@ -135,7 +135,7 @@ impl Test {
     }
 }
 
-/// Returns the exit code of a command as that of this process.
+/// Returns the exit code of a command as that of this process, [`FAILED`] if a signal ended it.
 pub(crate) fn code(status: ExitStatus) -> ExitCode {
     ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED))
 }

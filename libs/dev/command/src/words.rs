@@ -9,7 +9,8 @@ use clap::Args;
 use devkit::stack;
 use tokio::process::Command;
 
-/// Words and phrases that no file contains. An underscore separates words, so names are checked, too.
+/// Words and phrases that no file contains. An underscore separates words, so names are checked,
+/// too.
 const BANNED: [&str; 17] = [
     "tell",
     "tells",
@@ -34,9 +35,10 @@ const OPENINGS: [&str; 16] = [
     "as", "has", "how", "it", "of", "so", "that", "these", "they", "this", "those", "unless", "what",
     "where", "whether", "who",
 ];
-/// External names that contain a banned word: an environment variable and a Unix account.
+/// Names that never change and contain a banned word: an environment variable and a Unix account.
 const NAMES: [&str; 3] = ["HTTP_MAX_REQUESTS_UNDER_WAY", "\"nobody\"", "`nobody`"];
-/// Files that contain the banned words on purpose: the rules themselves, and contracts that do not change any more.
+/// Files that contain the banned words on purpose: the rules themselves, and contracts that do not
+/// change any more.
 const EXEMPT: [&str; 3] = ["docs/STYLE.md", "libs/dev/command/src/words.rs", "contracts/released/"];
 const EXTENSIONS: [&str; 11] = ["css", "ftl", "html", "js", "md", "rs", "sh", "sql", "toml", "ts", "yaml"];
 /// Columns of a comment, and of a line of Markdown outside tables and code.

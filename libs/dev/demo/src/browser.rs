@@ -119,7 +119,7 @@ impl Browser {
         pilot.wait_for(&cell("Available")).await?;
         let took = cancelled.elapsed().as_millis();
         done(&format!(
-            "Pavel overrides it to Sale, cancels it, and anna's window shows the flat as free after {took} ms"
+            "Pavel overrides the deal to Sale, cancels it, and anna's window shows the flat as free after {took} ms"
         ));
 
         sign_in(pilot, &url, "igor").await?;

@@ -49,8 +49,8 @@ const RING_SECONDS: u32 = 5;
 /// changed, also while selections is stopped; it is scheduled, restored and brought back. Last, an
 /// employee leaves, and every service ends the access.
 ///
-/// The demo deletes its data at the end, except for sold flats, and archives the company. Exit code
-/// 1 if a step fails.
+/// The demo deletes its data at the end, except for sold flats, and archives the companies that it
+/// has created. Exit code 1 if a step fails.
 #[derive(Args)]
 pub struct Demo {}
 

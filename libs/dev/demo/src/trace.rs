@@ -30,12 +30,13 @@ use devstack::fixtures::building::Flats;
 use devstack::running::Running;
 use devstack::up::Up;
 
-/// A flat that no deal of the demo uses.
+/// A flat that no deal of the demo data uses.
 const FLAT: u32 = 12;
 /// The end of the root span's name.
 const ROOT: &str = "/override-status";
-/// The services that consume the event.
+/// The services that consume the events of the override, or an event that follows from them.
 const CONSUMERS: [&str; 4] = ["chessboard", "selections", "messenger", "agent"];
+/// Timeout of the collector's start, and of the wait for a complete trace.
 const TRACE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time without new spans after which the trace is complete.
 const QUIET_PERIOD: Duration = Duration::from_secs(3);
@@ -108,11 +109,12 @@ impl Trace {
 }
 
 /// Plays the story, and returns the spans of the override's trace once the trace is complete.
+/// `received` has the spans that the real collector has forwarded.
 async fn collect_trace(
     received: &Collector,
-    played: impl Future<Output = anyhow::Result<()>>,
+    story: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<Vec<Bar>> {
-    played.await?;
+    story.await?;
     let deadline = Instant::now() + TRACE_TIMEOUT;
     let (mut bars, mut since) = (Vec::new(), Instant::now());
     loop {
@@ -130,7 +132,7 @@ async fn collect_trace(
             return Ok(bars);
         }
         if Instant::now() > deadline {
-            bail!("the collector received {} spans, and more keep arriving", bars.len());
+            bail!("the trace is not complete in time, with {} spans so far", bars.len());
         }
         sleep(POLL_INTERVAL).await;
     }

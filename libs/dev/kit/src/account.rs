@@ -73,8 +73,8 @@ impl Account {
         Ok(outside)
     }
 
-    /// Creates the folder or accepts an existing one. Others may write to /var/tmp, so a folder of
-    /// another account is an error.
+    /// Creates the folder or accepts an existing one. Others may write to /var/tmp, so the owner of
+    /// the folder must be this account or root.
     fn claim(self, folder: &Path) -> anyhow::Result<()> {
         let made = DirBuilder::new().mode(0o700).create(folder);
         if made.as_ref().is_err_and(|error| error.kind() != std::io::ErrorKind::AlreadyExists) {

@@ -112,7 +112,7 @@ const KIRILL: Actor = Actor {
 
 pub const ACTORS: [Actor; 11] = [ANNA, BORIS, OLGA, PAVEL, GALINA, MARIA, DMITRI, VERA, IGOR, POLINA, KIRILL];
 
-/// The companies, with the operator first: its administrator creates the others.
+/// The companies. The platform's own company is first, since its administrator creates the others.
 pub const COMPANIES: [Company; 4] = [
     Company {
         kind: "Platform",

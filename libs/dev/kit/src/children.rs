@@ -129,8 +129,9 @@ pub fn end_group(leader: u32) {
     let _ = signals::send_to_group(leader, Signal::SIGTERM);
 }
 
-/// Waits until a process has ended. Returns false after the timeout.
+/// Waits until a process has ended. Returns false if it still runs after twice `STOP_TIMEOUT`.
 pub async fn wait_until_ended(process: u32) -> bool {
+    // A command needs up to one timeout for its own children before it ends.
     let deadline = tokio::time::Instant::now() + STOP_TIMEOUT + STOP_TIMEOUT;
     while command_line(process).await.is_some() {
         if tokio::time::Instant::now() > deadline {

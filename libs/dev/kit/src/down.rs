@@ -9,7 +9,7 @@ use crate::stack::{Lock, Stack};
 
 pub async fn run() -> anyhow::Result<()> {
     let mut found = false;
-    for command in ["up", "kafka", "bench", "chaos"] {
+    for command in ["up", "kafka", "bench", "chaos", "watch"] {
         if let Some(process) = Lock::holder(command)? {
             found = true;
             children::terminate(process);
@@ -25,7 +25,15 @@ pub async fn run() -> anyhow::Result<()> {
         crate::print_line(&format!("stopped {name}, which was left behind"));
     }
     // A running test command still uses its cluster.
-    let mut clusters = vec![Cluster::STACK, Cluster::FUZZ, Cluster::CHAOS, Cluster::BENCH, Cluster::PODS];
+    let mut clusters = vec![
+        Cluster::STACK,
+        Cluster::FUZZ,
+        Cluster::CHAOS,
+        Cluster::ALERT_DRILL,
+        Cluster::TRACE,
+        Cluster::BENCH,
+        Cluster::PODS,
+    ];
     if Lock::holder("test")?.is_none() {
         clusters.push(Cluster::TESTS);
     }

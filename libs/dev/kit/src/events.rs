@@ -20,7 +20,7 @@ use crate::stack::Stack;
 
 /// Timeout of one request to the broker.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval of the search for new topics.
+/// Time without a message after which the follower searches for new topics.
 const TOPIC_REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Follow the bus of the running stack: key, type, sequence, headers, payload
@@ -127,7 +127,8 @@ impl Record {
     }
 }
 
-/// A consumer outside any group, so that it takes no message from a service.
+/// A consumer that assigns partitions to itself. The consumer joins no group, so it takes no
+/// message from a service.
 pub struct Follower {
     consumer: StreamConsumer,
     /// Reads metadata and offsets without disturbing the consumer.
@@ -140,6 +141,7 @@ impl Follower {
     /// Follows these topics, or all topics of the platform, from their start or their end.
     pub fn open(brokers: &str, wanted: Vec<String>, from_start: bool) -> anyhow::Result<Self> {
         let mut config = ClientConfig::new();
+        // librdkafka requires the name of a group, which this consumer never joins.
         config
             .set("bootstrap.servers", brokers)
             .set("group.id", "devstack")

@@ -15,8 +15,8 @@ pub const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Run a real Apache Kafka until Ctrl-C; needs Java 17 or later and Maven
 ///
-/// The cluster has one node, or three as in production, where each message is on three nodes and
-/// acknowledged by two. Its data is in .dev/kafka, in a folder for each number of nodes, and
+/// With --nodes 3, as in production, each message is on three nodes, and two of them must have it
+/// before the acknowledgement. The data is in .dev/kafka, in a folder for each number of nodes, and
 /// outlives the command.
 #[derive(Args)]
 pub struct Kafka {

@@ -24,12 +24,12 @@ use crate::stack;
 
 /// Name of the database and of the role that owns it.
 const DATABASE: &str = "platform";
-/// Timeout of a connection while the stack starts.
+/// Timeout of an attempt to connect to a database.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Settings of a cluster that need not survive a crash.
+/// Settings of the tests' cluster, whose data need not survive a crash.
 const TEST_SETTINGS: &str =
     "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nshared_buffers = 256MB\n";
-/// Access rules of a cluster that other machines reach: they need a password.
+/// Access rules of a cluster with an address beside loopback. Every TCP client needs a password.
 const REMOTE_HBA: &str =
     "local all all trust\nhost all all 127.0.0.1/32 password\nhost all all all scram-sha-256\n";
 /// Maximum number of connections: enough for the pools of all services and for parallel tests.
@@ -63,7 +63,7 @@ impl Cluster {
     pub const FUZZ: &'static str = "postgres-fuzz";
     /// The cluster of `cargo dev chaos`, which is crashed and must lose nothing.
     pub const CHAOS: &'static str = "postgres-chaos";
-    /// The cluster of `cargo dev watch`, which is crashed, too.
+    /// The cluster of `cargo dev watch`, which is crashed and starts empty each time.
     pub const ALERT_DRILL: &'static str = "postgres-watch";
     /// The cluster of `cargo dev trace`, which starts empty each time.
     pub const TRACE: &'static str = "postgres-trace";
@@ -141,7 +141,7 @@ impl Cluster {
         self.saved.port
     }
 
-    /// Returns the URL of the database for a role, from that address.
+    /// Returns the URL of the database at an address of the server, for a role.
     pub fn url_at(&self, address: IpAddr, role: &str, password: &str) -> String {
         let socket = SocketAddr::new(address, self.saved.port);
         format!("postgres://{role}:{password}@{socket}/{DATABASE}")
@@ -245,7 +245,8 @@ impl Cluster {
     /// Writes the settings that differ from PostgreSQL's defaults.
     fn configure(&self, data: &Path, port: u16) -> anyhow::Result<()> {
         let socket = self.folder.to_string_lossy().replace('\'', "''");
-        // A socket's path has at most 107 bytes. Without a socket, clients use TCP.
+        // A socket's path has at most 103 bytes on macOS, and PostgreSQL appends a file name.
+        // Without a socket, clients use TCP.
         let socket = if socket.len() < 80 { socket } else { String::new() };
         let extra_address = self.extra_address.map(|address| format!(",{address}")).unwrap_or_default();
         let mut settings = format!(

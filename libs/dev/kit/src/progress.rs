@@ -27,6 +27,7 @@ impl Step {
         if !self.term.is_term() {
             return;
         }
+        // The mark, two spaces and an empty last column take four columns.
         let width = usize::from(self.term.size().1).saturating_sub(NAME_WIDTH + 4);
         let text = console::truncate_str(text.to_string().trim(), width, "…").into_owned();
         self.write(&format!(

@@ -109,7 +109,7 @@ impl Stack {
 
 /// A lock that prevents a command from running twice in one clone.
 ///
-/// The kernel releases the lock when the process ends, so a held lock also proves that the stack
+/// The kernel releases the lock when the process ends, so a held lock also proves that the command
 /// runs.
 pub struct Lock(#[expect(dead_code, reason = "held, not read")] File);
 

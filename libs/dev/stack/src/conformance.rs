@@ -57,7 +57,7 @@ pub fn page() -> anyhow::Result<String> {
             };
             known.insert(id.to_owned());
             let tests: Vec<_> = tests.iter().map(String::as_str).collect();
-            let rule = with_absolute_anchors(rule, name);
+            let rule = with_links_to_page(rule, name);
             writeln!(page, "| {id} | {rule} | {} |", tests.join(", "))?;
         }
     }
@@ -75,8 +75,9 @@ fn rules(page: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Returns a text of a page of the specification. Links within that page become links from `docs`.
-fn with_absolute_anchors(text: &str, page: &str) -> String {
+/// Returns a text of a page of the specification. A link within that page becomes a link from
+/// `docs/` to it.
+fn with_links_to_page(text: &str, page: &str) -> String {
     text.replace("](#", &format!("](spec/{page}.md#"))
 }
 
@@ -146,7 +147,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{rules, tests_of, with_absolute_anchors};
+    use super::{rules, tests_of, with_links_to_page};
 
     #[test]
     fn rules_before_the_colon_of_a_doc_comment_are_read() {
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn anchors_of_a_rule_lead_to_its_page() {
-        let rule = with_absolute_anchors("As [lists](#8-lists) say.", "common");
+        let rule = with_links_to_page("As [lists](#8-lists) say.", "common");
         assert_eq!(rule, "As [lists](spec/common.md#8-lists) say.");
     }
 }

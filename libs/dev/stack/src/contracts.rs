@@ -77,9 +77,9 @@ impl Contracts {
     /// Writes a document, or compares it with the existing one.
     fn write(&self, path: PathBuf, document: &str) -> anyhow::Result<PathBuf> {
         if self.check {
-            let present = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            let existing = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
             ensure!(
-                present == document,
+                existing == document,
                 "{} differs from the code: run `cargo dev contracts`",
                 path.display()
             );

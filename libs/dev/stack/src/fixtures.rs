@@ -19,13 +19,14 @@ use devkit::identity::Identity;
 use devkit::progress::Step;
 use devkit::stack::Stack;
 
+/// The topic of the flats.
 const TOPIC: &str = "platform.chessboard.property-object-upserted.v1";
 /// The consumer group that fills the copy of objects in selections.
 const READER_GROUP: &str = "selections.chessboard";
-/// Timeout until the created data is visible.
+/// Timeout until the created data is visible, and of each request to the broker.
 const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(15);
-/// Timeout of the consumer. After a killed stack, Apache Kafka first waits for the session of the
-/// lost consumer to expire (45 s).
+/// Timeout until the consumer has applied the flats. After a killed stack, Apache Kafka first waits
+/// for the session of the lost consumer to expire (45 s).
 const READER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Creates the missing demo data, waits until it is visible, and returns a description.
@@ -45,7 +46,7 @@ pub async fn create(stack: &Stack, step: &Step) -> anyhow::Result<String> {
     step.note("selling flats");
     deals::create(stack, &flats).await.context("deals")?;
     Ok(format!(
-        "four companies with their people; a building of {} flats; deals in each status; anna's selection: {page}",
+        "four companies with their people; a building of {} flats; deals in each status except Cancelled; anna's selection: {page}",
         building::FLATS
     ))
 }

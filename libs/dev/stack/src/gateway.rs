@@ -23,7 +23,7 @@ use devkit::identity::Identity;
 use devkit::stack::{Stack, Urls};
 
 /// Headers of one connection (RFC 9110, section 7.6.1), and headers that the gateway sets itself.
-const OWN_HEADERS: [&str; 11] = [
+const OWN_HEADERS: [&str; 12] = [
     "connection",
     "forwarded",
     "host",
@@ -35,13 +35,15 @@ const OWN_HEADERS: [&str; 11] = [
     "transfer-encoding",
     "upgrade",
     "x-forwarded-for",
+    "x-forwarded-host",
 ];
 
 /// Idle time of a connection, longer than that of the clients, so that the client closes it first.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
-/// The public port of each service.
+/// The routes of the base URL.
 struct Routes {
+    /// Each service with the URL of its public port.
     services: Vec<(ServiceEntry, String)>,
     client: reqwest::Client,
     messages: Messages,
@@ -127,8 +129,8 @@ async fn forward(routes: Data<Routes>, request: HttpRequest, payload: Payload) -
     if has_body {
         forwarded = forwarded.body(stream(payload));
     }
-    if let Ok(upstream) = forwarded.send().await {
-        return to_response(upstream);
+    if let Ok(response) = forwarded.send().await {
+        return to_response(response);
     }
     let mut unavailable =
         problem(&request, &routes.messages, StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE");
@@ -231,10 +233,10 @@ mod tests {
         let gateway = test::init_service(App::new().configure(|app| configure(app, routes))).await;
         let request =
             test::TestRequest::with_uri(path).insert_header((header::ACCEPT_LANGUAGE, "ru")).to_request();
-        let upstream = test::call_service(&gateway, request).await;
+        let response = test::call_service(&gateway, request).await;
         let retry =
-            upstream.headers().get(header::RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned());
-        (upstream.status().as_u16(), retry, test::read_body_json(upstream).await)
+            response.headers().get(header::RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned());
+        (response.status().as_u16(), retry, test::read_body_json(response).await)
     }
 
     /// RULE-ALL-053: the base URL returns 404 for everything that is not a public path of a

@@ -26,7 +26,8 @@ use devkit::livekit;
 /// Timeout of a health check.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A browser may connect to this origin and to the media server only.
+/// The content security policy of the page. A browser may connect to this origin and to the media
+/// server only.
 const POLICY: &str = "default-src 'self'; img-src data:; connect-src 'self' ws://127.0.0.1:7880 http://127.0.0.1:7880; \
                       media-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -77,8 +78,8 @@ impl Page {
     }
 
     async fn is_ready(&self, admin: &str) -> bool {
-        let asked = self.client.get(format!("{admin}/health/ready")).timeout(HEALTH_TIMEOUT).send().await;
-        asked.is_ok_and(|response| response.status().is_success())
+        let response = self.client.get(format!("{admin}/health/ready")).timeout(HEALTH_TIMEOUT).send().await;
+        response.is_ok_and(|response| response.status().is_success())
     }
 }
 
@@ -234,7 +235,7 @@ mod tests {
     /// The policy forbids inline scripts and handlers in attributes. No script turns a text into
     /// markup.
     #[actix_web::test]
-    async fn first_page_is_plain_files_of_this_origin() {
+    async fn start_page_is_plain_files_of_this_origin() {
         let (status, policy, page) = send(test::TestRequest::with_uri("/")).await;
         assert_eq!(status, 200);
         assert!(policy.starts_with("default-src 'self';") && !policy.contains("unsafe"), "{policy}");
@@ -270,7 +271,7 @@ mod tests {
     }
 
     /// RULE-ALL-090: a foreign host name gets neither the page nor a token, however the path is
-    /// written.
+    /// written. A loopback name gets both.
     #[actix_web::test]
     async fn foreign_host_name_is_rejected() {
         let hosts = [

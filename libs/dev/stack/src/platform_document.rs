@@ -287,7 +287,8 @@ mod tests {
     use super::{PATH, merged, operations};
     use crate::services;
 
-    /// Returns the document of a service with one operation, which returns the schema `Page`.
+    /// Returns the document of a service with one public and one internal operation. The public one
+    /// returns the schema `Page`.
     fn service(name: &'static str, schemas: &Value) -> (&'static str, String) {
         let read = json!({
             "operationId": "list", "tags": ["Lists"], "security": [{"person": []}],
@@ -344,8 +345,8 @@ mod tests {
         assert_eq!(names(&document), ["Item", "ItemOfCrm", "Page", "PageOfCrm"]);
         let item = &document["components"]["schemas"]["PageOfCrm"]["properties"]["Item"]["$ref"];
         assert_eq!(item, "#/components/schemas/ItemOfCrm");
-        let answer = "/paths/~1api~1crm/get/responses/200/content/application~1json/schema/$ref";
-        assert_eq!(document.pointer(answer).unwrap(), "#/components/schemas/PageOfCrm");
+        let reference = "/paths/~1api~1crm/get/responses/200/content/application~1json/schema/$ref";
+        assert_eq!(document.pointer(reference).unwrap(), "#/components/schemas/PageOfCrm");
     }
 
     /// RULE-ALL-116: without a most common definition no service keeps the name.

@@ -23,7 +23,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub struct Processes(Vec<Child>);
 
-/// Builds the binaries in the profile of this binary.
+/// Builds the binaries of the services in the profile of this binary.
 pub async fn build(services: &[ServiceEntry]) -> anyhow::Result<()> {
     let step = Step::start("binaries");
     step.note("cargo build");
@@ -100,7 +100,7 @@ pub fn folder() -> anyhow::Result<PathBuf> {
 pub async fn ready(admin: SocketAddr) -> anyhow::Result<()> {
     let client = devkit::http::client()?;
     let deadline = tokio::time::Instant::now() + READY_TIMEOUT;
-    let mut missing = "no answer".to_owned();
+    let mut missing = "no response".to_owned();
     while tokio::time::Instant::now() < deadline {
         if let Ok(response) = client.get(format!("http://{admin}/health/ready")).send().await {
             if response.status().is_success() {

@@ -215,7 +215,8 @@ mod tests {
         own.chain(parts.flat_map(|part| members(document, part))).collect()
     }
 
-    /// The members of each topic's payload, with `?` if they may be null, and its readers.
+    /// The topics, the members of their payloads, with `?` if a member may be null, and the
+    /// consumers.
     const EVENTS: &str = "
         platform.identity.company-upserted.v1 | CompanyId Type Status Name LegalName? Version | chessboard crm messenger agent
         platform.identity.company-suspended.v1 | CompanyId Type Status Name LegalName? Version SuspendedAt Reason? | chessboard
@@ -251,7 +252,7 @@ mod tests {
         platform.agent.payout-status-changed.v1 | PayoutId AgentUserId From? To Net AccrualsCount Version ChangedByUserId ChangedAt |
     ";
 
-    /// Returns the rows of [`EVENTS`]: each topic with one column.
+    /// Returns the words of one column of [`EVENTS`] by topic.
     fn table_column(column: usize) -> BTreeMap<String, BTreeSet<String>> {
         let rows = EVENTS.lines().map(str::trim).filter(|row| !row.is_empty());
         let rows = rows.map(|row| {
@@ -261,6 +262,7 @@ mod tests {
         rows.collect()
     }
 
+    /// RULE-EVT-001: each topic has the members of the table.
     #[test]
     fn event_has_the_members_of_the_table() {
         let mut documented = BTreeMap::new();
@@ -277,6 +279,7 @@ mod tests {
         assert_eq!(documented, table_column(1));
     }
 
+    /// RULE-EVT-001: each topic has the consumers of the table.
     #[test]
     fn topic_is_read_by_the_services_of_the_table() {
         for (topic, expected) in table_column(2) {

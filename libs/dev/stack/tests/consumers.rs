@@ -32,7 +32,7 @@ fn documents() -> Vec<Contract> {
     services.iter().chain([&outside]).map(|document| Contract::read(document).unwrap()).collect()
 }
 
-/// Returns the messages of a topic at the edges of its schema.
+/// Returns sample messages of a topic, with each member at each limit of its schema.
 fn messages(documents: &[Contract], topic: &str) -> Vec<Value> {
     documents
         .iter()
@@ -113,4 +113,11 @@ async fn agent_applies_every_message_of_its_publishers() {
 #[tokio::test]
 async fn selections_applies_every_message_of_its_publishers() {
     assert_applies_every_message::<selections::Service>(&[]).await;
+}
+
+/// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
+#[tokio::test]
+async fn news_applies_every_message_of_its_publishers() {
+    let settings = [("SELECTIONS_URL", "http://127.0.0.1:9"), ("CLIENT_SECRET", "unused")];
+    assert_applies_every_message::<news::Service>(&settings).await;
 }

@@ -1,5 +1,5 @@
-//! Parallel test programs. The output of each is stored and printed as a whole when the program has
-//! ended.
+//! Parallel test programs. The output of each is stored in a file and printed as a whole when the
+//! program has ended, or immediately if programs run one at a time.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -215,12 +215,12 @@ mod tests {
     #[test]
     fn results_of_a_program_add_up() {
         let counts = Counts::of(
-            "thread 'none of ours' panicked at src/lib.rs:7:5:\nwanted by its test\n\
+            "thread 'other' panicked at src/lib.rs:7:5:\nexpected by its test\n\
              test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.07s\n\
              test a_test_result ... ok\n\
              test a::b ... FAILED\n\
              ---- a::b stdout ----\n\
-             much before\n\
+             output before the panic\n\
              thread 'a::b' panicked at src/lib.rs:8:5:\nleft: 1\nright: 2\n1\n2\n3\n4\n\
              test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n",
         );
@@ -282,7 +282,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("again-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let environment = environment(HashMap::from([("HERE", folder.display().to_string())]));
-        // `$0 $*` are the tests that are to run alone.
+        // In a second run, `$0 $*` are `--exact` and the failed tests.
         let recovers = "if [ -e \"$HERE/again\" ]; then [ \"$0 $*\" = '--exact a::b' ] && echo 'test result: ok. 1 passed; 0 failed;'; \
              else touch \"$HERE/again\"; echo 'test a::b ... FAILED'; echo 'test result: FAILED. 4 passed; 1 failed;'; exit 101; fi";
         let fails = "echo 'test a::c ... FAILED'; echo 'test result: FAILED. 0 passed; 1 failed;'; exit 101";

@@ -18,6 +18,7 @@ pub(super) async fn import(pilot: &Pilot, base_url: &str) -> anyhow::Result<()> 
     let exported = read().await?;
     let offers: Vec<&str> = exported.split_inclusive("</offer>").take(2).collect();
     let [first, second] = offers[..] else { anyhow::bail!("{url} has less than two offers") };
+    // `first` also has the head of the feed.
     let (_, second) = second.split_once("<offer ").context("an offer")?;
     let number = between(first, "<apartment>", "</apartment>")?;
     // Another price than that of an earlier run.

@@ -1,4 +1,5 @@
-//! A browser and its driver. Every query waits for its element, so no fixed delays are needed.
+//! A browser and its driver. A query by a CSS selector waits for its element, so no fixed delays
+//! are needed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,7 +23,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The names that systems give to Chromium.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Flags that disable background requests and provide a fake camera and microphone.
+/// Flags of Chromium. They disable its window and its background requests, and provide a fake
+/// camera and microphone.
 const FLAGS: [&str; 14] = [
     "--headless",
     "--no-sandbox",
@@ -107,34 +109,34 @@ impl Pilot {
     }
 
     /// Waits for an element.
-    pub(super) async fn wait_for(&self, what: &str) -> anyhow::Result<()> {
-        self.element(what).await.map(drop)
+    pub(super) async fn wait_for(&self, selector: &str) -> anyhow::Result<()> {
+        self.element(selector).await.map(drop)
     }
 
-    pub(super) async fn click(&self, what: &str) -> anyhow::Result<()> {
-        self.retry(what, async || self.element(what).await?.click().await.map_err(Into::into)).await
+    pub(super) async fn click(&self, selector: &str) -> anyhow::Result<()> {
+        self.retry(selector, async || self.element(selector).await?.click().await.map_err(Into::into)).await
     }
 
-    pub(super) async fn write(&self, what: &str, text: &str) -> anyhow::Result<()> {
-        Ok(self.element(what).await?.send_keys(text).await?)
+    pub(super) async fn write(&self, selector: &str, text: &str) -> anyhow::Result<()> {
+        Ok(self.element(selector).await?.send_keys(text).await?)
     }
 
     /// Replaces the text of an input.
-    pub(super) async fn overwrite(&self, what: &str, text: &str) -> anyhow::Result<()> {
-        self.retry(what, async || Ok(self.element(what).await?.clear().await?)).await?;
-        self.write(what, text).await
+    pub(super) async fn overwrite(&self, selector: &str, text: &str) -> anyhow::Result<()> {
+        self.retry(selector, async || Ok(self.element(selector).await?.clear().await?)).await?;
+        self.write(selector, text).await
     }
 
-    pub(super) async fn choose(&self, what: &str, value: &str) -> anyhow::Result<()> {
-        Ok(self.element(what).await?.select_by_value(value).await?)
+    pub(super) async fn choose(&self, selector: &str, value: &str) -> anyhow::Result<()> {
+        Ok(self.element(selector).await?.select_by_value(value).await?)
     }
 
-    pub(super) async fn text(&self, what: &str) -> anyhow::Result<String> {
-        self.retry(what, async || Ok(self.element(what).await?.text().await?)).await
+    pub(super) async fn text(&self, selector: &str) -> anyhow::Result<String> {
+        self.retry(selector, async || Ok(self.element(selector).await?.text().await?)).await
     }
 
-    pub(super) async fn attribute(&self, what: &str, name: &str) -> anyhow::Result<Option<String>> {
-        self.retry(what, async || Ok(self.element(what).await?.attr(name).await?)).await
+    pub(super) async fn attribute(&self, selector: &str, name: &str) -> anyhow::Result<Option<String>> {
+        self.retry(selector, async || Ok(self.element(selector).await?.attr(name).await?)).await
     }
 
     /// Returns true if the page has loaded resources of its own origin only.
@@ -160,27 +162,27 @@ impl Pilot {
         Ok(tokio::fs::write(file, self.browser.screenshot().await?).await?)
     }
 
-    async fn element(&self, what: &str) -> anyhow::Result<fantoccini::elements::Element> {
+    async fn element(&self, selector: &str) -> anyhow::Result<fantoccini::elements::Element> {
         let found = self
             .browser
             .wait()
             .at_most(ELEMENT_TIMEOUT)
             .every(POLL_INTERVAL)
-            .for_element(Locator::Css(what))
+            .for_element(Locator::Css(selector))
             .await;
-        found.with_context(|| format!("the page does not show {what}"))
+        found.with_context(|| format!("the page does not show {selector}"))
     }
 
     /// Repeats `work` while it fails, since the page may be redrawn between finding an element and
     /// using it.
-    async fn retry<T>(&self, what: &str, work: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    async fn retry<T>(&self, selector: &str, work: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
         let deadline = Instant::now() + ELEMENT_TIMEOUT;
         loop {
             match work().await {
                 Err(error) if error.is::<CmdError>() && Instant::now() < deadline => {
                     sleep(POLL_INTERVAL).await;
                 }
-                result => return result.with_context(|| what.to_owned()),
+                result => return result.with_context(|| selector.to_owned()),
             }
         }
     }

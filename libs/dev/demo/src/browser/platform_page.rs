@@ -9,7 +9,8 @@ const CODE: &str = "IDENTITY_TENANT_TAX_NUMBER_TAKEN";
 const OPERATION: &str = "create_tenant";
 const PERMISSION: &str = "identity.tenants.manage@platform";
 
-/// Time from the start of the navigation until the list is complete, and the transferred bytes.
+/// The script that returns the time from the start of the navigation until the list is complete
+/// (`ms`), the transferred `bytes`, and the number of `operations`.
 const MEASURE: &str = "const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]; \
                        return {ms: Math.round(performance.getEntriesByName('shown')[0].startTime), \
                        bytes: all.reduce((sum, entry) => sum + entry.transferSize, 0), \

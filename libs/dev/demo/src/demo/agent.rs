@@ -16,6 +16,8 @@ use devkit::events::Follower;
 const ACCRUAL: &str = "platform.agent.accrual-changed.v1";
 const PAYOUT: &str = "platform.agent.payout-status-changed.v1";
 
+/// Amounts in minor units: the price of the flat, 3 per cent of it, and the amount after the
+/// adjustment.
 const PRICE: u64 = 1_000_000_000;
 const EARNED: u64 = 30_000_000;
 const GRANTED: u64 = 35_000_000;
@@ -120,7 +122,7 @@ pub(super) async fn build(story: &mut Story, scene: &Scene<'_>, employee: &str) 
     Ok(flat["Id"].as_str().context("no flat was made")?.to_owned())
 }
 
-/// Returns the path of the accrual for the platform.
+/// Completes the deal and returns the id of its accrual.
 async fn complete(
     story: &mut Story,
     scene: &Scene<'_>,
@@ -183,6 +185,7 @@ async fn pay(story: &mut Story, sold: &SoldDeal, bus: &mut Follower) -> anyhow::
     let statement = story.get(&path, Some(&sold.sonya), expected(200)).await?;
     let lines = statement["Lines"].as_array().map_or(0, Vec::len);
     let net = &statement["Payout"]["Net"]["AmountMinor"];
+    // `GRANTED` less 13 per cent.
     story.check(lines == 2 && net == 30_450_000, &format!("{lines} lines, {net} net"));
 
     story.step("The bank receives and pays it.");
@@ -207,6 +210,7 @@ async fn reverse(story: &mut Story, sold: &SoldDeal, accrual: &str) -> anyhow::R
     let summary = format!("{}/commission-summary", sold.my);
     let summary = story.get(&summary, Some(&sold.sonya), expected(200)).await?;
     let owed = &summary["Balances"][0]["Outstanding"]["AmountMinor"];
+    // The reversal also undoes the bonus, and `GRANTED` is paid.
     story.check(owed == -35_000_000, &format!("outstanding: {owed}"));
 
     story.step("The next run pays her nothing: the debt is carried over until she has earned more.");

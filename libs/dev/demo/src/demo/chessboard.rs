@@ -90,7 +90,7 @@ async fn publish(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> any
     Ok(())
 }
 
-/// Returns the URL of the grid for a guest.
+/// Creates and publishes a project with a grid of flats. Returns the URL of the grid for a guest.
 async fn build(
     story: &mut Story,
     scene: &mut Scene<'_>,

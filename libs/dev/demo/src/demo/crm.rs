@@ -68,7 +68,7 @@ async fn apply(story: &mut Story, scene: &mut Scene<'_>, bus: &mut Follower) -> 
         pavel,
     };
     let reason = json!({"Reason": "The story is over"});
-    scene.undo_by(Method::POST, format!("{}/cancel", deal.own), reason, &deal.dmitri);
+    scene.undo_with_body(Method::POST, format!("{}/cancel", deal.own), reason, &deal.dmitri);
     deal.event(bus, CREATED).await?;
     deal.timeline(story, &["DealCreated"]).await?;
 

@@ -48,7 +48,7 @@ async fn create_company(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Res
     let made = story.post(&tenants, Some(&olga), &body, expected(201)).await?;
     let id = id(&made)?;
     scene.undo(Method::POST, format!("{tenants}/{id}/archive"), &olga);
-    // A company keeps its last administrator until it is archived.
+    // A company keeps its last administrator until it is archived, so the employees leave last.
     let leave = |user: Uuid| format!("{tenants}/{id}/employees/{user}");
     story.check(made["Status"] == "Active", &format!("company {id} is active"));
 
@@ -104,7 +104,7 @@ async fn assign_role(
     check_claims(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await?;
     let after = scene.identity.token_of(oleg).await?;
     let made = story.post(&posts, Some(&after), &post, expected(201)).await?;
-    // The suspension of the company revokes his token.
+    // Olga deletes the post, since the suspension of the company revokes Oleg's token.
     let olga = scene.sign_in(&OLGA).await?;
     scene.record_created(&posts, &made, &olga)?;
     Ok(())

@@ -60,7 +60,7 @@ async fn create_deal(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result
     let made = story.post(&deals, Some(&dmitri), &body, expected(201)).await?;
     let deal = format!("{deals}/{}", made["DealId"].as_str().unwrap_or_default());
     let reason = json!({"Reason": "The story is over"});
-    scene.undo_by(Method::POST, format!("{deal}/cancel"), reason, &dmitri);
+    scene.undo_with_body(Method::POST, format!("{deal}/cancel"), reason, &dmitri);
     let own = format!("{}?DealId={}", scene.messenger("chats"), made["DealId"].as_str().unwrap_or_default());
     let is_there = expected(200).within(EVENT_TIMEOUT).showing(|page| page["TotalCount"] == 1);
     let page = story.get(&own, Some(&anna), is_there).await?;

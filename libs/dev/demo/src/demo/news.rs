@@ -4,7 +4,7 @@ mod editing;
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use testkit::issuer::{CLIENTS, Claims};
+use testkit::issuer::Claims;
 use uuid::Uuid;
 
 use super::scene::Scene;
@@ -18,6 +18,7 @@ const PUBLISHED: &str = "platform.news.post-published.v1";
 
 /// The post of the chapter.
 struct Post {
+    /// URL of the post.
     page: String,
     /// Anna's token.
     anna: String,
@@ -57,7 +58,7 @@ async fn write(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Post>
     Ok(Post { page: format!("{posts}/{id}"), anna, id, sources })
 }
 
-/// Publishes the post and returns its snapshot.
+/// Embeds a selection and publishes the post. Returns the id of the snapshot.
 async fn publish(
     story: &mut Story,
     scene: &Scene<'_>,
@@ -103,7 +104,7 @@ async fn replace(story: &mut Story, scene: &Scene<'_>, post: &Post, first: &str)
     story.check(now.is_string() && *now != first, &format!("the post has another copy now: {now}"));
 
     story.step("News detaches the old copy after the edit, with retries.");
-    let news = scene.token(&Claims::client(CLIENTS[0].0))?;
+    let news = scene.token(&Claims::client("news"))?;
     let snapshot = format!("{}/snapshots/{first}", scene.internal("selections")?);
     let detached = |body: &Value| body["Status"] == "Detached";
     let old =
@@ -160,7 +161,7 @@ impl Post {
         self.action("blocks")
     }
 
-    /// Returns a text block followed by embeds of these sources.
+    /// Returns a text block followed by embeds of the sources at these indexes.
     fn with(&self, sources: &[usize]) -> Value {
         let text = json!({
             "Kind": "Text",

@@ -20,9 +20,10 @@ struct Company {
     stepan: Uuid,
 }
 
-/// The routes that the leaving employee has used, one of each service.
+/// The leaving employee's token, and the resources that he has used.
 struct Workplace {
     token: String,
+    /// A route of each service except identity.
     routes: [(&'static str, String); 6],
     post: String,
     deal: Deal,

@@ -107,11 +107,11 @@ impl<'a> Scene<'a> {
 
     /// Records a call that undoes a step. The last recorded call is made first.
     pub(super) fn undo(&mut self, method: Method, url: String, by: &str) {
-        self.undo_by(method, url, Value::Null, by);
+        self.undo_with_body(method, url, Value::Null, by);
     }
 
     /// Like [`Self::undo`], with a body.
-    pub(super) fn undo_by(&mut self, method: Method, url: String, body: Value, by: &str) {
+    pub(super) fn undo_with_body(&mut self, method: Method, url: String, body: Value, by: &str) {
         self.undoing.push(UndoCall { method, url, body, by: by.to_owned() });
     }
 

@@ -81,12 +81,14 @@ async fn share(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid>
     story.check(details["PublicCode"] == code, "its public code is the same");
 
     story.step("News requests its machine token from the issuer.");
-    let form =
-        [("grant_type", "client_credentials"), ("client_id", CLIENTS[0].0), ("client_secret", CLIENTS[0].1)];
+    // The first client is news.
+    let (client, secret) = CLIENTS[0];
+    let form = [("grant_type", "client_credentials"), ("client_id", client), ("client_secret", secret)];
     let response = story.post_form(&format!("{}/token", scene.stack.issuer), &form, expected(200)).await?;
     let news = response["access_token"].as_str().unwrap_or_default().to_owned();
 
     story.step("News embeds the selection in a post: an immutable copy, on a port that guests cannot reach.");
+    // An invented post, which selections does not look up.
     let body = json!({ "PostId": Uuid::from_u128(id.as_u128() ^ 1), "ActorUserId": ANNA.user });
     let snapshots = format!("{internal}/selections/{id}/snapshots");
     let taken = story.post(&snapshots, Some(&news), &body, expected(201)).await?;

@@ -181,8 +181,8 @@ impl Story {
         devkit::print_line(&format!("    {} {url}", style(&method).dim()));
         let started = Instant::now();
         let response = loop {
-            let again = request.try_clone().context("a body that can be sent once only")?;
-            let response = again.send().await.with_context(|| format!("{method} {url}"))?;
+            let attempt = request.try_clone().context("a body that can be sent once only")?;
+            let response = attempt.send().await.with_context(|| format!("{method} {url}"))?;
             let response = Response::of(response).await?;
             if expected.is_met(&response) || started.elapsed() >= expected.timeout {
                 break response;

@@ -5,16 +5,17 @@ use std::fmt::{self, Write};
 
 use opentelemetry_proto::tonic::trace::v1::Span;
 
-/// Sizes in pixels.
-const LABELS: f64 = 470.0;
-const TIMES: f64 = 560.0;
-const MARGIN: f64 = 70.0;
-const HEAD: f64 = 34.0;
-const ROW: f64 = 20.0;
+/// Sizes in pixels: the columns of labels and of the time axis, the right margin, the header and a
+/// row.
+const LABEL_WIDTH: f64 = 470.0;
+const AXIS_WIDTH: f64 = 560.0;
+const RIGHT_MARGIN: f64 = 70.0;
+const HEADER_HEIGHT: f64 = 34.0;
+const ROW_HEIGHT: f64 = 20.0;
 /// Minimum width of a span.
-const LEAST: f64 = 2.0;
+const MIN_SPAN_WIDTH: f64 = 2.0;
 /// Number of intervals of the time axis.
-const PARTS: u32 = 5;
+const INTERVALS: u32 = 5;
 const COLORS: [&str; 7] = ["#4269d0", "#e08214", "#3ca951", "#ff725c", "#a463f2", "#9c6b4e", "#0e9aa7"];
 
 /// A span of the picture.
@@ -73,6 +74,7 @@ impl Picture {
     }
 }
 
+/// Appends a span and then its descendants.
 fn place(bar: Bar, depth: usize, all: &[Bar], rows: &mut Vec<(usize, Bar)>) {
     let id = bar.id.clone();
     rows.push((depth, bar));
@@ -99,7 +101,8 @@ impl fmt::Display for Picture {
         let (start, end) = self.bounds();
         let whole = milliseconds(end - start).max(f64::MIN_POSITIVE);
         let rows = u32::try_from(self.rows.len()).map_err(|_| fmt::Error)?;
-        let (width, height) = (LABELS + TIMES + MARGIN, HEAD + ROW * f64::from(rows) + 10.0);
+        let (width, height) =
+            (LABEL_WIDTH + AXIS_WIDTH + RIGHT_MARGIN, HEADER_HEIGHT + ROW_HEIGHT * f64::from(rows) + 10.0);
         let mut colors = BTreeMap::new();
         for (_, bar) in &self.rows {
             let next = COLORS[colors.len() % COLORS.len()];
@@ -110,25 +113,25 @@ impl fmt::Display for Picture {
             r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">"#
         )?;
         writeln!(f, r##"<rect width="100%" height="100%" fill="#fff"/>"##)?;
-        for part in 0..=PARTS {
-            let share = f64::from(part) / f64::from(PARTS);
-            let x = LABELS + TIMES * share;
+        for part in 0..=INTERVALS {
+            let share = f64::from(part) / f64::from(INTERVALS);
+            let x = LABEL_WIDTH + AXIS_WIDTH * share;
             writeln!(
                 f,
-                r##"<line x1="{x:.1}" y1="{HEAD}" x2="{x:.1}" y2="{height}" stroke="#ddd"/><text x="{x:.1}" y="20" fill="#555" text-anchor="middle">{:.0} ms</text>"##,
+                r##"<line x1="{x:.1}" y1="{HEADER_HEIGHT}" x2="{x:.1}" y2="{height}" stroke="#ddd"/><text x="{x:.1}" y="20" fill="#555" text-anchor="middle">{:.0} ms</text>"##,
                 whole * share
             )?;
         }
         for (row, (depth, bar)) in (0_u32..).zip(&self.rows) {
-            let y = HEAD + ROW * f64::from(row);
-            let x = LABELS + TIMES * milliseconds(bar.start - start) / whole;
+            let y = HEADER_HEIGHT + ROW_HEIGHT * f64::from(row);
+            let x = LABEL_WIDTH + AXIS_WIDTH * milliseconds(bar.start - start) / whole;
             let took = milliseconds(bar.end.saturating_sub(bar.start));
-            let long = (TIMES * took / whole).max(LEAST);
+            let span_width = (AXIS_WIDTH * took / whole).max(MIN_SPAN_WIDTH);
             let color = colors.get(&*bar.service).copied().unwrap_or(COLORS[0]);
             let indent = 8.0 + 14.0 * u32::try_from(*depth).map_or(0.0, f64::from);
             writeln!(
                 f,
-                r#"<rect x="{x:.1}" y="{:.1}" width="{long:.1}" height="12" rx="2" fill="{color}"/>"#,
+                r#"<rect x="{x:.1}" y="{:.1}" width="{span_width:.1}" height="12" rx="2" fill="{color}"/>"#,
                 y + 4.0
             )?;
             writeln!(
@@ -141,7 +144,7 @@ impl fmt::Display for Picture {
             writeln!(
                 f,
                 r##"<text x="{:.1}" y="{:.1}" fill="#555">{took:.1} ms</text>"##,
-                x + long + 4.0,
+                x + span_width + 4.0,
                 y + 14.0
             )?;
         }

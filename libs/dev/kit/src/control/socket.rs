@@ -185,9 +185,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn socket_belongs_to_its_owner_and_is_removed_with_the_stack() {
+    async fn socket_is_private_and_is_removed_with_the_stack() {
         let path = folder("mode");
-        // A socket file without a listener.
+        // The socket file of a killed stack, which the new socket replaces.
         drop(std::os::unix::net::UnixListener::bind(path.join(SOCKET)).unwrap());
         let control = Control::listen_at(Folder::open(&path).unwrap()).unwrap();
         let mode = std::fs::metadata(path.join(SOCKET)).unwrap().permissions().mode();

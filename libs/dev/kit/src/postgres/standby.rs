@@ -10,7 +10,7 @@ use super::{Cluster, DATABASE, connect, last_line};
 
 const DETACH_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A copy of a running server that follows its log.
+/// A copy of a running server that applies the server's write-ahead log.
 pub(super) struct Standby {
     data: PathBuf,
     port: u16,
@@ -48,19 +48,19 @@ impl Cluster {
         let server = connect(&self.url_of("postgres")).await?;
         server.client.execute("alter system set synchronous_standby_names = ''", &[]).await?;
         server.client.execute("select pg_reload_conf()", &[]).await?;
-        let copy = connect(&url).await?;
-        copy.client.execute("alter system set primary_conninfo = ''", &[]).await?;
-        copy.client.execute("select pg_reload_conf()", &[]).await?;
+        let detached = connect(&url).await?;
+        detached.client.execute("alter system set primary_conninfo = ''", &[]).await?;
+        detached.client.execute("select pg_reload_conf()", &[]).await?;
         let is_detached = "select not exists (select from pg_stat_wal_receiver) \
             and pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()";
-        while !copy.client.query_one(is_detached, &[]).await?.get::<_, bool>(0) {
+        while !detached.client.query_one(is_detached, &[]).await?.get::<_, bool>(0) {
             tokio::time::sleep(DETACH_POLL_INTERVAL).await;
         }
         Ok(url)
     }
 
-    /// Crashes the server, and promotes the standby in its place and on its port. A new standby
-    /// then follows; until it does, commits wait.
+    /// Crashes the server, promotes the standby in its place and on its port, and adds a new
+    /// standby. Commits wait for a standby again once the new one is added.
     pub async fn fail_over(&mut self) -> anyhow::Result<()> {
         let Some(standby) = self.standby.take() else { anyhow::bail!("the cluster has no standby") };
         self.crash().await?;
@@ -86,7 +86,7 @@ impl Cluster {
 
     async fn stop_standby(&self, standby: &Standby) -> anyhow::Result<()> {
         if standby.data.join("postmaster.pid").exists() {
-            // The command fails if the file is left of a server that has ended.
+            // `pg_ctl` fails if a server that has ended left the file. The failure is ignored.
             self.pg_ctl(&standby.data).args(["stop", "--mode=fast", "--wait"]).output().await?;
         }
         Ok(())

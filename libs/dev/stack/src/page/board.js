@@ -10,8 +10,9 @@ import { actor, may, nameOf } from "./session.js";
 
 const OWN = "/api/v1/crm";
 const PLATFORM = "/api/platform-manager/crm";
-const KANBAN = ["Application", "Booking", "Contract"];
-const TARGETS = ["Application", "Booking", "Sale", "Cancelled"];
+// The step groups to which the action `move` moves a deal.
+const MOVE_GROUPS = ["Application", "Booking", "Contract"];
+const OVERRIDE_TARGETS = ["Application", "Booking", "Sale", "Cancelled"];
 const section = document.getElementById("board");
 let board = null;
 let opened = null;
@@ -38,7 +39,7 @@ const ACTIONS = {
     return asked && api.post(`${deal}/cancel`, { path, body: { Reason: asked.reason } });
   },
   move: async (deal, path, { StepId }) => {
-    const steps = board.Columns.filter((column) => KANBAN.includes(column.Group) && !column.ArchivedAt && column.StepId !== StepId);
+    const steps = board.Columns.filter((column) => MOVE_GROUPS.includes(column.Group) && !column.ArchivedAt && column.StepId !== StepId);
     const asked = await ask(t("action.move"), ["word.step", choice("step", steps.map((step) => [step.StepId, step.Name]))]);
     return asked && api.post(`${deal}/move-step`, { path, body: { StepId: asked.step } });
   },
@@ -55,7 +56,7 @@ const ACTIONS = {
     return asked && api.post(`${deal}/complete`, { path, body: { RegistryRecordNumber: asked.number } });
   },
   override: async (deal, path, { Status }) => {
-    const targets = TARGETS.filter((status) => status !== Status).map((status) => [status, t(`deal.${status}`)]);
+    const targets = OVERRIDE_TARGETS.filter((status) => status !== Status).map((status) => [status, t(`deal.${status}`)]);
     const asked = await ask(t("action.override"),
       ["word.status", choice("status", targets)], ["word.comment", text("comment", t("reason.override"))]);
     return asked && api.post(`${deal}/override-status`, { path, body: { TargetStatus: asked.status, Comment: asked.comment } });

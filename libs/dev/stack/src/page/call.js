@@ -30,7 +30,7 @@ export function update(card) {
   if (conference && card.Id !== conference.Id && card.Status === "Ended") return;
   if (conference?.Id === card.Id && card.Version < conference.Version) return;
   conference = card.Status === "Ended" ? null : card;
-  if (!conference || !["Joined"].includes(mine()?.State)) hangUp();
+  if (!conference || mine()?.State !== "Joined") hangUp();
   draw();
 }
 

@@ -104,7 +104,7 @@ const refresh = coalesce(async () => {
   return read();
 });
 
-// Handles one event of the stream. A new connection may have missed events.
+// Handles one event of the stream. All types except `conference` and `read` reload the chats, also `ready`: events before it may have been missed.
 function handleEvent({ type, data }) {
   if (type === "conference") update(data);
   if (type === "message") upsertMessage(data);

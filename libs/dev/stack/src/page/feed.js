@@ -5,7 +5,7 @@ import { el, show } from "./dom.js";
 import { t, time } from "./i18n.js";
 import { leaving } from "./session.js";
 
-const KEPT = 60;
+const MAX_EVENTS = 60;
 const section = document.getElementById("feed");
 const list = el("ol", { "aria-live": "off", tabindex: 0 });
 const subscribers = [];
@@ -54,7 +54,7 @@ export function follow() {
     const event = JSON.parse(data);
     list.querySelector(".empty")?.remove();
     list.prepend(row(event));
-    while (list.children.length > KEPT) list.lastChild.remove();
+    while (list.children.length > MAX_EVENTS) list.lastChild.remove();
     for (const subscriber of subscribers) subscriber(event);
   });
 }

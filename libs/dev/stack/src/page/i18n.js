@@ -2,15 +2,15 @@
 
 import { WORDS } from "./words.js";
 
-const KEPT = "language";
-const asked = localStorage.getItem(KEPT) ?? navigator.language.slice(0, 2);
+const STORAGE_KEY = "language";
+const preferred = localStorage.getItem(STORAGE_KEY) ?? navigator.language.slice(0, 2);
 
 export const LANGUAGES = Object.keys(WORDS);
-export const language = LANGUAGES.includes(asked) ? asked : "en";
+export const language = LANGUAGES.includes(preferred) ? preferred : "en";
 document.documentElement.lang = language;
 
 export function setLanguage(other) {
-  localStorage.setItem(KEPT, other);
+  localStorage.setItem(STORAGE_KEY, other);
   location.reload();
 }
 

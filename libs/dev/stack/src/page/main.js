@@ -11,7 +11,7 @@ import * as imports from "./imports.js";
 import * as money from "./money.js";
 import { actor, services, loadPeople, people, signIn, signOut, token } from "./session.js";
 
-// Reloads all views as another person.
+// Returns a handler that runs `work` and reloads the page, since every view belongs to the signed-in person.
 const reloadAfter = (work) => () => attempt(async () => {
   await work();
   location.reload();
