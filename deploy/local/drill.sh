@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2034
 # Common functions of the drills in this folder, which source this file.
-# BIN is the folder of the binaries, POSTGRES the folder of PostgreSQL's. No stack may run in this clone, because the drill deletes the
-# events of its Kafka. A drill has its own databases and removes them at the end.
+# BIN is the folder of this repository's binaries, POSTGRES that of PostgreSQL's. PORT and the next
+# two ports must be free. No stack may run in this clone, because the drill deletes the events of
+# its Kafka. A drill has its own databases and removes them at the end.
 
 bin=${BIN:-${CARGO_TARGET_DIR:-target}/debug}
 # Debian keeps the binaries of the PostgreSQL server outside PATH.
@@ -17,11 +18,11 @@ fail() { printf 'FAILED  %s\n' "$1" >&2; exit 1; }
 member() { python3 -c 'import json, sys; from functools import reduce; print(reduce(lambda found, key: found[int(key) if isinstance(found, list) else key], sys.argv[1:], json.load(sys.stdin)))' "$@"; }
 # value KEY…: prints a member of the description of the running stack.
 value() { member "$@" <.dev/stack.json; }
-# eventually WHAT COMMAND…: waits until the command succeeds.
+# eventually WHAT COMMAND…: waits until the command succeeds, and fails after two minutes.
 eventually() {
   local tries
   for tries in $(seq 240); do if "${@:2}"; then return; fi; sleep 0.5; done
-  fail "$1"
+  fail "not within two minutes: $1"
 }
 
 # PostgreSQL refuses to run as root.
@@ -45,13 +46,13 @@ sql() { "$postgres/psql" --no-psqlrc --quiet --tuples-only --no-align --dbname "
 
 # up: starts the whole stack on a real Kafka.
 up() {
-  # Values of an earlier stack.
+  # These are values of an earlier stack.
   unset KAFKA_BROKERS AUTH_ISSUER
   : >"$work/up.log"
   "$bin/devstack" up --port 0 --broker kafka >>"$work/up.log" 2>&1 &
   stack=$!
-  is_up() { grep -q 'Ctrl-C' "$work/up.log" || ! kill -0 "$stack"; }
-  eventually 'the stack starts' is_up
+  has_started_or_ended() { grep -q 'Ctrl-C' "$work/up.log" || ! kill -0 "$stack"; }
+  eventually 'the stack starts' has_started_or_ended
   grep -q 'Ctrl-C' "$work/up.log" || { tail -3 "$work/up.log" >&2; fail 'the stack does not start'; }
   export KAFKA_BROKERS AUTH_ISSUER
   KAFKA_BROKERS=$(value brokers) AUTH_ISSUER=$(value issuer)

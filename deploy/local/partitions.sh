@@ -33,6 +33,7 @@ for partition in .dev/kafka/stack/node-1/data/platform.crm.*; do rm -rf "$partit
 step 'the partitions of all topics of crm are deleted; the stack starts again'
 up
 lost() { [ "$(deals agent)" -lt "$(deals crm)" ]; }
+# Time in which agent and messenger consume what is left.
 sleep 20
 lost || fail 'nothing was lost'
 step "events that were not consumed are lost: agent has $(deals agent) of $(deals crm) deals"

@@ -9,6 +9,7 @@ cd "$(dirname "$0")/../.."
 . deploy/local/drill.sh
 
 [ -x "$bin/agent" ] || fail "$bin/agent is missing"
+# Query the databases of agent and of crm.
 own() { sql "postgres://platform@127.0.0.1:$port/platform" agent "$1"; }
 theirs() { sql "$(value database_url)" crm "$1"; }
 # set_password PASSWORD: changes the password in the database and in the mounted secret.
@@ -61,6 +62,7 @@ own "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'age
 eventually 'both roles report the database as unavailable' is_shut_out
 step 'the connections are closed and cannot be opened again: /health/ready reports the database'
 for _ in 1 2 3; do deal >/dev/null; done
+# Time in which agent would consume the deals.
 sleep 10
 ! has_all_deals || fail 'agent consumes deals without a database'
 [ "$(summary)" = 503 ] || fail 'a request succeeds without a database'

@@ -21,6 +21,7 @@ esac
 
 # The commands make no calls, but the configuration requires these variables.
 run() { DATABASE_URL="$url" SELECTIONS_URL=$(value services selections internal_url) CLIENT_SECRET=none LOG=error "$bin/$service" "$@"; }
+# Query the database of the service, and those of the others.
 own() { sql "$url" "$service" "$1"; }
 theirs() { sql "$(value database_url)" "$1" "$2"; }
 for program in "$bin/$service" "$postgres/pg_basebackup"; do [ -x "$program" ] || fail "$program is missing"; done
@@ -36,7 +37,7 @@ count() {
     agent) own "select count(*) || ' deals, ' || (select count(*) from accrual) || ' accruals' from deal" ;;
   esac
 }
-# The developer, its first flat, and an agency.
+# Print the ids of the demo's developer and of an agency.
 developer() { curl --silent --fail "$(value base_url)/api/v1/public/developers" | member Items 0 Id; }
 agency() { get olga 'identity/admin/tenants/search?Types=Agency' | member Items 0 Id; }
 
@@ -97,7 +98,7 @@ own 'select pg_switch_wal()' >/dev/null
 step "the table $table is dropped; the other services continue, and $service cannot work"
 ! "$bin/demo" demo >/dev/null 2>&1 || fail "the demo succeeds without $table"
 "$bin/dev" stop "$service" >/dev/null
-curl --silent --fail --output /dev/null "$(value services $other admin_url)/health/ready" || fail "$other continues"
+curl --silent --fail --output /dev/null "$(value services $other admin_url)/health/ready" || fail "$other does not continue"
 
 step '[recover] recover to the moment before, from the base backup and the log'
 as "$postgres/pg_ctl" stop --silent --wait --mode=fast --pgdata "$work/pg/data"

@@ -138,7 +138,7 @@ func readDeal(ctx context.Context, pool *pgxpool.Pool, id string) (deal, []step,
 	return found, steps, pool.SendBatch(ctx, &batch).Close()
 }
 
-// writeOverride writes the change in one transaction of three round trips.
+// writeOverride writes the change in one transaction of two batches.
 func writeOverride(ctx context.Context, pool *pgxpool.Pool, actor string, request overrideRequest, before deal, target step) (dealCard, error) {
 	now, version := time.Now().UTC().Truncate(time.Microsecond), before.rowVersion+1
 	change, err := json.Marshal(map[string]string{
@@ -182,7 +182,7 @@ func writeOverride(ctx context.Context, pool *pgxpool.Pool, actor string, reques
 	return dealCard{before.id, request.TargetStatus, target.id, target.group, now, version}, err
 }
 
-// isOne refuses a statement that found no row.
+// isOne returns errConflict unless the statement changed or locked exactly one row.
 func isOne(tag pgconn.CommandTag) error {
 	if tag.RowsAffected() != 1 {
 		return errConflict

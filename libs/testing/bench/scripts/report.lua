@@ -11,7 +11,8 @@ function init(args)
   if prepare then prepare(args) end
 end
 
--- Pauses are exponential, as for independent arrivals. wrk takes whole milliseconds.
+-- Pauses are exponential, as for independent arrivals. wrk takes whole milliseconds, so the
+-- pause is rounded up or down at random and keeps its mean.
 function delay()
   return math.floor(-wait * math.log(1 - math.random()) + math.random())
 end

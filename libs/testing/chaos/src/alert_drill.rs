@@ -79,7 +79,7 @@ impl AlertDrill {
         let rules = prometheus.alerts().await?;
         let missing = rules.iter().filter(|alert| !Fault::ALL.iter().any(|fault| fault.alert() == **alert));
         let missing: Vec<_> = missing.cloned().collect();
-        ensure!(missing.is_empty(), "no fault here provokes {missing:?}");
+        ensure!(missing.is_empty(), "no fault here triggers {missing:?}");
         prometheus.wait_until_quiet(ALERT_TIMEOUT, |_| true).await?;
 
         let mut is_sound = true;
@@ -116,7 +116,7 @@ impl AlertDrill {
     }
 }
 
-/// Repeats a check until it returns true. Returns false after the timeout.
+/// Repeats a check until it returns true. Returns false after [`ALERT_TIMEOUT`].
 async fn until(mut is_reached: impl AsyncFnMut() -> anyhow::Result<bool>) -> anyhow::Result<bool> {
     let deadline = Instant::now() + ALERT_TIMEOUT;
     while Instant::now() < deadline {

@@ -46,15 +46,15 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Kill, freeze and restart everything under load, then check that no event was lost or out of
 /// order
 ///
-/// Each service runs as three processes; all use one database and one broker of the command. At
-/// random, the command kills and freezes processes, cuts connections, crashes the database,
-/// promotes its standby, and crashes nodes of the broker, while users write.
+/// Each service runs as three processes. All of them share one database and one broker, which the
+/// command starts. While users write, the command kills and freezes processes, cuts connections,
+/// crashes the database, promotes its standby, and crashes nodes of the broker, all at random.
 ///
-/// Then the command checks the events. Every committed event is delivered, and no other. Each key
-/// is in order. Each consumer has applied every message once and in order. The outboxes are empty,
-/// and nothing is parked or dead-lettered. No process ended by itself. Every deal has one chat,
-/// every object's status follows from its deals, every agent's balance follows from the accruals,
-/// and every copy equals its source. Exits with 1 otherwise.
+/// Then the command checks the events. Every committed event is delivered, and no other. The
+/// events of each key are in order. Each consumer has applied every message once and in order. The
+/// outboxes are empty, and nothing is parked or dead-lettered. No process ended by itself. Every
+/// deal has one chat, every object's status follows from its deals, every agent's balance follows
+/// from the accruals, and every copy equals its source. Exits with 1 if a check fails.
 #[derive(Args)]
 pub struct Chaos {
     /// Time of fault injection in seconds (of each round, with --events)
@@ -196,7 +196,7 @@ impl Chaos {
                 let before = fault_loop(platform, recordings.log(), &mut random, time / 2).await?;
                 platform.end_faults().await?;
                 let lost_changes = loss.inject(platform, &mut recordings, &mut random).await?;
-                // Users share the processors of this machine with the commands.
+                // Without the load of users, the commands end soon on this machine.
                 users.stop().await;
                 lost_changes.align(platform).await?;
                 users = Users::start(platform, &results)?;
@@ -215,7 +215,7 @@ impl Chaos {
     }
 }
 
-/// Injects one fault after the other, each for a random time.
+/// Injects random faults at random intervals, each for a random time. Faults may overlap.
 async fn fault_loop(
     platform: &mut Platform,
     log: &Log,

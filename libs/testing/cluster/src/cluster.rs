@@ -46,7 +46,7 @@ use devstack::{fixtures, gateway};
 /// Timeout of a user's request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Short lifetimes, so that no timed work is left at the end of the load.
+/// Short lifetimes, so that no timed work is left at the end of the load, and payouts of few lines.
 const LOAD_SETTINGS: &[Setting] = &[
     ("agent", "AGENT_PAYOUT_MAX_LINES", "5"),
     ("agent", "AGENT_UNRATED_POLL_SECONDS", "1"),
@@ -150,7 +150,7 @@ impl Cluster {
         mut environment: Environment,
         signals: &mut Signals,
     ) -> anyhow::Result<()> {
-        let result = self.install(deployment, &mut environment, signals).await;
+        let result = self.install_and_test(deployment, &mut environment, signals).await;
         let step = Step::start("stopping");
         step.note("removing the namespace");
         let closed = deployment.kube.close().await;
@@ -162,7 +162,7 @@ impl Cluster {
         result.and(closed).and(stopped)
     }
 
-    async fn install(
+    async fn install_and_test(
         &self,
         deployment: &Deployment<'_>,
         environment: &mut Environment,

@@ -57,7 +57,7 @@ impl Fuzz {
         let schemathesis = install().await?;
         let options = Up {
             port: 0,
-            // Employees that an earlier run has dismissed would be missing.
+            // An earlier run may have dismissed employees of the demo.
             fresh: true,
             no_seed: false,
             broker: Kind::Embedded,

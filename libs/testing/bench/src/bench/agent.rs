@@ -98,7 +98,7 @@ fn measured_queries() -> [MeasuredQuery; 2] {
         MeasuredQuery {
             what: "performance over 366 days",
             path: format!("/api/v1/my/agent-performance?From={FROM}&To={TO}"),
-            // Each request reads all of the deals.
+            // Each request reads all deals of the agent.
             connections: 8,
             goal: 0.7,
             max_p95: 200.0,

@@ -41,7 +41,7 @@ pub(super) async fn run(client: &Client, script: &str) -> anyhow::Result<f64> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Sets the minimum duration of logged statements.
+/// Sets the minimum duration of logged statements in milliseconds. -1 logs none.
 async fn set_statement_log(client: &Client, least: &str) -> anyhow::Result<()> {
     client.batch_execute(&format!("alter system set log_min_duration_statement = {least}")).await?;
     client.batch_execute("select pg_reload_conf()").await?;

@@ -30,6 +30,7 @@ const PROJECTS: u64 = 1_000;
 const CONNECTIONS: u32 = 32;
 /// The developer of the first ten created projects.
 const DEVELOPER: &str = "5eed0010-0000-4000-8000-000000000001";
+/// Flats of the large grid.
 const GRID: u32 = 5_000;
 /// Replaced grids in a round.
 const GRIDS: u32 = 3;
@@ -182,7 +183,8 @@ impl Bench<'_> {
         self.manage(Method::PUT, &path, &json!({ "Objects": objects })).await.map(drop)
     }
 
-    /// Returns pages of the first developer's objects, from the first page to one near the end.
+    /// Returns the first page of the first developer's objects and every twentieth page after it,
+    /// up to the 281st. A developer with few objects has fewer pages.
     async fn deep_pages(&self) -> anyhow::Result<Vec<String>> {
         let first = format!("/api/v1/public/property-objects?DeveloperId={DEVELOPER}&Sort=Price&PageSize=50");
         let (mut pages, mut path) = (vec![first.clone()], first.clone());

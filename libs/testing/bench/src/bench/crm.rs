@@ -192,7 +192,8 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// Overrides each deal of the first column once, from Application to Booking, and resets them.
+    /// Overrides deals of the first column, each at most once, from Application to Booking, and
+    /// resets them.
     async fn override_some(
         &self,
         url: &str,

@@ -26,7 +26,7 @@ const KAFKA: &str = "bench";
 pub(super) struct Environment {
     cluster: Cluster,
     bus: Bus,
-    /// The peer, if it is measured too.
+    /// The program of the peer in Go, if it is measured too.
     peers: Option<peers::Program>,
     /// The processes that benches have started.
     processes: Mutex<Vec<Process>>,
@@ -70,7 +70,7 @@ impl Environment {
         self.bus.brokers()
     }
 
-    /// Returns the peer, if it is measured too.
+    /// Returns the program of the peer in Go, if it is measured too.
     pub(super) fn peers(&self) -> Option<&peers::Program> {
         self.peers.as_ref()
     }

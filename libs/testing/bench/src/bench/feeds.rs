@@ -196,6 +196,7 @@ impl Bench<'_> {
             applied.push(changed / seconds);
             memory.push(highest.max(also) - before);
             baseline.push(changed / bare::run(&self.connection.client, &sql).await?);
+            // One call would be one transaction, in which `vacuum` fails.
             let clean = "delete from outbox; vacuum property_object, outbox";
             for statement in clean.split("; ") {
                 self.connection.client.batch_execute(statement).await?;

@@ -223,7 +223,7 @@ impl Bench<'_> {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let before = service.memory()?;
         let streams = Streams::open(&self.client, &service.url, &tokens, None).await?;
-        // Covers two heartbeats.
+        // A thorough run covers two heartbeats of 15 s.
         tokio::time::sleep(Duration::from_secs(effort.choose(31, 5))).await;
         ensure!(streams.are_open(), "streams have ended");
         let each = (service.memory()? - before) * 1024.0 / f64::from(u32::try_from(count)?);

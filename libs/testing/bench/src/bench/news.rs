@@ -33,13 +33,14 @@ const PARAGRAPH: &str = "Two rooms with a view of the river, close to the park, 
 const EMPTY: &str = "alter table post_log disable trigger post_log_append_only; truncate post cascade; \
     alter table post_log enable trigger post_log_append_only; update post_search_count set posts = 0";
 
-/// The service, an author and their databases.
+/// The service with its author, and connections to the schemas of news and selections.
 pub(super) struct Bench<'g> {
     environment: &'g Environment,
     platform: Platform,
     posts: Connection,
     selections: Connection,
     pub(super) service: Service,
+    /// The service selections, of whose selections news takes snapshots.
     source: Service,
     author: String,
     token: String,
@@ -89,6 +90,7 @@ impl<'g> Bench<'g> {
         let author = author.to_string();
         Ok(Self { environment, platform, posts, selections, service, source, author, token })
     }
+
     async fn set_blocks(&self, client: &Client, post: u32, blocks: &[Value]) -> anyhow::Result<()> {
         let url = format!("{}/api/v1/posts/{}/blocks", self.service.url, post_id(post.into()));
         send(client.put(url).bearer_auth(&self.token).json(&json!({"Blocks": blocks}))).await

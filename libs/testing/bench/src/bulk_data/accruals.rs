@@ -3,7 +3,7 @@
 //!
 //! Seven of every ten deals were sold. Three of the seven have two accruals, the others one, so
 //! there are as many accruals as deals. A tenth of the first million deals belongs to the first
-//! agent; every other agent has ninety.
+//! agent. Every other agent has ninety, or a hundred beyond the first million.
 
 use anyhow::Context;
 use tokio_postgres::Client;

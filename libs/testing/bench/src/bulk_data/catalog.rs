@@ -57,7 +57,7 @@ const BUILDINGS_OF: &str = "\
         2026 + (p * 7 + b) % 4, 1 + b % 4, '2026-01-01', '2026-01-01', 1 \
     from generate_series($1::bigint, $2::bigint) as p, generate_series(1, 20) as b on conflict do nothing";
 
-/// Inserts the objects. Half of them are Available; seven of ten are homes.
+/// Inserts the objects. Half of them are Available; seven of ten are flats or apartments.
 const OBJECTS: &str = "\
     with made as (insert into property_object (id, building_id, project_id, tenant_id, number, kind, section, floor, position_on_floor, \
         rooms, is_studio, area_total, finishing, price, currency, status, own_status, created_at, updated_at, version, \

@@ -1,7 +1,7 @@
 //! Messenger's chats of the deals that [`deals`](super::deals) creates, which are functions of
 //! their numbers and so the same on every machine.
 //!
-//! The first chat is long. A manager is in two thousand chats.
+//! The first chat is long. A manager is in two thousand chats, the first one in 1,999.
 
 use anyhow::Context;
 use tokio_postgres::Client;
@@ -19,7 +19,7 @@ const TABLES: [&str; 3] = ["chat", "member", "message"];
 const CHAT: u128 = 0x5eed_0030;
 const MANAGER: u128 = 0x5eed_0029;
 
-/// Chats of one manager.
+/// Chats of one manager. The first manager has one less, since chats are numbered from 1.
 const OF_MANAGER: u64 = 2_000;
 
 /// Target numbers of chats and messages.
@@ -49,7 +49,7 @@ const CHATS: &str = "\
     on conflict (id) do update set last_sequence = greatest(chat.last_sequence, excluded.last_sequence), \
         last_activity_at = greatest(chat.last_activity_at, excluded.last_activity_at)";
 
-/// Inserts the members. The manager has read all but the last messages, the agent a tenth.
+/// Inserts the members. The manager has read all but up to three messages, the agent a tenth.
 const MEMBERS: &str = "\
     insert into member (user_id, chat_id, role, joined_at, read_sequence) \
     select user_id, pg_temp.seeded('0030', n), role, pg_temp.sent_at(n, 0), read \
@@ -59,6 +59,8 @@ const MEMBERS: &str = "\
         (pg_temp.seeded('0025', n % 2000), 'Agent', $3 / 10)) as of_deal (user_id, role, read) \
     on conflict (user_id, chat_id) do update set read_sequence = greatest(member.read_sequence, excluded.read_sequence)";
 
+/// Inserts the missing messages. Their ids have 2^24 numbers for each chat, more than the longest
+/// chat has messages.
 const MESSAGES: &str = "\
     insert into message (id, chat_id, sequence, kind, sender_user_id, client_message_id, text, created_at, version) \
     select pg_temp.seeded('0031', n * 16777216 + s), pg_temp.seeded('0030', n), s, 'Text', \

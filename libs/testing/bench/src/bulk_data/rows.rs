@@ -52,14 +52,14 @@ pub(crate) fn tenant_id(number: u64) -> Uuid {
     id(TENANTS.ids, number)
 }
 
-/// Returns the creation time of a row. Rows are six seconds apart.
+/// Returns the creation time of a row. Rows are six seconds apart, from the year 2020.
 fn time(number: u64) -> String {
     let start = OffsetDateTime::from_unix_timestamp(1_577_836_800).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     let time = start.add(Duration::seconds(i64::try_from(number).unwrap_or_default() * 6));
     time.format(&Rfc3339).unwrap_or_default()
 }
 
-/// Spreads consecutive numbers.
+/// Returns a pseudo-random number for each number, as a multiplicative hash.
 fn mixed(number: u64) -> usize {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
     usize::try_from(mixed).unwrap_or_default()

@@ -26,7 +26,7 @@ use devstack::services::{self, ServiceEntry};
 const ROLES: [&str; 3] = ["serve", "work", "work"];
 /// A path that reads the table `accrual` on a connection of the pool.
 const PATH: &str = "/api/v1/my/commission-accruals";
-/// The number of concurrent requests: more than may wait for four connections.
+/// The number of concurrent requests. It exceeds the 64 waiters that four connections admit.
 const CONCURRENT_REQUESTS: usize = 120;
 
 pub(super) struct Environment {
@@ -38,6 +38,7 @@ pub(super) struct Environment {
     processes: Vec<Process>,
     /// The connection that holds a lock during a fault.
     pub(super) lock_connection: Option<Connection>,
+    /// The concurrent requests of the current fault, and its repeated lock.
     pub(super) requests: JoinSet<()>,
     /// The id of the entity that the current fault concerns.
     pub(super) subject: Uuid,

@@ -86,7 +86,7 @@ impl Fault {
             Self::EventsParked => "an event is larger than the broker accepts",
             Self::TopicsHeld => "an event has a topic that does not exist",
             Self::RelayLeaseLost => "workers are frozen for 5 s each",
-            Self::DatabaseHistoryChanged => "the lease has another history",
+            Self::DatabaseHistoryChanged => "the relay's lease has another history",
             Self::SequenceWentBack => "a later event has a lower sequence",
             Self::MessagesDelayed => "the table of a consumer is locked",
             Self::ConsumerStopped => "the broker is down for the consumers",
@@ -146,6 +146,8 @@ impl Fault {
             }
             Self::ConsumerDatabaseFailing => {
                 environment.execute("agent", "alter table developer rename to developer_away").await?;
+                // A worker pauses after failures of five keys. One of the two workers receives at
+                // least six of these twelve.
                 for _ in 0..12 {
                     publish_developer(environment, guid()).await;
                 }
@@ -161,9 +163,11 @@ impl Fault {
                 environment.execute("agent", rename).await
             }
             Self::JobFailing => {
+                // The alert fires above ten attempts.
                 environment.execute("agent", &job(&format!("no run {subject}"), "now()", 11)).await
             }
             Self::JobsDelayed => {
+                // Due in 3 s, so that the lock is held before the job starts.
                 environment
                     .execute("agent", &job(&subject.to_string(), "now() + interval '3 seconds'", 0))
                     .await?;
@@ -264,7 +268,7 @@ impl Fault {
     }
 }
 
-/// Locks the table repeatedly. Between two locks, the waiting requests are answered.
+/// Locks the table `accrual` repeatedly. Between two locks, the waiting requests are answered.
 async fn lock_repeatedly(locker: Connection) {
     let lock = "begin; lock table accrual in access exclusive mode";
     while locker.client.batch_execute(lock).await.is_ok() {
@@ -276,7 +280,7 @@ async fn lock_repeatedly(locker: Connection) {
     }
 }
 
-/// Executes a statement of agent that takes locks, and holds them until the end of the fault.
+/// Executes a statement in agent's schema that takes locks, and holds them until the fault ends.
 async fn hold_lock(environment: &mut Environment, statement: &str) -> anyhow::Result<()> {
     let locker = environment.connect("agent").await?;
     locker.client.batch_execute(&format!("begin; {statement}")).await?;

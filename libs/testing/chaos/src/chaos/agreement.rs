@@ -12,8 +12,9 @@ pub(super) const FIGURES: &[Count] = &[
 
 /// Violations that jobs remove some time after the last event.
 pub(super) const EVENTUAL_RULES: &[Count] = &[
+    // Counts a booking up to a minute before its end, so that none expires during the checks.
     (
-        "overdue bookings",
+        "bookings that have expired or soon will",
         "select count(*) from crm.booking where status = 'Active' and not is_expiry_suspended and expires_at < clock_timestamp() + interval '1 minute'",
     ),
     ("parent changes that are not propagated", "select count(*) from chessboard.propagation"),
@@ -31,8 +32,8 @@ pub(super) const EVENTUAL_RULES: &[Count] = &[
 /// Violations that must not exist, with the queries that count them.
 ///
 /// After a restore, a publisher publishes a final state, such as Cancelled, for each entity that it
-/// has lost. Copies keep the entity in this state. A lost revocation of access stays until the
-/// tokens have expired.
+/// has lost. Copies keep the entity in this state, which the queries accept. A lost revocation of
+/// access stays at its consumers until the tokens have expired.
 pub(super) const RULES: &[Count] = &[
     (
         "deals without exactly one matching chat, or chats without a deal",

@@ -22,13 +22,13 @@ pub(super) const RULES: &[Count] = &[
          group by chat_id having count(*) > 1) as live",
     ),
     (
-        "ended calls without exactly one card",
+        "ended calls without exactly one card, or open calls with a card",
         "select count(*) from messenger.conference where (status = 'Ended')::int <> \
          (select count(*) from messenger.message where message.chat_id = conference.chat_id \
          and card ->> 'Type' = 'ConferenceEnded' and card ->> 'ConferenceId' = conference.id::text)",
     ),
-    // A deal whose version exceeds the rows of its timeline has lost changes. Its chat keeps the
-    // cards of the lost changes, so only the last card is compared, with the present status.
+    // A deal has lost changes if its timeline lacks versions. Its chat keeps the cards of the lost
+    // changes, so only the last card is compared, with the present status.
     (
         "deals without exactly one card for each change of status",
         "select count(*) from crm.deal left join messenger.chat on chat.deal_id = deal.id \

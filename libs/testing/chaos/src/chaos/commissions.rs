@@ -60,6 +60,10 @@ macro_rules! sales {
 }
 
 /// The condition that a card had a rate for the agent of `sale` when the sale began.
+///
+/// A process that is frozen while it sets a rate continues within 20 s. Until then, a sale may
+/// begin and end without the rate. The condition therefore ignores cards that were created less
+/// than 20 s before the sale.
 macro_rules! has_rate {
     () => {
         "exists ( \
@@ -74,9 +78,6 @@ macro_rules! has_rate {
 
 /// Violations that must not exist, with the queries that count them.
 pub(super) const RULES: &[Count] = &[
-    // A process that is frozen while it sets a rate continues within 20 s. Until then, a sale may
-    // begin and end without the rate. `has_rate` therefore ignores cards that were created less
-    // than 20 s before the sale.
     (
         "sales of agents without exactly one matching Base, or Bases without a sale",
         concat!(
@@ -163,6 +164,8 @@ pub(super) const RULES: &[Count] = &[
          where accrual.payout_id is distinct from live.payout_id \
             or (accrual.status = 'Paid') is distinct from (live.status = 'Paid')",
     ),
+    // The accruals of an ended sale sum to zero. Those of the active sale do not exceed its price;
+    // -9e18 means that their sum has no lower bound.
     (
         "ended sales with effective accruals, or sales with too high accruals",
         "select count(*) from (select deal.id from agent.accrual join agent.deal on deal.id = accrual.deal_id \

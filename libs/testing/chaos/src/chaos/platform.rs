@@ -20,8 +20,9 @@ use devkit::progress::Step;
 use devkit::{kafka, livekit};
 use devstack::services::{self, ServiceEntry};
 
-/// Workers of each service. One relays; the others wait to take over.
+/// Workers of each service. One runs the relay; the other takes over when it fails.
 const WORKERS: usize = 2;
+/// Nodes of Apache Kafka. The embedded broker has one, which represents any of them.
 const NODES: u16 = 3;
 /// Name of the broker's data folder.
 const BROKER_DATA: &str = "chaos";
@@ -117,7 +118,7 @@ impl Broker {
 }
 
 impl Platform {
-    /// Prepares everything that need not be stopped. The broker ends when it is dropped.
+    /// Prepares everything that need not be stopped. Dropping the platform ends the broker.
     pub(super) async fn prepare(kind: Kind) -> anyhow::Result<Self> {
         let services = services::all();
         let step = Step::start("broker");

@@ -15,10 +15,10 @@ pub(super) struct Replica {
     program: &'static str,
     role: &'static str,
     settings: Settings,
-    /// `None` if the process was killed.
+    /// `None` before the first start and after a kill.
     child: Option<Child>,
     frozen: bool,
-    /// Number of starts, each with a log of its own.
+    /// Number of starts. Each start has a log of its own.
     starts: u32,
 }
 

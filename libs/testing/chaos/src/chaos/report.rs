@@ -15,6 +15,7 @@ pub struct Outcome {
     pub(super) faults: u64,
     pub(super) requests: u64,
     pub(super) longest_gap: Duration,
+    /// Number of leases of relays, including the first lease of each service.
     pub(super) takeovers: u64,
     /// Number of processes that ended by themselves.
     ended: usize,

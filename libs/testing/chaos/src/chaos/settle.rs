@@ -114,8 +114,8 @@ pub(super) async fn settle(
         waiting.extend(behind.map(|(consumer, count)| (format!("not applied by {consumer}"), *count)));
         waiting.retain(|(_, count)| *count > 0);
         if waiting.is_empty() {
-            // Events may have arrived after the jobs were counted. If nothing was left twice
-            // without a commit in between, everything is done.
+            // Events may have arrived after the jobs were counted. Everything is done if two turns
+            // in succession found nothing left, without a commit in between.
             if quiet_at == Some(verdict.committed) {
                 return Ok(verdict);
             }
@@ -133,7 +133,7 @@ pub(super) async fn settle(
     }
 }
 
-/// A timer that expires when nothing has progressed for some time.
+/// A timer that expires when the number of open items does not fall for some time.
 pub(crate) struct StallDetector {
     least: usize,
     ends: Instant,
@@ -146,6 +146,8 @@ impl StallDetector {
         Self { least: usize::MAX, ends: now + STALL_TIMEOUT, next_report: now + REPORT_INTERVAL }
     }
 
+    /// Records the open items and prints them at intervals. Returns true if their number has not
+    /// fallen for [`STALL_TIMEOUT`].
     pub fn has_stalled(&mut self, waiting: &[(impl Display, usize)]) -> bool {
         let now = Instant::now();
         let rest = waiting.iter().map(|(_, count)| count).sum();

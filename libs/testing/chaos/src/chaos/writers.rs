@@ -24,6 +24,7 @@ const AGENT: &str = "0198f000-0000-7000-8000-000000000007";
 #[derive(Default)]
 pub struct RequestResults(Mutex<Score>);
 
+/// The counts of requests. All except `failed_retries` are about first attempts.
 #[derive(Default)]
 pub struct Score {
     pub requests: u64,
@@ -130,7 +131,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Creates a user who may write posts and selections, and administers all companies.
+    /// Creates a user who may write posts and selections, and manages all companies and deals.
     fn new(load: &Load<'_>, base: String) -> anyhow::Result<Self> {
         let claims = Claims::user(guid())
             .permission("news.posts.manage-own")
@@ -162,7 +163,7 @@ impl Writer {
     }
 
     /// Creates, changes and archives companies while their employees are hired, assigned roles and
-    /// dismissed, until the end.
+    /// dismissed, until the load stops.
     async fn administer(self) {
         while !self.stopping.is_cancelled() {
             let tenants = "identity/admin/tenants";
@@ -202,7 +203,7 @@ impl Writer {
     }
 
     /// Creates developers whose profiles are published and hidden while their grids and prices
-    /// change, until the end.
+    /// change, until the load stops.
     async fn build(self, chessboard: String) {
         let tenants = "identity/admin/tenants";
         while !self.stopping.is_cancelled() {
@@ -211,7 +212,7 @@ impl Writer {
             let Some(mut manager) = self.manager(developer, &chessboard) else { return };
             let tenant = format!("{tenants}/{developer}");
             let me = "v1/developers/me";
-            // Chessboard replicates the company by Kafka.
+            // Waits until chessboard has received the company from Kafka.
             while !self.stopping.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none()
             {
             }
@@ -232,7 +233,7 @@ impl Writer {
                     manager.send(Method::POST, &format!("{me}/publish"), Value::Null).await;
                     self.send(Method::POST, &format!("{tenant}/suspend"), Value::Null).await;
                     self.send(Method::POST, &format!("{tenant}/activate"), Value::Null).await;
-                    // The suspension revoked the tokens of its second and of all seconds before.
+                    // The suspension revoked the tokens of its second and of earlier seconds.
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     let Some(next) = self.manager(developer, &chessboard) else { return };
                     manager = next;
@@ -256,8 +257,8 @@ impl Writer {
         Some((project, grid))
     }
 
-    /// Creates a developer with a building and makes deals of its flats until the end. Some of
-    /// their bookings expire.
+    /// Creates a developer with a building and makes deals of its flats until the load stops. Some
+    /// of their bookings expire.
     async fn sell(self, chessboard: String, crm: String) {
         let Some(flats) = self.house(&chessboard).await else { return };
         let seller = Self { base: crm, ..self };
@@ -275,7 +276,7 @@ impl Writer {
             let company = self.make("identity/admin/tenants", body).await;
             let Some(developer) = company.and_then(|id| id.parse().ok()) else { continue };
             let manager = self.manager(developer, chessboard)?;
-            // Chessboard replicates the company by Kafka.
+            // Waits until chessboard has received the company from Kafka.
             let me = "v1/developers/me";
             while !self.stopping.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none()
             {
@@ -317,7 +318,7 @@ impl Writer {
         }
     }
 
-    /// Creates, changes and deletes selections until the end.
+    /// Creates, changes and deletes selections until the load stops.
     async fn select(self) {
         while !self.stopping.is_cancelled() {
             let Some(selection) =
@@ -340,7 +341,7 @@ impl Writer {
     }
 
     /// Creates posts, embeds and removes a selection while the post is published and withdrawn, and
-    /// deletes some posts, until the end.
+    /// deletes some posts, until the load stops.
     async fn post(self, selections: String) {
         let owner = Self { base: selections, ..self.clone() };
         while !self.stopping.is_cancelled() {
@@ -363,20 +364,21 @@ impl Writer {
             } else {
                 self.send(Method::DELETE, &path, Value::Null).await;
             }
-            // A user may have a hundred selections. Snapshots stay after the deletion.
+            // A user may have at most a hundred selections. Snapshots outlive their selection.
             if let Some(source) = source {
                 owner.send(Method::DELETE, &format!("v1/selections/{source}"), Value::Null).await;
             }
         }
     }
 
+    /// Creates a resource and returns its id.
     async fn make(&self, resources: &str, body: Value) -> Option<String> {
         let created = self.send(Method::POST, resources, body).await?;
         Some(created["Id"].as_str()?.to_owned())
     }
 
     /// Sends a request, and retries it after a failure if its method is idempotent (RFC 9110,
-    /// 9.2.2).
+    /// 9.2.2). Returns the JSON of a successful response, if there is any.
     async fn send(&self, method: Method, path: &str, body: Value) -> Option<Value> {
         if self.stopping.is_cancelled() {
             return None;
@@ -406,7 +408,7 @@ impl Writer {
         }
         let body = result.ok().filter(|(status, _)| status.is_success()).map(|(_, body)| body);
         if body.is_none() {
-            // A service is down. A user would try again in a moment.
+            // The request failed or was rejected. A user would pause before the next one.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         serde_json::from_str(&body?).ok()

@@ -35,7 +35,7 @@ pub(super) struct Deployment<'a> {
 }
 
 impl<'a> Deployment<'a> {
-    /// Packs the dependencies in a copy, so that the charts do not change.
+    /// Packs the dependencies into a copy of the charts, so that the originals do not change.
     pub(super) async fn prepare(
         kube: &'a Kube,
         services: &'a [ServiceEntry],
@@ -178,7 +178,7 @@ impl<'a> Deployment<'a> {
                     "AUTH_ALLOW_HTTP": "true",
                     // The edge has a private address or an address of this machine.
                     "TRUSTED_PROXIES": format!("{}/32,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16", environment.address),
-                    // One user sends the load.
+                    // 0 removes the limit, since a simulated user sends more than a person.
                     "ACTOR_REQUESTS_PER_MINUTE": "0",
                     "ACTOR_EXPENSIVE_REQUESTS_PER_MINUTE": "0",
                     // All pods share one small PostgreSQL, which has no certificate.

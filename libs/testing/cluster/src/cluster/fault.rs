@@ -13,14 +13,14 @@ use devstack::services::ServiceEntry;
 
 /// The roles of the charts.
 pub(super) const ROLES: [&str; 2] = ["serve", "work"];
-/// Time before and after the check that the pods have settled.
+/// Time before each of the two checks that the pods have settled.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
 /// Timeout until a disruption budget counts all pods again.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for which a node of the broker is down.
 const NODE_DOWNTIME: Duration = Duration::from_secs(3);
 
-/// The faults in the order of the table.
+/// The faults in the order of the report.
 #[derive(Clone, Copy)]
 pub(super) enum Fault {
     Nothing,

@@ -19,7 +19,7 @@ const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 /// The tag of images of the previous release.
 const BEFORE: &str = "before";
 
-/// A release of a service. Only some services have a previous one.
+/// A release of a service. A service may have no previous one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Release {
     Before,
@@ -38,7 +38,7 @@ impl<'a> Images<'a> {
     /// Creates the names.
     ///
     /// # Errors
-    /// A folder of the previous release without a binary of a service.
+    /// If the folder of the previous release has no binary of any service.
     pub(super) fn new(
         prefix: &'a str,
         tag: &'a str,

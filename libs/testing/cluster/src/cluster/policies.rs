@@ -144,6 +144,7 @@ fn is_declared(from: Origin<'_>, to: Destination<'_>) -> bool {
         }
         (Origin::Service(_), Destination::Service(..) | Destination::Elsewhere) => false,
         (Origin::Outsider(at), Destination::Service(_, port)) => at == Some(port),
+        // No policy restricts the egress of outsiders.
         (_, Destination::Environment) | (Origin::Outsider(_), Destination::Elsewhere) => true,
     }
 }

@@ -1,4 +1,4 @@
-//! The report of a trial.
+//! The report of a trial, with a row for each fault.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ impl Report {
         self.rows.push(Row { fault, requests, failed, failed_retries, longest, took });
     }
 
-    /// Adds the outcome of the checks.
+    /// Prints the outcome of the checks and adds it.
     pub(super) fn close(&mut self, outcome: &Outcome) {
         self.is_sound = outcome.report();
         self.committed = outcome.verdict.committed;

@@ -149,7 +149,7 @@ async fn create_buildings(stack: &Stack) -> anyhow::Result<()> {
     save([("projects", projects), ("buildings", buildings), ("property-objects", objects)])
 }
 
-/// Creates companies, and employees of the operator, whose administrator is the caller.
+/// Creates companies, and employees of the operator's company, as its administrator Olga.
 async fn create_companies(stack: &Stack) -> anyhow::Result<()> {
     let (client, olga) = (http::client()?, Identity::of(stack)?.token(&OLGA).await?);
     let url = |path: &str| format!("{}/api/identity/{path}", stack.base_url);
@@ -178,7 +178,7 @@ async fn create_selections(stack: &Stack) -> anyhow::Result<()> {
     let before =
         client.get(format!("{url}?PageSize=100")).bearer_auth(&anna).send().await?.error_for_status()?;
     for selection in before.json::<Value>().await?["Items"].as_array().context("no list")? {
-        // Deletes selections of earlier runs, since an owner may have a limited number.
+        // Deletes the selections of the demo data, since an owner may have a limited number.
         client.delete(format!("{url}/{}", text(&selection["Id"])?)).bearer_auth(&anna).send().await?;
     }
     let internal = stack.services["selections"].internal_url.as_ref().context("no internal port")?;

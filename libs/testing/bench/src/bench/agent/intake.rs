@@ -36,7 +36,7 @@ const PARTITIONS: u64 = 4;
 /// Unacknowledged messages after which the producer waits.
 const MAX_IN_FLIGHT: usize = 1_000;
 
-/// A rate card of 3 % for each developer. Its id is that of the developer.
+/// A rate card of 3 % for each developer, with the developer's id as its own.
 const CARDS: &str = "with card as (\
     insert into rate_card (id, developer_company_id, created_at, updated_at, updated_by_user_id, version) \
     select developer, developer, now(), now(), developer, 1 from generate_series(0, $1::bigint - 1) as n, \

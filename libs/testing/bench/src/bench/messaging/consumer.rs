@@ -121,6 +121,7 @@ async fn commit(bench: &Bench<'_>, count: u32, sequence: i64) -> anyhow::Result<
             .await?;
         for n in (first..count).step_by(PARTITIONS as usize) {
             client.batch_execute("begin").await?;
+            // Each connection has keys of its own, as each partition has.
             let key = format!("{}", n / PARTITIONS % (KEYS / PARTITIONS) * PARTITIONS + first);
             client
                 .query_one(&receive, &[&"bench.alone", &CONSUMED, &key, &(sequence + i64::from(n))])

@@ -35,7 +35,7 @@ struct Pace {
     events: usize,
 }
 
-/// The time of each event's commit or send, in nanoseconds of the run.
+/// The time of each event's commit or send, in nanoseconds since `begun`.
 struct Clock {
     begun: Instant,
     marks: Vec<AtomicU64>,
@@ -159,6 +159,7 @@ struct Reader(StreamConsumer);
 impl Reader {
     fn open(bench: &Bench<'_>) -> anyhow::Result<Self> {
         let mut client: ClientConfig = bench.producer();
+        // A consumer does not have these settings of a producer.
         for name in ["enable.idempotence", "acks", "compression.type", "message.timeout.ms", "linger.ms"] {
             client.remove(name);
         }

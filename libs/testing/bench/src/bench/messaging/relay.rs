@@ -19,7 +19,7 @@ use devkit::progress::Step;
 pub(super) const ACKED: &str = "outbox_commit_to_ack_seconds_count";
 /// Events that the relay sends one by one before the backlog.
 const BEFORE: u32 = 100;
-/// Rows of a batch, as in the relay.
+/// Rows of a batch, as in the relay. The statement also has the relay's limit of 4 MiB.
 const BATCH: u16 = 500;
 /// Batches in flight of the bare producer.
 const MAX_IN_FLIGHT: usize = 8;
@@ -121,12 +121,12 @@ async fn measure_statements(reader: &Client, deleter: &Client, rows: u32) -> any
     // The row of the lease remains after the relay has stopped.
     deleter.batch_execute("update outbox_lease set expires_at = 'infinity'").await?;
     let delete = deleter.prepare("select outbox_delete($1, $2, owner, epoch) from outbox_lease").await?;
-    let missing: Vec<String> = Vec::new();
+    let held_topics: Vec<String> = Vec::new();
     let begun = Instant::now();
     let (mut topics, mut taken, mut removed): (Vec<String>, Vec<i64>, i64) = (Vec::new(), Vec::new(), 0);
     while removed < i64::from(rows) {
         let limit = i32::from(BATCH);
-        let next = async { reader.query(&read, &[&taken, &missing, &limit]).await };
+        let next = async { reader.query(&read, &[&taken, &held_topics, &limit]).await };
         let gone = async { deleter.query_one(&delete, &[&topics, &taken]).await };
         let (next, gone) = tokio::try_join!(next, gone)?;
         removed += gone.get::<_, i64>(0);

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 const CONCURRENCY: usize = 32;
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The text of each message before its number.
+/// The JSON of each message before its round and its number.
 const TEXT: &str = "\"Text\":\"message ";
 
 /// Open streams, each read by a task. They close when dropped.
@@ -98,7 +98,7 @@ impl Delay {
         self.took().clear();
     }
 
-    /// Marks a message as sent and returns its text.
+    /// Marks a message as sent now and returns its text.
     pub(super) fn mark(&self, number: usize) -> String {
         self.sent[number].store(self.now(), Ordering::Relaxed);
         format!("message {} {number}", self.round.load(Ordering::Relaxed))
@@ -108,9 +108,9 @@ impl Delay {
         let now = self.now();
         let text = event.split_once(TEXT).and_then(|(_, text)| text.split_once('"'));
         let Some((round, number)) = text.and_then(|(text, _)| text.split_once(' ')) else { return };
-        let is_of_now = round.parse() == Ok(self.round.load(Ordering::Relaxed));
+        let is_current = round.parse() == Ok(self.round.load(Ordering::Relaxed));
         if let Some(sent) = number.parse().ok().and_then(|number: usize| self.sent.get(number))
-            && is_of_now
+            && is_current
         {
             let took = Duration::from_nanos(now.saturating_sub(sent.load(Ordering::Relaxed)));
             self.took().push(took.as_secs_f64() * 1e3);

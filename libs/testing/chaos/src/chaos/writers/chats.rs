@@ -14,7 +14,7 @@ const MAX_CHAT_POLLS: usize = 100;
 
 impl Writer {
     /// Creates a developer with a building, and makes deals whose members use the chats, until the
-    /// end.
+    /// load stops.
     pub(super) async fn chat(self, chessboard: String, crm: String, messenger: String) {
         let Some(flats) = self.house(&chessboard).await else { return };
         let seller = Self { base: crm, ..self };
@@ -55,7 +55,7 @@ impl Writer {
         Some(())
     }
 
-    /// Waits until messenger has replicated the deal by Kafka, and returns its chat.
+    /// Waits until messenger has received the deal from Kafka, and returns the path of its chat.
     async fn chat_of(&self, deal: &str) -> Option<String> {
         let own = format!("messenger/chats?DealId={deal}");
         for _ in 0..MAX_CHAT_POLLS {

@@ -16,12 +16,12 @@ const MY_ACCRUALS: &str = "v1/my/commission-accruals";
 const PLATFORM: &str = "platform-manager/agent";
 /// A rate at which commissions are rarely whole numbers.
 const RATE_BPS: u32 = 333;
-/// Maximum number of deals of a flat. A completed sale ends them.
+/// Maximum number of deals of a flat. After a completed sale, CRM rejects the others.
 const DEALS_OF_FLAT: usize = 3;
 
 impl Writer {
     /// Creates developers whose flats an agent sells, while the agent asks for adjustments and is
-    /// paid, until the end.
+    /// paid, until the load stops.
     pub(super) async fn earn(self, chessboard: String, crm: String, agent: String) {
         let platform = Claims::user(guid())
             .permission("agent.commissions.manage@platform")
@@ -105,11 +105,11 @@ impl Writer {
                 continue;
             }
             let (id, amount) = (accrual["Id"].as_str()?, &accrual["Amount"]);
-            let whole: i64 = rand::random_range(0..=2 * amount["AmountMinor"].as_i64()?);
+            let requested: i64 = rand::random_range(0..=2 * amount["AmountMinor"].as_i64()?);
             let reason = if rand::random() { "MissingBonus" } else { "WrongAmount" };
             let body = json!({
                 "Reason": reason,
-                "RequestedAmount": {"AmountMinor": whole, "Currency": amount["Currency"]},
+                "RequestedAmount": {"AmountMinor": requested, "Currency": amount["Currency"]},
                 "Comment": "chaos",
             });
             self.send(Method::POST, &format!("{MY_ACCRUALS}/{id}/adjustment-requests"), body).await;
@@ -155,7 +155,7 @@ impl Writer {
         );
         let page = self.send(Method::GET, &newest, Value::Null).await?;
         for accrual in page["Items"].as_array()? {
-            // The same accruals return in every turn.
+            // Decides few, since the same accruals are listed again in every turn.
             if rand::random_range(0..20) > 0 {
                 continue;
             }
@@ -166,8 +166,8 @@ impl Writer {
         Some(())
     }
 
-    /// Starts concurrent payout runs for an agent, one of them twice, and moves payouts to random
-    /// states.
+    /// Starts two concurrent payout runs, the first of them twice with the same key, and moves the
+    /// agent's payouts to random states. The second run may be for all agents.
     async fn pay(&self, agent: Uuid) -> Option<()> {
         let payouts = format!("{PLATFORM}/payouts");
         let now = runtime::clock::now();
