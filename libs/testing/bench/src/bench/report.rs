@@ -7,6 +7,9 @@ use console::style;
 
 use devkit::docs;
 
+/// The page of all figures, below `docs`.
+const PAGE: &str = "performance.md";
+
 /// The sorted figures of all rounds.
 #[derive(Clone, Debug)]
 pub(super) struct Rounds(Vec<f64>);
@@ -128,10 +131,27 @@ impl Report {
         devkit::print_line(&format!("{table}\n"));
     }
 
-    /// Replaces the section of the bench in the page.
+    /// Replaces the section of the bench in the page, and the list of missed goals of all benches.
     pub(super) fn write(&self) -> anyhow::Result<PathBuf> {
-        docs::write_section("performance.md", "bench", self.name, &self.to_string())
+        let path = docs::write_section(PAGE, "bench", self.name, &self.to_string())?;
+        let page = std::fs::read_to_string(path)?;
+        docs::write_section(PAGE, "bench", "missed", &missed_goals(&page))
     }
+}
+
+/// Returns the rows of the page that miss their goal, each with its bench.
+fn missed_goals(page: &str) -> String {
+    let (mut bench, mut table) = ("", "| Bench | Row | Median | Goal |\n|---|---|---|---|\n".to_owned());
+    for line in page.lines() {
+        if let Some(name) = line.strip_prefix("## ") {
+            bench = name;
+        }
+        if let [_, row, median, _, goal, "missed", _] = line.split('|').map(str::trim).collect::<Vec<_>>()[..]
+        {
+            table += &format!("| [{bench}](#{bench}) | {row} | {median} | {goal} |\n");
+        }
+    }
+    table
 }
 
 impl fmt::Display for Report {
@@ -158,7 +178,18 @@ fn thousands(figure: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Goal, Rounds, Row, Unit};
+    use super::{Goal, Rounds, Row, Unit, missed_goals};
+
+    #[test]
+    fn missed_goals_are_listed_with_their_bench() {
+        let page = "\
+## crm\n| board | 5.0 ms | 4.0 ms – 8.2 ms | < 300.0 ms | met |\n\
+## messaging\n| relay | 0.13 | 0.09 – 0.14 | ≥ 0.50 | missed |\n| bare | 9 |  |  |  |\n";
+        let expected = "\
+| Bench | Row | Median | Goal |\n|---|---|---|---|\n\
+| [messaging](#messaging) | relay | 0.13 | ≥ 0.50 |\n";
+        assert_eq!(missed_goals(page), expected);
+    }
 
     #[test]
     fn row_compares_the_median_with_its_goal() {
