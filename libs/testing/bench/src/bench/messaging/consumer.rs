@@ -73,7 +73,8 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
     let gain = Rounds::ratios(&consumed, &baseline);
     let ratios = Rounds::ratios(&baseline, &committed);
     Ok(vec![
-        Row::new("Consumer, messages/s", Unit::PerSecond, Rounds::new(consumed)).goal(Goal::AtLeast(12_000.0)),
+        Row::new("Consumer, messages/s", Unit::PerSecond, Rounds::new(consumed))
+            .goal(Goal::AtLeast(12_000.0)),
         Row::new("Consumer, one message a transaction, a second", Unit::PerSecond, Rounds::new(baseline)),
         Row::new("The same transactions alone, a second", Unit::PerSecond, Rounds::new(committed)),
         Row::new("Consumer / one message a transaction", Unit::Ratio, gain).goal(Goal::AtLeast(3.0)),
