@@ -124,7 +124,7 @@ fn matching_home_condition() -> String {
     )
 }
 
-/// Counts the facets in one statement.
+/// Counts the facets without the catalog index, in one statement.
 ///
 /// The statement reads homes only if the stored price steps cannot decide the price filter.
 pub async fn count(
