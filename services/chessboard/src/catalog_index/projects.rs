@@ -11,7 +11,7 @@ use values::{Currency, Money};
 use crate::db::catalog_facets::{CityFacet, ClassFacet, Facets, RoomsFacet};
 use crate::db::catalog_index::ProjectRow;
 use crate::db::catalog_project::{CatalogProjectSort, ProjectFilter};
-use crate::domain::{ProjectClass, ProjectId};
+use crate::domain::{PriceBound, ProjectClass, ProjectId};
 
 /// Room categories: 0 to 20, and 21 for homes without a number of rooms.
 const ROOM_CATEGORIES: usize = 22;
@@ -256,7 +256,7 @@ impl Projects {
             filter,
             cities,
             room_bits: rooms.fold(0, |bits, rooms| bits | 1 << rooms.get()),
-            price_from: filter.price_from.map_or(i64::MIN, |from| from.get()),
+            price_from: filter.price_from.map_or(i64::MIN, PriceBound::get),
             price_to: filter.price_to.map_or(i64::MAX, |to| to.get().saturating_sub(1)),
             ready_before: filter.ready_before.map(time::Date::to_julian_day),
         }

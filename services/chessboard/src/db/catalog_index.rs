@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use super::catalog_project::IS_VISIBLE;
 use crate::domain::{ProjectClass, ProjectId};
 
-/// What a database has committed at a moment.
+/// The committed transactions of a database at a moment.
 #[derive(Clone, Debug, QueryableByName)]
 pub struct Snapshot {
     /// The transactions that are visible, as `pg_snapshot`.
