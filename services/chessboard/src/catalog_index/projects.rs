@@ -361,3 +361,68 @@ impl Projects {
 fn spelling_bytes(spelling: &Spelling) -> usize {
     spelling.folded.len() + spelling.city.len()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+    use values::Currency;
+
+    use super::{ProjectFilter, Projects};
+    use crate::db::catalog_index::ProjectRow;
+    use crate::domain::ProjectClass;
+
+    const CITIES: [&str; 5] = ["Perm", "PERM", "perm", "Kazan", "Ufa"];
+
+    fn row(id: u128, city: usize, prices: &[i64]) -> ProjectRow {
+        ProjectRow {
+            id: Uuid::from_u128(id).into(),
+            developer_id: Uuid::nil().into(),
+            class: ProjectClass::Comfort,
+            city: CITIES[city].to_owned(),
+            folded_city: CITIES[city].to_lowercase(),
+            folded_name: "x".repeat(city),
+            latitude: None,
+            longitude: None,
+            published_at: OffsetDateTime::UNIX_EPOCH,
+            first_ready_on: 0,
+            home_rooms: prices.iter().map(|_| 1).collect(),
+            home_prices: prices.to_owned(),
+            home_ready_on: prices.iter().map(|_| 0).collect(),
+        }
+    }
+
+    proptest! {
+        /// RULE-CHS-080: an index after any changes equals an index of the remaining projects, also
+        /// in its size.
+        #[test]
+        fn changed_index_equals_a_new_one(
+            changes in prop::collection::vec(
+                (0..6_u128, prop::option::of((0..5_usize, prop::collection::vec(1..9_i64, 0..3)))), 0..40),
+        ) {
+            let mut changed = Projects::default();
+            let mut remaining = std::collections::BTreeMap::new();
+            for (id, change) in changes {
+                if let Some((city, prices)) = change {
+                    changed.put(row(id, city, &prices));
+                    remaining.insert(id, (city, prices));
+                } else {
+                    changed.remove(Uuid::from_u128(id).into());
+                    remaining.remove(&id);
+                }
+            }
+            let mut new = Projects::default();
+            for (id, (city, prices)) in &remaining {
+                new.put(row(*id, *city, prices));
+            }
+            prop_assert_eq!((changed.len(), changed.bytes()), (new.len(), new.bytes()));
+            prop_assert!(changed.spellings.by_number.len() <= CITIES.len());
+            let filter = ProjectFilter { city: Some("perm".to_owned()), ..ProjectFilter::default() };
+            for filter in [ProjectFilter::default(), filter] {
+                let facets = |projects: &Projects| format!("{:?}", projects.facets(&filter, Currency::RUB));
+                prop_assert_eq!(facets(&changed), facets(&new));
+            }
+        }
+    }
+}
