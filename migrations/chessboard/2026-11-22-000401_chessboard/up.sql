@@ -321,16 +321,24 @@ create table project_figures (
     price_from bigint,
     price_to bigint,
     offer_bits integer,
-    offer_prices bit(5632)
+    offer_prices bit(5632),
+    renewed_in xid8 -- the transaction that added up the figures last
 ) with (fillfactor = 50);
+create index project_figures_renewed on project_figures (renewed_in);
 
 -- Projects with changes since project_figures was written. Writers of different buildings insert
 -- their own rows here, so that they do not wait for each other. A job adds up the changes.
+--
+-- A change is any change of what the project search reads: of the project, the visibility of its
+-- developer, its buildings or its homes. The catalog index of each process reads the projects that
+-- changed_in or renewed_in names since its last snapshot.
 create table project_figures_change (
     id bigint primary key generated always as identity,
-    project_id uuid not null
+    project_id uuid not null,
+    changed_in xid8 not null default pg_current_xact_id()
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 create index project_figures_change_project on project_figures_change (project_id);
+create index project_figures_change_changed on project_figures_change (changed_in);
 
 -- Recomputes the figures of a building, at the end of a transaction that has written objects. The
 -- function waits for concurrent writers of the building and then reads their changes.
@@ -371,15 +379,47 @@ begin
 end
 $$;
 
-create function mark_project_figures_changed() returns trigger language plpgsql as $$
+create function mark_project_of_building() returns trigger language plpgsql as $$
 begin
     insert into project_figures_change (project_id) values (new.project_id);
     return null;
 end
 $$;
-create trigger mark_project_figures_changed after update of deleted_at on building
-    for each row when (old.deleted_at is distinct from new.deleted_at)
-    execute function mark_project_figures_changed();
+create trigger mark_project_of_new_building after insert on building
+    for each row execute function mark_project_of_building();
+create trigger mark_project_of_changed_building after update on building
+    for each row when ((old.deleted_at, old.ready_on) is distinct from (new.deleted_at, new.ready_on))
+    execute function mark_project_of_building();
+
+create function mark_project() returns trigger language plpgsql as $$
+begin
+    insert into project_figures_change (project_id) values (coalesce(new.id, old.id));
+    return null;
+end
+$$;
+create trigger mark_new_project after insert on project
+    for each row when (new.status = 'Published') execute function mark_project();
+create trigger mark_removed_project after delete on project
+    for each row execute function mark_project();
+create trigger mark_changed_project after update on project
+    for each row when (
+        (old.class, old.city, old.folded_city, old.folded_name, old.latitude, old.longitude, old.status,
+            old.published_at, old.deleted_at)
+        is distinct from (new.class, new.city, new.folded_city, new.folded_name, new.latitude, new.longitude,
+            new.status, new.published_at, new.deleted_at))
+    execute function mark_project();
+
+-- Drafts are marked, too: a concurrent transaction may be about to publish one.
+create function mark_projects_of_developer() returns trigger language plpgsql as $$
+begin
+    insert into project_figures_change (project_id)
+    select id from project where tenant_id = new.id and deleted_at is null;
+    return null;
+end
+$$;
+create trigger mark_projects_of_developer after update on developer
+    for each row when ((old.status, old.deleted_at) is distinct from (new.status, new.deleted_at))
+    execute function mark_projects_of_developer();
 
 -- Adds up the figures of up to `max_projects` changed projects and returns their number.
 create function renew_project_figures(max_projects bigint) returns bigint language plpgsql as $$
@@ -394,8 +434,8 @@ begin
         -- the sum, and its mark remains. In the other order the change could lose its mark and be
         -- missing from the sum.
         delete from project_figures_change where project_id = renewed;
-        update project_figures set (price_from, price_to, offer_bits, offer_prices) = (
-            select min(price_from), max(price_to), bit_or(offer_bits), bit_or(offer_prices)
+        update project_figures set (price_from, price_to, offer_bits, offer_prices, renewed_in) = (
+            select min(price_from), max(price_to), bit_or(offer_bits), bit_or(offer_prices), pg_current_xact_id()
             from building join building_figures as figures on figures.building_id = building.id
             where building.project_id = renewed and building.deleted_at is null
         )

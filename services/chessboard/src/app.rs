@@ -4,6 +4,7 @@ use ::db::Db;
 use ::web::{ClientAddress, Problem, RateLimit};
 use auth::AnyCaller;
 
+use crate::catalog_index::CatalogIndex;
 use crate::public_feed::PublicFeeds;
 use crate::settings::Settings;
 
@@ -12,6 +13,7 @@ pub struct App {
     pub settings: Settings,
     pub guest_reads: RateLimit,
     pub public_feeds: PublicFeeds,
+    pub catalog_index: CatalogIndex,
 }
 
 impl App {

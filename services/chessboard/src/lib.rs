@@ -1,6 +1,7 @@
 //! The service chessboard: developers' profiles, projects, buildings and grids of property objects.
 
 mod app;
+mod catalog_index;
 mod consumers;
 mod db;
 mod domain;

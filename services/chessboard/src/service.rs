@@ -10,10 +10,11 @@ use runtime::{Env, Process};
 use service::Role;
 
 use crate::app::App;
+use crate::catalog_index::CatalogIndex;
 use crate::messages::MESSAGES;
 use crate::public_feed::PublicFeeds;
 use crate::settings::Settings;
-use crate::{consumers, events, http, jobs, metrics};
+use crate::{catalog_index, consumers, events, http, jobs, metrics};
 
 /// The service chessboard: developers' profiles, projects, buildings and grids of property objects.
 pub struct Service;
@@ -38,7 +39,8 @@ impl service::Service for Service {
 
     fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
         let guest_reads = RateLimit::per_minute(settings.guest_reads_per_minute);
-        Ok(App { db, settings, guest_reads, public_feeds: PublicFeeds::new() })
+        let catalog_index = CatalogIndex::new(settings.catalog_index_mib as usize * 1024 * 1024);
+        Ok(App { db, settings, guest_reads, public_feeds: PublicFeeds::new(), catalog_index })
     }
 
     fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
@@ -46,6 +48,9 @@ impl service::Service for Service {
     }
 
     fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
+        if role.has_http() {
+            catalog_index::start(&app, process);
+        }
         if role.has_background_tasks() {
             metrics::report_waiting_profiles(app.db.clone(), process);
         }

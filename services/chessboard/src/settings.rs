@@ -15,6 +15,8 @@ pub struct Settings {
     pub propagation_interval: Duration,
     pub propagation_batch: NonZeroU32,
     pub guest_reads_per_minute: u32,
+    /// Maximum size of the catalog index. 0 means no index.
+    pub catalog_index_mib: u16,
     /// Days after which an import without a change is deleted.
     pub feed_retention_days: NonZeroU16,
 }
@@ -48,6 +50,11 @@ impl Settings {
             120,
             "catalog reads of one guest address per minute; 0 for no limit",
         );
+        let catalog_index_mib = env.with_default(
+            "CATALOG_INDEX_MIB",
+            64,
+            "maximum size of the index of projects in the memory of a replica, in MiB; 0 for no index",
+        );
         let feed_retention_days = env.with_default(
             "FEED_RETENTION_DAYS",
             const { NonZeroU16::new(30).unwrap() },
@@ -60,6 +67,7 @@ impl Settings {
             propagation_interval: Duration::from_millis(interval?.get().into()),
             propagation_batch: batch?,
             guest_reads_per_minute: guest_reads_per_minute?,
+            catalog_index_mib: catalog_index_mib?,
             feed_retention_days: feed_retention_days?,
         })
     }

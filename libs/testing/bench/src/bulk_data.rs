@@ -14,6 +14,7 @@ use clap::Args;
 use futures_util::SinkExt;
 use tokio_postgres::Client;
 
+use self::catalog::Size;
 use devkit::postgres;
 use devkit::progress::Step;
 use devkit::stack::Stack;
@@ -76,7 +77,8 @@ impl BulkData {
         let server = postgres::connect(&url).await?;
         let step = Step::start("seed");
         if let Some(projects) = self.projects {
-            catalog::fill(&server.client, projects, self.objects, &step).await?;
+            let size = Size { projects, buildings: catalog::BUILDINGS, objects: self.objects };
+            catalog::fill(&server.client, size, &step).await?;
             step.done(format!("{projects} projects, {} objects", self.objects));
             return Ok(());
         }
@@ -208,7 +210,7 @@ fn share(part: u64, whole: u64) -> impl Display {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, accruals, catalog, chats, deals, fill};
+    use super::{Counts, Size, accruals, catalog, chats, deals, fill};
     use devkit::Settings;
     use devkit::postgres;
     use devkit::progress::Step;
@@ -239,7 +241,8 @@ mod tests {
         let server = server_of("chessboard").await;
         let before = indexes(&server, "chessboard").await;
         for (projects, objects) in [(3, 120), (12, 960)] {
-            catalog::fill(&server.client, projects, objects, &Step::start("seed")).await.unwrap();
+            let size = Size { projects, buildings: catalog::BUILDINGS, objects };
+            catalog::fill(&server.client, size, &Step::start("seed")).await.unwrap();
             let select = "select (select count(*) from project), (select count(*) from building), \
                 (select count(*) from property_object), (select count(*) from price_history), \
                 (select sum(free_flat + free_apartment + free_parking + free_storage + free_commercial) from building_figures), \

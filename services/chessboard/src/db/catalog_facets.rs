@@ -124,17 +124,16 @@ fn matching_home_condition() -> String {
     )
 }
 
-/// Returns the statement that counts the facets, with the parameters of [`ProjectFilter::bind`].
+/// Returns the statement that counts the facets without the catalog index. Its parameters are
+/// those of [`ProjectFilter::bind`].
 ///
 /// The statement reads homes only if the stored price steps cannot decide the price filter.
 fn statement(filter: &ProjectFilter) -> String {
     let offers = offers(filter);
     let has_match = if filter.has_price_filter() { matching_home_condition() } else { "true".to_owned() };
+    let rooms_filter = if filter.rooms.is_some() { "where rooms = any ($10)" } else { "" };
     let is_found = match (filter.has_home_filter(), filter.ready_before) {
-        (true, _) if filter.rooms.is_some() => {
-            "project.id in (select id from matching where rooms = any ($10))"
-        }
-        (true, _) => "project.id in (select id from matching)",
+        (true, _) => "matched.id is not null",
         (false, Some(_)) => "coalesce(project.is_ready, false)",
         (false, None) => "true",
     };
@@ -154,8 +153,9 @@ fn statement(filter: &ProjectFilter) -> String {
             select project.id, rooms.rooms from candidate as project join rooms on project.offer_bits & rooms.bit <> 0 \
             where {has_match} \
         ), found as materialized ( \
-            select id, city, folded_city, class, in_city, of_class, price_from, price_to, {is_found} as is_found \
+            select project.id, city, folded_city, class, in_city, of_class, price_from, price_to, {is_found} as is_found \
             from candidate as project \
+                left join (select distinct id from matching {rooms_filter}) as matched on matched.id = project.id \
         ) \
         select least((select count(*) from found where in_city and of_class and is_found), {MAX_TOTAL_COUNT}) as total_count, \
             (select min(price_from) from found where in_city and of_class and is_found) as price_min, \

@@ -153,7 +153,7 @@ impl ProjectFilter {
         self.rooms.is_some() || self.has_price_filter()
     }
 
-    pub(super) fn has_price_filter(&self) -> bool {
+    pub fn has_price_filter(&self) -> bool {
         self.price_from.is_some() || self.price_to.is_some()
     }
 
@@ -187,7 +187,8 @@ struct PageRow {
     ids: Vec<ProjectId>,
 }
 
-/// Returns one page of a search, in two statements: the ids of the page, then its projects.
+/// Returns one page of a search without the catalog index, in two statements: the ids of the page,
+/// then its projects.
 pub async fn search(
     mut conn: &Conn,
     filter: &ProjectFilter,
@@ -229,8 +230,13 @@ pub async fn search(
     let found = filter.bind(sql).bind::<BigInt, _>(MAX_TOTAL_COUNT);
     let found = found.bind::<BigInt, _>(paging.limit()).bind::<BigInt, _>(paging.offset());
     let PageRow { total_count, ids } = found.get_result(&mut conn).await?;
-    let rows = load_rows(conn, &ids).await?;
-    Ok(paging.page(rows.into_iter().map(|row| row.into_project(currency)).collect(), total_count))
+    Ok(paging.page(list(conn, &ids, currency).await?, total_count))
+}
+
+/// Returns the visible projects among `ids`, in their order.
+pub async fn list(conn: &Conn, ids: &[ProjectId], currency: Currency) -> QueryResult<Vec<CatalogProject>> {
+    let rows = load_rows(conn, ids).await?;
+    Ok(rows.into_iter().map(|row| row.into_project(currency)).collect())
 }
 
 /// A project with the added-up figures of its buildings.

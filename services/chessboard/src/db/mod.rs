@@ -6,6 +6,7 @@ pub mod catalog_building;
 pub mod catalog_developer;
 pub mod catalog_facets;
 pub mod catalog_feed;
+pub mod catalog_index;
 pub mod catalog_object;
 pub mod catalog_project;
 pub mod claim;

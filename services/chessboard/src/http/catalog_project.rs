@@ -1,6 +1,6 @@
 //! Projects of the catalog.
 
-use ::db::Conn;
+use ::db::{Conn, PipelinedConn};
 use ::web::{Both, Check, CheckedQuery, ClientAddress, CommaSeparated, Fields, Page, Paging};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
@@ -105,12 +105,19 @@ pub async fn list_catalog_projects(
     caller: AnyCaller,
     address: ClientAddress,
     Both(CheckedQuery(parameters), paging): Both<CheckedQuery<SearchProjects>, Paging<CatalogProjectSort>>,
+    lookups: Data<PipelinedConn>,
     reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&caller, address)?;
     let (filter, currency) = (parameters.into(), app.settings.currency);
-    let search = async |conn: &Conn| db::catalog_project::search(conn, &filter, &paging, currency).await;
-    Ok(web::Json(reads.query(&caller, search).await?))
+    let found =
+        app.catalog_index.search(&lookups, &app.db, |projects| projects.page(&filter, &paging)).await?;
+    let Some((ids, total_count)) = found else {
+        let search = async |conn: &Conn| db::catalog_project::search(conn, &filter, &paging, currency).await;
+        return Ok(web::Json(reads.query(&caller, search).await?));
+    };
+    let list = async |conn: &Conn| db::catalog_project::list(conn, &ids, currency).await;
+    Ok(web::Json(paging.page(reads.query(&caller, list).await?, total_count)))
 }
 
 /// Count the facets of a project search.
@@ -134,10 +141,15 @@ pub async fn get_catalog_facets(
     caller: AnyCaller,
     address: ClientAddress,
     CheckedQuery(parameters): CheckedQuery<SearchProjects>,
+    lookups: Data<PipelinedConn>,
     reads: Data<Reads>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&caller, address)?;
     let (filter, currency) = (parameters.into(), app.settings.currency);
+    let counted = app.catalog_index.search(&lookups, &app.db, |projects| projects.facets(&filter, currency));
+    if let Some(facets) = counted.await? {
+        return Ok(web::Json(facets));
+    }
     let count = async |conn: &Conn| db::catalog_facets::count(conn, &filter, currency).await;
     Ok(web::Json(reads.query(&caller, count).await?))
 }

@@ -2,12 +2,14 @@
 
 use chessboard::Service;
 use reqwest::Method;
+use serde_json::json;
 use testkit::client::{Client, send};
 use testkit::dedicated::DedicatedService;
 use testkit::eventually;
 use testkit::issuer::Claims;
 use testkit::service::Running;
 
+use crate::cat_index::wait_for_index;
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
 use crate::catalog_fill::{Object, single_building_catalog};
 use crate::{guid, service};
@@ -185,14 +187,31 @@ async fn guest_reads_the_catalog_from_the_replica() {
         guest.get(&path).await.expect(200);
         user.get(&path).await.expect(404);
     }
-    for path in [DEVELOPERS.to_owned(), PROJECTS.to_owned(), format!("{OBJECTS}?ProjectId={project}")] {
+    for path in [DEVELOPERS.to_owned(), format!("{OBJECTS}?ProjectId={project}")] {
         let count = async |reader: &Client| {
             let page = reader.get(&path).await.expect(200);
             page["Items"].as_array().map(Vec::len)
         };
         assert_eq!((count(&guest).await, count(&user).await), (Some(1), Some(0)), "{path}");
     }
+    // The index finds projects of the primary, and the content of the page is that of the replica.
+    wait_for_index(&service.operator()).await;
+    assert_eq!(guest.get(PROJECTS).await.expect(200)["TotalCount"], 0);
+    catalog.fill(&service).await;
+    let renamed = "update project set name = 'On the replica'";
+    other.sql().await.batch_execute(renamed).await.unwrap();
+    for (reader, name) in [(&guest, "On the replica"), (&user, catalog.projects[0].name.as_str())] {
+        let page = reader.get(PROJECTS).await.expect(200);
+        assert_eq!((&page["TotalCount"], &page["Items"][0]["Name"]), (&json!(1), &json!(name)));
+    }
+    // Without the index a search of a guest reads the replica, too.
+    let settings = [("DATABASE_READ_URL", other.database_url.as_str()), ("CATALOG_INDEX_MIB", "0")];
+    let service = Running::start::<Service>(&settings);
+    let (guest, (_, user)) = (service.guest(), service.user());
     let facets = format!("{PROJECTS}/facets");
-    assert_eq!(guest.get(&facets).await.expect(200)["TotalCount"], 1);
-    assert_eq!(user.get(&facets).await.expect(200)["TotalCount"], 0);
+    for path in [PROJECTS, &facets] {
+        let count = async |reader: &Client| reader.get(path).await.expect(200)["TotalCount"].clone();
+        eventually("the replica", async || (count(&guest).await == 1).then_some(())).await;
+        assert_eq!(count(&user).await, 0, "{path}");
+    }
 }

@@ -4,15 +4,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chessboard::Service;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
+use testkit::dedicated::DedicatedService;
 use testkit::service::Running;
+use tokio::runtime::Runtime;
 
 use crate::cat_figures::count_wrong_figures;
+use crate::cat_index::wait_for_index;
 use crate::cat_lists::{PROJECTS, encoded, start_with_catalog};
 use crate::cat_written::WrittenCatalog;
-use crate::catalog_fill::{Building, Catalog, Developer, Object, Project};
+use crate::catalog_fill::{Building, Catalog, Developer, Object, Project, single_object_catalog};
 use crate::{each, list, text};
 
 const CITIES: [&str; 4] = ["Казань", "КАЗАНЬ", "Пермь", "Straße"];
@@ -403,11 +407,32 @@ async fn compare(service: &Running, catalog: &Catalog, filters: &[RandomFilter])
 #[test]
 fn lists_and_facets_match_model() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let service = tokio.block_on(start_with_catalog(&Catalog::default()));
-    let cases = Config { cases: 60, failure_persistence: None, ..Config::default() };
+    let service = tokio.block_on(async {
+        let service = start_with_catalog(&single_object_catalog()).await;
+        wait_for_index(&service.operator()).await;
+        service
+    });
+    match_model(&tokio, &service, 60);
+}
+
+/// RULE-CHS-048: lists and facets equal those of a plain model without the catalog index, too.
+#[test]
+fn lists_and_facets_without_index_match_model() {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let service = tokio.block_on(async {
+        let settings = [("GUEST_READS_PER_MINUTE", "0"), ("CATALOG_INDEX_MIB", "0")];
+        let service = DedicatedService::start::<Service>(&settings);
+        single_object_catalog().fill(&service).await;
+        service
+    });
+    match_model(&tokio, &service, 30);
+}
+
+fn match_model(tokio: &Runtime, service: &Running, cases: u32) {
+    let cases = Config { cases, failure_persistence: None, ..Config::default() };
     let inputs = (catalog(), prop::collection::vec(filter(), 8));
     let result = TestRunner::new(cases).run(&inputs, |(catalog, filters)| {
-        tokio.block_on(insert_and_compare(&service, &catalog, &filters));
+        tokio.block_on(insert_and_compare(service, &catalog, &filters));
         Ok(())
     });
     result.unwrap();

@@ -11,6 +11,7 @@ mod cat_filters;
 mod cat_grid;
 mod cat_guests;
 mod cat_history;
+mod cat_index;
 mod cat_lists;
 mod cat_model;
 mod cat_privacy;

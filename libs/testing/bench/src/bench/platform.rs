@@ -30,6 +30,8 @@ pub(super) struct Platform {
 pub(super) struct Service {
     /// Public URL.
     pub(super) url: String,
+    /// URL of health checks and metrics.
+    pub(super) admin: String,
     /// Time from the start until the process was ready.
     pub(super) ready_after: Duration,
     child: Child,
@@ -88,7 +90,7 @@ impl Platform {
             error = child.wait_for_end() => return Err(error),
         }
         let url = format!("http://{}", settings["PUBLIC_LISTEN"]);
-        Ok(Service { url, ready_after: begun.elapsed(), child })
+        Ok(Service { url, admin: format!("http://{admin}"), ready_after: begun.elapsed(), child })
     }
 }
 

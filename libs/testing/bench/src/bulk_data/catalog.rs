@@ -1,5 +1,4 @@
-//! Chessboard's catalog, which is a function of its numbers and so the same on every machine. Each
-//! project has twenty buildings.
+//! Chessboard's catalog, which is a function of its numbers and so the same on every machine.
 
 use anyhow::Context;
 use tokio_postgres::Client;
@@ -7,10 +6,12 @@ use tokio_postgres::Client;
 use super::{drop_indexes, share};
 use devkit::progress::Step;
 
-/// Buildings of a project.
-const BUILDINGS: u64 = 20;
+/// Buildings of a project, except in catalogs of many projects.
+pub(crate) const BUILDINGS: u64 = 20;
 /// Projects of a batch.
 const BATCH: u64 = 10;
+/// Projects whose figures are added up at once.
+const RENEWED_PROJECTS: i64 = 2_000;
 
 const TABLES: [&str; 8] = [
     "developer",
@@ -55,9 +56,10 @@ const BUILDINGS_OF: &str = "\
     select pg_temp.seeded('0012', p * 100 + b), pg_temp.seeded('0011', p), pg_temp.seeded('0010', (p + 9) / 10), \
         'Building ' || b, 4, 25, (array['Planned', 'UnderConstruction', 'Commissioned'])[(p + b) % 3 + 1], \
         2026 + (p * 7 + b) % 4, 1 + b % 4, '2026-01-01', '2026-01-01', 1 \
-    from generate_series($1::bigint, $2::bigint) as p, generate_series(1, 20) as b on conflict do nothing";
+    from generate_series($1::bigint, $2::bigint) as p, generate_series(1, $3::bigint) as b on conflict do nothing";
 
-/// Inserts the objects. Half of them are Available; seven of ten are flats or apartments.
+/// Inserts the objects: `$3` buildings of each project with `$4` objects each. Half of them are
+/// Available; seven of ten are flats or apartments.
 const OBJECTS: &str = "\
     with made as (insert into property_object (id, building_id, project_id, tenant_id, number, kind, section, floor, position_on_floor, \
         rooms, is_studio, area_total, finishing, price, currency, status, own_status, created_at, updated_at, version, \
@@ -68,7 +70,7 @@ const OBJECTS: &str = "\
         (array['None', 'PreFinish', 'Finished', 'Furnished'])[(p + n) % 4 + 1], \
         (3000000 + (p * 7919 + b * 104729 + n * 1299709) % 20000000) * 100, 'RUB', status, status, \
         '2026-01-01', '2026-01-01', 1, 'Project ' || p, 'Building ' || b, true, true \
-    from generate_series($1::bigint, $2::bigint) as p, generate_series(1, 20) as b, generate_series(1, $3::bigint) as n, \
+    from generate_series($1::bigint, $2::bigint) as p, generate_series(1, $3::bigint) as b, generate_series(1, $4::bigint) as n, \
         lateral (select (array['Flat', 'Flat', 'Flat', 'Flat', 'Flat', 'Flat', 'Apartment', 'Parking', 'Storage', \
             'Commercial'])[n % 10 + 1] as kind, \
             case when (p * 31 + b * 17 + n * 13) % 20 < 10 then 'Available' when n % 9 < 8 then 'Sold' else 'Reserved' end as status \
@@ -79,18 +81,35 @@ const OBJECTS: &str = "\
 
 const FIGURES: &str = "\
     select count(renew_building_figures(pg_temp.seeded('0012', p * 100 + b))) \
-    from generate_series($1::bigint, $2::bigint) as p, generate_series(1, 20) as b";
+    from generate_series($1::bigint, $2::bigint) as p, generate_series(1, $3::bigint) as b";
 
-/// Adds the missing rows in one transaction: `projects` projects with at least `objects` objects
-/// together. `client` sees the tables of chessboard.
-pub(crate) async fn fill(client: &Client, projects: u64, objects: u64, step: &Step) -> anyhow::Result<()> {
+/// The size of a catalog.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) projects: u64,
+    /// Buildings of each project.
+    pub(crate) buildings: u64,
+    /// Minimum number of objects in all projects.
+    pub(crate) objects: u64,
+}
+
+/// Adds the missing rows in one transaction. `client` sees the tables of chessboard.
+pub(crate) async fn fill(client: &Client, size: Size, step: &Step) -> anyhow::Result<()> {
     let begin = "begin; set local maintenance_work_mem = '512MB'; set local statement_timeout = 0;";
     client.batch_execute(begin).await?;
-    let filled = fill_within(client, projects, objects, step).await;
+    let filled = fill_within(client, size, step).await;
     client.batch_execute(if filled.is_ok() { "commit" } else { "rollback" }).await?;
     filled?;
     step.note("vacuuming");
     client.batch_execute(&format!("vacuum analyze {}", TABLES.join(", "))).await?;
+    Ok(())
+}
+
+/// Removes all rows of [`fill`] and of managers. A running service does not notice it.
+pub(crate) async fn clear(client: &Client) -> anyhow::Result<()> {
+    // The triggers of append-only tables would refuse it.
+    client.batch_execute("begin; set local session_replication_role = replica").await?;
+    client.batch_execute(&format!("truncate {}, company cascade; commit", TABLES.join(", "))).await?;
     Ok(())
 }
 
@@ -121,37 +140,53 @@ pub(crate) async fn fill_developer(client: &Client, in_building: u32) -> anyhow:
     client.batch_execute("set statement_timeout = 0").await?;
     let first = i64::try_from(FIRST_OF_DEVELOPER)?;
     let range = (first, first + i64::try_from(BATCH)? - 1);
-    for statement in [DEVELOPERS, PROJECTS, BUILDINGS_OF] {
-        client.execute(statement, &[&range.0, &range.1]).await?;
-    }
-    client.execute(OBJECTS, &[&range.0, &range.1, &i64::from(in_building)]).await.context("objects")?;
-    client.execute(FIGURES, &[&range.0, &range.1]).await?;
+    fill_projects(client, range, i64::try_from(BUILDINGS)?, in_building.into()).await?;
     client.execute("select renew_project_figures($1)", &[&i64::MAX]).await?;
     client.batch_execute(&format!("vacuum analyze {}", TABLES.join(", "))).await?;
     client.batch_execute("checkpoint").await?;
     Ok(())
 }
 
-async fn fill_within(client: &Client, projects: u64, objects: u64, step: &Step) -> anyhow::Result<()> {
+/// Adds the projects of a range of numbers with their developers, buildings and objects.
+async fn fill_projects(
+    client: &Client,
+    (first, last): (i64, i64),
+    buildings: i64,
+    in_building: i64,
+) -> anyhow::Result<()> {
+    for statement in [DEVELOPERS, PROJECTS] {
+        client.execute(statement, &[&first, &last]).await?;
+    }
+    client.execute(BUILDINGS_OF, &[&first, &last, &buildings]).await?;
+    client.execute(OBJECTS, &[&first, &last, &buildings, &in_building]).await.context("objects")?;
+    client.execute(FIGURES, &[&first, &last, &buildings]).await?;
+    Ok(())
+}
+
+async fn fill_within(client: &Client, size: Size, step: &Step) -> anyhow::Result<()> {
+    let Size { projects, buildings, objects } = size;
     let indexes = drop_indexes(client, &TABLES).await?;
     client.batch_execute(ID).await?;
-    let in_building = i64::try_from(objects.div_ceil(projects * BUILDINGS))?;
+    let in_building = i64::try_from(objects.div_ceil(projects * buildings))?;
     let mut first = 1;
     while first <= projects {
         step.note(format!("projects: {}", share(first, projects)));
         let last = (first + BATCH - 1).min(projects);
         let range = (i64::try_from(first)?, i64::try_from(last)?);
-        for statement in [DEVELOPERS, PROJECTS, BUILDINGS_OF] {
-            client.execute(statement, &[&range.0, &range.1]).await?;
-        }
-        client.execute(OBJECTS, &[&range.0, &range.1, &in_building]).await.context("objects")?;
-        client.execute(FIGURES, &[&range.0, &range.1]).await?;
+        fill_projects(client, range, i64::try_from(buildings)?, in_building).await?;
         first = last + 1;
     }
     for (number, definition) in indexes.iter().enumerate() {
         step.note(format!("index {} of {}", number + 1, indexes.len()));
         client.batch_execute(definition).await?;
     }
-    client.execute("select renew_project_figures($1)", &[&i64::MAX]).await?;
-    Ok(())
+    loop {
+        let renewed = "select renew_project_figures($1)";
+        let renewed: i64 = client.query_one(renewed, &[&RENEWED_PROJECTS]).await?.get(0);
+        if renewed < RENEWED_PROJECTS {
+            return Ok(());
+        }
+        // The function keeps its plans, and those for an empty table would scan the filled one.
+        client.batch_execute("analyze project_figures").await?;
+    }
 }

@@ -1,0 +1,212 @@
+//! The index of the catalog: all visible projects with their homes, in the memory of a serving
+//! process.
+//!
+//! A request first brings the index up to date with one short statement, so it sees each change
+//! that was committed before it arrived. A search of projects then reads no table.
+
+mod projects;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use ::db::{Conn, Db, PipelinedConn};
+use actix_web::web::Data;
+use prometheus_client::metrics::gauge::Gauge;
+use runtime::{Phase, Process};
+use tokio::sync::{Mutex, Notify};
+
+use self::projects::Projects;
+use crate::app::App;
+use crate::db;
+use crate::db::catalog_index::Snapshot;
+use crate::domain::ProjectId;
+
+/// Projects in one statement.
+const BATCH_SIZE: usize = 100;
+/// Pause after a load that failed.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+pub struct CatalogIndex {
+    max_bytes: usize,
+    /// `None` while the index is not loaded, or does not fit into [`Self::max_bytes`].
+    loaded: RwLock<Option<Loaded>>,
+    /// Number of refreshes that have begun.
+    begun: AtomicU64,
+    /// Number of the last refresh that succeeded. Its guard allows one refresh at a time.
+    finished: Mutex<u64>,
+    needs_load: Notify,
+    bytes: Gauge,
+}
+
+struct Loaded {
+    /// The index shows all of these transactions, and possibly some later ones.
+    snapshot: Snapshot,
+    projects: Projects,
+}
+
+impl CatalogIndex {
+    /// Creates an index without projects, which answers nothing until it is loaded.
+    pub fn new(max_bytes: usize) -> Self {
+        Self {
+            max_bytes,
+            loaded: RwLock::default(),
+            begun: AtomicU64::new(0),
+            finished: Mutex::default(),
+            needs_load: Notify::new(),
+            bytes: Gauge::default(),
+        }
+    }
+
+    /// Answers a search with the changes that were committed before the call.
+    ///
+    /// Returns `None` if the index is not loaded.
+    ///
+    /// # Errors
+    /// If the database is unavailable.
+    pub async fn search<T>(
+        &self,
+        lookups: &PipelinedConn,
+        db: &Db,
+        search: impl FnOnce(&Projects) -> T,
+    ) -> Result<Option<T>, ::db::Error> {
+        self.refresh(lookups, db).await?;
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(loaded.as_ref().map(|loaded| search(&loaded.projects)))
+    }
+
+    /// Applies the changes since the last refresh, unless a refresh that began after this call has
+    /// already done so.
+    async fn refresh(&self, lookups: &PipelinedConn, db: &Db) -> Result<(), ::db::Error> {
+        let begun_before = self.begun.load(Ordering::SeqCst);
+        let mut finished = self.finished.lock().await;
+        let Some(since) = self.snapshot() else { return Ok(()) };
+        if *finished > begun_before {
+            return Ok(());
+        }
+        let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let changes = lookups.run(async |conn| db::catalog_index::changes(conn, &since).await).await?;
+        if changes.until.history != since.history || !changes.is_later {
+            tracing::warn!("the database has another history, so the catalog index was dropped");
+            self.unload();
+            self.needs_load.notify_one();
+            return Ok(());
+        }
+        if !changes.projects.is_empty() {
+            let conn = db.conn().await?;
+            for ids in changes.projects.chunks(BATCH_SIZE) {
+                self.renew(&conn, ids).await?;
+            }
+        }
+        self.change(|loaded| loaded.snapshot = changes.until);
+        *finished = number;
+        Ok(())
+    }
+
+    /// Reads projects again. The snapshot remains, so a later refresh may read them once more.
+    async fn renew(&self, conn: &Conn, ids: &[ProjectId]) -> Result<(), ::db::Error> {
+        let rows = db::catalog_index::load(conn, ids).await?;
+        self.change(|loaded| {
+            for id in ids {
+                loaded.projects.remove(*id);
+            }
+            for row in rows {
+                loaded.projects.put(row);
+            }
+        });
+        Ok(())
+    }
+
+    fn snapshot(&self) -> Option<Snapshot> {
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        loaded.as_ref().map(|loaded| loaded.snapshot.clone())
+    }
+
+    /// Changes the loaded index, and drops it if it then exceeds its maximum size.
+    fn change(&self, change: impl FnOnce(&mut Loaded)) {
+        let mut guard = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(loaded) = &mut *guard else { return };
+        change(loaded);
+        let bytes = loaded.projects.bytes();
+        if bytes > self.max_bytes {
+            *guard = None;
+            drop(guard);
+            self.report_size(bytes);
+        } else {
+            self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        }
+    }
+
+    fn unload(&self) {
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.bytes.set(0);
+    }
+
+    fn report_size(&self, bytes: usize) {
+        self.bytes.set(0);
+        let max_bytes = self.max_bytes;
+        tracing::warn!(bytes, max_bytes, "the catalog index exceeded its size, so searches read tables");
+    }
+
+    /// Reads all projects. Leaves the index empty if they exceed its maximum size.
+    async fn load(&self, db: &Db) -> Result<(), ::db::Error> {
+        let conn = db.conn().await?;
+        // The projects are read after the snapshot. The first refresh reads the changes in between
+        // once more.
+        let snapshot = db::catalog_index::snapshot(&conn).await?;
+        let mut projects = Projects::default();
+        let mut after = None;
+        let limit = i64::try_from(BATCH_SIZE).unwrap_or(i64::MAX);
+        loop {
+            let ids = db::catalog_index::page_of_ids(&conn, after, limit).await?;
+            let Some(last) = ids.last() else { break };
+            after = Some(*last);
+            for row in db::catalog_index::load(&conn, &ids).await? {
+                projects.put(row);
+            }
+            if projects.bytes() > self.max_bytes {
+                self.report_size(projects.bytes());
+                return Ok(());
+            }
+        }
+        let (count, bytes) = (projects.len(), projects.bytes());
+        self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Some(Loaded { snapshot, projects });
+        tracing::info!(projects = count, bytes, "loaded the catalog index");
+        Ok(())
+    }
+}
+
+/// Loads the index in the background, and again when the database has another history.
+pub fn start(app: &Data<App>, process: &Process) {
+    let app = app.clone().into_inner();
+    process.metrics().register(|registry| {
+        let help = "Size of the catalog index in bytes; 0 while searches read tables";
+        registry.register("catalog_index_bytes", help, app.catalog_index.bytes.clone());
+    });
+    if app.catalog_index.max_bytes == 0 {
+        return;
+    }
+    process.spawn(Phase::Work, "catalog index", |ending| async move {
+        let index = &app.catalog_index;
+        loop {
+            let result = tokio::select! {
+                result = index.load(&app.db) => result,
+                () = ending.cancelled() => return Ok(()),
+            };
+            let next = async {
+                match result {
+                    Ok(()) => index.needs_load.notified().await,
+                    Err(error) => {
+                        tracing::warn!(%error, "failed to load the catalog index");
+                        tokio::time::sleep(RETRY_AFTER).await;
+                    }
+                }
+            };
+            tokio::select! {
+                () = next => {}
+                () = ending.cancelled() => return Ok(()),
+            }
+        }
+    });
+}

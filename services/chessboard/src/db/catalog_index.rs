@@ -1,0 +1,150 @@
+//! The rows of the catalog index: visible projects with their homes, and the changes since a
+//! snapshot.
+
+use ::db::{Conn, Prepared};
+use auth::CompanyId;
+use diesel::sql_types::{
+    Array, BigInt, Bool, Double, Integer, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
+};
+use diesel::{QueryResult, QueryableByName};
+use diesel_async::RunQueryDsl;
+use time::OffsetDateTime;
+
+use super::catalog_project::IS_VISIBLE;
+use crate::domain::{ProjectClass, ProjectId};
+
+/// The committed transactions of a database at a moment.
+#[derive(Clone, Debug, QueryableByName)]
+pub struct Snapshot {
+    /// The transactions that are visible, as `pg_snapshot`.
+    #[diesel(sql_type = Text)]
+    pub transactions: String,
+    /// The history of the database. Another history may use the same numbers of transactions again.
+    #[diesel(sql_type = Text)]
+    pub history: String,
+}
+
+/// The projects that changed between two snapshots.
+#[derive(QueryableByName)]
+pub struct Changes {
+    #[diesel(embed)]
+    pub until: Snapshot,
+    /// False if the numbers of transactions are below those of the first snapshot.
+    #[diesel(sql_type = Bool)]
+    pub is_later: bool,
+    #[diesel(sql_type = Array<SqlUuid>)]
+    pub projects: Vec<ProjectId>,
+}
+
+/// A visible project. The lists of homes are parallel.
+#[derive(QueryableByName)]
+pub struct ProjectRow {
+    #[diesel(sql_type = SqlUuid)]
+    pub id: ProjectId,
+    #[diesel(sql_type = SqlUuid)]
+    pub developer_id: CompanyId,
+    #[diesel(sql_type = Text)]
+    pub class: ProjectClass,
+    #[diesel(sql_type = Text)]
+    pub city: String,
+    #[diesel(sql_type = Text)]
+    pub folded_city: String,
+    #[diesel(sql_type = Text)]
+    pub folded_name: String,
+    #[diesel(sql_type = Nullable<Double>)]
+    pub latitude: Option<f64>,
+    #[diesel(sql_type = Nullable<Double>)]
+    pub longitude: Option<f64>,
+    #[diesel(sql_type = Timestamptz)]
+    pub published_at: OffsetDateTime,
+    /// The Julian day on which the first building is ready.
+    #[diesel(sql_type = Integer)]
+    pub first_ready_on: i32,
+    /// Room categories. -1 means a home without a number of rooms.
+    #[diesel(sql_type = Array<SmallInt>)]
+    pub home_rooms: Vec<i16>,
+    #[diesel(sql_type = Array<BigInt>)]
+    pub home_prices: Vec<i64>,
+    /// The Julian days on which the buildings of the homes are ready.
+    #[diesel(sql_type = Array<Integer>)]
+    pub home_ready_on: Vec<i32>,
+}
+
+/// The Julian day on which a building is ready: below all days for a commissioned building, and
+/// above all days for a building without a year.
+const READY_DAY: &str = "case when isfinite(building.ready_on) then extract(julian from building.ready_on)::integer \
+    when building.ready_on < '2000-01-01' then -2147483648 else 2147483647 end";
+
+/// Returns the present snapshot of the database.
+pub async fn snapshot(mut conn: &Conn) -> QueryResult<Snapshot> {
+    let sql = "select pg_current_snapshot()::text as transactions, database_history() as history";
+    Prepared(diesel::sql_query(sql)).get_result(&mut conn).await
+}
+
+/// Returns the projects that transactions changed which `since` does not show.
+///
+/// A mark of a change is either in `project_figures_change`, or a later transaction has removed it
+/// and added up the figures. In both cases a transaction that `since` does not show is named.
+pub async fn changes(mut conn: &Conn, since: &Snapshot) -> QueryResult<Changes> {
+    // The upper bound is always true. With both bounds, the planner expects few rows and reads the
+    // index.
+    let is_later = |column: &str| {
+        format!(
+            "{column} >= pg_snapshot_xmin($1::text::pg_snapshot) and {column} < pg_snapshot_xmax(pg_current_snapshot()) \
+            and not pg_visible_in_snapshot({column}, $1::text::pg_snapshot)"
+        )
+    };
+    let (changed, renewed) = (is_later("changed_in"), is_later("renewed_in"));
+    let sql = format!(
+        "select pg_current_snapshot()::text as transactions, database_history() as history, \
+            pg_snapshot_xmax(pg_current_snapshot()) >= pg_snapshot_xmax($1::text::pg_snapshot) as is_later, \
+            array( \
+                select project_id from project_figures_change where {changed} \
+                union select project_id from project_figures where {renewed} \
+            ) as projects"
+    );
+    Prepared(diesel::sql_query(sql).bind::<Text, _>(&since.transactions)).get_result(&mut conn).await
+}
+
+/// Returns the ids of up to `limit` projects after `after`, including drafts.
+pub async fn page_of_ids(
+    mut conn: &Conn,
+    after: Option<ProjectId>,
+    limit: i64,
+) -> QueryResult<Vec<ProjectId>> {
+    #[derive(QueryableByName)]
+    struct IdRow {
+        #[diesel(sql_type = SqlUuid)]
+        id: ProjectId,
+    }
+    let sql = "select id from project where id > coalesce($1, '00000000-0000-0000-0000-000000000000') order by id limit $2";
+    let query = diesel::sql_query(sql).bind::<Nullable<SqlUuid>, _>(after).bind::<BigInt, _>(limit);
+    let rows: Vec<IdRow> = query.load(&mut conn).await?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
+}
+
+/// Returns the visible projects among `ids`.
+pub async fn load(mut conn: &Conn, ids: &[ProjectId]) -> QueryResult<Vec<ProjectRow>> {
+    let sql = format!(
+        "select project.id, project.tenant_id as developer_id, project.class, project.city, project.folded_city, \
+            project.folded_name, project.latitude, project.longitude, project.published_at, \
+            buildings.first_ready_on, homes.* \
+        from unnest($1) as requested (id) \
+            join project on project.id = requested.id \
+            join developer on developer.id = project.tenant_id \
+            cross join lateral ( \
+                select coalesce(min({READY_DAY}), 2147483647) as first_ready_on \
+                from building where building.project_id = project.id and building.deleted_at is null \
+            ) as buildings \
+            cross join lateral ( \
+                select coalesce(array_agg(home.room_category), '{{}}') as home_rooms, \
+                    coalesce(array_agg(home.price), '{{}}') as home_prices, \
+                    coalesce(array_agg({READY_DAY}), '{{}}') as home_ready_on \
+                from property_object as home join building on building.id = home.building_id \
+                where home.project_id = project.id and home.removed_at is null and home.status = 'Available' \
+                    and home.kind in ('Flat', 'Apartment') and building.deleted_at is null \
+            ) as homes \
+        where {IS_VISIBLE}"
+    );
+    Prepared(diesel::sql_query(sql).bind::<Array<SqlUuid>, _>(ids)).load(&mut conn).await
+}
