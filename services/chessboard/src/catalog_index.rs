@@ -187,12 +187,12 @@ pub fn start(app: &Data<App>, process: &Process) {
     if app.catalog_index.max_bytes == 0 {
         return;
     }
-    process.spawn(Phase::Work, "catalog index", |ending| async move {
+    process.spawn(Phase::Work, "catalog index", |stopping| async move {
         let index = &app.catalog_index;
         loop {
             let result = tokio::select! {
                 result = index.load(&app.db) => result,
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             };
             let next = async {
                 match result {
@@ -205,7 +205,7 @@ pub fn start(app: &Data<App>, process: &Process) {
             };
             tokio::select! {
                 () = next => {}
-                () = ending.cancelled() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
             }
         }
     });
