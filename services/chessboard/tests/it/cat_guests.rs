@@ -199,13 +199,13 @@ async fn guest_reads_the_catalog_from_the_replica() {
     assert_eq!(guest.get(PROJECTS).await.expect(200)["TotalCount"], 0);
     catalog.fill(&service).await;
     let renamed = "update project set name = 'On the replica'";
-    other.sql().await.batch_execute(renamed).await.unwrap();
+    replica.sql().await.batch_execute(renamed).await.unwrap();
     for (reader, name) in [(&guest, "On the replica"), (&user, catalog.projects[0].name.as_str())] {
         let page = reader.get(PROJECTS).await.expect(200);
         assert_eq!((&page["TotalCount"], &page["Items"][0]["Name"]), (&json!(1), &json!(name)));
     }
     // Without the index a search of a guest reads the replica, too.
-    let settings = [("DATABASE_READ_URL", other.database_url.as_str()), ("CATALOG_INDEX_MIB", "0")];
+    let settings = [("DATABASE_READ_URL", replica.database_url.as_str()), ("CATALOG_INDEX_MIB", "0")];
     let service = Running::start::<Service>(&settings);
     let (guest, (_, user)) = (service.guest(), service.user());
     let facets = format!("{PROJECTS}/facets");

@@ -212,7 +212,8 @@ async fn export_of_100000_deals_takes_bounded_memory() {
         serve.reset_peak_memory();
         let before = serve.memory("VmRSS");
         let (_, _, content) = download(&by, &path).await;
-        let grown = serve.memory("VmHWM") - before;
+        // The peak is below `before` if memory was returned to the system in between.
+        let grown = serve.memory("VmHWM").saturating_sub(before);
         eprintln!("{path}: {} bytes, memory grew by {grown}", content.len());
         assert!(content.len() > min_size, "{path}: {}", content.len());
         assert!(grown < MAX_GROWTH, "{path}: {grown} bytes");

@@ -141,17 +141,17 @@ impl Report {
 
 /// Returns the rows of the page that miss their goal, each with its bench.
 fn missed_goals(page: &str) -> String {
-    let (mut bench, mut table) = ("", "| Bench | Row | Median | Goal |\n|---|---|---|---|\n".to_owned());
-    for line in page.lines() {
-        if let Some(name) = line.strip_prefix("## ") {
-            bench = name;
+    let mut bench = "";
+    let rows = page.lines().filter_map(|line| {
+        bench = line.strip_prefix("## ").unwrap_or(bench);
+        match line.split('|').map(str::trim).collect::<Vec<_>>()[..] {
+            [_, row, median, _, goal, "missed", _] => {
+                Some(format!("| [{bench}](#{bench}) | {row} | {median} | {goal} |\n"))
+            }
+            _ => None,
         }
-        if let [_, row, median, _, goal, "missed", _] = line.split('|').map(str::trim).collect::<Vec<_>>()[..]
-        {
-            table += &format!("| [{bench}](#{bench}) | {row} | {median} | {goal} |\n");
-        }
-    }
-    table
+    });
+    std::iter::once("| Bench | Row | Median | Goal |\n|---|---|---|---|\n".to_owned()).chain(rows).collect()
 }
 
 impl fmt::Display for Report {
