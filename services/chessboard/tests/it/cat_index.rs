@@ -129,6 +129,26 @@ async fn replicas_show_a_commit_at_once() {
     }
 }
 
+/// RULE-CHS-080: another history of the database drops the index, which is then loaded again.
+#[tokio::test]
+async fn other_history_drops_the_index() {
+    let own = start_with_catalog(&single_object_catalog()).await;
+    let (guest, operator, sql) = (own.guest(), own.operator(), own.sql().await);
+    wait_for_index(&operator).await;
+    assert_eq!(count_found(&guest, "").await, 1);
+    // Without triggers, the change leaves no mark, as after a promotion that has lost transactions.
+    let unmarked = "set session_replication_role = replica; update project set class = 'Elite'; \
+        set session_replication_role = origin";
+    sql.batch_execute(unmarked).await.unwrap();
+    assert_eq!(count_found(&guest, "Class=Elite").await, 0);
+    let promote = "create or replace function database_history() returns text language sql volatile \
+        as $$ select 'another history' $$";
+    sql.batch_execute(promote).await.unwrap();
+    assert_eq!(count_found(&guest, "Class=Elite").await, 1);
+    wait_for_index(&operator).await;
+    assert_eq!(count_found(&guest, "Class=Elite").await, 1);
+}
+
 /// RULE-CHS-081: an index that exceeds its maximum size is dropped, and searches read tables.
 #[tokio::test]
 async fn index_beyond_its_maximum_is_dropped() {
