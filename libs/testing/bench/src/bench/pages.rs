@@ -25,7 +25,8 @@ pub(super) const BENCH: BenchEntry = BenchEntry {
 
 /// Objects of the building.
 const GRID: u32 = 500;
-/// Deals of all developers. The second developer has the last thousand, and a pipeline of seven steps.
+/// Deals of all developers. The second developer has the last thousand, and a pipeline of seven
+/// steps.
 const DEALS: u64 = 101_000;
 const MESSAGES: u64 = 1_000;
 

@@ -11,7 +11,7 @@ const POSTS: u64 = 1_000;
 const CONNECTIONS: u32 = 8;
 
 /// Inserts the missing published posts, of about twenty words each. A rare word is in the first
-/// forty. The term `n % 2` makes PostgreSQL draw the words of each post anew.
+/// forty. The term `n % 2` makes PostgreSQL draw words for each post.
 const FILL: &str = "with writer as (insert into author (user_id, id) values ($1::text::uuid, gen_random_uuid()) \
     on conflict (user_id) do update set user_id = excluded.user_id returning id), \
     filled as (insert into post (id, author_id, author_user_id, title, tags, status, blocks, \
