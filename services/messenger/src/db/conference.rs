@@ -52,7 +52,7 @@ pub async fn save(tx: &mut Tx, changed: &Conference) -> Result<(), ::db::Error> 
     Ok(())
 }
 
-/// Returns the chat of a conference, whose lock its changes need.
+/// Returns the chat of a conference. A change of the conference needs the lock of this chat.
 pub async fn find_chat_id(tx: &mut Tx, id: ConferenceId) -> Result<Option<ChatId>, ::db::Error> {
     let chat = conference::table.find(id).select(conference::chat_id);
     Ok(chat.first(tx.conn()).await.optional()?)

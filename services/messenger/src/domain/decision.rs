@@ -173,8 +173,10 @@ impl Conference {
     }
 
     /// Returns the entry of a user, if LiveKit has reported an event of the participant or of the
-    /// room that is later than `at`. Returns `None` if the conference is Ended, or the user is
-    /// Removed, because LiveKit then needs a command.
+    /// room that is later than `at`. Otherwise returns `None`, and the caller applies the connection.
+    ///
+    /// Returns `None` also for an Ended conference or a Removed user. LiveKit then gets a command,
+    /// even if a later event is known.
     fn overtaken_entry(&mut self, user: UserId, at: OffsetDateTime) -> Option<&mut ParticipantEntry> {
         let is_live = self.is_live();
         let entry = self.entry_mut(user)?;

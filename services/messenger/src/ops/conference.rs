@@ -31,8 +31,8 @@ pub struct ConferenceContext<'a> {
     /// The timeouts, or `None` where the caller does not know them.
     /// The job then runs at once and sets the deadline.
     pub timing: Option<&'a Timing>,
-    /// LiveKit, or `None` while it is not available. A change without an access to the room needs
-    /// none.
+    /// LiveKit, or `None` while it is not available. Only a start, a join and a new media token
+    /// need it.
     pub livekit: Option<&'a LiveKit>,
 }
 

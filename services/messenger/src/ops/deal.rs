@@ -27,8 +27,10 @@ pub async fn is_known(tx: &mut Tx, deal: DealId) -> Result<bool, Error> {
 }
 
 /// Creates the chat of a deal, and applies its deferred `changes`, which are ordered by version.
-/// A manager or agent in a barred role is not a member. The job `employment-end` adds this user if
-/// the event of a later employment arrives late.
+///
+/// A manager or agent whose employments bar this role does not become a member. The user may
+/// already have a new employment whose event has not arrived yet. When the event arrives, the job
+/// `employment-end` adds the user.
 pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> Result<(), Error> {
     let newer: Vec<_> = newer_than(deal.row_version, changes).collect();
     // The agent of the highest version is a member from the start, without a card.

@@ -19,7 +19,9 @@ pub const EMPLOYMENT_END_JOB: &str = "employment-end";
 const BATCH: i64 = 200;
 
 /// Stores whether the user works for the company since `at`, and schedules the job.
-/// A rebuild of the consumer repeats old changes, which have no effect.
+///
+/// A change that is older than a stored one has no effect. The command `consumers rebuild` delivers
+/// such changes again.
 pub async fn apply_status(
     tx: &mut Tx,
     user: UserId,

@@ -58,8 +58,9 @@ const TABLE: &str = "
     deny_participant       |  200   |    404     |   404    |    403    |   404   |    404    |   404    |  401  |  401   | 401  | 401 |  401   |      401
 ";
 
-/// The statuses for a fresh token that differ from those in [`losses::check`]. Employees who lost
-/// more than a role find no deal chat, and their Direct chats are as before.
+/// The statuses for a fresh token that are exceptions from the rule of [`losses::check`]. By this
+/// rule an operation is 403 after the loss of a permission, and otherwise succeeds. Employees who
+/// lost more than a role find no deal chat, and their Direct chats are as before.
 const FRESH_TABLE: &str = "
     operation              | suspended | removed | role lost | company suspended
     open_chat              |    404    |   404   |    201    |        404

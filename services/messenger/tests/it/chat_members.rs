@@ -227,7 +227,7 @@ async fn supervisor_lists_only_supervised_chats() {
         let page = supervisor.get(&format!("{CHATS}?Scope=Tenant&{query}")).await.expect(200);
         assert_eq!(page["TotalCount"], 0, "{query}: the supervisor is not a member");
     }
-    // `Unread`, `Live` and `Kind` search the supervisor's own chats of the company.
+    // With `Unread` or `Live` the list has only the supervisor's own deal chats of the company.
     let user = guid();
     let member = service().caller(&claims_with(user, Some(deal.tenant), &[MANAGE]));
     let elsewhere = Deal::new();

@@ -546,7 +546,7 @@ fn overtaken_event_changes_no_state() {
     assert_eq!(commands, [MediaCommand::RemoveParticipant(user(1))]);
     let ended = apply(&left, Action::End(user(0)), 31);
     assert_eq!(ended.decide(connect(29), at(32)).unwrap().media_commands, [MediaCommand::DeleteRoom]);
-    // The room did not end after the join.
+    // The room ended in the second of the join, and not later.
     let early = apply(&active(), Action::FinishRoom { at: at(10) }, 30);
     assert_eq!(state(&early, 1), ParticipantState::Joined);
     let connected = apply(&active(), connect(40), 40);
