@@ -45,5 +45,6 @@ pub const SELECTION_NOT_FOUND: Code = Code::new(404, "CRM_SELECTION_NOT_FOUND");
 /// A spreadsheet would have more than 100,000 rows.
 pub const EXPORT_TOO_LARGE: Code = Code::new(422, "CRM_EXPORT_TOO_LARGE");
 pub const SAVED_VIEW_NOT_FOUND: Code = Code::new(404, "CRM_SAVED_VIEW_NOT_FOUND");
-/// A user has at most 50 views in a route family, on company routes for each company.
+/// A user has at most 50 views on platform routes, and at most 50 in each company on company
+/// routes.
 pub const SAVED_VIEW_LIMIT_REACHED: Code = Code::new(409, "CRM_SAVED_VIEW_LIMIT_REACHED");

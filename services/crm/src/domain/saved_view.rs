@@ -11,7 +11,8 @@ use values::{Private, Prose, Text};
 use super::SavedViewId;
 use crate::db::schema::saved_view;
 
-/// The maximum number of views of a user in one route family, on company routes for each company.
+/// The maximum number of views of one user on platform routes. The same maximum applies to each
+/// company of the user on company routes.
 pub const MAX_SAVED_VIEWS: i64 = 50;
 
 /// The name of a view. A person wrote it, so logs never show it.

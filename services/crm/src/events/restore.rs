@@ -205,8 +205,9 @@ fn is_sold(status: DealStatus) -> bool {
 /// - The database has lost a completion or a change that consumers have applied.
 /// - A change after a failover has the same version as a lost change that consumers have applied.
 ///
-/// An earlier run of `restored` raises versions without a past change. Therefore a known version
-/// without a past change does not show another sale.
+/// A run of `restored` raises the version of a deal and adds no past change. Therefore the second
+/// cause requires a past change with the known version. Without one, that version may be from an
+/// earlier run.
 fn has_other_sale(deal: &Deal, known: &KnownStage, past: &[&PastChange]) -> bool {
     let is_lost =
         |change: &&PastChange| change.row_version == known.row_version && change.at != known.changed_at;

@@ -26,7 +26,7 @@ pub async fn upsert_developer(
     if !db::developer::upsert(tx, tenant, name, version).await? {
         return Ok(());
     }
-    // A pipeline without listed steps is never refused.
+    // Only a step with an id can be refused, and all steps of the default pipeline are new.
     let steps =
         replace(tenant, &[], default_pipeline(tx.language())).map_or_else(|_| Vec::new(), |new| new.upserted);
     db::step::insert(tx, &steps).await
