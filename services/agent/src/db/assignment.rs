@@ -140,8 +140,8 @@ fn filtered(filter: &UnassignedFilter) -> WithName {
     let named = deal::table.left_join(developer::table.on(developer::id.eq(deal::developer_company_id)));
     let mut query = named.into_boxed().filter(list::custom_plan());
     let without_agent = deal::sold_at.is_not_null().and(deal::sale_agent_user_id.is_null());
-    // Each condition implies the condition of a partial index, so the planner can use the index. A
-    // sale of the given agent has an agent, so it lacks a rate.
+    // Each condition implies the condition of a partial index, so the planner can use the index. An
+    // unassigned sale that has an agent lacks a rate, so a filter by agent needs only `is_unrated`.
     query = match filter.missing {
         Some(MissingTerm::Agent) => query.filter(without_agent),
         Some(MissingTerm::Rate) => query.filter(deal::is_unrated),

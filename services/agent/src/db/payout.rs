@@ -151,8 +151,9 @@ pub async fn list_payable(
     before: OffsetDateTime,
     limit: i64,
 ) -> Result<Vec<Accrual>, ::db::Error> {
-    // `skip locked` avoids a deadlock: a transaction that has locked a deal may wait for this
-    // account. An accrual of a locked deal waits for the next run.
+    // A deal that became payable after `lock_payable_deals` is not locked by this transaction yet.
+    // Another transaction may have locked the deal and wait for this account. `skip locked` avoids
+    // that deadlock: the accruals of such a deal wait for the next run.
     let payable = diesel::sql_query(
         "select accrual.* from accrual cross join lateral ( \
             select from deal where deal.id = accrual.deal_id and held_since is null for share skip locked \

@@ -375,7 +375,8 @@ async fn statistics_follow_all_deal_topics() {
     let found = performance(other, PERIOD).await;
     assert_eq!((&found["DealsTotal"], &found["SalesVolume"]), (&json!(1), &json!([rub(130)])));
 
-    // `deal-cancelled` arrives before the stage change of its version, which changes no figure.
+    // `deal-cancelled` arrives before the stage change of its version. That stage change then
+    // changes no figure.
     let change = deal.stage_changed("Cancelled", &day(6));
     deliver(service(), CANCELLED, &deal.cancelled(&day(6))).await;
     for _ in 0..2 {

@@ -19,7 +19,8 @@ use crate::{
 /// The greatest number of accruals in a payout of these tests.
 pub const MAX_LINES: usize = 3;
 
-/// An action chooses repeated values more often. The same is true of [`AMOUNTS`].
+/// The statuses that an action can choose. A status that the list has several times is chosen more
+/// often. The same is true of [`AMOUNTS`].
 const STATUSES: [&str; 8] =
     ["Application", "Booking", "Sale", "Sale", "Sale", "Completed", "Completed", "Cancelled"];
 /// A status that the service does not know.
