@@ -330,8 +330,8 @@ create index project_figures_renewed on project_figures (renewed_in);
 -- their own rows here, so that they do not wait for each other. A job adds up the changes.
 --
 -- A change is any change of what the project search reads: of the project, the visibility of its
--- developer, its buildings or its homes. The catalog index of each process reads the projects that
--- changed_in or renewed_in names since its last snapshot.
+-- developer, its buildings or its homes. The catalog index of each process reads the projects whose
+-- changed_in or renewed_in is a transaction that its last snapshot does not show.
 create table project_figures_change (
     id bigint primary key generated always as identity,
     project_id uuid not null,

@@ -2,7 +2,8 @@
 //! process.
 //!
 //! A request first brings the index up to date with one short statement, so it sees each change
-//! that was committed before it arrived. A search of projects then reads no table.
+//! that was committed before it arrived. The index then finds the matching projects and counts the
+//! facets without reading a table. A list then reads the projects of its page from the database.
 
 mod projects;
 

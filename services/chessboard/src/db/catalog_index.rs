@@ -81,10 +81,11 @@ pub async fn snapshot(mut conn: &Conn) -> QueryResult<Snapshot> {
     Prepared(diesel::sql_query(sql)).get_result(&mut conn).await
 }
 
-/// Returns the projects that transactions changed which `since` does not show.
+/// Returns the projects with changes by transactions that `since` does not show.
 ///
-/// A mark of a change is either in `project_figures_change`, or a later transaction has removed it
-/// and added up the figures. In both cases a transaction that `since` does not show is named.
+/// `project_figures_change` has the mark of such a change with its transaction in `changed_in`. If
+/// the job has removed the mark, `renewed_in` of the project has the transaction of the job, which
+/// `since` does not show either.
 pub async fn changes(mut conn: &Conn, since: &Snapshot) -> QueryResult<Changes> {
     // The upper bound is always true. With both bounds, the planner expects few rows and reads the
     // index.

@@ -21,7 +21,7 @@ pub struct PublishedState {
     pub is_public: bool,
 }
 
-/// The developer, project and building of an object, locked for reading.
+/// The developer, project and building of an object. The transaction has locked all three.
 #[derive(Clone, Debug)]
 pub struct Ancestors {
     pub tenant_id: CompanyId,

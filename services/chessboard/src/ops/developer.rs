@@ -179,8 +179,8 @@ pub async fn delete_developer(
 
 /// Makes the platform the owner of all fields and applies waiting external profiles.
 ///
-/// These are the first profile of this company, and the first profile of the company that waits for
-/// the freed external id.
+/// The release applies the first waiting profile of this company. If a profile of another company
+/// waits for the freed external id, the release applies that company's first waiting profile, too.
 ///
 /// # Errors
 /// - [`DEVELOPER_NOT_FOUND`] if the developer is missing or deleted.

@@ -29,7 +29,7 @@ pub async fn save(
         after.updated_by_user_id = by.user_id;
         db::developer::save(tx, before, after).await?;
         if after.is_published() != before.is_published() {
-            // The change publishes or hides the objects, so the replicas need their events.
+            // The change publishes or hides the objects, so other services need their events.
             let hides = !after.is_published();
             db::propagation::request(tx, Scope::Developer, after.id.into(), after.id, hides).await?;
         }

@@ -37,8 +37,8 @@ fn set_price(building: Uuid, price: i64) -> String {
     )
 }
 
-/// RULE-CHS-080: a change of a transaction that began before an earlier refresh and committed after
-/// it is found, whether or not the job has removed its mark.
+/// RULE-CHS-080: a transaction begins before a refresh of the index and commits after it. The next
+/// search finds its change, whether or not the job has removed the mark of the change.
 #[tokio::test]
 async fn late_commit_is_found() {
     let catalog = single_object_catalog();

@@ -253,8 +253,9 @@ async fn restored_profile_has_fields_of_body() {
     assert_eq!(manager(id).get(ME).await.expect(200), back);
 }
 
-/// RULE-CHS-003, INV-DEV-3: a restored replica keeps its link and its replica fields, regardless of
-/// the body. A later external version replaces them. Another external id returns 409.
+/// RULE-CHS-003, INV-DEV-3: a restored profile that the external system owns keeps its link and its
+/// replica fields, regardless of the body. A later external version replaces these fields. Another
+/// external id returns 409.
 #[tokio::test]
 async fn restored_replica_keeps_its_link() {
     let (id, external_id) = (create_developer().await, guid());
