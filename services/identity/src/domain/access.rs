@@ -174,7 +174,8 @@ impl EmploymentRecord {
     ///
     /// `iat` has whole seconds, so the order within the second of the departure is unknown. A token
     /// of that second counts as older if the user has no employment now. Otherwise such a token
-    /// stays valid, because the current claims limit it. This is always so for a machine account.
+    /// stays valid, because the current claims limit it. A machine account always has an employment
+    /// here, so its tokens of that second stay valid.
     fn has_left_since_token_issue(&self, actor: &Actor) -> bool {
         self.left_at.is_some_and(|left_at| {
             let first_valid_second = left_at.unix_timestamp() + i64::from(self.employment.is_none());

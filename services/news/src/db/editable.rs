@@ -18,8 +18,8 @@ use crate::domain::{EditablePosts, PostStatus};
 pub struct EditorFilter {
     /// Restricts the list to posts of the caller.
     pub is_mine: bool,
-    /// Restricts the list to posts that the caller may edit. Without it, the list also has the
-    /// caller's own published posts.
+    /// Restricts the list to posts that the caller may edit. Without it, the list has only posts of
+    /// the caller, also published ones that the caller may no longer edit.
     pub is_editable: bool,
     pub statuses: Option<Vec<PostStatus>>,
     pub author: Option<UserId>,
@@ -41,7 +41,8 @@ type Condition = Box<dyn BoxableExpression<post::table, Pg, SqlType = Nullable<B
 
 /// Returns one page of the posts that the filter and the permissions of the caller select.
 ///
-/// `Relevance` ranks the newest [`MAX_TOTAL_COUNT`] matches only, since a list has no later page.
+/// `Relevance` ranks the newest [`MAX_TOTAL_COUNT`] matches only, since the pages of a list end at
+/// this number of items.
 pub async fn list(
     conn: &Conn,
     editor: &Editor,

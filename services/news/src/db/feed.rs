@@ -147,7 +147,7 @@ pub struct FeedFilter {
 ///
 /// Reads the ids and the total concurrently, and then the posts of these ids. With a tag and
 /// without `Relevance` the total is read first. `Relevance` ranks the newest [`MAX_TOTAL_COUNT`]
-/// matches only, since a list has no later page.
+/// matches only, since the pages of a list end at this number of items.
 pub async fn list_published(
     conn: &Conn,
     filter: &FeedFilter,

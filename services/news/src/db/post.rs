@@ -21,8 +21,10 @@ use crate::error::{CONFLICT, Error};
 /// behind it.
 const MAX_LOOKUP_BYTES: i32 = 64 * 1024;
 
-/// Size of the texts in the largest response, in bytes. Stored texts are larger only with
-/// escaped control characters, and HTML leaves these out.
+/// Size of the texts in the largest response, in bytes.
+///
+/// Stored blocks exceed this size only if their texts have control characters, whose escapes are
+/// long. HTML has no control characters, so such a response is not larger than the stored blocks.
 const MAX_TEXTS_BYTES: usize = 48 * 1024 * 1024;
 
 /// Estimated size of an embed's item in a response, in bytes.

@@ -19,6 +19,6 @@ pub const ALL: &[PublishedEvent] = &[
 /// The aggregates that can be republished.
 pub const REPUBLISHED: &[Republisher] = &[Republisher::of::<Posts>()];
 
-/// The aggregates whose lost rows and versions `news restored` publishes after a restore of the
-/// database.
+/// The aggregates whose state `news restored` publishes after a restore of the database. A row that
+/// lost versions gets a higher one, and a lost row is published as deleted.
 pub const RESTORED: &[Restorer] = &[Restorer::of::<Posts>()];

@@ -138,7 +138,8 @@ impl EmbedView {
 }
 
 /// The reader of a response. The ids of users are for editors. The ids of source selections are
-/// for the author, since another editor could read the author's selection through a deal.
+/// for the author. Another editor who knows both ids could create a deal with them in `crm`, which
+/// shows the selection of a deal.
 #[derive(Clone, Copy)]
 pub enum Audience {
     Author,
