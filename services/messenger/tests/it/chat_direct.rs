@@ -64,9 +64,10 @@ async fn direct_chat_with_a_stranger_is_refused() {
     let again = me.post(CHATS, json!({"UserId": added})).await.expect(200);
     assert_eq!(id_of(&again["Id"]), direct, "a Direct chat stays");
     send_text(direct, added, "мы ещё здесь").await;
+    // The remaining Direct chat with the client permits no new one with other members of the deal
+    // chat.
     let refused = as_user(added).post(CHATS, json!({"UserId": deal.manager})).await;
     refused.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    // A common Direct chat is not enough.
     as_user(added)
         .post(CHATS, json!({"UserId": deal.agent()}))
         .await

@@ -1,4 +1,5 @@
-//! Transitions of conferences and participants, row by row, and actions that change nothing.
+//! Transitions of conferences and participants from the tables of the specification, and actions
+//! that change nothing.
 
 use serde_json::{Value, json};
 use testkit::{guid, text};
