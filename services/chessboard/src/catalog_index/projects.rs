@@ -146,12 +146,12 @@ struct Matcher<'f> {
     ready_before: Option<i32>,
 }
 
-/// The filters with a facet that a project meets.
+/// The result of comparing a project with the filters that have a facet.
 #[derive(Clone, Copy)]
 struct Match {
     in_city: bool,
     of_class: bool,
-    /// The filters by rooms, price and readiness.
+    /// True if the project meets the filters by rooms, price and readiness.
     has_home: bool,
     /// The room categories of the homes that match by price and readiness.
     room_bits: u32,

@@ -227,7 +227,8 @@ pub async fn look_up(mut conn: &Conn, id: PropertyObjectId) -> QueryResult<Optio
 
 /// Returns the visible objects of a building in the order of a grid.
 ///
-/// Checks the visibility again, since the building may be from a read replica that is behind.
+/// Checks the visibility again. The caller may have read the building from a read replica that is
+/// behind, and this query may run on the primary.
 pub async fn list_by_building(
     mut conn: &Conn,
     building_id: BuildingId,

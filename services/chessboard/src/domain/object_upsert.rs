@@ -88,8 +88,8 @@ impl KnownObjects {
     }
 }
 
-/// Creates, changes or restores the object of an external id, by the rules of a change of one
-/// object.
+/// Creates, changes or restores the object of an external id. The rules are those of an update of a
+/// single object, not those of a grid.
 ///
 /// A restored object is held if `holds` contains it. The change is `None` if nothing changed.
 ///

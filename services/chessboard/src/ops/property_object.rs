@@ -109,8 +109,8 @@ pub async fn save(tx: &mut Tx, changes: Vec<ObjectChange>) -> Result<(), Error> 
     Ok(())
 }
 
-/// Removes the new external ids of changed objects from their former owners. These are objects of
-/// deleted buildings, or are in `changes` themselves.
+/// Removes the new external ids of changed objects from their former owners. A former owner is an
+/// object of a deleted building, or an object in `changes` that loses or replaces its external id.
 async fn free_external_ids(tx: &mut Tx, changes: &[ObjectChange]) -> Result<(), Error> {
     let external_ids: Vec<_> = changes.iter().filter_map(ObjectChange::new_external_id).collect();
     let Some(first) = changes.first().filter(|_| !external_ids.is_empty()) else { return Ok(()) };

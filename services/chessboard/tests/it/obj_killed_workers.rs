@@ -43,7 +43,8 @@ impl Deployment {
     async fn kill_worker_at(&mut self, lock: &str, change: impl Future<Output = ()>, is_public: bool) -> i64 {
         let (job_lock, batch_lock) = (self.connect().await, self.connect().await);
         job_lock.batch_execute("begin").await.unwrap();
-        // The row of a job that does not run is locked, so the worker cannot start the job.
+        // The query locks the row of the job while the job does not run. The worker then cannot
+        // start the job.
         let job = "select 1 from job where kind = 'object-propagation' and run is null for update";
         eventually("the job", async || job_lock.query_opt(job, &[]).await.unwrap()).await;
         change.await;

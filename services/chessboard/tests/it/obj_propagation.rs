@@ -189,7 +189,8 @@ async fn hiding_precedes_names_and_developers_alternate() {
         (left.get::<_, i64>(0) == 0).then_some(())
     })
     .await;
-    // The developer of each transaction that wrote objects last, one for each batch.
+    // `xmin` is the transaction that wrote a row last. Each batch is one transaction, and writes
+    // objects of one developer.
     let batches = "select tenant_id::text from property_object group by tenant_id, xmin::text::bigint \
         order by xmin::text::bigint";
     let batches: Vec<String> = sql.query(batches, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
