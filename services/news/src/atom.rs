@@ -49,8 +49,8 @@ impl AtomFeeds {
         Self(Cache::with_weighter(1_000, CACHE_BYTES, FeedWeighter))
     }
 
-    /// Returns the feed of a company, or of all posts without a company. All concurrent readers
-    /// share one read of the database.
+    /// Returns the feed of the posts of a company, or of all posts if `company` is `None`. All
+    /// concurrent readers share one read of the database.
     ///
     /// # Errors
     /// [`Error::Database`]

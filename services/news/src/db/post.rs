@@ -23,8 +23,9 @@ const MAX_LOOKUP_BYTES: i32 = 64 * 1024;
 
 /// Size of the texts in the largest response, in bytes.
 ///
-/// Stored blocks exceed this size only if their texts have control characters, whose escapes are
-/// long. HTML has no control characters, so such a response is not larger than the stored blocks.
+/// Stored blocks exceed this size only if their texts have many control characters, whose escapes
+/// are long. The HTML in the response leaves these characters out. Therefore the response is not
+/// larger than the stored blocks.
 const MAX_TEXTS_BYTES: usize = 48 * 1024 * 1024;
 
 /// Estimated size of an embed's item in a response, in bytes.

@@ -138,8 +138,8 @@ impl EmbedView {
 }
 
 /// The reader of a response. The ids of users are for editors. The ids of source selections are
-/// for the author. Another editor who knows both ids could create a deal with them in `crm`, which
-/// shows the selection of a deal.
+/// for the author. Another editor who also had the id of a selection could create a deal in `crm`
+/// with it and the author's user id. The deal would show the selection.
 #[derive(Clone, Copy)]
 pub enum Audience {
     Author,

@@ -87,7 +87,8 @@ impl BlocksEdit {
         if errors.is_empty() { Ok(()) } else { Err(Problem::validation_failed(errors)) }
     }
 
-    /// Makes every block of a refreshed selection name its source.
+    /// Makes all blocks of a refreshed selection name the selection in place of a snapshot. One
+    /// block with `refresh` refreshes its selection.
     ///
     /// Returns, for each refreshed selection, the snapshot that the new one replaces.
     pub fn refresh_sources(&mut self, post: &Post) -> HashMap<SelectionId, SnapshotId> {

@@ -130,7 +130,7 @@ async fn block_with_two_targets_is_refused_unless_the_post_has_it() {
     missing.expect_refusal(INVALID, "/Blocks/0", "exactly_one");
     stranger.set_blocks(&post, [first.clone()]).await.expect_problem(403, "FORBIDDEN");
     assert_eq!(author.set_blocks(&post, [second.clone()]).await.expect(200)["Version"], 3);
-    // An outdated version is the reason why the block is gone.
+    // The post had the block in the caller's outdated version, so the response is 409, not 400.
     edit(&author, &post, 2, [first.clone()]).await.expect_problem(409, "CONCURRENCY_CONFLICT");
     author.set_blocks(&post, [first.clone()]).await.expect_refusal(INVALID, "/Blocks/0", "exactly_one");
 }
