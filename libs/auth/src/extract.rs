@@ -15,7 +15,8 @@ use time::OffsetDateTime;
 use crate::grant::Grant;
 use crate::id::{CompanyId, UserId};
 use crate::revocations::Revocations;
-use crate::verifier::{Claims, VerificationError, Verifier};
+use crate::verification_error::VerificationError;
+use crate::verifier::{Claims, Verifier};
 
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ mod id;
 mod keys;
 mod permission;
 mod revocations;
+mod verification_error;
 mod verifier;
 
 pub use extract::{

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::id::{CompanyId, UserId};
-use crate::verifier::VerificationError;
+use crate::verification_error::VerificationError;
 
 /// The revocations in force, as a time for each user or company. Tokens that were issued up to that
 /// time are invalid. A revocation of a company applies to all tokens that name it.

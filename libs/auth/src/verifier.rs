@@ -70,15 +70,6 @@ fn has_extension(header: &Header) -> bool {
     header.crit.is_some() || header.extras.inner().contains_key("b64")
 }
 
-/// The reason why a token was not accepted.
-#[derive(Debug)]
-pub(crate) enum VerificationError {
-    Invalid,
-    /// The token cannot be verified now: the issuer is unavailable, or no revocations have been
-    /// read.
-    Unavailable(String),
-}
-
 /// Verifies tokens of one issuer for one audience.
 pub struct Verifier {
     keys: Keys,

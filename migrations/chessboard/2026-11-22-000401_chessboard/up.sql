@@ -324,7 +324,7 @@ create table project_figures (
     offer_prices bit(5632),
     renewed_in xid8 -- the transaction that added up the figures last
 ) with (fillfactor = 50);
-create index project_figures_renewed on project_figures (renewed_in);
+create index project_figures_renewed on project_figures (renewed_in) include (project_id);
 
 -- Projects with changes since project_figures was written. Writers of different buildings insert
 -- their own rows here, so that they do not wait for each other. A job adds up the changes.
@@ -338,7 +338,14 @@ create table project_figures_change (
     changed_in xid8 not null default pg_current_xact_id()
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 create index project_figures_change_project on project_figures_change (project_id);
-create index project_figures_change_changed on project_figures_change (changed_in);
+create index project_figures_change_changed on project_figures_change (changed_in) include (project_id);
+
+-- One row for each life of the server. A crash empties the table, since it is unlogged. A process whose
+-- index has seen another life loads its index again, because a crash reuses numbers of transactions.
+create unlogged table catalog_index_life (
+    only_one boolean primary key default true check (only_one),
+    id uuid not null default gen_random_uuid()
+);
 
 -- Recomputes the figures of a building, at the end of a transaction that has written objects. The
 -- function waits for concurrent writers of the building and then reads their changes.

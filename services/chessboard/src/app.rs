@@ -1,5 +1,7 @@
 //! The state that handlers and jobs share.
 
+use std::sync::Arc;
+
 use ::db::Db;
 use ::web::{ClientAddress, Problem, RateLimit};
 use auth::AnyCaller;
@@ -12,8 +14,8 @@ pub struct App {
     pub db: Db,
     pub settings: Settings,
     pub guest_reads: RateLimit,
-    pub public_feeds: PublicFeeds,
-    pub catalog_index: CatalogIndex,
+    pub public_feeds: Arc<PublicFeeds>,
+    pub catalog_index: Arc<CatalogIndex>,
 }
 
 impl App {

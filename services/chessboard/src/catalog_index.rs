@@ -8,25 +8,31 @@
 mod projects;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use ::db::{Conn, Db, PipelinedConn};
-use actix_web::web::Data;
 use prometheus_client::metrics::gauge::Gauge;
 use runtime::{Phase, Process};
 use tokio::sync::{Mutex, Notify};
+use tokio::time::timeout;
 
 use self::projects::Projects;
-use crate::app::App;
 use crate::db;
 use crate::db::catalog_index::Snapshot;
 use crate::domain::ProjectId;
 
 /// Projects in one statement.
-const BATCH_SIZE: usize = 100;
-/// Pause after a load that failed.
-const RETRY_AFTER: Duration = Duration::from_secs(5);
+const BATCH_SIZE: usize = 20;
+/// Changed projects that a search reads again. After more changes the index is loaded again in the
+/// background.
+const MAX_RENEWED: usize = 100;
+/// Timeout of a refresh, and of the wait for the refreshes before it.
+const REFRESH_TIMEOUT: Duration = Duration::from_millis(500);
+/// Pause between two loads, so that frequent large changes do not keep the database busy.
+const LOAD_PAUSE: Duration = Duration::from_secs(5);
+/// Time after which a load is tried again although the index was too large.
+const OVERSIZE_PAUSE: Duration = Duration::from_mins(10);
 
 pub struct CatalogIndex {
     max_bytes: usize,
@@ -61,37 +67,50 @@ impl CatalogIndex {
 
     /// Answers a search with the changes that were committed before the call.
     ///
-    /// Returns `None` if the index is not loaded.
-    ///
-    /// # Errors
-    /// If the database is unavailable.
+    /// Returns `None` if the index is not loaded, or cannot be brought up to date within
+    /// [`REFRESH_TIMEOUT`]. The caller then reads tables.
     pub async fn search<T>(
         &self,
         lookups: &PipelinedConn,
         db: &Db,
         search: impl FnOnce(&Projects) -> T,
-    ) -> Result<Option<T>, ::db::Error> {
-        self.refresh(lookups, db).await?;
+    ) -> Option<T> {
+        match timeout(REFRESH_TIMEOUT, self.refresh(lookups, db)).await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => return None,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "failed to refresh the catalog index");
+                return None;
+            }
+            Err(_) => {
+                tracing::warn!("the refresh of the catalog index took too long");
+                return None;
+            }
+        }
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(loaded.as_ref().map(|loaded| search(&loaded.projects)))
+        loaded.as_ref().map(|loaded| search(&loaded.projects))
     }
 
     /// Applies the changes since the last refresh, unless a refresh that began after this call has
-    /// already done so.
-    async fn refresh(&self, lookups: &PipelinedConn, db: &Db) -> Result<(), ::db::Error> {
+    /// already done so. Returns false if the index is not loaded.
+    async fn refresh(&self, lookups: &PipelinedConn, db: &Db) -> Result<bool, ::db::Error> {
         let begun_before = self.begun.load(Ordering::SeqCst);
         let mut finished = self.finished.lock().await;
-        let Some(since) = self.snapshot() else { return Ok(()) };
+        let Some(since) = self.snapshot() else { return Ok(false) };
         if *finished > begun_before {
-            return Ok(());
+            return Ok(true);
         }
         let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let changes = lookups.run(async |conn| db::catalog_index::changes(conn, &since).await).await?;
         if changes.until.history != since.history || !changes.is_later {
             tracing::warn!("the database has another history, so the catalog index was dropped");
-            self.unload();
-            self.needs_load.notify_one();
-            return Ok(());
+            self.load_again();
+            return Ok(false);
+        }
+        if changes.projects.len() > MAX_RENEWED {
+            tracing::info!(projects = changes.projects.len(), "many projects changed since the last search");
+            self.load_again();
+            return Ok(false);
         }
         if !changes.projects.is_empty() {
             let conn = db.conn().await?;
@@ -101,7 +120,7 @@ impl CatalogIndex {
         }
         self.change(|loaded| loaded.snapshot = changes.until);
         *finished = number;
-        Ok(())
+        Ok(true)
     }
 
     /// Reads projects again. The snapshot remains, so a later refresh may read them once more.
@@ -130,17 +149,22 @@ impl CatalogIndex {
         change(loaded);
         let bytes = loaded.projects.bytes();
         if bytes > self.max_bytes {
-            *guard = None;
+            let dropped = guard.take();
+            // Searches do not wait while the memory is returned.
             drop(guard);
+            drop(dropped);
             self.report_size(bytes);
         } else {
             self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         }
     }
 
-    fn unload(&self) {
-        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = None;
+    /// Drops the index until the background task has loaded it again.
+    fn load_again(&self) {
+        let dropped = self.loaded.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(dropped);
         self.bytes.set(0);
+        self.needs_load.notify_one();
     }
 
     fn report_size(&self, bytes: usize) {
@@ -179,30 +203,27 @@ impl CatalogIndex {
 }
 
 /// Loads the index in the background, and again when the database has another history.
-pub fn start(app: &Data<App>, process: &Process) {
-    let app = app.clone().into_inner();
+pub fn start(index: Arc<CatalogIndex>, db: Db, process: &Process) {
     process.metrics().register(|registry| {
         let help = "Size of the catalog index in bytes; 0 while searches read tables";
-        registry.register("catalog_index_bytes", help, app.catalog_index.bytes.clone());
+        registry.register("catalog_index_bytes", help, index.bytes.clone());
     });
-    if app.catalog_index.max_bytes == 0 {
+    if index.max_bytes == 0 {
         return;
     }
     process.spawn(Phase::Work, "catalog index", |stopping| async move {
-        let index = &app.catalog_index;
         loop {
             let result = tokio::select! {
-                result = index.load(&app.db) => result,
+                result = index.load(&db) => result,
                 () = stopping.cancelled() => return Ok(()),
             };
             let next = async {
                 match result {
-                    Ok(()) => index.needs_load.notified().await,
-                    Err(error) => {
-                        tracing::warn!(%error, "failed to load the catalog index");
-                        tokio::time::sleep(RETRY_AFTER).await;
-                    }
+                    Ok(()) if index.snapshot().is_some() => index.needs_load.notified().await,
+                    Ok(()) => drop(timeout(OVERSIZE_PAUSE, index.needs_load.notified()).await),
+                    Err(error) => tracing::warn!(%error, "failed to load the catalog index"),
                 }
+                tokio::time::sleep(LOAD_PAUSE).await;
             };
             tokio::select! {
                 () = next => {}

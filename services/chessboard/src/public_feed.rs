@@ -4,10 +4,10 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::db::Conn;
+use ::db::{Conn, Db};
 use ::web::Problem;
 use actix_web::rt;
-use actix_web::web::{Bytes, Data, block};
+use actix_web::web::{Bytes, block};
 use auth::CompanyId;
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -20,7 +20,6 @@ use runtime::clock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
-use crate::app::App;
 use crate::db;
 use crate::db::catalog_feed::{FeedVersion, PAGE_SIZE};
 use crate::domain::PropertyObjectId;
@@ -96,16 +95,17 @@ impl PublicFeeds {
 /// [`Error::Database`] before the first page.
 /// A later error breaks the connection, so that the client sees an incomplete response.
 pub async fn read_feed(
-    app: Data<App>,
+    feeds: Arc<PublicFeeds>,
+    db: Db,
     developer: CompanyId,
     found: FeedVersion,
     is_compressed: bool,
 ) -> Result<FeedBody, Error> {
-    let cached = app.public_feeds.cache.get(&developer);
+    let cached = feeds.cache.get(&developer);
     if let Some(cached) = cached.filter(|cached| cached.version == found.version) {
         return Ok(if is_compressed { split(cached.gzip) } else { decompress(cached.gzip) });
     }
-    let mut pages = start_build(app, developer, found)?;
+    let mut pages = start_build(feeds, db, developer, found)?;
     // An error of the first page becomes the response.
     let ended = || Problem::internal(&io::Error::other("the build of a feed ended without a page"));
     let first = pages.recv().await.unwrap_or_else(|| Err(ended().into()))?;
@@ -145,7 +145,8 @@ struct Page {
 
 /// A feed that is being built.
 struct Build {
-    app: Data<App>,
+    feeds: Arc<PublicFeeds>,
+    db: Db,
     developer: CompanyId,
     version: String,
     seller: FeedSeller,
@@ -164,15 +165,17 @@ struct Build {
 /// The server does not poll a body that the client does not read, so only a task can end the build
 /// for a client that is too slow.
 fn start_build(
-    app: Data<App>,
+    feeds: Arc<PublicFeeds>,
+    db: Db,
     developer: CompanyId,
     found: FeedVersion,
 ) -> Result<mpsc::Receiver<Result<Page, Error>>, Error> {
     let FeedVersion { name, contact_phone, website, version } = found;
-    let permit = app.public_feeds.builds.clone().try_acquire_owned();
+    let permit = feeds.builds.clone().try_acquire_owned();
     let build = Build {
         _permit: permit.map_err(|_| Problem::unavailable(&"too many feeds"))?,
-        app,
+        feeds,
+        db,
         developer,
         version,
         seller: FeedSeller { name, phone: contact_phone, website },
@@ -213,7 +216,7 @@ impl Build {
     async fn next(mut self) -> Result<(Page, Self), Error> {
         // The version was read from the primary before the pages. A read replica could return older
         // pages, and the cache would keep them under this version.
-        let conn = self.app.db.conn().await?;
+        let conn = self.db.conn().await?;
         let offers = read_page(&conn, self.developer, self.last).await?;
         drop(conn);
         self.last = offers.last().map(|offer| offer.id);
@@ -239,7 +242,7 @@ impl Build {
         kept.extend_from_slice(gzip);
         if self.is_finished {
             let feed = CachedFeed { version: self.version.clone(), gzip: std::mem::take(kept).into() };
-            self.app.public_feeds.cache.insert(self.developer, feed);
+            self.feeds.cache.insert(self.developer, feed);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The service with its listeners, events, consumers and jobs.
 
+use std::sync::Arc;
+
 use ::db::Db;
 use ::jobs::Jobs;
 use ::web::{Listener, RateLimit};
@@ -39,8 +41,9 @@ impl service::Service for Service {
 
     fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
         let guest_reads = RateLimit::per_minute(settings.guest_reads_per_minute);
-        let catalog_index = CatalogIndex::new(settings.catalog_index_mib as usize * 1024 * 1024);
-        Ok(App { db, settings, guest_reads, public_feeds: PublicFeeds::new(), catalog_index })
+        let public_feeds = Arc::new(PublicFeeds::new());
+        let catalog_index = Arc::new(CatalogIndex::new(settings.catalog_index_mib as usize * 1024 * 1024));
+        Ok(App { db, settings, guest_reads, public_feeds, catalog_index })
     }
 
     fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
@@ -49,7 +52,7 @@ impl service::Service for Service {
 
     fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
         if role.has_http() {
-            catalog_index::start(&app, process);
+            catalog_index::start(app.catalog_index.clone(), app.db.clone(), process);
         }
         if role.has_background_tasks() {
             metrics::report_waiting_profiles(app.db.clone(), process);

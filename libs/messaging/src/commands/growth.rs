@@ -15,7 +15,6 @@ use rdkafka::{Offset, TopicPartitionList};
 use tokio::time::Instant;
 
 use super::offsets::{BROKER_TIMEOUT, partitions_of};
-use super::topics::Groups;
 use crate::bus::Bus;
 
 /// The maximum time until every broker knows new partitions.
@@ -40,6 +39,17 @@ pub(super) async fn partition_count(bus: &Bus, topic: &str) -> anyhow::Result<i3
     let count = count.await??;
     ensure!(count > 0, "{topic} does not exist");
     Ok(i32::try_from(count)?)
+}
+
+/// The consumer groups of a topic.
+#[derive(Debug, clap::Args)]
+pub struct Groups {
+    /// The consumer groups of the topic, separated by commas; empty if it has none
+    #[arg(long = "groups", value_name = "GROUPS", value_delimiter = ',', required = true)]
+    named: Vec<String>,
+    /// A group that no longer runs, and whose position does not count
+    #[arg(long = "ignore-group", value_name = "GROUP")]
+    ignored: Vec<String>,
 }
 
 /// The consumer groups of a topic, each with a client that reads its position.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use db::Db;
 
-use super::growth::{Consumers, create_partitions, partition_count, wait_until_known};
+use super::growth::{Consumers, Groups, create_partitions, partition_count, wait_until_known};
 use super::lock::{Run, RunLock};
 use crate::bus::Bus;
 use crate::contract::asyncapi::PublishedEvent;
@@ -34,17 +34,6 @@ pub enum TopicCommand {
     },
     /// Release a topic whose growth was interrupted before it had more partitions
     Release { topic: String },
-}
-
-/// The consumer groups of a topic.
-#[derive(Debug, clap::Args)]
-pub struct Groups {
-    /// The consumer groups of the topic, separated by commas; empty if it has none
-    #[arg(long = "groups", value_name = "GROUPS", value_delimiter = ',', required = true)]
-    pub(super) named: Vec<String>,
-    /// A group that no longer runs, and whose position does not count
-    #[arg(long = "ignore-group", value_name = "GROUP")]
-    pub(super) ignored: Vec<String>,
 }
 
 impl TopicCommand {

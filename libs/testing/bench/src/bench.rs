@@ -112,8 +112,9 @@ impl Bench {
         }
         let mut signals = Signals::listen()?;
         let _lock = Lock::take("bench")?;
+        let peer = if self.peers { peers::build().await? } else { None };
         let environment = tokio::select! {
-            environment = Environment::prepare(self.broker, self.peers) => environment?,
+            environment = Environment::prepare(self.broker, peer) => environment?,
             () = signals.stop() => bail!("interrupted"),
         };
         let result = tokio::select! {

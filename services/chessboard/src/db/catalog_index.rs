@@ -19,7 +19,8 @@ pub struct Snapshot {
     /// The transactions that are visible, as `pg_snapshot`.
     #[diesel(sql_type = Text)]
     pub transactions: String,
-    /// The history of the database. Another history may use the same numbers of transactions again.
+    /// The history of the database, and the life of its server. After a crash, and in another
+    /// history, the numbers of lost transactions are used again.
     #[diesel(sql_type = Text)]
     pub history: String,
 }
@@ -75,9 +76,14 @@ pub struct ProjectRow {
 const READY_DAY: &str = "case when isfinite(building.ready_on) then extract(julian from building.ready_on)::integer \
     when building.ready_on < '2000-01-01' then -2147483648 else 2147483647 end";
 
+/// The history of [`Snapshot`]. A crash empties `catalog_index_life`, which is an unlogged table.
+const HISTORY: &str = "database_history() || '/' || coalesce((select id::text from catalog_index_life), '')";
+
 /// Returns the present snapshot of the database.
 pub async fn snapshot(mut conn: &Conn) -> QueryResult<Snapshot> {
-    let sql = "select pg_current_snapshot()::text as transactions, database_history() as history";
+    let begin = "insert into catalog_index_life default values on conflict do nothing";
+    Prepared(diesel::sql_query(begin)).execute(&mut conn).await?;
+    let sql = format!("select pg_current_snapshot()::text as transactions, {HISTORY} as history");
     Prepared(diesel::sql_query(sql)).get_result(&mut conn).await
 }
 
@@ -97,7 +103,7 @@ pub async fn changes(mut conn: &Conn, since: &Snapshot) -> QueryResult<Changes> 
     };
     let (changed, renewed) = (is_later("changed_in"), is_later("renewed_in"));
     let sql = format!(
-        "select pg_current_snapshot()::text as transactions, database_history() as history, \
+        "select pg_current_snapshot()::text as transactions, {HISTORY} as history, \
             pg_snapshot_xmax(pg_current_snapshot()) >= pg_snapshot_xmax($1::text::pg_snapshot) as is_later, \
             array( \
                 select project_id from project_figures_change where {changed} \

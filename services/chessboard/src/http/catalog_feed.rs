@@ -57,6 +57,6 @@ pub async fn get_catalog_feed(
         response.insert_header((CONTENT_ENCODING, "gzip"));
     }
     response.content_type("text/xml; charset=utf-8");
-    let body = read_feed(app, *id, found, is_compressed).await?;
+    let body = read_feed(app.public_feeds.clone(), app.db.clone(), *id, found, is_compressed).await?;
     Ok(response.streaming(body))
 }

@@ -110,8 +110,7 @@ pub async fn list_catalog_projects(
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&caller, address)?;
     let (filter, currency) = (parameters.into(), app.settings.currency);
-    let found =
-        app.catalog_index.search(&lookups, &app.db, |projects| projects.page(&filter, &paging)).await?;
+    let found = app.catalog_index.search(&lookups, &app.db, |projects| projects.page(&filter, &paging)).await;
     let Some((ids, total_count)) = found else {
         let search = async |conn: &Conn| db::catalog_project::search(conn, &filter, &paging, currency).await;
         return Ok(web::Json(reads.query(&caller, search).await?));
@@ -147,7 +146,7 @@ pub async fn get_catalog_facets(
     app.limit_guest(&caller, address)?;
     let (filter, currency) = (parameters.into(), app.settings.currency);
     let counted = app.catalog_index.search(&lookups, &app.db, |projects| projects.facets(&filter, currency));
-    if let Some(facets) = counted.await? {
+    if let Some(facets) = counted.await {
         return Ok(web::Json(facets));
     }
     let count = async |conn: &Conn| db::catalog_facets::count(conn, &filter, currency).await;

@@ -62,6 +62,7 @@ async fn late_commit_is_found() {
             assert_eq!(other.query_one(marks, &[]).await.unwrap().get::<_, i64>(0), 0);
         }
         assert_eq!(found(price).await, 1);
+        assert!(index_bytes(&own.operator()).await > 0, "the searches read tables");
     }
 }
 
@@ -98,6 +99,8 @@ async fn each_change_is_found_at_once() {
         assert_eq!(count_found(&guest, filter).await, found, "{change}");
         sql.batch_execute("select renew_project_figures(10)").await.unwrap();
         assert_eq!(count_found(&guest, filter).await, found, "{change}, added up");
+        let is_empty = change.ends_with("update project set deleted_at = now()");
+        assert!(is_empty || index_bytes(&own.operator()).await > 0, "{change}: the searches read tables");
     }
     assert!(index_bytes(&own.operator()).await < bytes_before);
 }
@@ -125,6 +128,7 @@ async fn replicas_show_a_commit_at_once() {
         for replica in &replicas {
             let filter = format!("PriceFrom={price}&PriceTo={}", price + 1);
             assert_eq!(count_found(&replica.guest(), &filter).await, 1);
+            assert!(index_bytes(&replica.operator()).await > 0, "the searches read tables");
         }
     }
 }
@@ -147,6 +151,39 @@ async fn other_history_drops_the_index() {
     assert_eq!(count_found(&guest, "Class=Elite").await, 1);
     wait_for_index(&operator).await;
     assert_eq!(count_found(&guest, "Class=Elite").await, 1);
+}
+
+/// RULE-CHS-080: a crash of the database server, which reuses numbers of lost transactions, drops
+/// the index.
+#[tokio::test]
+async fn crash_of_the_server_drops_the_index() {
+    let own = start_with_catalog(&single_object_catalog()).await;
+    let (guest, operator, sql) = (own.guest(), own.operator(), own.sql().await);
+    wait_for_index(&operator).await;
+    let unmarked = "set session_replication_role = replica; update project set class = 'Elite'; \
+        set session_replication_role = origin";
+    sql.batch_execute(unmarked).await.unwrap();
+    assert_eq!(count_found(&guest, "Class=Elite").await, 0);
+    // A crash empties unlogged tables.
+    sql.batch_execute("truncate catalog_index_life").await.unwrap();
+    assert_eq!(count_found(&guest, "Class=Elite").await, 1);
+    wait_for_index(&operator).await;
+    assert_eq!(count_found(&guest, "Class=Elite").await, 1);
+}
+
+/// RULE-CHS-080: while the index cannot be refreshed, searches read tables and do not wait for each
+/// other.
+#[tokio::test]
+async fn searches_read_tables_while_no_refresh_succeeds() {
+    let own = start_with_catalog(&single_object_catalog()).await;
+    let (operator, sql) = (own.operator(), own.sql().await);
+    wait_for_index(&operator).await;
+    // Only the refresh reads this table.
+    sql.batch_execute("begin; lock table catalog_index_life").await.unwrap();
+    let search = async || count_found(&own.guest(), "").await;
+    assert_eq!(futures_util::future::join_all((0..5).map(|_| search())).await, [1; 5]);
+    sql.batch_execute("commit").await.unwrap();
+    assert_eq!(search().await, 1);
 }
 
 /// RULE-CHS-081: an index that exceeds its maximum size is dropped, and searches read tables.

@@ -8,34 +8,16 @@
 //!   state again.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use ::db::Tx;
 use ::jobs::{Job, Jobs};
 use auth::UserId;
-use time::OffsetDateTime;
 
 use crate::app::App;
 use crate::clients::IssuerClients;
 use crate::domain::{MachineAccountStatus, TokenClaims};
 use crate::error::Error;
+use crate::ops::client_update::{CONFIRMATION, MACHINE_CLIENT};
 use crate::{db, ops};
-
-const MACHINE_CLIENT: &str = "machine-client";
-const CONFIRMATION: &str = "machine-client-confirmation";
-
-/// The time from a change to its confirmation, which is longer than the longest call to the issuer.
-const CONFIRMATION_DELAY: Duration = Duration::from_mins(1);
-
-/// Schedules both jobs for each of these accounts after a change at `now`.
-pub async fn schedule_client_updates(
-    tx: &mut Tx,
-    accounts: &[UserId],
-    now: OffsetDateTime,
-) -> Result<(), ::db::Error> {
-    ::jobs::schedule(tx, MACHINE_CLIENT, accounts, now).await?;
-    ::jobs::schedule(tx, CONFIRMATION, accounts, now + CONFIRMATION_DELAY).await
-}
 
 /// Adds the jobs if the issuer has an API for clients. Otherwise scheduled jobs stay stored until a
 /// process with `IDENTITY_ISSUER_ADMIN_URL` runs.

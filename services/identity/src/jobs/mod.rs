@@ -8,8 +8,6 @@ use ::jobs::Jobs;
 
 use crate::app::App;
 
-pub use machine_client::schedule_client_updates;
-
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     machine_client::add(app, jobs)
 }

@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 
 use super::access::revoke_access;
 use super::actor::{ActorContext, Authorized};
+use super::client_update;
 use super::escalation::check_no_escalation;
 use super::role::record_refusals;
 use crate::db;
@@ -19,7 +20,6 @@ use crate::error::{
     CONFLICT, Error, MACHINE_ACCOUNT_LIMIT, MACHINE_ACCOUNT_NOT_FOUND, ROLE_NOT_ASSIGNABLE,
     ROLE_NOT_FOR_MACHINES, ROLE_NOT_FOUND, TENANT_NOT_FOUND,
 };
-use crate::jobs::schedule_client_updates;
 
 /// Name and roles of a machine account. The roles are sorted and distinct.
 pub struct AccountDetails {
@@ -221,7 +221,7 @@ pub async fn schedule_issuer_updates_of_company(
         db::machine_account::set_company_outdated_at_issuer(tx, company).await?;
     }
     let accounts = db::machine_account::list_active_ids(tx.conn(), company).await?;
-    Ok(schedule_client_updates(tx, &accounts, now).await?)
+    Ok(client_update::schedule(tx, &accounts, now).await?)
 }
 
 /// Schedules updates at the issuer of up to 500 accounts with larger ids than `last`. Returns their
@@ -231,7 +231,7 @@ pub async fn schedule_issuer_updates_after(
     last: Option<UserId>,
 ) -> Result<Vec<UserId>, ::db::Error> {
     let accounts = db::machine_account::mark_outdated_after(tx, last).await?;
-    schedule_client_updates(tx, &accounts, clock::now()).await?;
+    client_update::schedule(tx, &accounts, clock::now()).await?;
     Ok(accounts)
 }
 
@@ -276,7 +276,7 @@ async fn revoke_tokens_until_update(tx: &mut Tx, id: UserId) -> Result<(), Error
 
 /// Schedules the jobs that send the present state of the account to the issuer.
 async fn schedule_issuer_update(tx: &mut Tx, id: UserId, now: OffsetDateTime) -> Result<(), Error> {
-    Ok(schedule_client_updates(tx, &[id], now).await?)
+    Ok(client_update::schedule(tx, &[id], now).await?)
 }
 
 /// Checks that the actor may give these roles to a machine account. Adds the roles with a missing

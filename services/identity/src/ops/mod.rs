@@ -3,6 +3,7 @@
 mod access;
 pub mod actor;
 pub mod bootstrap;
+pub mod client_update;
 pub mod employee;
 mod escalation;
 pub mod machine_account;

@@ -97,10 +97,7 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     find_wrk(&step).await?;
     let platform = Platform::prepare(environment).await?;
     let arbiter = Claims::user(Uuid::from_u128(rand::random())).permission("crm.deals.manage@platform");
-    let peer = match environment.peers() {
-        Some(peers) => Some(peers.start(environment, &platform, "crm").await?),
-        None => None,
-    };
+    let peer = Peer::start(environment, &platform, "crm").await?;
     let mut bench = Bench {
         environment,
         connection: environment.connect("crm").await?,

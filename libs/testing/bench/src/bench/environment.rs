@@ -1,7 +1,7 @@
 //! The environment of the benches: a durable PostgreSQL, a broker and the description of the
 //! machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, ensure};
@@ -11,7 +11,6 @@ use runtime::{Env, Process};
 use serde_json::json;
 use tokio::process::Command;
 
-use super::peers;
 use devkit::bus::{Bus, Kind};
 use devkit::kafka;
 use devkit::postgres::{self, Cluster, Connection};
@@ -27,14 +26,13 @@ pub(super) struct Environment {
     cluster: Cluster,
     bus: Bus,
     /// The program of the peer in Go, if it is measured too.
-    peers: Option<peers::Program>,
+    peer: Option<PathBuf>,
     /// The processes that benches have started.
     processes: Mutex<Vec<Process>>,
 }
 
 impl Environment {
-    pub(super) async fn prepare(broker: Kind, with_peers: bool) -> anyhow::Result<Self> {
-        let peers = if with_peers { peers::Program::build().await? } else { None };
+    pub(super) async fn prepare(broker: Kind, peer: Option<PathBuf>) -> anyhow::Result<Self> {
         let step = Step::start("database");
         let mut cluster = Cluster::prepare(Cluster::BENCH, true, &step).await?;
         cluster.start(&step).await?;
@@ -49,7 +47,7 @@ impl Environment {
             }
         };
         step.done(bus.describe());
-        Ok(Self { cluster, bus, peers, processes: Mutex::default() })
+        Ok(Self { cluster, bus, peer, processes: Mutex::default() })
     }
 
     /// Stops everything, first the processes of an interrupted bench.
@@ -71,8 +69,8 @@ impl Environment {
     }
 
     /// Returns the program of the peer in Go, if it is measured too.
-    pub(super) fn peers(&self) -> Option<&peers::Program> {
-        self.peers.as_ref()
+    pub(super) fn peer(&self) -> Option<&Path> {
+        self.peer.as_deref()
     }
 
     /// Returns the path of a program of PostgreSQL.

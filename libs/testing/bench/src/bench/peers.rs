@@ -14,42 +14,40 @@ use super::environment::Environment;
 use super::platform::{self, Platform};
 use super::report::{Goal, Rounds, Row, Unit};
 
-/// The program of the peer.
-pub(super) struct Program(PathBuf);
-
 /// A process of the peer, which ends with this value.
 pub(super) struct Peer {
     pub(super) url: String,
     child: Child,
 }
 
-impl Program {
-    /// Builds the peer. Returns `None` if Go is missing.
-    pub(super) async fn build() -> anyhow::Result<Option<Self>> {
-        let step = Step::start("peers");
-        let version = Command::new("go").arg("version").stdin(Stdio::null()).output().await;
-        let Ok(version) = version else {
-            step.done("skipped, since Go is missing");
-            return Ok(None);
-        };
-        step.note("go build");
-        let program = stack::dev_path("bench")?.join("peers");
-        let mut build = Command::new("go");
-        build.current_dir(stack::root().join("libs/testing/bench/peers"));
-        Child::run("go-build", build.args(["build", "-o"]).arg(&program).arg(".")).await?;
-        step.done(String::from_utf8_lossy(&version.stdout).trim());
-        Ok(Some(Self(program)))
-    }
+/// Builds the program of the peer. Returns `None` if Go is missing.
+pub(super) async fn build() -> anyhow::Result<Option<PathBuf>> {
+    let step = Step::start("peers");
+    let version = Command::new("go").arg("version").stdin(Stdio::null()).output().await;
+    let Ok(version) = version else {
+        step.done("skipped, since Go is missing");
+        return Ok(None);
+    };
+    step.note("go build");
+    let program = stack::dev_path("bench")?.join("peers");
+    let mut build = Command::new("go");
+    build.current_dir(stack::root().join("libs/testing/bench/peers"));
+    Child::run("go-build", build.args(["build", "-o"]).arg(&program).arg(".")).await?;
+    step.done(String::from_utf8_lossy(&version.stdout).trim());
+    Ok(Some(program))
+}
 
-    /// Starts the peer on the tables of one service, and waits until it is ready.
+impl Peer {
+    /// Starts the peer on the tables of one service, and waits until it is ready. Returns `None` if
+    /// the peer is not measured.
     pub(super) async fn start(
-        &self,
         environment: &Environment,
         platform: &Platform,
         schema: &str,
-    ) -> anyhow::Result<Peer> {
+    ) -> anyhow::Result<Option<Self>> {
+        let Some(program) = environment.peer() else { return Ok(None) };
         let listen = platform::address()?;
-        let mut command = Command::new(&self.0);
+        let mut command = Command::new(program);
         command.env("LISTEN", &listen).env("SCHEMA", schema);
         command.env("DATABASE_URL", environment.database_url()).env("AUTH_ISSUER", platform.issuer.url());
         let mut child = Child::spawn(format!("bench-peer-{schema}"), &mut command)?;
@@ -57,11 +55,9 @@ impl Program {
             result = processes::ready(listen.parse()?) => result.context("the peer")?,
             error = child.wait_for_end() => return Err(error),
         }
-        Ok(Peer { url: format!("http://{listen}"), child })
+        Ok(Some(Self { url: format!("http://{listen}"), child }))
     }
-}
 
-impl Peer {
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
         self.child.stop().await
     }

@@ -3,7 +3,7 @@
 
 use super::environment::Environment;
 use super::load::{Load, find_wrk, latencies, pgbench};
-use super::peers;
+use super::peers::{self, Peer};
 use super::platform::Platform;
 use super::report::{Goal, Rounds, Row, Unit};
 use super::{BenchEntry, Effort};
@@ -99,9 +99,8 @@ async fn run(environment: &Environment, effort: Effort, rows: &mut Vec<Row>) -> 
     }
     rows.extend(latencies("At half of the highest rate", &outcomes));
 
-    if let Some(peers) = environment.peers() {
+    if let Some(peer) = Peer::start(environment, &platform, "selections").await? {
         step.note("the same in Go");
-        let peer = peers.start(environment, &platform, "selections").await?;
         let (mut opened, mut of_peer) = (Vec::new(), Vec::new());
         for _ in 1..=effort.rounds() {
             opened.push(open(some, 32, None).await?.per_second);

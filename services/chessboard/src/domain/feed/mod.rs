@@ -17,9 +17,9 @@ mod writer;
 mod writer_tests;
 
 pub use matching::{KnownBuilding, KnownBuildings};
-pub use offer::{FeedOffer, OfferProblem};
+pub use offer::{FeedItem, FeedOffer, OfferProblem};
 pub use plan::{BuildingPlan, OfferOfBuilding, PlanContext, plan_building};
-pub use reader::{FeedItem, FeedReader, ReadError};
+pub use reader::{FeedReader, ReadError};
 pub use source::{FeedLimits, FileRefusal};
 pub use writer::{
     FEED_FORMAT_VERSION, FeedSeller, OfferProject, PublicOffer, feed_end, feed_start, write_offer,

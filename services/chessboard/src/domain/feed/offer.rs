@@ -5,11 +5,21 @@ use values::{Currency, Invalid, Whole};
 
 use super::element::Element;
 use super::number::{LoneSeparator, NumberError, parse_hundredths, parse_integer};
-use super::reader::FeedItem;
 use super::words::{self, RoomsWord};
 use crate::domain::{
     Area, ExternalId, Finishing, Floor, ObjectKind, ObjectNumber, Position, Price, Rooms, Section,
 };
+
+/// An offer of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FeedItem {
+    pub line: u64,
+    pub internal_id: Option<ExternalId>,
+    pub building: BuildingNames,
+    pub offer: ReadOffer,
+}
+
+pub type ReadOffer = Result<FeedOffer, Vec<OfferProblem>>;
 
 /// The elements of an offer that name its building.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::NAMESPACE;
 use super::element::Element;
-use super::offer::{BuildingNames, FeedOffer, OfferProblem, Values};
+use super::offer::{BuildingNames, FeedItem, FeedOffer, OfferProblem, ReadOffer, Values};
 use super::source::{Exceeded, FeedLimits, FileRefusal, Source};
 use crate::domain::ExternalId;
 
@@ -32,17 +32,6 @@ pub enum ReadError {
     /// The bytes of the file are not available.
     Source(io::Error),
 }
-
-/// An offer of a file.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FeedItem {
-    pub line: u64,
-    pub internal_id: Option<ExternalId>,
-    pub building: BuildingNames,
-    pub offer: ReadOffer,
-}
-
-pub type ReadOffer = Result<FeedOffer, Vec<OfferProblem>>;
 
 /// A reader of offers in bounded memory.
 ///
