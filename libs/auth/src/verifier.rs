@@ -13,6 +13,7 @@ use crate::grant::{Grant, grants};
 use crate::id::CompanyId;
 use crate::keys::Keys;
 use crate::revocations::Revocations;
+use crate::verification_error::VerificationError;
 
 #[cfg(test)]
 mod tests;

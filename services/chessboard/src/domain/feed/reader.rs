@@ -11,9 +11,8 @@ use sha2::{Digest, Sha256};
 
 use super::NAMESPACE;
 use super::element::Element;
-use super::offer::{BuildingNames, FeedItem, FeedOffer, OfferProblem, ReadOffer, Values};
+use super::offer::{FeedItem, Values};
 use super::source::{Exceeded, FeedLimits, FileRefusal, Source};
-use crate::domain::ExternalId;
 
 /// Longest text of an understood element, in bytes.
 const MAX_VALUE_BYTES: usize = 1024;
