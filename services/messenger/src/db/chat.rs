@@ -5,7 +5,6 @@ use auth::{CompanyId, UserId};
 use diesel::dsl::exists;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::Timestamptz;
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
@@ -73,12 +72,6 @@ pub async fn lock(tx: &mut Tx, id: ChatId) -> Result<Option<Chat>, ::db::Error> 
         members,
         now,
     }))
-}
-
-/// Returns the time of the database's clock, which dates every change in a chat.
-pub async fn read_clock(mut conn: &Conn) -> QueryResult<OffsetDateTime> {
-    let now = diesel::dsl::sql::<Timestamptz>("clock_timestamp()");
-    diesel::select(now).get_result(&mut conn).await
 }
 
 pub async fn find_by_deal(conn: &mut Conn, deal: DealId) -> Result<Option<ChatId>, ::db::Error> {

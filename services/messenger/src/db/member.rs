@@ -21,7 +21,7 @@ pub async fn load_with_clock(tx: &mut Tx, id: ChatId) -> Result<(Vec<Member>, Of
     let now = match times.into_iter().next() {
         Some(now) => now,
         // Both users have left a Direct chat.
-        None => super::chat::read_clock(tx.conn()).await?,
+        None => super::clock::read(tx.conn()).await?,
     };
     Ok((members, now))
 }

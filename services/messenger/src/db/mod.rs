@@ -2,6 +2,7 @@
 
 pub mod chat;
 pub mod chat_view;
+pub mod clock;
 pub mod conference;
 pub mod conference_log;
 pub mod employment;

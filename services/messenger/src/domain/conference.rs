@@ -11,8 +11,8 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::Code;
 
+use super::knock::Knock;
 use super::limits::MAX_INVITATIONS;
-use super::lobby::Knock;
 use super::participant::{Participant, ParticipantEntry, ParticipantState};
 use super::{ChatId, ConferenceId, DealId};
 use crate::db::schema::conference;

@@ -1,20 +1,10 @@
 //! The lobby of a conference, in which members without an invitation wait.
 
 use auth::UserId;
-use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
-use utoipa::ToSchema;
 
 use super::conference::Conference;
-
-values::text_enum! {
-    /// The state of a knock.
-    pub enum KnockState {
-        Waiting,
-        /// The user may not knock again.
-        Denied,
-    }
-}
+use super::knock::{Knock, KnockState};
 
 values::text_enum! {
     /// The kind of an entry in the log of a conference.
@@ -23,17 +13,6 @@ values::text_enum! {
         Denied,
         HostChanged,
     }
-}
-
-/// A member who asked to be admitted to a conference with a lobby.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "PascalCase")]
-pub struct Knock {
-    pub user_id: UserId,
-    pub state: KnockState,
-    /// Time of the knock, in UTC.
-    #[serde(with = "time::serde::rfc3339")]
-    pub knocked_at: OffsetDateTime,
 }
 
 impl Conference {

@@ -6,6 +6,7 @@ mod chat;
 mod conference;
 mod decision;
 mod employment;
+mod knock;
 pub mod limits;
 mod lobby;
 mod message;

@@ -59,7 +59,7 @@ pub async fn receive_livekit_webhook(
             invalid: Invalid::new("malformed"),
         }])
     })?;
-    let now = db::chat::read_clock(&*app.db.conn().await?).await?;
+    let now = db::clock::read(&*app.db.conn().await?).await?;
     if let Some(webhook) = Webhook::parse(&json, now) {
         let context = app.conference_context();
         app.db.tx(async |tx| ops::media::apply_webhook(tx, webhook, context, now).await).await?;

@@ -41,7 +41,7 @@ pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> R
         deal.row_version = newest.row_version;
     }
     let barred_roles = find_barred_roles(tx, &deal).await?;
-    let mut chat = Chat::of_deal(&deal, &barred_roles, db::chat::read_clock(tx.conn()).await?);
+    let mut chat = Chat::of_deal(&deal, &barred_roles, db::clock::read(tx.conn()).await?);
     let cards: Vec<_> = newer.iter().filter_map(|change| chat.change_deal_status(&change.status)).collect();
     if !db::chat::insert(tx, &chat).await? {
         return Ok(());
@@ -67,7 +67,7 @@ fn list_named_users(deal: &Deal) -> impl Iterator<Item = (UserId, Role)> {
 /// Locks the employments of the deal's manager and agent, and returns the roles that they may not
 /// take.
 async fn find_barred_roles(tx: &mut Tx, deal: &Deal) -> Result<Vec<Role>, Error> {
-    let now = db::chat::read_clock(tx.conn()).await?;
+    let now = db::clock::read(tx.conn()).await?;
     let mut users: Vec<_> = list_named_users(deal).collect();
     // Transactions that lock several users use the order of ids.
     users.sort_by_key(|(user, _)| *user);

@@ -28,7 +28,7 @@ pub async fn open_direct(tx: &mut Tx, by: UserId, other: UserId) -> Result<(Chat
         return_to_direct(tx, id, by).await?;
         return Ok((id, false));
     }
-    let chat = Chat::direct(by, other, db::chat::read_clock(tx.conn()).await?);
+    let chat = Chat::direct(by, other, db::clock::read(tx.conn()).await?);
     if db::chat::insert(tx, &chat).await? {
         notify_members(tx, &chat, StreamEvent::Chat).await?;
         return Ok((chat.id, true));

@@ -54,7 +54,7 @@ pub async fn apply_company_status(tx: &mut Tx, company: CompanyId, is_active: bo
 }
 
 async fn schedule(tx: &mut Tx, users: &[UserId]) -> Result<(), Error> {
-    let now = db::chat::read_clock(tx.conn()).await?;
+    let now = db::clock::read(tx.conn()).await?;
     Ok(jobs::schedule(tx, EMPLOYMENT_END_JOB, users, now).await?)
 }
 

@@ -73,7 +73,7 @@ pub async fn reconcile(
     room: ConferenceId,
     timing: &Timing,
 ) -> anyhow::Result<()> {
-    let at = db::chat::read_clock(&*db.conn().await?).await?;
+    let at = db::clock::read(&*db.conn().await?).await?;
     let present = livekit.list_participants(room).await.context("failed to list the participants")?;
     let context = ConferenceContext { timing: Some(timing), livekit: None };
     let action = Action::Reconcile { present: &present, at };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ::jobs::{Jobs, schedule};
 
 use crate::app::App;
-use crate::ops::schedule::SCHEDULE_JOB;
+use crate::ops::post::SCHEDULE_JOB;
 use crate::{error, ops};
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use web::Problem;
 
 use super::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, block_pointer, embeds};
-use super::revision::undelete;
+use super::post::undelete;
 use crate::clients::{Selections, SnapshotCard, TakeSnapshot};
 use crate::db;
 use crate::db::post::PostToEdit;

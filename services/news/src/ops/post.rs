@@ -5,7 +5,6 @@ use auth::{Actor, CompanyId};
 use messaging::outbox;
 use time::OffsetDateTime;
 
-use super::schedule::schedule_job;
 use crate::db;
 use crate::domain::{
     FileId, Post, PostId, PostStatus, Quotas, Schedule, Summary, Tag, Title, embed_snapshot_ids, may_create,
@@ -13,6 +12,9 @@ use crate::domain::{
 };
 use crate::error::{CONFLICT, Error, FORBIDDEN, POST_NOT_FOUND};
 use crate::events::{PostArchived, PostDeleted, PostPublished, PostUnpublished, PostUpdated};
+
+/// Name of the job that publishes and unpublishes a post at its times. Its key is the post's id.
+pub const SCHEDULE_JOB: &str = "post-schedule";
 
 /// Metadata of a post.
 pub struct Metadata {
@@ -201,6 +203,49 @@ pub async fn delete_post(tx: &mut Tx, actor: &Actor, now: OffsetDateTime, id: Po
 async fn reschedule_if_changed(tx: &mut Tx, before: Schedule, post: &Post) -> Result<(), Error> {
     if post.schedule != before {
         schedule_job(tx, post).await?;
+    }
+    Ok(())
+}
+
+/// Schedules the job for the next time of a post, or cancels the job.
+///
+/// Call it after the change has taken its locks.
+pub async fn schedule_job(tx: &mut Tx, post: &Post) -> Result<(), ::db::Error> {
+    match post.schedule.next_at() {
+        Some(at) => jobs::schedule(tx, SCHEDULE_JOB, [post.id], at).await,
+        None => jobs::cancel(tx, SCHEDULE_JOB, post.id).await,
+    }
+}
+
+/// Undeletes a locked post.
+///
+/// Save its blocks first. The save locks revisions and then the author. This function locks the
+/// author, so the opposite order could deadlock.
+///
+/// # Errors
+/// `DRAFTS_LIMIT_EXCEEDED`, or [`CONFLICT`] if the row no longer has the version that was read.
+pub async fn undelete(
+    tx: &mut Tx,
+    actor: &Actor,
+    now: OffsetDateTime,
+    quotas: Quotas,
+    post: &mut Post,
+) -> Result<(), Error> {
+    post.deleted_at = None;
+    match post.status {
+        PostStatus::Draft => {
+            db::author::lock_or_insert(tx, post.author_user_id).await?;
+            quotas.check_drafts(db::post::count_drafts(tx, post.author_user_id).await?)?;
+        }
+        PostStatus::Published => post.status = PostStatus::Unpublished,
+        PostStatus::Unpublished | PostStatus::Archived => {}
+    }
+    post.touch(actor.user_id, now);
+    db::post::save(tx, post).await?;
+    if post.status == PostStatus::Archived {
+        outbox::append(tx, &PostArchived::of(post)).await?;
+    } else {
+        outbox::append(tx, &PostUnpublished::of(post)).await?;
     }
     Ok(())
 }

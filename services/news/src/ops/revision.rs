@@ -2,21 +2,20 @@
 
 use std::collections::HashMap;
 
-use ::db::{PipelinedConn, Tx};
+use ::db::PipelinedConn;
 use auth::Actor;
-use messaging::outbox;
 use time::{Duration, OffsetDateTime};
 
 use super::block::{EditContext, resolve_and_save, set_post_blocks};
 use super::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, embeds};
+use super::post::undelete;
 use crate::db;
 use crate::db::post::FoundPost;
-use crate::domain::{Block, Post, PostId, PostStatus, Quotas, SelectionId, SnapshotId, may_edit};
+use crate::domain::{Block, Post, PostId, SelectionId, SnapshotId, may_edit};
 use crate::error::{
     CONFLICT, Error, FORBIDDEN, POST_INVALID_TRANSITION, POST_NOT_FOUND, SELECTION_SOURCE_DELETED,
     SELECTION_SOURCE_EMPTY,
 };
-use crate::events::{PostArchived, PostUnpublished};
 
 /// Time during which a deleted post can be brought back.
 const DELETED_RETENTION: Duration = Duration::days(30);
@@ -118,39 +117,6 @@ pub async fn undelete_post(
             Ok(post)
         })
         .await
-}
-
-/// Undeletes a locked post.
-///
-/// Save its blocks first. The save locks revisions and then the author. This function locks the
-/// author, so the opposite order could deadlock.
-///
-/// # Errors
-/// `DRAFTS_LIMIT_EXCEEDED`, or [`CONFLICT`] if the row no longer has the version that was read.
-pub async fn undelete(
-    tx: &mut Tx,
-    actor: &Actor,
-    now: OffsetDateTime,
-    quotas: Quotas,
-    post: &mut Post,
-) -> Result<(), Error> {
-    post.deleted_at = None;
-    match post.status {
-        PostStatus::Draft => {
-            db::author::lock_or_insert(tx, post.author_user_id).await?;
-            quotas.check_drafts(db::post::count_drafts(tx, post.author_user_id).await?)?;
-        }
-        PostStatus::Published => post.status = PostStatus::Unpublished,
-        PostStatus::Unpublished | PostStatus::Archived => {}
-    }
-    post.touch(actor.user_id, now);
-    db::post::save(tx, post).await?;
-    if post.status == PostStatus::Archived {
-        outbox::append(tx, &PostArchived::of(post)).await?;
-    } else {
-        outbox::append(tx, &PostUnpublished::of(post)).await?;
-    }
-    Ok(())
 }
 
 /// Returns the blocks of a request for this content.

@@ -7,14 +7,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use web::Problem;
 
-use super::post::find_for_edit;
+use super::post::{find_for_edit, schedule_job};
 use crate::db;
 use crate::domain::{Post, PostId, ScheduledMove};
 use crate::error::{CONFLICT, Error, FORBIDDEN, POST_SCHEDULE_MISSED};
 use crate::events::{PostPublished, PostUnpublished};
-
-/// Name of the job that publishes and unpublishes a post at its times. Its key is the post's id.
-pub const SCHEDULE_JOB: &str = "post-schedule";
 
 /// The times of a request.
 pub struct NewSchedule {
@@ -50,16 +47,6 @@ pub async fn set_schedule(tx: &mut Tx, actor: &Actor, id: PostId, new: NewSchedu
     db::post::save(tx, &mut post).await?;
     schedule_job(tx, &post).await?;
     Ok(post)
-}
-
-/// Schedules the job for the next time of a post, or cancels the job.
-///
-/// Call it after the change has taken its locks.
-pub async fn schedule_job(tx: &mut Tx, post: &Post) -> Result<(), ::db::Error> {
-    match post.schedule.next_at() {
-        Some(at) => jobs::schedule(tx, SCHEDULE_JOB, [post.id], at).await,
-        None => jobs::cancel(tx, SCHEDULE_JOB, post.id).await,
-    }
 }
 
 /// Makes the next move of a post if the time of the move has passed by the clock of the database.

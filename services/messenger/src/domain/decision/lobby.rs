@@ -6,7 +6,7 @@ use values::Code;
 
 use super::{Decision, SEATS};
 use crate::domain::conference::Conference;
-use crate::domain::lobby::KnockState;
+use crate::domain::knock::KnockState;
 use crate::domain::participant::{ParticipantRole, ParticipantState};
 use crate::error::{
     ADMISSION_DENIED, ADMISSION_REQUIRED, CONFERENCE_ENDED, CONFERENCE_FULL, PARTICIPANT_NOT_FOUND,

@@ -11,8 +11,8 @@ use super::{Action, MediaCommand};
 use crate::domain::conference::{
     Conference, ConferenceStatus, DealChatIds, EndReason, Media, Timing, select_invitees,
 };
+use crate::domain::knock::{Knock, KnockState};
 use crate::domain::limits::MAX_SEATS;
-use crate::domain::lobby::{Knock, KnockState};
 use crate::domain::participant::{ConnectedParticipant, ParticipantEntry, ParticipantState};
 use crate::domain::{ChatId, DealId};
 use crate::error::{
