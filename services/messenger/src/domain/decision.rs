@@ -173,7 +173,8 @@ impl Conference {
     }
 
     /// Returns the entry of a user, if LiveKit has reported an event of the participant or of the
-    /// room that is later than `at`. Otherwise returns `None`, and the caller applies the connection.
+    /// room that is later than `at`. Otherwise returns `None`, and the caller applies the
+    /// connection.
     ///
     /// Returns `None` also for an Ended conference or a Removed user. LiveKit then gets a command,
     /// even if a later event is known.
