@@ -154,6 +154,8 @@ impl CatalogIndex {
             drop(guard);
             drop(dropped);
             self.report_size(bytes);
+            // The background task finds the same size, and tries again after a pause.
+            self.needs_load.notify_one();
         } else {
             self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         }
