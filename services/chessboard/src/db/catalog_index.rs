@@ -93,8 +93,9 @@ pub async fn snapshot(mut conn: &Conn) -> QueryResult<Snapshot> {
 /// the job has removed the mark, `renewed_in` of the project has the transaction of the job, which
 /// `since` does not show either.
 pub async fn changes(mut conn: &Conn, since: &Snapshot) -> QueryResult<Changes> {
-    // The upper bound is always true. With both bounds, the planner expects few rows and reads the
-    // index.
+    // Selects rows whose `column` has a transaction that `since` does not show. The upper bound is
+    // always true. With both bounds, the planner expects few rows and reads the index. The column
+    // `is_later` of the result compares the two snapshots instead.
     let is_later = |column: &str| {
         format!(
             "{column} >= pg_snapshot_xmin($1::text::pg_snapshot) and {column} < pg_snapshot_xmax(pg_current_snapshot()) \

@@ -126,9 +126,10 @@ pub(super) const CLASS_FILTER: &str = "($9::text[] is null or project.class = an
 /// The beginning of a scalar subquery for a matching home. The caller adds a condition on
 /// `home.room_category` and the end ` limit 1)`.
 ///
-/// The caller's condition lists every room category even without a filter by rooms. The planner
-/// then searches the index by category and price, and does not read all prices of a project. The
-/// query is a scalar subquery because the planner turns `exists` into a join with all homes.
+/// Even without a filter by rooms, the caller's condition names room categories. A list searches
+/// all of them at once, and facets search one at a time. The planner then searches the index by
+/// category and price, and does not read all prices of a project. The query is a scalar subquery
+/// because the planner turns `exists` into a join with all homes.
 pub(super) const MATCHING_HOME: &str = "(select true from property_object as home join building on building.id = home.building_id \
     where home.project_id = project.id and home.removed_at is null and home.status = 'Available' \
     and home.kind in ('Flat', 'Apartment') and home.price >= coalesce($11, 0) \

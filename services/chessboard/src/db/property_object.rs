@@ -95,8 +95,8 @@ pub async fn look_up_by_external_id(
     row.select(PropertyObject::as_select()).first(&mut conn).await.optional()
 }
 
-/// Removes these external ids from objects of deleted buildings, and from the objects `changed`,
-/// which this transaction writes next.
+/// Removes these external ids from objects of deleted buildings, and from the objects `changed`.
+/// The transaction then writes the objects `changed`, some of them with other external ids.
 pub async fn free_external_ids(
     tx: &mut Tx,
     tenant: CompanyId,

@@ -26,7 +26,8 @@ async fn restore(own: &DedicatedService) {
 }
 
 /// RULE-EVT-048, RULE-CHS-029: an object whose version went back is published above the lost
-/// versions. A lost object is published like a removed one. The same applies to profiles.
+/// versions. A lost object is published like a removed one. A profile that has lost nothing is
+/// published above its version, too.
 #[tokio::test]
 async fn restored_objects_and_developers_get_higher_versions() {
     let own = DedicatedService::start::<Service>(&[]);
