@@ -187,7 +187,8 @@ create table post_search (
     post_id uuid primary key references post (id),
     published_at timestamptz not null,
     created_at timestamptz not null,
-    -- The time of the last change that readers see, for the Atom feed. A new schedule is none.
+    -- The time of the last change that readers see, for the Atom feed. A new schedule does not
+    -- change it.
     updated_at timestamptz not null,
     author_company_id uuid,
     tag_keys text[] collate "C" not null default '{}',

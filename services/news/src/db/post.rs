@@ -24,8 +24,8 @@ const MAX_LOOKUP_BYTES: i32 = 64 * 1024;
 /// Size of the texts in the largest response, in bytes.
 ///
 /// Stored blocks exceed this size only if their texts have many control characters, whose escapes
-/// are long. The HTML in the response leaves these characters out. Therefore the response is not
-/// larger than the stored blocks.
+/// are long. The HTML in the response leaves these characters out. Therefore the response for such
+/// blocks is not larger than they are.
 const MAX_TEXTS_BYTES: usize = 48 * 1024 * 1024;
 
 /// Estimated size of an embed's item in a response, in bytes.

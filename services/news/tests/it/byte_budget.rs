@@ -117,8 +117,8 @@ async fn caller_sends_one_large_body_at_a_time() {
     let news = deploy().await;
     let author = Author::new(&news).await;
 
-    // The service refuses the edit that arrives later. Repeats until the refused edit is the
-    // complete one.
+    // The service refuses the edit that arrives later, and the stalled edit can be the later one.
+    // Repeats until the service refuses the other edit.
     let (stalled, refused) = eventually("the reservation is taken", async || {
         let stalled = author.stall().await;
         tokio::time::sleep(Duration::from_millis(200)).await;

@@ -178,8 +178,8 @@ async fn failed_move_is_reported_and_the_post_stays_a_draft() {
     wait_for_status(&author, &post, "Published").await;
 }
 
-/// RULE-NWS-075, RULE-NWS-080: a post whose time of unpublishing has passed, too, is not published,
-/// and a schedule of such a time is refused.
+/// RULE-NWS-075, RULE-NWS-080: a publication is not made if the time of unpublishing has passed
+/// too. A schedule with both times in the past is refused.
 #[tokio::test]
 async fn post_past_its_unpublish_time_is_not_published() {
     let author = author();
