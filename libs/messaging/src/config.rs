@@ -89,7 +89,7 @@ impl Config {
         let topics = env.with_default(
             "KAFKA_TOPICS",
             TopicsSetting::BuiltIn,
-            "topics that migrate creates: built-in, YAML like deploy/kafka/topics.yaml, or elsewhere for none",
+            "topics that migrate creates: built-in, YAML like deploy/kafka/topics.yaml, or the word elsewhere for none",
         );
         Some(Self {
             brokers: brokers?,

@@ -95,14 +95,13 @@ pub async fn snapshot(mut conn: &Conn) -> QueryResult<Snapshot> {
 pub async fn changes(mut conn: &Conn, since: &Snapshot) -> QueryResult<Changes> {
     // Selects rows whose `column` has a transaction that `since` does not show. The upper bound is
     // always true. With both bounds, the planner expects few rows and reads the index. The column
-    // `is_later` of the result compares the two snapshots instead.
-    let is_later = |column: &str| {
+    let is_unseen = |column: &str| {
         format!(
             "{column} >= pg_snapshot_xmin($1::text::pg_snapshot) and {column} < pg_snapshot_xmax(pg_current_snapshot()) \
             and not pg_visible_in_snapshot({column}, $1::text::pg_snapshot)"
         )
     };
-    let (changed, renewed) = (is_later("changed_in"), is_later("renewed_in"));
+    let (changed, renewed) = (is_unseen("changed_in"), is_unseen("renewed_in"));
     let sql = format!(
         "select pg_current_snapshot()::text as transactions, {HISTORY} as history, \
             pg_snapshot_xmax(pg_current_snapshot()) >= pg_snapshot_xmax($1::text::pg_snapshot) as is_later, \

@@ -116,9 +116,10 @@ async fn free_external_ids(tx: &mut Tx, changes: &[ObjectChange]) -> Result<(), 
     let Some(first) = changes.first().filter(|_| !external_ids.is_empty()) else { return Ok(()) };
     // These are all objects whose external id changes. Two of them may exchange their ids, so an
     // object can be the former owner of one id and the new owner of another one.
-    let new_owners = changes.iter().filter(|change| change.changes_external_id());
-    let new_owners: Vec<_> = new_owners.map(|change| change.after.id).collect();
-    Ok(db::property_object::free_external_ids(tx, first.after.tenant_id, &external_ids, &new_owners).await?)
+    let changed_owners = changes.iter().filter(|change| change.changes_external_id());
+    let changed_owners: Vec<_> = changed_owners.map(|change| change.after.id).collect();
+    Ok(db::property_object::free_external_ids(tx, first.after.tenant_id, &external_ids, &changed_owners)
+        .await?)
 }
 
 /// Writes changed objects and publishes those with a new payload.
