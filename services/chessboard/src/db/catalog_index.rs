@@ -94,7 +94,7 @@ pub async fn snapshot(mut conn: &Conn) -> QueryResult<Snapshot> {
 /// `since` does not show either.
 pub async fn changes(mut conn: &Conn, since: &Snapshot) -> QueryResult<Changes> {
     // Selects rows whose `column` has a transaction that `since` does not show. The upper bound is
-    // always true. With both bounds, the planner expects few rows and reads the index. The column
+    // always true. With both bounds, the planner expects few rows and reads the index.
     let is_unseen = |column: &str| {
         format!(
             "{column} >= pg_snapshot_xmin($1::text::pg_snapshot) and {column} < pg_snapshot_xmax(pg_current_snapshot()) \
