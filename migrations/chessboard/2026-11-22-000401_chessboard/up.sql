@@ -340,8 +340,9 @@ create table project_figures_change (
 create index project_figures_change_project on project_figures_change (project_id);
 create index project_figures_change_changed on project_figures_change (changed_in) include (project_id);
 
--- One row for each life of the server. A crash empties the table, since it is unlogged. A process whose
--- index has seen another life loads its index again, because a crash reuses numbers of transactions.
+-- The present life of the database server, as a random id. A crash empties the table, since it is
+-- unlogged, and the numbers of lost transactions are used again. A process whose index was loaded in
+-- another life loads the index again.
 create unlogged table catalog_index_life (
     only_one boolean primary key default true check (only_one),
     id uuid not null default gen_random_uuid()

@@ -16,7 +16,7 @@ use crate::domain::{AccountKey, PayoutRun, PayoutRunId, PayoutRunPart};
 const DIVISION_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Divides all agents into up to `max_parts` ranges, each with about the same number of accounts.
-/// That number is at least `min_accounts`, but the last range may have fewer accounts.
+/// Each range but the last has at least `min_accounts`.
 ///
 /// Returns the last agent of each range except the last.
 pub async fn find_range_ends(

@@ -98,7 +98,8 @@ impl ObjectFilter {
     /// Returns true for a walk through the Available objects of a project or a developer, without
     /// another filter and in pages of the default size.
     ///
-    /// Such a walk reads in index order with one of a few statements, so these are prepared once.
+    /// The statements of such walks are few and read in the order of an index, so they are prepared
+    /// once.
     pub fn is_plain_walk(&self, paging: &ObjectPaging) -> bool {
         let Self {
             project_id: _,
