@@ -340,8 +340,8 @@ async fn provoke_failures(observed: &ObservedService) {
 /// RULE-AGT-056: comments, reasons and references are in no event, log, span or refusal.
 ///
 /// Amounts are in no log, and no response shows the decider.
-/// The service stores no client, no cancellation reason and no step of CRM's events, and no user who
-/// created or cancelled a deal.
+/// The service stores no client, no cancellation reason and no step of CRM's events, and no user
+/// who created or cancelled a deal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn private_texts_appear_only_where_they_are_documented() {
     let observed = ObservedService::start().await;
