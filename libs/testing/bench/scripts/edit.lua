@@ -1,5 +1,5 @@
--- The author replaces the ten blocks of one post after another. Own arguments: the token of the author,
--- the number of posts.
+-- Authors replace the ten blocks of one post after another. Own arguments: the number of posts, the
+-- token of each author. Author `n % authors` wrote post `n`.
 dofile('report.lua')
 
 local number
@@ -18,15 +18,19 @@ local function body(text)
 end
 
 function prepare(args)
-  headers = { ['Authorization'] = 'Bearer ' .. args[2], ['Content-Type'] = 'application/json' }
-  posts = tonumber(args[3])
+  posts = tonumber(args[2])
+  headers = {}
+  for at = 3, #args do
+    headers[at - 3] = { ['Authorization'] = 'Bearer ' .. args[at], ['Content-Type'] = 'application/json' }
+  end
+  authors = #args - 2
   number = math.random(posts)
   bodies = {}
   for text = 1, 100 do bodies[text] = body(text) end
 end
 
 function request()
-  number = number + 1
-  local path = string.format('/api/v1/posts/00000000-0000-4000-8000-%012d/blocks', number % posts)
-  return wrk.format('PUT', path, headers, bodies[math.random(#bodies)])
+  number = (number + 1) % posts
+  local path = string.format('/api/v1/posts/00000000-0000-4000-8000-%012d/blocks', number)
+  return wrk.format('PUT', path, headers[number % authors], bodies[math.random(#bodies)])
 end

@@ -7,6 +7,8 @@ mod embeds;
 mod readers;
 mod texts;
 
+use std::slice;
+
 use anyhow::{Context, ensure};
 use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
@@ -103,20 +105,34 @@ impl<'g> Bench<'g> {
 
     /// Inserts posts of the author with numbers from `first`, all with the same text blocks.
     async fn write_posts(&self, first: u64, count: u64, status: &str, blocks: usize) -> anyhow::Result<()> {
+        self.write_posts_of(slice::from_ref(&self.author), first, count, status, blocks).await
+    }
+
+    /// Inserts posts of each of the authors in turn. The author of post `n` is number `n % authors.len()`.
+    async fn write_posts_of(
+        &self,
+        authors: &[String],
+        first: u64,
+        count: u64,
+        status: &str,
+        blocks: usize,
+    ) -> anyhow::Result<()> {
         let content = stored_blocks(blocks).to_string();
         let text = vec![PARAGRAPH.repeat(4); blocks].join("\n");
         let (first, last) = (i64::try_from(first)?, i64::try_from(first + count)? - 1);
         self.posts
             .client
             .execute(
-                "with writer as (insert into author (user_id, id) values ($1::text::uuid, gen_random_uuid()) \
-                 on conflict (user_id) do update set user_id = excluded.user_id returning id) \
+                "with writer as (insert into author (user_id, id) \
+                 select unnest($1::text[]::uuid[]), gen_random_uuid() \
+                 on conflict (user_id) do update set user_id = excluded.user_id returning user_id, id) \
                  insert into post (id, author_id, author_user_id, title, tags, status, blocks, search_text, published_at, \
                  created_at, updated_at, updated_by_user_id, version) \
-                 select ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, (select id from writer), $1::text::uuid, 'A post', '[]', $2, \
-                 $3::text::json, $4, case $2 when 'Published' then now() end, now(), now(), $1::text::uuid, 1 \
-                 from generate_series($5::bigint, $6::bigint) n",
-                &[&self.author, &status, &content, &text, &first, &last],
+                 select ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, writer.id, user_id, 'A post', '[]', $2, \
+                 $3::text::json, $4, case $2 when 'Published' then now() end, now(), now(), user_id, 1 \
+                 from generate_series($5::bigint, $6::bigint) n \
+                 join writer on user_id = ($1::text[]::uuid[])[1 + n % cardinality($1::text[])]",
+                &[&authors, &status, &content, &text, &first, &last],
             )
             .await?;
         self.posts.client.batch_execute("vacuum analyze post").await?;

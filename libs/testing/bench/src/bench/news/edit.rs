@@ -1,5 +1,7 @@
 //! Edits of ten text blocks against the same writes as one statement.
 
+use testkit::issuer::Claims;
+
 use super::{Bench, PARAGRAPH, stored_blocks};
 use crate::bench::Effort;
 use crate::bench::load::{Load, latencies, pgbench};
@@ -10,10 +12,13 @@ use devkit::progress::Step;
 const BLOCKS: usize = 10;
 /// Number of posts: enough that concurrent edits do not change the same post.
 const POSTS: u64 = 10_000;
+/// Number of authors: enough that concurrent edits rarely change the row of the same author.
+const AUTHORS: u64 = 100;
 
 /// Edits of existing posts.
 pub(in crate::bench) struct Edits {
-    arguments: [String; 2],
+    /// The number of posts, and the token of each author.
+    arguments: Vec<String>,
     seconds: u64,
 }
 
@@ -23,10 +28,20 @@ impl Edits {
     }
 }
 
+/// Returns the id of an author by its number.
+fn author_id(number: u64) -> String {
+    format!("5eed0031-0000-4000-8000-{number:012}")
+}
+
 impl Bench<'_> {
     pub(in crate::bench) async fn prepare_edits(&self, effort: Effort) -> anyhow::Result<Edits> {
-        self.write_posts(0, POSTS, "Draft", BLOCKS).await?;
-        let arguments = [self.token.clone(), POSTS.to_string()];
+        let authors: Vec<_> = (0..AUTHORS).map(author_id).collect();
+        self.write_posts_of(&authors, 0, POSTS, "Draft", BLOCKS).await?;
+        let mut arguments = vec![POSTS.to_string()];
+        for author in &authors {
+            let claims = Claims::user(author.parse()?).permission("news.posts.manage-own");
+            arguments.push(self.platform.issuer.token(&claims)?);
+        }
         Ok(Edits { arguments, seconds: effort.choose(3, 2) })
     }
 }
@@ -40,7 +55,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
         ("posts", POSTS.to_string()),
         ("blocks", stored_blocks(BLOCKS).to_string()),
         ("text", vec![PARAGRAPH.repeat(4); BLOCKS].join("\n")),
-        ("author", bench.author.clone()),
+        ("authors", AUTHORS.to_string()),
     ];
     let (mut rows, mut highest) = (Vec::new(), 0.0);
     for connections in effort.choose(vec![1, 8, 32, 64], vec![32]) {
