@@ -1,4 +1,4 @@
-# Short names for common commands. Each recipe is one `cargo` command, so that `just` is optional.
+# Short names for common commands. `just` is optional: each recipe shows its commands.
 
 # list the recipes
 default:
@@ -12,7 +12,7 @@ up *arguments:
 demo:
     cargo dev demo
 
-# test the first page in Chromium
+# test the start page in Chromium
 browser *arguments:
     cargo dev browser {{arguments}}
 
@@ -51,4 +51,4 @@ contracts *arguments:
 
 # check licenses, advisories and sources of dependencies (needs cargo-deny)
 deny:
-    cargo deny check
+    cargo deny --all-features check

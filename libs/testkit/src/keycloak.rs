@@ -31,11 +31,10 @@ const POM: &str = "<project>
 </project>
 ";
 
-/// The folder of the downloaded and built Keycloak. Another name would cause a download in existing
-/// clones.
-const INSTALLED: &str = "brought";
+/// The folder of the downloaded and built Keycloak.
+const INSTALLED: &str = "installed";
 /// The folder of an unfinished download or build.
-const UNFINISHED: &str = "brought.new";
+const UNFINISHED: &str = "installed.new";
 /// The folder in the archive that Maven unpacks.
 const DISTRIBUTION: &str = "keycloak-26.4.5";
 

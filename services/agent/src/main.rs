@@ -1,4 +1,4 @@
-//! The binary of the service agent.
+//! The binary of the service agent. `agent --help` lists its commands.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The binary of the service crm.
+//! The binary of the service crm. `crm --help` lists its commands.
 
 use std::process::ExitCode;
 

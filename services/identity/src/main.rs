@@ -1,4 +1,4 @@
-//! The identity service. Its README lists the commands.
+//! The binary of the service identity. `identity --help` lists its commands.
 
 use std::process::ExitCode;
 

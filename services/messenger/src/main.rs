@@ -1,4 +1,4 @@
-//! The binary of the messenger service. Its README lists the commands.
+//! The binary of the service messenger. `messenger --help` lists its commands.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The binary of the news service. Its README lists the commands.
+//! The binary of the service news. `news --help` lists its commands.
 
 use std::process::ExitCode;
 

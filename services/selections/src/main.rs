@@ -1,4 +1,4 @@
-//! The selections service: `selections [serve | work | migrate | contracts | config]`.
+//! The binary of the service selections. `selections --help` lists its commands.
 
 use std::process::ExitCode;
 

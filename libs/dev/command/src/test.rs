@@ -65,10 +65,11 @@ impl Test {
         ensure!(
             self.kafka != Lane::Both
                 || !arguments.has_selection() && devkit::variable("KAFKA_BROKERS").is_none(),
-            "--kafka both runs the whole workspace on brokers of its own"
+            "--kafka both runs the whole workspace on brokers of its own; \
+             leave out packages, targets and filters, and unset KAFKA_BROKERS"
         );
         let plays_demo = self.kafka != Lane::Embedded && !arguments.has_packages();
-        ensure!(!plays_demo || Lock::holder("up")?.is_none(), "a stack runs here; stop it first");
+        ensure!(!plays_demo || Lock::holder("up")?.is_none(), "a stack runs here; `cargo dev down` stops it");
         let began = Instant::now();
         let jobs = match arguments.build(self.kafka, self.every).await? {
             Ok(jobs) => jobs,
@@ -125,7 +126,7 @@ impl Test {
             }
         }
         if self.kafka != Lane::Embedded {
-            print!("real Kafka: ran, ");
+            print!("Apache Kafka was used: ");
         }
         let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
         let (passed, failed) = (sum(|outcome| outcome.counts.passed), sum(|outcome| outcome.counts.failed));

@@ -42,7 +42,7 @@ pub const ANNA: Actor = Actor {
 
 pub const BORIS: Actor = Actor {
     name: "boris",
-    about: "owns other selections",
+    about: "buys, too",
     user: uuid!("01980000-0000-7000-8000-00000000a002"),
     rights: Rights::Own(&[]),
 };

@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::stack;
 
-/// Time after which a child is killed. A service finishes within 30 s.
+/// Time after which a child is killed. A service without a drain exits within 32 s.
 const STOP_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// A process of the stack that logs to `.dev/logs/<name>.log`.

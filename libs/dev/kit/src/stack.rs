@@ -80,7 +80,7 @@ impl Stack {
             bail!("no stack is running here; `cargo dev up` starts one");
         }
         let Ok(text) = std::fs::read(dev_path("stack.json")?) else {
-            bail!("the stack is not ready yet");
+            bail!("the stack is still starting; repeat the command when `cargo dev up` prints Ready");
         };
         serde_json::from_slice(&text).context("failed to read stack.json")
     }
@@ -122,7 +122,10 @@ impl Lock {
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
                 file.read_to_string(&mut pid)?;
-                bail!("`cargo dev {name}` is already running in this clone (process {pid})");
+                bail!(
+                    "`cargo dev {name}`, or a command that starts the same servers, runs in this clone \
+                     (process {pid}); `cargo dev down` stops it"
+                );
             }
             Err(TryLockError::Error(error)) => return Err(error).context(path.display().to_string()),
         }

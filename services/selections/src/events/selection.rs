@@ -10,7 +10,7 @@ use crate::domain::{ChangedField, Item, PropertyObjectId, Selection, SelectionId
 
 const SELECTION: Aggregate = Aggregate { name: "Selection", table: "selection", key: "id" };
 
-/// A selection was created, manually or from favorites.
+/// A selection was created from a list of objects, from favorites or as a duplicate.
 #[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
 #[event(topic = "platform.selections.selection-created.v1", version = 1, aggregate = SELECTION, key = selection_id)]
@@ -37,7 +37,7 @@ impl SelectionCreated {
     }
 }
 
-/// Title, description or items of a selection changed.
+/// Title, description, items or public link of a selection changed.
 #[derive(Debug, Serialize, ToSchema, Event)]
 #[serde(rename_all = "PascalCase")]
 #[event(topic = "platform.selections.selection-updated.v1", version = 1, aggregate = SELECTION, key = selection_id)]

@@ -39,7 +39,7 @@ export const may = (permission) => (claims().permissions ?? []).includes(permiss
 
 export async function signIn(name) {
   const answer = await fetch(`/stack/tokens/${name}`, { method: "POST" });
-  if (!answer.ok) throw new Error(`${name}: ${answer.status}`);
+  if (!answer.ok) throw new Error(`${name} cannot sign in now (${answer.status}); \`cargo dev status\` shows whether identity runs`);
   const value = await answer.text();
   sessionStorage.setItem(TOKEN, value);
   sessionStorage.setItem(ACTOR, name);
