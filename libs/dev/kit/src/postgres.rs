@@ -275,9 +275,8 @@ impl Cluster {
         let output = tokio::task::block_in_place(|| pg_ctl.as_std_mut().output())?;
         if !output.status.success() {
             let log = std::fs::read_to_string(&log).unwrap_or_default();
-            let reason =
-                log.lines().rev().find(|line| line.contains("FATAL")).unwrap_or("see its server.log");
-            bail!("PostgreSQL did not start: {reason}");
+            let reason = log.lines().rev().find(|line| line.contains("FATAL")).unwrap_or_default();
+            bail!("PostgreSQL did not start: {reason} (log: {})", self.log().display());
         }
         Ok(())
     }

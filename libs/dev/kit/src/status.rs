@@ -8,10 +8,11 @@ use console::style;
 use crate::actors;
 use crate::stack::{Stack, State};
 
-/// Returns the summary of a running stack.
+/// Returns the addresses of a running stack, the states of its services, and the demo actors.
 pub fn summary(stack: &Stack, broker: &str) -> String {
     let mut places = crate::table(["", ""]);
-    places.add_row(["base URL", &stack.base_url]);
+    places.add_row(["start page", &format!("{}/", stack.base_url)]);
+    places.add_row(["all operations", &format!("{}/docs", stack.base_url)]);
     places.add_row(["database", &stack.database_url]);
     places.add_row(["brokers", &format!("{} {broker}", stack.brokers)]);
     places.add_row(["issuer", &stack.issuer]);
@@ -29,15 +30,24 @@ pub fn summary(stack: &Stack, broker: &str) -> String {
         let places = [&page, &urls.public_url, internal, &urls.admin_url];
         services.add_row([Cell::new(name), state].into_iter().chain(places.map(Cell::new)));
     }
-    let (title, next) = (style("Ready").bold().green(), style("Try, in another terminal").bold());
+    let stopped = stack.services.values().filter(|urls| urls.state == State::Stopped).count();
+    let title = match stopped {
+        0 => style("Ready".to_owned()).bold().green(),
+        _ => style(format!("{stopped} stopped")).bold().red(),
+    };
+    let places = places.trim_fmt();
+    format!("\n{title}\n{}\n\n{services}\n\n{}\n", places.trim_start_matches('\n'), actors::table())
+}
+
+/// Returns commands to try on a running stack.
+pub fn suggestions(stack: &Stack) -> String {
     format!(
-        "\n{title}\n{}\n\n{services}\n\n{}\n\n{next}\n\
+        "\n{}\n\
          \x20 cargo dev demo                   a story over HTTP and Kafka, step by step\n\
          \x20 cargo dev events --from-start    events of the services\n\
          \x20 cargo dev stop selections        an outage of one service; `start` ends it\n\
          \x20 curl -H \"Authorization: Bearer $(cargo dev token anna)\" {}/api/v1/selections\n",
-        places.trim_fmt().trim_start_matches('\n'),
-        actors::table(),
+        style("Try, in another terminal").bold(),
         stack.base_url,
     )
 }

@@ -1,18 +1,15 @@
 //! The services of the platform: names, public paths and entry points.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 
 use anyhow::Context;
+use devkit::Settings;
 use http_client::Call;
 use messaging::{PublishedEvent, Subscription};
 use runtime::{Env, Process};
 use service::{Config, Contracts, Endpoints, Role, Service};
 use testkit::issuer::CLIENTS;
-
-/// Environment variables of a service. They take precedence over those of this process.
-pub type Settings = BTreeMap<&'static str, String>;
 
 type BoxedResult<T> = Pin<Box<dyn Future<Output = anyhow::Result<T>>>>;
 

@@ -5,7 +5,7 @@ use console::style;
 pub use crate::options::Up;
 use crate::running::Running;
 use devkit::signals::Signals;
-use devkit::status::summary;
+use devkit::status::{suggestions, summary};
 
 impl Up {
     pub async fn run(self) -> anyhow::Result<()> {
@@ -14,8 +14,8 @@ impl Up {
         let result = tokio::select! {
             result = async {
                 let stack = running.start(&self).await?;
-                let summary = summary(&stack, running.broker());
-                devkit::print_line(&format!("{summary}\n{}", style("Ctrl-C stops everything.").dim()));
+                devkit::print_line(&(summary(&stack, running.broker()) + &suggestions(&stack)));
+                devkit::print_line(&style("Ctrl-C stops everything.").dim().to_string());
                 Err(running.serve_control().await)
             } => result,
             () = signals.stop() => Ok(()),
