@@ -67,7 +67,7 @@ impl StreamSettings {
             env,
             "MESSENGER_STREAM_HEARTBEAT_SECONDS",
             15,
-            "interval of heartbeat comments on a stream, in seconds",
+            "interval of heartbeat comments on a stream, in seconds; clients close a stream after 45 s without data",
         );
         let retention = read_seconds(
             env,
