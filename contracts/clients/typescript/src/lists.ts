@@ -24,10 +24,9 @@ export async function* pages<T>(read: (query: Query) => Promise<T>, first: Query
 }
 
 function next(page: Page, query: Query): Query | undefined {
-  if (page.TotalCount !== undefined) {
-    const { Page = 1, PageSize = 20, TotalCount } = page;
-    const isLast = Page * PageSize >= TotalCount || (Page + 1) * PageSize > MAX_ITEMS;
-    return isLast ? undefined : { ...query, Page: Page + 1 };
+  // A column of a board has a cursor and a count.
+  if (page.NextCursor !== undefined) {
+    return page.NextCursor === null ? undefined : { ...query, Cursor: page.NextCursor };
   }
   if (page.HasMore !== undefined) {
     const last = page.Items.at(-1) as { Sequence: number } | undefined;
@@ -35,5 +34,7 @@ function next(page: Page, query: Query): Query | undefined {
     const name = query.AfterSequence === undefined ? "BeforeSequence" : "AfterSequence";
     return { ...query, [name]: last.Sequence };
   }
-  return page.NextCursor ? { ...query, Cursor: page.NextCursor } : undefined;
+  const { Page = 1, PageSize = 20, TotalCount = 0 } = page;
+  const isLast = Page * PageSize >= TotalCount || (Page + 1) * PageSize > MAX_ITEMS;
+  return isLast ? undefined : { ...query, Page: Page + 1 };
 }

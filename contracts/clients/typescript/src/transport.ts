@@ -18,7 +18,10 @@ export interface ClientOptions {
   retries?: number;
   /** The longest `Retry-After` that the client waits for, 5 s by default. */
   maxWaitMs?: number;
-  /** The timeout of one attempt with its wait for `token` or `refresh`, 30 s by default. */
+  /**
+   * The timeout of one attempt, 30 s by default. It covers the wait for `token` or `refresh`, the
+   * request and the whole response.
+   */
   timeoutMs?: number;
   /** Receives every response, for example to log the header `Deprecation`. */
   onResponse?: (response: Response) => void;
@@ -33,18 +36,21 @@ export interface Outgoing {
   method: string;
   path: string;
   headers: Headers;
-  body?: string | undefined;
+  body?: BodyInit | undefined;
   signal?: AbortSignal | undefined;
+  timeoutMs?: number | undefined;
+  retries?: number | undefined;
   /** The operation takes effect once for its `Idempotency-Key`. */
   hasKey?: boolean;
   /** The body is read by the caller, without a timeout. */
   streams?: boolean;
 }
 
-/** A successful response. The text of a stream is empty. */
+/** A successful response. The text of a stream and of a file is empty. */
 export interface Reply {
   response: Response;
   text: string;
+  file?: Blob;
 }
 
 /**
@@ -95,12 +101,15 @@ export function transport(options: ClientOptions): Send {
     const init = { method, headers, signal, ...(body !== undefined && { body }) };
     const response = await exchange(() => (options.fetch ?? fetch)(base + path, init));
     options.onResponse?.(response);
-    return { response, text: streams && response.ok ? "" : await exchange(() => response.text()) };
+    if (response.ok && streams) return { response, text: "" };
+    if (response.ok && !isText(response)) return { response, text: "", file: await exchange(() => response.blob()) };
+    return { response, text: await exchange(() => response.text()) };
   }
 
   // The end of one attempt, with its wait for the token.
-  const limit = ({ signal, streams }: Outgoing): AbortSignal => AbortSignal.any([
-    ...(signal ? [signal] : []), ...(streams ? [] : [AbortSignal.timeout(timeoutMs)]),
+  const limit = (request: Outgoing): AbortSignal => AbortSignal.any([
+    ...(request.signal ? [request.signal] : []),
+    ...(request.streams ? [] : [AbortSignal.timeout(request.timeoutMs ?? timeoutMs)]),
   ]);
 
   // One attempt, and one more with a new token.
@@ -121,7 +130,8 @@ export function transport(options: ClientOptions): Send {
       let failure: Failure;
       try {
         const reply = await authorized(request);
-        if (reply.response.ok) return reply;
+        // A response 304 answers the caller's own `If-None-Match`.
+        if (reply.response.ok || reply.response.status === 304) return reply;
         failure = new Failure(refusal(reply.response, reply.text));
         wait = waitAfter(reply, request, repeats);
       } catch (error) {
@@ -130,7 +140,7 @@ export function transport(options: ClientOptions): Send {
         failure = error;
         wait = isRepeatable(request) ? backoff(repeats) : undefined;
       }
-      if (wait === undefined || wait > maxWaitMs || repeats >= retries) throw failure;
+      if (wait === undefined || wait > maxWaitMs || repeats >= (request.retries ?? retries)) throw failure;
       await sleep(wait, request.signal);
     }
   };
@@ -161,6 +171,10 @@ function refresher({ token, refresh }: ClientOptions): (rejected: string) => Pro
     return renewed;
   };
 }
+
+/** Returns whether a body is JSON, XML or another text. UTF-8 would destroy the bytes of a file. */
+const isText = (response: Response): boolean =>
+  /^$|^text\/|[/+](json|xml)\b/i.test(response.headers.get("content-type") ?? "");
 
 /** Returns whether the effect of a request is the same if it is sent twice. */
 const isRepeatable = ({ method, hasKey = false }: Outgoing): boolean =>

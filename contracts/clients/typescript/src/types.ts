@@ -13,18 +13,26 @@ export type PathOf<M extends Method> = {
 }[Exclude<keyof Paths, "/api/messenger/stream">];
 
 type Success = 200 | 201 | 204;
-type Content<R> = R extends { content: infer C } ? C[keyof C] : undefined;
+// A body of another media type is a file.
+type TextType = `text/${string}` | `application/${string}${"json" | "xml"}`;
+type Media<C, F> = { [K in keyof C]: K extends TextType ? C[K] : F }[keyof C];
+type Content<R> = R extends { content: infer C } ? Media<C, Blob> : undefined;
+type RequestContent<R> = R extends { content: infer C } ? Media<C, FileBody> : undefined;
+
+/** A file of a request. A `File` of a form is a `Blob`. */
+export type FileBody = Blob | BufferSource;
+
 type Responses<M extends Method, P extends keyof Paths> =
   Paths[P][M] extends { responses: infer R } ? R : never;
 
-/** The body of a successful response, or `undefined` for a 204. */
+/** The body of a successful response: JSON, a text or a file. It is `undefined` for a 204. */
 export type Data<M extends Method, P extends PathOf<M>> = {
   [S in keyof Responses<M, P> & Success]: Content<Responses<M, P>[S]>;
 }[keyof Responses<M, P> & Success];
 
 /** The body of a request. */
 export type Body<M extends Method, P extends PathOf<M>> =
-  Paths[P][M] extends { requestBody?: infer B } ? Content<NonNullable<B>> : never;
+  Paths[P][M] extends { requestBody?: infer B } ? RequestContent<NonNullable<B>> : never;
 
 // Optional parameters may be `undefined`, and lists may be constants.
 type Sparse<Q> = {
@@ -48,6 +56,10 @@ export type Item<P extends ListPath> = Data<"get", P> extends { Items: (infer I)
 export interface RequestOptions {
   /** Cancels the request and its retries. */
   signal?: AbortSignal;
+  /** The timeout of one attempt. A large file needs more than the 30 s of the client. */
+  timeoutMs?: number;
+  /** How often this request is repeated. */
+  retries?: number;
   /** Further headers, such as `traceparent`. */
   headers?: Record<string, string>;
 }
@@ -60,9 +72,8 @@ interface KeyOptions {
   idempotencyKey?: string;
 }
 
-type AcceptsKey<O> = O extends { parameters: { header?: { "Idempotency-Key"?: string } } }
-  ? O extends { parameters: { header?: never } } ? false : true
-  : false;
+type HeaderOf<O> = O extends { parameters: { header?: infer H } } ? NonNullable<H> : never;
+type AcceptsKey<O> = [HeaderOf<O>] extends [never] ? false : "Idempotency-Key" extends keyof HeaderOf<O> ? true : false;
 
 // A member that is required, optional or not allowed, as the document says.
 type Member<N extends string, T> = [NonNullable<T>] extends [never]
@@ -72,8 +83,8 @@ type Member<N extends string, T> = [NonNullable<T>] extends [never]
 type ParametersOf<O> = O extends { parameters: infer X } ? X : never;
 type Field<T, N extends string> = N extends keyof T ? T[N] : undefined;
 type BodyOf<O> = O extends { requestBody: { content: infer C } }
-  ? C[keyof C]
-  : O extends { requestBody?: infer B } ? Content<NonNullable<B>> | undefined : undefined;
+  ? Media<C, FileBody>
+  : O extends { requestBody?: infer B } ? RequestContent<NonNullable<B>> | undefined : undefined;
 
 /** The path, query and body of a request. */
 export type Init<M extends Method, P extends PathOf<M>> = RequestOptions

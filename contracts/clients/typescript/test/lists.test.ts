@@ -53,6 +53,17 @@ test("cursor_is_passed_back_unchanged", async (context) => {
   assert.deepEqual([count, seen.length], [6, 3]);
 });
 
+test("column_with_a_count_is_read_by_its_cursor", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response, { url }) => {
+    const NextCursor = queryOf(url).has("Cursor") ? null : "a";
+    json(response, 200, { Items: numbered(0, 2), TotalCount: 30, NextCursor });
+  });
+  let count = 0;
+  const path = { step_id: "x" };
+  for await (const _ of createClient({ baseUrl }).items("/api/v1/crm/board/columns/{step_id}", { path })) count += 1;
+  assert.deepEqual([count, seen.length], [4, 2]);
+});
+
 for (const [name, first] of [["BeforeSequence", {}], ["AfterSequence", { AfterSequence: 0 }]] as const) {
   test(`messages_continue_with_${name}`, async (context) => {
     const { baseUrl, seen } = await serve(context, (response, _, number) => {

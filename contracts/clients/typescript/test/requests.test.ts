@@ -6,6 +6,7 @@ import { hangUp, json, refuse, serve } from "./server.js";
 
 const chat_id = "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3";
 const favorite = "/api/v1/favorites/{property_object_id}";
+const upload = "/api/v1/developers/feed-imports/{feed_import_id}/file";
 
 const errorOf = (work: Promise<unknown>): Promise<unknown> =>
   work.then(() => assert.fail("no error"), (error: unknown) => error);
@@ -53,6 +54,51 @@ test("responses_are_json_text_or_nothing", async (context) => {
   assert.equal(await api.put(favorite, { path: { property_object_id: chat_id } }), undefined);
   const { response } = await api.request("put", favorite, { path: { property_object_id: chat_id } });
   assert.equal(response.status, 204);
+});
+
+// UTF-8 has no such bytes, so reading them as a text would lose them.
+const bytes = Uint8Array.of(0x50, 0x4b, 0x80, 0xff, 0x00);
+
+test("spreadsheet_arrives_unchanged", async (context) => {
+  const { baseUrl } = await serve(context, (response) => {
+    const type = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+    response.writeHead(200, { "Content-Type": type }).end(bytes);
+  });
+  const file = await createClient({ baseUrl }).get("/api/v1/crm/exports/deals", { query: { Format: "Xlsx" } });
+  assert.ok(file instanceof Blob);
+  assert.deepEqual(new Uint8Array(await file.arrayBuffer()), bytes);
+});
+
+for (const [name, body] of [["blob", new Blob([bytes])], ["buffer", bytes.buffer], ["view", bytes]] as const) {
+  test(`${name}_is_sent_unchanged_and_repeated`, async (context) => {
+    const { baseUrl, seen } = await serve(context, (response, _, number) => {
+      if (number === 0) return hangUp(response);
+      return json(response, 200, {});
+    });
+    const path = { feed_import_id: chat_id };
+    await createClient({ baseUrl }).put(upload, { path, body });
+    assert.deepEqual(seen.map(({ bytes: sent }) => new Uint8Array(sent)), [bytes, bytes]);
+    assert.equal(seen[0]?.headers["content-type"], "application/octet-stream");
+  });
+}
+
+test("media_type_of_a_file_is_that_of_the_caller", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response) => json(response, 200, {}));
+  const init = { path: { feed_import_id: chat_id }, body: bytes, headers: { "content-type": "application/xml" } };
+  await createClient({ baseUrl }).put(upload, init);
+  assert.equal(seen[0]?.headers["content-type"], "application/xml");
+});
+
+test("not_modified_has_no_data", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response, { headers }) => {
+    if (headers["if-none-match"] === 'W/"a"') return response.writeHead(304, { ETag: 'W/"a"' }).end();
+    return json(response, 200, { Items: [] }, { ETag: 'W/"a"' });
+  });
+  const api = createClient({ baseUrl });
+  const first = await api.request("get", "/api/v1/posts");
+  const headers = { "If-None-Match": first.response.headers.get("etag") ?? "" };
+  const again = await api.request("get", "/api/v1/posts", { headers });
+  assert.deepEqual([again.response.status, again.data, seen.length], [304, undefined, 2]);
 });
 
 test("refusal_is_a_problem_with_its_code", async (context) => {
@@ -148,7 +194,7 @@ test("creations_have_keys_and_other_requests_have_none", async (context) => {
   await api.post("/api/v1/posts/{post_id}/publish", { path: { post_id: chat_id } });
   await api.get("/api/v1/selections");
   const keys = seen.map(({ headers }) => headers["idempotency-key"]);
-  assert.match(keys[0] as string, /^[0-9a-f-]{36}$/);
+  assert.match(keys[0] as string, /^\d+(-\d+){3}$/);
   assert.notEqual(keys[0], keys[1]);
   assert.deepEqual(keys.slice(2), ["mine", undefined, undefined]);
 });
@@ -160,6 +206,25 @@ test("key_in_use_is_repeated", async (context) => {
   });
   await createClient({ baseUrl }).post("/api/v1/selections", { body: { Title: "x" } });
   assert.equal(seen.length, 2);
+});
+
+// Pages without TLS have no `crypto.randomUUID`.
+test("creation_has_a_key_without_randomUUID", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response) => json(response, 201, {}));
+  context.mock.method(crypto, "randomUUID", () => assert.fail("no such function"));
+  await createClient({ baseUrl }).post("/api/v1/selections", { body: { Title: "x" } });
+  assert.ok(seen[0]?.headers["idempotency-key"]);
+});
+
+test("request_has_its_own_timeout_and_repeats", async (context) => {
+  const { baseUrl, seen } = await serve(context, (response) => {
+    setTimeout(() => json(response, 200, {}), 300);
+  });
+  const api = createClient({ baseUrl, timeoutMs: 100, retries: 0 });
+  await api.get("/api/messenger/unread", { timeoutMs: 5_000 });
+  assert.equal(seen.length, 1);
+  assert.equal(await codeOf(api.get("/api/messenger/unread", { retries: 1 })), "TimeoutError");
+  assert.equal(seen.length, 3);
 });
 
 test("slow_response_is_a_timeout", async (context) => {

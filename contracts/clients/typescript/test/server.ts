@@ -11,6 +11,7 @@ export interface Seen {
   url: string;
   headers: IncomingMessage["headers"];
   body: string;
+  bytes: Buffer;
 }
 
 /** Answers the request with this number, beginning with 0. */
@@ -20,10 +21,11 @@ export type Answer = (response: ServerResponse, request: Seen, number: number) =
 export async function serve(context: TestContext, answer: Answer): Promise<{ baseUrl: string; seen: Seen[] }> {
   const seen: Seen[] = [];
   const server = createServer(async (incoming, response) => {
-    let body = "";
-    for await (const part of incoming) body += part;
+    const parts: Buffer[] = [];
+    for await (const part of incoming) parts.push(part);
+    const bytes = Buffer.concat(parts);
     const { method = "", url = "", headers } = incoming;
-    const request = { method, url, headers, body };
+    const request = { method, url, headers, body: bytes.toString(), bytes };
     seen.push(request);
     await answer(response, request, seen.length - 1);
   });

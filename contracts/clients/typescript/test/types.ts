@@ -14,6 +14,14 @@ export async function requests(api: Client) {
   await api.post("/api/messenger/conferences/{conference_id}/leave", { path: { conference_id: "x" } });
   await api.post("/api/v1/selections", { body: { Title: "x" }, idempotencyKey: "k" });
 
+  const file = await api.get("/api/v1/crm/exports/deals");
+  yes<Equal<typeof file, string | Blob>>();
+  const upload = "/api/v1/developers/feed-imports/{feed_import_id}/file";
+  const feed = await api.put(upload, { path: { feed_import_id: "x" }, body: new Blob() });
+  yes<Equal<typeof feed.Id, string>>();
+  // @ts-expect-error A text is no file.
+  await api.put(upload, { path: { feed_import_id: "x" }, body: "x" });
+
   // @ts-expect-error There is no such path.
   await api.get("/api/v1/post");
   // @ts-expect-error The path has no such method.
