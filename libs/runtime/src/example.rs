@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 /// The hand-written examples by the name of their member, as values in JSON. A name such as
-/// `Step.Name` is the member of one schema, and has precedence.
+/// `Step.Name` is the member of one schema, and has precedence over everything else.
 static NAMED: LazyLock<HashMap<&str, Value>> = LazyLock::new(|| {
     let lines = include_str!("examples.txt").lines().filter_map(|line| line.split_once(": "));
     lines.filter_map(|(name, value)| Some((name, serde_json::from_str(value).ok()?))).collect()
@@ -23,7 +23,10 @@ pub fn example_of(schema: &Value, document: &Value) -> Value {
 /// Returns an example for the member `name` inside the component `owner`. Ids are derived from the
 /// name, so the ids of different members differ.
 fn example(schema: &Value, document: &Value, owner: &str, name: &str) -> Value {
-    let named = NAMED.get(&*format!("{owner}.{name}")).or_else(|| NAMED.get(name));
+    if let Some(own) = NAMED.get(&*format!("{owner}.{name}")) {
+        return own.clone();
+    }
+    let named = NAMED.get(name);
     if named.is_some_and(Value::is_null) && allows_null(schema) {
         return Value::Null;
     }
@@ -132,4 +135,30 @@ fn uuid_of(name: &str) -> String {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     format!("01932b4e-7c1a-7d3e-9f00-{:012x}", hash >> 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::example_of;
+
+    /// An example of a member of one schema has precedence over the values of its type.
+    #[test]
+    fn example_of_one_schema_has_precedence() {
+        let time = json!({"type": ["string", "null"], "format": "date-time"});
+        let document = json!({"components": {"schemas": {
+            "Status": {"type": "string", "enum": ["Draft", "Published"]},
+            "PostView": {"type": "object", "properties": {
+                "PublishAt": time,
+                "Status": {"$ref": "#/components/schemas/Status"},
+            }},
+            "Shelf": {"type": "object", "properties": {"Status": {"$ref": "#/components/schemas/Status"}}},
+        }}});
+        let example = |name: &str| {
+            example_of(&json!({"$ref": format!("#/components/schemas/{name}")}), &document)
+        };
+        assert_eq!(example("PostView"), json!({"PublishAt": null, "Status": "Published"}));
+        assert_eq!(example("Shelf"), json!({"Status": "Draft"}));
+    }
 }

@@ -82,6 +82,7 @@ pub async fn check(service: &Running, table: &str, prepare: impl AsyncFn(&str) -
 /// - The other port returns 404 for the operation.
 /// - An id that does not parse gets 404, unless the caller gets 401 or 403.
 /// - The permission that the document names is required, and is enough to avoid `FORBIDDEN`.
+/// - The example of a body in the document is valid.
 ///
 /// # Panics
 /// If a response differs from the table, or the rows differ from the documented operations.
@@ -142,6 +143,8 @@ struct Operation {
     takes_key: bool,
     /// The permissions, one of which the document requires.
     any_of: Vec<String>,
+    /// The example of the body, `null` without one.
+    example: Value,
 }
 
 /// Reads the operations from the documents of both ports.
@@ -167,7 +170,10 @@ async fn operations(service: &Running) -> Vec<Operation> {
                     let path = path.clone();
                     let any_of = operation["x-permission"].as_array().into_iter().flatten();
                     let any_of = any_of.filter_map(Value::as_str).map(str::to_owned).collect();
-                    operations.push(Operation { id, method, path, internal, creates, takes_key, any_of });
+                    let example = operation["requestBody"]["content"]["application/json"]["example"].clone();
+                    let operation =
+                        Operation { id, method, path, internal, creates, takes_key, any_of, example };
+                    operations.push(operation);
                 }
             }
         }
@@ -212,6 +218,7 @@ impl Operation {
             }
         }
         faults.extend(self.check_permission(service, prepare, authorized, success).await);
+        faults.extend(self.check_example(service, prepare, authorized).await);
         faults
     }
 
@@ -298,6 +305,42 @@ impl Operation {
             faults.extend(fault.map(|fault| format!("{} with {:?}: {fault}", self.id, caller.permissions)));
         }
         faults
+    }
+}
+
+impl Operation {
+    /// Sends the example of the document as the authorized caller. Returns each invalid member.
+    ///
+    /// The ids in the path are unknown, so the request is refused after its body is checked.
+    async fn check_example(
+        &self,
+        service: &Running,
+        prepare: &impl AsyncFn(&str) -> Case,
+        authorized: &str,
+    ) -> Vec<String> {
+        if self.example.is_null() {
+            return Vec::new();
+        }
+        let mut case = prepare(&self.id).await;
+        let (_, token) = callers(authorized, &case, authorized).swap_remove(0);
+        case.body = self.example.clone();
+        for (name, value) in &mut case.parameters {
+            let is_id = Uuid::parse_str(value).is_ok() || *name == EXTERNAL_ID;
+            if is_id && self.path.contains(&format!("{{{name}}}")) {
+                *value = Uuid::from_u128(rand::random()).to_string();
+            }
+        }
+        let response = self.call(service, token.as_deref(), &case).await;
+        if response.body["code"].as_str().is_none_or(|code| !code.ends_with("VALIDATION_FAILED")) {
+            return Vec::new();
+        }
+        let errors = response.body["errors"].as_array().into_iter().flatten();
+        // The time of an example passes.
+        let is_past = |error: &Value| {
+            error["code"] == "out_of_bounds" && error["field"].as_str().is_some_and(|field| field.ends_with("At"))
+        };
+        let invalid = errors.filter(|error| !is_past(error));
+        invalid.map(|error| format!("{}: the example is invalid: {error}", self.id)).collect()
     }
 }
 

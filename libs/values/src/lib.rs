@@ -41,5 +41,7 @@ pub use phone::{Dialled, DialledNumber, Phone, PhoneRegion, UnknownRegion};
 pub use private::Private;
 pub use reading::{MAX_ERRORS, Number, collect_errors, read, read_member, read_number, read_text};
 pub use text::Text;
+#[doc(hidden)]
+pub use text_enum::describe_values;
 pub use visible::{is_blank, is_invisible, remove_invisible};
 pub use web_address::{HttpAddress, WebAddress};

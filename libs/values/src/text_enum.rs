@@ -6,8 +6,10 @@
 /// The enum implements `FromStr`, `Into<&'static str>` and `Display`.
 #[macro_export]
 macro_rules! text_enum {
-    ($(#[$doc:meta])* $visibility:vis enum $name:ident { $($(#[$about:meta])* $variant:ident),+ $(,)? }) => {
-        $(#[$doc])*
+    ($(#[doc = $doc:literal])* $visibility:vis enum $name:ident {
+        $($(#[doc = $about:literal])* $(#[strum($($strum:tt)*)])? $variant:ident),+ $(,)?
+    }) => {
+        $(#[doc = $doc])*
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
             $crate::serde::Serialize,
@@ -19,7 +21,11 @@ macro_rules! text_enum {
         #[serde(crate = "values::serde")]
         #[strum(crate = "values::strum")]
         #[diesel(sql_type = $crate::diesel::sql_types::Text)]
-        $visibility enum $name { $($(#[$about])* $variant),+ }
+        #[schema(description = $crate::describe_values(
+            &[$($doc),*],
+            &[$((stringify!($variant), &[$($about),*])),+],
+        ))]
+        $visibility enum $name { $($(#[doc = $about])* $(#[strum($($strum)*)])? $variant),+ }
 
         impl<'de> $crate::serde::Deserialize<'de> for $name {
             fn deserialize<D: $crate::serde::Deserializer<'de>>(word: D) -> Result<Self, D::Error> {
@@ -44,4 +50,36 @@ macro_rules! text_enum {
             }
         }
     };
+}
+
+/// Returns the description of an enumeration for API documents: its comment, and then the comments
+/// of its values.
+#[doc(hidden)]
+pub fn describe_values(about: &[&str], values: &[(&str, &[&str])]) -> String {
+    let join = |lines: &[&str], separator| {
+        lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(separator)
+    };
+    let mut description = join(about, "\n");
+    let described = values.iter().filter(|(_, about)| !about.is_empty());
+    for (at, (value, about)) in described.enumerate() {
+        let separator = if at == 0 { "\n\n" } else { "\n" };
+        description.extend([separator, "- `", value, "`: ", &join(about, " ")]);
+    }
+    description
+}
+
+#[cfg(test)]
+mod tests {
+    use super::describe_values;
+
+    /// RULE-ALL-110: the description of an enumeration explains its values.
+    #[test]
+    fn description_contains_comments_of_values() {
+        let values: [(&str, &[&str]); 3] =
+            [("Open", &[" It has room", " for a book."]), ("Full", &[]), ("Gone", &[" It is removed."])];
+        let described = describe_values(&[" The state of a shelf.", " `Gone` is final."], &values);
+        let comments = "\n\n- `Open`: It has room for a book.\n- `Gone`: It is removed.";
+        assert_eq!(described, format!("The state of a shelf.\n`Gone` is final.{comments}"));
+        assert_eq!(describe_values(&[" A color."], &[("Red", &[])]), "A color.");
+    }
 }

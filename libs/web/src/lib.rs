@@ -18,6 +18,7 @@ pub use listener::{Callers, Listener, Routes, ServiceInfo};
 pub use messages::Messages;
 pub use openapi::declarations::{OperationExt, Requirement, WithCallers, WithRefusals};
 pub use openapi::document::{describe, to_yaml};
+pub use openapi::file_content::FileContent;
 pub use openapi::security::add_sign_in;
 pub use request::body::{BodyStream, RawBody};
 pub use request::cursor::{CursorPage, CursorPaging, unknown_cursor};

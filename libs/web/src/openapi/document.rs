@@ -16,6 +16,7 @@ use utoipa::{PartialSchema, ToSchema};
 use utoipa_actix_web::AppExt;
 
 use crate::listener::{Listener, ServiceInfo};
+use crate::openapi::caching::add_caching;
 use crate::openapi::descriptions::add_descriptions;
 use crate::openapi::enums::mark_open_enums;
 use crate::openapi::idempotency::add_idempotency_key;
@@ -23,6 +24,7 @@ use crate::openapi::names::name_schemas;
 use crate::openapi::operations::operations;
 use crate::openapi::problem_responses::add_problem_responses;
 use crate::openapi::security::{add_security, add_token_scheme, describe_callers};
+use crate::openapi::whole_responses::require_nullable_members;
 use crate::request::json::DEFAULT_LIMIT;
 use crate::response::render::ProblemBody;
 
@@ -42,12 +44,14 @@ pub fn describe(service: &ServiceInfo, listeners: &[Listener]) -> OpenApi {
                 add_security(operation, listener.callers, &mut components);
                 describe_callers(operation, listener.callers);
                 add_idempotency_key(operation, &method, listener.callers);
+                add_caching(operation);
                 add_problem_responses(operation, &method, path, listener.callers, service, &mut components);
             }
         }
         paths.merge(declared.paths);
     }
     name_schemas(&mut paths, &mut components);
+    require_nullable_members(&mut paths, &mut components);
     add_descriptions(&mut paths, &mut components);
     add_examples(&mut paths, &components);
     drop_unused(&paths, &mut components);
@@ -100,31 +104,44 @@ fn drop_unused(paths: &Paths, components: &mut Components) {
     }
 }
 
-/// Adds an example to each body without one, and describes request bodies without a description by
-/// the default limit.
+/// Adds an example to each body in JSON without one, and describes request bodies without a
+/// description by the default limit. Another body has only the example that it declares.
 fn add_examples(paths: &mut Paths, components: &Components) {
     let schemas = json!({ "components": components });
-    let add = |content: &mut RefOr<Content>| {
+    let add = |(media_type, content): (&String, &mut RefOr<Content>)| {
         if let RefOr::T(content) = content
             && content.example.is_none()
             && content.examples.is_empty()
         {
             let schema: Value = json!(content.schema);
-            content.example = Some(example_of(&schema, &schemas));
+            let is_json = is_json(media_type);
+            content.example =
+                if is_json { Some(example_of(&schema, &schemas)) } else { declared_example(&schema, &schemas) };
         }
     };
     for (_, operation) in paths.paths.values_mut().flat_map(operations) {
         if let Some(RefOr::T(body)) = &mut operation.request_body {
             body.description.get_or_insert_with(|| format!("At most {} KiB.", DEFAULT_LIMIT / 1024));
             body.content.values_mut().for_each(drop_null);
-            body.content.values_mut().for_each(add);
+            body.content.iter_mut().for_each(add);
         }
         for response in operation.responses.responses.values_mut() {
             if let RefOr::T(response) = response {
-                response.content.values_mut().for_each(add);
+                response.content.iter_mut().for_each(add);
             }
         }
     }
+}
+
+/// Returns true for the media types of JSON.
+pub(super) fn is_json(media_type: &str) -> bool {
+    media_type.ends_with("json")
+}
+
+/// Returns the example that a schema, or the component that it refers to, declares.
+fn declared_example(schema: &Value, schemas: &Value) -> Option<Value> {
+    let target = schema["$ref"].as_str().and_then(|target| schemas.pointer(target.trim_start_matches('#')));
+    target.unwrap_or(schema)["examples"].get(0).cloned()
 }
 
 /// Drops `null` from the schema of an optional body. Callers omit the body instead.

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::openapi::path::Paths;
 use utoipa::openapi::schema::{Components, Object, Schema};
 use utoipa::openapi::{Ref, RefOr};
 
-use crate::openapi::operations::operations;
-use crate::openapi::schemas::visit;
+use crate::openapi::schemas::{names_in_responses, visit};
 
 /// The extension that lists the known values of an enum that may get further ones.
 const OPEN_ENUM_EXTENSION: &str = "x-extensible-enum";
@@ -44,21 +43,4 @@ fn mark(object: &mut Object, is_in_variant: bool) {
         let values = Value::from(values.clone());
         object.extensions.get_or_insert_default().insert(OPEN_ENUM_EXTENSION.to_owned(), values);
     }
-}
-
-/// Returns the names of the components that responses refer to, directly or through other ones.
-fn names_in_responses(paths: &mut Paths, components: &Components) -> BTreeSet<String> {
-    let responses = paths.paths.values_mut().flat_map(operations);
-    let responses: Vec<_> = responses.map(|(_, operation)| json!(operation.responses)).collect();
-    let mut unread = vec![json!([responses, components.responses])];
-    let mut found = BTreeSet::new();
-    while let Some(text) = unread.pop().map(|part| part.to_string()) {
-        for (name, schema) in &components.schemas {
-            let reference = Ref::from_schema_name(name).ref_location;
-            if text.contains(&format!("\"{reference}\"")) && found.insert(name.clone()) {
-                unread.push(json!(schema));
-            }
-        }
-    }
-    found
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use actix_web::http::Method;
 use utoipa::ToSchema;
 use utoipa::openapi::example::ExampleBuilder;
-use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{AllOf, AllOfBuilder, Components, ObjectBuilder, Schema, Type};
@@ -15,7 +14,9 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr};
 use values::{FieldError, Invalid};
 
 use crate::listener::{Callers, ServiceInfo};
+use crate::openapi::caching::text_header;
 use crate::openapi::declarations::take_refusals;
+use crate::openapi::document::is_json;
 use crate::openapi::idempotency::is_idempotency_key;
 use crate::openapi::security::is_open_to_guests;
 use crate::request::json::DEFAULT_LIMIT;
@@ -102,11 +103,14 @@ fn implied_refusals(operation: &Operation, method: &Method, callers: Callers) ->
     if let Some(query) = parameters.find(|parameter| parameter.parameter_in == ParameterIn::Query) {
         problems.push(invalid(&format!("/{}", query.name), "unknown_value"));
     }
-    if operation.request_body.is_some() {
+    if let Some(body) = &operation.request_body {
         problems.push(invalid("", "malformed"));
         problems.push(Problem::request_timeout());
         problems.push(Problem::payload_too_large(DEFAULT_LIMIT));
-        problems.push(Problem::unsupported_media_type());
+        // A file has any media type.
+        if matches!(body, RefOr::T(body) if body.content.keys().any(|media_type| is_json(media_type))) {
+            problems.push(Problem::unsupported_media_type());
+        }
     }
     problems.iter().map(|problem| problem.details().into()).collect()
 }
@@ -159,11 +163,6 @@ fn pascal_case(id: &str) -> String {
         first.to_ascii_uppercase() + &rest.to_ascii_lowercase()
     });
     words.collect()
-}
-
-fn text_header(description: &str) -> Header {
-    let schema = ObjectBuilder::new().schema_type(Type::String);
-    HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build()
 }
 
 /// Fills the parameters of `path` with an example id.

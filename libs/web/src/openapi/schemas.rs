@@ -1,8 +1,11 @@
 //! Walks over the schemas of a document.
 
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
 use utoipa::openapi::path::{Operation, Paths};
 use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, Components, Schema};
-use utoipa::openapi::{Content, RefOr, Response};
+use utoipa::openapi::{Content, Ref, RefOr, Response};
 
 use crate::openapi::operations::operations;
 
@@ -78,6 +81,36 @@ pub(super) fn for_each_inner(schema: &mut Schema, change: &mut impl FnMut(&mut R
     }
 }
 
+/// Returns the names of the components that responses refer to, directly or through other ones.
+pub(super) fn names_in_responses(paths: &mut Paths, components: &Components) -> BTreeSet<String> {
+    let responses = paths.paths.values_mut().flat_map(operations);
+    let responses: Vec<_> = responses.map(|(_, operation)| json!(operation.responses)).collect();
+    names_in(json!([responses, components.responses]), components)
+}
+
+/// Returns the names of the components that requests refer to, directly or through other ones.
+pub(super) fn names_in_requests(paths: &mut Paths, components: &Components) -> BTreeSet<String> {
+    let requests = paths.paths.values_mut().flat_map(operations);
+    let requests: Vec<_> =
+        requests.map(|(_, operation)| json!([operation.parameters, operation.request_body])).collect();
+    names_in(json!(requests), components)
+}
+
+/// Returns the names of the components that `part` refers to, directly or through other ones.
+fn names_in(part: Value, components: &Components) -> BTreeSet<String> {
+    let mut unread = vec![part];
+    let mut found = BTreeSet::new();
+    while let Some(text) = unread.pop().map(|part| part.to_string()) {
+        for (name, schema) in &components.schemas {
+            let reference = Ref::from_schema_name(name).ref_location;
+            if text.contains(&format!("\"{reference}\"")) && found.insert(name.clone()) {
+                unread.push(json!(schema));
+            }
+        }
+    }
+    found
+}
+
 /// Returns the name of the component that `schema` refers to.
 pub(super) fn referenced(schema: &RefOr<Schema>) -> Option<&str> {
     match schema {
@@ -88,5 +121,5 @@ pub(super) fn referenced(schema: &RefOr<Schema>) -> Option<&str> {
 
 /// Returns true for the schema of `null`.
 pub(super) fn is_null(schema: &RefOr<Schema>) -> bool {
-    serde_json::json!(schema)["type"] == "null"
+    json!(schema)["type"] == "null"
 }

@@ -41,6 +41,7 @@ pub struct CursorPaging<K, const SIZE: u32 = DEFAULT_PAGE_SIZE, const MAX_SIZE: 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CursorPage<T> {
+    /// The entries of this page.
     pub items: Vec<T>,
     /// The `Cursor` of the next page. `null` on the last page.
     pub next_cursor: Option<String>,

@@ -78,6 +78,7 @@ impl<S> Paging<S> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Page<T> {
+    /// The entries of this page.
     pub items: Vec<T>,
     #[schema(minimum = 1)]
     pub page: u32,

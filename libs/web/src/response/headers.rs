@@ -41,6 +41,7 @@ pub(crate) fn cors(origins: &[Origin]) -> Cors {
         .allowed_headers([IDEMPOTENCY_KEY, "last-event-id", "traceparent", "tracestate"])
         .expose_headers([
             header::ALLOW,
+            header::CONTENT_DISPOSITION,
             header::CONTENT_LANGUAGE,
             header::ETAG,
             header::LOCATION,

@@ -35,7 +35,8 @@ pub struct ProblemBody {
     pub code: String,
     #[serde(rename = "traceId")]
     pub trace_id: Option<String>,
-    /// The invalid members of the request, for a 400.
+    /// The invalid members of the request, for a 400 and for the codes that name members. Otherwise
+    /// empty.
     pub errors: Vec<FieldErrorBody>,
     /// Additional members that some codes have.
     #[serde(flatten)]
@@ -74,8 +75,13 @@ impl ProblemBody {
 /// An invalid member of a request.
 #[derive(Serialize, ToSchema)]
 pub struct FieldErrorBody {
-    /// A JSON pointer.
+    /// A JSON pointer, such as `/Price/Currency` of a body or `/PageSize` of a query.
     pub field: String,
+    /// The stable code of the error, for programs. Every service has `malformed`, `invalid_type`,
+    /// `required`, `duplicate`, `too_short`, `too_long`, `too_few`, `too_many`, `out_of_range`,
+    /// `out_of_bounds`, `too_precise`, `forbidden_character`, `unknown_value`, `empty_range`,
+    /// `empty_id`, `bad_email`, `bad_phone`, `bad_url`, `personal_data` and `secret`. A service has
+    /// further ones, so a client shows `message` for a code that it does not know.
     pub code: String,
     pub message: String,
 }
