@@ -17,11 +17,13 @@ pub const DEVELOPER_ALREADY_EXISTS: Code = Code::new(409, "CHESSBOARD_DEVELOPER_
 /// The external id belongs to another profile (INV-DEV-2).
 pub const DEVELOPER_TALENT_DUPLICATE: Code = Code::new(409, "CHESSBOARD_DEVELOPER_TALENT_DUPLICATE");
 /// A field is owned by the external system (INV-DEV-3).
-pub const DEVELOPER_FIELD_SYNC_MANAGED: Code = Code::new(422, "CHESSBOARD_DEVELOPER_FIELD_SYNC_MANAGED");
+pub const DEVELOPER_FIELD_SYNC_MANAGED: Code =
+    Code::new(422, "CHESSBOARD_DEVELOPER_FIELD_SYNC_MANAGED").at("/Name", "read_only");
 pub const DEVELOPER_INVALID_TRANSITION: Code = Code::new(409, "CHESSBOARD_DEVELOPER_INVALID_TRANSITION");
 pub const DEVELOPER_COMPANY_NOT_ACTIVE: Code = Code::new(409, "CHESSBOARD_DEVELOPER_COMPANY_NOT_ACTIVE");
 /// A field that a publication requires is not filled (INV-DEV-5).
-pub const DEVELOPER_PUBLISH_INCOMPLETE: Code = Code::new(409, "CHESSBOARD_DEVELOPER_PUBLISH_INCOMPLETE");
+pub const DEVELOPER_PUBLISH_INCOMPLETE: Code =
+    Code::new(409, "CHESSBOARD_DEVELOPER_PUBLISH_INCOMPLETE").at("/LogoFileId", "required");
 pub const DEVELOPER_HAS_LIVE_PROJECTS: Code = Code::new(409, "CHESSBOARD_DEVELOPER_HAS_LIVE_PROJECTS");
 pub const PROJECT_INVALID_TRANSITION: Code = Code::new(409, "CHESSBOARD_PROJECT_INVALID_TRANSITION");
 /// The developer of the project is not Published (INV-PRJ-1).

@@ -103,9 +103,11 @@ pub struct AdjustmentRequestView {
     id: AdjustmentRequestId,
     accrual_id: AccrualId,
     agent_user_id: UserId,
+    /// The reason for the request.
     reason: AdjustmentReason,
     /// The whole amount that the accrual should have.
     requested_amount: Option<Money>,
+    /// Comment of the agent.
     comment: Comment,
     status: AdjustmentStatus,
     /// The whole amount that was granted.

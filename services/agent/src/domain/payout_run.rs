@@ -117,10 +117,11 @@ impl PayoutRunPart {
     }
 }
 
-/// A sum of amounts in minor units. It may exceed 64 bits.
+/// A sum of amounts.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Sum {
+    /// The exact sum in minor units. It may exceed 64 bits, and JavaScript rounds it above 2^53.
     #[schema(value_type = u64)]
     pub amount_minor: i128,
     #[schema(value_type = String, pattern = "^[A-Z]{3}$", examples("RUB"))]

@@ -66,8 +66,11 @@ pub struct RateCard {
 #[schema(as = RateCard)]
 pub struct RateCardView {
     id: RateCardId,
+    /// Id of the developer's company. Null for a card that covers all developers.
     developer_company_id: Option<CompanyId>,
+    /// Id of the agency. Null for a card that covers all agencies.
     agency_company_id: Option<CompanyId>,
+    /// Id of the agent as a user. Null for a card that covers all agents.
     agent_user_id: Option<UserId>,
     /// Rates sorted by `ValidFrom`.
     rates: Vec<Rate>,

@@ -38,9 +38,11 @@ impl From<WholeAmount> for Money {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct AskForAdjustment {
+    /// The reason for the request.
     reason: AdjustmentReason,
     /// Whole amount in the accrual's currency, at most its `BaseAmount`.
     requested_amount: Option<WholeAmount>,
+    /// Comment for the employee who decides, 1 to 2,000 characters after trimming.
     comment: Comment,
     /// If true, the accrual may be Paid. An approval then adds a Correction and leaves the Paid
     /// accrual unchanged.
@@ -166,6 +168,7 @@ pub async fn approve_adjustment(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct RejectAdjustment {
+    /// Comment for the agent, 1 to 2,000 characters after trimming.
     comment: Comment,
 }
 

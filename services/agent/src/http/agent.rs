@@ -47,6 +47,7 @@ pub async fn get_agent(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ReplaceAgent {
+    /// Id of the agent's agency. Without it the agent has no agency.
     #[schema(value_type = Option<CompanyId>)]
     agency_company_id: Option<Reference<CompanyId>>,
     /// Expected version, 0 for no entry yet; any version if absent.

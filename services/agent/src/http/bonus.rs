@@ -113,6 +113,7 @@ pub async fn approve_bonus(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct RejectBonus {
+    /// Comment on the decision, 1 to 2,000 characters after trimming.
     comment: Comment,
 }
 

@@ -16,7 +16,7 @@ use crate::db::performance::Performance;
 use crate::domain::{CountBy, Period, UseCabinet, Zone};
 use crate::error::Error;
 
-/// The period of the statistics, at most 366 days.
+/// The period of the statistics.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
@@ -40,7 +40,7 @@ pub struct PeriodQuery {
 /// Read my performance.
 ///
 /// Returns the caller's deals and sales of a period by their current state, in total and by month.
-/// `TimeZone` decides where months begin.
+/// The period has at most 366 days. `TimeZone` decides where months begin.
 /// By default a deal counts for its current agent. With `CountBy=CommissionAgent` a sale counts for
 /// the agent who earns its commission. `SalesVolume` has the newest amounts of the deals, and
 /// includes sales without a rate.

@@ -24,6 +24,7 @@ use crate::{db, ops};
 pub struct RateCardQuery {
     #[param(value_type = Option<CompanyId>)]
     developer_company_id: Option<Reference<CompanyId>>,
+    /// Id of the agency that the card names.
     #[param(value_type = Option<CompanyId>)]
     agency_company_id: Option<Reference<CompanyId>>,
     #[param(value_type = Option<UserId>)]
@@ -71,10 +72,13 @@ type NewRates = List<NewRate, 0, MAX_CARD_RATES>;
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ReplaceRateCard {
+    /// Id of the developer's company. Without it the card covers all developers.
     #[schema(value_type = Option<CompanyId>)]
     developer_company_id: Option<Reference<CompanyId>>,
+    /// Id of the agency. Without it the card covers all agencies. Not together with `AgentUserId`.
     #[schema(value_type = Option<CompanyId>)]
     agency_company_id: Option<Reference<CompanyId>>,
+    /// Id of the agent as a user. Without it the card covers all agents.
     #[schema(value_type = Option<UserId>)]
     agent_user_id: Option<Reference<UserId>>,
     /// Rates in any order, without overlap.

@@ -127,6 +127,13 @@ impl From<PayoutLine> for CsvLine {
     }
 }
 
+/// A file of one line, for the document.
+const CSV_EXAMPLE: &str = "\
+AccrualId,DealId,PropertyObjectId,DeveloperCompanyId,DeveloperName,Kind,BaseAmountMinor,RateBps,AmountMinor,\
+Currency,EarnedAt\r\n\
+01932b4e-7c1a-7d3e-9f00-1a2b3c4d5e6f,01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3,01932b4e-7c1a-7d3e-9f00-c71b63933ea1,\
+01932b4e-7c1a-7d3e-9f00-ad3dc05d04f8,Volga Development,Base,1250000000,250,31250000,RUB,2026-05-04T09:30:00Z\r\n";
+
 /// Formats lines as CSV (RFC 4180) with a header.
 fn to_csv(lines: Vec<PayoutLine>) -> Result<Vec<u8>, csv::Error> {
     let mut writer = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
@@ -171,8 +178,8 @@ async fn respond(
 #[utoipa::path(
     tag = "Cabinet", params(("payout_id" = PayoutId, Path), StatementQuery),
     responses((status = 200, description = "The statement", content(
-        (Statement = "application/json"), (String = "text/csv")
-    )))
+        (Statement = "application/json"), (String = "text/csv", example = json!(CSV_EXAMPLE))
+    ), headers(("Content-Disposition" = String, description = "The name of a CSV file"))))
 )]
 #[get("/api/v1/my/payouts/{payout_id}/statement", wrap = "from_fn(auth::expensive)")]
 pub async fn get_own_statement(
@@ -193,8 +200,8 @@ pub async fn get_own_statement(
 #[utoipa::path(
     tag = "Payouts", params(("payout_id" = PayoutId, Path), StatementQuery),
     responses((status = 200, description = "The statement", content(
-        (Statement = "application/json"), (String = "text/csv")
-    )))
+        (Statement = "application/json"), (String = "text/csv", example = json!(CSV_EXAMPLE))
+    ), headers(("Content-Disposition" = String, description = "The name of a CSV file"))))
 )]
 #[get("/api/platform-manager/agent/payouts/{payout_id}/statement", wrap = "from_fn(auth::expensive)")]
 pub async fn get_statement(
@@ -206,4 +213,37 @@ pub async fn get_statement(
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
     respond(&app, &lookups, &request, *id, |_| true, &query).await
+}
+
+#[cfg(test)]
+mod tests {
+    use auth::CompanyId;
+    use time::OffsetDateTime;
+    use values::Currency;
+
+    use super::{CSV_EXAMPLE, to_csv};
+    use crate::db::payout::PayoutLine;
+    use crate::domain::{AccrualId, AccrualKind, DealId, PropertyObjectId};
+
+    /// The example of the document has the columns of a statement.
+    #[test]
+    fn example_has_the_columns_of_a_statement() {
+        let line = PayoutLine {
+            accrual_id: AccrualId::generate(),
+            deal_id: DealId::generate(),
+            property_object_id: PropertyObjectId::generate(),
+            developer_company_id: CompanyId::generate(),
+            developer_name: None,
+            kind: AccrualKind::Base,
+            base_amount: 1,
+            rate_bps: 1,
+            amount: 1,
+            currency: Currency::RUB,
+            earned_at: OffsetDateTime::UNIX_EPOCH,
+        };
+        let written = String::from_utf8(to_csv(vec![line]).unwrap()).unwrap();
+        assert_eq!(CSV_EXAMPLE.lines().next(), written.lines().next());
+        let columns = |line: &str| line.split(',').count();
+        assert_eq!(CSV_EXAMPLE.lines().map(columns).collect::<Vec<_>>(), [11, 11]);
+    }
 }

@@ -65,6 +65,7 @@ pub struct CatalogProject {
     pub latitude: Option<Latitude>,
     pub longitude: Option<Longitude>,
     pub cover_file_id: Option<FileId>,
+    /// Time of the first publication, in UTC.
     #[serde(with = "time::serde::rfc3339::option")]
     pub published_at: Option<OffsetDateTime>,
     /// Lowest price of the Available flats and apartments.

@@ -19,12 +19,15 @@ values::text_enum! {
         Uploading,
         /// Waits for the validation.
         Uploaded,
+        /// Reads the file.
         Validating,
-        /// Waits for the manager.
+        /// Waits for the manager, who applies or deletes it.
         Validated,
+        /// Changes the objects.
         Applying,
+        /// All buildings are applied, or stay as they are.
         Applied,
-        /// The file is rejected as a whole.
+        /// The file is rejected as a whole, and `Refusal` has the reason.
         Failed,
     }
 }
@@ -36,8 +39,9 @@ values::text_enum! {
         Unchanged,
         /// All offers are accepted.
         Ready,
-        /// An offer is rejected.
+        /// An offer is rejected, so nothing is applied without `SkipRejected`.
         Blocked,
+        /// The changes are made.
         Applied,
         /// The building changed after the validation, so nothing is applied.
         Outdated,

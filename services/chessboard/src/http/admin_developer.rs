@@ -173,7 +173,9 @@ pub async fn get_developer(
 
 /// Replace a developer's profile.
 ///
-/// An identical body changes nothing, not even the version.
+/// An optional member that is absent or `null` is cleared. An identical body changes nothing, not
+/// even the version. `errors` of `CHESSBOARD_DEVELOPER_FIELD_SYNC_MANAGED` names the fields that
+/// only the external system changes.
 #[utoipa::path(
     tag = "Administration", params(("developer_id" = CompanyId, Path)), request_body = UpdateDeveloper,
     responses((status = 200, description = "The developer after the change", body = Developer))

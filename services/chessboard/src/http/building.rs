@@ -144,14 +144,16 @@ pub struct UpdateBuilding {
     ready_year: Option<Whole<1900, 2100>>,
     /// Only together with `ReadyYear`.
     ready_quarter: Option<Whole<1, 4>>,
-    /// The version that the caller has read. Any other version returns 409.
+    /// The version that the caller has read. Another stored version returns 409, unless the content
+    /// is already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
 /// Replace a building.
 ///
-/// An identical body changes nothing, not even the version.
+/// An optional member that is absent or `null` is cleared, except an absent `ExternalId`. An
+/// identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
     request_body(content = UpdateBuilding, description = "At most 256 KiB."),

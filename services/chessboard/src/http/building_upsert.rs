@@ -36,7 +36,8 @@ pub struct UpsertBuilding {
     ready_year: Option<Whole<1900, 2100>>,
     /// Only together with `ReadyYear`.
     ready_quarter: Option<Whole<1, 4>>,
-    /// The version that the caller has read, 0 for a new building. Any other version returns 409.
+    /// The version that the caller has read, 0 for a new building. Another stored version returns
+    /// 409, unless the content is already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -44,7 +45,8 @@ pub struct UpsertBuilding {
 /// Create or replace a building by its external id.
 ///
 /// Creates the building if the developer has none with this external id. Otherwise replaces the
-/// building, which stays in its project. An identical body changes nothing, not even the version.
+/// building, which stays in its project. An optional member that is absent or `null` is cleared. An
+/// identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Projects",
     params(("external_id" = ExternalId, Path, description = "Id of the building in another system of the company.")),

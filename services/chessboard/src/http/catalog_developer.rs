@@ -21,7 +21,8 @@ use crate::error::{DEVELOPER_NOT_FOUND, Error};
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListCatalogDevelopers {
-    /// Text to find literally anywhere in a name, regardless of letter case.
+    /// Text to find literally anywhere in a name, regardless of letter case and of the kinds of
+    /// spaces and dashes.
     #[param(inline)]
     query: Option<CatalogQuery>,
 }

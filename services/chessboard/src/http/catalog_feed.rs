@@ -22,7 +22,10 @@ use crate::public_feed::read_feed;
 #[utoipa::path(
     tag = "Catalog", security(()), params(("developer_id" = CompanyId, Path)),
     responses(
-        (status = 200, description = "The feed", body = String, content_type = "text/xml"),
+        (
+            status = 200, description = "The feed", body = String, content_type = "text/xml",
+            example = "<realty-feed xmlns=\"http://webmaster.yandex.ru/schemas/feed/realty/2010-06\"></realty-feed>"
+        ),
         (status = 304, description = "The caller has the current response already (`If-None-Match`)")
     )
 )]

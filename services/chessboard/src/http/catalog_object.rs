@@ -54,7 +54,7 @@ pub struct SearchObjects {
     #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     price_from: Option<PriceBound>,
-    /// Highest price in minor units, exclusive.
+    /// Only prices below this amount, in minor units.
     #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     price_to: Option<PriceBound>,
@@ -184,7 +184,8 @@ pub struct PriceHistory {
 
 /// Read the price history of a property object.
 ///
-/// Returns the price at the first publication of the project, and each later price.
+/// Returns the price at the first publication of the project and each later price: the last 100 of
+/// them.
 #[utoipa::path(
     tag = "Catalog", security(()), params(("property_object_id" = PropertyObjectId, Path)),
     responses(

@@ -24,9 +24,6 @@ use crate::domain::{
 use crate::error::{Error, PROJECT_NOT_FOUND};
 
 /// The filters of the project search.
-///
-/// `Rooms`, the prices and `ReadyBefore` must match the same Available flat or apartment. Without
-/// `Rooms` and prices, one building that matches `ReadyBefore` is enough.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
@@ -45,7 +42,7 @@ pub struct SearchProjects {
     #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     price_from: Option<PriceBound>,
-    /// Highest price in minor units, exclusive.
+    /// Only prices below this amount, in minor units.
     #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     price_to: Option<PriceBound>,
@@ -91,7 +88,9 @@ impl From<SearchProjects> for ProjectFilter {
 /// List projects.
 ///
 /// Returns a page of Published projects of Published developers. Projects without a price are last
-/// in both directions of `PriceFrom`.
+/// in both directions of `PriceFrom`. `Rooms`, the prices and `ReadyBefore` must match the same
+/// Available flat or apartment. Without `Rooms` and prices, one building that matches `ReadyBefore`
+/// is enough.
 #[utoipa::path(
     tag = "Catalog", security(()), params(SearchProjects, Paging<CatalogProjectSort>),
     responses(
@@ -121,8 +120,8 @@ pub async fn list_catalog_projects(
 
 /// Count the facets of a project search.
 ///
-/// Takes the filters of the project list. Each list of facets ignores its own filter, so that
-/// clients can offer further values.
+/// Takes the filters of the project list, with the same meaning. Each list of facets ignores its
+/// own filter, so that clients can offer further values.
 #[utoipa::path(
     tag = "Catalog", security(()), params(SearchProjects),
     responses(

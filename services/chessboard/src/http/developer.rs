@@ -37,7 +37,8 @@ pub struct UpdateDeveloper {
     contact_email: Option<ContactEmail>,
     founded_year: Option<FoundedYear>,
     highlights: Highlights,
-    /// The version that the caller has read. Any other version returns 409.
+    /// The version that the caller has read. Another stored version returns 409, unless the content
+    /// is already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -97,7 +98,9 @@ pub async fn get_my_developer(
 
 /// Replace my developer's profile.
 ///
-/// An identical body changes nothing, not even the version.
+/// An optional member that is absent or `null` is cleared. An identical body changes nothing, not
+/// even the version. `errors` of `CHESSBOARD_DEVELOPER_FIELD_SYNC_MANAGED` names the fields that
+/// only the external system changes.
 #[utoipa::path(
     tag = "Profile", request_body = UpdateDeveloper,
     responses((status = 200, description = "The developer after the change", body = Developer))
@@ -113,7 +116,8 @@ pub async fn update_my_developer(
 
 /// Publish my developer.
 ///
-/// Name, logo and description must be filled, and the company must be active.
+/// Name, logo and description must be filled, and the company must be active. `errors` of
+/// `CHESSBOARD_DEVELOPER_PUBLISH_INCOMPLETE` names the fields that are missing.
 #[utoipa::path(
     tag = "Profile", request_body = Option<ExpectedVersion>,
     responses((status = 200, description = "The developer after the change", body = Developer))

@@ -7,7 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ExpectedVersion {
-    /// The version that the caller has read. Any other version returns 409.
+    /// The version that the caller has read. Another stored version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     pub version: Option<i64>,
 }
@@ -17,6 +17,6 @@ pub struct ExpectedVersion {
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ExpectedVersionQuery {
-    /// The version that the caller has read. Any other version returns 409.
+    /// The version that the caller has read. Another stored version returns 409.
     pub version: Option<i64>,
 }

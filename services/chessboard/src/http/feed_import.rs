@@ -1,7 +1,7 @@
 //! Imports of feeds, for managers of the developer.
 
 use ::db::Conn;
-use ::web::{BodyStream, CursorPage, CursorPaging, Json, Messages, Query};
+use ::web::{BodyStream, CursorPage, CursorPaging, FileContent, Json, Messages, Query};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, put, web};
 use auth::{CompanyId, Permitted};
@@ -63,11 +63,16 @@ pub async fn create_feed_import(
 
 /// Upload the file of an import.
 ///
-/// The file is YRL in UTF-8, plain or compressed with gzip. The service validates it afterwards. A
-/// repeated upload replaces one that has not ended.
+/// The file is YRL in UTF-8, plain or compressed with gzip, and any media type is accepted. The
+/// service validates it afterwards: read the import every second or two until its `State` is
+/// `Validated` or `Failed`. A repeated upload replaces one that has not ended. After one that has
+/// ended it returns `CHESSBOARD_FEED_IMPORT_INVALID_TRANSITION`, also if the response to the first
+/// one was lost.
 #[utoipa::path(
     tag = "Feeds", params(("feed_import_id" = FeedImportId, Path)),
-    request_body(content = String, content_type = "application/octet-stream", description = "At most 64 MiB."),
+    request_body(
+        content = inline(FileContent), content_type = "application/octet-stream", description = "At most 64 MiB."
+    ),
     responses((status = 200, description = "The import", body = FeedImportView))
 )]
 #[put("/api/v1/developers/feed-imports/{feed_import_id}/file")]
@@ -135,7 +140,9 @@ async fn find(conn: &Conn, tenant: CompanyId, id: FeedImportId) -> Result<Import
 
 /// Read an import of a feed.
 ///
-/// Returns the state and the numbers of offers.
+/// Returns the state and the numbers of offers. The validation and the application run in the
+/// background, so read the import every second or two until `State` is `Validated`, `Applied` or
+/// `Failed`.
 #[utoipa::path(
     tag = "Feeds", params(("feed_import_id" = FeedImportId, Path)),
     responses((status = 200, description = "The import", body = FeedImportView))
@@ -227,7 +234,7 @@ pub struct ApplyFeedImport {
     /// a building stays as it is.
     #[serde(default)]
     skip_rejected: bool,
-    /// The version that the caller has read. Any other version returns 409.
+    /// The version that the caller has read. Another stored version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -235,7 +242,8 @@ pub struct ApplyFeedImport {
 /// Apply an import.
 ///
 /// The service applies each building as a whole or not at all. A building that changed after the
-/// validation stays as it is and becomes Outdated.
+/// validation stays as it is and becomes Outdated. The response has the `State` `Applying`: read
+/// the import every second or two until it is `Applied`.
 #[utoipa::path(
     tag = "Feeds", params(("feed_import_id" = FeedImportId, Path)),
     request_body(content = ApplyFeedImport, description = "At most 256 KiB."),

@@ -52,7 +52,8 @@ pub struct UpsertPropertyObject {
     /// The default is the current status, or `Available` for a new object. The status cannot change
     /// while a deal holds the object.
     status: Option<ObjectStatus>,
-    /// The version that the caller has read, 0 for a new object. Any other version returns 409.
+    /// The version that the caller has read, 0 for a new object. Another stored version returns
+    /// 409, unless the content is already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -61,7 +62,8 @@ pub struct UpsertPropertyObject {
 ///
 /// If the developer has no object with this external id, the object of the building with this
 /// number takes the external id, unless it has one. Without such an object a new one is created. An
-/// object stays in its building. An identical body changes nothing, not even the version.
+/// object stays in its building. An optional member that is absent or `null` is cleared, except
+/// `Status`. An identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Projects",
     params(("external_id" = ExternalId, Path, description = "Id of the object in another system of the company.")),

@@ -171,7 +171,6 @@ pub struct UpdateProject {
     #[schema(value_type = Option<ExternalId>)]
     external_id: ExternalIdEdit,
     name: ProjectName,
-    /// `null` or an absent member removes the value, as for all optional members below.
     description: Option<ProjectDescription>,
     class: ProjectClass,
     city: City,
@@ -180,14 +179,16 @@ pub struct UpdateProject {
     latitude: Option<Latitude>,
     longitude: Option<Longitude>,
     cover_file_id: Option<FileReference>,
-    /// The version that the caller has read. Any other version returns 409.
+    /// The version that the caller has read. Another stored version returns 409, unless the content
+    /// is already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
 /// Replace a project.
 ///
-/// An identical body changes nothing, not even the version.
+/// An optional member that is absent or `null` is cleared, except an absent `ExternalId`. An
+/// identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path)),
     request_body(content = UpdateProject, description = "At most 256 KiB."),

@@ -33,7 +33,8 @@ pub struct UpsertProject {
     latitude: Option<Latitude>,
     longitude: Option<Longitude>,
     cover_file_id: Option<FileReference>,
-    /// The version that the caller has read, 0 for a new project. Any other version returns 409.
+    /// The version that the caller has read, 0 for a new project. Another stored version returns
+    /// 409, unless the content is already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -41,7 +42,8 @@ pub struct UpsertProject {
 /// Create or replace a project by its external id.
 ///
 /// Creates a draft if the developer has no project with this external id. Otherwise replaces the
-/// project. An identical body changes nothing, not even the version.
+/// project. An optional member that is absent or `null` is cleared. An identical body changes
+/// nothing, not even the version.
 #[utoipa::path(
     tag = "Projects",
     params(("external_id" = ExternalId, Path, description = "Id of the project in another system of the company.")),

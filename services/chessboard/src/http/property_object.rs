@@ -113,7 +113,8 @@ type ListedObjects = List<ListedObject, 0, MAX_GRID_OBJECTS>;
 pub struct ReplaceGrid {
     /// Objects with unique numbers.
     objects: ListedObjects,
-    /// The version of the building that the caller has read. Any other version returns 409.
+    /// The version of the building that the caller has read. Another stored version returns 409,
+    /// unless the grid is already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -140,7 +141,9 @@ pub struct GridReplaced {
 /// Replace a building's grid.
 ///
 /// Replaces all objects atomically. The number identifies an object. Listed objects are created,
-/// updated or restored, and other objects are removed. An identical grid changes nothing.
+/// updated or restored, and other objects are removed. An object that a deal holds stays as it is,
+/// listed or not, and `Kept` names it. An optional member of an object that is absent or `null` is
+/// cleared, except `Status` and an absent `ExternalId`. An identical grid changes nothing.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
     request_body(content = ReplaceGrid, description = "At most 8 MiB."),
@@ -218,14 +221,16 @@ pub struct UpdatePropertyObject {
     layout_file_id: Option<FileReference>,
     /// The default is the current status. The status cannot change while a deal holds the object.
     status: Option<ObjectStatus>,
-    /// The version that the caller has read. Any other version returns 409.
+    /// The version that the caller has read. Another stored version returns 409, unless the content
+    /// is already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
 /// Replace a property object.
 ///
-/// An identical body changes nothing, not even the version.
+/// An optional member that is absent or `null` is cleared, except `Status` and an absent
+/// `ExternalId`. An identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Projects",
     params(

@@ -27,7 +27,7 @@ pub struct Selections {
 #[serde(transparent)]
 pub struct SelectionsResponse(Box<RawValue>);
 
-/// Describes no members, since the OpenAPI document of selections does.
+/// Describes no members, since the OpenAPI document of selections does. The operations name them.
 impl PartialSchema for SelectionsResponse {
     fn schema() -> RefOr<Schema> {
         let object = ObjectBuilder::new().schema_type(Type::Object);

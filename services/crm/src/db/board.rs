@@ -40,7 +40,7 @@ pub type ColumnPaging = CursorPaging<ColumnKey>;
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Total {
-    /// The sum in minor units. It may exceed 64 bits.
+    /// The exact sum in minor units. It may exceed 64 bits, and JavaScript rounds it above 2^53.
     #[schema(value_type = u64)]
     amount_minor: i128,
     #[schema(value_type = String, pattern = "^[A-Z]{3}$", examples("RUB"))]

@@ -67,7 +67,18 @@ pub struct TimelineRow {
     pub id: TimelineRowId,
     pub deal_id: DealId,
     pub kind: TimelineKind,
-    /// Data of the event, which depend on its kind.
+    /// Data of the change, by `Kind`.
+    ///
+    /// - `DealCreated`: no members.
+    /// - `StepMoved`: `FromStepId`, `ToStepId`, and `Reason` or `null`.
+    /// - `BookingCreated`, `BookingProlonged`: `BookingId`, `ExpiresAt`.
+    /// - `BookingExpired`: `BookingId`.
+    /// - `ContractChanged`: `ChangedFields`, a list of the names of contract data.
+    /// - `AgentChanged`: `FromAgentUserId` and `ToAgentUserId`, each an id or `null`.
+    /// - `StatusChanged`: `FromStatus`, `ToStatus`, and `Reason` or `null`.
+    /// - `DealCancelled`: `Reason`.
+    /// - `DealCompleted`: `RegistryRecordNumber`.
+    /// - `ManualNote`, `CompanyNote`: `Text`.
     #[schema(value_type = Object)]
     pub payload: Private<Json<Box<RawValue>>>,
     /// `null` for a job.

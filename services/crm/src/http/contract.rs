@@ -43,7 +43,7 @@ pub struct UpdateContract {
     contract_number: Option<ContractNumber>,
     escrow_account_number: Option<EscrowAccountNumber>,
     fixation_data: Option<FixationData>,
-    /// Omit it to keep the amount. On company routes a new amount must be close to the object's
+    /// Without it the amount stays. On company routes a new amount must be close to the object's
     /// price.
     amount: Option<Amount>,
     /// The version that the caller has seen. If it is stale, the change returns

@@ -234,7 +234,7 @@ pub async fn move_own_deal(
 #[serde(rename_all = "PascalCase")]
 pub struct SetAgent {
     /// Another user than the caller and the client. On company routes an active employee of an
-    /// active agency. Omit it to remove the agent.
+    /// active agency. Without it the agent is removed.
     agent_user_id: Option<UserReference>,
     /// The version that the caller has seen. If it is stale, the change returns
     /// `CRM_DEAL_CONFLICT`.
@@ -360,7 +360,8 @@ impl CompleteDeal {
 
 /// Complete a deal of a developer that is not active.
 ///
-/// An active developer completes its deals itself.
+/// An active developer completes its deals itself. A repeat changes nothing, also with another
+/// registry number.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = CompleteDeal, description = "At most 256 KiB."),
@@ -380,7 +381,8 @@ pub async fn complete_deal(
 
 /// Complete a deal of the own company.
 ///
-/// The deal must be in Sale and have an entry in the state property registry.
+/// The deal must be in Sale and have an entry in the state property registry. A repeat changes
+/// nothing, also with another registry number.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = CompleteDeal, description = "At most 256 KiB."),

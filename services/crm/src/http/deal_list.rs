@@ -115,7 +115,7 @@ pub struct DealSearchParams {
     #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     amount_from: Option<AmountBound>,
-    /// Highest amount in minor units, exclusive.
+    /// Only amounts below this one, in minor units.
     #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     amount_to: Option<AmountBound>,

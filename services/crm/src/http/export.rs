@@ -1,6 +1,6 @@
 //! Routes that export lists as files.
 
-use ::web::{Both, CheckedQuery, Problem, Query};
+use ::web::{Both, CheckedQuery, FileContent, Problem, Query};
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{HttpResponse, get};
@@ -109,6 +109,16 @@ const DEALS: Table = Table {
     ],
 };
 
+/// A file of one deal, for the document.
+const DEALS_EXAMPLE: &str = "\
+DealId,Status,StepName,StepGroup,TenantId,DeveloperName,ProjectName,BuildingName,Number,PropertyObjectId,\
+ClientUserId,AgentUserId,AmountMinor,Currency,ContractType,PaymentMethod,ContractNumber,BookingExpiresAt,\
+StepEnteredAt,CreatedAt,UpdatedAt,CancelledAt,CancelReason,CompletedAt,RowVersion\r\n\
+01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3,Booking,Viewing,Booking,01932b4e-7c1a-7d3e-9f00-ad3dc05d04f8,\
+Volga Development,Riverside,Building 2,142,01932b4e-7c1a-7d3e-9f00-c71b63933ea1,\
+01932b4e-7c1a-7d3e-9f00-e6b5e645473c,,1250000000,RUB,,,,2026-05-07T09:30:00Z,2026-05-04T09:30:00Z,\
+2026-05-02T08:00:00Z,2026-05-04T09:30:00Z,,,,4\r\n";
+
 fn name_cell<const MIN: usize, const MAX: usize>(text: Option<&Text<MIN, MAX>>) -> Cell {
     Cell::text(text.map(Text::as_str))
 }
@@ -187,13 +197,18 @@ async fn respond_with_deals(
 
 /// Export deals.
 ///
-/// All deals that match the filters, newest first. CSV is sent while the deals are read, with
-/// UTF-8 and a header.
+/// All deals that match the filters, newest first.
+///
+/// CSV follows RFC 4180: UTF-8, a header, commas, and quotes where a text needs them. A text that
+/// could be a formula begins with an apostrophe. The rows are sent while they are read. If the
+/// token expires or a read fails, the connection breaks, so that a client detects the incomplete
+/// file.
 #[utoipa::path(
     tag = "Deals", params(ExportParams, TenantParam, StateParams, DealFilterParams, DealSearchParams),
     responses((status = 200, description = "The file", content(
-        (String = "text/csv"), (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
-    )))
+        (String = "text/csv", example = json!(DEALS_EXAMPLE)),
+        (inline(FileContent) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
+    ), headers(("Content-Disposition" = String, description = "The name of the file"))))
 )]
 #[get("/api/platform-manager/crm/exports/deals", wrap = "from_fn(auth::expensive)")]
 pub async fn export_deals(
@@ -210,13 +225,18 @@ pub async fn export_deals(
 
 /// Export the deals of the own company.
 ///
-/// All deals that match the filters, newest first. CSV is sent while the deals are read, with
-/// UTF-8 and a header.
+/// All deals that match the filters, newest first.
+///
+/// CSV follows RFC 4180: UTF-8, a header, commas, and quotes where a text needs them. A text that
+/// could be a formula begins with an apostrophe. The rows are sent while they are read. If the
+/// token expires or a read fails, the connection breaks, so that a client detects the incomplete
+/// file.
 #[utoipa::path(
     tag = "Own deals", params(ExportParams, StateParams, DealFilterParams, DealSearchParams),
     responses((status = 200, description = "The file", content(
-        (String = "text/csv"), (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
-    )))
+        (String = "text/csv", example = json!(DEALS_EXAMPLE)),
+        (inline(FileContent) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
+    ), headers(("Content-Disposition" = String, description = "The name of the file"))))
 )]
 #[get("/api/v1/crm/exports/deals", wrap = "from_fn(auth::expensive)")]
 pub async fn export_own_deals(
@@ -247,6 +267,14 @@ const OVERRIDES: Table = Table {
     ],
 };
 
+/// A file of one override, for the document.
+const OVERRIDES_EXAMPLE: &str = "\
+Id,CreatedAt,ActorUserId,DealId,TenantId,DeveloperName,ProjectName,BuildingName,Number,FromStatus,ToStatus,\
+Comment,RowVersion\r\n\
+01932b4e-7c1a-7d3e-9f00-2f2b3c4d5e6f,2026-05-04T09:30:00Z,01932b4e-7c1a-7d3e-9f00-ee736ee59b28,\
+01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3,01932b4e-7c1a-7d3e-9f00-ad3dc05d04f8,Volga Development,Riverside,\
+Building 2,142,Cancelled,Application,The client came back,5\r\n";
+
 fn override_row(record: &OverrideRecord) -> Row {
     vec![
         Cell::id(Some(record.id)),
@@ -267,13 +295,18 @@ fn override_row(record: &OverrideRecord) -> Row {
 
 /// Export overrides.
 ///
-/// All overrides that match the filters, newest first. CSV is sent while the overrides are read,
-/// with UTF-8 and a header.
+/// All overrides that match the filters, newest first.
+///
+/// CSV follows RFC 4180: UTF-8, a header, commas, and quotes where a text needs them. A text that
+/// could be a formula begins with an apostrophe. The rows are sent while they are read. If the
+/// token expires or a read fails, the connection breaks, so that a client detects the incomplete
+/// file.
 #[utoipa::path(
     tag = "Overrides", params(ExportParams, OverrideFilterParams),
     responses((status = 200, description = "The file", content(
-        (String = "text/csv"), (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
-    )))
+        (String = "text/csv", example = json!(OVERRIDES_EXAMPLE)),
+        (inline(FileContent) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
+    ), headers(("Content-Disposition" = String, description = "The name of the file"))))
 )]
 #[get("/api/platform-manager/crm/exports/status-overrides", wrap = "from_fn(auth::expensive)")]
 pub async fn export_status_overrides(
@@ -298,4 +331,21 @@ pub async fn export_status_overrides(
     let key = |last: &OverrideRecord| OverrideKey::from(last);
     export::respond(format, OVERRIDES, walk(format, permitted.actor.expires_at(), key, override_row, read))
         .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEALS, DEALS_EXAMPLE, OVERRIDES, OVERRIDES_EXAMPLE};
+
+    /// The examples of the document have the columns of their files.
+    #[test]
+    fn examples_have_the_columns_of_their_files() {
+        for (example, table) in [(DEALS_EXAMPLE, DEALS), (OVERRIDES_EXAMPLE, OVERRIDES)] {
+            let records: Vec<Vec<_>> =
+                example.split_terminator("\r\n").map(|line| line.split(',').collect()).collect();
+            assert_eq!(records.len(), 2);
+            assert_eq!(records[0], table.columns);
+            assert_eq!(records[1].len(), table.columns.len());
+        }
+    }
 }

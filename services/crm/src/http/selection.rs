@@ -36,6 +36,10 @@ async fn read(
 ///
 /// Returns the response of selections unchanged. A deleted selection is as it was when it was
 /// deleted. The selection must belong to the client.
+///
+/// The members are `Id`, `OwnerUserId`, `PublicCode`, `Title`, `Description`, `Items` of
+/// `{PropertyObjectId, SortOrder, AddedAt}`, `ItemsCount`, `CreatedAt`, `UpdatedAt`, `DeletedAt`
+/// and `Version`.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     responses((status = 200, description = "The selection", body = SelectionsResponse))
@@ -54,6 +58,10 @@ pub async fn get_deal_selection(
 ///
 /// Returns the response of selections unchanged. A deleted selection is as it was when it was
 /// deleted. The selection must belong to the client.
+///
+/// The members are `Id`, `OwnerUserId`, `PublicCode`, `Title`, `Description`, `Items` of
+/// `{PropertyObjectId, SortOrder, AddedAt}`, `ItemsCount`, `CreatedAt`, `UpdatedAt`, `DeletedAt`
+/// and `Version`.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     responses((status = 200, description = "The selection", body = SelectionsResponse))
@@ -70,7 +78,8 @@ pub async fn get_own_deal_selection(
 
 /// List the selections of a deal's client.
 ///
-/// Returns the response of selections unchanged, with all selections on one page.
+/// Returns the response of selections unchanged, with all selections on one page: `Items`, `Page`,
+/// `PageSize` and `TotalCount`. Each item has the members of the selection of a deal.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     responses((status = 200, description = "The selections", body = SelectionsResponse))

@@ -30,8 +30,8 @@ pub struct OverrideStatus {
     /// Readers of the comment. `Platform` hides it on company routes; by default everyone reads it.
     /// A cancellation shows its comment as the reason, so only `Everyone` is possible there.
     audience: Option<NoteAudience>,
-    /// Books the object in the same change. Possible for the targets `Booking` and `Sale`. A deal
-    /// that already has the status is not booked.
+    /// Books the object in the same change. Possible for the targets `Booking` and `Sale`. Without
+    /// it no booking is made. A deal that already has the status is not booked.
     booking: Option<BookInOverride>,
     /// The version that the caller has seen. If it is stale, the change returns
     /// `CRM_DEAL_CONFLICT`.
@@ -95,9 +95,10 @@ impl From<&Deal> for OverrideTarget {
 
 /// Override the status of a deal.
 ///
-/// The target is any status except Completed. A Cancelled deal can be overridden, too.
-/// The deal enters the default step of the target group, or the first live step without a default.
-/// With `Booking` the object is booked in the same change, or the request is refused as a booking.
+/// The target is any status except Completed. A Cancelled deal can be overridden, too. The deal
+/// enters the default step of the target group, or the first live step without a default. With the
+/// member `Booking`, for the targets Booking and Sale, the object is booked in the same change, or
+/// the request is refused as a booking. Without it no booking is made, also for the target Booking.
 /// A deal that already has the status is not booked.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),

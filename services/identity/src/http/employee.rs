@@ -124,7 +124,8 @@ pub async fn get_employee(
 pub struct UpdateEmployee {
     name: PersonName,
     email: WorkEmail,
-    /// Version that the caller has read. Any other version returns 409.
+    /// Version that the caller has read. Another stored version returns 409, unless the content is
+    /// already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -157,7 +158,7 @@ pub async fn update_employee(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct MoveEmployee {
-    /// Version that the caller has read. Any other version returns 409.
+    /// Version that the caller has read. Another stored version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }

@@ -132,7 +132,8 @@ pub struct UpdateMachineAccount {
     name: MachineAccountName,
     /// Ids of the roles. The order and repetitions do not count.
     role_ids: MachineRoles,
-    /// Version that the caller has read. Any other version returns 409.
+    /// Version that the caller has read. Another stored version returns 409, unless the content is
+    /// already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }

@@ -209,14 +209,16 @@ pub struct UpdateTenant {
     legal_name: Option<LegalName>,
     /// Tax number. `null` or an absent member removes the stored one.
     tax_number: Option<TaxNumber>,
-    /// Version that the caller has read. Any other version returns 409.
+    /// Version that the caller has read. Another stored version returns 409, unless the content is
+    /// already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
 /// Update a tenant.
 ///
-/// Replaces all members. An identical body changes nothing and keeps the version.
+/// Replaces all members: an optional one that is absent or `null` is cleared. An identical body
+/// changes nothing and keeps the version.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
     request_body(content = UpdateTenant, description = "At most 64 KiB."),
@@ -242,7 +244,7 @@ pub async fn update_tenant(
 pub struct MoveTenant {
     /// Reason for the audit log. A suspension also stores it in the tenant.
     reason: Option<Reason>,
-    /// Version that the caller has read. Any other version returns 409.
+    /// Version that the caller has read. Another stored version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -250,7 +252,7 @@ pub struct MoveTenant {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ActivateTenant {
-    /// Version that the caller has read. Any other version returns 409.
+    /// Version that the caller has read. Another stored version returns 409.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }

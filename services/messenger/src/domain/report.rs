@@ -46,6 +46,7 @@ pub struct Report {
     pub reporter_user_id: UserId,
     /// The other user of the chat.
     pub reported_user_id: UserId,
+    /// The reason of the report.
     pub reason: ReportReason,
     pub comment: Option<ReportComment>,
     pub status: ReportStatus,

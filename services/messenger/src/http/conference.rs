@@ -70,7 +70,7 @@ fn check_invitees(member: &str, users: Invitees, caller: UserId) -> Result<Vec<U
 /// Start a conference.
 ///
 /// The caller becomes the host and is Joined. The invited users are Invited, and their devices
-/// ring.
+/// ring. The response has no media access: call `join` next, also as the host.
 #[utoipa::path(
     tag = "Conferences", params(("chat_id" = ChatId, Path)), request_body = StartConference,
     responses((status = 201, description = "The ringing conference", body = Conference,
@@ -187,8 +187,9 @@ pub async fn invite_to_conference(
 
 /// Join a conference.
 ///
-/// The caller is Joined. A repeat returns a new token and changes nothing.
-/// In a conference with a lobby, a caller without an invitation knocks first.
+/// The caller is Joined. The response has the address, the room and the token for an SDK of
+/// LiveKit. A repeat returns a new token and changes nothing. In a conference with a lobby, a
+/// caller without an invitation knocks first.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
     responses((status = 200, description = "The access to the room", body = MediaAccess))
@@ -206,8 +207,9 @@ pub async fn join_conference(
 
 /// Refresh the media token.
 ///
-/// Returns a new token for a caller who is Joined, or is Left because a connection broke.
-/// The state does not change: the caller is Joined when the connection begins.
+/// Returns a new token, for a connection after `ExpiresAt` of the last one. The caller is Joined,
+/// or is Left because a connection broke. The state does not change: the caller is Joined when the
+/// connection begins.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
     responses((status = 200, description = "The access to the room", body = MediaAccess))

@@ -56,6 +56,7 @@ pub async fn unblock_chat(app: Data<App>, actor: Actor, id: Path<ChatId>) -> Res
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ReportChat {
+    /// The reason of the report.
     reason: ReportReason,
     comment: Option<ReportComment>,
 }

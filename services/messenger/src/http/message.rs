@@ -173,7 +173,7 @@ pub async fn edit_message(
 /// Delete an own message.
 ///
 /// The sender deletes within 24 h by default. A deleted message keeps its `Sequence` and loses its
-/// text.
+/// text. A repeat changes nothing and returns 204.
 #[utoipa::path(
     tag = "Messages", params(("chat_id" = ChatId, Path), ("message_id" = MessageId, Path)),
     responses((status = 204, description = "Deleted"))

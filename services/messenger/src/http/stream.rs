@@ -37,11 +37,13 @@ const REVOCATION_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// client skips events that it does not know. A line that begins with `:` is no event.
 ///
 /// Resume: a client that connects again sends the `id` of the last event in `Last-Event-ID`, and
-/// receives the events after it. `reset` means that they are no longer stored: the client reads its
-/// lists again, and later events follow.
+/// receives the events after it. `reset` means that they are no longer stored, or that the id was
+/// never issued or is no number: the client reads its lists again, and later events follow.
 ///
-/// End: the stream ends when the token expires or is revoked, when its reader is too slow, after a
-/// limited time and at a shutdown. The client then connects again, with a new token if needed.
+/// End: the stream ends when the token expires or is revoked, when its reader is too slow or has
+/// missed an event that is no longer stored, after a limited time and at a shutdown. A sixth stream
+/// of the user at one replica ends the oldest one, so the tabs of a browser share a stream. The
+/// client then connects again, with a new token if needed.
 #[utoipa::path(
     tag = "Stream",
     params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last event received")),

@@ -86,7 +86,8 @@ frame!(
     Reset
 );
 frame!(
-    /// A new chat, or a chat whose members or their roles changed.
+    /// A new chat, or a chat after a change of its members, their roles, the caller's block or
+    /// `ClosedAt`.
     ChatFrame,
     ChatView
 );

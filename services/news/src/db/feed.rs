@@ -37,7 +37,7 @@ pub struct PostSummary {
     pub tenant_id: Option<CompanyId>,
     /// The author for readers. The id is stable and does not reveal the user.
     pub author_id: AuthorId,
-    /// `null` except in the list of the caller's own posts.
+    /// `null` in the list of published posts.
     #[diesel(select_expression = post::author_user_id.nullable())]
     pub author_user_id: Option<UserId>,
     pub author_company_id: Option<CompanyId>,

@@ -19,6 +19,7 @@ pub type Alt = Text<0, 256>;
 pub type Images = List<GalleryImage, 1, 50>;
 
 values::text_enum! {
+    /// The format of a text.
     pub enum TextFormat {
         Plain,
         Markdown,
@@ -27,6 +28,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
+    /// The arrangement of the images of a gallery.
     pub enum GalleryLayout {
         Grid,
         Carousel,

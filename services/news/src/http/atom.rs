@@ -27,7 +27,10 @@ pub struct AtomFeedQuery {
 #[utoipa::path(
     tag = "Posts", security(()), params(AtomFeedQuery),
     responses(
-        (status = 200, description = "The feed", body = String, content_type = "application/atom+xml"),
+        (
+            status = 200, description = "The feed", body = String, content_type = "application/atom+xml",
+            example = "<feed xmlns=\"http://www.w3.org/2005/Atom\"><title>News</title></feed>"
+        ),
         (status = 304, description = "The guest has the current version (`If-None-Match`)")
     )
 )]

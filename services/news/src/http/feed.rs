@@ -77,6 +77,9 @@ impl Check for ListPosts {
 /// With `Mine` it lists the caller's own posts: the published ones, and in every status those that
 /// the caller may edit. With `Editable` it lists the posts of every author that the caller may
 /// edit. With both it lists the caller's own posts that the caller may edit.
+///
+/// By `PublishedAt`, a post that was never published counts as the newest. `Relevance` is the rank
+/// of a post for `Query`, and without a query it is `PublishedAt`.
 #[utoipa::path(
     tag = "Posts", security(()), params(ListPosts, Paging<FeedSort>),
     responses(

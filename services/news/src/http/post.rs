@@ -70,7 +70,8 @@ pub struct UpdatePost {
     #[serde(default, deserialize_with = "read_present")]
     #[schema(value_type = Option<Tags>)]
     tags: Option<Option<Tags>>,
-    /// The version that the caller read. A different stored version returns 409.
+    /// The version that the caller read. Another stored version returns 409, unless the content is
+    /// already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -183,7 +184,8 @@ pub async fn update_post(
 
 /// Delete a post.
 ///
-/// The post no longer exists for any operation. Its snapshots are detached afterwards.
+/// The post is gone for every operation except `undelete`, which can restore it for 30 days. Its
+/// snapshots are detached afterwards.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),
     responses((status = 204, description = "Deleted"))

@@ -8,6 +8,8 @@ use serde::{Serialize, Serializer};
 use time::OffsetDateTime;
 use tokio::time::Instant;
 use utoipa::ToSchema;
+use uuid::Uuid;
+use values::Money;
 
 use crate::app::App;
 use crate::clients::SnapshotContent;
@@ -116,10 +118,45 @@ pub struct EmbedView {
     public_code: String,
     title: String,
     items_count: u32,
-    /// Items of the snapshot, or `null` while they are unavailable.
+    /// Items of the snapshot in their order, or `null` while they are unavailable.
     #[serde(serialize_with = "serialize_items")]
-    #[schema(value_type = Option<Vec<serde_json::Value>>)]
+    #[schema(value_type = Option<Vec<EmbedItem>>)]
     items: Option<Arc<SnapshotContent>>,
+}
+
+/// An item of an embedded selection. Selections returns it, and this service passes it on.
+#[derive(ToSchema)]
+#[schema(rename_all = "PascalCase")]
+#[expect(dead_code, reason = "only its schema is read")]
+struct EmbedItem {
+    property_object_id: Uuid,
+    /// Position in the list, from 0 and without gaps.
+    sort_order: u32,
+    /// The frozen data of the object. `null` if `Withheld` is true, or if the object was not public
+    /// when the snapshot was taken.
+    shown: Option<EmbeddedObject>,
+    /// True if the snapshot has data of the object, and the object is not public now.
+    withheld: bool,
+}
+
+/// Data of a property object, as they were when the snapshot was taken.
+#[derive(ToSchema)]
+#[schema(rename_all = "PascalCase")]
+#[expect(dead_code, reason = "only its schema is read")]
+struct EmbeddedObject {
+    project_id: Option<Uuid>,
+    project_name: Option<String>,
+    building_id: Option<Uuid>,
+    building_name: Option<String>,
+    number: Option<String>,
+    rooms: Option<i32>,
+    floor: Option<i32>,
+    /// Area in square metres, with two decimal places.
+    area_total: Option<f64>,
+    price: Option<Money>,
+    /// A status of a property object: `Available`, `Reserved`, `Booked`, `Sold` or `Unavailable`.
+    status: Option<String>,
+    layout_file_id: Option<Uuid>,
 }
 
 impl EmbedView {

@@ -27,7 +27,8 @@ pub struct SchedulePost {
     /// Time at which the post is unpublished, after `PublishAt`.
     #[schema(value_type = Option<String>, format = DateTime)]
     unpublish_at: Option<Moment>,
-    /// The version that the caller read. Another stored version returns 409.
+    /// The version that the caller read. Another stored version returns 409, unless the caller has
+    /// already set the same times.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }

@@ -17,12 +17,13 @@ pub struct ObjectCard {
     /// Id of the developer. The event names it `TenantId`.
     #[serde(alias = "TenantId")]
     developer_id: Option<Uuid>,
-    /// Kind of the object.
+    /// Kind of the object: `Flat`, `Apartment`, `Parking`, `Storage` or `Commercial`.
     #[schema(examples("Flat"))]
     kind: Option<String>,
     /// True for a studio.
     #[schema(examples(false))]
     is_studio: Option<bool>,
+    /// Finishing of the rooms: `None`, `PreFinish`, `Finished` or `Furnished`.
     #[schema(examples("Finished"))]
     finishing: Option<String>,
 }

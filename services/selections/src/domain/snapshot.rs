@@ -32,6 +32,7 @@ pub struct ShownObject {
     /// Area in square metres, with two decimal places.
     pub area_total: Option<f64>,
     pub price: Option<Money>,
+    /// A status of a property object: `Available`, `Reserved`, `Booked`, `Sold` or `Unavailable`.
     pub status: Option<String>,
     pub layout_file_id: Option<Uuid>,
 }

@@ -124,7 +124,8 @@ pub struct ReplaceSelectionLink {
     #[serde(deserialize_with = "Option::deserialize")]
     #[schema(required, value_type = Option<String>, format = DateTime)]
     expires_at: Option<Moment>,
-    /// The version that the caller read. Another stored version returns 409.
+    /// The version that the caller read. Another stored version returns 409, unless the content is
+    /// already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }

@@ -139,6 +139,7 @@ pub async fn take_snapshot(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DetachSnapshot {
+    /// The reason for the detachment.
     reason: DetachReason,
 }
 

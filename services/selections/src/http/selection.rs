@@ -56,6 +56,7 @@ pub async fn list_selections(
 pub struct CreateSelection {
     title: Title,
     description: Option<Description>,
+    /// The objects of the selection. Without them it is empty.
     #[schema(max_items = 200)]
     items: Option<Vec<ItemInput>>,
 }
@@ -249,7 +250,8 @@ pub struct UpdateSelection {
     #[serde(deserialize_with = "Option::deserialize")]
     #[schema(required)]
     description: Option<Description>,
-    /// The version that the caller read. A different stored version returns 409.
+    /// The version that the caller read. Another stored version returns 409, unless the content is
+    /// already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -281,9 +283,11 @@ pub async fn update_selection(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ReplaceSelectionItems {
+    /// All objects of the selection, in any order if each has a `SortOrder`.
     #[schema(max_items = 200)]
     items: Vec<ItemInput>,
-    /// The version that the caller read. A different stored version returns 409.
+    /// The version that the caller read. Another stored version returns 409, unless the content is
+    /// already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
