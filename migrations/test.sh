@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Refuses migrations that block the users of large tables (docs/decisions/0094-migrations-on-large-tables.md).
+# Refuses migrations that block the users of large tables (docs/decisions/0094-migrations-on-large-tables.md), and two
+# migrations with one version.
 # SQUAWK is the linter, squawk-cli of PyPI.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,7 +28,15 @@ accepts() {
   "$squawk" --config .squawk.toml "$transaction" --reporter gcc "$file"
 }
 
+# Prints the versions that two folders have. Diesel reads the version from the name, without hyphens, and skips a version
+# that it has applied. The migrations of a service and of the libraries share one table of versions.
+duplicates() { sed -nE 's|^(.*/)?([0-9-]+)_[^/]*/$|\2|p' | tr -d - | sort | uniq -d; }
+
 failed=0
+for version in $(printf '%s\n' migrations/*/*/ libs/*/migrations/*/ | duplicates); do
+  echo "$version: two migrations have this version"
+  failed=1
+done
 for file in migrations/*/*/up.sql libs/*/migrations/*/up.sql; do
   accepts "$file" || failed=1
 done
@@ -62,6 +71,9 @@ check accepted true 'alter table deal add column x text;'
 check accepted true 'alter table deal add column x integer not null default 0;'
 check accepted true 'alter table deal add constraint deal_x check (x > 0) not valid;'
 check accepted true $'create table y (id uuid primary key, x text);\ncreate index y_x on y (x);'
+
+twice="$(printf '%s\n' a/2026-11-21-000001_x/ b/2026-11-21-000002_y/ b/20261121-000001_z/ | duplicates)"
+[ "$twice" = 20261121000001 ] || { echo "a version of two migrations is not found: $twice"; failed=1; }
 
 [ "$failed" = 0 ] && echo 'migrations: accepted'
 exit "$failed"
