@@ -51,7 +51,10 @@ pub(crate) struct Words {}
 
 impl Words {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let output = Command::new("git").arg("ls-files").current_dir(stack::root()).output().await;
+        let mut list = Command::new("git");
+        // A new file is checked before it is added.
+        list.args(["ls-files", "--cached", "--others", "--exclude-standard"]);
+        let output = list.current_dir(stack::root()).output().await;
         let output = output.context("failed to run git")?;
         ensure!(
             output.status.success(),
