@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::http_stream;
 use crate::idempotency;
 use crate::reads::Reads;
+use crate::search;
 use crate::service::{Role, Service};
 
 /// The addresses of a started service. `None` if its role has no such listener.
@@ -43,7 +44,7 @@ pub async fn migrate<S: Service>(config: &Config<S>) -> anyhow::Result<()> {
     let common = [
         messaging::MIGRATIONS,
         jobs::MIGRATIONS,
-        crate::list::MIGRATIONS,
+        search::MIGRATIONS,
         access::MIGRATIONS,
         idempotency::MIGRATIONS,
     ];

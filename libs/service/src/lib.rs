@@ -11,6 +11,7 @@ mod idempotency;
 pub mod list;
 mod process;
 mod reads;
+mod search;
 mod service;
 
 pub use access::access_revocations;

@@ -12,11 +12,7 @@ use diesel::sql_types::{BigInt, Bool};
 use diesel::{BoxableExpression, Expression, ExpressionMethods, QueryResult};
 use diesel_async::RunQueryDsl;
 use diesel_async::methods::LoadQuery;
-use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use futures_util::future::try_join;
-
-/// The function for text search with an index, for every service's schema.
-pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/search");
 
 /// An `order by` expression for the rows of `T`.
 pub type OrderBy<T> = Box<dyn BoxableExpression<T, Pg, SqlType = NotSelectable>>;

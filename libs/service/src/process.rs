@@ -1,6 +1,5 @@
 //! The binary of a service: its command line and its process.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -29,8 +28,8 @@ enum Command {
     Work,
     /// Apply pending migrations and create missing topics, then exit
     Migrate,
-    /// Print the OpenAPI and AsyncAPI documents, or write them to a folder
-    Contracts { folder: Option<PathBuf> },
+    /// Print the OpenAPI and AsyncAPI documents
+    Contracts,
     /// Print the environment variables that the service reads
     Config,
     #[command(flatten)]
@@ -71,16 +70,9 @@ fn parse<S: Service>() -> anyhow::Result<Option<Command>> {
 
 fn execute<S: Service>(command: Option<Command>) -> anyhow::Result<()> {
     let task = match command {
-        Some(Command::Contracts { folder: None }) => {
+        Some(Command::Contracts) => {
             let contracts = contracts::<S>()?;
             println!("{}---\n{}", contracts.openapi, contracts.asyncapi);
-            return Ok(());
-        }
-        Some(Command::Contracts { folder: Some(folder) }) => {
-            let contracts = contracts::<S>()?;
-            let document = format!("{}.yaml", S::NAME);
-            std::fs::write(folder.join("openapi").join(&document), contracts.openapi)?;
-            std::fs::write(folder.join("asyncapi").join(&document), contracts.asyncapi)?;
             return Ok(());
         }
         Some(Command::Config) => {
